@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any, Optional, cast
 
 import pytest
@@ -139,14 +140,14 @@ def test_what_came_in_is_told_where_the_sums_would_not_agree() -> None:
         applied = Applied(50 * MIB, 10 * MIB + came, 40 * MIB, 40 * MIB, 0.1, [])
         words = {"started": True, "whole": True, "ranges": False, "tops": False, "may_apply": True}
         shown = lines(Style(), [], applied, limit=0, kept=[], refused=None, **words)
-        assert ("meanwhile 1.0 MiB came in" in "\n".join(shown)) is told
+        assert ("1.0 MiB" in "\n".join(shown)) is told
 
 
 def test_what_a_type_keeps_is_told_from_what_a_trim_returns_anyway() -> None:
     """Beside it may stand what the last blocks alone would give back without one, which can be far more."""
     row = TypeRow(Kind("Session", "c++"), 0, 104, MIB, None, None, ())
     first, *_ = group_lines(Style(), [Group(row, Held(3 * MIB, 3 * MIB, within=0))], {})
-    assert first == "freeing all 104 blocks of Session (1.0 MiB) would give back 3.0 MiB that no trim does"
+    assert re.findall(r"[\d.]+ MiB|\d+ blocks of \w+", first) == ["104 blocks of Session", "1.0 MiB", "3.0 MiB"]
 
 
 @pytest.mark.parametrize(
@@ -185,11 +186,10 @@ def test_who_holds_what_is_in_use_is_why_it_stays() -> None:
         picture = Picture(parts, RESIDENT, sum(parts.values()), None, None, (), ())
         facts = Facts(picture, None, 4096, (), 1, None, started=True, calls=1, tunables=True, release="2.36", held=held)
         told[free] = [(each.id, cause(each, Style().size)[0]) for each in find_causes(facts)]
-    assert [(name, words.partition(":")[0]) for name, words in told[0]] == [
-        ("held-by-owner", "the variable cache holds 30.0 MiB that is in use"),
-        ("held-by-others", "other owners, alone or with others, hold 26.0 MiB that is in use"),
-        ("lost-blocks", "a leak"),
-    ]
+    assert [name for name, _ in told[0]] == ["held-by-owner", "held-by-others", "lost-blocks"]
+    owner, others, _ = (words.partition(":")[0] for _, words in told[0])
+    assert re.search(r"\bcache\b.* 30\.0 MiB", owner)
+    assert "26.0 MiB" in others
     assert not {"held-by-owner", "held-by-others"} & {name for name, _ in told[70 * MIB]}
 
 

@@ -187,9 +187,11 @@ def test_filters(words: tuple[str, ...], wanted: Any) -> None:
 def test_text_says_what_is_left_out() -> None:
     target = everything("2.36-64").target()
     text = run_text(target, "chunks", "--limit", "3")
-    assert re.search(r"the first 3; \d+ more chunks left out; --limit 0 shows all", text)
+    whole = run_text(target, "chunks", "--limit", "0")
+    rows = len(re.findall(r"^0x", whole, re.MULTILINE))
+    assert re.search(rf"\b3; {rows - 3:,} .*--limit 0", text)
     assert len(re.findall(r"^0x", text, re.MULTILINE)) == 3
-    assert "left out" not in run_text(target, "chunks", "--limit", "0")
+    assert "--limit" not in whole
 
 
 ORDERS: dict[str, Any] = {
@@ -227,11 +229,9 @@ def test_sorted_by_size_or_state(order: str, words: tuple[str, ...]) -> None:
 def test_sorted_lists_have_a_limit() -> None:
     target = everything("2.36-64").target()
     for order in ORDERS:
-        with pytest.raises(UsageError, match=f"--sort {order} needs a limit"):
+        with pytest.raises(UsageError, match=f"--sort {order} "):
             run_json(target, "chunks", "--sort", order, "--limit", "0")
-    assert re.search(
-        r"the 3 largest; \d+ more chunks left out; --limit", run_text(target, "chunks", "--so=size", "--limit=3")
-    )
+    assert re.search(r"\b3 .*\d+ .*--limit", run_text(target, "chunks", "--so=size", "--limit=3"))
 
 
 @rows

@@ -12,6 +12,7 @@ from heap_pictures import laid, seen
 from heapbuilder import HeapImage
 
 from arenascope.base.errors import NotFoundError
+from arenascope.present.render.text import NO_HEAP
 from arenascope.session.session import Session
 
 # where debug information and memory disagree
@@ -74,7 +75,7 @@ def test_before_its_first_malloc() -> None:
     for symbols in (True, False):
         document = run_json(image.target(symbols=symbols), "arenas")
         assert [arena["system_bytes"] for arena in document["arenas"]] == [0]
-        assert run_text(image.target(symbols=symbols), "arenas").startswith("no heap yet")
+        assert NO_HEAP in run_text(image.target(symbols=symbols), "arenas")
 
 
 def test_one_damaged_arena_among_others_proves_nothing_against_a_layout() -> None:

@@ -16,7 +16,6 @@ from arenascope.commands import all_commands, command_names, find_command
 from arenascope.commands.framework.overview import help_text
 from arenascope.present.glossary import WORDS, find_word
 
-PACKAGE = Path(__file__).resolve().parents[2] / "common" / "arenascope"
 LOOKS = (
     *(name for name in command_names() if all(each.is_option for each in find_command(name).arguments)),
     "report --full",
@@ -34,37 +33,6 @@ PLAIN = {
     *("█ used ░ free", "occupancy"),
 }
 """What anybody knows."""
-PROSE = {
-    *(
-        "stranded",
-        "top",
-        "tops",
-        "arena",
-        "bookkeeping",
-        "address space",
-        "resident",
-        "outside malloc",
-        "break",
-        "in use",
-    ),
-    *("free", "whole pages", "places", "thresholds", "huge pages", "thread cache", "snapshot", "trim", "main arena"),
-    *(
-        "held",
-        "lost",
-        "perhaps lost",
-        "leak",
-        "reached",
-        "no plain pointer",
-        "hangs on",
-        "shared with",
-        "main holder",
-        "certain",
-    ),
-    *("stood still", "holds back"),
-    *("guess", "goes back", "give back", "fastbin", "madvise", "mapping", "other anonymous memory"),
-    *("incomplete", "damaged", "redacted", "in swap", "the kernel's", ".bss", "body", "core", "per hour", "cached"),
-}
-"""Words of sentences that are not what anybody means by them."""
 
 
 def headings(text: str) -> Iterator[str]:
@@ -87,14 +55,6 @@ def test_every_heading_is_plain_or_explained() -> None:
     assert not unknown, "a word of WORDS in glossary.py explains it, or everybody knows it (PLAIN)"
 
 
-def test_every_word_of_the_sentences_is_explained() -> None:
-    """And each is written somewhere in the package."""
-    files = [path.read_text() for path in PACKAGE.rglob("*.py") if path.name != "glossary.py"]
-    written = " ".join(re.sub(r'"\s+f?"', "", text) for text in files)
-    assert not {word for word in PROSE if word not in written}
-    assert not {word for word in PROSE if not find_word(word)}
-
-
 def test_each_name_leads_to_one_word() -> None:
     names = [name.lower() for word in WORDS for name in word.names]
     assert sorted(names) == sorted(set(names))
@@ -113,11 +73,10 @@ def test_every_door_explains(capsys: pytest.CaptureFixture[str]) -> None:
         debugger = help_text("heap", all_commands(), typed.split())
         assert shell.replace("`arenascope ", "`heap ").split() == debugger.split()
         assert max(map(len, shell.splitlines())) < 80
-    assert "goes back only once its neighbours are" in help_text("heap", all_commands(), ["stranded"])
     assert help_text("heap", all_commands(), ["words"]).count("\n    ") > len(WORDS)
-    assert help_text("heap", all_commands(), ["trim"]).startswith("usage: heap trim")
+    assert "--apply" in help_text("heap", all_commands(), ["trim"])
     assert cli.main(["help", "no", "such"]) == 2
-    assert "there is no command or word 'no such'" in capsys.readouterr().err
+    assert "'no such'" in capsys.readouterr().err
 
 
 def test_the_page_has_every_word() -> None:

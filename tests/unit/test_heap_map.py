@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import base64
+import errno
 import json
+import os
 import random
 import re
 from pathlib import Path
@@ -19,6 +21,7 @@ from arenascope.analysis.heap_map import Strip, between, cell_bytes, overlap
 from arenascope.base.errors import ArenascopeError
 from arenascope.base.model import Heap
 from arenascope.present.render.pages.heap_map import pack, page
+from arenascope.present.screens.heap_map import OTHER
 from arenascope.sources.target import Span
 
 rows = pytest.mark.parametrize("row", ROWS, ids=str)
@@ -128,7 +131,7 @@ def test_damage_is_shown_and_still_sums() -> None:
     text = run_text(image.target(), "map")
     row = next(line for line in text.splitlines() if line.startswith("0 main"))
     assert "!" in row
-    assert "! could not be read as chunks" in text
+    assert f"! {OTHER['damaged'].meaning}" in text
 
 
 @pytest.mark.parametrize("row", ["2.26-i386", "2.36-64", "2.43-64"])
@@ -143,8 +146,8 @@ def test_small_blocks_in_free_memory_show(row: str) -> None:
     image.main.used(0x40000)
     text = run_text(image.target(), "map", "--cells", "16")
     lines = text.splitlines()
-    assert re.search(r"^blocks in use split free memory in 5\d\d places$", text, re.MULTILINE)
-    assert "+ 10 and more, # 100 and more" in text
+    assert re.search(r" 5\d\d places$", text, re.MULTILINE)
+    assert re.search(r"\+ 10 .*# 100 ", text)
     (strip,) = [at for at, line in enumerate(lines) if line.startswith("0 main")]
     assert set(lines[strip + 1].split()[0]) >= {"#", "+"}
     assert lines[strip].split()[-1].startswith("5")
@@ -241,12 +244,12 @@ def test_a_page_is_safe_from_thread_names() -> None:
     read = json.loads(data)
     assert (read["heaps"][0]["threads"], read["problems"]) == ([*row["threads"][:2], "\ufffd", 'a"b'], ["<!--"])
     assert read["heaps"][0]["layers"] == {"used": pack([1])}
-    assert "<title>heap map of live process 7</title>" in text
+    assert re.search("<title>.* 7</title>", text)
 
 
 def test_a_page_that_cannot_be_written_is_one_line(tmp_path: Path) -> None:
     target = everything("2.36-64").target()
-    with pytest.raises(ArenascopeError, match=r"cannot write .*: No such file or directory"):
+    with pytest.raises(ArenascopeError, match=os.strerror(errno.ENOENT)):
         run_text(target, "map", "--html", str(tmp_path / "none" / "map.html"))
     document = run_json(target, "map", "--html", str(tmp_path / "map.html"))
     assert document["html"] == {"file": str(tmp_path / "map.html"), "bytes": (tmp_path / "map.html").stat().st_size}

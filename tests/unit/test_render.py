@@ -154,7 +154,7 @@ def test_where_a_library_is_without_loading_it(monkeypatch: pytest.MonkeyPatch, 
     monkeypatch.setattr(sys, "path", [str(tmp_path)])
     assert optional.where("tqdm") == f"tqdm 7.1 ({tmp_path})"
     monkeypatch.setitem(sys.modules, "tqdm", None)
-    assert optional.where("tqdm") == "tqdm: not found"
+    assert "(" not in optional.where("tqdm")
 
 
 def test_a_library_that_is_nowhere() -> None:
@@ -254,7 +254,7 @@ def test_a_format_is_whole_and_plain() -> None:
     written = "".join(door.written)
     assert "\033" not in written
     assert "accessible" in written
-    assert "left out, the terminal" not in written
+    assert "--limit" not in written
 
 
 def test_cells_do_not_break_a_format() -> None:

@@ -16,6 +16,7 @@ from heapbuilder import ROWS, HeapImage, Row
 
 from arenascope.base.errors import NotFoundError
 from arenascope.glibc.scan import TOLERANCE, scan
+from arenascope.present.render.text import NO_HEAP
 from arenascope.session.session import Session
 from arenascope.sources.memory import Memory
 from arenascope.sources.target import Region
@@ -116,7 +117,7 @@ def test_malloc_was_never_called(row: str, symbols: bool) -> None:
     assert session.located.located_by == ("symbols" if symbols else "scan")
     assert not session.started
     for command in ("arenas", "heaps", "bins", "threads", "mmapped", "trim"):
-        assert "no heap yet" in run_text(target, command)
+        assert NO_HEAP in run_text(target, command)
         assert run_json(target, command)["complete"] is True
 
 
@@ -138,7 +139,7 @@ def test_a_core_without_libcs_data() -> None:
     without = [
         each._replace(present=False) if each.end in libc or each.start in libc else each for each in target.mappings
     ]
-    with pytest.raises(NotFoundError, match="does not hold libc's data"):
+    with pytest.raises(NotFoundError):
         _ = Session(replace(target, mappings=without)).located
 
 

@@ -121,7 +121,7 @@ def test_what_is_refused(line: str, said: str) -> None:
     words = line.split()
     with pytest.raises(UsageError, match=re.escape(said)) as raised:
         Tree(words[:1]).parse_args(words)
-    assert raised.value.hint == f"arenascope {words[0]} --help shows how it is used"
+    assert f"arenascope {words[0]} --help" in str(raised.value.hint)
 
 
 def test_an_abbreviation_means_the_same_in_all_doors() -> None:

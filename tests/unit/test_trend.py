@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import random
+import re
 from pathlib import Path
 from typing import Any, Callable, Optional
 
@@ -123,12 +125,11 @@ def test_a_process_that_was_started_again_did_not_shrink(folder: Path) -> None:
     assert document["judgement"]["id"] == "grew-steadily"
     assert document["judgement"]["figures"]["change_bytes"] == 9 * MIB
     text = run_text(target, "trend", str(folder))
-    assert text.startswith("RSS grew by 9.0 MiB in 9.0 min, to 42.0 MiB: steadily since ")
-    assert "started again at" in text
+    assert re.findall(r"[\d.]+ (?:min|MiB)", text.splitlines()[0])[:3] == ["9.0 MiB", "9.0 min", "42.0 MiB"]
     assert "before: server 7" in text
     first = run_json(target, "trend", str(folder), "--pid", "7")
     assert first["process"]["name"] == "other"
-    with pytest.raises(UsageError, match="there is no snapshot of process 9"):
+    with pytest.raises(UsageError, match=r"\b9\b"):
         run_json(target, "trend", str(folder), "--pid", "9")
 
 
@@ -174,7 +175,7 @@ def test_its_groups_limit_or_the_one_asked_for(folder: Path) -> None:
     asked = run_json(target, "trend", str(folder), "--until", "182M")
     assert asked["limit"] == {"bytes": 182 * MIB, "used": None, "path": None}
     assert round(asked["reaches"]["likely"]) == 120 * 60
-    assert "it reaches the limit of 182.0 MiB in 2.0 h" in asked["verdict"]
+    assert re.search(r"182\.0 MiB .*\b2\.0 h\b", asked["verdict"])
 
 
 def test_what_cannot_be_read_is_told_and_the_rest_counts(folder: Path) -> None:
@@ -196,7 +197,8 @@ def test_no_snapshots(what: str, folder: Path) -> None:
         (folder / "one.json").write_text(json.dumps({"arenascope_snapshot": 1, "taken": None}))
     with pytest.raises(UsageError) as error:
         run_json(everything("2.36-64").target(), "trend", str(folder))
-    assert {"empty": "no snapshot in", "missing": "No such file", "of cores": "tells when"}[what] in str(error.value)
+    assert (str(folder) in str(error.value)) == (what != "of cores")
+    assert (os.strerror(errno.ENOENT) in str(error.value)) == (what == "missing")
 
 
 def test_old_ones_become_fewer(folder: Path) -> None:

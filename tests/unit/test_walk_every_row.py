@@ -12,6 +12,7 @@ from heapbuilder import ROWS, HeapImage, Row
 from schemas import problem_ids
 
 from arenascope.commands import command_names
+from arenascope.present.render.text import NO_HEAP
 from arenascope.session.session import Session
 
 rows = pytest.mark.parametrize("row", ROWS, ids=str)
@@ -174,7 +175,7 @@ def test_before_the_first_malloc(row: Row) -> None:
     assert document["complete"] is True
     (arena,) = document["arenas"]
     assert (arena["system_bytes"], arena["used_bytes"], arena["heaps"]) == (0, 0, 0)
-    assert run_text(image.target(), "arenas").startswith("no heap yet")
+    assert NO_HEAP in run_text(image.target(), "arenas")
 
 
 @rows

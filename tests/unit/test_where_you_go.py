@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import re
 from pathlib import Path
 from typing import Iterable
@@ -28,10 +29,24 @@ def ids_in(module: object) -> set[str]:
     return set(re.findall(r'"([a-z]+(?:-[a-z]+)+)"', text)) - NOT_SAID
 
 
+def asked_for(tree: ast.Module) -> set[str]:
+    """What a test compares with, or takes from a table: not what it only calls with or tells of."""
+    tables = [node for node in tree.body if isinstance(node, (ast.Assign, ast.AnnAssign))]
+    marks = [each for node in tree.body if isinstance(node, ast.FunctionDef) for each in node.decorator_list]
+    compared = [node for node in ast.walk(tree) if isinstance(node, ast.Compare)]
+    constants = [each for node in (*tables, *marks, *compared) for each in ast.walk(node)]
+    return {each.value for each in constants if isinstance(each, ast.Constant) and isinstance(each.value, str)}
+
+
+def test_what_is_only_named_is_not_asked_for() -> None:
+    asked = ast.parse('"""one"""\nX = ["a"]\n@mark("b")\ndef f():\n    assert "c" in g("two"), "three"\n    h("four")')
+    assert asked_for(asked) == {"a", "b", "c", "two"}
+
+
 def untested(names: Iterable[str]) -> set[str]:
-    """Which of these stand in no test but here."""
-    tests = "\n".join(path.read_text() for path in TESTS.rglob("*.py") if path != Path(__file__))
-    return {name for name in names if f'"{name}"' not in tests}
+    """Which of these no test but those here asks for."""
+    tests = [ast.parse(path.read_text()) for path in TESTS.rglob("*.py") if path != Path(__file__)]
+    return set(names) - {name for tree in tests for name in asked_for(tree)}
 
 
 @pytest.mark.parametrize(
