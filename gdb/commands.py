@@ -13,7 +13,7 @@ import gdb
 from arenascope.base.errors import ArenascopeError, UsageError
 from arenascope.base.internal_error import STATUS, fault_line
 from arenascope.base.printable import one_line
-from arenascope.commands import all_commands, command_names, find_command
+from arenascope.commands import COMMAND_NAMES, all_commands, find_command
 from arenascope.commands.framework.apply import Controller
 from arenascope.commands.framework.arguments import HELP, completions
 from arenascope.commands.framework.command import Command, execute
@@ -120,7 +120,7 @@ class _Help(gdb.Command):
             gdb.write(help_text(self.prefix, all_commands(), gdb.string_to_argv(line)))
 
     def complete(self, text: str, word: Optional[str]) -> Sequence[str]:
-        return [name for name in (*command_names(), TOPIC) if name.startswith(text)]
+        return [name for name in (*COMMAND_NAMES, TOPIC) if name.startswith(text)]
 
 
 def _make_help(prefix: str) -> None:

@@ -16,7 +16,7 @@ from looks import opened
 from scenarios import IMAGES
 from subjects import Subject
 
-from arenascope.commands import all_commands, command_names
+from arenascope.commands import COMMAND_NAMES, all_commands
 
 MOMENT = ("snapshot", "save", "diff", "trend", "version")
 """Commands that say when they looked, or who does."""
@@ -84,7 +84,7 @@ def common(text: str) -> dict[str, Any]:
     return document
 
 
-OURS = re.compile(rf"\b(heap|arenascope) (?:{'|'.join(command_names())})\b( \S+)?")
+OURS = re.compile(rf"\b(heap|arenascope) (?:{'|'.join(COMMAND_NAMES)})\b( \S+)?")
 
 
 @pytest.mark.xdist_group("every command")

@@ -14,7 +14,7 @@ from images import Image
 from schemas import valid
 
 from arenascope.base.errors import ArenascopeError
-from arenascope.commands import command_names, find_command
+from arenascope.commands import COMMAND_NAMES, find_command
 from arenascope.commands.framework.command import execute
 
 SECONDS = 30
@@ -23,7 +23,7 @@ READS, BYTES = 200_000, 1 << 30
 FACTOR = 30
 """A damaged heap is looked at more often than a whole one: for another layout, or for where chunks go on."""
 FIGURES = ("system_bytes", "fast", "bins", "top_bytes", "tcache", "used_bytes")
-NAMES = tuple(name for name in command_names() if name not in ("snapshot", "save", "diff", "trend"))
+NAMES = tuple(name for name in COMMAND_NAMES if name not in ("snapshot", "save", "diff", "trend"))
 """Those that look at nothing but the image."""
 FREE_OF_REDUNDANCY = ("arena.fastbinsY", "chunk.fast.fd")
 """Fields whose value nothing else in memory tells, so that what they say is the truth: fast chunks look used, and

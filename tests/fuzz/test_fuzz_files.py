@@ -23,14 +23,14 @@ from subjects import Subject
 from test_fuzz import LONG, MAX_SHOWN, today
 
 from arenascope.base.errors import ArenascopeError
-from arenascope.commands import command_names
+from arenascope.commands import COMMAND_NAMES
 from arenascope.sources.core.image import CoreImage
 from arenascope.sources.elf.file import ElfFile, glibc_version
 from arenascope.sources.elf.naming import _names
 from arenascope.sources.elf.symbols import find_symbols
 
 SHORT = 300
-NAMES = tuple(name for name in command_names() if name not in ("snapshot", "diff", "trend", "chunk", "refs", "owner"))
+NAMES = tuple(name for name in COMMAND_NAMES if name not in ("snapshot", "diff", "trend", "chunk", "refs", "owner"))
 PACKERS = (("gz", "gzip"), ("xz", "xz"), ("bz2", "bzip2"), ("zst", "zstd"), ("lz4", "lz4"))
 RAW = re.compile("(?!\x1b\\[[0-9;]*m)[\0-\x08\x0b-\x1f\x7f-\x9f\ud800-\udfff\u2028-\u202e\u2066-\u2069\ufeff]")
 

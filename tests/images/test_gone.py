@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from arenascope.commands import command_names
+from arenascope.commands import COMMAND_NAMES
 
 ROOT = Path(__file__).resolve().parents[2]
 BUILD = ROOT / "fixtures" / "build"
@@ -20,7 +20,7 @@ WORDS = {
     "save": ["/dev/shm/arenascope-gone.core"],
 }
 LEFT_OUT = {"diff", "trend", "version"}  # one wants a file of its own first, one answers with what went wrong
-COMMANDS = sorted(set(command_names()) - LEFT_OUT)
+COMMANDS = sorted(set(COMMAND_NAMES) - LEFT_OUT)
 
 # what happens to the process, at the moment at which it would be held
 CHANGES = """

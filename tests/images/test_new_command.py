@@ -20,12 +20,10 @@ def hello_command(context: Context) -> Answer:
 """
 
 
-LISTED = """def _hello() -> Command:
-    from .hello import hello_command
-
-    return hello_command
-"""
-LAST = "COMMANDS: dict"
+LISTED = """elif name == "hello":
+        from .hello import hello_command as found
+    """
+LAST = "else:\n        raise KeyError"
 """What comes after the commands in the table's file."""
 
 
@@ -69,9 +67,7 @@ def test_a_new_command_is_one_file(checkout: Path) -> None:
     table = commands / "__init__.py"
     before = table.read_text()
     assert before.count(LAST) == 1
-    table.write_text(
-        before.replace(LAST, f"{LISTED}\n\n{LAST}").replace("_heaps,\n", '_heaps,\n    "hello": _hello,\n')
-    )
+    table.write_text(before.replace(LAST, f"{LISTED}{LAST}").replace('    "heaps",\n', '    "heaps",\n    "hello",\n'))
     assert all(offers(checkout).values()), offers(checkout)
     table.write_text(before)
     assert not any(offers(checkout).values())

@@ -7,11 +7,11 @@ from pathlib import Path
 import pytest
 
 from arenascope import commands
-from arenascope.commands import all_commands, command_names, find_command
+from arenascope.commands import COMMAND_NAMES, all_commands, find_command
 from arenascope.commands.framework.command import GROUPS, Command
 
 
-@pytest.mark.parametrize("name", command_names())
+@pytest.mark.parametrize("name", COMMAND_NAMES)
 def test_each_file_holds_the_command_of_its_name(name: str) -> None:
     found = find_command(name)
     assert isinstance(found, Command)
@@ -28,4 +28,4 @@ def test_each_group_has_a_command() -> None:
 def test_each_file_is_listed() -> None:
     """In alphabetical order."""
     files = Path(commands.__file__).parent.glob("*.py")
-    assert command_names() == sorted(each.stem for each in files if each.stem != "__init__")
+    assert sorted(each.stem for each in files if each.stem != "__init__") == [*COMMAND_NAMES]

@@ -16,7 +16,7 @@ from wounds_arenas import ARENAS
 from wounds_lists import LISTS, cached_bin
 
 from arenascope.base.errors import ArenascopeError
-from arenascope.commands import command_names
+from arenascope.commands import COMMAND_NAMES
 from arenascope.session.session import Session
 
 READS = 20_000
@@ -81,7 +81,7 @@ def check_figures(image: HeapImage, found: dict[int, Any], hurt: Hurt) -> None:
 
 def run_everything(target: FakeTarget) -> None:
     """Every command, as text and as JSON: each answers, marks itself as partial, and ends."""
-    for command in command_names():
+    for command in COMMAND_NAMES:
         target.reset_counts()
         try:
             text = run_text(target, command)

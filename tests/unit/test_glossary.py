@@ -12,12 +12,12 @@ from heap_mixtures import everything
 
 from arenascope.cli import main as cli
 from arenascope.cli import watch
-from arenascope.commands import all_commands, command_names, find_command
+from arenascope.commands import COMMAND_NAMES, all_commands, find_command
 from arenascope.commands.framework.overview import help_text
 from arenascope.present.glossary import WORDS, find_word
 
 LOOKS = (
-    *(name for name in command_names() if all(each.is_option for each in find_command(name).arguments)),
+    *(name for name in COMMAND_NAMES if all(each.is_option for each in find_command(name).arguments)),
     "report --full",
     "trim --ranges",
     "chunks --summary",

@@ -19,7 +19,7 @@ from arenascope.base import optional
 from arenascope.base.errors import UsageError
 from arenascope.base.model import SHELL_CALLS_INTO
 from arenascope.cli.shell_control import PROCESSORS
-from arenascope.commands import command_names, find_command
+from arenascope.commands import COMMAND_NAMES, find_command
 from arenascope.commands.framework.command import execute
 from arenascope.present.render import text
 from arenascope.present.render.highlight import highlight
@@ -200,7 +200,7 @@ def test_the_envelope() -> None:
 
 # `version` names the libraries; snapshot and diff work on files (tests/debuggers/test_snapshot.py)
 @pytest.mark.parametrize(
-    "command", [name for name in command_names() if name not in ("version", "snapshot", "save", "diff", "trend")]
+    "command", [name for name in COMMAND_NAMES if name not in ("version", "snapshot", "save", "diff", "trend")]
 )
 def test_text_is_the_same_without_libraries(command: str, monkeypatch: pytest.MonkeyPatch) -> None:
     target = everything("2.36-64").target()
@@ -218,7 +218,7 @@ def test_exact_bytes_and_limits() -> None:
     assert len(run_json(target, "heaps", "--limit", "2")["heaps"]) == 5, "JSON is never cut"
 
 
-@pytest.mark.parametrize("command", command_names())
+@pytest.mark.parametrize("command", COMMAND_NAMES)
 def test_every_command_has_help(command: str) -> None:
     help_text = run_text(HeapImage("2.36-64").target(), command, "--help")
     assert f"heap {command}" in help_text

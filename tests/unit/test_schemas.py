@@ -12,7 +12,7 @@ from heap_mixtures import everything
 from heapbuilder import HeapImage
 from schemas import FOLDER, schema, valid_snapshot, wrong
 
-from arenascope.commands import command_names
+from arenascope.commands import COMMAND_NAMES
 
 # with the options that bring keys of their own
 WORDS = {
@@ -27,13 +27,13 @@ WORDS = {
 
 
 def test_each_command_has_one() -> None:
-    assert {path.stem for path in FOLDER.glob("*.json")} == {*command_names(), "failed", "snapshot-file"}, "`make docs`"
-    for name in command_names():
+    assert {path.stem for path in FOLDER.glob("*.json")} == {*COMMAND_NAMES, "failed", "snapshot-file"}, "`make docs`"
+    for name in COMMAND_NAMES:
         assert schema(name)["properties"]["command"]["enum"] == [name]
 
 
 @pytest.mark.parametrize(
-    "command", [name for name in command_names() if name not in ("snapshot", "diff", "trend", "save")]
+    "command", [name for name in COMMAND_NAMES if name not in ("snapshot", "diff", "trend", "save")]
 )
 def test_with_all_options_and_before_the_first_malloc(command: str) -> None:
     target = everything("2.36-64").target()

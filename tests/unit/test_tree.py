@@ -10,7 +10,7 @@ import pytest
 from arenascope.base.errors import UsageError
 from arenascope.cli import main as cli
 from arenascope.cli.tree import IN_THE_SHELL, LOOPS, Tree, branch_names
-from arenascope.commands import all_commands, command_names, find_command
+from arenascope.commands import COMMAND_NAMES, all_commands, find_command
 from arenascope.commands.framework.arguments import completions
 from arenascope.commands.framework.overview import help_text
 
@@ -21,7 +21,7 @@ SUBJECT = "PID|CORE the process or core file to look at, anywhere among the word
 
 def test_every_branch_is_there() -> None:
     """And no option of a command's is also one of the shell's: argparse would refuse it."""
-    assert list(Tree(branch_names()).branches) == [*command_names(), "watch", "metrics", "fleet", "help"]
+    assert list(Tree(branch_names()).branches) == [*COMMAND_NAMES, "watch", "metrics", "fleet", "help"]
 
 
 def test_only_what_is_asked_for_is_built() -> None:
@@ -33,7 +33,7 @@ def in_one_line(text: str) -> str:
     return " ".join(text.split())
 
 
-@pytest.mark.parametrize("name", command_names())
+@pytest.mark.parametrize("name", COMMAND_NAMES)
 def test_help_is_the_same_in_all_doors(name: str) -> None:
     """In the shell it also tells what only the shell has."""
     heap = in_one_line(find_command(name).parser("heap").format_help())
@@ -67,7 +67,7 @@ def test_the_overview_names_each_command(capsys: pytest.CaptureFixture[str]) -> 
     assert cli.main([]) == 2
     assert [*texts, capsys.readouterr().out] == [texts[0]] * 4
     assert max(map(len, [*texts[0].splitlines(), *help_text("heap", all_commands()).splitlines()])) < 80
-    assert set(re.findall(r"^  ([a-z]+) ", texts[0], re.MULTILINE)) == {*command_names(), *LOOPS, "arenascope"}
+    assert set(re.findall(r"^  ([a-z]+) ", texts[0], re.MULTILINE)) == {*COMMAND_NAMES, *LOOPS, "arenascope"}
 
 
 @pytest.mark.parametrize(

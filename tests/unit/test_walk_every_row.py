@@ -11,7 +11,7 @@ from heap_pictures import laid, last_heap, seen, tally, used_bytes
 from heapbuilder import ROWS, HeapImage, Row
 from schemas import problem_ids
 
-from arenascope.commands import command_names
+from arenascope.commands import COMMAND_NAMES
 from arenascope.present.render.text import NO_HEAP
 from arenascope.session.session import Session
 
@@ -150,7 +150,7 @@ def test_bins_heaps_and_threads_tell_the_truth(row: Row) -> None:
 @pytest.mark.in_turns("command", "row")
 @pytest.mark.parametrize("row", ["2.17-64", "2.26-i386", "2.36-64", "2.43-64", "2.43-arm", "2.36-s390x"])
 @pytest.mark.parametrize(
-    "command", [name for name in command_names() if name not in ("snapshot", "save", "diff", "trend")]
+    "command", [name for name in COMMAND_NAMES if name not in ("snapshot", "save", "diff", "trend")]
 )
 def test_every_command_answers(row: str, command: str) -> None:
     target = everything(row).target()

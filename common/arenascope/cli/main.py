@@ -11,7 +11,7 @@ from typing import Callable, Optional, Sequence
 from ..base.about import INTERRUPTED, PROGRAM, STOPPED, __version__
 from ..base.errors import ArenascopeError, TargetError, UsageError
 from ..base.printable import make_streams_safe, one_line
-from ..commands import command_names, find_command
+from ..commands import COMMAND_NAMES, find_command
 from ..commands.framework.arguments import HelpAsked
 from ..commands.framework.command import Command, answer
 from ..commands.framework.overview import meaning
@@ -64,7 +64,7 @@ def _fault(error: Exception, words: Sequence[str]) -> int:
 
 
 def _tell_failure(words: Sequence[str], said: str) -> None:
-    if words and words[0] in command_names():
+    if words and words[0] in COMMAND_NAMES:
         sys.stdout.write(failed(words[0], words[1:], said))
         sys.stdout.flush()
 

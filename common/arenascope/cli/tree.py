@@ -12,7 +12,7 @@ from typing import Callable, Optional, Sequence
 from ..base.about import PROGRAM
 from ..base.argv import full_names
 from ..base.records import NamedTuple
-from ..commands import all_commands, command_names, find_command
+from ..commands import COMMAND_NAMES, all_commands, find_command
 from ..commands.framework.arguments import HELP, Group, OneLine, Outline, Parser, Settle, argument, places_of
 from ..commands.framework.command import Command
 from ..commands.framework.overview import GROUP_OF_LOOPS, command_lines, row
@@ -201,4 +201,4 @@ def _branch(name: str) -> tuple[Outline, Optional[Settle]]:
 
 
 def branch_names() -> list[str]:
-    return [*command_names(), *LOOPS, HELP_NAME]
+    return [*COMMAND_NAMES, *LOOPS, HELP_NAME]

@@ -9,7 +9,7 @@ from ..base.model import WHAT, Breach, Statement
 from ..present.render.breaches import breach_words
 from ..present.render.json import address
 from ..present.render.problems import sentence, statement_json
-from ..present.render.text import NO_HEAP, Style, count, cut, left_out, table
+from ..present.render.text import NO_HEAP, Style, count, first_rows
 from ..session.problems import miscounted, problems_of
 from ..session.session import Session
 from .framework.command import ARENA, LIMIT, Answer, Context, command
@@ -93,15 +93,8 @@ def _lines(context: Context, outcome: Audit, damage: Sequence[Breach], verdict: 
         ]
         for each in outcome.breaches
     ]
-    shown, more = cut(rows, context.options.limit)
-    yield from table(
-        ("address", "arena", "rule", "expected", "found"),
-        shown,
-        left=(0, 1, 2, 3, 4),
-        width=style.width,
-        form=style.form,
-    )
-    yield from left_out(style, more, "breach", "breaches")
+    headers, limit = ("address", "arena", "rule", "expected", "found"), context.options.limit
+    yield from first_rows(style, headers, rows, limit=limit, of="breach", many="breaches", left=range(len(headers)))
     yield ""
     yield from _hints(style, damage)
 

@@ -9,7 +9,7 @@ from ..analysis.diff import OF_FILES, Change, Diff, compare
 from ..base.errors import ArenascopeError
 from ..base.model import Statement
 from ..present.render.problems import sentence, statement_json
-from ..present.render.text import Style, cut, left_out, signed, table
+from ..present.render.text import Style, first_rows, signed
 from ..present.screens.growth import time_apart
 from ..present.screens.parts import LABELS
 from ..session.problems import problems_of
@@ -149,14 +149,8 @@ def _lines(context: Context, diff: Diff) -> Iterator[str]:
             ]
             for each in changes
         ]
-        shown, more = cut(rows, context.options.limit)
-        yield from table(
-            (title, "before", "after", "change", *(["per hour"] if rates else [])),
-            shown,
-            width=style.width,
-            form=style.form,
-        )
-        yield from left_out(style, more, "row")
+        headers = (title, "before", "after", "change", *(["per hour"] if rates else []))
+        yield from first_rows(style, headers, rows, limit=context.options.limit, of="row")
     if not any(getattr(diff, name) for _, name in TABLES):
         yield "nothing else changed"
     elif why_not is not None:

@@ -6,7 +6,7 @@ from typing import Iterator, Optional
 
 from ..base.model import Heap
 from ..present.render.json import address
-from ..present.render.text import AT_LEAST, NO_HEAP, count, cut, left_out, table
+from ..present.render.text import AT_LEAST, NO_HEAP, count, first_rows
 from ..session.problems import problems_of
 from .framework.command import ARENA, LIMIT, Answer, Context, command
 
@@ -74,9 +74,6 @@ def _lines(context: Context, rows: list[tuple[Heap, Optional[int]]], partial: bo
                 "top" if heap.last else "",
             ]
         )
-    shown, more = cut(cells, context.options.limit)
     headers = ("arena", "from", "to", "size", "accessible", "resident", "holds")
-    yield from table(
-        headers, shown, left=(0, 1, 2, 6), width=style.width, expendable=("accessible", "to"), form=style.form
-    )
-    yield from left_out(style, more, "heap")
+    limit, expendable = context.options.limit, ("accessible", "to")
+    yield from first_rows(style, headers, cells, limit=limit, of="heap", left=(0, 1, 2, 6), expendable=expendable)

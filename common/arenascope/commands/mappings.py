@@ -8,7 +8,7 @@ from ..analysis.mappings import MALLOC, Mapped, mapped, part_sums
 from ..analysis.report import Extent
 from ..analysis.usage import total
 from ..present.render.json import address
-from ..present.render.text import Style, count, cut, left_out, next_lines, table
+from ..present.render.text import Style, count, first_rows, next_lines
 from ..session.problems import problems_of
 from ..session.resident import heap_pages, mmapped_extents
 from ..session.session import Session
@@ -143,16 +143,9 @@ def _lines(
         yield style.bold(f"{where}, {style.size(resident)} resident: {parts}")
     yield ""
     cells = [_cells(style, alike, names) for alike in _alike(style, rows, names, by)]
-    shown, more = cut(cells, limit)
-    yield from table(
-        ("from", "to", "size", "resident", "access", "whose"),
-        shown,
-        left=(0, 1, 4, 5),
-        width=style.width,
-        expendable=("access", "to"),
-        form=style.form,
-    )
-    yield from left_out(style, more, "row" if len(cells) < len(rows) else "mapping")
+    headers = ("from", "to", "size", "resident", "access", "whose")
+    of, expendable = "row" if len(cells) < len(rows) else "mapping", ("access", "to")
+    yield from first_rows(style, headers, cells, limit=limit, of=of, left=(0, 1, 4, 5), expendable=expendable)
     yield ""
     each = f"{style.typed('mappings --sort address')} (each in a row of its own)"
     more_rows = [each] if len(cells) < len(rows) else []

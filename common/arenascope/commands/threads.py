@@ -7,7 +7,7 @@ from typing import Iterator, Optional, Sequence
 from ..analysis.usage import total
 from ..base.model import ThreadCache
 from ..present.render.json import address
-from ..present.render.text import NO_HEAP, count, cut, left_out, number, table
+from ..present.render.text import NO_HEAP, count, first_rows, number
 from ..session.problems import problems_of
 from .framework.command import LIMIT, Answer, Context, command
 
@@ -66,15 +66,8 @@ def _lines(context: Context, caches: Sequence[ThreadCache], alone: Optional[Sequ
         ]
         for cache in caches
     ]
-    shown, more = cut(rows, context.options.limit)
-    yield from table(
-        ("tid", "name", "arena", "cache at", "chunks", "bytes"),
-        shown,
-        left=(0, 1, 2, 3),
-        width=style.width,
-        form=style.form,
-    )
-    yield from left_out(style, more, "thread")
+    headers = ("tid", "name", "arena", "cache at", "chunks", "bytes")
+    yield from first_rows(style, headers, rows, limit=context.options.limit, of="thread", left=(0, 1, 2, 3))
     if alone:
         alone_hold = sum(header.system_mem for header in session.headers if header.index in alone)
         which = ", ".join(map(str, alone[:12])) + (" …" if len(alone) > 12 else "")

@@ -316,3 +316,20 @@ def cut(rows: Sequence[Sequence[str]], limit: Optional[int]) -> tuple[Sequence[S
 def left_out(style: Style, rows: int, what: str, many: Optional[str] = None) -> Iterator[str]:
     if rows:
         yield style.dim(f"… {count(rows, f'more {what}', f'more {many}' if many else None)}; --limit 0 shows all")
+
+
+def first_rows(
+    style: Style,
+    headers: Sequence[str],
+    rows: Sequence[Sequence[str]],
+    *,
+    limit: Optional[int],
+    of: str,
+    many: Optional[str] = None,
+    left: Sequence[int] = (0,),
+    expendable: Sequence[str] = (),
+) -> Iterator[str]:
+    """A table of the first `limit` rows, and how many more there are. `of`: what one of them is, `many`: several."""
+    shown, more = cut(rows, limit)
+    yield from table(headers, shown, left=left, width=style.width, expendable=expendable, form=style.form)
+    yield from left_out(style, more, of, many)

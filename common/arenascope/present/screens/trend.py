@@ -7,7 +7,7 @@ from typing import Iterator, Optional, Sequence
 
 from ...analysis.report import FREE, LIVE
 from ...analysis.trend import AT_ONCE, ENDED, STEADILY, STILL, UNEVENLY, Life, Reached, Series, Trend
-from ..render.text import Style, count, cut, left_out, next_lines, signed, table
+from ..render.text import Style, count, first_rows, next_lines, signed
 from .growth import time_apart
 from .parts import LABELS
 
@@ -134,17 +134,9 @@ def _table(style: Style, title: str, series: Sequence[Series], limit: int) -> It
         ]
         for each in series
     ]
-    shown, more = cut(rows, limit)
     headers = (title, "now", "change", "an hour", "since", "how", "over time")
-    yield from table(
-        headers,
-        shown,
-        left=(0, 5, 6),
-        width=style.width,
-        expendable=("how", "now", "since", "an hour"),
-        form=style.form,
-    )
-    yield from left_out(style, more, "row")
+    expendable = ("how", "now", "since", "an hour")
+    yield from first_rows(style, headers, rows, limit=limit, of="row", left=(0, 5, 6), expendable=expendable)
 
 
 def drawn(each: Series, width: int = DRAWN) -> str:

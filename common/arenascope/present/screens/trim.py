@@ -8,7 +8,7 @@ from ...analysis.trim import Trim
 from ...analysis.usage import total
 from ...analysis.verdict import trim_seconds
 from ...base.model import Applied, Statement
-from ..render.text import NO_HEAP, Style, count, cut, duration, left_out, number, table
+from ..render.text import NO_HEAP, Style, count, cut, duration, first_rows, left_out, number, table
 
 HEADERS = (
     "arena",
@@ -197,11 +197,8 @@ def _range_lines(style: Style, plans: Sequence[Trim], tops: bool, limit: int) ->
         if tops and trim.plan.tops:
             start, size = trim.plan.tops
             rows.append([str(trim.plan.arena), f"{start:#x}", f"{start + size:#x}", style.size(size), "--tops"])
-    shown, more = cut(rows, limit)
-    yield from table(
-        ("arena", "from", "to", "size", "by"), shown, left=(0, 1, 2, 4), width=style.width, form=style.form
-    )
-    yield from left_out(style, more, "range")
+    headers = ("arena", "from", "to", "size", "by")
+    yield from first_rows(style, headers, rows, limit=limit, of="range", left=(0, 1, 2, 4))
 
 
 def _duration(style: Style, plans: Sequence[Trim], may_apply: bool, refused: Optional[str]) -> Iterator[str]:
