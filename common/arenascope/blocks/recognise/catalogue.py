@@ -4,9 +4,10 @@ Where a program puts words of its own in front of its blocks (`mysql.py`), all t
 
 1. A vtable in the first word: C++ objects, named as people write them (`cplusplus.py`, `names.py`). Certain.
 2. A type in the words where CPython or GObject has it (`python.py`, `gobject.py`). Certain.
-3. Links that lead back (`free_chunk_reader.py`). A guess.
-4. What the contents look like (`contents.py`). Guesses, but for zeros.
-5. The size.
+3. The structs of well-known programs, where these run (`programs.py`). Certain, but for what says so.
+4. Links that lead back (`nodes.py`). A guess.
+5. What the contents look like (`contents.py`). Guesses, but for zeros.
+6. The size.
 
 Nothing overrides what is certain; what holders tell (`holders.py`) comes after all of it, and overrides guesses only.
 """
@@ -23,7 +24,8 @@ from .cplusplus import Classes, ClassName
 from .gobject import GObjects
 from .ground import PAGE_SHIFT, Ground
 from .mysql import Front, Fronts
-from .nodes import LIST, TREE, Links
+from .nodes import LIST, PAGES, TREE, Links
+from .programs import programs_in
 from .python import Python
 
 HEAD = 8
@@ -44,7 +46,7 @@ ZEROS = Kind("zeros", "zeros", how="its bytes")
 BEGINS = Kind("begins with zeros", "zeros", certain=False, how="its first bytes")
 POINTERS = Kind("mostly pointers", "pointers", certain=False, how="its words")
 TEXTS = {name: Kind(f"text, {name}", "text", certain=False, how="its bytes") for name in ENCODINGS}
-NODES = {name: Kind(name, "node", certain=False, how="its links, which lead back") for name in (TREE, LIST)}
+NODES = {name: Kind(name, "node", certain=False, how="its links, which lead back") for name in (TREE, LIST, PAGES)}
 UNTOLD = Kind("remains of objects", "size", how="its size")
 """It begins as an array does, of something of another size."""
 
@@ -134,6 +136,7 @@ class Catalogue:
         self.python = Python(ground, low, high)
         runtimes = (self.python, GObjects(ground, low, high))
         self._runtimes = [each for each in runtimes if each.runs]
+        self._programs = programs_in(ground)
         self._links = Links(ground.memory, low, high)
         fronts = Fronts(ground)
         self._fronts = fronts if fronts.runs else None
@@ -191,7 +194,7 @@ class Catalogue:
         """The same of blocks in address order that lie in `data`, which begins at `base`, with all of their heads."""
         indices: list[int] = []
         add, known, pages = indices.append, self._tables.get, self.ground.pages
-        low, high, least_text, quick = self.low, self.high, self._least_text, not self._runtimes
+        low, high, least_text, quick = self.low, self.high, self._least_text, not (self._runtimes or self._programs)
         text = self._known(TEXTS["ASCII"])
         shift = 3 if self._word == 8 else 2
         length, other = len(data), self._other
@@ -255,6 +258,10 @@ class Catalogue:
             kind = runtime.kind_of(words, at, count, usable)
             if kind is not None:
                 return self._known(kind)
+        for program in self._programs:
+            kind = program.kind_of(base + start, usable, data[start:end])
+            if kind is not None:
+                return self._known(kind)
         first, low, high = words[at], self.low, self.high
         inside = low <= first < high
         if not first:
@@ -273,7 +280,7 @@ class Catalogue:
             or not (first or words[at + 1])
             or first >> self._half & 0xFFFFFFFF < 2
         ):
-            node = self._links.node_in(words, at, base, count)
+            node = self._links.node_in(words, at, base, count, usable=usable)
             if node is not None:
                 return self._known(NODES[node])
             if are_addresses(words[at : at + count], low, high, self._word):

@@ -8,7 +8,9 @@ from ...base.errors import MemoryReadError
 from ...sources.memory import Memory
 
 WordAt = Callable[[int], Optional[int]]
-TREE, LIST = "std::map or set node", "list node"
+TREE, LIST, PAGES = "std::map or set node", "list node", "pages, linked"
+LARGEST_NODE = 1024
+"""A larger block that is linked to others is handed out in pieces, mostly."""
 
 
 class Links:
@@ -20,8 +22,8 @@ class Links:
         self._little = memory.byte_order == "little"
         self._low, self._high = low, high
 
-    def node_in(self, words: Sequence[int], at: int, base: int, count: int) -> Optional[str]:
-        """What a block is a node of; it has `count` words from words[at] on, and `base` is where words[0] lies."""
+    def node_in(self, words: Sequence[int], at: int, base: int, count: int, usable: int) -> Optional[str]:
+        """What a block of `usable` bytes is a node of, by `count` words from words[at] on; words[0] lies at `base`."""
         if count < 3:
             return None
         low, high = self._low, self._high
@@ -44,7 +46,9 @@ class Links:
             and self._back(words, base, first, (1,), own)
             and self._back(words, base, second, (0,), own)
         ):
-            return LIST if first != own else None
+            if first == own or not self._goes_on(words, base, first, 0) or not self._goes_on(words, base, second, 1):
+                return None
+            return LIST if usable < LARGEST_NODE else PAGES
         # libc++: left, right, parent, colour
         if (
             count > 3
@@ -57,6 +61,11 @@ class Links:
         ):
             return TREE
         return None
+
+    def _goes_on(self, words: Sequence[int], base: int, node: int, place: int) -> bool:
+        """Whether the node after this one, by the link in that place, leads back to it."""
+        following = self._memory.try_word(node + place * self._word)
+        return following is not None and self._back(words, base, following, (1 - place,), node)
 
     def _black(self, word: int) -> int:
         """The first byte."""
