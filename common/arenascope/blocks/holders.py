@@ -18,7 +18,7 @@ from ..session.session import Session
 from ..sources.target import Place, text_of
 from .block_index import Index, Known
 from .live import Live
-from .python_bodies import name_keys_of_objects, name_python_bodies
+from .python_bodies import name_bodies, name_keys_of_objects
 from .recognise.catalogue import NONE, Catalogue
 from .recognise.ground import Ground
 from .recognise.holders import HASHED, POOL, Body, Forms
@@ -28,6 +28,8 @@ from .ways import Way, name_by_ways
 
 LARGEST = 64 << 10
 """So much of a holder is looked through."""
+ELEMENTS = 1 << 20
+"""And so much of what a container has."""
 LONGEST_FORM = 16
 """Words of a container: one may lie across the end of what is read at once."""
 GLOBALS = 64 << 20
@@ -89,6 +91,7 @@ class Naming:
             self._word,
             big=session.memory.byte_order == "big",
             classes=any(kind.kind in ("c++", "control") for kind in live.kinds) or ground.has_cplusplus,
+            rust=ground.has_rust,
         )
         self._low, self._high = catalogue.low, catalogue.high
         self._left: deque[Area] = deque()
@@ -108,9 +111,10 @@ class Naming:
                 self._objects_of[area.kind] += 1
                 self._look_at(area, area.start + area.links, words)
                 self._follow()
-        if self._catalogue.python.runs:
-            for user, kind in name_python_bodies(self._session, self._index, self._catalogue.python, self._live.kinds):
+        for keeper in self._catalogue.keepers:
+            for user, kind in name_bodies(self._session, self._index, keeper, self._live.kinds):
                 self._index.put(user, self._number(kind))
+        if self._catalogue.python.runs:
             for user, kind in name_keys_of_objects(
                 self._session, self._index, self._catalogue.python, self._live.kinds
             ):
@@ -209,7 +213,7 @@ class Naming:
         if body.inside:
             name = body.name if owner is None else f"{owner}[]"
             links = LINKS.get(body.name, 0) * self._word
-            self._left.append(Area(body.user, min(body.inside, LARGEST), name, False, links=links))
+            self._left.append(Area(body.user, min(body.inside, ELEMENTS), name, False, links=links))
 
     def _name_what_is_shared(self, kind: Kind, pointers: Sequence[int]) -> None:
         """The object of a control block that stands apart from it, where that has no other pointer."""

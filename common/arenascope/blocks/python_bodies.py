@@ -1,4 +1,4 @@
-"""What CPython's small objects keep apart: named by these, which lie in arenas of pymalloc's, beside malloc."""
+"""What objects of CPython, Ruby and Perl keep apart: named by these, which lie beside malloc, or in its blocks."""
 
 from __future__ import annotations
 
@@ -12,11 +12,14 @@ from ..session.session import Session
 from ..sources.target import Region, Span
 from .block_index import Index
 from .finder import FastFinder, finder_of, library
-from .recognise.python import DEQUE_BLOCK, DEQUE_NEXT, DICT_KEYS, FORMS, TO_KEYS, Python
+from .recognise.programs import Keeper
+from .recognise.python import DEQUE_BLOCK, DEQUE_NEXT, DICT_KEYS, TO_KEYS, Python
 
 PIECE = 1 << 20
 """Looked through at once: no pool of pymalloc's lies across its end."""
 MOST_BYTES = 16 << 30
+HOLDER = 4096
+"""So much of a block of objects that keep others."""
 OBJECT = 512
 """So much of an object that is a block: what its type has a place for lies in front."""
 
@@ -36,34 +39,32 @@ class Pointer(NamedTuple):
     """And where it is."""
 
 
-def name_python_bodies(
-    session: Session, index: Index, python: Python, kinds: Sequence[Kind]
-) -> Iterator[tuple[int, Kind]]:
+def name_bodies(session: Session, index: Index, keeper: Keeper, kinds: Sequence[Kind]) -> Iterator[tuple[int, Kind]]:
     """What to call blocks of which nothing certain is known, by their addresses."""
     weak = {number for number in range(len(kinds)) if index.is_weak(number)}
     known = [user for user, _, _ in index.of_kinds(weak)] + list(index.mapped_of_kinds(weak))
     known.sort()
     if not known:
         return
-    parts = list(_arenas(session))
+    parts = list(_arenas(session)) if keeper.apart else []
     size = sum(end - start for start, end in parts)
     extents = [Span(known[0], known[-1])]
     finder = finder_of(library(size), known, known, extents, word=session.layout.word)
-    with session.meter("looking into Python's objects", size) as meter:
+    with session.meter("looking into objects", size) as meter:
         for _, words in _pieces(session, parts):
             for at, _ in finder.hits(words):
                 usable = index.usable(words[at])
-                told = python.kept_by(words, at, usable) if usable is not None else None
+                told = keeper.kept_by(words, at, usable) if usable is not None else None
                 if told is not None:
                     yield words[at], told
                     yield from _next_ones(session, index, words[at], told)
             meter.advance(len(words) * session.layout.word)
-    holders = {number for number, kind in enumerate(kinds) if kind.kind == "python" and kind.name in FORMS}
+    holders = {number for number, kind in enumerate(kinds) if kind.name in keeper.holders}
     for user, usable, _ in list(index.of_kinds(holders)):
-        words = index.words(user, min(usable, 256) // session.layout.word) or ()
+        words = index.words(user, min(usable, HOLDER) // session.layout.word) or ()
         for at, word in enumerate(words):
             room = index.usable(word)
-            told = python.kept_by(words, at, room) if room is not None else None
+            told = keeper.kept_by(words, at, room) if room is not None else None
             if told is not None and told.certain:
                 yield word, told
                 yield from _next_ones(session, index, word, told)

@@ -25,7 +25,7 @@ from .gobject import GObjects
 from .ground import PAGE_SHIFT, Ground
 from .mysql import Front, Fronts
 from .nodes import LIST, PAGES, TREE, Links
-from .programs import programs_in
+from .programs import Keeper, programs_in
 from .python import Python
 
 HEAD = 8
@@ -137,6 +137,8 @@ class Catalogue:
         runtimes = (self.python, GObjects(ground, low, high))
         self._runtimes = [each for each in runtimes if each.runs]
         self._programs = programs_in(ground)
+        every: Sequence[object] = (self.python if self.python.runs else None, *self._programs)
+        self.keepers = [each for each in every if isinstance(each, Keeper)]
         self._links = Links(ground.memory, low, high)
         fronts = Fronts(ground)
         self._fronts = fronts if fronts.runs else None

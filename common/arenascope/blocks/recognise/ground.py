@@ -17,6 +17,7 @@ MOST_PAGES = 1 << 20
 """4 GiB of modules."""
 LONGEST_STRING = 4096
 PIECE = 256
+RUST, RUST_WITHIN, RUST_PIECE = b"/rustc/", 16 << 20, 1 << 20
 
 
 class Ground:
@@ -38,6 +39,20 @@ class Ground:
     @property
     def has_cplusplus(self) -> bool:
         return any(each.name.startswith(("libstdc++", "libc++")) for each in self.modules.all)
+
+    @property
+    def has_rust(self) -> bool:
+        """Whether the program has the places of Rust's own library, as its panics tell them."""
+        program = self.modules.program
+        regions = [each for each in program.regions if each.readable and not each.writable] if program else []
+        for region in regions:
+            for start in range(region.start, min(region.end, region.start + RUST_WITHIN), RUST_PIECE):
+                try:
+                    if RUST in self.read(start, min(RUST_PIECE, region.end - start)):
+                        return True
+                except MemoryReadError:
+                    break
+        return False
 
     def module_of(self, address: int) -> Optional[Module]:
         return next((each for each in self.modules.all if each.contains(address)), None)

@@ -10,6 +10,7 @@ from __future__ import annotations
 from typing import Callable, Iterator, Optional, Protocol, Sequence
 
 from ...base.records import NamedTuple
+from .sizes import fits
 
 LOCAL = 15
 """Letters that libstdc++'s strings have inside."""
@@ -26,6 +27,10 @@ MOST_NODES = 1 << 24
 POOL = "libstdc++'s emergency pool"
 LEAST_POOL = 16 << 10
 """Of a usual one: GLIBCXX_TUNABLES can make it smaller, and then nothing tells it from another buffer."""
+
+VEC_BYTES, VEC = "Vec<u8> or String body", "Vec body"
+LEAST_ROOM, MOST_ELEMENT = 4, 1024
+"""Of a Vec that is known by its words: fewer elements, and larger ones, fit too many blocks."""
 
 
 def is_pool(words: Sequence[int], usable: int) -> bool:
@@ -65,19 +70,20 @@ Form = Callable[[Sequence[int], int, int], Sequence[Body]]
 class Forms:
     """Finds containers in the words of a holder."""
 
-    def __init__(self, blocks: Blocks, word: int, big: bool, classes: bool) -> None:
-        """`classes`: whether it is a program in C++; elsewhere the same words are of something else."""
+    def __init__(self, blocks: Blocks, word: int, big: bool, classes: bool, rust: bool = False) -> None:
+        """`classes`: whether it is a program in C++, `rust`: in Rust; elsewhere its words are of something else."""
         self._blocks = blocks
         self._word = word
         self._big = big
         self._in_vain = MOST_NODES
         """So many nodes are followed at most that are none in the end: damage could have each word lead through all."""
         self._classes = classes
+        self._rust = rust
 
     def _all(self) -> tuple[Form, ...]:
         """Made anew each time: kept, they would lead back here, and with that keep the process's files open."""
         if not self._classes:
-            return (self._stdio,)
+            return (self._stdio, self._vec) if self._rust else (self._stdio,)
         return (
             self._stdio,
             self._hash,
@@ -119,6 +125,21 @@ class Forms:
                 if start == words[index] and 0 < end - start <= usable and within:
                     return [Body(start, "stdio buffer", "holder", at * self._word)]
         return ()
+
+    def _vec(self, words: Sequence[int], index: int, usable: int) -> Sequence[Body]:
+        """Rust's Vec, String and VecDeque: how much room, where it is, how many elements."""
+        if not index or index + 1 >= len(words):
+            return ()
+        room, user, length = words[index - 1 : index + 2]
+        if not 0 < length <= room <= usable:
+            return ()
+        offset = (index - 1) * self._word
+        if fits(room, usable):
+            return [Body(user, VEC_BYTES, "string", offset)]
+        size = usable // room // self._word * self._word
+        if room < LEAST_ROOM or not 0 < size <= MOST_ELEMENT or not fits(room * size, usable):
+            return ()
+        return [Body(user, VEC, "vector", offset, length * size)]
 
     def _string(self, words: Sequence[int], index: int, usable: int) -> Sequence[Body]:
         """libstdc++: where it is, how long, how much room."""

@@ -6,9 +6,8 @@ What lies in front of the place, or at it, says how large the block is, which pr
 from __future__ import annotations
 
 from ...sources.memory import Memory
+from .sizes import SLACK, fits
 
-SLACK, PAGE_SLACK, MAPPED = 32, 4096, 128 << 10
-"""A block has less to use than that besides what was asked for; so much where malloc may have mapped it by itself."""
 SDS = {1: 0, 3: 1, 5: 2, 9: 3, 17: 4}
 """Of an sds header its bytes, the text's type by it."""
 BUCKET, SLOTS = 32, 8
@@ -32,14 +31,10 @@ def is_by_design(memory: Memory, start: int, usable: int, past: int) -> bool:
     )
 
 
-def _fits(asked: int, usable: int) -> bool:
-    return 0 <= usable - asked < (PAGE_SLACK if usable >= MAPPED else SLACK)
-
-
 def _has_size(memory: Memory, start: int, usable: int, past: int) -> bool:
     """How many bytes were asked for stands in front, as in sqlite's blocks and some of MariaDB's."""
     size = memory.try_word(start + past - 8) if past in (8, 16) else None
-    return size is not None and _fits(past + size, usable)
+    return size is not None and fits(past + size, usable)
 
 
 def _is_sds(memory: Memory, start: int, usable: int, past: int) -> bool:
@@ -51,7 +46,7 @@ def _is_sds(memory: Memory, start: int, usable: int, past: int) -> bool:
     size = past // 2
     length = int.from_bytes(header[:size], "little") if kind else header[0] >> 3
     room = int.from_bytes(header[size:-1], "little") if kind else length
-    if length > room or not _fits(past + room + 1, usable):
+    if length > room or not fits(past + room + 1, usable):
         return False
     return memory.try_read(start + past + length, 1) == b"\0"
 
@@ -61,7 +56,7 @@ def _is_zend_array(memory: Memory, start: int, usable: int, past: int) -> bool:
     if past == SLOTS and memory.try_read(start, SLOTS) == b"\xff" * SLOTS:
         return any((usable - past) // size >= FEWEST and (usable - past) % size < SLACK for size in PACKED)
     entries = past // SLOTS
-    if entries < FEWEST or entries & entries - 1 or past % SLOTS or not _fits(past + BUCKET * entries, usable):
+    if entries < FEWEST or entries & entries - 1 or past % SLOTS or not fits(past + BUCKET * entries, usable):
         return False
     table = memory.try_read(start, min(past, LOOKED_AT)) or b""
     places = [int.from_bytes(table[at : at + 4], "little") for at in range(0, len(table), 4)]
@@ -76,7 +71,7 @@ def _is_hash_table(memory: Memory, start: int, usable: int, past: int) -> bool:
     return any(
         _has_control(memory, start + past, 1 << bits)
         for bits in range(2, most.bit_length())
-        if _fits(past + (1 << bits) + GROUP, usable)
+        if fits(past + (1 << bits) + GROUP, usable)
     )
 
 

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Optional, Protocol, Sequence
+from typing import Collection, Optional, Protocol, Sequence, runtime_checkable
 
 from ...base.kinds import Kind
 from .ground import Ground
+from .perl import Perl
+from .php import Php
+from .ruby import Ruby
 from .sqlite import Sqlite
 
 
@@ -18,8 +21,21 @@ class Program(Protocol):
         """Of a block of so many bytes; `head` is its beginning."""
 
 
+@runtime_checkable
+class Keeper(Protocol):
+    """A runtime whose objects keep blocks."""
+
+    holders: Collection[str]
+    """What blocks are called that are objects, or full of them."""
+    apart: bool
+    """Others lie in memory that it maps by itself."""
+
+    def kept_by(self, words: Sequence[int], at: int, usable: int) -> Optional[Kind]:
+        """What a block of so many bytes is that words[at] points to."""
+
+
 def programs_in(ground: Ground) -> Sequence[Program]:
     if ground.memory.pointer_size != 8 or ground.memory.byte_order != "little":
         return ()
-    every: Sequence[Program] = (Sqlite(ground),)
+    every: Sequence[Program] = (Perl(ground), Php(ground), Ruby(ground), Sqlite(ground))
     return [each for each in every if each.runs]

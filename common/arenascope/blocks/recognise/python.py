@@ -85,6 +85,9 @@ OWN_WORDS = 7
 class Python:
     """The types of one interpreter."""
 
+    holders = FORMS
+    apart = True
+
     def __init__(self, ground: Ground, low: int, high: int) -> None:
         self._ground = ground
         self._word = ground.memory.pointer_size

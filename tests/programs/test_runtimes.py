@@ -1,0 +1,157 @@
+"""What the blocks of Perl, Ruby, PHP and Rust are called: at least half of the bytes have a name, and of those that
+were drawn none is wrong, by where the program itself says that its text is, or by memory read once more."""
+
+from __future__ import annotations
+
+import random
+import struct
+from collections import defaultdict
+from pathlib import Path
+
+import pytest
+from programs import HERE, PROGRAMS, Start, rust, script
+from running import Running
+
+from arenascope.blocks.types import live_kinds
+from arenascope.cli.shell import ShellDoor
+from arenascope.session.session import Session
+
+DRAWN = 50
+KNOWN = ("string", "holder", "vector", "node", "c++")
+Named = dict[str, dict[int, int]]
+"""Of each name the blocks: what is usable of them, by their addresses."""
+
+
+def named_in(session: Session) -> Named:
+    """Where at least half of the bytes in use has a name."""
+    live, header, word = live_kinds(session), session.layout.header, session.layout.word
+    blocks = [
+        (chunk + header, size - word, live.kinds[kind])
+        for heap in live.heaps
+        for chunk, size, _, kind in live.blocks(heap)
+        if kind >= 0
+    ]
+    blocks += [(each.chunk + header, each.bytes - 2 * word, live.kinds[kind]) for each, kind in live.mmapped]
+    with_name = sum(usable for _, usable, kind in blocks if kind.kind in KNOWN)
+    assert with_name > sum(usable for _, usable, _ in blocks) // 2
+    named: Named = defaultdict(dict)
+    for user, usable, kind in blocks:
+        named[kind.name][user] = usable
+    return named
+
+
+def session_of(running: Running) -> Session:
+    return Session(ShellDoor(str(running.pid), "none", ()).target())
+
+
+def drawn(blocks: dict[int, int]) -> list[tuple[int, int]]:
+    return random.Random(1).sample(sorted(blocks.items()), min(DRAWN, len(blocks)))
+
+
+def addresses_said_by(running: Running) -> set[int]:
+    assert running.process.stdout is not None
+    line = b""
+    while not line.endswith(b"\n"):
+        line += running.process.stdout.read(1 << 16)
+    return set(map(int, line.split()))
+
+
+@pytest.mark.parametrize(
+    ("start", "name"),
+    [
+        pytest.param(script("perl", HERE / "kept.pl"), "Perl string (PV)", id="perl"),
+        pytest.param(script("ruby", HERE / "kept.rb"), "Ruby String text", id="ruby"),
+    ],
+)
+def test_texts_lie_where_the_program_says(start: Start, name: str, tmp_path: Path) -> None:
+    running = start(tmp_path, None)
+    try:
+        said = addresses_said_by(running)
+        session = session_of(running)
+        named = named_in(session)
+        found = {user: usable for user, usable in named[name].items() if usable >= 300}
+        assert len(said - set(found)) < len(said) // 100
+        for user, _ in drawn(found):
+            assert user in said or session.memory.read(user, 4) != b"xxxx", hex(user)
+        assert len(said & set(found)) > len(found) * 9 // 10
+    finally:
+        running.end()
+
+
+def test_the_parts_of_perl_are_of_one_piece(tmp_path: Path) -> None:
+    """Each head and body lies in an arena: a string's head has its address, and its body the size."""
+    running = script("perl", HERE / "kept.pl")(tmp_path, None)
+    try:
+        addresses_said_by(running)
+        session = session_of(running)
+        named, read = named_in(session), session.memory.read
+        bodies = [(user, user + usable) for user, usable in named["Perl body arena"].items()]
+        heads = {}
+        for user, usable in named["Perl SV arena"].items():
+            for body, count, flags, kept in struct.iter_unpack("<QIIQ", read(user, usable // 24 * 24)):
+                if count and flags & 0xFF in (11, 12) and kept:
+                    heads[kept] = body
+        for name in ("Perl array (AvARRAY)", "Perl hash (HvARRAY)"):
+            assert named[name]
+            for user, usable in drawn(named[name]):
+                body = heads[user]
+                assert any(low <= body < high for low, high in bodies)
+                (most,) = struct.unpack("<Q", read(body + 24, 8))
+                assert 8 * (most + 1) <= usable
+        for user, usable in drawn(named["Perl shared hash key (HEK)"]):
+            (length,) = struct.unpack("<i", read(user + 28, 4))
+            assert read(user + 32 + length, 1) == b"\0"
+            assert 34 + length <= usable
+    finally:
+        running.end()
+
+
+def zend_hash(text: bytes) -> int:
+    """DJBX33A."""
+    hashed = 5381
+    for byte in text:
+        hashed = hashed * 33 + byte & (1 << 64) - 1
+    return hashed | 1 << 63
+
+
+def text_of(session: Session, string: int) -> bytes:
+    (length,) = struct.unpack("<Q", session.memory.read(string + 16, 8))
+    return bytes(session.memory.read(string + 24, length))
+
+
+def test_the_hashes_of_php_are_those_of_the_keys(tmp_path: Path) -> None:
+    program = next(each for each in PROGRAMS if each.name == "php")
+    running = program.start(tmp_path, {"STANDS_STILL": "1"})
+    try:
+        program.load(running)
+        session = session_of(running)
+        named, read = named_in(session), session.memory.read
+        for string, _ in drawn(named["zend_string"]):
+            (hashed,) = struct.unpack("<Q", read(string + 8, 8))
+            assert hashed in (0, zend_hash(text_of(session, string)))
+        for function, _ in drawn(named["zend_internal_function"]):
+            (name,) = struct.unpack("<Q", read(function + 8, 8))
+            assert text_of(session, name).replace(b"_", b"").isalnum()
+        for table, usable in drawn(named["HashTable buckets"]):
+            places = 1 << (usable // 40).bit_length() - 1
+            for _, kind, hashed, key in struct.iter_unpack("<4Q", read(table + 8 * places, 32 * min(places, 16))):
+                assert not kind & 0xFF or not key or hashed == zend_hash(text_of(session, key))
+    finally:
+        running.end()
+
+
+def test_each_vec_of_a_rust_program_is_known(tmp_path: Path) -> None:
+    running = rust(tmp_path)
+    try:
+        running.await_line()
+        session = session_of(running)
+        named = named_in(session)
+        assert len(named["Vec body"]) == 4
+        bodies = named["Vec<u8> or String body"]
+        # a third of 12,000 in each of four threads
+        assert abs(len(bodies) - 4 * 4000) < 10
+        for user, usable in drawn(bodies):
+            assert session.memory.read(user, 20) == b"x" * 20
+            assert usable >= 20
+    finally:
+        running.end()
