@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import textwrap
-from typing import Iterator, Optional, Sequence
+from typing import Iterator, Mapping, Optional, Sequence
 
 from ..base.records import NamedTuple
 from .render.text import HELP_WIDTH
@@ -25,358 +25,148 @@ class Word(NamedTuple):
         return f"{first} ({', '.join(others)})" if others else first
 
 
-WORDS = (
-    Word(
-        ("access",),
-        "What may be done with a mapping: r to read, w to write, x to execute; then p for private or s for shared.",
-    ),
-    Word(
-        ("accessible",),
-        "Of a thread arena's heap, the part from its start that can be read and written. The rest of the heap is "
-        "reserved address space.",
-    ),
-    Word(
-        ("address space", "virtual memory", "VSZ"),
-        "Addresses that the process may use, whether or not there is memory behind them. Only what is resident "
-        "costs memory.",
-    ),
-    Word(
-        ("arena", "arenas"),
-        "One of malloc's pools of memory, with a lock, heaps and lists of free chunks of its own. A process starts "
-        "with the main arena; each new thread gets a further one until the arena limit is reached, then threads "
-        "share.",
-    ),
-    Word(
-        ("arena limit",),
-        "How many arenas there may be: eight for each processor in a 64-bit process, two in a 32-bit one (since glibc "
-        "2.44 one, and at least eight or two in all), or what MALLOC_ARENA_MAX says. `heap params` shows it.",
-    ),
-    Word(
-        ("attached",),
-        "A thread is attached to the arena that it allocates from. An arena to which none is attached outlived its "
-        "threads: the next new thread takes it over.",
-    ),
-    Word(
-        ("bin", "bins"),
-        "A list of an arena's free chunks of about one size. The main kinds are the unsorted bin, small bins and "
-        "large bins. 'bins' in a table sums them up, without fastbins, thread caches and top.",
-    ),
-    Word(
-        ("block", "blocks"),
-        "What one call of malloc returned: the part of a chunk that the program may write to. Its bytes are counted "
-        "with the chunk's header.",
-    ),
-    Word(
-        ("body", "node"),
-        "Of a type: the block in which a string, a vector or the like keeps its contents; a node is one of the blocks "
-        "that make up a list, a tree or a hash table.",
-    ),
-    Word(
-        ("bookkeeping",),
-        "What malloc keeps for itself in the heaps: headers of heaps and arenas, and fenceposts. Headlines count it "
-        "as in use; `heap chunks` and `heap map` also say how much it is.",
-    ),
-    Word(
-        ("break", "brk", "by brk", "program break"),
-        "The end of the memory that the main arena grows into. malloc moves it up for more memory, and back down to "
-        "return the end of the main arena's top to the kernel.",
-    ),
-    Word(
-        ("bss", ".bss", ".data"),
-        "Where the variables of a program or library lie: .data those with a first value, .bss the others.",
-    ),
-    Word(
-        ("cached",),
-        "Freed, but in a thread's cache or in a fastbin: its header still looks in use. A trim returns what "
-        "fastbins hold, never what thread caches do.",
-    ),
-    Word(
-        ("calls",),
-        "How many calls of madvise malloc_trim would make: one for each free chunk that covers whole pages.",
-    ),
-    Word(
-        ("cell", "a cell"),
-        "In `heap map`, one character: so many bytes of a heap.",
-    ),
-    Word(
-        ("certain", "guess", "a guess"),
-        "A type is certain where the block itself proves it, by a vtable or an object's header. A guess, marked by ?, "
-        "is what its contents, its neighbours or its holder suggest.",
-    ),
-    Word(
-        ("chunk", "chunks", "chunk size"),
-        "malloc's unit: a block with its header in front. A chunk's size counts the header, so that on 64-bit it is "
-        "at least 8 bytes more than the program asked for, rounded up to a multiple of 16.",
-    ),
-    Word(
-        ("core",),
-        "A file with the memory of a process at one moment. gcore's do not tell which pages were resident, the "
-        "kernel's do.",
-    ),
-    Word(
-        ("damage", "damaged", "breach"),
-        "Bytes of a heap that are not what malloc leaves there: something has overwritten a header. `heap check` "
-        "says what is wrong, a breach for each of malloc's rules that is not kept.",
-    ),
-    Word(
-        ("door",),
-        "Where a command was typed: in GDB, in LLDB or in the shell. All three give the same answers.",
-    ),
-    Word(
-        ("fastbin", "fast", "fastbins"),
-        "A list of small free chunks (up to 128 bytes) that wait to be used again as they are. They are not merged "
-        "with free neighbours until malloc_trim, or a free() that leaves a large free chunk, merges them all.",
-    ),
-    Word(
-        ("fencepost",),
-        "A few bytes at the end of what was once a top, which stop malloc from reading further.",
-    ),
-    Word(
-        ("foreign",),
-        "Memory that somebody other than malloc took by sbrk, in the middle of the main arena.",
-    ),
-    Word(
-        ("free",),
-        "The program has called free(), and malloc keeps the memory for the next request. It can still be resident.",
-    ),
-    Word(
-        ("goes back", "return", "released", "give back"),
-        "Goes from the process to the kernel. If it was resident, RSS falls by as much.",
-    ),
-    Word(
-        ("hangs on", "what hangs on it", "with what hangs on them"),
-        "Blocks that are reached only from this one. Of a leak they are lost with it.",
-    ),
-    Word(
-        ("heap", "heaps", "sub-heap", "sub-heaps"),
-        "A stretch of addresses from which an arena cuts its chunks. The main arena's is the one in front of the "
-        "break; a thread arena has one or more of at most 64 MiB (1 MiB on 32-bit).",
-    ),
-    Word(
-        ("held", "holds", "main holder", "alone"),
-        "Of a block in use: something in the program still leads to it, so that it is not lost. Of all that lead there "
-        "one variable, thread or mapping is its main holder. What that holds alone nobody else leads to.",
-    ),
-    Word(
-        ("holds back",),
-        "Of all blocks of a type: what more would go back to the system if every one of them were freed, and "
-        "malloc_trim called after that. It is their own pages, and those that they share with free pieces.",
-    ),
-    Word(
-        ("huge page", "huge pages", "THP"),
-        "A page of 2 MiB instead of 4 KiB. A single block in use keeps the whole of it resident.",
-    ),
-    Word(
-        ("in use", "used", "live", "live blocks"),
-        "In the program's hands: allocated and not freed. Whether the program still needs it, malloc cannot know. "
-        "`heap chunks` and `heap map` count chunks; headlines count malloc's bookkeeping as well.",
-    ),
-    Word(
-        ("incomplete",),
-        "Something could not be read, or is damaged: figures are of what was read, and what is not known is ?.",
-    ),
-    Word(
-        ("kernel's", "the kernel's", "vdso", "vvar", "vsyscall"),
-        "Small mappings that the kernel gives each process: the clock, and the way into system calls.",
-    ),
-    Word(
-        ("large bin", "large"),
-        "A bin for chunks from 1,024 bytes on (64-bit), each for a range of sizes, sorted by size.",
-    ),
-    Word(
-        ("list",),
-        "Where malloc keeps free chunks: a bin, a fastbin or a thread cache.",
-    ),
-    Word(
-        ("lost", "leak", "leaked", "perhaps lost", "possibly lost"),
-        "Of a block in use, that nothing leads to it any more, so that nobody can free it. Perhaps: only pointers to "
-        "its inside do, which may be old.",
-    ),
-    Word(
-        ("madvise", "by madvise"),
-        "The call by which malloc_trim returns whole pages in the middle of a heap: their addresses stay, the "
-        "memory behind them goes.",
-    ),
-    Word(
-        ("main arena", "main", "main_arena"),
-        "Arena 0, the one that every process starts with. It is the only one that grows by the break, and the only "
-        "one whose top malloc_trim cuts.",
-    ),
-    Word(
-        ("mapping",),
-        "A range of addresses that the kernel gave the process at one go: a file, a stack, a heap, or memory for "
-        "whoever asked by mmap. /proc/PID/maps lists them.",
-    ),
-    Word(
-        ("mmap_threshold",),
-        "A request of this size or more gets a mapping of its own (128 KiB at first). Freeing such a block raises "
-        "it, up to 32 MiB, unless a threshold was set.",
-    ),
-    Word(
-        ("mmapped", "served by mmap"),
-        "Said of a block with a mapping of its own, outside all arenas, because it was large. free() returns it at "
-        "once.",
-    ),
-    Word(
-        ("module",),
-        "The program or library that a type comes from.",
-    ),
-    Word(
-        ("other anonymous memory",),
-        "Memory with no file behind it that neither malloc nor a stack holds: another allocator, a language "
-        "runtime, the program's own calls of mmap, variables that begin as zeros (.bss).",
-    ),
-    Word(
-        ("outside malloc",),
-        "All that is resident and does not belong to malloc: program and libraries, stacks, shared memory, and "
-        "other anonymous memory.",
-    ),
-    Word(
-        ("page", "pages", "whole pages"),
-        "The unit in which the kernel gives and takes memory, usually 4 KiB. It goes back only as a whole.",
-    ),
-    Word(
-        ("parameter", "params", "asked for"),
-        "A setting of malloc's (mallopt(3)), 'asked for' by an environment variable such as MALLOC_ARENA_MAX or by "
-        "GLIBC_TUNABLES.",
-    ),
-    Word(
-        ("per hour",),
-        "A change between two moments, scaled to an hour. Two moments less than a minute apart are too close for that.",
-    ),
-    Word(
-        ("pid",),
-        "A process's number, as `ps` shows it.",
-    ),
-    Word(
-        ("pin", "pins", "pinned", "what it keeps"),
-        "A block in use that keeps free memory beside it from going back, because memory goes back only in whole "
-        "pages, or only from the end of a heap.",
-    ),
-    Word(
-        ("place", "places", "piece", "pieces"),
-        "Free chunks side by side are one piece. Each in which there are whole pages is a place: malloc_trim gives it "
-        "back by one call.",
-    ),
-    Word(
-        ("plain pointer", "no plain pointer"),
-        "A word that is a block's address as it is. Programs also pack or shift addresses: `heap leaks` looks for "
-        "these where no plain pointer leads to a block.",
-    ),
-    Word(
-        ("reached",),
-        "Of a block: from a root one gets there by following pointers, from block to block.",
-    ),
-    Word(
-        ("redacted",),
-        "Of a core: it holds malloc's own words alone, and none of the program's data (`heap save --redact`).",
-    ),
-    Word(
-        ("resident", "RSS", "in memory"),
-        "In physical memory at this moment, as `ps` counts it in RSS. What was never written, or was returned, is not.",
-    ),
-    Word(
-        ("root", "roots"),
-        "What a program reaches its blocks from: variables, threads' stacks and registers, mappings that are not "
-        "malloc's, what the kernel keeps for it.",
-    ),
-    Word(
-        ("RSS falls",),
-        "By how much resident memory would fall: what goes back, less what was not resident anyway.",
-    ),
-    Word(
-        ("shared with",),
-        "Who leads, besides its main holder, to a block: clearing one of them alone does not free it.",
-    ),
-    Word(
-        ("small bin", "small"),
-        "A bin for chunks of exactly one size, below 1,024 bytes (64-bit).",
-    ),
-    Word(
-        ("snapshot",),
-        "A file with the figures of one moment, for `heap diff`. It holds none of the program's data.",
-    ),
-    Word(
-        ("splits", "split"),
-        "In how many places blocks in use lie between two stretches of free memory and are smaller than these "
-        "together: they are what cuts free memory into pieces.",
-    ),
-    Word(
-        ("state",),
-        "What a chunk is: used, tcache (in a thread's cache), fast (in a fastbin), free (in a bin), or top.",
-    ),
-    Word(
-        ("stood still", "stands still"),
-        "Of a process: it was stopped for so long, so that it could be read at one moment, and then ran on. Each look "
-        "stops it anew; --no-stop does not.",
-    ),
-    Word(
-        ("stranded",),
-        "Free, but in a page that also holds something in use, so that the page stays. It can be used again, and "
-        "goes back only once its neighbours are freed.",
-    ),
-    Word(
-        ("swap", "in swap"),
-        "What the kernel has written to disk to have its page for others. It is not resident, and comes back when it "
-        "is used or read.",
-    ),
-    Word(
-        ("symbol", "first word"),
-        "The name of what an address points to: a function, variable or C++ class.",
-    ),
-    Word(
-        ("system",),
-        "What an arena has taken from the kernel and not returned, in use or free, resident or not.",
-    ),
-    Word(
-        ("tcache", "thread cache", "cache at"),
-        "A few freed blocks of each size that a thread keeps for itself, to have them again without a lock. They go "
-        "back to their arenas when the thread ends.",
-    ),
-    Word(
-        ("thread arena", "thread-arena"),
-        "Any arena but the main one. malloc_trim never touches its top.",
-    ),
-    Word(
-        ("threshold", "thresholds"),
-        "mmap_threshold and trim_threshold: from which size on a block gets a mapping of its own, and a top goes back.",
-    ),
-    Word(
-        ("tid",),
-        "A thread's number in the kernel, as `ps -T` shows it.",
-    ),
-    Word(
-        ("top", "top stays"),
-        "The free end of an arena, from which new blocks are cut where no list has one that fits.",
-    ),
-    Word(
-        ("top_pad",),
-        "How much more than needed malloc takes from the kernel at a time, and leaves in a top (128 KiB).",
-    ),
-    Word(
-        ("tops", "--tops"),
-        "The tops of thread arenas. malloc_trim leaves them alone; `heap trim --apply --tops` returns them.",
-    ),
-    Word(
-        ("trim", "malloc_trim", "trim gives"),
-        "A call of malloc_trim(0): malloc returns every whole free page of its bins, and the end of the main "
-        "arena's top.",
-    ),
-    Word(
-        ("trim_threshold",),
-        "free() returns a top to the kernel by itself only once it is at least this large (128 KiB at first; it "
-        "grows with mmap_threshold).",
-    ),
-    Word(
-        ("unsorted bin", "unsorted"),
-        "A bin of chunks freed lately, of any size, not yet sorted into small and large bins.",
-    ),
-    Word(
-        ("with theirs",),
-        "Of all blocks of a type: their bytes with those of everything that they alone lead to, such as the bodies of "
-        "their strings. What hangs on blocks of several types is counted with each of them.",
-    ),
-)
+MEANINGS: Mapping[tuple[str, ...], str] = {
+    ("access",): "What may be done with a mapping: r to read, w to write, x to execute; then p for private or s for "
+    "shared.",
+    ("accessible",): "Of a thread arena's heap, the part from its start that can be read and written. The rest of the "
+    "heap is reserved address space.",
+    ("address space", "virtual memory", "VSZ"): "Addresses that the process may use, whether or not there is memory "
+    "behind them. Only what is resident costs memory.",
+    ("arena", "arenas"): "One of malloc's pools of memory, with a lock, heaps and lists of free chunks of its own. A "
+    "process starts with the main arena; each new thread gets a further one until the arena limit is reached, "
+    "then threads share.",
+    ("arena limit",): "How many arenas there may be: eight for each processor in a 64-bit process, two in a 32-bit "
+    "one (since glibc 2.44 one, and at least eight or two in all), or what MALLOC_ARENA_MAX says. `heap params` "
+    "shows it.",
+    ("attached",): "A thread is attached to the arena that it allocates from. An arena to which none is attached "
+    "outlived its threads: the next new thread takes it over.",
+    ("bin", "bins"): "A list of an arena's free chunks of about one size. The main kinds are the unsorted bin, small "
+    "bins and large bins. 'bins' in a table sums them up, without fastbins, thread caches and top.",
+    ("block", "blocks"): "What one call of malloc returned: the part of a chunk that the program may write to. Its "
+    "bytes are counted with the chunk's header.",
+    ("body", "node"): "Of a type: the block in which a string, a vector or the like keeps its contents; a node is one "
+    "of the blocks that make up a list, a tree or a hash table.",
+    ("bookkeeping",): "What malloc keeps for itself in the heaps: headers of heaps and arenas, and fenceposts. "
+    "Headlines count it as in use; `heap chunks` and `heap map` also say how much it is.",
+    ("break", "brk", "by brk", "program break"): "The end of the memory that the main arena grows into. malloc moves "
+    "it up for more memory, and back down to return the end of the main arena's top to the kernel.",
+    ("bss", ".bss", ".data"): "Where the variables of a program or library lie: .data those with a first value, .bss "
+    "the others.",
+    ("cached",): "Freed, but in a thread's cache or in a fastbin: its header still looks in use. A trim returns what "
+    "fastbins hold, never what thread caches do.",
+    ("calls",): "How many calls of madvise malloc_trim would make: one for each free chunk that covers whole pages.",
+    ("cell", "a cell"): "In `heap map`, one character: so many bytes of a heap.",
+    ("certain", "guess", "a guess"): "A type is certain where the block itself proves it, by a vtable or an object's "
+    "header. A guess, marked by ?, is what its contents, its neighbours or its holder suggest.",
+    ("chunk", "chunks", "chunk size"): "malloc's unit: a block with its header in front. A chunk's size counts the "
+    "header, so that on 64-bit it is at least 8 bytes more than the program asked for, rounded up to a multiple "
+    "of 16.",
+    ("core",): "A file with the memory of a process at one moment. gcore's do not tell which pages were resident, the "
+    "kernel's do.",
+    ("damage", "damaged", "breach"): "Bytes of a heap that are not what malloc leaves there: something has "
+    "overwritten a header. `heap check` says what is wrong, a breach for each of malloc's rules that is not kept.",
+    ("door",): "Where a command was typed: in GDB, in LLDB or in the shell. All three give the same answers.",
+    ("fastbin", "fast", "fastbins"): "A list of small free chunks (up to 128 bytes) that wait to be used again as "
+    "they are. They are not merged with free neighbours until malloc_trim, or a free() that leaves a large free "
+    "chunk, merges them all.",
+    ("fencepost",): "A few bytes at the end of what was once a top, which stop malloc from reading further.",
+    ("foreign",): "Memory that somebody other than malloc took by sbrk, in the middle of the main arena.",
+    ("free",): "The program has called free(), and malloc keeps the memory for the next request. It can still be "
+    "resident.",
+    ("goes back", "return", "released", "give back"): "Goes from the process to the kernel. If it was resident, RSS "
+    "falls by as much.",
+    ("hangs on", "what hangs on it", "with what hangs on them"): "Blocks that are reached only from this one. Of a "
+    "leak they are lost with it.",
+    ("heap", "heaps", "sub-heap", "sub-heaps"): "A stretch of addresses from which an arena cuts its chunks. The main "
+    "arena's is the one in front of the break; a thread arena has one or more of at most 64 MiB (1 MiB on 32-bit).",
+    ("held", "holds", "main holder", "alone"): "Of a block in use: something in the program still leads to it, so "
+    "that it is not lost. Of all that lead there one variable, thread or mapping is its main holder. What that "
+    "holds alone nobody else leads to.",
+    ("holds back",): "Of all blocks of a type: what more would go back to the system if every one of them were freed, "
+    "and malloc_trim called after that. It is their own pages, and those that they share with free pieces.",
+    ("huge page", "huge pages", "THP"): "A page of 2 MiB instead of 4 KiB. A single block in use keeps the whole of "
+    "it resident.",
+    ("in use", "used", "live", "live blocks"): "In the program's hands: allocated and not freed. Whether the program "
+    "still needs it, malloc cannot know. `heap chunks` and `heap map` count chunks; headlines count malloc's "
+    "bookkeeping as well.",
+    ("incomplete",): "Something could not be read, or is damaged: figures are of what was read, and what is not known "
+    "is ?.",
+    ("kernel's", "the kernel's", "vdso", "vvar", "vsyscall"): "Small mappings that the kernel gives each process: the "
+    "clock, and the way into system calls.",
+    ("large bin", "large"): "A bin for chunks from 1,024 bytes on (64-bit), each for a range of sizes, sorted by size.",
+    ("list",): "Where malloc keeps free chunks: a bin, a fastbin or a thread cache.",
+    ("lost", "leak", "leaked", "perhaps lost", "possibly lost"): "Of a block in use, that nothing leads to it any "
+    "more, so that nobody can free it. Perhaps: only pointers to its inside do, which may be old.",
+    ("madvise", "by madvise"): "The call by which malloc_trim returns whole pages in the middle of a heap: their "
+    "addresses stay, the memory behind them goes.",
+    ("main arena", "main", "main_arena"): "Arena 0, the one that every process starts with. It is the only one that "
+    "grows by the break, and the only one whose top malloc_trim cuts.",
+    ("mapping",): "A range of addresses that the kernel gave the process at one go: a file, a stack, a heap, or "
+    "memory for whoever asked by mmap. /proc/PID/maps lists them.",
+    ("mmap_threshold",): "A request of this size or more gets a mapping of its own (128 KiB at first). Freeing such a "
+    "block raises it, up to 32 MiB, unless a threshold was set.",
+    ("mmapped", "served by mmap"): "Said of a block with a mapping of its own, outside all arenas, because it was "
+    "large. free() returns it at once.",
+    ("module",): "The program or library that a type comes from.",
+    ("other anonymous memory",): "Memory with no file behind it that neither malloc nor a stack holds: another "
+    "allocator, a language runtime, the program's own calls of mmap, variables that begin as zeros (.bss).",
+    ("outside malloc",): "All that is resident and does not belong to malloc: program and libraries, stacks, shared "
+    "memory, and other anonymous memory.",
+    ("page", "pages", "whole pages"): "The unit in which the kernel gives and takes memory, usually 4 KiB. It goes "
+    "back only as a whole.",
+    ("parameter", "params", "asked for"): "A setting of malloc's (mallopt(3)), 'asked for' by an environment variable "
+    "such as MALLOC_ARENA_MAX or by GLIBC_TUNABLES.",
+    ("per hour",): "A change between two moments, scaled to an hour. Two moments less than a minute apart are too "
+    "close for that.",
+    ("pid",): "A process's number, as `ps` shows it.",
+    ("pin", "pins", "pinned", "what it keeps"): "A block in use that keeps free memory beside it from going back, "
+    "because memory goes back only in whole pages, or only from the end of a heap.",
+    ("place", "places", "piece", "pieces"): "Free chunks side by side are one piece. Each in which there are whole "
+    "pages is a place: malloc_trim gives it back by one call.",
+    ("plain pointer", "no plain pointer"): "A word that is a block's address as it is. Programs also pack or shift "
+    "addresses: `heap leaks` looks for these where no plain pointer leads to a block.",
+    ("reached",): "Of a block: from a root one gets there by following pointers, from block to block.",
+    ("redacted",): "Of a core: it holds malloc's own words alone, and none of the program's data (`heap save "
+    "--redact`).",
+    ("resident", "RSS", "in memory"): "In physical memory at this moment, as `ps` counts it in RSS. What was never "
+    "written, or was returned, is not.",
+    ("root", "roots"): "What a program reaches its blocks from: variables, threads' stacks and registers, mappings "
+    "that are not malloc's, what the kernel keeps for it.",
+    ("RSS falls",): "By how much resident memory would fall: what goes back, less what was not resident anyway.",
+    ("shared with",): "Who leads, besides its main holder, to a block: clearing one of them alone does not free it.",
+    ("small bin", "small"): "A bin for chunks of exactly one size, below 1,024 bytes (64-bit).",
+    ("snapshot",): "A file with the figures of one moment, for `heap diff`. It holds none of the program's data.",
+    ("splits", "split"): "In how many places blocks in use lie between two stretches of free memory and are smaller "
+    "than these together: they are what cuts free memory into pieces.",
+    ("state",): "What a chunk is: used, tcache (in a thread's cache), fast (in a fastbin), free (in a bin), or top.",
+    ("stood still", "stands still"): "Of a process: it was stopped for so long, so that it could be read at one "
+    "moment, and then ran on. Each look stops it anew; --no-stop does not.",
+    ("stranded",): "Free, but in a page that also holds something in use, so that the page stays. It can be used "
+    "again, and goes back only once its neighbours are freed.",
+    ("swap", "in swap"): "What the kernel has written to disk to have its page for others. It is not resident, and "
+    "comes back when it is used or read.",
+    ("symbol", "first word"): "The name of what an address points to: a function, variable or C++ class.",
+    ("system",): "What an arena has taken from the kernel and not returned, in use or free, resident or not.",
+    ("tcache", "thread cache", "cache at"): "A few freed blocks of each size that a thread keeps for itself, to have "
+    "them again without a lock. They go back to their arenas when the thread ends.",
+    ("thread arena", "thread-arena"): "Any arena but the main one. malloc_trim never touches its top.",
+    ("threshold", "thresholds"): "mmap_threshold and trim_threshold: from which size on a block gets a mapping of its "
+    "own, and a top goes back.",
+    ("tid",): "A thread's number in the kernel, as `ps -T` shows it.",
+    ("top", "top stays"): "The free end of an arena, from which new blocks are cut where no list has one that fits.",
+    ("top_pad",): "How much more than needed malloc takes from the kernel at a time, and leaves in a top (128 KiB).",
+    ("tops", "--tops"): "The tops of thread arenas. malloc_trim leaves them alone; `heap trim --apply --tops` returns "
+    "them.",
+    ("trim", "malloc_trim", "trim gives"): "A call of malloc_trim(0): malloc returns every whole free page of its "
+    "bins, and the end of the main arena's top.",
+    ("trim_threshold",): "free() returns a top to the kernel by itself only once it is at least this large (128 KiB "
+    "at first; it grows with mmap_threshold).",
+    ("unsorted bin", "unsorted"): "A bin of chunks freed lately, of any size, not yet sorted into small and large "
+    "bins.",
+    ("with theirs",): "Of all blocks of a type: their bytes with those of everything that they alone lead to, such as "
+    "the bodies of their strings. What hangs on blocks of several types is counted with each of them.",
+}
+WORDS = tuple(Word(names, meaning) for names, meaning in MEANINGS.items())
 
 
 def find_word(name: str) -> Optional[Word]:
