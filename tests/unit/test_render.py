@@ -81,15 +81,22 @@ TABLES = [
 def test_tables_are_the_same_without_tabulate(case: tuple[object, ...], monkeypatch: pytest.MonkeyPatch) -> None:
     headers, rows, left, footer, width = case
     pytest.importorskip("tabulate")
-    with_it = list(table(headers, rows, left=left, footer=footer, width=width, expendable=("to",)))  # type: ignore[arg-type]
+    with_it = list(table(Style(width=width), headers, rows, left=left, footer=footer, expendable=("to",)))  # type: ignore[arg-type]
     monkeypatch.setattr(optional, "loaded", lambda name: None)
-    without = list(table(headers, rows, left=left, footer=footer, width=width, expendable=("to",)))  # type: ignore[arg-type]
+    without = list(table(Style(width=width), headers, rows, left=left, footer=footer, expendable=("to",)))  # type: ignore[arg-type]
     assert without == with_it
     assert not [line for line in without if line != line.rstrip()]
 
 
 def test_a_table_by_hand() -> None:
-    lines = list(table(("arena", "system"), [["0 main", "1.5 KiB"], ["1", "132.0 KiB"]], footer=["all", "133.5 KiB"]))
+    lines = list(
+        table(
+            Style(width=0),
+            ("arena", "system"),
+            [["0 main", "1.5 KiB"], ["1", "132.0 KiB"]],
+            footer=["all", "133.5 KiB"],
+        )
+    )
     assert lines == [
         "arena      system",
         "------  ---------",
@@ -98,7 +105,7 @@ def test_a_table_by_hand() -> None:
         "------  ---------",
         "all     133.5 KiB",
     ]
-    assert list(table(("arena", "system"), [])) == []
+    assert list(table(Style(), ("arena", "system"), [])) == []
 
 
 def test_an_error_is_folded_between_words() -> None:
@@ -122,11 +129,11 @@ def test_hints_stay_whole_commands() -> None:
 
 def test_columns_go_where_the_terminal_is_narrow() -> None:
     rows = [["0", "0x5555", "0x6666"]]
-    lines = list(table(("arena", "from", "to"), rows, width=14, expendable=("to", "from")))
+    lines = list(table(Style(width=14), ("arena", "from", "to"), rows, expendable=("to", "from")))
     assert lines[0].split() == ["arena", "from"]
     assert "to" in lines[-1]
     assert "14 columns" in lines[-1]
-    assert len(list(table(("arena", "from", "to"), rows, width=80, expendable=("to",)))) == 3
+    assert len(list(table(Style(width=80), ("arena", "from", "to"), rows, expendable=("to",)))) == 3
 
 
 def test_a_cut_list_says_so() -> None:
@@ -259,8 +266,17 @@ def test_a_format_is_whole_and_plain() -> None:
 
 def test_cells_do_not_break_a_format() -> None:
     rows = [["operator|", ""], ["b", "2"]]
-    assert list(table(("name", "last"), rows, left=(0, 1), form="tsv")) == ["name\tlast", "operator|\t", "b\t2"]
-    assert next(line for line in table(("name", "last"), rows, form="github") if "operator" in line).count("|") == 4
+    assert list(table(Style(width=0, form="tsv"), ("name", "last"), rows, left=(0, 1))) == [
+        "name\tlast",
+        "operator|\t",
+        "b\t2",
+    ]
+    assert (
+        next(line for line in table(Style(width=0, form="github"), ("name", "last"), rows) if "operator" in line).count(
+            "|"
+        )
+        == 4
+    )
 
 
 def test_without_tabulate_a_format_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -11,7 +11,7 @@ from ..present.documents.arena_records import Arena, ArenaFigures, Arenas, Arena
 from ..present.documents.record import chunks_of
 from ..present.render.allocators import other_allocators, share_record
 from ..present.render.json import hexadecimal
-from ..present.render.text import AT_MOST, NO_HEAP, Style, count, cut, left_out, next_lines, number, table
+from ..present.render.text import AT_MOST, NO_HEAP, Style, count, cut, next_lines, number, table
 from ..present.screens.allocators import allocators_lines
 from ..session.allocators import share_of
 from ..session.problems import problems_of
@@ -129,22 +129,21 @@ def _lines(
     yield style.bold(_sentence(style, usages, session.all_arenas))
     yield ""
     rows = [[_name(usage), _who(usage), *_figures(style, [usage], plans)] for usage in usages]
-    shown, more = cut(rows, context.options.limit)
     threads = sum(len(usage.threads) for usage in usages)
     # "all" would be wrong for a ring that breaks off
     footer = ["all", count(threads, "thread"), *_figures(style, usages, plans)] if len(rows) > 1 else None
     footer = footer if session.all_arenas else None
     yield from table(
+        style,
         HEADERS,
-        shown,
+        rows,
         left=(0, 1),
         footer=footer,
-        width=style.width,
         expendable=("fast", "heaps", "tcache", "used", "bins"),
-        form=style.form,
+        limit=context.options.limit,
+        what="arena",
     )
-    yield from left_out(style, more, "arena")
-    if any(row[-1].startswith(AT_MOST) for row in shown):
+    if any(row[-1].startswith(AT_MOST) for row in cut(rows, context.options.limit)[0]):
         yield f"trim {AT_MOST}so much address space; how much of it was resident: {style.typed('trim')}"
     if mmapped is not None and mmapped.chunks:
         yield ""

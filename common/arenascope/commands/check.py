@@ -9,7 +9,7 @@ from ..base.model import WHAT, Breach, Statement
 from ..present.render.breaches import breach_words
 from ..present.render.json import address
 from ..present.render.problems import sentence, statement_json
-from ..present.render.text import NO_HEAP, Style, count, first_rows
+from ..present.render.text import NO_HEAP, Style, count, table
 from ..session.problems import miscounted, problems_of
 from ..session.session import Session
 from .framework.command import ARENA, LIMIT, Answer, Context, command
@@ -94,7 +94,7 @@ def _lines(context: Context, outcome: Audit, damage: Sequence[Breach], verdict: 
         for each in outcome.breaches
     ]
     headers, limit = ("address", "arena", "rule", "expected", "found"), context.options.limit
-    yield from first_rows(style, headers, rows, limit=limit, of="breach", many="breaches", left=range(len(headers)))
+    yield from table(style, headers, rows, left=(0, 1, 2, 3, 4), limit=limit, what="breach", many="breaches")
     yield ""
     yield from _hints(style, damage)
 

@@ -9,7 +9,7 @@ from ..analysis.diff import OF_FILES, Change, Diff, compare
 from ..base.errors import ArenascopeError
 from ..base.model import Statement
 from ..present.render.problems import sentence, statement_json
-from ..present.render.text import Style, first_rows, signed
+from ..present.render.text import Style, signed, table
 from ..present.screens.growth import time_apart
 from ..present.screens.parts import LABELS
 from ..session.problems import problems_of
@@ -150,7 +150,7 @@ def _lines(context: Context, diff: Diff) -> Iterator[str]:
             for each in changes
         ]
         headers = (title, "before", "after", "change", *(["per hour"] if rates else []))
-        yield from first_rows(style, headers, rows, limit=context.options.limit, of="row")
+        yield from table(style, headers, rows, limit=context.options.limit)
     if not any(getattr(diff, name) for _, name in TABLES):
         yield "nothing else changed"
     elif why_not is not None:

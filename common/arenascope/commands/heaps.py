@@ -6,7 +6,7 @@ from typing import Iterator, Optional
 
 from ..base.model import Heap
 from ..present.render.json import address
-from ..present.render.text import AT_LEAST, NO_HEAP, count, first_rows
+from ..present.render.text import AT_LEAST, NO_HEAP, count, table
 from ..session.problems import problems_of
 from .framework.command import ARENA, LIMIT, Answer, Context, command
 
@@ -75,5 +75,7 @@ def _lines(context: Context, rows: list[tuple[Heap, Optional[int]]], partial: bo
             ]
         )
     headers = ("arena", "from", "to", "size", "accessible", "resident", "holds")
-    limit, expendable = context.options.limit, ("accessible", "to")
-    yield from first_rows(style, headers, cells, limit=limit, of="heap", left=(0, 1, 2, 6), expendable=expendable)
+    limit = context.options.limit
+    yield from table(
+        style, headers, cells, left=(0, 1, 2, 6), expendable=("accessible", "to"), limit=limit, what="heap"
+    )

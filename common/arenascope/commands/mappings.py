@@ -8,7 +8,7 @@ from ..analysis.mappings import MALLOC, Mapped, mapped, part_sums
 from ..analysis.report import Extent
 from ..analysis.usage import total
 from ..present.render.json import address
-from ..present.render.text import Style, count, first_rows, next_lines
+from ..present.render.text import Style, count, next_lines, table
 from ..session.problems import problems_of
 from ..session.resident import heap_pages, mmapped_extents
 from ..session.session import Session
@@ -144,8 +144,8 @@ def _lines(
     yield ""
     cells = [_cells(style, alike, names) for alike in _alike(style, rows, names, by)]
     headers = ("from", "to", "size", "resident", "access", "whose")
-    of, expendable = "row" if len(cells) < len(rows) else "mapping", ("access", "to")
-    yield from first_rows(style, headers, cells, limit=limit, of=of, left=(0, 1, 4, 5), expendable=expendable)
+    what = "row" if len(cells) < len(rows) else "mapping"
+    yield from table(style, headers, cells, left=(0, 1, 4, 5), expendable=("access", "to"), limit=limit, what=what)
     yield ""
     each = f"{style.typed('mappings --sort address')} (each in a row of its own)"
     more_rows = [each] if len(cells) < len(rows) else []

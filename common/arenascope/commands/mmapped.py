@@ -85,8 +85,9 @@ def _lines(
         for block, held, kind in order
     ]
     shown, more = cut(rows, context.options.limit)
-    headers = ("chunk", "size", "resident", "type")[: 4 if any(types) else 3]
-    yield from table(headers, [row[: len(headers)] for row in shown], left=(0, 3), width=style.width, form=style.form)
+    yield from table(
+        style, ("chunk", "size", "resident", "type"), shown, left=(0, 3), optional=() if any(types) else ("type",)
+    )
     if any(kind and not kind.certain for kind in types):
         yield style.dim(A_GUESS)
     yield from left_out(style, more, "block")

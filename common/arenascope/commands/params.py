@@ -121,9 +121,7 @@ def _lines(context: Context, rows: Sequence[Param], limit: ArenaLimit, said: Opt
     cells = [
         [row.name, _value(style, row, row.value), _value(style, row, row.default), row.requested or ""] for row in rows
     ]
-    yield from table(
-        ("parameter", "value", "default", "asked for"), cells, left=(0, 3), width=style.width, form=style.form
-    )
+    yield from table(style, ("parameter", "value", "default", "asked for"), cells, left=(0, 3))
     notes = [(row.name, _note(row.note)) for row in rows if row.note]
     if notes:
         yield ""

@@ -7,7 +7,7 @@ from typing import Iterator, Optional, Sequence
 from ..analysis.usage import total
 from ..base.model import ThreadCache
 from ..present.render.json import address
-from ..present.render.text import NO_HEAP, count, first_rows, number
+from ..present.render.text import NO_HEAP, count, number, table
 from ..session.problems import problems_of
 from .framework.command import LIMIT, Answer, Context, command
 
@@ -66,8 +66,8 @@ def _lines(context: Context, caches: Sequence[ThreadCache], alone: Optional[Sequ
         ]
         for cache in caches
     ]
-    headers = ("tid", "name", "arena", "cache at", "chunks", "bytes")
-    yield from first_rows(style, headers, rows, limit=context.options.limit, of="thread", left=(0, 1, 2, 3))
+    headers, limit = ("tid", "name", "arena", "cache at", "chunks", "bytes"), context.options.limit
+    yield from table(style, headers, rows, left=(0, 1, 2, 3), limit=limit, what="thread")
     if alone:
         alone_hold = sum(header.system_mem for header in session.headers if header.index in alone)
         which = ", ".join(map(str, alone[:12])) + (" …" if len(alone) > 12 else "")

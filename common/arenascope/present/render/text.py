@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import re
-from typing import Any, Iterator, Optional, Sequence
+from typing import Any, Iterable, Iterator, Optional, Sequence, TypeVar
 
 from ...base import optional
 from ...base.errors import UsageError
@@ -26,6 +26,7 @@ def wants_colour() -> bool:
     return "NO_COLOR" not in os.environ and os.environ.get("TERM") != "dumb"
 
 
+Row = TypeVar("Row")
 GAP = 2
 """Between columns of a table."""
 SHORT = 10
@@ -170,48 +171,58 @@ def duration(seconds: float) -> str:
 
 
 def table(
+    style: Style,
     headers: Sequence[str],
     rows: Sequence[Sequence[str]],
     *,
     left: Sequence[int] = (0,),
     footer: Optional[Sequence[str]] = None,
-    width: int = 0,
+    below: Iterable[Sequence[str]] = (),
+    optional: Sequence[str] = (),
     expendable: Sequence[str] = (),
-    form: str = "",
+    limit: Optional[int] = None,
+    what: str = "row",
+    many: Optional[str] = None,
 ) -> Iterator[str]:
     """Aligned columns: right, but for those in `left`. The footer stands under a second rule.
 
-    Where the terminal is narrower than all of it, columns in `expendable` go, the first named first; then text is cut
-    short, and at last columns go from the right.
+    The first `limit` rows are shown, then those that stand `below` all of them; `what` and `many` name what is left
+    out. A column in `optional` is left out where no row has anything in it. Where the terminal is narrower than all of
+    it, columns in `expendable` go, the first named first; then text is cut short, and at last columns go from the
+    right.
     """
-    body = [list(row) for row in rows]
-    every = [list(headers), *body, *([list(footer)] if footer else [])]
+    used = [at for at, name in enumerate(headers) if name not in optional or any(row[at] for row in rows)]
+    shown, more = cut(rows, limit)
+    every = [[one_line(row[at]) for at in used] for row in (headers, *shown, *below, *([footer] if footer else []))]
     if len(every) == 1:
         return
-    every = [[one_line(cell) for cell in row] for row in every]
-    kept, gone = _columns(every, width, expendable, left)
+    align = ["left" if at in left else "right" for at in used]
+    kept, gone = _columns(every, style.width, expendable, align)
     every = [[row[column] for column in kept] for row in every]
-    align = ["left" if column in left else "right" for column in kept]
-    if width:
-        _shorten(every, align, width)
-    if form:
-        yield from _in_form(every[0], every[1:], align, form)
-        return
-    lines = _table_lines(every[0], every[1:], align)
-    if footer:
-        lines.insert(len(lines) - 1, lines[1])
-    for line in lines:
-        yield Laid(line.rstrip())
-    if gone:
-        yield f"({', '.join(gone)}: left out, the terminal is {width} columns wide)"
+    align = [align[column] for column in kept]
+    if style.width:
+        _shorten(every, align, style.width)
+    if style.form:
+        yield from _in_form(every[0], every[1:], align, style.form)
+    else:
+        lines = _table_lines(every[0], every[1:], align)
+        if footer:
+            lines.insert(len(lines) - 1, lines[1])
+        for line in lines:
+            yield Laid(line.rstrip())
+        if gone:
+            yield f"({', '.join(gone)}: left out, the terminal is {style.width} columns wide)"
+    yield from left_out(style, more, what, many)
 
 
 def _columns(
-    every: Sequence[Sequence[str]], width: int, expendable: Sequence[str], left: Sequence[int]
+    every: Sequence[Sequence[str]], width: int, expendable: Sequence[str], align: Sequence[str]
 ) -> tuple[list[int], list[str]]:
     """The columns that fit, and the names of those that do not."""
     widths = [max(map(len, column)) for column in zip(*every)]
-    least = [min(size, SHORT if column else NAME) if column in left else size for column, size in enumerate(widths)]
+    least = [
+        min(size, SHORT if column else NAME) if align[column] == "left" else size for column, size in enumerate(widths)
+    ]
     kept = list(range(len(widths)))
     gone: list[str] = []
 
@@ -221,6 +232,8 @@ def _columns(
     for name in expendable:
         if not width or fits(widths):
             break
+        if name not in every[0]:
+            continue
         kept.remove(list(every[0]).index(name))
         gone.append(name)
     while width and len(kept) > 1 and not fits(least):
@@ -306,7 +319,7 @@ def _plain_table(headers: Sequence[str], rows: Sequence[Sequence[str]], align: S
         yield line(row)
 
 
-def cut(rows: Sequence[Sequence[str]], limit: Optional[int]) -> tuple[Sequence[Sequence[str]], int]:
+def cut(rows: Sequence[Row], limit: Optional[int]) -> tuple[Sequence[Row], int]:
     """The first rows, and how many were left out."""
     if limit is None or limit <= 0 or len(rows) <= limit:
         return rows, 0
@@ -316,20 +329,3 @@ def cut(rows: Sequence[Sequence[str]], limit: Optional[int]) -> tuple[Sequence[S
 def left_out(style: Style, rows: int, what: str, many: Optional[str] = None) -> Iterator[str]:
     if rows:
         yield style.dim(f"… {count(rows, f'more {what}', f'more {many}' if many else None)}; --limit 0 shows all")
-
-
-def first_rows(
-    style: Style,
-    headers: Sequence[str],
-    rows: Sequence[Sequence[str]],
-    *,
-    limit: Optional[int],
-    of: str,
-    many: Optional[str] = None,
-    left: Sequence[int] = (0,),
-    expendable: Sequence[str] = (),
-) -> Iterator[str]:
-    """A table of the first `limit` rows, and how many more there are. `of`: what one of them is, `many`: several."""
-    shown, more = cut(rows, limit)
-    yield from table(headers, shown, left=left, width=style.width, expendable=expendable, form=style.form)
-    yield from left_out(style, more, of, many)

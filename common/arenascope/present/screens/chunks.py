@@ -21,6 +21,7 @@ MEANING = {
 FEW = 8
 """Exact sizes that are shown beneath the classes."""
 HEADERS = ("chunk", "size", "state", "arena")
+SIZE_HEADERS = ("chunk size", "used", "bytes", "free", "bytes ")
 BETWEEN = "  "
 CELLS = "\t"
 """Between the cells of a row that waits for --table."""
@@ -100,7 +101,7 @@ def heading(style: Style, sort: str, limit: int, left_out: Optional[int], *, typ
 def table_of(rows: Iterable[str], style: Style, *, types: bool) -> Iterator[str]:
     """What chunk_row made of them, for --table, which measures all before it writes any."""
     headers = (*HEADERS, *(["type"] if types else []))
-    return table(headers, [row.split(CELLS) for row in rows], left=(0, 2, 4), width=style.width, form=style.form)
+    return table(style, headers, [row.split(CELLS) for row in rows], left=(0, 2, 4))
 
 
 def summary_lines(
@@ -151,14 +152,8 @@ def _states(style: Style, by_arena: Mapping[int, Sums], sums: Sums, doubtful: bo
     for kind, meaning in (("foreign", "somebody else's, by sbrk"), ("damage", "could not be read as chunks")):
         if sums.gaps[kind]:
             rows.append([kind, "", style.size(sums.gaps[kind]), meaning])
-    yield from table(
-        ("state", "chunks", "bytes", ""),
-        rows,
-        left=(0, 3),
-        footer=["all", "", style.size(sums.bytes), ""],
-        width=style.width,
-        form=style.form,
-    )
+    footer = ["all", "", style.size(sums.bytes), ""]
+    yield from table(style, ("state", "chunks", "bytes", ""), rows, left=(0, 3), footer=footer)
 
 
 def _classes(style: Style, classes: Sequence[SizeClass], only: Optional[str], doubtful: bool) -> Iterator[str]:
@@ -169,14 +164,7 @@ def _classes(style: Style, classes: Sequence[SizeClass], only: Optional[str], do
         # of one size: that size, not how large it might have been
         label = f"≤ {style.size(row.most)}" if row.only is None else f"{row.only:,} B"
         rows.append([label, *_counts(style, row.used, row.free, only, doubtful=doubtful), _bar(row, largest)])
-    yield from table(
-        ("chunk size", "used", "bytes", "free", "bytes ", "█ used ░ free"),
-        rows,
-        left=(5,),
-        width=style.width,
-        expendable=("bytes", "bytes "),
-        form=style.form,
-    )
+    yield from table(style, (*SIZE_HEADERS, "█ used ░ free"), rows, left=(5,), expendable=("bytes", "bytes "))
 
 
 def _counts(style: Style, used: Tally, free: Tally, only: Optional[str], doubtful: bool) -> Iterator[str]:
@@ -207,9 +195,7 @@ def _exact(style: Style, sizes: Sizes, only: Optional[str], doubtful: bool) -> I
         yield f"the {count(len(shown), 'size')} that {'hold' if len(shown) > 1 else 'holds'} most, to the byte"
     elif not sizes.alone:
         yield "every size, to the byte"
-    yield from table(
-        ("chunk size", "used", "bytes", "free", "bytes "), rows, left=(), width=style.width, form=style.form
-    )
+    yield from table(style, SIZE_HEADERS, rows, left=())
     if more:
         hint = "--limit 0 shows all" if sizes.alone else f"--exact shows {'it' if more == 1 else 'them'}"
         yield style.dim(f"… {count(more, 'more size')}; {hint}")

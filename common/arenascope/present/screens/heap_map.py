@@ -121,7 +121,7 @@ def lines(
     figures = ("arena", "from", "size", "a cell", "used", "resident", "trim", "splits")
     if style.form:
         cells = [[*_figures(style, strip), _coloured(style, unicode, row)] for strip, row in zip(shown, marks)]
-        yield from table((*figures, "occupancy"), cells, left=(0, 1, 8), width=style.width, form=style.form)
+        yield from table(style, (*figures, "occupancy"), cells, left=(0, 1, 8))
         yield from left_out(style, len(order) - len(shown), "heap")
         return
     if not beside and 0 < style.width < FIGURES_ALONE:

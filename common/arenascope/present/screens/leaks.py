@@ -11,7 +11,7 @@ from ...blocks.graph.leaks import Leaks
 from ..render.json import address
 from ..render.text import Style, count, cut, left_out, next_lines, table
 
-HANGING, SURE = 3, 4
+SURE = 4
 
 
 def tally(blocks: LiveBlocks, numbers: Sequence[int]) -> dict[str, object]:
@@ -71,16 +71,10 @@ def lines(
 def _table(style: Style, rows: Sequence[Sequence[str]]) -> Iterator[str]:
     """Where nothing hangs on any of them its column would take the room in which one is named."""
     sure = "sure" if any(row[SURE] for row in rows) else ""
-    headers = ["what", "blocks", "bytes", "with what hangs on them", sure, "one of them"]
-    kept = [at for at in range(len(headers)) if at != HANGING or any(row[at] for row in rows)]
-    yield from table(
-        [headers[at] for at in kept],
-        [[row[at] for at in kept] for row in rows],
-        left=[number for number, at in enumerate(kept) if at == 0 or at >= SURE],
-        width=style.width,
-        expendable=("one of them",),
-        form=style.form,
-    )
+    hanging = "with what hangs on them"
+    headers = ("what", "blocks", "bytes", hanging, sure, "one of them")
+    left = (0, SURE, SURE + 1)
+    yield from table(style, headers, rows, left=left, optional=(hanging,), expendable=("one of them",))
 
 
 def _cells(style: Style, row: LeakRow) -> list[str]:

@@ -15,7 +15,7 @@ from ...blocks.graph.refs import Search
 from ..documents import owner_records as records
 from ..render.json import hexadecimal
 from ..render.marks import marked, unmarked
-from ..render.text import Style, count, cut, left_out, next_lines, table
+from ..render.text import Style, count, next_lines, table
 from .refs import of_thread
 
 NOBODY, NOTHING = "nobody", "no plain pointer"
@@ -153,9 +153,8 @@ def lines(style: Style, shown: Shown, limit: int, written: Sequence[records.Writ
     for each in written:
         yield f"{each.file}: {style.size(each.bytes)} written"
     yield ""
-    rows, more = cut([_cells(style, shown, each) for each in holdings], limit)
-    yield from table(HEADERS, rows, left=(0, 5, 6), width=style.width, expendable=("blocks",), form=style.form)
-    yield from left_out(style, more, "owner")
+    rows = [_cells(style, shown, each) for each in holdings]
+    yield from table(style, HEADERS, rows, left=(0, 5, 6), expendable=("blocks",), limit=limit, what="owner")
     if len(holdings) > 1:
         yield style.dim(NO_SUM)
     yield ""

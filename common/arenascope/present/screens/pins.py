@@ -41,7 +41,6 @@ class Shown(NamedTuple):
         return ", then ".join(map(note_text, self.notes)) or None
 
 
-OPTIONAL, LEFT = ("held by", "first word"), ("block", "by", "held by", "what it keeps", "first word")
 NOTES = {
     "own-thread-cache": "is glibc's own: the cache of thread {tid}, which goes when that ends",
     "cached-first": "free() puts it into the calling thread's cache first, which keeps up to {slots} of its size",
@@ -116,18 +115,15 @@ def lines(
                 f"{count(ranking.count, 'block')} keep memory from going back, each by itself "
                 f"{style.size(pins[0].pin.gain.releases)} at most; the {len(pins):,} that keep the most:"
             )
-        rows = [_row(style, shown, header) for shown in pins]
-        kept = [at for at, name in enumerate(HEADERS) if name not in OPTIONAL or any(row[at] for row in rows)]
-        headers = [HEADERS[at] for at in kept]
         yield from table(
-            headers,
-            [[row[at] for at in kept] for row in rows],
-            left=[headers.index(name) for name in LEFT if name in headers],
-            width=style.width,
-            expendable=[name for name in ("first word", "resident", "by") if name in headers],
-            form=style.form,
+            style,
+            HEADERS,
+            [_row(style, shown, header) for shown in pins],
+            left=(0, 5, 6, 7, 8),
+            optional=("held by", "first word"),
+            expendable=("first word", "resident", "by"),
         )
-        yield from left_out(style, ranking.count - len(rows), "block")
+        yield from left_out(style, ranking.count - len(pins), "block")
         yield ""
         yield from _notes(style, pins, header)
     if ranking.own_left_out:
@@ -165,15 +161,8 @@ def group_lines(style: Style, groups: Sequence[Group], held_by: Mapping[int, str
         ]
         for group in groups[:GROUPS]
     ]
-    headers = ("type", "blocks", "bytes", "goes back", "resident", "held by")[: 6 if held_by else 5]
-    yield from table(
-        headers,
-        [row[: len(headers)] for row in rows],
-        left=(0, 5)[: 2 if held_by else 1],
-        width=style.width,
-        expendable=("resident",),
-        form=style.form,
-    )
+    headers = ("type", "blocks", "bytes", "goes back", "resident", "held by")
+    yield from table(style, headers, rows, left=(0, 5), optional=("held by",), expendable=("resident",))
     if len(groups) > GROUPS:
         more = count(len(groups) - GROUPS, "more type")
         yield style.dim(f"… {more}; {style.typed('types --by holds-back')} shows all")

@@ -13,7 +13,7 @@ from ...blocks.graph.whose import Goal
 from ...sources.target import Span
 from ..render.json import address
 from ..render.problems import sentence
-from ..render.text import Style, count, cut, left_out, next_lines, table
+from ..render.text import Style, count, next_lines, table
 
 HEADERS = ("who", "where", "points to", "sure")
 NOTHING = "nothing points to it"
@@ -134,10 +134,9 @@ def pointers(style: Style, shown: Shown, asked: Asked, refs: Sequence[Ref], limi
     goal, place = asked
     yield style.bold(f"{shown.goal_line(style, goal, place)}: {count(len(refs), 'pointer')} to it")
     yield ""
-    rows, more = cut([shown.cells(each, goal) for each in refs], limit)
-    if rows:
-        yield from table(HEADERS, rows, left=(0, 1, 3), width=style.width, expendable=("where",), form=style.form)
-        yield from left_out(style, more, "pointer")
+    if refs:
+        rows = [shown.cells(each, goal) for each in refs]
+        yield from table(style, HEADERS, rows, left=(0, 1, 3), expendable=("where",), limit=limit, what="pointer")
     else:
         yield NOTHING
     yield ""

@@ -186,7 +186,7 @@ def _parts(style: Style, picture: Picture, facts: Optional[Facts], full: bool, *
     # of 80 columns a label gets 53
     what = "size" if picture.measure == SPACE else "resident"
     total = [name, style.size(whole), "", ""]
-    yield from table(("part", what, "share", ""), rows, left=(0, 3), footer=total, width=style.width, form=style.form)
+    yield from table(style, ("part", what, "share", ""), rows, left=(0, 3), footer=total)
     if picture.swapped:
         yield f"in swap besides: {style.size(picture.swapped)}"
     for owner in picture.others[:3]:

@@ -7,7 +7,7 @@ from typing import Iterator, Optional, Sequence
 
 from ...analysis.report import FREE, LIVE
 from ...analysis.trend import AT_ONCE, ENDED, STEADILY, STILL, UNEVENLY, Life, Reached, Series, Trend
-from ..render.text import Style, count, first_rows, next_lines, signed
+from ..render.text import Style, count, next_lines, signed, table
 from .growth import time_apart
 from .parts import LABELS
 
@@ -135,8 +135,7 @@ def _table(style: Style, title: str, series: Sequence[Series], limit: int) -> It
         for each in series
     ]
     headers = (title, "now", "change", "an hour", "since", "how", "over time")
-    expendable = ("how", "now", "since", "an hour")
-    yield from first_rows(style, headers, rows, limit=limit, of="row", left=(0, 5, 6), expendable=expendable)
+    yield from table(style, headers, rows, left=(0, 5, 6), expendable=("how", "now", "since", "an hour"), limit=limit)
 
 
 def drawn(each: Series, width: int = DRAWN) -> str:

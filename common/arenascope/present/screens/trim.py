@@ -8,7 +8,7 @@ from ...analysis.trim import Trim
 from ...analysis.usage import total
 from ...analysis.verdict import trim_seconds
 from ...base.model import Applied, Statement
-from ..render.text import NO_HEAP, Style, count, cut, duration, first_rows, left_out, number, table
+from ..render.text import NO_HEAP, Style, count, duration, number, table
 
 HEADERS = (
     "arena",
@@ -53,15 +53,8 @@ def lines(
     yield style.bold(_sentence(style, plans, whole))
     yield ""
     rows = [_row(style, trim) for trim in plans]
-    shown, more = cut(rows, limit)
-    yield from table(
-        HEADERS,
-        shown,
-        footer=_footer(style, plans) if len(rows) > 1 and whole else None,
-        width=style.width,
-        form=style.form,
-    )
-    yield from left_out(style, more, "arena")
+    footer = _footer(style, plans) if len(rows) > 1 and whole else None
+    yield from table(style, HEADERS, rows, footer=footer, limit=limit, what="arena")
     # nothing would go back of what is not in memory
     said = [each for each in kept if each.figures.get("resident_bytes") != 0]
     yield from _apart([reason(each, style, refused is None) for each in said])
@@ -198,7 +191,7 @@ def _range_lines(style: Style, plans: Sequence[Trim], tops: bool, limit: int) ->
             start, size = trim.plan.tops
             rows.append([str(trim.plan.arena), f"{start:#x}", f"{start + size:#x}", style.size(size), "--tops"])
     headers = ("arena", "from", "to", "size", "by")
-    yield from first_rows(style, headers, rows, limit=limit, of="range", left=(0, 1, 2, 4))
+    yield from table(style, headers, rows, left=(0, 1, 2, 4), limit=limit, what="range")
 
 
 def _duration(style: Style, plans: Sequence[Trim], may_apply: bool, refused: Optional[str]) -> Iterator[str]:

@@ -7,7 +7,7 @@ from typing import Iterator, Mapping, Optional, Sequence
 from ...analysis.types import Totals, TypeRow
 from ...base.kinds import Kind
 from ...base.model import Statement
-from ..render.text import NO_HEAP, UNKNOWN, Style, count, cut, left_out, next_lines, table
+from ..render.text import NO_HEAP, UNKNOWN, Style, count, cut, next_lines, table
 
 HEADERS = (
     "type",
@@ -56,30 +56,34 @@ def lines(
         f"{style.size(named)} of it by a type that is certain"
     )
     yield ""
-    shown, more = cut(
-        [_row(style, row, live, held_by.get(row.index, ""), retained=retained.get(row.index)) for row in rows], limit
-    )
-    cells = [*shown, *_others(style, totals, live)]
-    with_module, holds_back = any(row.kind.module for row in rows), any(row.holds_back is not None for row in rows)
-    kept = [
-        column
-        for column, name in enumerate(HEADERS)
-        if (with_module or name != "module")
-        and (holds_back or name != "holds back")
-        and (held_by or name != "held by")
-        and (retained or name != "with theirs")
-    ]
-    headers = [HEADERS[column] for column in kept]
+    holds_back = any(row.holds_back is not None for row in rows)
     yield from table(
-        headers,
-        [[row[column] for column in kept] for row in cells],
-        left=tuple(headers.index(name) for name in ("type", "module", "held by", "example") if name in headers),
-        width=style.width,
-        expendable=[name for name in ("average", "resident", "example", "module", "share") if name in headers],
-        form=style.form,
+        style,
+        HEADERS,
+        [
+            [
+                name_of(row.kind),
+                row.kind.module or "",
+                f"{row.blocks:,}",
+                style.size(row.bytes),
+                style.size(retained.get(row.index)) if retained else "",
+                _share(row.bytes, live),
+                style.size(row.bytes // row.blocks),
+                style.size(row.resident),
+                style.size(row.holds_back) if holds_back else "",
+                held_by.get(row.index, ""),
+                f"{row.samples[0]:#x}" if row.samples else UNKNOWN,
+            ]
+            for row in rows
+        ],
+        left=(0, 1, 9, 10),
+        below=_others(style, totals, live),
+        optional=("module", "with theirs", "holds back", "held by"),
+        expendable=("average", "resident", "example", "module", "share"),
+        limit=limit,
+        what="type",
     )
-    yield from left_out(style, more, "type")
-    if any(not row.kind.certain for row in rows[: len(shown)]):
+    if any(not row.kind.certain for row in cut(rows, limit)[0]):
         yield style.dim(A_GUESS)
     if retained:
         yield style.dim(WITH_THEIRS)
@@ -96,22 +100,6 @@ def note_text(said: Statement) -> str:
 def name_of(kind: Kind) -> str:
     owner = f" of {kind.owner}" if kind.owner and kind.kind != "holder" else ""
     return kind.name + owner + ("" if kind.certain else GUESS)
-
-
-def _row(style: Style, row: TypeRow, live: int, held_by: str, retained: Optional[int]) -> list[str]:
-    return [
-        name_of(row.kind),
-        row.kind.module or "",
-        f"{row.blocks:,}",
-        style.size(row.bytes),
-        style.size(retained),
-        _share(row.bytes, live),
-        style.size(row.bytes // row.blocks),
-        style.size(row.resident),
-        style.size(row.holds_back),
-        held_by,
-        f"{row.samples[0]:#x}" if row.samples else UNKNOWN,
-    ]
 
 
 def _others(style: Style, totals: Totals, live: int) -> Iterator[list[str]]:

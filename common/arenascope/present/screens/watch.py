@@ -130,7 +130,7 @@ def _one(style: Style, course: Course) -> Iterator[str]:
         for bar in ["█" * round(BAR * picture.parts.get(name, 0) / (picture.rss or 1))]
     ]
     headers = ("part of resident memory", "now", "change", "share of RSS")
-    yield from table(headers, rows, left=(0, 3), width=style.width, expendable=("share of RSS",))
+    yield from table(style, headers, rows, left=(0, 3), expendable=("share of RSS",))
 
 
 def _several(style: Style, courses: Sequence[Course]) -> Iterator[str]:
@@ -144,7 +144,7 @@ def _several(style: Style, courses: Sequence[Course]) -> Iterator[str]:
         sizes = [style.size(picture.rss), signed(style, rss.change), rate]
         rows.append([course.who, *sizes, *_live_and_free(style, picture), drawn(rss)])
     headers = ("process", "RSS", "change", "an hour", "in use", "free", "over time")
-    yield from table(headers, rows, left=(0, 6), width=style.width, expendable=("an hour", "free", "in use", "change"))
+    yield from table(style, headers, rows, left=(0, 6), expendable=("an hour", "free", "in use", "change"))
 
 
 def _live_and_free(style: Style, picture: Picture) -> Sequence[str]:
