@@ -34,7 +34,7 @@ end"""
 OURS = """
 import json, sys
 from arenascope.cli.shell import ShellDoor
-door = ShellDoor(sys.argv[1], "ptrace", ())
+door = ShellDoor(sys.argv[1])
 target = door.target()
 controller = door.controller()
 found = {each.tid: [frame.pc for frame in controller.frames(each, 10000)] for each in target.threads()}

@@ -12,7 +12,7 @@ from pythons import resting
 from subjects import Subject
 
 from arenascope.blocks.single import kinds_of
-from arenascope.cli.shell import ShellDoor
+from arenascope.cli.shell import How, ShellDoor
 from arenascope.session.session import Session
 
 
@@ -20,7 +20,7 @@ def test_what_comes_after_a_programs_own_header_is_told() -> None:
     with Subject("fronts") as subject:
         rows = [line.split("\t") for line in (subject.folder / "truth" / "fronts.txt").read_text().splitlines()]
         planted = {int(address, 16): name for address, name in rows}
-        session = Session(ShellDoor(str(subject.pid), "none", ()).target())
+        session = Session(ShellDoor(str(subject.pid), How("none")).target())
         found = kinds_by_block(session)
         header, word = session.layout.header, session.layout.word
         placed = [(block - header, session.memory.word(block - word) & ~7) for block in planted]

@@ -12,7 +12,7 @@ from looks import give_up
 from planted import CLAIMING, is_right, kinds_by_block, planted_by
 from subjects import Subject
 
-from arenascope.cli.shell import ShellDoor
+from arenascope.cli.shell import How, ShellDoor
 from arenascope.session.session import Session
 
 SOURCE = Path(__file__).resolve().parents[2] / "fixtures" / "kinds.cc"
@@ -47,7 +47,7 @@ def test_every_build_is_told(toolchain: tuple[str, str], level: str, form: str, 
     assert built.returncode == 0, built.stderr
     with Subject(str(program)) as subject:
         planted = planted_by(subject.folder / "truth")
-        found = kinds_by_block(Session(ShellDoor(str(subject.pid), "none", ()).target()))
+        found = kinds_by_block(Session(ShellDoor(str(subject.pid), How("none")).target()))
     assert len({what for what in planted.values() if what[0] != "-"}) >= 30
     missed = Counter((what, found[block]) for block, what in planted.items() if not is_right(what, found[block]))
     assert not [each for each in missed if each[1].kind in CLAIMING]

@@ -9,7 +9,7 @@ from looks import give_up
 from machine_table import MACHINES, Scenario
 from planted import CLAIMING, MANY, is_right, kinds_by_block, planted_by
 
-from arenascope.cli.shell import ShellDoor
+from arenascope.cli.shell import How, ShellDoor
 from arenascope.session.session import Session
 
 
@@ -20,7 +20,7 @@ def test_blocks_of_a_big_endian_machine() -> None:
         give_up(f"{machine.triple}-g++ is not installed")
     with Emulated(machine, Scenario("kinds", "kinds.static"), stub=False) as subject:
         planted = planted_by(subject.folder / "truth")
-        found = kinds_by_block(Session(ShellDoor(str(subject.guest_core()), "none", ()).target()))
+        found = kinds_by_block(Session(ShellDoor(str(subject.guest_core()), How("none")).target()))
     assert len(planted) > 30 * MANY
     assert set(planted) <= set(found)
     wrong = Counter((what, found[block]) for block, what in planted.items() if not is_right(what, found[block]))

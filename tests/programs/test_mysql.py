@@ -14,7 +14,7 @@ from programs import log_in, mariadb, query, tables
 from running import Running, receive
 
 from arenascope.blocks.types import catalogue_of, live_kinds
-from arenascope.cli.shell import ShellDoor
+from arenascope.cli.shell import How, ShellDoor
 from arenascope.session.session import Session
 
 ALLOCATOR_HEADER = 24
@@ -35,7 +35,7 @@ def status_of(connection: socket.socket, variable: str) -> int:
 
 def given_out(pid: int) -> int:
     """What its headers say that was asked for, with these."""
-    session = Session(ShellDoor(str(pid), "none", ()).target())
+    session = Session(ShellDoor(str(pid), How("none")).target())
     header, word = session.layout.header, session.layout.word
     catalogue, live = catalogue_of(session), live_kinds(session, holders=False)
     blocks = [

@@ -17,7 +17,7 @@ from arenascope.blocks.graph.owners import UNREACHED, find_owners, held
 from arenascope.blocks.graph.paths import find_owner
 from arenascope.blocks.graph.refs import BLOCK, Search
 from arenascope.blocks.graph.whose import asked_for
-from arenascope.cli.shell import ShellDoor
+from arenascope.cli.shell import How, ShellDoor
 from arenascope.commands.framework.live_copy import search_of
 from arenascope.session.session import Session
 
@@ -33,7 +33,7 @@ def test_the_same_for_every_command(serving: Running, tmp_path: Path) -> None:
         assert look(Path(str(serving.pid)), f"save {saved}")[0] == 0
     finally:
         os.kill(serving.pid, signal.SIGCONT)
-    session = Session(ShellDoor(str(saved), "none", ()).target())
+    session = Session(ShellDoor(str(saved), How("none")).target())
     blocks = live_blocks(session)
     search = search_of(session, blocks)
     found = find_owners(search)

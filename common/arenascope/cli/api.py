@@ -50,11 +50,8 @@ class Opened(Subject):
         return unbroken(lambda early: self._look(command, options, early))
 
     def _look(self, command: Command, options: Namespace, early: bool) -> Document:
-        door = door_for(_Door, command, self._subject, how=self._how, options=options, early=early)
-        try:
+        with door_for(_Door, command, self._subject, how=self._how, options=options, early=early) as door:
             return document(command, options, door)
-        finally:
-            door.drop()
 
     def _look_again(self, command: Command, options: Namespace) -> Document:
         """At what is held."""

@@ -70,14 +70,11 @@ def look(asked: Look) -> Seen:
 
 def _look(asked: Look, early: bool) -> Seen:
     command = find_command(asked.command)
-    door = door_for(_Collecting, command, asked.subject, how=asked.how, options=asked.options, early=early)
-    door.program = asked.program
-    try:
+    with door_for(_Collecting, command, asked.subject, how=asked.how, options=asked.options, early=early) as door:
+        door.program = asked.program
         status = answer(command, asked.options, door)
         door.release()
         return Seen(asked.subject, "".join(door.written), None, status)
-    finally:
-        door.drop()
 
 
 def figures(subject: str, types: bool = False, owners: bool = False) -> dict[str, Any]:
@@ -93,14 +90,11 @@ def figures(subject: str, types: bool = False, owners: bool = False) -> dict[str
 def _figures(subject: str, early: bool, types: bool, owners: bool) -> dict[str, Any]:
     # what goes chunk by chunk is not read ahead
     ahead = None if types or owners else read_all
-    door = _Collecting(subject, "ptrace", (), lists_of=0 if early and ahead else None)
-    try:
+    with _Collecting(subject, lists_of=0 if early and ahead else None) as door:
         context = Context(door, Namespace(libc=0, json=True), ahead=ahead)
         documents = take(context, sizes=False, types=types, owners=owners)
         door.release()
         return documents
-    finally:
-        door.drop()
 
 
 def document(subject: str, command: str = "report", program: str = "") -> dict[str, Any]:

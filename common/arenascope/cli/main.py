@@ -17,11 +17,10 @@ from ..commands.framework.command import Command, answer
 from ..commands.framework.overview import meaning
 from ..present.render.json import failed
 from ..present.render.text import fitted, folded
-from .shell import How, ShellDoor, check_how, door_for, seconds_to_hold, terminal_width, unbroken
+from .shell import TRIES, How, ShellDoor, check_how, door_for, seconds_to_hold, terminal_width, unbroken
 from .tree import HELP_NAME, LOOPS, Tree, branch_names, find_loop
 
 DONE, NOTHING, FAILED = 0, 1, 2
-TRIES = 10
 
 
 def main(arguments: Optional[Sequence[str]] = None, loaded: Callable[[], None] = lambda: None) -> int:
@@ -155,12 +154,9 @@ def _how(options: argparse.Namespace) -> How:
 
 
 def _run_held(command: Command, subject: Optional[str], options: argparse.Namespace, early: bool) -> int:
-    door = door_for(ShellDoor, command, subject, how=_how(options), options=options, early=early)
-    try:
+    with door_for(ShellDoor, command, subject, how=_how(options), options=options, early=early) as door:
         status = answer(command, options, door)
         door.release()
-    finally:
-        door.drop()
     sys.stdout.flush()
     return status
 
@@ -169,7 +165,7 @@ def _run_unstopped(command: Command, subject: Optional[str], options: argparse.N
     """Reads until two readings agree: a process that runs on can change under the reader."""
     before: Optional[list[str]] = None
     for _ in range(TRIES):
-        door = ShellDoor(subject, "none", options.debug_dir, not options.no_symbols, sysroot=options.sysroot)
+        door = ShellDoor(subject, _how(options)._replace(stop="none", processes=1))
         status = answer(command, options, door)
         if status == INTERRUPTED:
             sys.stdout.write("".join(door.written))

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from ..sources.live.still import StillProcess
     from ..sources.live.target import ProcessTarget
 
+AnyDoor = TypeVar("AnyDoor", bound="ShellDoor")
 TRIES = 10
 SECONDS_EACH = 0.0002
 """For stopping a thread and reading its registers, at the very least."""
@@ -33,44 +34,52 @@ LONG = 1.0
 """Seconds of standing still that call for a word on whether it comes again."""
 
 
+class How(NamedTuple):
+    """How a process or core is looked at."""
+
+    stop: str = "ptrace"
+    folders: Sequence[str] = ()
+    symbols: bool = True
+    processes: int = 1
+    """How many may share it."""
+    sysroot: Optional[str] = None
+
+
+AS_USUAL = How()
+
+
 class ShellDoor:
     """Holds a live process only while it is read; output waits until it has been let go."""
 
     name = "shell"
     find_command = staticmethod(find_command)
 
-    def __init__(
-        self,
-        subject: Optional[str],
-        stop: str,
-        folders: Sequence[str],
-        symbols: bool = True,
-        processes: int = 1,
-        lists_of: Optional[int] = None,
-        sysroot: Optional[str] = None,
-    ) -> None:
+    def __init__(self, subject: Optional[str], how: How = AS_USUAL, lists_of: Optional[int] = None) -> None:
         """`lists_of`: the lists of the libc of that number (see --libc) will be walked, so that a process's are looked
         for before it is held; None: no lists."""
-        self.subject = subject
-        self.stop = stop
-        self.symbols = symbols
-        self.processes = processes
-        self.folders, self.sysroot = folders, sysroot
+        self.subject, self.how = subject, how
+        self.processes = how.processes
         self.written: list[str] = []
         self.freeze: Optional[Freeze] = None
         self.hold_at_most = HOLD
         self.whole = False
         """Nothing is told of what was read by half: see Command.whole."""
-        self._lists_of = lists_of if stop != "none" else None
+        self._lists_of = lists_of if how.stop != "none" else None
         self._still: Optional[StillProcess] = None
         self.held_seconds: Optional[float] = None
         """In all: `report --again` looks twice."""
         self._seen: Optional[ProcessTarget] = None
         self._line = OverwrittenLine(sys.stderr)
 
+    def __enter__(self: AnyDoor) -> AnyDoor:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.drop()
+
     @property
     def lets_go(self) -> bool:
-        return self.stop != "none" and self._is_process
+        return self.how.stop != "none" and self._is_process
 
     @property
     def _is_process(self) -> bool:
@@ -98,18 +107,19 @@ class ShellDoor:
         from ..sources.core.image import CoreImage
         from ..sources.shell_target import ShellTarget
 
-        return ShellTarget(CoreImage(self.subject, self.progress), self.folders, self.symbols, self.sysroot)
+        how = self.how
+        return ShellTarget(CoreImage(self.subject, self.progress), how.folders, how.symbols, how.sysroot)
 
     def _process(self, pid: int) -> Target:
-        if pid == os.getpid() and self.stop != "none":
+        if pid == os.getpid() and self.how.stop != "none":
             raise TargetError("a process cannot hold itself while it reads", "start another one that looks at it")
         image = self._open(pid)  # the kernel's refusals are met here
         self._check_time(pid)
-        if self.stop != "none":
+        if self.how.stop != "none":
             from ..sources.live.freeze import Freeze
 
             # it gets ready while we do
-            self.freeze = Freeze(self.stop, self.hold_at_most)
+            self.freeze = Freeze(self.how.stop, self.hold_at_most)
         # loaded before the process is held, and not for a core
         import json  # noqa: F401
         import queue  # noqa: F401
@@ -118,13 +128,13 @@ class ShellDoor:
         from ..sources.live.target import ProcessTarget
 
         # everything that can be read beforehand is: symbols and modules
-        target = ProcessTarget(image, self.folders, self.symbols, self.sysroot)
+        target = ProcessTarget(image, self.how.folders, self.how.symbols, self.how.sysroot)
         target.symbol("main_arena")
         if self._still is not None:
             self._find_lists(target, self._still)
         if self.freeze is not None:
             self.freeze.hold(image.pid, image.born)
-            if self.freeze.how != self.stop:
+            if self.freeze.how != self.how.stop:
                 self.notice("note: this Python has no ctypes, so that the process is stopped by a signal\n")
         target.look(self.freeze)
         if self._still is not None and self.freeze is not None:
@@ -138,7 +148,7 @@ class ShellDoor:
         """UsageError before it is held where what must be whole cannot be done in time."""
         from ..sources.live.procfiles import thread_count
 
-        threads = thread_count(pid) if self.whole and self.stop != "none" else 0
+        threads = thread_count(pid) if self.whole and self.how.stop != "none" else 0
         if threads * SECONDS_EACH > self.hold_at_most:
             raise UsageError(
                 f"process {pid} has {threads:,} threads, which cannot all be stopped and read in "
@@ -221,7 +231,7 @@ class ShellDoor:
         )
 
     def write(self, text: str) -> None:
-        if self.stop == "none":
+        if self.how.stop == "none":
             # compared with the next reading
             self.written.append(text)
         else:
@@ -251,17 +261,6 @@ class QuietDoor(ShellDoor):
         pass
 
 
-class How(NamedTuple):
-    """How a process or core is looked at."""
-
-    stop: str = "ptrace"
-    folders: Sequence[str] = ()
-    symbols: bool = True
-    processes: int = 1
-    """How many may share it."""
-    sysroot: Optional[str] = None
-
-
 WAYS_TO_STOP = ("ptrace", "signal")
 
 
@@ -278,22 +277,11 @@ def check_how(how: How, seconds: float) -> None:
         raise UsageError(f"--stop {how.stop} is no way to hold a process", " or ".join(WAYS_TO_STOP))
 
 
-AnyDoor = TypeVar("AnyDoor", bound=ShellDoor)
-
-
 def door_for(
     kind: type[AnyDoor], command: Command, subject: Optional[str], *, how: How, options: Namespace, early: bool = False
 ) -> AnyDoor:
     """For one look by this command; `early`: see `unbroken`."""
-    door = kind(
-        subject,
-        how.stop,
-        how.folders,
-        how.symbols,
-        processes=how.processes,
-        lists_of=options.libc if early and command.ahead(options) else None,
-        sysroot=how.sysroot,
-    )
+    door = kind(subject, how, options.libc if early and command.ahead(options) else None)
     door.whole = command.whole(options)
     door.hold_at_most = seconds_to_hold(options)
     return door

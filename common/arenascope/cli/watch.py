@@ -175,7 +175,7 @@ def _show(options: argparse.Namespace, pids: Sequence[int]) -> _Show:
 
 
 def _style(options: argparse.Namespace, pids: Sequence[int]) -> Style:
-    return ShellDoor(str(pids[0]), "ptrace", ()).style()._replace(exact=options.bytes)
+    return ShellDoor(str(pids[0])).style()._replace(exact=options.bytes)
 
 
 class _Screen:
@@ -244,14 +244,10 @@ def _look(pid: int, options: argparse.Namespace, early: bool) -> _Seen:
 
     started = born(pid) if options.save else None
     ahead = None if options.types or options.owners else figures
-    door = QuietDoor(str(pid), "ptrace", (), lists_of=0 if early and ahead else None)
-    asked = argparse.Namespace(libc=0, json=True)
-    try:
-        keys: Mapping[str, Any] = figures(Context(door, asked, ahead=ahead)).keys
+    with QuietDoor(str(pid), lists_of=0 if early and ahead else None) as door:
+        keys: Mapping[str, Any] = figures(Context(door, argparse.Namespace(libc=0, json=True), ahead=ahead)).keys
         door.release()
         held = door.held_seconds or 0.0
-    finally:
-        door.drop()
     document, name = keys["document"], _name(pid)
     if document is not None:
         limit = memory_limit(pid)
