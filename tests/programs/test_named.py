@@ -7,15 +7,18 @@ import json
 import os
 import random
 import signal
+import socket
+import string
 import struct
 import tempfile
+from collections import Counter
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Iterator, NamedTuple
 
 from partial import look
-from programs import HERE
-from running import Running
+from programs import HERE, keys, memcached, redis_on_glibc, redis_says, values
+from running import Running, receive, receive_until
 
 from arenascope.blocks.types import live_kinds
 from arenascope.cli.shell import ShellDoor
@@ -88,5 +91,137 @@ def test_sqlites_pages_are_those_of_its_database() -> None:
                     page, _, number = page_words.unpack(found.read(block.user + 8 + size, page_words.size))
                     # the first one counts changes
                     assert number == 1 or found.read(page, size) == database[(number - 1) * size : number * size]
+        finally:
+            running.end()
+
+
+def answer(connection: socket.socket, *words: object) -> bytes:
+    """Of a command with one line or one text to say."""
+    parts = [str(each).encode() for each in words]
+    connection.sendall(b"*%d\r\n" % len(parts) + b"".join(b"$%d\r\n%s\r\n" % (len(each), each) for each in parts))
+    line = receive_until(connection, b"\r\n")[:-2]
+    if line[:1] == b"$" and line != b"$-1":
+        return receive(connection, int(line[1:]) + 2)[:-2]
+    return line
+
+
+def text_of(found: Seen, pointer: int) -> bytes:
+    """What an sds holds."""
+    kind = found.read(pointer - 1, 1)[0]
+    size = (0, 1, 2, 4, 8)[kind & 7]
+    front = found.read(pointer - 1 - 2 * size, size) if size else bytes([kind >> 3])
+    return found.read(pointer, int.from_bytes(front, "little"))
+
+
+def test_redis_knows_its_keys_and_values() -> None:
+    names = (
+        "sds",
+        "robj",
+        "dict",
+        "dictEntry",
+        "dict table",
+        "quicklist",
+        "quicklistNode",
+        "listpack",
+        "zskiplistNode",
+    )
+    with tempfile.TemporaryDirectory(prefix="arenascope-program-") as folder:
+        running = redis_on_glibc(Path(folder))
+        try:
+            running.work(Path(folder) / "socket", keys, 40)
+            with redis_says(running) as connection:
+                for number in range(2000):
+                    answer(connection, "RPUSH", f"list{number % 5}", f"element {number}" * 20)
+                    answer(connection, "ZADD", "ranks", number, f"member {number}")
+                    answer(connection, "HSET", f"hash{number % 50}", f"field{number}", number)
+                    answer(connection, "HSET", "large", f"field{number}", "v" * 70)
+                with seen(running.pid, names) as found:
+                    seen_of = {name: [each for each in found.blocks if each.name == name] for name in names}
+                    drawn = {
+                        name: random.Random(2).sample(seen_of[name], min(SAMPLE, len(seen_of[name]))) for name in names
+                    }
+                    wrong = wrong_ones(found, drawn)
+                    texts = {text_of(found, word_at(found, each.user)) for each in drawn["zskiplistNode"]}
+                    keys_of = {text_of(found, word_at(found, each.user)) for each in drawn["dictEntry"]}
+                    assert found.share > 0.75
+                assert all(seen_of.values())
+                assert len(seen_of["dictEntry"]) >= int(answer(connection, "DBSIZE")[1:])
+                assert len(seen_of["zskiplistNode"]) == 2000
+                assert len(seen_of["quicklist"]) == 5
+                assert not wrong
+                # what they are called is known to the server
+                assert all(answer(connection, "ZSCORE", "ranks", each.decode()) != b"$-1" for each in texts)
+                own = of_the_server(connection)
+                assert not [each for each in keys_of if each not in own and not is_known(connection, each.decode())]
+        finally:
+            running.end()
+
+
+def word_at(found: Seen, address: int) -> int:
+    return int.from_bytes(found.read(address, 8), "little")
+
+
+def of_the_server(connection: socket.socket) -> bytes:
+    """Its commands with theirs, and its settings."""
+    connection.sendall(b"COMMAND\r\nCONFIG GET *\r\nPING\r\n")
+    return receive_until(connection, b"+PONG\r\n")
+
+
+def is_known(connection: socket.socket, key: str) -> bool:
+    if answer(connection, "EXISTS", key) == b":1" or answer(connection, "ZSCORE", "ranks", key) != b"$-1":
+        return True
+    return key.startswith("field") and answer(connection, "HGET", "large", key) != b"$-1"
+
+
+def wrong_ones(found: Seen, drawn: dict[str, list[Block]]) -> list[Block]:
+    """By what the server was given: all its texts are known beforehand."""
+    wrong = []
+    for block in drawn["listpack"]:
+        size, entries = struct.unpack("<IH", found.read(block.user, 6))
+        data = found.read(block.user, size)
+        # each entry ends in its own length, so that it can be read from behind; all are shorter than 16 KiB
+        at, count = size - 1, 0
+        while at > 6:
+            length, shift = data[at - 1] & 127, 0
+            place = at - 1
+            while data[place] & 128:
+                place -= 1
+                shift += 7
+                length |= (data[place] & 127) << shift
+            at, count = place - length, count + 1
+        if (at, count, data[-1]) != (6, entries, 255):
+            wrong.append(block)
+    for block in drawn["sds"]:
+        data = found.read(block.user, block.usable)
+        if data[0] >= 128 and data[0] % 8 == 0 and data[1 + data[0] // 8] == 0:
+            texts = [data[1 : 1 + data[0] // 8]]
+        else:
+            forms = [size for kind, size in ((1, 3), (2, 5), (3, 9)) if data[size - 1] == kind]
+            texts = [data[size : size + int.from_bytes(data[: size // 2], "little")] for size in forms]
+        if not any(each.isascii() and set(each.decode()) <= set(string.printable) for each in texts):
+            wrong.append(block)
+    return wrong
+
+
+def test_memcacheds_slab_pages_are_as_many_as_it_says() -> None:
+    with tempfile.TemporaryDirectory(prefix="arenascope-program-") as folder:
+        running = memcached(Path(folder))
+        try:
+            running.work(Path(folder) / "socket", values, 200)
+            with socket.socket(socket.AF_UNIX) as connection:
+                connection.connect(str(Path(folder) / "socket"))
+                connection.sendall(b"stats slabs\r\n")
+                said = receive_until(connection, b"END\r\n").decode()
+            told = {words[1]: int(words[2]) for words in map(str.split, said.splitlines()) if words[0] == "STAT"}
+            pages = {name: each for name, each in told.items() if name.endswith(":total_pages")}
+            names = {f"slab pages of class {name.split(':')[0]}": count for name, count in pages.items()}
+            with seen(running.pid, tuple(names)) as found:
+                assert found.share > 0.9
+                assert Counter(each.name for each in found.blocks) == names
+                for block in found.drawn():
+                    number = int(block.name.rsplit(" ", 1)[1])
+                    size = told[f"{number}:chunk_size"]
+                    for item in range(told[f"{number}:chunks_per_page"]):
+                        assert found.read(block.user + item * size + 40, 1)[0] & 63 == number
         finally:
             running.end()

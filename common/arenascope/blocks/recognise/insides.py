@@ -25,7 +25,7 @@ def is_by_design(memory: Memory, start: int, usable: int, past: int) -> bool:
     """Whether something that is known to be pointed to `past` its start begins at `start`."""
     return (
         _has_size(memory, start, usable, past)
-        or _is_sds(memory, start, usable, past)
+        or is_sds(memory, start, usable, past)
         or _is_zend_array(memory, start, usable, past)
         or _is_hash_table(memory, start, usable, past)
     )
@@ -37,7 +37,7 @@ def _has_size(memory: Memory, start: int, usable: int, past: int) -> bool:
     return size is not None and fits(past + size, usable)
 
 
-def _is_sds(memory: Memory, start: int, usable: int, past: int) -> bool:
+def is_sds(memory: Memory, start: int, usable: int, past: int) -> bool:
     """Length, room and type, in front of the text; it ends in a zero."""
     kind = SDS.get(past)
     header = memory.try_read(start, past) if kind is not None and past < usable else None

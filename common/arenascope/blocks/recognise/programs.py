@@ -6,8 +6,10 @@ from typing import Collection, Optional, Protocol, Sequence, runtime_checkable
 
 from ...base.kinds import Kind
 from .ground import Ground
+from .memcached import Memcached
 from .perl import Perl
 from .php import Php
+from .redis import Redis
 from .ruby import Ruby
 from .sqlite import Sqlite
 
@@ -37,5 +39,12 @@ class Keeper(Protocol):
 def programs_in(ground: Ground) -> Sequence[Program]:
     if ground.memory.pointer_size != 8 or ground.memory.byte_order != "little":
         return ()
-    every: Sequence[Program] = (Perl(ground), Php(ground), Ruby(ground), Sqlite(ground))
+    every: Sequence[Program] = (
+        Memcached(ground),
+        Perl(ground),
+        Php(ground),
+        Redis(ground),
+        Ruby(ground),
+        Sqlite(ground),
+    )
     return [each for each in every if each.runs]

@@ -1,0 +1,52 @@
+"""memcached's slab pages, by the items in them: each has its class, at equal steps to the page's end.
+
+struct _stritem and item_chunk have it in the same place, after three pointers, times and counts; so have free ones.
+How far apart items are is not known beforehand: the least step at which all have one class is theirs.
+"""
+
+from __future__ import annotations
+
+from typing import Optional
+
+from ...base.kinds import Kind
+from .ground import Ground
+
+CLASS, CLASSES = 40, 63
+"""Where in an item its class is, and the bits of it; the others say which queue it is in."""
+FLAGS, MOST_FLAGS = 38, 1 << 12
+SMALLEST, STEP = 48, 8
+LEAST_PAGE, PAGE = 512 << 10, 1 << 20
+FEWEST = 2
+OF_CLASS = bytes(byte & CLASSES for byte in range(256))
+
+
+class Memcached:
+    """The slabs of one process."""
+
+    def __init__(self, ground: Ground) -> None:
+        self._memory = ground.memory
+        program = ground.modules.program
+        self.runs = program is not None and program.name == "memcached"
+
+    def kind_of(self, user: int, usable: int, head: bytes) -> Optional[Kind]:
+        if (
+            usable < LEAST_PAGE
+            or not head[CLASS] & CLASSES
+            or any(word % STEP for word in (head[0], head[8], head[16]))
+        ):
+            return None
+        page = self._memory.try_read(user, min(usable, PAGE))
+        if page is None or not _has_items(page, head[CLASS] & CLASSES):
+            return None
+        return Kind(f"slab pages of class {head[CLASS] & CLASSES}", "holder", how="its items, each with its class")
+
+
+def _has_items(page: bytes, number: int) -> bool:
+    classes = page.translate(OF_CLASS)
+    for step in range(SMALLEST, len(page) // FEWEST + 1, STEP):
+        items = len(page) // step
+        # a few before all
+        if classes[CLASS + step] == number and classes[CLASS::step][:items].count(number) == items:
+            flags = zip(page[FLAGS::step], page[FLAGS + 1 :: step])
+            return all(low + (high << 8) < MOST_FLAGS for low, high in list(flags)[:items])
+    return False
