@@ -45,4 +45,6 @@ def owner_name(row: Document) -> str:
     if kind in ("shared", "unreached"):
         # older snapshots have rows of what several hold
         return f"several together: {name or 'others'}" if kind == "shared" else "nobody"
+    if kind == "runtime":
+        return f"heap of {name}"
     return f"mapping {name}" if kind == "mapping" else name or NAMELESS

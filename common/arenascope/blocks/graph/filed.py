@@ -30,7 +30,7 @@ from .refs import Search
 from .roots import Roots, find_roots
 from .sound import Part, adds_up, fits, is_sound
 
-MAGIC = b"arenascope graph 7\n"
+MAGIC = b"arenascope graph 8\n"
 LONGEST_HEAD = 1 << 16
 MOST_OF_ROOT, MOST_OF_ROOTS, PIECE = 1 << 20, 32 << 20, 1 << 16
 """Bytes of one root and of all of them that tell a core from another moment of it, so many at once."""

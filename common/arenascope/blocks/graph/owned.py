@@ -107,7 +107,7 @@ class _Rows:
         """Any; whether it is among the roots has to be asked of these."""
         if not isinstance(kind, str) or kind not in (*OWN, UNREACHED):
             raise ValueError("no such kind")
-        if not (name is None or isinstance(name, str)) or (name is None and kind == "mapping"):
+        if not (name is None or isinstance(name, str)) or (name is None and kind in ("runtime", "mapping")):
             raise ValueError("no name")
         if name is not None and kind in ("stack", "register", UNREACHED):
             raise ValueError("it has no name")

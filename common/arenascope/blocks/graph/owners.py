@@ -22,12 +22,12 @@ from .refs import Search
 from .threads import NUMBERS
 from .together import Common, Shared, Together, Tops
 
-RANKS = ("global", "of the system", "tls", "kernel", "mapping", "stack", "vector register")
+RANKS = ("global", "of the system", "tls", "kernel", "runtime", "mapping", "stack", "vector register")
 """The better one comes first: stacks and registers hold for a moment what something else keeps, and vector registers
 hold what was there before; of other mappings nobody knows what in them is old."""
-GROUPS = (0, 0, 0, 0, 1, 2, 2)
+GROUPS = (0, 0, 0, 0, 1, 1, 2, 2)
 """Of each rank: what one of a better group leads to as well does not make a block shared."""
-OWN = ("global", "tls", "kernel", "mapping", "stack", "register")
+OWN = ("global", "tls", "kernel", "runtime", "mapping", "stack", "register")
 """The kinds of owners."""
 UNREACHED = "unreached"
 SYSTEM = re.compile(r"(ld|ld-linux.*|libc|libstdc\+\+|libgcc_s|libpthread|libdl|libm|librt)[-.].*")
@@ -229,6 +229,8 @@ class _Named:
         rank = RANKS.index(root.kind)
         if root.kind == "stack":
             return _Who(Owner(root.kind, None, root.tid), rank)
+        if root.kind == "runtime":
+            return _Who(Owner(root.kind, root.path), rank)
         if root.kind == "mapping":
             return _Who(Owner(root.kind, root.path or f"{root.start:#x}"), rank)
         if root.kind == "global" and self._is_of_system(root.start):

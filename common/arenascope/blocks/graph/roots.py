@@ -18,12 +18,13 @@ from ...sources.elf.naming import modules_of
 from ...sources.target import Region, SharedMemory, ThreadInfo
 from .blocks import LiveBlocks, heap_spans
 from .constants import with_constants
+from .runtimes import Part, Runtimes
 from .spans import Mark, Marks
 from .threads import Stacks, registers
 
 KERNEL_OWN = ("[vvar", "[vdso", "[vsyscall", "[uprobes")
 EPOLL = "epoll_ctl"
-KINDS = ("global", "tls", "stack", "register", "kernel", "mapping")
+KINDS = ("global", "tls", "stack", "register", "kernel", "runtime", "mapping")
 """The first that leads to a block names its owner."""
 
 
@@ -35,7 +36,7 @@ class Root(NamedTuple):
     end: int
     tid: Optional[int] = None
     path: str = ""
-    """What is mapped there."""
+    """What is mapped there, or whose heap it is."""
 
 
 class RootWord(NamedTuple):
@@ -74,15 +75,20 @@ def find_roots(session: Session, blocks: LiveBlocks) -> Roots:
     missing: list[Region] = []
     shared = session.target.image.shared_memory()
     unknown = {each.start for each in shared.unknown} if shared is not None else set()
+    runtimes = Runtimes(session, modules)
     for region, kind in _candidates(session.regions, session.bss_ends, _protected(session)):
         absent = not region.present and _may_hold(region) and not _is_known(session, region)
         if absent or region.start in unknown:
             missing.append(region)
         for part, mark in marks.over(region.start, region.end):
-            if mark is None:
-                roots.append(Root(kind, part.start, part.end, path=region.path))
-            elif mark.kind is not None:
-                roots.append(Root(mark.kind, part.start, part.end, mark.tid))
+            if mark is not None and mark.kind is None:
+                continue
+            root = Root(kind, *part, path=region.path) if mark is None else Root(mark.kind or kind, *part, mark.tid)
+            # a thread may stand on a stack that its runtime has in its own heap
+            if kind == "mapping" and root.kind in ("mapping", "stack"):
+                roots += [_of_part(root, each) for each in runtimes.parts(region, part)]
+            else:
+                roots.append(root)
     changed = session.target.image.own_pages(list(_constant_files(session.regions, session.bss_ends)))
     roots += [Root("mapping", each.start, each.end, path=each.path) for each in changed]
     # what malloc gave to the dynamic linker for a thread's variables is the thread's
@@ -98,6 +104,11 @@ def find_roots(session: Session, blocks: LiveBlocks) -> Roots:
     roots.sort(key=lambda each: each.start)
     unwatched = watched is None and _may_use_epoll(modules)
     return Roots(roots, words, missing, blind=blind, unwatched=unwatched, dtvs=list(dtvs.values()), shared=shared)
+
+
+def _of_part(root: Root, part: Part) -> Root:
+    start, end = part.span
+    return Root("runtime", start, end, path=part.runtime) if part.runtime else root._replace(start=start, end=end)
 
 
 def _may_use_epoll(modules: Modules) -> bool:

@@ -6,7 +6,7 @@ from typing import Annotated, Optional, Sequence
 
 from .record import Address, Document, Record, Size
 
-ROOT_KINDS = ("global", "tls", "stack", "register", "kernel", "mapping")
+ROOT_KINDS = ("global", "tls", "stack", "register", "kernel", "runtime", "mapping")
 OWNER_KINDS = (*ROOT_KINDS, "unreached")
 
 
@@ -14,12 +14,12 @@ class Owner(Record):
     """Any, also nobody."""
 
     kind: Annotated[str, ("enum", OWNER_KINDS), "What owns it; unreached: nothing"]
-    name: Annotated[Optional[str], "The variable, or what is mapped; null: not known"]
+    name: Annotated[Optional[str], "The variable, the runtime, or what is mapped; null: not known"]
     tid: Annotated[Optional[int], "The thread whose it is"]
 
 
 class Root(Owner):
-    """A root: a variable, a thread's stack, a mapping."""
+    """A root: a variable, a thread's stack, the heap of a runtime, a mapping."""
 
     kind: Annotated[str, ("enum", ROOT_KINDS), "What it is"]
 

@@ -97,6 +97,8 @@ def whose(search: Search, owner: Owner) -> str:
         return f"stack{thread}"
     if owner.kind == "register":
         return f"registers{thread}"
+    if owner.kind == "runtime":
+        return f"heap of {owner.name}"
     if owner.kind == "mapping":
         return f"mapping {owner.name}"
     if owner.kind == "tls":

@@ -104,6 +104,8 @@ class Shown:
             return f"stack{thread}{f': {ref.name}' if ref.name else ''}"
         if ref.kind == "tls":
             return f"{ref.name or 'a thread-local variable'}{thread}"
+        if ref.kind == "runtime":
+            return f"{ref.address:#x} in the heap of {ref.name}"
         if ref.kind == "mapping":
             return f"{ref.address:#x} in memory that is not malloc's{f': {ref.name}' if ref.name else ''}"
         return f"{ref.name}{thread}"
