@@ -17,11 +17,11 @@ from pathlib import Path
 from typing import Iterator, NamedTuple
 
 from partial import look
-from programs import HERE, keys, memcached, redis_on_glibc, redis_says, values
+from programs import HERE, has_started, join, keys, memcached, postgres, redis_on_glibc, redis_says, rows, say, values
 from running import Running, receive, receive_until
 
 from arenascope.blocks.types import live_kinds
-from arenascope.cli.shell import ShellDoor
+from arenascope.cli.shell import How, ShellDoor
 from arenascope.session.session import Session
 
 SAMPLE = 50
@@ -57,7 +57,7 @@ def seen(pid: int, names: tuple[str, ...]) -> Iterator[Seen]:
         assert status == 0, complained
         rows = json.loads(said)["types"]
         known = sum(row["bytes"] for row in rows if row["kind"] != "size")
-        session = Session(ShellDoor(str(pid), "none", ()).target())
+        session = Session(ShellDoor(str(pid), How("none")).target())
         live = live_kinds(session)
         header, word = session.layout.header, session.layout.word
         found = [
@@ -223,5 +223,68 @@ def test_memcacheds_slab_pages_are_as_many_as_it_says() -> None:
                     size = told[f"{number}:chunk_size"]
                     for item in range(told[f"{number}:chunks_per_page"]):
                         assert found.read(block.user + item * size + 40, 1)[0] & 63 == number
+        finally:
+            running.end()
+
+
+def asked(connection: socket.socket, statement: str) -> list[list[str]]:
+    """A statement's rows."""
+    text = statement.encode() + b"\0"
+    connection.sendall(b"Q" + (4 + len(text)).to_bytes(4, "big") + text)
+    found, kind = [], b""
+    while kind != b"Z":
+        head = receive(connection, 5)
+        kind, body = head[:1], receive(connection, int.from_bytes(head[1:], "big") - 4)
+        assert kind != b"E", body
+        if kind == b"D":
+            row, at = [], 2
+            for _ in range(int.from_bytes(body[:2], "big")):
+                size = int.from_bytes(body[at : at + 4], "big")
+                row.append(body[at + 4 : at + 4 + size].decode())
+                at += 4 + size
+            found.append(row)
+    return found
+
+
+CONTEXTS = "SELECT name, sum(total_nblocks), sum(total_bytes) FROM pg_backend_memory_contexts GROUP BY name"
+PASSING = (
+    "ExprContext",
+    "ExecutorState",
+    "PortalContext",
+    "PortalHeapMemory",
+    "MessageContext",
+    "printtup",
+    "TopTransactionContext",
+    "Table function",
+    "HashAgg",
+)
+"""What a statement has, and the one that asks."""
+
+
+def test_postgres_blocks_are_of_the_contexts_that_it_lists() -> None:
+    with tempfile.TemporaryDirectory(prefix="arenascope-program-") as folder:
+        running = postgres(Path(folder))
+        try:
+            has_started(running)
+            with socket.socket(socket.AF_UNIX) as connection:
+                connection.connect(str(Path(folder) / ".s.PGSQL.5432"))
+                join(connection)
+                for round_ in range(6):
+                    rows(connection, 0, round_)
+                ((pid,),) = asked(connection, "SELECT pg_backend_pid()")
+                asked(connection, CONTEXTS)
+                told = {name: (int(blocks), int(size)) for name, blocks, size in asked(connection, CONTEXTS)}
+                stay = {name: each for name, each in told.items() if not name.startswith(PASSING)}
+                with seen(int(pid), tuple(stay)) as found:
+                    assert found.share > 0.75
+                    blocks = Counter(each.name for each in found.blocks)
+                    bytes_of: Counter[str] = Counter()
+                    for block in found.blocks:
+                        bytes_of[block.name] += block.usable
+                say(connection, "SELECT 1")
+                assert len(stay) > 10
+                for name, (count, size) in stay.items():
+                    assert blocks[name] == count, name
+                    assert size <= bytes_of[name] < size + 4096 * count
         finally:
             running.end()

@@ -9,6 +9,7 @@ from .ground import Ground
 from .memcached import Memcached
 from .perl import Perl
 from .php import Php
+from .postgres import Postgres
 from .redis import Redis
 from .ruby import Ruby
 from .sqlite import Sqlite
@@ -43,6 +44,7 @@ def programs_in(ground: Ground) -> Sequence[Program]:
         Memcached(ground),
         Perl(ground),
         Php(ground),
+        Postgres(ground),
         Redis(ground),
         Ruby(ground),
         Sqlite(ground),
