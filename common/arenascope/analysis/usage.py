@@ -44,24 +44,17 @@ def arena_usage(
     resident: Mapping[int, Optional[Pages]],
 ) -> list[ArenaUsage]:
     """Every arena with its lists walked; `cached` is None where thread caches are not known."""
-    usages, threads = [], _by_arena(caches)
-    for arena in arenas:
-        index = arena.header.index
-        pages = resident.get(index)
-        usages.append(
-            ArenaUsage(
-                header=arena.header,
-                heaps=_count_heaps(arena.header, arena.heaps),
-                threads=tuple(threads.get(index, ())),
-                tcache=None if cached is None else cached.get(index, Tally()),
-                fast=arena.fast,
-                bins=arena.binned,
-                resident=pages.resident if pages else None,
-                swapped=pages.swapped if pages else None,
-                damaged=not arena.complete,
-            )
+    heaps = {arena.header.index: arena.heaps for arena in arenas}
+    usages = header_usage([arena.header for arena in arenas], heaps, caches, resident)
+    return [
+        usage._replace(
+            tcache=None if cached is None else cached.get(arena.header.index, Tally()),
+            fast=arena.fast,
+            bins=arena.binned,
+            damaged=not arena.complete,
         )
-    return usages
+        for usage, arena in zip(usages, arenas)
+    ]
 
 
 def header_usage(

@@ -22,8 +22,8 @@ HEADERS = (
     "tcache",
     "--tops",
 )
-
-
+BY_BRK, TOPS = 2, 8
+"""Of the figures in such a row."""
 CAME_IN = 256 << 10
 """What makes RSS before, less what was returned, another figure than RSS after."""
 
@@ -53,7 +53,7 @@ def lines(
     yield style.bold(_sentence(style, plans, whole))
     yield ""
     rows = [_row(style, trim) for trim in plans]
-    footer = _footer(style, plans) if len(rows) > 1 and whole else None
+    footer = ["all", *_figures(style, plans)] if len(rows) > 1 and whole else None
     yield from table(style, HEADERS, rows, footer=footer, limit=limit, what="arena")
     # nothing would go back of what is not in memory
     said = [each for each in kept if each.figures.get("resident_bytes") != 0]
@@ -80,29 +80,34 @@ def _returns_nothing(plans: Sequence[Trim]) -> bool:
 
 
 def _row(style: Style, trim: Trim) -> list[str]:
-    plan = trim.plan
+    """A "-" stands for what cannot be of this arena."""
+    plan, cells = trim.plan, _figures(style, [trim])
+    if plan.arena:
+        cells[BY_BRK] = "-"
+    if plan.tops_bytes == 0:
+        cells[TOPS] = "-"
+    return [str(plan.arena) if plan.arena else f"{plan.arena} main", *cells]
+
+
+def _figures(style: Style, plans: Sequence[Trim]) -> list[str]:
+    """Of one arena, or of several together."""
+    kept = [trim.plan for trim in plans]
+    released = total(plan.release_bytes for plan in kept)
     return [
-        f"{plan.arena} main" if plan.arena == 0 else str(plan.arena),
-        style.size(plan.madvise_bytes),
-        number(_calls([trim])),
-        style.size(plan.brk_bytes) if plan.arena == 0 else "-",
-        _resident(style, trim, "trim"),
-        style.size(plan.top and plan.top.bytes),
-        _resident(style, trim, "top"),
-        style.size(plan.subpage_bytes),
-        style.size(plan.tcache_bytes),
-        "-" if plan.tops_bytes == 0 else style.size(plan.tops_bytes),
+        style.size(total(plan.madvise_bytes for plan in kept)),
+        number(_calls(plans)),
+        style.size(total(plan.brk_bytes for plan in kept)),
+        _at_least(style, total(trim.resident.trim for trim in plans), _bound(plans, "trim"), released),
+        style.size(total(plan.top and plan.top.bytes for plan in kept)),
+        _at_least(style, total(trim.resident.top for trim in plans), _bound(plans, "top"), None),
+        style.size(total(plan.subpage_bytes for plan in kept)),
+        style.size(total(plan.tcache_bytes for plan in kept)),
+        style.size(total(plan.tops_bytes for plan in kept)),
     ]
 
 
 def _calls(plans: Sequence[Trim]) -> Optional[int]:
     return total(None if trim.plan.madvise is None else len(trim.plan.madvise) for trim in plans)
-
-
-def _resident(style: Style, trim: Trim, name: str) -> str:
-    value: Optional[int] = getattr(trim.resident, name)
-    bound: Optional[int] = getattr(trim.at_least, name) if trim.at_least else None
-    return _at_least(style, value, bound, trim.plan.release_bytes if name == "trim" else None)
 
 
 def _at_least(style: Style, value: Optional[int], bound: Optional[int], released: Optional[int]) -> str:
@@ -114,22 +119,6 @@ def _at_least(style: Style, value: Optional[int], bound: Optional[int], released
 
 def _bound(plans: Sequence[Trim], name: str) -> Optional[int]:
     return total(getattr(trim.at_least, name) if trim.at_least else None for trim in plans)
-
-
-def _footer(style: Style, plans: Sequence[Trim]) -> list[str]:
-    released = total(trim.plan.release_bytes for trim in plans)
-    return [
-        "all",
-        style.size(total(trim.plan.madvise_bytes for trim in plans)),
-        number(_calls(plans)),
-        style.size(total(trim.plan.brk_bytes for trim in plans)),
-        _at_least(style, total(trim.resident.trim for trim in plans), _bound(plans, "trim"), released),
-        style.size(total(trim.plan.top and trim.plan.top.bytes for trim in plans)),
-        _at_least(style, total(trim.resident.top for trim in plans), _bound(plans, "top"), None),
-        style.size(total(trim.plan.subpage_bytes for trim in plans)),
-        style.size(total(trim.plan.tcache_bytes for trim in plans)),
-        style.size(total(trim.plan.tops_bytes for trim in plans)),
-    ]
 
 
 def _sentence(style: Style, plans: Sequence[Trim], whole: bool) -> str:
