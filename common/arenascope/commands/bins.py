@@ -6,9 +6,9 @@ from typing import Iterator, Optional
 
 from ..base.model import Bin
 from ..base.records import NamedTuple
-from ..present.render.text import AT_LEAST, NO_HEAP, Style, count, cut, left_out, number, table
+from ..present.render.text import AT_LEAST, Style, count, cut, left_out, number, table
 from ..session.problems import problems_of
-from .framework.command import ARENA, LIMIT, Answer, Context, always, command
+from .framework.command import ARENA, LIMIT, Answer, Context, always, command, of_heap
 
 
 class Row(NamedTuple):
@@ -33,7 +33,7 @@ def bins_command(context: Context) -> Answer:
     rows = list(_rows(context))
     keys = {"bins": [_json(row) for row in rows]}
     partial = bool(context.session.findings) or (context.session.started and not context.session.caches_known)
-    return Answer(keys, _lines(context, rows, partial), problems_of(context.session))
+    return Answer(keys, of_heap(context.session, _lines(context, rows, partial)), problems_of(context.session))
 
 
 def _rows(context: Context) -> Iterator[Row]:
@@ -63,9 +63,6 @@ def _json(row: Row) -> dict[str, object]:
 
 def _lines(context: Context, rows: list[Row], partial: bool) -> Iterator[str]:
     style = context.style
-    if not context.session.started:
-        yield NO_HEAP
-        return
     chunks = sum(row.bin.chunks for row in rows)
     size = sum(row.bin.bytes for row in rows)
     cached = sum(row.bin.bytes for row in rows if row.tid is not None)

@@ -29,7 +29,7 @@ from ..session.foremost import ORDERS, Foremost, chunks_of
 from ..session.problems import listed_not_met, parts_differ, problems_of, top_differs
 from ..session.session import Session
 from ..session.sweeps import Part, swept
-from .framework.command import ARENA, LIMIT, Answer, Context, argument, command, parse_size
+from .framework.command import ARENA, LIMIT, Answer, Context, argument, command, of_heap, parse_size
 from .types import look_at_a_copy, pattern_of, sweep_a_copy_if_sooner
 
 FEW_ROWS = 10_000
@@ -145,18 +145,15 @@ def chunks_command(context: Context) -> Answer:
     lines: Iterable[str] = ()
     if sweep.rows.count:
         lines = heading(context.style, options.sort, options.limit, left_out, types=wanted.type is not None)
-    text = [
-        *summary_lines(
-            context.style,
-            sweep.sums,
-            Sizes(classes, exact, options.limit if options.exact else FEW, alone=options.exact),
-            started=session.started,
-            only=wanted.only,
-            doubtful=sweep.doubtful,
-            states=options.summary or options.exact,
-        ),
-        *lines,
-    ]
+    summary = summary_lines(
+        context.style,
+        sweep.sums,
+        Sizes(classes, exact, options.limit if options.exact else FEW, alone=options.exact),
+        only=wanted.only,
+        doubtful=sweep.doubtful,
+        states=options.summary or options.exact,
+    )
+    text = [*of_heap(session, summary), *lines]
     rows: Optional[Iterable[str]] = None if options.json else sweep.rows
     if rows is not None and context.style.form:
         rows = table_of(sweep.rows, context.style, types=wanted.type is not None)

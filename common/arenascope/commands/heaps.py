@@ -6,9 +6,9 @@ from typing import Iterator, Optional
 
 from ..base.model import Heap
 from ..present.render.json import address
-from ..present.render.text import AT_LEAST, NO_HEAP, count, table
+from ..present.render.text import AT_LEAST, count, table
 from ..session.problems import problems_of
-from .framework.command import ARENA, LIMIT, Answer, Context, command
+from .framework.command import ARENA, LIMIT, Answer, Context, command, of_heap
 
 
 @command(
@@ -31,7 +31,7 @@ def heaps_command(context: Context) -> Answer:
     ]
     keys = {"heaps": [_json(heap, resident) for heap, resident in rows]}
     problems = problems_of(session)
-    return Answer(keys, _lines(context, rows, bool(session.findings)), problems)
+    return Answer(keys, of_heap(session, _lines(context, rows, bool(session.findings))), problems)
 
 
 def _resident(context: Context, heap: Heap) -> Optional[int]:
@@ -53,9 +53,6 @@ def _json(heap: Heap, resident: Optional[int]) -> dict[str, object]:
 
 def _lines(context: Context, rows: list[tuple[Heap, Optional[int]]], partial: bool) -> Iterator[str]:
     style = context.style
-    if not context.session.started:
-        yield NO_HEAP
-        return
     arenas = len({heap.arena for heap, _ in rows})
     size = style.size(sum(heap.bytes for heap, _ in rows))
     yield style.bold(f"{AT_LEAST if partial else ''}{count(len(rows), 'heap')} of {size} in {count(arenas, 'arena')}")

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from ..present.render.text import NO_HEAP
 from ..session.problems import problems_of
-from .framework.command import GRAPH, LIMIT, Answer, Context, always, argument, command
+from .framework.command import GRAPH, LIMIT, Answer, Context, always, argument, command, of_heap
 
 LOST = 1
 """The exit status where something certainly is lost."""
@@ -49,5 +48,4 @@ def leaks_command(context: Context) -> Answer:
     asked = context.options
     rows = [*lost, *(possible if asked.possible else ())]
     text = lines(context.style, blocks, leaks, rows, limit=asked.limit, with_possible=asked.possible)
-    said = text if look.session.started else [NO_HEAP]
-    return Answer(keys, said, problems, status=LOST if lost and not leaks.unwatched else 0)
+    return Answer(keys, of_heap(look.session, text), problems, status=LOST if lost and not leaks.unwatched else 0)

@@ -8,13 +8,13 @@ from ..base.kinds import Kind
 from ..base.model import MmappedBlock
 from ..blocks.single import kinds_by_types
 from ..present.render.json import address, tally_json
-from ..present.render.text import NO_HEAP, count, cut, left_out, table
+from ..present.render.text import count, cut, left_out, table
 from ..present.screens.types import A_GUESS, name_of
 from ..session.block_parts import pages_of
 from ..session.problems import problems_of
 from ..session.session import Session
 from ..session.usage import mmapped_mismatch, mmapped_tally
-from .framework.command import LIMIT, Answer, Context, command
+from .framework.command import LIMIT, Answer, Context, command, of_heap
 
 
 @command(
@@ -50,7 +50,7 @@ def mmapped_command(context: Context) -> Answer:
         "expected": tally_json(expected),
         "match": match,
     }
-    return Answer(keys, _lines(context, blocks, resident, types, match=match), problems)
+    return Answer(keys, of_heap(session, _lines(context, blocks, resident, types, match=match)), problems)
 
 
 def _types(session: Session, blocks: Sequence[MmappedBlock]) -> list[Optional[Kind]]:
@@ -70,9 +70,6 @@ def _lines(
     match: bool,
 ) -> Iterator[str]:
     style = context.style
-    if not context.session.started:
-        yield NO_HEAP
-        return
     size = style.size(sum(block.bytes for block in blocks))
     said = count(len(blocks), "block") + (" served by mmap" if match else " recognised as served by mmap")
     yield style.bold(f"{said}, {size}{', as glibc counts them' if match else ''}")

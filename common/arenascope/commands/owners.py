@@ -10,7 +10,7 @@ from ..present.documents.owner_records import Owners, Written
 from ..present.render.problems import sentences
 from ..present.render.text import NO_HEAP, UNKNOWN
 from ..session.problems import problems_of
-from .framework.command import GRAPH, LIMIT, Answer, Context, always, argument, command
+from .framework.command import GRAPH, LIMIT, Answer, Context, always, argument, command, of_heap
 
 if TYPE_CHECKING:
     from ..present.screens.owners import Shown
@@ -64,7 +64,7 @@ def owners_command(context: Context) -> Answer:
         pprof=pprof,
     )
     text = lines(context.style, shown, options.limit, [each for each in (html, pprof) if each is not None])
-    return Answer(document, text if look.session.started else [NO_HEAP], problems)
+    return Answer(document, of_heap(look.session, text), problems)
 
 
 def _write(path: Optional[str], data: bytes) -> Optional[Written]:

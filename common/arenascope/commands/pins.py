@@ -24,7 +24,7 @@ from ..session.session import Session
 from ..session.sweeps import Part, swept
 from ..session.trims import resident_bytes, thresholds_of, trim_rules
 from ..sources.target import text_of
-from .framework.command import ARENA, Answer, Context, argument, command
+from .framework.command import ARENA, Answer, Context, argument, command, of_heap
 from .types import OWNERS, find_held, kind_json, looked_for_owners
 
 if TYPE_CHECKING:
@@ -127,9 +127,8 @@ def pins_command(context: Context) -> Answer:
         groups=told,
         held_by=words,
         owners=held is None and not session.target.image.redacted,
-        started=session.started,
     )
-    return Answer(keys, text, problems, beside=_beside(groups or (), of_groups, pins))
+    return Answer(keys, of_heap(session, text), problems, beside=_beside(groups or (), of_groups, pins))
 
 
 def _beside(groups: Sequence[Group], of_groups: Mapping[int, HeldMost], pins: Sequence[Shown]) -> dict[str, object]:

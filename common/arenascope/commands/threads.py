@@ -7,9 +7,9 @@ from typing import Iterator, Optional, Sequence
 from ..analysis.usage import total
 from ..base.model import ThreadCache
 from ..present.render.json import address
-from ..present.render.text import NO_HEAP, count, number, table
+from ..present.render.text import count, number, table
 from ..session.problems import problems_of
-from .framework.command import LIMIT, Answer, Context, command
+from .framework.command import LIMIT, Answer, Context, command, of_heap
 
 
 @command(
@@ -29,7 +29,7 @@ def threads_command(context: Context) -> Answer:
     if not session.started:
         alone = [header.index for header in session.headers]
     keys = {"threads": [_json(cache) for cache in caches], "unattached_arenas": alone}
-    return Answer(keys, _lines(context, caches, alone), problems_of(session))
+    return Answer(keys, of_heap(session, _lines(context, caches, alone)), problems_of(session))
 
 
 def _json(cache: ThreadCache) -> dict[str, object]:
@@ -48,9 +48,6 @@ def _json(cache: ThreadCache) -> dict[str, object]:
 
 def _lines(context: Context, caches: Sequence[ThreadCache], alone: Optional[Sequence[int]]) -> Iterator[str]:
     style, session = context.style, context.session
-    if not session.started:
-        yield NO_HEAP
-        return
     used = len({cache.arena for cache in caches if cache.arena is not None})
     held = total(cache.tally.bytes if cache.known else None for cache in caches)
     yield style.bold(f"{count(len(caches), 'thread')} on {count(used, 'arena')}; their caches hold {style.size(held)}")

@@ -30,7 +30,7 @@ from .framework.apply import (
     release_tops,
     settle,
 )
-from .framework.command import ARENA, LIMIT, Answer, Context, argument, command
+from .framework.command import ARENA, LIMIT, Answer, Context, argument, command, of_heap
 
 UNKNOWN_BESIDE = ("mp-in-parts", "mp-not-found", "tcache-form", "caches-not-found", "cached-chunks-unowned")
 """What may not be known of a new release and is not needed to call malloc_trim, which touches no thread's cache."""
@@ -101,7 +101,6 @@ def trim_command(context: Context) -> Answer:
         context.style,
         plans,
         applied,
-        started=context.session.started,
         whole=_all(context),
         ranges=options.ranges,
         tops=options.tops,
@@ -110,7 +109,7 @@ def trim_command(context: Context) -> Answer:
         may_apply=may_apply,
         refused=refused,
     )
-    return Answer(found, text, problems, status)
+    return Answer(found, of_heap(session, text), problems, status)
 
 
 def _beside(session: Session) -> Sequence[str]:

@@ -14,7 +14,7 @@ from ..present.documents.record import told
 from ..present.render.json import hexadecimal
 from ..present.screens.types import lines, name_of, note_text
 from ..session.problems import parts_differ, problems_of
-from .framework.command import ARENA, LIMIT, Answer, Context, always, argument, command, parse_size
+from .framework.command import ARENA, LIMIT, Answer, Context, always, argument, command, of_heap, parse_size
 
 if TYPE_CHECKING:
     from ..present.screens.held import Held, HeldMost
@@ -115,14 +115,13 @@ def types_command(context: Context) -> Answer:
         totals,
         options.limit,
         named=named,
-        started=session.started,
         notes=notes,
         held_by=holders,
         retained=retained,
         owners=looked is None and not holders,
     )
     beside = {"who": [held_by[row.index].who if row.index in held_by else "" for row in chosen[:shown]]}
-    return Answer(found, text, [*problems, *problems_of(session)], beside=beside)
+    return Answer(found, of_heap(session, text), [*problems, *problems_of(session)], beside=beside)
 
 
 def pattern_of(match: str) -> Pattern[str]:

@@ -9,7 +9,13 @@ from ...base.printable import printable
 from ...base.records import NamedTuple
 from ...present.documents.record import Document, Other
 from ...present.render.problems import first_sentences
-from ...present.render.text import Style, fitted
+from ...present.render.text import NO_HEAP, Style, fitted
+from ...session.session import Session
+
+
+def of_heap(session: Session, lines: Iterable[str]) -> Iterable[str]:
+    """Text that says something only once malloc has been called."""
+    return lines if session.started else [NO_HEAP]
 
 
 class Answer(NamedTuple):

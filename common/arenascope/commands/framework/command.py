@@ -24,6 +24,7 @@ from ...present.render.text import Style, known_form
 from ...sources.free_chunk_reader import Nodes
 from ...sources.target import Target
 from .answer import Answer as Answer
+from .answer import of_heap as of_heap
 from .arguments import HELP, Argument, Group, HelpAsked, Outline, Parser
 from .arguments import argument as argument
 

@@ -8,7 +8,7 @@ from typing import Callable, Iterable, Iterator, Mapping, Optional, Sequence
 from ...analysis.chunks import ExactSize, SizeClass, Sums, total
 from ...base.model import Tally
 from ...base.records import NamedTuple
-from ..render.text import NO_HEAP, Style, count, in_use, number, shortened, table
+from ..render.text import Style, count, in_use, number, shortened, table
 
 BAR = 24
 MEANING = {
@@ -109,15 +109,11 @@ def summary_lines(
     by_arena: Mapping[int, Sums],
     sizes: Sizes,
     *,
-    started: bool,
     only: Optional[str],
     doubtful: bool,
     states: bool,
 ) -> Iterator[str]:
     """`states`: also how much there is of each state and size."""
-    if not started:
-        yield NO_HEAP
-        return
     sums = total(by_arena.values())
     used, free = sums.tally("used"), sums.tally("free")
     yield style.bold(

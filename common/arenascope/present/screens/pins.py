@@ -9,7 +9,7 @@ from ...analysis.holding import Group
 from ...analysis.ranking import Pin, Ranking, Together
 from ...base.model import Statement
 from ...base.records import NamedTuple
-from ..render.text import NO_HEAP, Style, count, left_out, next_lines, table
+from ..render.text import Style, count, left_out, next_lines, table
 from .types import name_of
 
 if TYPE_CHECKING:
@@ -80,13 +80,9 @@ def lines(
     groups: Optional[Sequence[Group]],
     held_by: Mapping[int, str],
     owners: bool,
-    started: bool,
 ) -> Iterator[str]:
     """`header`: how far behind its chunk's address a block begins. `held_by`: who holds most of a type's blocks, by its
     number. `owners`: who holds them could still be asked."""
-    if not started:
-        yield NO_HEAP
-        return
     if groups:
         yield from group_lines(style, groups, held_by)
         yield ""

@@ -8,7 +8,7 @@ from ...analysis.trim import Trim
 from ...analysis.usage import total
 from ...analysis.verdict import trim_seconds
 from ...base.model import Applied, Statement
-from ..render.text import NO_HEAP, Style, count, duration, number, table
+from ..render.text import Style, count, duration, number, table
 
 HEADERS = (
     "arena",
@@ -33,7 +33,6 @@ def lines(
     plans: Sequence[Trim],
     applied: Optional[Applied],
     *,
-    started: bool,
     whole: bool,
     ranges: bool,
     tops: bool,
@@ -44,9 +43,6 @@ def lines(
 ) -> Iterator[str]:
     """`whole`: the plans cover everything that was requested; `kept`: why what stays does; `refused`: why --apply would
     be."""
-    if not started:
-        yield NO_HEAP
-        return
     if applied is not None:
         yield from _applied_lines(style, applied)
         return

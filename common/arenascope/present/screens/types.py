@@ -7,7 +7,7 @@ from typing import Iterator, Mapping, Optional, Sequence
 from ...analysis.types import Totals, TypeRow
 from ...base.kinds import Kind
 from ...base.model import Statement
-from ..render.text import NO_HEAP, UNKNOWN, Style, count, cut, next_lines, table
+from ..render.text import UNKNOWN, Style, count, cut, next_lines, table
 
 HEADERS = (
     "type",
@@ -39,7 +39,6 @@ def lines(
     limit: Optional[int],
     *,
     named: int,
-    started: bool,
     notes: Sequence[Statement],
     held_by: Mapping[int, str],
     retained: Mapping[int, int],
@@ -47,9 +46,6 @@ def lines(
 ) -> Iterator[str]:
     """`named`: bytes of blocks whose type is certain; by a type's number, `held_by`: who holds most of it, `retained`:
     its bytes with all that its blocks alone lead to; `owners`: who holds them could still be asked."""
-    if not started:
-        yield NO_HEAP
-        return
     live = totals.bytes + totals.bookkeeping + totals.foreign + totals.damaged
     yield style.bold(
         f"{count(totals.blocks, 'live block')}, {style.size(totals.bytes)}: "
