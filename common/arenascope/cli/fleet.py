@@ -11,8 +11,9 @@ import sys
 from argparse import Namespace
 from concurrent.futures import ProcessPoolExecutor
 from multiprocessing import get_context
-from typing import Any, Iterator, Mapping, Optional, Sequence
+from typing import Iterator, Optional, Sequence
 
+from ..analysis.figure_names import Document
 from ..analysis.report import PARTS
 from ..base.errors import ArenascopeError
 from ..base.internal_error import STATUS, fault_line
@@ -77,7 +78,7 @@ def _look(asked: Look, early: bool) -> Seen:
         return Seen(asked.subject, "".join(door.written), None, status)
 
 
-def figures(subject: str, types: bool = False, owners: bool = False) -> dict[str, Any]:
+def figures(subject: str, types: bool = False, owners: bool = False) -> Document:
     """What a snapshot holds, from one look; only "error" where it could not be made."""
     try:
         return unbroken(lambda early: _figures(subject, early, types, owners))
@@ -87,7 +88,7 @@ def figures(subject: str, types: bool = False, owners: bool = False) -> dict[str
         return {"error": fault_line(error, "metrics", "shell")}
 
 
-def _figures(subject: str, early: bool, types: bool, owners: bool) -> dict[str, Any]:
+def _figures(subject: str, early: bool, types: bool, owners: bool) -> Document:
     # what goes chunk by chunk is not read ahead
     ahead = None if types or owners else read_all
     with _Collecting(subject, lists_of=0 if early and ahead else None) as door:
@@ -97,13 +98,13 @@ def _figures(subject: str, early: bool, types: bool, owners: bool) -> dict[str, 
         return documents
 
 
-def document(subject: str, command: str = "report", program: str = "") -> dict[str, Any]:
+def document(subject: str, command: str = "report", program: str = "") -> Document:
     """The JSON of a command on one process or core, as a dict: the entry point for an engine's workers."""
     options = find_command(command).parser("arenascope").parse_args(["--json"])
     return _document(look(Look(subject, command, options, program=program)), command)
 
 
-def _document(seen: Seen, command: str) -> dict[str, Any]:
+def _document(seen: Seen, command: str) -> Document:
     if seen.error is None:
         return {"subject": seen.subject, **json.loads(seen.text)}
     return {"subject": seen.subject, **failure(command, seen.error)}
@@ -136,9 +137,9 @@ def _all(looks: Sequence[Look], asked: int) -> Iterator[Seen]:
         yield from pool.map(look, looks)
 
 
-def row(document: Mapping[str, Any]) -> dict[str, Any]:
+def row(document: Document) -> Document:
     """A report as one flat row, for a table of many: Parquet, a data frame, a database."""
-    flat: dict[str, Any] = {
+    flat: dict[str, object] = {
         "subject": document["subject"],
         "pid": (document.get("target") or {}).get("pid"),
         "glibc": (document.get("glibc") or {}).get("version"),

@@ -121,7 +121,7 @@ class _Subject:
         self._started: Optional[bytes] = None
         self._is_here()
 
-    def figures(self, types: bool, owners: bool) -> Optional[dict[str, Any]]:
+    def figures(self, types: bool, owners: bool) -> Optional[Mapping[str, Any]]:
         """None where it has ended or cannot be read; it keeps its last name."""
         if not self._is_here():
             return None

@@ -8,8 +8,9 @@ import os
 import shutil
 import sys
 import time
-from typing import Any, Mapping, Optional, Protocol, Sequence
+from typing import Mapping, Optional, Protocol, Sequence
 
+from ..analysis.figure_names import Document
 from ..base.errors import ArenascopeError, TargetError, UsageError
 from ..base.printable import one_line
 from ..base.records import NamedTuple
@@ -138,7 +139,7 @@ def _look_on(options: argparse.Namespace, pids: list[int], shown: _Show) -> None
             time.sleep(max(0.0, due - time.monotonic()))
 
 
-def _keep(options: argparse.Namespace, pid: int, document: Mapping[str, Any], shown: _Show) -> None:
+def _keep(options: argparse.Namespace, pid: int, document: Document, shown: _Show) -> None:
     """A disk that is full for a while ends nothing."""
     process = (pid, document["target"]["started"])
     try:
@@ -231,7 +232,7 @@ def _columns(style: Style, several: bool) -> list[str]:
 
 class _Seen(NamedTuple):
     looked: Looked
-    document: Optional[Mapping[str, Any]]
+    document: Optional[Document]
     """The snapshot, where one is kept."""
 
 
@@ -245,7 +246,7 @@ def _look(pid: int, options: argparse.Namespace, early: bool) -> _Seen:
     started = born(pid) if options.save else None
     ahead = None if options.types or options.owners else figures
     with QuietDoor(str(pid), lists_of=0 if early and ahead else None) as door:
-        keys: Mapping[str, Any] = figures(Context(door, argparse.Namespace(libc=0, json=True), ahead=ahead)).keys
+        keys: Document = figures(Context(door, argparse.Namespace(libc=0, json=True), ahead=ahead)).keys
         door.release()
         held = door.held_seconds or 0.0
     document, name = keys["document"], _name(pid)

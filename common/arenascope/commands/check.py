@@ -13,7 +13,7 @@ from ..present.render.text import NO_HEAP, Style, count, table
 from ..session.problems import miscounted, problems_of
 from ..session.session import Session
 from .framework.command import ARENA, LIMIT, Answer, Context, command
-from .types import sweep_a_copy_if_sooner
+from .types import look_at_a_copy
 
 if TYPE_CHECKING:
     from ..session.audit import Audit
@@ -33,7 +33,7 @@ BROKEN = 1
 def check_command(context: Context) -> Answer:
     from ..session.audit import audit  # by few commands, and a debugger loads all of them
 
-    sweep_a_copy_if_sooner(context)
+    look_at_a_copy(context, if_sooner=True)
     session = context.session
     context.check_arena(context.options.arena)
     outcome = audit(session, context.options.arena)

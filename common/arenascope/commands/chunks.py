@@ -30,7 +30,7 @@ from ..session.problems import listed_not_met, parts_differ, problems_of, top_di
 from ..session.session import Session
 from ..session.sweeps import Part, swept
 from .framework.command import ARENA, LIMIT, Answer, Context, argument, command, of_heap, parse_size
-from .types import look_at_a_copy, pattern_of, sweep_a_copy_if_sooner
+from .types import look_at_a_copy, pattern_of
 
 FEW_ROWS = 10_000
 """More are written as they are met, by one process."""
@@ -111,10 +111,7 @@ def chunks_command(context: Context) -> Answer:
         )
     if options.free and options.type is not None:
         raise UsageError("--type is of blocks in use: --free leaves none", "give one of them")
-    if options.type is not None:
-        look_at_a_copy(context)
-    else:
-        sweep_a_copy_if_sooner(context)
+    look_at_a_copy(context, if_sooner=options.type is None)
     session = context.session
     context.check_arena(options.arena)
     wanted = Filter(

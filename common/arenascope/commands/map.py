@@ -21,7 +21,7 @@ from ..session.problems import problems_of
 from ..session.session import Session
 from ..sources.target import Target
 from .framework.command import ARENA, LIMIT, Answer, Context, argument, command
-from .types import kind_json, look_at_a_copy, sweep_a_copy_if_sooner
+from .types import kind_json, look_at_a_copy
 
 JSON_CELLS = 256
 MAX_CELLS = 1 << 16
@@ -50,10 +50,7 @@ def map_command(context: Context) -> Answer:
     options = context.options
     if options.types and not (options.html or options.json):
         raise UsageError("--types is for the page: there are not enough characters for it here", "--html FILE --types")
-    if options.types:
-        look_at_a_copy(context)
-    else:
-        sweep_a_copy_if_sooner(context)
+    look_at_a_copy(context, if_sooner=not options.types)
     session = context.session
     context.check_arena(options.arena)
     picture, types = Picture(), None

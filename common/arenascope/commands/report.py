@@ -4,21 +4,21 @@ from __future__ import annotations
 
 import time
 from argparse import Namespace
-from typing import TYPE_CHECKING, Any, Callable, Iterable, Iterator, Mapping, Optional, Sequence
+from functools import partial
+from typing import TYPE_CHECKING, Callable, Iterable, Iterator, Optional, Sequence
 
 from ..analysis.advice import find_advice
 from ..analysis.causes import Facts, find_causes
+from ..analysis.figure_names import Document
 from ..analysis.growth import growth
 from ..analysis.held import HeldSums
 from ..analysis.holding import Seen
 from ..analysis.report import PARTS, Picture
 from ..analysis.trim import Trim
 from ..analysis.types import TypeRow
-from ..analysis.usage import ArenaUsage
 from ..analysis.verdict import address_space, judge
 from ..base.errors import UsageError
 from ..base.model import Statement
-from ..base.records import NamedTuple
 from ..glibc.params import arena_limit
 from ..present.render.allocators import allocator_shares
 from ..present.render.json import address
@@ -100,7 +100,7 @@ def report_command(context: Context) -> Answer:
     say = Style().size
     # smaps and page tables first: reading memory can map zero pages
     plans, context.means = trims(session), find_means(session)
-    beside = _read_beside(session)
+    facts_of = _facts_but_for_a_picture(session, plans)
     seen: list[Seen] = []
     owned: list[Looked] = []
 
@@ -127,7 +127,7 @@ def report_command(context: Context) -> Answer:
         told = _without_mappings(session, plans, grown)
         told = told._replace(notes=[*told.notes, *map(NOT_HERE.format, _asked(context.options))])
         return _answer(context, None, told, ticket, owned=owned)
-    facts = _facts(session, picture, plans, beside)._replace(
+    facts = facts_of(picture)._replace(
         seen=seen[0] if seen else None,
         held=_held()(context, owned[0]) if owned else None,
         growth=_told(grown),
@@ -229,7 +229,7 @@ def _in_a_call(session: Session, picture: Picture) -> bool:
     return not picture.whole and live and any(each.mutex for each in session.headers)
 
 
-def _growth(context: Context, before: Optional[Mapping[str, Any]]) -> Optional[Statement]:
+def _growth(context: Context, before: Optional[Document]) -> Optional[Statement]:
     if before is None:
         return None
     from .snapshot import take
@@ -242,7 +242,7 @@ def _told(grown: Optional[Statement]) -> Optional[str]:
     return grown.id if grown and "seconds" in grown.figures and grown.id not in NOT_TOLD else None
 
 
-def _moment_before(context: Context) -> Optional[Mapping[str, Any]]:
+def _moment_before(context: Context) -> Optional[Document]:
     """What this look is compared with: a snapshot, or a first look."""
     since, again = context.options.since, context.options.again
     if since is not None and again is not None:
@@ -298,32 +298,17 @@ THRESHOLDS = ("trim_threshold", "mmap_threshold", "top_pad")
 """Members of mp_ that causes and advice go by."""
 
 
-class _Beside(NamedTuple):
+def _facts_but_for_a_picture(session: Session, plans: Sequence[Trim]) -> Callable[[Picture], Facts]:
     """What conclusions need besides the picture: all of it, as the process may have been let go by then."""
-
-    usages: Sequence[ArenaUsage]
-    threads: int
-    limit: Optional[int]
-
-
-def _read_beside(session: Session) -> _Beside:
     depends_on_mp(session, "arena_max", *THRESHOLDS)
-    return _Beside(
-        full_usages(session) if session.started else (),
-        threads=len(session.target_threads),
-        limit=arena_limit(session.params, session.layout, session.target).arenas,
-    )
-
-
-def _facts(session: Session, picture: Picture, plans: Sequence[Trim], beside: _Beside) -> Facts:
     release, params = session.located.version, session.params
-    return Facts(
-        picture=picture,
+    return partial(
+        Facts,
         params=params if params and set(THRESHOLDS) <= params.values.keys() else None,
         page=session.target.page_size,
-        usages=beside.usages,
-        threads=beside.threads,
-        limit=beside.limit,
+        usages=full_usages(session) if session.started else (),
+        threads=len(session.target_threads),
+        limit=arena_limit(session.params, session.layout, session.target).arenas,
         started=session.started,
         calls=sum(len(trim.plan.madvise or ()) for trim in plans),
         tunables=session.layout.behaviour.glibc_tunables,

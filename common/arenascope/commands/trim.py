@@ -270,11 +270,4 @@ def _totals(plans: Sequence[Trim], whole: bool) -> records.TrimTotals:
 
 
 def _outcome(applied: Applied) -> records.Applied:
-    return records.Applied(
-        rss_before=applied.rss_before,
-        rss_after=applied.rss_after,
-        predicted_bytes=applied.predicted_bytes,
-        released_bytes=applied.released_bytes,
-        seconds=applied.seconds,
-        calls=[told(each, call_line(each)) for each in applied.calls],
-    )
+    return records.Applied(**{**applied._asdict(), "calls": [told(each, call_line(each)) for each in applied.calls]})

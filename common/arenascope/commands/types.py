@@ -23,20 +23,13 @@ if TYPE_CHECKING:
 OWNERS = argument("--owners", action="store_true", help="who holds them (the default for a small core)")
 
 
-def look_at_a_copy(context: Context) -> None:
-    """A live process of the shell's is copied before anything else is asked of it, and runs on."""
+def look_at_a_copy(context: Context, if_sooner: bool = False) -> None:
+    """A live process of the shell's is copied before anything else is asked of it, and runs on; `if_sooner`: only where
+    a sweep of the heaps would take longer than the copy."""
     if context.opened is None and context.door.lets_go:
-        from .framework.live_copy import look_apart  # before the process is held
+        from .framework.live_copy import apart_if_sooner, look_apart  # before the process is held
 
-        look_apart(context)
-
-
-def sweep_a_copy_if_sooner(context: Context) -> None:
-    """The same where a sweep of the heaps would take longer than the copy."""
-    if context.opened is None and context.door.lets_go:
-        from .framework.live_copy import apart_if_sooner
-
-        apart_if_sooner(context)
+        (apart_if_sooner if if_sooner else look_apart)(context)
 
 
 @command(

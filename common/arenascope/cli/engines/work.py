@@ -10,8 +10,9 @@ import tempfile
 import time
 from contextlib import contextmanager
 from importlib import import_module
-from typing import Any, Iterator, Mapping, Optional
+from typing import Any, Iterator, Optional
 
+from ...analysis.figure_names import Document
 from ...base.errors import ArenascopeError
 from ...base.internal_error import fault_line
 from ...base.printable import one_line
@@ -34,7 +35,7 @@ class Task(NamedTuple):
 
 
 class Result(NamedTuple):
-    document: Optional[Mapping[str, Any]]
+    document: Optional[Document]
     error: Optional[str]
     lost: bool = False
     """It is not the core's fault, as far as anybody knows: whoever goes on tries it again."""
@@ -46,7 +47,7 @@ def look_at(task: Task, core: Core) -> Result:
     """Whatever happens is a result."""
     start, host = time.monotonic(), socket.gethostname()
 
-    def result(answer: Optional[Mapping[str, Any]], error: Optional[str], lost: bool = False) -> Result:
+    def result(answer: Optional[Document], error: Optional[str], lost: bool = False) -> Result:
         return Result(answer, error, lost, time.monotonic() - start, host=host)
 
     try:

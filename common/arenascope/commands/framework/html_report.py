@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import re
 import time
-from typing import Any, Callable, Mapping, Optional, Sequence
+from typing import Callable, Mapping, Optional, Sequence
 
+from ...analysis.figure_names import Document
 from ...base import optional
 from ...base.errors import ArenascopeError
 from ...base.model import Statement
@@ -146,7 +147,7 @@ def _typed(words: str, style: Style) -> str:
     return style.applied(words) if "--apply" in words else style.typed(words)
 
 
-def _whose(search: Search, row: Mapping[str, Any]) -> str:
+def _whose(search: Search, row: Document) -> str:
     """Of owners' rows, in words."""
     return whose(search, Owner(row["kind"], row["name"], row["tid"]))
 
