@@ -11,6 +11,7 @@ from collections import deque
 from typing import TYPE_CHECKING, Callable, Generic, Optional, Sequence, TypeVar, cast
 
 from .errors import ArenascopeError
+from .records import NamedTuple
 
 if TYPE_CHECKING:
     from queue import SimpleQueue
@@ -26,21 +27,67 @@ LONG = 4 * BLOCK
 """Anything shorter is not worth a thread."""
 
 
-class _Job:
-    """A block to be read; once it is finished its lock is released, and `words` are what could be read of it."""
+Asked = TypeVar("Asked")
+Got = TypeVar("Got")
 
-    def __init__(self, address: int, buffer: memoryview, size: int, lock: Lock) -> None:
-        self.address = address
-        self.buffer = buffer
-        self.size = size
-        self.words = buffer[:0]
+
+class _Job(Generic[Asked, Got]):
+    """Something to be read. Once it is finished its lock is released."""
+
+    def __init__(self, asked: Asked, lock: Lock) -> None:
+        self.asked = asked
+        self.got: Optional[Got] = None
+        self.error: Optional[Exception] = None
         self.finished = False
         self.lock = lock
         lock.acquire()
 
-    def index_of(self, address: int) -> Optional[int]:
-        index = (address - self.address) // self.buffer.itemsize
-        return index if 0 <= index < len(self.words) else None
+    def wait(self) -> None:
+        if not self.finished:
+            self.lock.acquire()
+
+    def result(self) -> Got:
+        self.wait()
+        if self.error is not None:
+            raise self.error
+        return cast("Got", self.got)
+
+
+class ReadBeside(Generic[Asked, Got]):
+    """A thread that reads one thing after another for whoever has the words of the one before to look through."""
+
+    def __init__(self, read: Callable[[Asked], Got]) -> None:
+        from queue import SimpleQueue  # not needed for small heaps
+        from threading import Lock
+
+        self._new_lock = Lock
+        self._jobs: SimpleQueue[Optional[_Job[Asked, Got]]] = SimpleQueue()
+        _start(_work, read, self._jobs)
+
+    def __del__(self) -> None:
+        self._jobs.put(None)
+
+    def begin(self, asked: Asked) -> _Job[Asked, Got]:
+        job: _Job[Asked, Got] = _Job(asked, self._new_lock())
+        self._jobs.put(job)
+        return job
+
+
+class _Block(NamedTuple):
+    """Where to read, and into which of the buffers."""
+
+    address: int
+    buffer: memoryview
+    size: int
+
+
+_BlockJob = _Job[_Block, memoryview]
+
+
+def _index_of(job: _BlockJob, address: int) -> Optional[int]:
+    """Among the words that could be read."""
+    index = (address - job.asked.address) // job.asked.buffer.itemsize
+    return index if 0 <= index < len(job.got or ()) else None
 
 
 class ReadAhead:
@@ -50,19 +97,15 @@ class ReadAhead:
     """
 
     def __init__(self, fill: Fill, word: int) -> None:
-        from queue import SimpleQueue  # not needed for small heaps
-        from threading import Lock
+        def read(block: _Block) -> memoryview:
+            target = block.buffer.cast("B")[: block.size]
+            return block.buffer[: fill(block.address, target) // block.buffer.itemsize]
 
-        self._new_lock = Lock
-        self._jobs: SimpleQueue[Optional[_Job]] = SimpleQueue()
+        self._reader: ReadBeside[_Block, memoryview] = ReadBeside(read)
         self._buffers = [memoryview(bytearray(BLOCK)).cast("Q" if word == 8 else "I") for _ in range(DEPTH + 1)]
-        self._pending: deque[_Job] = deque()
-        self._now: Optional[_Job] = None
+        self._pending: deque[_BlockJob] = deque()
+        self._now: Optional[_BlockJob] = None
         self._end = self._next = 0
-        _start(_work, fill, self._jobs)
-
-    def __del__(self) -> None:
-        self._jobs.put(None)
 
     def begin(self, end: int) -> None:
         """What was read before may be of a process that has run on since, or of another stretch."""
@@ -74,17 +117,17 @@ class ReadAhead:
     def words_from(self, address: int) -> Sequence[int]:
         """The words from an address on, as far as they have been read; none where they cannot be."""
         job = self._now
-        index = job.index_of(address) if job else None
+        index = _index_of(job, address) if job else None
         if job is None or index is None:
             job = self._move_to(address)
-            index = job.index_of(address) if job else None
-        return job.words[index:] if job and index is not None else ()
+            index = _index_of(job, address) if job else None
+        return job.got[index:] if job and job.got and index is not None else ()
 
-    def _move_to(self, address: int) -> Optional[_Job]:
-        job: Optional[_Job] = None
-        while self._pending and (job is None or job.index_of(address) is None):
+    def _move_to(self, address: int) -> Optional[_BlockJob]:
+        job: Optional[_BlockJob] = None
+        while self._pending and (job is None or _index_of(job, address) is None):
             job = self._take()
-        if job is None or job.index_of(address) is None:
+        if job is None or _index_of(job, address) is None:
             # not where it was expected
             self._next = address
             job = self._take() if self._ask() else None
@@ -97,69 +140,20 @@ class ReadAhead:
         size = min(BLOCK, self._end - self._next) // word * word
         if size <= 0:
             return False
-        used = [id(job.buffer) for job in (*self._pending, self._now) if job]
+        used = [id(job.asked.buffer) for job in (*self._pending, self._now) if job]
         spare = [buffer for buffer in self._buffers if id(buffer) not in used]
-        job = _Job(self._next, spare[0], size, self._new_lock())
+        block = _Block(self._next, spare[0], size)
         self._next += size
-        self._jobs.put(job)
-        self._pending.append(job)
+        self._pending.append(self._reader.begin(block))
         return True
 
-    def _take(self) -> _Job:
+    def _take(self) -> _BlockJob:
         """Moves on to the oldest request."""
         job = self._pending[0]
-        if not job.finished:
-            job.lock.acquire()
+        job.wait()
         self._now = job
         self._pending.popleft()
         return job
-
-
-Asked = TypeVar("Asked")
-Got = TypeVar("Got")
-
-
-class ReadBeside(Generic[Asked, Got]):
-    """A thread that reads one thing after another for whoever has the words of the one before to look through."""
-
-    def __init__(self, read: Callable[[Asked], Got]) -> None:
-        from queue import SimpleQueue
-
-        self._jobs: SimpleQueue[Optional[Asked]] = SimpleQueue()
-        self._done: SimpleQueue[tuple[Optional[Got], Optional[Exception]]] = SimpleQueue()
-        self._read = read
-
-    def __enter__(self) -> ReadBeside[Asked, Got]:
-        _start(self._work)
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._jobs.put(None)
-
-    def begin(self, asked: Asked) -> None:
-        self._jobs.put(asked)
-
-    def take(self) -> Got:
-        """What was begun first, and not taken yet."""
-        got, error = self._done.get()
-        if error is not None:
-            raise error
-        return cast("Got", got)
-
-    def _work(self) -> None:
-        while True:
-            asked = self._jobs.get()
-            if asked is None:
-                return
-            got: Optional[Got] = None
-            failed: Optional[Exception] = None
-            try:
-                got = self._read(asked)
-            except (ArenascopeError, OSError) as error:
-                failed = error
-            finally:
-                # whoever waits must not wait for ever, whatever it was
-                self._done.put((got, failed))
 
 
 def _start(work: Callable[..., None], *words: object) -> None:
@@ -173,15 +167,16 @@ def _start(work: Callable[..., None], *words: object) -> None:
         signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
-def _work(fill: Fill, jobs: SimpleQueue[Optional[_Job]]) -> None:
+def _work(read: Callable[[Asked], Got], jobs: SimpleQueue[Optional[_Job[Asked, Got]]]) -> None:
     while True:
         job = jobs.get()
         if job is None:
             return
         try:
-            job.words = job.buffer[: fill(job.address, job.buffer.cast("B")[: job.size]) // job.buffer.itemsize]
-        except (ArenascopeError, OSError):
-            pass  # whoever waits reads there again, and hears why
+            job.got = read(job.asked)
+        except (ArenascopeError, OSError) as error:
+            job.error = error
         finally:
+            # whoever waits must not wait for ever, whatever it was
             job.finished = True
             job.lock.release()

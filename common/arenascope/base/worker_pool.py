@@ -53,13 +53,8 @@ def share_out(
     `sizes`: what each costs, against the others.
     """
     if processes < 2 or len(jobs) < 2:
-        return closing(_alone(jobs, do, meter))
+        return closing(do(job, meter) for job in jobs)
     return closing(_shared(_shares(jobs, sizes, processes), do, processes, meter))
-
-
-def _alone(jobs: Sequence[Job], do: Callable[[Job, Meter], Result], meter: Meter) -> Generator[Result, None, None]:
-    for job in jobs:
-        yield do(job, meter)
 
 
 def _shared(

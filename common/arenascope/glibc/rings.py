@@ -79,8 +79,7 @@ def follow_rings(
     rounds = longest + 4
     if beside and len(starts) >= MANY:
         groups = [_Group(starts[::2], layout, whole), _Group(starts[1::2], layout, whole)]
-        with ReadBeside(read) as reader:
-            rounds = _at_once(groups, read, reader, rounds)
+        rounds = _at_once(groups, read, rounds)
     else:
         groups = [_Group(starts, layout, whole)]
     for group in groups:
@@ -91,13 +90,14 @@ def follow_rings(
     return whole
 
 
-def _at_once(groups: Sequence[_Group], read: ReadNodes, reader: ReadBeside[array[int], NodeWords], rounds: int) -> int:
+def _at_once(groups: Sequence[_Group], read: ReadNodes, rounds: int) -> int:
     """One is read here and the other by a thread, as long as they are many; the rounds that are left."""
+    reader: ReadBeside[array[int], NodeWords] = ReadBeside(read)
     one, other = groups
     while rounds and other.rings and len(one.rings) + len(other.rings) >= MANY:
-        reader.begin(other.places())
+        begun = reader.begin(other.places())
         one.judge(read(one.places()))
-        other.judge(reader.take())
+        other.judge(begun.result())
         rounds -= 1
     return rounds
 
