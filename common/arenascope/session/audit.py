@@ -6,7 +6,7 @@ from array import array
 from bisect import bisect_left, bisect_right
 from functools import partial
 from itertools import islice
-from typing import Iterable, Iterator, Optional, Sequence, Union
+from typing import Callable, Iterable, Iterator, Optional, Sequence, Union
 
 from ..analysis.check import Busy, with_transients
 from ..base.meter import Meter, Unseen, metered
@@ -85,7 +85,10 @@ def _arenas(session: Session, wanted: Optional[int], outcome: Audit) -> None:
                 check = _bin_check(session, arena)
                 twice.update(chunk for chunk in check.binned if chunk in session.listed)
                 if arena.header in asked:
-                    _arena(session, arena, check, outcome, way=_Sweeping(session, arena.header, check, meter))
+                    spans = _spans(session, arena.header)
+                    chunks = _chunk_check(session, arena.header, spans, check.binned, broken=check.broken)
+                    pieces = metered(session.sweep(arena.header, feet=True), meter)
+                    _arena(session, arena, check, outcome, chunks=chunks, run=partial(chunks.run, pieces))
     _lists(session, twice, outcome)
 
 
@@ -145,20 +148,30 @@ def _by_several(
     with swept(session, there, look, processes, meter=meter, feet=True) as heaps:
         for arena in arenas:
             if arena.header in asked:
-                known = lists[arena.header.index]
-                _arena(session, arena, known, outcome, way=_Gathering(session, arena.header, known, heaps))
+                known, spans = lists[arena.header.index], _spans(session, arena.header)
+                chunks = _chunk_check(session, arena.header, spans, {}, broken=known.broken)
+                chunks.unmet = _in_no_heap(known.binned, spans)
+                run = partial(_gather, chunks, islice(heaps, len(spans)))
+                _arena(session, arena, known, outcome, chunks=chunks, run=run)
 
 
 def _arena(
-    session: Session, arena: Arena, lists: Union[BinCheck, _Lists], outcome: Audit, way: Union[_Sweeping, _Gathering]
+    session: Session,
+    arena: Arena,
+    lists: Union[BinCheck, _Lists],
+    outcome: Audit,
+    *,
+    chunks: ChunkCheck,
+    run: Callable[[], None],
 ) -> None:
+    """`run` checks its chunks, and `chunks` has what is found."""
     outcome.heaps += len(arena.heaps)
     outcome.bin_entries += lists.entries + sum(each.chunks for each in arena.fastbins)
     outcome.breaches += lists.breaches
     outcome.unread += bins_cut(lists.broken, session.layout, arena.header.index)
     outcome.breaches += header_breaches(session.layout, arena.header)
     if has_heap(session.layout, arena.header):
-        _chunks(session, arena, way, outcome)
+        _chunks(session, arena, chunks, run, outcome=outcome)
     outcome.arenas += 1
 
 
@@ -177,49 +190,28 @@ def _chunk_check(
     )
 
 
-class _Sweeping:
-    """An arena's chunks, checked here."""
-
-    def __init__(self, session: Session, header: ArenaHeader, lists: BinCheck, meter: Meter) -> None:
-        self.check = _chunk_check(session, header, _spans(session, header), lists.binned, broken=lists.broken)
-        self._session, self._meter = session, meter
-
-    def run(self) -> None:
-        self.check.run(metered(self._session.sweep(self.check.header, feet=True), self._meter))
+def _in_no_heap(binned: Sequence[int], spans: Sequence[Span]) -> set[int]:
+    """What nobody meets; of all others whoever sweeps the heap tells that it was not met there."""
+    inside = [range(bisect_left(binned, start), bisect_left(binned, end)) for start, end in spans]
+    if sum(map(len, inside)) == len(binned):
+        return set()
+    places = {index for each in inside for index in each}
+    return {chunk for at, chunk in enumerate(binned) if at not in places}
 
 
-class _Gathering:
-    """An arena's chunks, checked by others."""
-
-    def __init__(
-        self, session: Session, header: ArenaHeader, lists: _Lists, heaps: Iterator[Sequence[ChunkSums]]
-    ) -> None:
-        self.check = _chunk_check(session, header, _spans(session, header), {}, broken=lists.broken)
-        # each of them tells what it did not meet where it was; what is no heap's nobody meets
-        inside = [
-            range(bisect_left(lists.binned, start), bisect_left(lists.binned, end))
-            for start, end in _spans(session, header)
-        ]
-        places = {index for each in inside for index in each} if sum(map(len, inside)) < len(lists.binned) else None
-        self.check.unmet = (
-            set() if places is None else {chunk for at, chunk in enumerate(lists.binned) if at not in places}
-        )
-        self._heaps = islice(heaps, len(inside))
-
-    def run(self) -> None:
-        for parts in self._heaps:
-            for each in parts:
-                self.check.absorb(each)
+def _gather(check: ChunkCheck, heaps: Iterable[Sequence[ChunkSums]]) -> None:
+    for parts in heaps:
+        for each in parts:
+            check.absorb(each)
 
 
 def _spans(session: Session, header: ArenaHeader) -> Sequence[Span]:
     return [Span(heap.address, heap.end) for heap in session.heaps[header.index]]
 
 
-def _chunks(session: Session, arena: Arena, way: Union[_Sweeping, _Gathering], outcome: Audit) -> None:
-    check = way.check
+def _chunks(session: Session, arena: Arena, check: ChunkCheck, run: Callable[[], None], outcome: Audit) -> None:
     try:
-        way.run()
+        run()
         hidden = check.hidden
         if hidden:
             check.find_hidden(hidden, session.sweep(arena.header))

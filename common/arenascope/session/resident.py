@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Callable, Mapping, Optional, Sequence
 
 from ..analysis.present import Present
@@ -65,17 +66,17 @@ def _picture(
 ) -> Optional[Picture]:
     regions, uses, residency, space = ground
     stacks = [thread.stack_pointer for thread in session.target_threads if thread.stack_pointer]
-    allocators = session.located.allocators
-
-    def whose(region: Region) -> str:
-        return maker_of(region, allocators)
-
-    bss = session.bss_ends
+    draw = partial(
+        picture,
+        uses=uses,
+        stacks=stacks,
+        space=space,
+        maker_of=partial(maker_of, allocators=session.located.allocators),
+        bss=session.bss_ends,
+    )
     if not session.started:
         all_read()
-        return picture(
-            (), unread=0, mmapped=0, uses=uses, extents=(), stacks=stacks, space=space, maker_of=whose, bss=bss
-        )
+        return draw((), unread=0, mmapped=0, extents=())
     pages = heap_pages(session, regions, residency)
     alone = mmapped_extents(session, regions, residency)
     extents = [*pages.extents, *alone]
@@ -96,18 +97,7 @@ def _picture(
     all_read()
     if session.reads_only:
         return None
-    mmapped = sum(each.resident for each in alone)
-    return picture(
-        arenas,
-        unread=unread,
-        mmapped=mmapped,
-        uses=uses,
-        extents=extents,
-        stacks=stacks,
-        space=space,
-        maker_of=whose,
-        bss=bss,
-    )
+    return draw(arenas, unread=unread, mmapped=sum(each.resident for each in alone), extents=extents)
 
 
 class HeapPages(NamedTuple):
