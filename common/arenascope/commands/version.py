@@ -13,7 +13,7 @@ from ..glibc.derive.prove import prove
 from ..glibc.find.allocators import find_allocators
 from ..glibc.find.locate import Located
 from ..glibc.layout import Check, Layout
-from ..glibc.trail import Trail
+from ..glibc.trail import UNASKED, Trail
 from ..glibc.versions import NEVER, text
 from ..present.render.allocators import copies_json, other_allocators, share_record
 from ..present.render.problems import statement_json
@@ -47,7 +47,7 @@ def version_command(context: Context) -> Answer:
     # which may load them: before a process is held
     libraries = {name: optional.where(name) for name in optional.NAMES}
     try:
-        context.session.trail = trail
+        context.session.trail = trail or UNASKED
         context.session.find()
     except UsageError:
         raise

@@ -1,7 +1,6 @@
 """The candidates met on the way to the heap, with what speaks for and against each: `heap version --full` shows it.
 
-Walkers get a Trail only where somebody asks for one. They then also examine what they would no longer need, and
-find the same.
+Where somebody asks for one, walkers also examine what they would no longer need, and find the same.
 """
 
 from __future__ import annotations
@@ -29,13 +28,17 @@ class Candidate(NamedTuple):
 class Trail:
     """The candidates, in the order in which they were met."""
 
-    def __init__(self) -> None:
+    def __init__(self, wanted: bool = True) -> None:
+        self.wanted = wanted
+        """Whether anybody asks: else nothing is kept."""
         self._met: dict[tuple[str, str], Candidate] = {}
 
     def add(
         self, kind: str, name: str, speaks_for: Iterable[Statement] = (), against: Iterable[Statement] = ()
     ) -> None:
         """More about one that was met before comes after what was said then."""
+        if not self.wanted:
+            return
         known = self._met.get((kind, name), Candidate(kind, name))
         self._met[kind, name] = known._replace(
             speaks_for=_once(known.speaks_for, speaks_for), against=_once(known.against, against)
@@ -54,6 +57,9 @@ class Trail:
         """The one that was taken comes first, then those with the most in their favour."""
         met = [each for each in self._met.values() if each.kind == kind]
         return sorted(met, key=lambda each: (not each.chosen, -len(each.speaks_for)))
+
+
+UNASKED = Trail(wanted=False)
 
 
 def _once(known: tuple[Statement, ...], more: Iterable[Statement]) -> tuple[Statement, ...]:

@@ -6,7 +6,7 @@ Made per command and dropped with it, so that a continued process is never read 
 from __future__ import annotations
 
 from functools import cache, cached_property, partial
-from typing import TYPE_CHECKING, Iterator, Mapping, Optional, Sequence
+from typing import Iterator, Mapping, Optional, Sequence
 
 from ..base.memo import Memo
 from ..base.meter import MakeMeter, unseen
@@ -18,7 +18,7 @@ from ..glibc import aligned, bins, fastbins, mmapped, params, regions, tcache
 from ..glibc.arena import has_heap, is_closed, walk_ring
 from ..glibc.chunk import masked
 from ..glibc.chunks.blocks import listed_chunks
-from ..glibc.chunks.sweep import sweep_heap
+from ..glibc.chunks.sweep import Sweep
 from ..glibc.derive.rows import settle_release, with_tcache_seen
 from ..glibc.derive.tcache_form import settle
 from ..glibc.find import thread_pointers, threads
@@ -26,13 +26,11 @@ from ..glibc.find.locate import Located, locate
 from ..glibc.layout import Layout
 from ..glibc.owners import Owners
 from ..glibc.reach import Reaches, reaches_of
+from ..glibc.trail import UNASKED
 from ..sources.elf.bss import bss_ends
 from ..sources.elf.other_files import other_files
 from ..sources.memory import Memory
 from ..sources.target import Pages, Region, Residency, Span, Target, ThreadInfo
-
-if TYPE_CHECKING:
-    from ..glibc.trail import Trail
 
 
 class SoFar(NamedTuple):
@@ -63,7 +61,7 @@ class Session:
         self.memory.node = target.nodes.node if target.nodes is not None else self.memory.node
         self.memory.read_nodes = target.read_nodes
         self.findings: list[Finding] = []
-        self.trail: Optional[Trail] = None  # keeps the candidates, if set before anything was found
+        self.trail = UNASKED  # keeps the candidates, if set before anything was found
         self._swept: set[tuple[str, Optional[int], Optional[int]]] = set()
         """Those of sweeps, as a heap may be swept twice."""
         self.asks_names = False  # what modules call things, not only where things are
@@ -354,7 +352,8 @@ class Session:
     ) -> Iterator[Piece]:
         """A heap, or a stretch of it; what is found goes where it is told."""
         memory, layout, marked = self.memory, self.layout, self.listed_order
-        return sweep_heap(memory, layout, header, heap, findings=findings, marked=marked, stretch=stretch, feet=feet)
+        sweep = Sweep(memory, layout, header, heap, findings=findings, marked=marked, stretch=stretch, feet=feet)
+        return sweep.pieces()
 
     def keep_findings(self, findings: Sequence[Finding]) -> None:
         """Those of the sweep of one heap."""

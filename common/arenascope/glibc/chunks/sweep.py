@@ -19,25 +19,6 @@ SPAN = 64 << 20
 """How many bytes of a heap are followed before they are handed out."""
 
 
-def sweep_heap(
-    memory: Memory,
-    layout: Layout,
-    header: ArenaHeader,
-    heap: Heap,
-    findings: list[Finding],
-    marked: Sequence[int] = (),
-    stretch: Optional[Span] = None,
-    feet: bool = False,
-) -> Iterator[Piece]:
-    """Everything between a heap's start and end, in order and without gaps: sizes sum to the heap's.
-
-    `marked` are addresses, in order, whose chunks a run points out. `stretch` is all that is wanted of it: it begins at
-    a chunk, or with the heap; the last piece ends past it where no chunk begins at its end. `feet`: see Run.free.
-    """
-    stretch = stretch or Span(heap.address, heap.end)
-    return _Sweep(memory, layout, header, heap, findings=findings, marked=marked, stretch=stretch, feet=feet).pieces()
-
-
 def first_chunk(layout: Layout, header: ArenaHeader, heap: Heap) -> int:
     """Where the heap's first chunk lies, by the rules of sysmalloc and of new_heap."""
     start = heap.address
@@ -48,7 +29,13 @@ def first_chunk(layout: Layout, header: ArenaHeader, heap: Heap) -> int:
     return layout.first_aligned(start)
 
 
-class _Sweep:
+class Sweep:
+    """Everything between a heap's start and end, in order and without gaps: sizes sum to the heap's.
+
+    `marked` are addresses, in order, whose chunks a run points out. `stretch` is all that is wanted of it: it begins at
+    a chunk, or with the heap; the last piece ends past it where no chunk begins at its end. `feet`: see Run.free.
+    """
+
     def __init__(
         self,
         memory: Memory,
@@ -56,8 +43,9 @@ class _Sweep:
         header: ArenaHeader,
         heap: Heap,
         findings: list[Finding],
+        *,
         marked: Sequence[int],
-        stretch: Span,
+        stretch: Optional[Span],
         feet: bool,
     ) -> None:
         self.memory = memory
@@ -68,8 +56,8 @@ class _Sweep:
         self.has_top = heap.address <= header.top < heap.end
         self.limit = header.top if self.has_top else heap.end
         """Where the last chunk before top must end."""
-        self.start = stretch.start
-        self.stop = min(stretch.end, self.limit)
+        self.start = stretch.start if stretch else heap.address
+        self.stop = min(stretch.end if stretch else heap.end, self.limit)
         self._follower = Follower(memory, layout.min_size, self.start, self.stop, end=heap.end, stops=marked)
         self._follower.feet = feet
         self._span = SPAN

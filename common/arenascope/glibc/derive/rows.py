@@ -5,7 +5,7 @@ Distributions ship backports and new releases come, so a version string only say
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Callable, Iterable, Iterator, Optional, Sequence
+from typing import Callable, Iterable, Iterator, Optional, Sequence
 
 from ...base.errors import MemoryReadError, NotFoundError
 from ...base.model import Statement
@@ -17,13 +17,11 @@ from ..chunk import masked, reveal
 from ..heap import heap_for_ptr
 from ..layout import Check, Layout, from_table, tcache_forms
 from ..scan import Hit
-from ..tcache import LIST_LIMIT, chunk_sizes, is_tcache, read_if_sized, read_tcache, tcache_sizes
+from ..tcache import LIST_LIMIT, chunk_sizes, damaged_bins, read_if_sized, tcache_sizes
+from ..trail import UNASKED, Trail
 from ..versions import Release
 from .debug_info import clashes
 from .evidence import PAGE, PAGES_BEHIND, Surroundings, majority
-
-if TYPE_CHECKING:
-    from ..trail import Trail
 
 MANY_THREADS = 1 << 16
 LEAST_HEAP_MAX = 4 * (64 << 10)
@@ -46,7 +44,7 @@ def derive_layout(
     hit: Hit,
     around: Callable[[], Surroundings],
     debug: Optional[Layout] = None,
-    trail: Optional[Trail] = None,
+    trail: Trail = UNASKED,
 ) -> Layout:
     """The layout whose malloc_state and heap_info fit the arenas that were found; NotFoundError where none is proven.
 
@@ -56,16 +54,15 @@ def derive_layout(
     if release is None or release <= versions.NEWEST:
         row = _row_that_fits(memory, machine, release, hit, trail=trail)
         if row is not None and (debug is None or not clashes(row, debug)):
-            if trail is not None and debug is not None:
+            if debug is not None:
                 trail.add("layout", DEBUG, (Statement("places-as-the-row"),))
             return _taken(row, trail, row_name(row))
     if debug is not None:
         from .prove import believed
 
         sound = believed(memory, debug, hit.ring[0], around().near)
-        if trail is not None:
-            said = (Statement("kept-by-most-arenas" if sound else "kept-by-too-few-arenas"),)
-            trail.add("layout", DEBUG, said if sound else (), () if sound else said)
+        said = (Statement("kept-by-most-arenas" if sound else "kept-by-too-few-arenas"),)
+        trail.add("layout", DEBUG, said if sound else (), () if sound else said)
         if sound:
             layout = debug._replace(checks=(Check(Statement("debug-information-gives-state")),))
             return _taken(_with_unknown_lists(memory, layout, hit), trail, DEBUG)
@@ -78,14 +75,13 @@ def row_name(row: Layout) -> str:
     return f"glibc {versions.text(row.release)}" + ("" if row.word == 8 else f", aligned to {row.align}")
 
 
-def _taken(layout: Layout, trail: Optional[Trail], name: str) -> Layout:
-    if trail is not None:
-        trail.choose("layout", name, Statement("another-is-nearer"))
+def _taken(layout: Layout, trail: Trail, name: str) -> Layout:
+    trail.choose("layout", name, Statement("another-is-nearer"))
     return layout
 
 
 def _row_that_fits(
-    memory: Memory, machine: str, release: Optional[Release], hit: Hit, trail: Optional[Trail]
+    memory: Memory, machine: str, release: Optional[Release], hit: Hit, trail: Trail
 ) -> Optional[Layout]:
     first: Optional[Layout] = None
     for align in _alignments(memory, machine):
@@ -95,9 +91,8 @@ def _row_that_fits(
             fitting = fit(memory, layout, hit)
             if first is None and not fitting.against:
                 first = layout._replace(checks=tuple(map(Check, fitting.agrees)))
-            if trail is not None:
-                trail.add("layout", row_name(layout), fitting.agrees, [fitting.against] if fitting.against else ())
-            elif first is not None:
+            trail.add("layout", row_name(layout), fitting.agrees, [fitting.against] if fitting.against else ())
+            if first is not None and not trail.wanted:
                 return first
     return first
 
@@ -185,7 +180,7 @@ def _by_relations(
     release: Optional[Release],
     hit: Hit,
     around: Callable[[], Surroundings],
-    trail: Optional[Trail],
+    trail: Trail,
 ) -> Layout:
     """A malloc_state that no row describes, or one of a release newer than the table."""
     # not loaded for known releases, which do not need it
@@ -197,8 +192,7 @@ def _by_relations(
     try:
         layout = derive_state(memory, newest, hit, around())
     except NotFoundError as error:
-        if trail is not None:
-            trail.add("layout", RELATIONS, (), (Statement("not-proven", text=error.message),))
+        trail.add("layout", RELATIONS, (), (Statement("not-proven", text=error.message),))
         row = _row_of(memory, machine, release, hit) if known or release is None else None
         if row is not None:
             return _taken(row, trail, row_name(row))
@@ -212,9 +206,8 @@ def _by_relations(
     like = next((shape for shape in versions.shapes() if _same(layout, shape, machine)), None)
     as_in = {"as_in": versions.text(like)} if like else {}
     checks = (Check(Statement("placed-by-relations", names=as_in)),)
-    if trail is not None:
-        trail.add("layout", RELATIONS, (Statement("state-as-in", names=as_in), Statement("proven-by-arenas")))
-        trail.choose("layout", RELATIONS)
+    trail.add("layout", RELATIONS, (Statement("state-as-in", names=as_in), Statement("proven-by-arenas")))
+    trail.choose("layout", RELATIONS)
     return _with_unknown_lists(memory, layout._replace(release=like or versions.NEWEST, checks=checks), hit)
 
 
@@ -256,7 +249,7 @@ def settle_release(
     layout: Layout,
     caches: Sequence[tuple[int, int]],
     arenas: Sequence[int],
-    trail: Optional[Trail] = None,
+    trail: Trail = UNASKED,
 ) -> Layout:
     """For an image that does not say its release: the newest row that all it shows agrees with.
 
@@ -281,16 +274,14 @@ def settle_release(
             against = Statement("cached-with-key" if keyed else "cached-without-key")
         else:
             fitting.append(row)
-        if trail is not None:
-            trail.add("layout", row_name(row), (), [against] if against else ())
+        trail.add("layout", row_name(row), (), [against] if against else ())
     fitting = _with_blocks_in_bins(memory, fitting, [address for address, _ in caches])
     # where mp_ was not found, its form is no more than a guess
     best = next((row for row in fitting if row.params == layout.params), fitting[0] if fitting else layout)
-    if trail is not None:
-        if best in fitting:
-            own = (Statement("mp-as-in-release"),) if best.params == layout.params else ()
-            trail.add("layout", row_name(best), (Statement("all-agrees"), *own))
-        trail.choose("layout", row_name(best), Statement("another-is-newer"))
+    if best in fitting:
+        own = (Statement("mp-as-in-release"),) if best.params == layout.params else ()
+        trail.add("layout", row_name(best), (Statement("all-agrees"), *own))
+    trail.choose("layout", row_name(best), Statement("another-is-newer"))
     return best._replace(params=layout.params, heap_max=layout.heap_max, checks=layout.checks)
 
 
@@ -322,14 +313,21 @@ def links_are_safe(memory: Memory, caches: Sequence[int], arenas: Sequence[int],
     return None
 
 
+def _filled_bins(memory: Memory, caches: Sequence[int], layout: Layout) -> Iterator[tuple[int, Sequence[int]]]:
+    """(cache, first blocks of its bins), in every form in which nothing there is impossible."""
+    for address in caches:
+        for form in tcache_forms(layout):
+            cache = read_if_sized(memory, layout, form, address)
+            if cache is not None and not damaged_bins(layout, form, cache):
+                yield address, [entry for entry in cache.entries if entry]
+
+
 def _list_heads(
     memory: Memory, caches: Sequence[int], arenas: Sequence[int], layout: Layout
 ) -> Iterator[tuple[int, int]]:
     """(first block, what its links lack to be blocks) of every thread-cache bin, then of every fastbin."""
-    for address in caches:
-        for form in tcache_forms(layout):
-            if is_tcache(memory, layout, form, address):
-                yield from ((entry, 0) for entry in read_tcache(memory, form, address).entries if entry)
+    for _, entries in _filled_bins(memory, caches, layout):
+        yield from ((entry, 0) for entry in entries)
     for arena in arenas if layout.fastbins else ():
         heads = memory.words(arena + layout.arena["fastbinsY"], layout.fastbins)
         yield from ((chunk + layout.header, layout.header) for chunk in heads if chunk)
@@ -341,13 +339,10 @@ def blocks_bear_keys(memory: Memory, caches: Sequence[int], layout: Layout) -> O
     That is so up to 2.33. Since then the key is random, in releases that their links already tell apart.
     """
     told: Optional[bool] = None
-    for address in caches:
-        for form in tcache_forms(layout):
-            if is_tcache(memory, layout, form, address):
-                entries = [entry for entry in read_tcache(memory, form, address).entries if entry]
-                if any(memory.try_word(entry + layout.word) == address for entry in entries):
-                    return True
-                told = False if entries else told
+    for address, entries in _filled_bins(memory, caches, layout):
+        if any(memory.try_word(entry + layout.word) == address for entry in entries):
+            return True
+        told = False if entries else told
     return told
 
 

@@ -7,7 +7,7 @@ believed by what it leads to. Where none is, nothing is known: a cache that was 
 from __future__ import annotations
 
 from collections import Counter
-from typing import TYPE_CHECKING, Iterator, Mapping, Optional, Sequence
+from typing import Iterator, Mapping, Optional, Sequence
 
 from ...base.errors import ArenascopeError, MemoryReadError
 from ...base.model import ArenaHeader, Statement
@@ -23,10 +23,8 @@ from ..derive.tcache_form import leads_to_block, solve
 from ..heap import heap_for_ptr
 from ..layout import Layout, TcacheLayout, tcache_forms
 from ..tcache import damaged_bins, has_tcache_size, read_if_sized, tcache_sizes
+from ..trail import UNASKED, Trail
 from .libc_file import Libc
-
-if TYPE_CHECKING:
-    from ..trail import Trail
 
 ARENA_NAMES = ("thread_arena", "__libc_tsd_MALLOC")  # since 2.23, before
 UNKNOWN_REACH = 64
@@ -76,7 +74,7 @@ class CacheFinder:
         libc: Libc,
         ring: Sequence[ArenaHeader],
         others: Sequence[int],
-        trail: Optional[Trail] = None,
+        trail: Trail = UNASKED,
     ) -> None:
         self.memory, self.layout, self.target, self.libc, self.others = memory, layout, target, libc, others
         self.trail = trail
@@ -118,9 +116,8 @@ class CacheFinder:
         sample = {tid: asked[tid] for tid in list(asked)[:SAMPLE]}
         place = self._new(sample, at_arena) if self.layout.newer is not None else self._known(sample, at_arena)
         place = place or self._of_nobody(sample, blocks)
-        if self.trail is not None:
-            taken = _name(place.offset, place.form) if place.offset is not None else None
-            self.trail.choose("thread_caches", taken, Statement("fewer-caches-there"))
+        taken = _name(place.offset, place.form) if place.offset is not None else None
+        self.trail.choose("thread_caches", taken, Statement("fewer-caches-there"))
         return place
 
     def pointer(self, place: CachePlace, value: int) -> Optional[int]:
@@ -222,11 +219,10 @@ class CacheFinder:
             if times == len(sample) and self._among_constants(value)
         }
         proven = [offset for offset, zeros in places.items() if zeros]
-        if self.trail is not None:
-            for offset, zeros in places.items():
-                good = Statement("same-constant-everywhere")
-                bad = [] if zeros else [Statement("zeros-unknown" if zeros is None else "not-zeros")]
-                self.trail.add("thread_caches", _name(offset, None), (good,), bad)
+        for offset, zeros in places.items():
+            good = Statement("same-constant-everywhere")
+            bad = [] if zeros else [Statement("zeros-unknown" if zeros is None else "not-zeros")]
+            self.trail.add("thread_caches", _name(offset, None), (good,), bad)
         if len(proven) == 1:
             return CachePlace(proven[0])
         if proven or None not in places.values():
@@ -242,10 +238,9 @@ class CacheFinder:
         return self._is_ours(value) or bool((self.memory.try_word(value - self.layout.word) or 0) & IS_MMAPPED)
 
     def _tell(self, offset: int, form: TcacheLayout, threads: int, asked: int, proven: int) -> None:
-        if self.trail is not None:
-            there = Statement("caches-there", {"threads": threads, "of": asked})
-            filled = Statement("caches-with-blocks", {"threads": proven})
-            self.trail.add("thread_caches", _name(offset, form), (there, filled))
+        there = Statement("caches-there", {"threads": threads, "of": asked})
+        filled = Statement("caches-with-blocks", {"threads": proven})
+        self.trail.add("thread_caches", _name(offset, form), (there, filled))
 
     def _is_ours(self, user: int) -> bool:
         """Whether this block is of this libc's own arenas: in the next TLS block may be another's (dlmopen)."""

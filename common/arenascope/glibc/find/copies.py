@@ -5,7 +5,7 @@ Number 0 is the one that serves the program's malloc; the others follow, the lar
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Iterator, Optional, Sequence
+from typing import Iterator, Optional, Sequence
 
 from ...base.errors import ArenascopeError, MemoryReadError, UsageError
 from ...base.model import NONCONTIGUOUS, Statement
@@ -18,11 +18,9 @@ from ..arena import read_arena
 from ..derive.rows import candidates
 from ..layout import Layout, Struct, from_table
 from ..scan import Hit, next_offset
+from ..trail import UNASKED, Trail
 from . import libc_file
 from .libc_file import Libc
-
-if TYPE_CHECKING:
-    from ..trail import Trail
 
 MALLOC_DEBUG = "libc_malloc_debug.so"
 MAX_THREADS = 1 << 16
@@ -81,7 +79,7 @@ def find_copies(
     regions: Sequence[Region],
     libcs: Sequence[Libc],
     hits: Sequence[Hit],
-    trail: Optional[Trail] = None,
+    trail: Trail = UNASKED,
 ) -> list[Copy]:
     """All of them, in their order."""
     copies: list[Copy] = []
@@ -90,7 +88,7 @@ def find_copies(
             libc = libc_file.module_at(target, memory, regions, hit.ring[0])
             copies.append(Copy(hit.ring[0], libc, hit, _system(memory, hit)))
     copies.sort(key=lambda copy: _weight(memory, copy), reverse=True)
-    if trail is not None and len(copies) > 1:
+    if len(copies) > 1:
         for copy in copies:
             serves, grows, _ = _weight(memory, copy)
             own = [Statement("malloc-leads-to-it" if serves else "grows-by-brk")] if serves or grows else []
@@ -120,10 +118,9 @@ def _weight(memory: Memory, copy: Copy) -> tuple[bool, bool, int]:
     return copy.debugs and copy.used, not flags & NONCONTIGUOUS, copy.system
 
 
-def choose(copies: Sequence[Copy], number: int, trail: Optional[Trail] = None) -> Copy:
+def choose(copies: Sequence[Copy], number: int, trail: Trail = UNASKED) -> Copy:
     """UsageError where there is none of that number."""
-    if trail is not None:
-        _tell(copies, number, trail)
+    _tell(copies, number, trail)
     if 0 <= number < len(copies):
         return copies[number]
     some = f"this process has libcs 0 to {len(copies) - 1}" if len(copies) > 1 else "this process has one, number 0"

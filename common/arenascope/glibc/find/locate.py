@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Iterator, Optional, Sequence
+from typing import Iterator, Optional, Sequence
 
 from ...base.errors import NotFoundError
 from ...base.model import Allocator, Statement
@@ -16,15 +16,12 @@ from ..derive.debug_info import compare, from_debug, read_structs
 from ..derive.rows import candidates, derive_layout, settle_release
 from ..layout import Check, Layout, from_table
 from ..scan import BINS_PAIRS, PREFIX_LIMIT, Hit, anchors, follow_ring, ring_from, scan, wrong_bins
+from ..trail import UNASKED, Trail
 from . import libc_file
 from .allocators import find_allocators
 from .copies import Copy, choose, find_copies, is_untouched, notes_on, untouched, with_static_program, without_tcache
 from .libc_file import Libc
 from .params import ParamsSearch, follow_hugepages, surroundings
-
-if TYPE_CHECKING:
-    from ..trail import Trail
-
 
 LARGE = 16 << 20
 """No library has so much data that main_arena is searched in."""
@@ -73,7 +70,7 @@ class Located(NamedTuple):
         return next((at for at in places if any(each.contains(at) for each in self.libc.data)), None)
 
 
-def locate(target: Target, memory: Memory, number: int = 0, trail: Optional[Trail] = None) -> Located:
+def locate(target: Target, memory: Memory, number: int = 0, trail: Trail = UNASKED) -> Located:
     """Finds glibc's heap (of several glibcs that of this number), or NotFoundError with what is there instead."""
     return _Search(target, memory, number, trail).locate()
 
@@ -81,7 +78,7 @@ def locate(target: Target, memory: Memory, number: int = 0, trail: Optional[Trai
 class _Search:
     """One search: the image, what is mapped in it, and what a reader will be told."""
 
-    def __init__(self, target: Target, memory: Memory, number: int, trail: Optional[Trail]) -> None:
+    def __init__(self, target: Target, memory: Memory, number: int, trail: Trail) -> None:
         self.target, self.memory, self.number, self.trail = target, memory, number, trail
         self.regions = target.regions()
         self.libcs = with_static_program(
@@ -97,7 +94,7 @@ class _Search:
             # the debugger knows one main_arena; dlmopen and libc_malloc_debug bring further ones
             seen = self._scan_all()
             hits += [hit for hit in seen if hit.arena not in {known.arena for known in hits}]
-        elif self.trail is not None:
+        elif self.trail.wanted:
             list(self._scan_all())
         if not hits:
             hits = self._with_broken_ring()
@@ -184,13 +181,12 @@ class _Search:
             return None
         inside = libc_file.build_id_at(memory, self.regions, symbol.address)
         hit = _hit_at(target, memory, symbol.address)
-        if trail is not None:
+        if trail.wanted:
             proof = (Statement("same-build-id"),) if inside and symbol.build_id == inside else ()
             trail.add("main_arena", f"{symbol.address:#x}", (BY_SYMBOL, *proof))
             _tell(trail, memory, symbol.address, hit)
         if hit is not None and _another_is_whole(memory, hit):
-            if trail is not None:
-                trail.add("main_arena", f"{symbol.address:#x}", (), (Statement("overlaps-whole-ring"),))
+            trail.add("main_arena", f"{symbol.address:#x}", (), (Statement("overlaps-whole-ring"),))
             hit = None
         if hit is None and is_untouched(target, memory, symbol.address) is None:
             self.notes.append(f"the symbol main_arena ({symbol.address:#x}) does not lead to an arena: not used")
@@ -203,9 +199,8 @@ class _Search:
             loaded = self.target.loaded_build_id(first) if first is not None else None
             if differ(libc.build_id, loaded):
                 self.other_file = True
-                if self.trail is not None:
-                    told = {"build_id": loaded or "", "in_memory": libc.build_id or ""}
-                    self.trail.add("main_arena", libc.path, (), (Statement("another-build-id", names=told),))
+                told = {"build_id": loaded or "", "in_memory": libc.build_id or ""}
+                self.trail.add("main_arena", libc.path, (), (Statement("another-build-id", names=told),))
 
     def _scan_all(self) -> Iterator[Hit]:
         """Arenas that lie in a file's data: libc's own first, then any file's (a static program)."""
@@ -239,7 +234,7 @@ class _Search:
                     wrong = wrong_bins(memory, hit.bins)
                     start = starts[evidence.index(max(evidence))]
                     rated.append((0 if wrong is None else wrong, Hit(hit.bins, (start,))))
-                    if trail is not None:
+                    if trail.wanted:
                         trail.add("main_arena", f"{start:#x}", (Statement("members-of-broken-ring"),))
                         _tell(trail, memory, start, rated[-1][1])
         return [min(rated, key=lambda entry: entry[0])[1]] if rated else []
@@ -261,9 +256,8 @@ class _Search:
                 )
             )
         copies = [Copy(start, libc_file.module_at(target, memory, regions, start)) for start in dict.fromkeys(starts)]
-        if self.trail is not None:
-            for start in starts:
-                self.trail.add("main_arena", f"{start:#x}", (Statement("as-linked"),))
+        for start in starts:
+            self.trail.add("main_arena", f"{start:#x}", (Statement("as-linked"),))
         chosen = choose(copies, self.number, self.trail)
         return self._as_linked(chosen, copies, by_symbol=symbol is not None and symbol.address == chosen.main_arena)
 
@@ -336,11 +330,11 @@ def _written(target: Target, regions: Sequence[Region]) -> Iterator[Region]:
             yield from (region._replace(start=start, end=end) for start, end in readable.data)
 
 
-def _scan(memory: Memory, region: Region, trail: Optional[Trail]) -> list[Hit]:
+def _scan(memory: Memory, region: Region, trail: Trail) -> list[Hit]:
     """The arenas whose ring closes."""
     hits = list(scan(memory, region.start, region.end))
     closed = [hit for hit in hits if hit.ring]
-    if trail is not None:
+    if trail.wanted:
         place = Statement("scan-leads-here", names={"path": region.path})
         for hit in closed:
             trail.add("main_arena", f"{hit.ring[0]:#x}", (place,))

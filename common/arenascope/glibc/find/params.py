@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Iterator, Optional, Sequence
+from typing import Iterator, Optional, Sequence
 
 from ...base.errors import MemoryReadError
 from ...base.model import ArenaHeader, Params, Statement
@@ -16,9 +16,7 @@ from ..derive.rows import candidates
 from ..layout import Layout, Struct, from_table
 from ..params import doubt_params, read_params
 from ..scan import Hit
-
-if TYPE_CHECKING:
-    from ..trail import Trail
+from ..trail import UNASKED, Trail
 
 NEAR = 0x4000
 """mp_ precedes main_arena by 0x900 to 0x940 bytes in the builds that were looked at."""
@@ -58,7 +56,7 @@ class ParamsSearch:
         main_arena: int,
         *,
         regions: Sequence[Region],
-        trail: Optional[Trail] = None,
+        trail: Trail = UNASKED,
     ) -> None:
         self.memory, self.layout, self.machine = memory, layout, machine
         self.regions, self.trail = regions, trail
@@ -77,14 +75,13 @@ class ParamsSearch:
         forms = [*([given] if given is not None else []), *_forms(self.layout, self.machine)]
         place = self._at_symbol(forms, guess) if guess else None
         # a trail also lists the rest
-        if place is None or self.trail is not None:
+        if place is None or self.trail.wanted:
             near = self._near(forms)
             place = place or near
         return self._chosen(place)
 
     def _chosen(self, place: Optional[_Place]) -> tuple[Optional[int], Layout]:
-        if self.trail is not None:
-            self.trail.choose("mp_", str(place) if place else None, Statement("less-speaks-for-it"))
+        self.trail.choose("mp_", str(place) if place else None, Statement("less-speaks-for-it"))
         return (place.address, self.layout._replace(params=place.form.struct)) if place else (None, self.layout)
 
     def _at_symbol(self, forms: Sequence[_Form], guess: int) -> Optional[_Place]:
@@ -103,14 +100,14 @@ class ParamsSearch:
         if region is None:
             return None
         near = Span(max(region.start, self.main.address - NEAR), min(region.end, self.main.address + NEAR))
-        best: Optional[tuple[int, _Place]] = None
+        fitting: list[tuple[int, _Place]] = []
         for form in forms:
             for address in _places(self.memory, form.struct, near, self.main):
                 place = _Place(address, form)
                 judged = self._judge(place, self.main)
-                if judged.doubt is None and judged.points >= ENOUGH and (best is None or judged.points > best[0]):
-                    best = judged.points, place
-        return best[1] if best else None
+                if judged.doubt is None and judged.points >= ENOUGH:
+                    fitting.append((judged.points, place))
+        return max(fitting, key=lambda each: each[0])[1] if fitting else None
 
     def _by_values(self, guess: Optional[int]) -> tuple[Optional[int], Layout]:
         """For a release that no row describes: see derive_params."""
@@ -125,12 +122,11 @@ class ParamsSearch:
         from ..derive.params import Window, derive_params
 
         proven = derive_params(Window(memory, start, data), layout, main, guess)
-        if self.trail is not None:
-            said = (BY_SYMBOL,) if guess else ()
-            name = f"{proven.address:#x}, member by member" if proven else f"what stands near {main.address:#x}"
-            lost = () if proven else (Statement("counters-not-proven"),)
-            self.trail.add("mp_", name, (*said, Statement("counters-proven")) if proven else (), lost)
-            self.trail.choose("mp_", name if proven else None)
+        said = (BY_SYMBOL,) if guess else ()
+        name = f"{proven.address:#x}, member by member" if proven else f"what stands near {main.address:#x}"
+        lost = () if proven else (Statement("counters-not-proven"),)
+        self.trail.add("mp_", name, (*said, Statement("counters-proven")) if proven else (), lost)
+        self.trail.choose("mp_", name if proven else None)
         if proven is None:
             return None, layout
         derived = layout._replace(params=proven.struct, mmaps_proven=proven.counted, mp_in_parts=proven.unknown)
@@ -145,12 +141,11 @@ class ParamsSearch:
             judged = _Judged(0 if doubt else sum(points for points, _ in _speaks_for(layout, params, main)), doubt)
         except MemoryReadError:
             params, judged = None, _Judged(0, Statement("mp-unreadable"))
-        if self.trail is not None:
-            reasons = [said for _, said in _speaks_for(layout, params, main)] if params and not judged.doubt else []
-            against = [judged.doubt] if judged.doubt else []
-            if not against and judged.points < ENOUGH and told is None:
-                against = [Statement("too-few-points", {"points": judged.points, "wanted": ENOUGH})]
-            self.trail.add("mp_", str(place), [told, *reasons] if told else reasons, against)
+        reasons = [said for _, said in _speaks_for(layout, params, main)] if params and not judged.doubt else []
+        against = [judged.doubt] if judged.doubt else []
+        if not against and judged.points < ENOUGH and told is None:
+            against = [Statement("too-few-points", {"points": judged.points, "wanted": ENOUGH})]
+        self.trail.add("mp_", str(place), [told, *reasons] if told else reasons, against)
         return judged
 
 

@@ -9,20 +9,17 @@ from __future__ import annotations
 
 from collections import Counter
 from functools import partial
-from typing import TYPE_CHECKING, Callable, Container, Mapping, Optional, Sequence
+from typing import Callable, Container, Mapping, Optional, Sequence
 
-from ...base.errors import MemoryReadError
 from ...base.model import ArenaHeader, Statement
 from ...base.records import NamedTuple
 from ...sources.memory import Memory
 from ...sources.target import Target, ThreadInfo
 from ..layout import Layout
+from ..trail import UNASKED, Trail
 from .caches import ARENA_NAMES, SAMPLE, Blocks, CacheFinder, CachePlace
 from .dtv import STATIC, TLS_BIAS, read_dtv
 from .libc_file import Libc
-
-if TYPE_CHECKING:
-    from ..trail import Trail
 
 WINDOW = 4096
 SPANS = (1, 4, 16)
@@ -72,7 +69,7 @@ def find_thread_words(
     *,
     symbols: bool,
     others: Sequence[int] = (),
-    trail: Optional[Trail] = None,
+    trail: Trail = UNASKED,
     left: Sequence[ThreadInfo] = (),
 ) -> ThreadsFound:
     """Without `symbols` those that the target knows are another libc's. `others`: main arenas of its further copies.
@@ -84,7 +81,7 @@ def find_thread_words(
     without = [ThreadWords(each._replace(thread_pointer=None), 0, 0) for each in threads if each.lone]
     threads = [each for each in threads if not each.lone]
     by_symbol = [_by_symbol(caches, thread) for thread in threads if symbols]
-    if trail is not None and by_symbol:
+    if by_symbol:
         _tell(trail, by_symbol)
     whole = bool(by_symbol) and all(words is not None for words in by_symbol)
     # of one number, and each a thread of its own until one is believed
@@ -148,7 +145,7 @@ def _by_scan(caches: CacheFinder, threads: Sequence[ThreadInfo]) -> Optional[lis
     pointers = {
         thread.tid: thread.thread_pointer - TLS_BIAS.get(machine, 0) for thread in threads if thread.thread_pointer
     }
-    many = len(pointers) > SAMPLE and caches.trail is None
+    many = len(pointers) > SAMPLE and not caches.trail.wanted
     # no TLS lies below a stack pointer, where what has returned left its words
     floors = {thread.tid: thread.stack_pointer for thread in threads if thread.stack_pointer is not None}
     shown = _arena_among(caches, _sample(pointers), floors, ENOUGH) if many else None
@@ -169,10 +166,9 @@ def _by_scan(caches: CacheFinder, threads: Sequence[ThreadInfo]) -> Optional[lis
     }
     words = [_words_of(caches, thread, held.get(thread.tid), at_arena, cache_place=cache_place) for thread in threads]
     if _by_chance(caches, words):
-        if caches.trail is not None:
-            caches.trail.add("thread_arena", _place(at_arena), (), (Statement("no-cache-beside"),))
-            caches.trail.choose("thread_arena", None)
-            caches.trail.choose("thread_caches", None)
+        caches.trail.add("thread_arena", _place(at_arena), (), (Statement("no-cache-beside"),))
+        caches.trail.choose("thread_arena", None)
+        caches.trail.choose("thread_caches", None)
         return None
     return words
 
@@ -240,10 +236,9 @@ def _holds_any(memory: Memory, pointer: int, at_arena: int, look: Look) -> bool:
 def _caches(caches: CacheFinder, pointers: Mapping[int, int], at_arena: int) -> CachePlace:
     distance = caches.distance()
     if distance is not None:
-        if caches.trail is not None:
-            name = f"tcache at thread pointer{at_arena + distance:+#x}"
-            caches.trail.add("thread_caches", name, (Statement("symbols-place-it", {"bytes": distance}),))
-            caches.trail.choose("thread_caches", name)
+        name = f"tcache at thread pointer{at_arena + distance:+#x}"
+        caches.trail.add("thread_caches", name, (Statement("symbols-place-it", {"bytes": distance}),))
+        caches.trail.choose("thread_caches", name)
         return CachePlace(at_arena + distance)
     reach = caches.reach()
     # no TLS lies beyond the thread pointer where blocks end there: that is struct pthread
@@ -330,17 +325,20 @@ def _starts(memory: Memory, machine: str, pointer: int) -> Sequence[int]:
 
 def _windows(memory: Memory, pointer: int, below: Sequence[int], above: Sequence[int]) -> dict[int, int]:
     """What begins at these addresses, those before the pointer and those after it, as far as it can be read."""
+    step = memory.pointer_size
     words: dict[int, int] = {}
     for starts in (below, above):
         for start in starts:
-            try:
-                values = memory.words(start, WINDOW // memory.pointer_size)
-            except MemoryReadError:
-                values = _readable_tail(memory, start) if starts is below else _readable_head(memory, start)
-                first = start + WINDOW - len(values) * memory.pointer_size if starts is below else start
-                words.update(_placed(values, first, pointer, memory))
+            first, data = start, memory.try_read(start, WINDOW)
+            cut = data is None
+            if cut:
+                # its first pages cannot be read, or after the pointer its last ones
+                page = -(-start // WINDOW) * WINDOW
+                first, end = (page, start + WINDOW) if starts is below else (start, page)
+                data = memory.try_read(first, (end - first) // step * step)
+            words.update(_placed(memory.unpack_words(data or b""), first, pointer, memory))
+            if cut:
                 break
-            words.update(_placed(values, start, pointer, memory))
     return words
 
 
@@ -349,32 +347,14 @@ def _placed(values: Sequence[int], start: int, pointer: int, memory: Memory) -> 
     return {start - pointer + step * n: value for n, value in enumerate(values) if value}
 
 
-def _readable_tail(memory: Memory, start: int) -> tuple[int, ...]:
-    """The words of a window whose first pages cannot be read."""
-    page = -(-start // WINDOW) * WINDOW
-    try:
-        return memory.words(page, (start + WINDOW - page) // memory.pointer_size)
-    except MemoryReadError:
-        return ()
-
-
-def _readable_head(memory: Memory, start: int) -> tuple[int, ...]:
-    """The words of a window whose last pages cannot be read."""
-    page = -(-start // WINDOW) * WINDOW
-    try:
-        return memory.words(start, (page - start) // memory.pointer_size)
-    except MemoryReadError:
-        return ()
-
-
-def _agreed_offset(blocks: Blocks, wanted: Container[int], trail: Optional[Trail], least: int) -> Optional[int]:
+def _agreed_offset(blocks: Blocks, wanted: Container[int], trail: Trail, least: int) -> Optional[int]:
     """The distance at which the most threads, and at least so many, have a word that is wanted."""
     votes = Counter(offset for words in blocks.values() for offset, value in words.items() if value in wanted)
     # a chance match (a stack below the TLS block) is at one thread's offset only; of equals the nearest counts
     agreed = max(votes, key=lambda offset: (votes[offset], -abs(offset))) if votes else None
     if agreed is not None and votes[agreed] < least:
         return None
-    if trail is not None:
+    if trail.wanted:
         for offset, times in votes.items():
             trail.add(
                 "thread_arena", _place(offset), (Statement("arenas-there", {"threads": times, "of": len(blocks)}),)
