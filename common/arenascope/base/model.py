@@ -223,6 +223,11 @@ class ArenaHeader(NamedTuple):
     """False while top and the bins are still zero (glibc up to 2.41 before the first malloc)."""
 
     @property
+    def peak(self) -> int:
+        """No list of the arena holds more bytes, and no chunk is larger."""
+        return max(self.system_mem, self.max_system_mem)
+
+    @property
     def contiguous(self) -> bool:
         return not self.flags & NONCONTIGUOUS
 

@@ -133,7 +133,7 @@ def walk_bins(
         if ring is not None:
             walker.take(ring)
         else:
-            walker.follow(bin_header, first, last, sizes.within(_most(header)))
+            walker.follow(bin_header, first, last, sizes.within(header.peak))
         if walker.addresses:
             yield reach.within(
                 Bin(
@@ -150,11 +150,6 @@ def walk_bins(
             )
 
 
-def _most(header: ArenaHeader) -> int:
-    """No chunk of an arena is larger."""
-    return max(header.system_mem, header.max_system_mem)
-
-
 def _rings(memory: Memory, layout: Layout, headers: Sequence[ArenaHeader]) -> Mapping[int, Followed]:
     """Of all arenas together, where many chunks are read at once."""
     read = memory.read_nodes
@@ -168,8 +163,8 @@ def _rings(memory: Memory, layout: Layout, headers: Sequence[ArenaHeader]) -> Ma
                 place = base + 2 * (index - 1) * layout.word - layout.header
                 first, last = links[2 * index - 2], links[2 * index - 1]
                 if first not in (place, 0):
-                    starts.append(Start(place, first, last, sizes.within(_most(header))))
-    longest = max((_most(header) for header in headers), default=0) // layout.min_size
+                    starts.append(Start(place, first, last, sizes.within(header.peak)))
+    longest = max((header.peak for header in headers), default=0) // layout.min_size
     return follow_rings(starts, layout, read, longest, beside=memory.threads_may_read) if read is not None else {}
 
 

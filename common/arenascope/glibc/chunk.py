@@ -6,7 +6,7 @@ from array import array
 from typing import Mapping, Optional
 
 from ..base.errors import MemoryReadError
-from ..base.model import Finding, Statement
+from ..base.model import Bin, Finding, Statement
 from ..base.records import NamedTuple
 from ..sources.memory import Memory
 from .layout import Layout
@@ -54,14 +54,12 @@ class OneWay(NamedTuple):
     """The structure that holds its head."""
     arena: Optional[int]
 
-    def follow(
-        self, memory: Memory, layout: Layout, head: int, findings: list[Finding]
-    ) -> tuple[array[int], array[int]]:
-        """(chunks, their sizes) up to the list's end, or to what is wrong with it."""
+    def follow(self, memory: Memory, layout: Layout, head: int, findings: list[Finding]) -> Bin:
+        """Its chunks up to its end, or to what is wrong with it."""
         chunks, sizes = array("Q"), array("Q")
         safe, mask, node, to_user = layout.behaviour.safe_linking, layout.mask, memory.node, self.to_user
         back, least, most, limit = layout.header - to_user, self.least, self.most, self.limit
-        link = head
+        link, before = head, len(findings)
 
         def say(rule: str, what: str, names: Mapping[str, str] = {}) -> None:
             holder = chunks[-1] if chunks else self.holder
@@ -96,4 +94,5 @@ class OneWay(NamedTuple):
             if len(chunks) == next_mark:
                 mark, next_mark = link, 2 * next_mark
             link = reveal(stored, link + to_user) if safe else stored
-        return chunks, sizes
+        whole = len(findings) == before
+        return Bin(self.rule, self.index, least, most, addresses=chunks, sizes=sizes, whole=whole)

@@ -41,11 +41,11 @@ def walk_fastbins(memory: Memory, layout: Layout, header: ArenaHeader, findings:
             Finding(cannot_read("fastbins-unreadable", error.address, error.size), header.address, header.index)
         )
         return
-    limit = max(header.system_mem, header.max_system_mem) // layout.min_size + 1
+    limit = header.peak // layout.min_size + 1
     for index, head in enumerate(heads):
         if not head:
             continue
-        size, before = fastbin_size(layout, index), len(findings)
+        size = fastbin_size(layout, index)
         links = OneWay(
             index,
             rule="fast",
@@ -56,14 +56,6 @@ def walk_fastbins(memory: Memory, layout: Layout, header: ArenaHeader, findings:
             holder=header.address,
             arena=header.index,
         )
-        addresses, sizes = links.follow(memory, layout, head, findings)
-        if addresses:
-            yield Bin(
-                "fast",
-                index,
-                min_bytes=size,
-                max_bytes=size,
-                addresses=addresses,
-                sizes=sizes,
-                whole=len(findings) == before,
-            )
+        followed = links.follow(memory, layout, head, findings)
+        if followed.addresses:
+            yield followed

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Mapping, Optional
+
 from ..base.errors import MemoryReadError
 from ..base.model import ArenaHeader, Finding, Heap, Statement
 from ..sources.memory import Memory
@@ -18,65 +20,45 @@ def walk_heaps(memory: Memory, layout: Layout, header: ArenaHeader, findings: li
     seen: set[int] = set()
     address = heap_for_ptr(layout, header.top)
     fields = layout.heap
-    say = findings.append
+
+    def say(
+        rule: str, what: str, at: int, figures: Mapping[str, Optional[float]] = {}, names: Mapping[str, str] = {}
+    ) -> None:
+        findings.append(Finding(Statement(what, figures, names), at, header.index, rule))
+
     while address:
         if address in seen:
-            say(Finding(Statement("heaps-circle"), address, header.index, "heap-chain"))
+            say("heap-chain", "heaps-circle", address)
             break
         seen.add(address)
         try:
             words = memory.words(address, fields.size // layout.word)
         except MemoryReadError:
-            say(Finding(Statement("heaps-unreadable"), address, header.index, "heap-chain"))
+            say("heap-chain", "heaps-unreadable", address)
             break
         owner, previous, size, mprotect = (
             words[fields[name] // layout.word] for name in ("ar_ptr", "prev", "size", "mprotect_size")
         )
         if owner != header.address:
-            say(
-                Finding(
-                    Statement("heap-owner", names={"owner": f"{owner:#x}", "expected": f"{header.address:#x}"}),
-                    address,
-                    header.index,
-                    "heap-arena",
-                )
-            )
+            names = {"owner": f"{owner:#x}", "expected": f"{header.address:#x}"}
+            say("heap-arena", "heap-owner", address, names=names)
             break
         if not fields.size < size <= mprotect <= layout.heap_max:
-            say(
-                Finding(
-                    Statement("heap-size", {"bytes": size, "mprotect_bytes": mprotect, "max_bytes": layout.heap_max}),
-                    address,
-                    header.index,
-                    "heap-size",
-                )
-            )
+            figures = {"bytes": size, "mprotect_bytes": mprotect, "max_bytes": layout.heap_max}
+            say("heap-size", "heap-size", address, figures)
             break
         heaps.append(Heap(header.index, address, address + size, mprotect, last=not heaps))
         if previous & (layout.heap_max - 1):
-            wrong = Statement("heap-prev", names={"prev": f"{previous:#x}"})
-            say(Finding(wrong, address, header.index, "heap-chain"))
+            say("heap-chain", "heap-prev", address, names={"prev": f"{previous:#x}"})
             break
         address = previous
     end = None if header.top_bytes is None else header.top + header.top_bytes
     if heaps and end is not None and end != heaps[0].end:
-        say(
-            Finding(
-                Statement("top-end-of-heap", names={"end": f"{end:#x}", "heap_end": f"{heaps[0].end:#x}"}),
-                header.top,
-                header.index,
-                "top-end",
-            )
-        )
+        names = {"end": f"{end:#x}", "heap_end": f"{heaps[0].end:#x}"}
+        say("top-end", "top-end-of-heap", header.top, names=names)
     total = sum(heap.bytes for heap in heaps)
     if heaps and total != header.system_mem:
-        say(
-            Finding(
-                Statement("heaps-sum", {"bytes": total, "system_bytes": header.system_mem}),
-                header.address,
-                header.index,
-                "system-mem",
-            )
-        )
+        figures = {"bytes": total, "system_bytes": header.system_mem}
+        say("system-mem", "heaps-sum", header.address, figures)
     heaps.reverse()
     return heaps

@@ -69,14 +69,9 @@ class Reach:
         """More free bytes than bytes: chunks that overlap, or a size that is wrong."""
         free = sum(each.bytes for each in lists) + (self.header.top_bytes or 0)
         if free > self.header.system_mem:
-            findings.append(
-                Finding(
-                    Statement("free-beyond-system-mem", {"free_bytes": free, "system_bytes": self.header.system_mem}),
-                    self.header.address,
-                    self.header.index,
-                    "system-mem",
-                )
-            )
+            figures = {"free_bytes": free, "system_bytes": self.header.system_mem}
+            beyond = Statement("free-beyond-system-mem", figures)
+            findings.append(Finding(beyond, self.header.address, self.header.index, "system-mem"))
 
 
 Reaches = Mapping[int, Reach]

@@ -59,26 +59,14 @@ def main_regions(
         end = start + header.system_mem
         if base is not None and base != start:
             names = {"base": f"{base:#x}", "start": f"{start:#x}"}
-            findings.append(
-                Finding(
-                    Statement("sbrk-base", {"system_bytes": header.system_mem}, names),
-                    header.address,
-                    header.index,
-                    "sbrk-base",
-                )
-            )
+            differs = Statement("sbrk-base", {"system_bytes": header.system_mem}, names)
+            findings.append(Finding(differs, header.address, header.index, "sbrk-base"))
             # which of the two is wrong? memory begins at the right one
             start = base if base <= header.top and memory.try_word(base) is not None else start
         if any(each.contains(header.top) for each in mappings) and not any(each.contains(end - 1) for each in mappings):
             # systrim() moves the break back before it writes top's new size
-            findings.append(
-                Finding(
-                    Statement("top-beyond-mapped", names={"end": f"{end:#x}"}),
-                    header.top,
-                    header.index,
-                    "top-end",
-                )
-            )
+            beyond = Statement("top-beyond-mapped", names={"end": f"{end:#x}"})
+            findings.append(Finding(beyond, header.top, header.index, "top-end"))
         return [Heap(header.index, start, end, None, last=True)]
     parts = []
     if base:
@@ -91,13 +79,8 @@ def main_regions(
     parts.sort()
     total = sum(stop - start for start, stop in parts)
     if total != header.system_mem:
-        findings.append(
-            Finding(
-                Statement("regions-missing", {"bytes": total, "system_bytes": header.system_mem}),
-                header.address,
-                unknown="regions-missing",
-            )
-        )
+        missing = Statement("regions-missing", {"bytes": total, "system_bytes": header.system_mem})
+        findings.append(Finding(missing, header.address, unknown="regions-missing"))
     return [Heap(header.index, start, stop, None, last=start <= header.top < stop) for start, stop in parts]
 
 

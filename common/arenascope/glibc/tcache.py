@@ -6,7 +6,7 @@ import struct
 from typing import Optional, Sequence
 
 from ..base.errors import MemoryReadError, Unread
-from ..base.model import Bin, Finding, Lists, Statement, cannot_read
+from ..base.model import Finding, Lists, Statement, cannot_read
 from ..base.records import NamedTuple
 from ..sources.memory import Memory
 from .chunk import OneWay, Sizes, masked
@@ -62,12 +62,6 @@ class TcacheWords(NamedTuple):
     entries: Sequence[int]
 
 
-def is_tcache(memory: Memory, layout: Layout, form: TcacheLayout, address: int) -> bool:
-    """Whether a live tcache_perthread_struct of this form is at `address`."""
-    words = read_if_sized(memory, layout, form, address)
-    return words is not None and not damaged_bins(layout, form, words)
-
-
 def read_if_sized(memory: Memory, layout: Layout, form: TcacheLayout, address: int) -> Optional[TcacheWords]:
     """What read_tcache reads, where a block of the right size is."""
     if not has_tcache_size(memory, layout, form, address):
@@ -119,7 +113,6 @@ def walk_tcache(memory: Memory, layout: Layout, address: int, slots: Optional[in
             expected = slots - count if slots is not None else None
         if not entry and not expected:
             continue  # empty, as nearly all are
-        before = len(findings)
         expected_sizes = tcache_sizes(layout, index)
         links = OneWay(
             index,
@@ -132,31 +125,16 @@ def walk_tcache(memory: Memory, layout: Layout, address: int, slots: Optional[in
             arena=None,
         )
         try:
-            addresses, sizes = links.follow(memory, layout, entry, findings)
+            followed = links.follow(memory, layout, entry, findings)
         except Unread:
             return Lists(whole=False)
-        bin_whole = len(findings) == before
-        if expected is not None and expected != len(addresses):
+        chunks = followed.chunks
+        if expected is not None and expected != chunks:
             # malloc and free change the list before the count, so one more or less only means "busy"
-            bin_whole = bin_whole and abs(expected - len(addresses)) <= 1
-            findings.append(
-                Finding(
-                    Statement("tcache-count", {"bin": index, "chunks": len(addresses), "counted": expected}),
-                    address,
-                    rule="tcache-count",
-                )
-            )
-        whole = whole and bin_whole
-        if addresses:
-            bins.append(
-                Bin(
-                    "tcache",
-                    index,
-                    min_bytes=expected_sizes.least,
-                    max_bytes=expected_sizes.most,
-                    addresses=addresses,
-                    sizes=sizes,
-                    whole=bin_whole,
-                )
-            )
+            followed = followed._replace(whole=followed.whole and abs(expected - chunks) <= 1)
+            differs = Statement("tcache-count", {"bin": index, "chunks": chunks, "counted": expected})
+            findings.append(Finding(differs, address, rule="tcache-count"))
+        whole = whole and followed.whole
+        if chunks:
+            bins.append(followed)
     return Lists(tuple(bins), whole)

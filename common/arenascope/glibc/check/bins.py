@@ -166,18 +166,13 @@ class _Walk:
         self.back: Optional[int] = None
         self.size: Optional[int] = None
         """Of `stop`, where a chunk is there that does not lead back."""
-        limit = max(check.header.system_mem, check.header.max_system_mem)
+        limit = check.header.peak
         self.low, self.high = bin_sizes(check.layout, index).within(limit)
         for link, raw, ahead, back in _nodes(check.memory, check.layout, start, head, forward=forward):
             self.stop, self.back = link, back
-            if raw is None:
-                self.why, self.astray = {"stopped_by": "unreadable"}, True
-                return
-            if not check.layout.aligned(link):
-                self.why, self.astray = {"stopped_by": "misaligned"}, True
-                return
-            if not check.reach.holds(link):
-                self.why, self.astray = {"stopped_by": "outside"}, True
+            if raw is None or not check.layout.aligned(link) or not check.reach.holds(link):
+                aligned = "outside" if check.layout.aligned(link) else "misaligned"
+                self.why, self.astray = {"stopped_by": "unreadable" if raw is None else aligned}, True
                 return
             if back != self.order[-1] or link in self.chunks:
                 self.why = {"stopped_by": "not-returned", "back": f"{back:#x}"}

@@ -102,12 +102,8 @@ def _struct(memory: Memory, owned: Sequence[_Own], heap_max: int, size: int) -> 
 
 def _best(places: Sequence[int], votes: Callable[[int], Sequence[bool]]) -> Optional[int]:
     """The place with the most votes, the first of equals; None without a majority."""
-    best: Optional[tuple[int, int]] = None
-    for place in dict.fromkeys(places):
-        cast = votes(place)
-        if majority(cast) and (best is None or sum(cast) > best[0]):
-            best = (sum(cast), place)
-    return best[1] if best else None
+    cast = {place: votes(place) for place in places}
+    return max((place for place in cast if majority(cast[place])), key=lambda place: sum(cast[place]), default=None)
 
 
 def _chain(memory: Memory, own: _Own, prev: int, heap_max: int, size: int) -> Optional[list[tuple[int, ...]]]:

@@ -73,13 +73,12 @@ def unknown_lists(memory: Memory, layout: Layout, arenas: Sequence[int], leads: 
 def _fastbins(memory: Memory, layout: Layout, raws: Sequence[Raw]) -> Optional[int]:
     """Where the words in front of top are heads of lists of fast chunks, each of its own size; None where none is."""
     count = fastbin_count(layout.word, layout.align)
-    best: Optional[tuple[int, int]] = None
+    filled: dict[int, int] = {}
     for start in range(layout.word, layout.arena["top"] - (count - 1) * layout.word, layout.word):
         votes = [_heads(memory, layout, raw, start, count=count) for raw in raws]
-        heads = sum(vote or 0 for vote in votes)
-        if majority(vote is not None for vote in votes) and heads and (best is None or heads > best[0]):
-            best = (heads, start)
-    return best[1] if best else None
+        if majority(vote is not None for vote in votes) and any(votes):
+            filled[start] = sum(vote or 0 for vote in votes)
+    return max(filled, key=filled.__getitem__, default=None)
 
 
 def _heads(memory: Memory, layout: Layout, raw: Raw, start: int, count: int) -> Optional[int]:

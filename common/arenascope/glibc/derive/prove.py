@@ -26,45 +26,25 @@ def prove(
     """The checks; `bases` are the words that may be sbrk_base: mp_'s, or all that stand near main_arena."""
     grown = [header for header in headers if has_heap(layout, header)]
     threads = [header for header in grown if not header.main]
-    checks = [Check(Statement("ring-closes"), int(is_closed(headers)))]
-    checks.append(
+    parts = {header.index: heaps.get(header.index, ()) for header in headers}
+    checks = [
+        Check(Statement("ring-closes"), int(is_closed(headers))),
         _each(
             "bins-lead-back",
-            (
-                wrong_bins(memory, header.address + layout.arena["bins"]) == 0
-                for header in headers
-                if header.initialised
-            ),
-        )
-    )
-    checks.append(
-        _each(
-            "no-heap-holds-nothing",
-            (not header.system_mem for header in headers if header not in grown),
-        )
-    )
-    checks.append(_each("top-ends-at-page", (not doubt_top(memory, layout, header) for header in grown)))
-    checks.append(
-        _each(
-            "heap-info-names-arena",
-            (not doubt_thread_arena(memory, layout, header.address) for header in threads),
-        )
-    )
-    checks.append(_each("top-ends-with-heap", (_ends(header, heaps.get(header.index, ())) for header in threads)))
-    checks.append(
-        _each(
-            "system-mem-sums-heaps",
-            (_sum(heaps.get(header.index, ())) == header.system_mem for header in threads),
-        )
-    )
-    checks += _of_main(grown, heaps, bases)
-    checks.append(
+            [wrong_bins(memory, each.address + layout.arena["bins"]) == 0 for each in headers if each.initialised],
+        ),
+        _each("no-heap-holds-nothing", [not each.system_mem for each in headers if each not in grown]),
+        _each("top-ends-at-page", [not doubt_top(memory, layout, each) for each in grown]),
+        _each("heap-info-names-arena", [not doubt_thread_arena(memory, layout, each.address) for each in threads]),
+        _each("top-ends-with-heap", [_ends(each, parts[each.index]) for each in threads]),
+        _each("system-mem-sums-heaps", [_sum(parts[each.index]) == each.system_mem for each in threads]),
+        *_of_main(grown, heaps, bases),
         _each(
             "max-system-mem-in-pages",
-            (not_less({0: each.max_system_mem}, {0: each.system_mem}, 1 << 46) for each in grown),
-        )
-    )
-    checks.append(_each("flags-not-contiguous", (header.flags in (2, 3, 6, 7) for header in threads)))
+            [not_less({0: each.max_system_mem}, {0: each.system_mem}, 1 << 46) for each in grown],
+        ),
+        _each("flags-not-contiguous", [each.flags in (2, 3, 6, 7) for each in threads]),
+    ]
     return [check for check in checks if check.of]
 
 
@@ -88,9 +68,8 @@ def _sum(heaps: Sequence[Heap]) -> int:
     return sum(heap.bytes for heap in heaps)
 
 
-def _each(what: str, answers: Iterator[bool]) -> Check:
-    given = list(answers)
-    return Check(Statement(what), sum(given), len(given))
+def _each(what: str, answers: Sequence[bool]) -> Check:
+    return Check(Statement(what), sum(answers), len(answers))
 
 
 def believed(memory: Memory, layout: Layout, main_arena: int, bases: AbstractSet[int]) -> bool:

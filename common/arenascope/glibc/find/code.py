@@ -16,25 +16,29 @@ from ...sources.memory import Memory
 from ...sources.target import Place, Region, Span, Target
 from .libc_file import LIBC_NAME, Libc
 
+EDGES = (
+    "malloc",
+    "free",
+    "calloc",
+    "realloc",
+    "memalign",
+    "malloc_trim",
+    "mallopt",
+    "malloc_info",
+    "malloc_stats",
+    "malloc_usable_size",
+    "posix_memalign",
+    "valloc",
+    "pvalloc",
+    "mallinfo",
+    "mallinfo2",
+)
+"""Functions that malloc.o exports under these names, in every release."""
 FAMILY = frozenset(
     [
-        "malloc",
-        "free",
-        "calloc",
-        "realloc",
-        "memalign",
+        *EDGES,
         "aligned_alloc",
-        "posix_memalign",
-        "valloc",
-        "pvalloc",
         "cfree",
-        "mallopt",
-        "malloc_trim",
-        "malloc_info",
-        "malloc_stats",
-        "mallinfo",
-        "mallinfo2",
-        "malloc_usable_size",
         "__libc_malloc",
         "__libc_malloc2",
         "__libc_calloc2",
@@ -93,23 +97,6 @@ FAMILY = frozenset(
 """Functions of malloc.c and arena.c, in every release."""
 FORKS = ("fork", "_Fork", "__libc_fork")
 """They hold malloc's locks for a while and lie elsewhere."""
-EDGES = (
-    "malloc",
-    "free",
-    "calloc",
-    "realloc",
-    "memalign",
-    "malloc_trim",
-    "mallopt",
-    "malloc_info",
-    "malloc_stats",
-    "malloc_usable_size",
-    "posix_memalign",
-    "valloc",
-    "pvalloc",
-    "mallinfo",
-    "mallinfo2",
-)
 STATICS_IN_FRONT = 0x4900
 """malloc.o's static functions come before its exported ones: 0x3c00 (armhf) to 0x4900 (s390x) bytes of them."""
 LAST_FUNCTION = 0x600

@@ -12,7 +12,7 @@ from ...base.records import NamedTuple
 from ...sources.memory import Memory
 from ...sources.target import Span
 from .libc_file import Libc
-from .thread_pointers import AT_BLOCK, BEHIND_BLOCK, Lists, read_lists, walk_list
+from .thread_pointers import Lists, read_lists
 
 LEAST = 1 << 12
 
@@ -30,20 +30,18 @@ class UsedStack(NamedTuple):
 
 def cached_stacks(memory: Memory, machine: str, libc: Libc) -> list[CachedStack]:
     """None before 2.34, nor in a static program: libc exports nothing there that leads to them."""
-    lists = read_lists(memory, libc) if machine in (*AT_BLOCK, *BEHIND_BLOCK) else None
+    lists = read_lists(memory, machine, libc)
     if lists is None:
         return []
     # ldsodefs.h: _dl_stack_cache after _dl_stack_user, and after that _dl_stack_cache_actsize
     head, word = lists.user + 2 * memory.pointer_size, memory.pointer_size
-    skipped = lists.size if machine in BEHIND_BLOCK else 0
     stacks = []
     try:
-        for entry in walk_list(memory, head, lists.next):
-            block = entry - lists.link
+        for block, pointer in lists.blocks(memory, head):
             stack = _stack_of(memory, lists, block)
             if stack is None:
                 return []
-            stacks.append(CachedStack(stack, block + skipped))
+            stacks.append(CachedStack(stack, pointer))
         # the sum that libc keeps of their sizes proves that this is the list
         return stacks if sum(each.stack.bytes for each in stacks) == memory.word(head + 2 * word) else []
     except MemoryReadError:
@@ -52,18 +50,16 @@ def cached_stacks(memory: Memory, machine: str, libc: Libc) -> list[CachedStack]
 
 def used_stacks(memory: Memory, machine: str, libc: Libc) -> Optional[dict[int, UsedStack]]:
     """By thread pointers; None where libc does not tell, or not to the end."""
-    lists = read_lists(memory, libc) if machine in (*AT_BLOCK, *BEHIND_BLOCK) else None
+    lists = read_lists(memory, machine, libc)
     if lists is None:
         return None
-    skipped = lists.size if machine in BEHIND_BLOCK else 0
     stacks = {}
     try:
         for head in (lists.used, lists.user):
-            for entry in walk_list(memory, head, lists.next):
-                block = entry - lists.link
+            for block, pointer in lists.blocks(memory, head):
                 stack = _stack_of(memory, lists, block)
                 if stack is not None:
-                    stacks[block + skipped] = UsedStack(stack, given=head == lists.user)
+                    stacks[pointer] = UsedStack(stack, given=head == lists.user)
     except MemoryReadError:
         return None
     return stacks

@@ -105,30 +105,17 @@ def left_by_the_main_thread(
     """A main thread that has exited while others go on: once for each thread pointer that may have been its own.
 
     Its cache is not given back as other threads' are: __libc_start_call_main() goes on in exit(2) of the thread alone.
+
+    These are control blocks that no thread has any more, by what `tid` is there. The kernel clears it of whatever
+    thread ends (CLONE_CHILD_CLEARTID), so a thread that waits to be joined has a block like the main thread's, too, and
+    on x86 what is kept of a stack that is free: of these none has a cache. Since 2.43 the kernel clears another word
+    (`joinstate`), and `tid` remains.
     """
     listed = next((each for each in threads if each.tid == pid), None)
     if pid is None or (listed is not None and listed.thread_pointer is not None) or not threads:
         return []
     known = {each.thread_pointer for each in threads}
     tids = ENDED | {pid}
-    blocks = _blocks_without_a_thread(memory, machine, libc, regions, threads=threads, tids=tids)
-    return [(listed or ThreadInfo(pid))._replace(thread_pointer=each) for each in blocks if each not in known]
-
-
-def _blocks_without_a_thread(
-    memory: Memory,
-    machine: str,
-    libc: Libc,
-    regions: Sequence[Region],
-    threads: Sequence[ThreadInfo],
-    tids: AbstractSet[int],
-) -> list[int]:
-    """Control blocks that no thread has any more, by what `tid` is there.
-
-    The kernel clears it of whatever thread ends (CLONE_CHILD_CLEARTID), so a thread that waits to be joined has a
-    block like the main thread's, too, and on x86 what is kept of a stack that is free: of these none has a cache.
-    Since 2.43 the kernel clears another word (`joinstate`), and `tid` remains.
-    """
     pointers = [pointer for tid, pointer in _by_lists(memory, machine, libc) if tid in tids]
     if machine in X86:
         # whom pthread_join() has seen off is in no list any more, where others are that wait for theirs
@@ -141,7 +128,11 @@ def _blocks_without_a_thread(
         place = max(at, key=lambda offset: (at[offset], -offset)) if at else 0
         blocks = [block for span in _places(regions, threads) for block in _self_pointing(memory, *span)]
         pointers += [block for block in blocks if place and _tids_in(memory, block, tids).get(place) in tids]
-    return list(dict.fromkeys(pointers))
+    return [
+        (listed or ThreadInfo(pid))._replace(thread_pointer=each)
+        for each in dict.fromkeys(pointers)
+        if each not in known
+    ]
 
 
 class Lists(NamedTuple):
@@ -157,10 +148,21 @@ class Lists(NamedTuple):
     """Where struct pthread has them."""
     size: int
     """Of struct pthread."""
+    behind: bool = False
+    """The thread pointer points past its end."""
+
+    def blocks(self, memory: Memory, *heads: int) -> Iterator[tuple[int, int]]:
+        """Every struct pthread of these rings, and its thread pointer."""
+        for head in heads:
+            for entry in walk_list(memory, head, self.next):
+                block = entry - self.link
+                yield block, block + self.size * self.behind
 
 
-def read_lists(memory: Memory, libc: Libc) -> Optional[Lists]:
+def read_lists(memory: Memory, machine: str, libc: Libc) -> Optional[Lists]:
     """None where libc exports no such tables."""
+    if machine not in (*AT_BLOCK, *BEHIND_BLOCK):
+        return None
     names = (*LISTS, *FIELDS, "_thread_db_sizeof_pthread", "__nptl_rtld_global")
     tables = exported(memory, libc, *names)
     if len(tables) != len(names):
@@ -172,22 +174,18 @@ def read_lists(memory: Memory, libc: Libc) -> Optional[Lists]:
         size = memory.u32(tables["_thread_db_sizeof_pthread"])
     except MemoryReadError:
         return None
-    return Lists(loader + used, loader + user, following, link, tid=tid, size=size)
+    behind = machine in BEHIND_BLOCK
+    return Lists(loader + used, loader + user, following, link, tid=tid, size=size, behind=behind)
 
 
 def _by_lists(memory: Memory, machine: str, libc: Libc) -> list[tuple[int, int]]:
     """(tid, thread pointer), by the lists that pthread_create keeps."""
-    lists = read_lists(memory, libc) if machine in (*AT_BLOCK, *BEHIND_BLOCK) else None
+    lists = read_lists(memory, machine, libc)
     if lists is None:
         return []
-    skipped = lists.size if machine in BEHIND_BLOCK else 0
     try:
-        pointers = []
-        for head in (lists.used, lists.user):
-            for entry in walk_list(memory, head, lists.next):
-                block = entry - lists.link
-                pointers.append((memory.u32(block + lists.tid), block + skipped))
-        return pointers
+        blocks = lists.blocks(memory, lists.used, lists.user)
+        return [(memory.u32(block + lists.tid), pointer) for block, pointer in blocks]
     except MemoryReadError:
         return []
 
