@@ -285,37 +285,38 @@ int main(void) { setgid(65534); setuid(65534); prctl(PR_SET_DUMPABLE, 0); printf
     assert "sudo" in said
 
 
-def test_every_counter_of_smaps(subject, monkeypatch):
+def test_every_counter_of_smaps(subject):
     """Of one text: Pss changes whenever another process maps or leaves the same file."""
     text = Path(f"/proc/{subject.pid}/smaps").read_bytes()
-    monkeypatch.setattr(procfiles, "read_smaps", lambda pid: text)
-    entries = procfiles.smaps(subject.pid)
-    assert {entry.region.start: entry.sizes for entry in entries} == subject.smaps(text.decode())
+    entries = dict(procfiles.smaps(text))
+    truth = subject.smaps(text.decode())
+    assert [region.start for region in entries] == [*truth]
+    for sizes, rows in zip(truth.values(), entries.values()):
+        told = {key: procfiles.counter(rows, b"\n%b:" % key.encode()) for key in sizes if key != "Size"}
+        assert {**told, "Size": sizes["Size"]} == sizes
 
 
 def test_smaps_and_rollup(subject):
     truth = subject.smaps()
-    entries = list(procfiles.smaps(subject.pid))
-    for key in ("Size", "Rss", "Anonymous", "Swap", "Locked"):
-        assert [(entry.region.start, entry.sizes[key]) for entry in entries] == [
-            (start, sizes[key]) for start, sizes in truth.items()
-        ]
-    for key in ("Rss", "Anonymous", "Swap"):
-        assert procfiles.rollup(subject.pid)[key] == sum(sizes[key] for sizes in truth.values())
+    use = procfiles.memory_of(subject.pid)
+    assert tuple(use) == tuple(sum(sizes[key] for sizes in truth.values()) for key in ("Rss", "Anonymous"))
     locked = subject.facts["locked"]
-    assert procfiles.locked_ranges(subject.pid) == [(locked, locked + 8 * PAGE)]
-    assert procfiles.hugetlb_ranges(subject.pid) == []
-    shared = next(entry for entry in entries if entry.region.start == subject.facts["shared"])
-    assert shared.region.shared
-    assert "sh" in shared.flags
+    assert procfiles.unreleasable_ranges(subject.pid) == [(locked, locked + 8 * PAGE)]
+    entries = procfiles.smaps(procfiles.read_smaps(subject.pid))
+    shared, rows = next(entry for entry in entries if entry[0].start == subject.facts["shared"])
+    assert shared.shared
+    assert b"sh" in procfiles.flags(rows)
 
 
 def test_rss_where_the_kernel_has_no_rollup(subject, monkeypatch):
     """Before Linux 4.14."""
-    truth = procfiles.rollup(subject.pid)
+    truth = procfiles.memory_of(subject.pid)
+    read = procfiles.read_bytes
 
-    def missing(pid):
-        raise FileNotFoundError
+    def without_rollup(path):
+        if path.endswith("smaps_rollup"):
+            raise FileNotFoundError
+        return read(path)
 
-    monkeypatch.setattr(procfiles, "rollup", missing)
-    assert tuple(procfiles.memory_of(subject.pid)) == (truth["Rss"], truth["Anonymous"])
+    monkeypatch.setattr(procfiles, "read_bytes", without_rollup)
+    assert procfiles.memory_of(subject.pid) == truth

@@ -146,9 +146,9 @@ class ShellDoor:
 
     def _check_time(self, pid: int) -> None:
         """UsageError before it is held where what must be whole cannot be done in time."""
-        from ..sources.live.procfiles import thread_count
+        from ..sources.live.procfiles import status_number
 
-        threads = thread_count(pid) if self.whole and self.how.stop != "none" else 0
+        threads = status_number(pid, "Threads") if self.whole and self.how.stop != "none" else 0
         if threads * SECONDS_EACH > self.hold_at_most:
             raise UsageError(
                 f"process {pid} has {threads:,} threads, which cannot all be stopped and read in "

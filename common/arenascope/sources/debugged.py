@@ -25,7 +25,7 @@ from .elf.registers import GENERAL, WIDE, WIDE_BYTES
 from .image_target import ImageTarget, Source
 from .live.many import NodeReader
 from .live.process import ProcessImage
-from .live.procfiles import read_bytes, read_regions, thread_ids, thread_state
+from .live.procfiles import read_bytes, read_regions, status_number, thread_ids, thread_state
 from .memory import BlockCache, Read
 from .target import ByteOrder, Place, Region, RegisterSet, RegisterSets, Span, StructInfo, Symbol, ThreadInfo, View
 
@@ -254,22 +254,14 @@ def open_process(pid: int) -> Optional[ProcessImage]:
 
 def is_traced_by_us(pid: int) -> bool:
     """The kernel's word that this very process, or a server that it started, traces the process of that number."""
-    tracer = _status_number(pid, b"TracerPid")
+    tracer = status_number(pid, "TracerPid")
     for _ in range(MAX_ANCESTORS):
         if not tracer:
             return False
         if tracer == os.getpid():
             return True
-        tracer = _status_number(tracer, b"PPid")
+        tracer = status_number(tracer, "PPid")
     return False
-
-
-def _status_number(pid: int, key: bytes) -> int:
-    try:
-        rows = read_bytes(f"/proc/{pid}/status").splitlines()
-    except OSError:
-        return 0
-    return next((int(row.split()[1]) for row in rows if row.startswith(key + b":")), 0)
 
 
 def held_files() -> list[str]:

@@ -74,7 +74,7 @@ class Stacks:
         for index, frame in enumerate(frames):
             # a call may be its function's last instruction: what follows is another's; inlined frames share one place
             same = not index or frame.pc == frames[index - 1].pc
-            exact = (exact and same) or (unwind is not None and unwind.is_signal)
+            exact = (exact and same) or (unwind is not None and unwind.entry.is_signal)
             unwind = self.tables.find(frame.pc if exact else frame.pc - 1)
             if unwind is None:
                 return Believed(frames[: index + 1], whole=False)

@@ -5,12 +5,12 @@ x86-64 and aarch64. What a signal handler interrupted is found in the frame that
 
 from __future__ import annotations
 
-from typing import Callable, Iterator, Mapping, Optional, Sequence
+from typing import Callable, Iterator, Mapping, Sequence
 
 from ...base.errors import MemoryReadError
 from ...base.records import NamedTuple
 from ..memory import Memory
-from .unwind import Cursor, Entry, UnwindTables
+from .unwind import CannotUnwind, Cursor, Row, Rule, UnwindTables
 
 
 class Machine(NamedTuple):
@@ -36,32 +36,9 @@ MACHINES: Mapping[str, Machine] = {
 CFA = -1
 
 
-class Rule(NamedTuple):
-    """Where a register's value in the caller is: `at` bytes from the frame's address, or what an expression says."""
-
-    at: int = 0
-    expression: Optional[bytes] = None
-    is_value: bool = False
-    """It is the value itself, not where it lies."""
-    register: Optional[int] = None
-    """For the frame's own address: the register that `at` counts from. For another: it is kept in that one."""
-
-
-class Row(NamedTuple):
-    """What holds at one instruction."""
-
-    cfa: Rule
-    rules: Mapping[int, Optional[Rule]]
-    """None: the value is lost (DW_CFA_undefined). What is not named is as it was."""
-
-
 class Frame(NamedTuple):
     pc: int
     stack_pointer: int
-
-
-class CannotUnwind(Exception):
-    """Tables say what is not understood here, or nothing."""
 
 
 class Unwinder:
@@ -69,7 +46,6 @@ class Unwinder:
 
     def __init__(self, memory: Memory, tables: UnwindTables, machine: str) -> None:
         self.memory, self.tables, self.machine = memory, tables, MACHINES[machine]
-        self._rows: dict[int, tuple[Entry, Row]] = {}
 
     def frames(self, registers: Mapping[int, int], pc: int, limit: int) -> Iterator[Frame]:
         """Innermost first. `registers` by DWARF's numbers."""
@@ -78,11 +54,13 @@ class Unwinder:
             stack = here[self.machine.stack]
             yield Frame(pc, stack)
             try:
-                entry, row = self._row(pc if exact else pc - 1)
-                if entry.is_signal:
+                row = self.tables.find(pc if exact else pc - 1)
+                if row is None:
+                    return
+                if row.entry.is_signal:
                     here, pc, exact = *self._interrupted(stack), True
                     continue
-                here, pc = self._caller(entry, row, here)
+                here, pc = self._caller(row, here)
             except (CannotUnwind, MemoryReadError, LookupError):
                 return
             exact = False
@@ -93,7 +71,7 @@ class Unwinder:
         registers = {number: self.memory.word(stack + at) for number, at in self.machine.from_signal.items()}
         return registers, self.memory.word(stack + self.machine.signal_counter)
 
-    def _caller(self, entry: Entry, row: Row, here: Mapping[int, int]) -> tuple[dict[int, int], int]:
+    def _caller(self, row: Row, here: Mapping[int, int]) -> tuple[dict[int, int], int]:
         top = self.memory.top
         cfa = self._value(row.cfa, here, 0) if row.cfa.expression is not None else None
         if cfa is None:
@@ -108,109 +86,14 @@ class Unwinder:
                 value = self._value(rule, here, cfa)
                 before[number] = value if rule.is_value else self.memory.word(value)
         before[self.machine.stack] = cfa
-        if entry.returns not in before:
+        if row.entry.returns not in before:
             raise CannotUnwind
-        return before, before[entry.returns] & ((1 << self.machine.address_bits) - 1)
+        return before, before[row.entry.returns] & ((1 << self.machine.address_bits) - 1)
 
     def _value(self, rule: Rule, here: Mapping[int, int], cfa: int) -> int:
         if rule.expression is None:
             return (cfa + rule.at) & self.memory.top
         return evaluate(self.memory, rule.expression, here, cfa)
-
-    def _row(self, address: int) -> tuple[Entry, Row]:
-        if address not in self._rows:
-            entry = self.tables.entry(address)
-            if entry is None:
-                raise CannotUnwind
-            self._rows[address] = entry, row_at(entry, address, self.memory)
-        return self._rows[address]
-
-
-def row_at(entry: Entry, address: int, memory: Memory) -> Row:
-    """Runs an entry's programs up to an instruction."""
-    state = _Rows(entry, memory)
-    state.run(entry.common, memory.top)
-    state.first = dict(state.rules)
-    state.run(entry.own, address - entry.start)
-    if state.cfa is None:
-        raise CannotUnwind
-    return Row(state.cfa, state.rules)
-
-
-class _Rows:
-    """DW_CFA_ instructions at work."""
-
-    def __init__(self, entry: Entry, memory: Memory) -> None:
-        self.entry, self.memory = entry, memory
-        self.cfa: Optional[Rule] = None
-        self.rules: dict[int, Optional[Rule]] = {}
-        self.first: dict[int, Optional[Rule]] = {}
-        self.kept: list[tuple[Optional[Rule], dict[int, Optional[Rule]]]] = []
-
-    def run(self, program: bytes, reach: int) -> None:
-        code = Cursor(program, self.memory.byte_order)
-        place = 0
-        while code.at < len(program):
-            operation = code.number(1)
-            kind, low = operation & 0xC0, operation & 0x3F
-            if kind == 0x40 or operation in (2, 3, 4):
-                place += (low if kind else code.number(1 << (operation - 2))) * self.entry.code_align
-                if place > reach:
-                    return
-            elif kind == 0x80:
-                self.rules[low] = Rule(code.uleb() * self.entry.data_align)
-            elif kind == 0xC0:
-                self._restore(low)
-            else:
-                self._obey(operation, code)
-
-    def _restore(self, number: int) -> None:
-        self.rules.pop(number, None)
-        if number in self.first:
-            self.rules[number] = self.first[number]
-
-    def _obey(self, operation: int, code: Cursor) -> None:
-        align = self.entry.data_align
-        if operation in (0x00, 0x2D, 0x2E):  # nop; the return address is signed; what callers push
-            if operation == 0x2E:
-                code.uleb()
-        elif operation in (0x05, 0x11):  # offset_extended, and signed
-            self.rules[code.uleb()] = Rule((code.uleb() if operation == 0x05 else code.sleb()) * align)
-        elif operation == 0x06:
-            self._restore(code.uleb())
-        elif operation == 0x07:
-            self.rules[code.uleb()] = None
-        elif operation == 0x08:  # same_value
-            self.rules.pop(code.uleb(), None)
-        elif operation == 0x09:
-            self.rules[code.uleb()] = Rule(register=code.uleb())
-        elif operation == 0x0A:
-            self.kept.append((self.cfa, dict(self.rules)))
-        elif operation == 0x0B:
-            self.cfa, self.rules = self.kept.pop()
-        elif operation in (0x0C, 0x12):  # def_cfa, and signed
-            number = code.uleb()
-            self.cfa = Rule(code.uleb() if operation == 0x0C else code.sleb() * align, register=number)
-        elif operation in (0x0D, 0x0E, 0x13) and self.cfa is not None and self.cfa.expression is None:
-            if operation == 0x0D:
-                self.cfa = self.cfa._replace(register=code.uleb())
-            else:
-                self.cfa = self.cfa._replace(at=code.uleb() if operation == 0x0E else code.sleb() * align)
-        elif operation == 0x0F:
-            self.cfa = Rule(expression=_block(code), is_value=True)
-        elif operation in (0x10, 0x16):  # expression, val_expression
-            self.rules[code.uleb()] = Rule(expression=_block(code), is_value=operation == 0x16)
-        elif operation in (0x14, 0x15):  # val_offset, and signed
-            number = code.uleb()
-            self.rules[number] = Rule((code.uleb() if operation == 0x14 else code.sleb()) * align, is_value=True)
-        else:
-            raise CannotUnwind
-
-
-def _block(code: Cursor) -> bytes:
-    size = code.uleb()
-    start, code.at = code.at, code.at + size
-    return code.data[start : code.at]
 
 
 def evaluate(memory: Memory, program: bytes, here: Mapping[int, int], first: int) -> int:

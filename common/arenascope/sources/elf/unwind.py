@@ -6,7 +6,7 @@ it says of a stack is therefore believed only as far as every frame of it lies i
 
 from __future__ import annotations
 
-from typing import Optional, Sequence
+from typing import Mapping, Optional, Sequence
 
 from ...base.errors import ArenascopeError
 from ...base.records import NamedTuple
@@ -21,47 +21,6 @@ LIMIT = 1 << 16
 """No entry of the tables is longer."""
 SIZES = {0x00: 0, 0x02: 2, 0x03: 4, 0x04: 8, 0x0A: 2, 0x0B: 4, 0x0C: 8}
 """DW_EH_PE_ formats: bytes of a number, 0 standing for a word."""
-UNDEFINED, ADVANCE, OFFSET, RESTORE = 0x07, 0x40, 0x80, 0xC0
-OPERANDS = {
-    0x00: "",
-    0x01: "a",
-    0x02: "1",
-    0x03: "2",
-    0x04: "4",
-    0x05: "uu",
-    0x06: "u",
-    0x07: "u",
-    0x08: "u",
-    0x09: "uu",
-    0x0A: "",
-    0x0B: "",
-    0x0C: "uu",
-    0x0D: "u",
-    0x0E: "u",
-    0x0F: "b",
-    0x10: "ub",
-    0x11: "us",
-    0x12: "us",
-    0x13: "s",
-    0x14: "uu",
-    0x15: "us",
-    0x16: "ub",
-    0x2D: "",
-    0x2E: "u",
-    0x2F: "uu",
-}
-"""DW_CFA_ instructions and what follows each: a byte count, LEB128 numbers, a block."""
-
-
-class Unwind(NamedTuple):
-    """What the tables say of one function."""
-
-    start: int
-    end: int
-    is_signal: bool
-    """A signal handler returns to here: what lies beyond was interrupted, and stands at no call."""
-    is_start: bool
-    """Nothing called this: a thread or the process begins here."""
 
 
 class Entry(NamedTuple):
@@ -70,6 +29,7 @@ class Entry(NamedTuple):
     start: int
     end: int
     is_signal: bool
+    """A signal handler returns to here: what lies beyond was interrupted, and stands at no call."""
     returns: int
     """The number of the register that has the return address."""
     code_align: int
@@ -79,6 +39,35 @@ class Entry(NamedTuple):
     own: bytes
 
 
+class Rule(NamedTuple):
+    """Where a register's value in the caller is: `at` bytes from the frame's address, or what an expression says."""
+
+    at: int = 0
+    expression: Optional[bytes] = None
+    is_value: bool = False
+    """It is the value itself, not where it lies."""
+    register: Optional[int] = None
+    """For the frame's own address: the register that `at` counts from. For another: it is kept in that one."""
+
+
+class Row(NamedTuple):
+    """What the tables say of one instruction."""
+
+    entry: Entry
+    cfa: Rule
+    rules: Mapping[int, Optional[Rule]]
+    """None: the value is lost (DW_CFA_undefined). What is not named is as it was."""
+
+    @property
+    def is_start(self) -> bool:
+        """Nothing called this: a thread or the process begins here."""
+        return self.rules.get(self.entry.returns, self.cfa) is None
+
+
+class CannotUnwind(Exception):
+    """Tables say what is not understood here, or nothing."""
+
+
 class UnwindTables:
     """The tables of every module that is mapped, looked up by address."""
 
@@ -86,22 +75,19 @@ class UnwindTables:
         self.memory = memory
         self.regions = regions
         self._headers: dict[int, Optional[int]] = {}
-        self._known: dict[int, Optional[Unwind]] = {}
+        self._known: dict[int, Optional[Row]] = {}
 
-    def find(self, address: int) -> Optional[Unwind]:
-        """What covers this address; None where nothing does, or it cannot be read."""
+    def find(self, address: int) -> Optional[Row]:
+        """What covers this address; None where nothing does, or it cannot be read or is not understood."""
         if address not in self._known:
-            self._known[address] = self._find(address)
+            entry = self._entry_at(address)
+            try:
+                self._known[address] = row_at(entry, address, self.memory) if entry is not None else None
+            except (CannotUnwind, LookupError):
+                self._known[address] = None
         return self._known[address]
 
-    def _find(self, address: int) -> Optional[Unwind]:
-        entry = self.entry(address)
-        try:
-            return self._ends(entry, address) if entry is not None else None
-        except (ArenascopeError, LookupError):
-            return None
-
-    def entry(self, address: int) -> Optional[Entry]:
+    def _entry_at(self, address: int) -> Optional[Entry]:
         """All that the tables say of the function at this address."""
         base = self._base(address)
         if base is None:
@@ -158,12 +144,6 @@ class UnwindTables:
         length = self.memory.u32(address)
         # 0xffffffff: a 64-bit length, which nobody writes
         return self.memory.read(address + 4, length) if length <= LIMIT else b""
-
-    def _ends(self, entry: Entry, wanted: int) -> Unwind:
-        common, own = (Cursor(code, self.memory.byte_order) for code in (entry.common, entry.own))
-        undefined = _leaves_undefined(common, entry.returns, entry.code_align, self.memory.top)
-        undefined = _leaves_undefined(own, entry.returns, entry.code_align, wanted - entry.start, undefined=undefined)
-        return Unwind(entry.start, entry.end, entry.is_signal, undefined)
 
     def _parse(self, address: int) -> Optional[Entry]:
         """A frame description entry, with the common information entry that it names."""
@@ -241,40 +221,88 @@ class Cursor:
         return value - (1 << bits) if value >> (bits - 1) else value
 
 
-def _leaves_undefined(code: Cursor, register: int, align: int, reach: int, undefined: bool = False) -> bool:
-    """Whether the return address is said to be undefined (DW_CFA_undefined) `reach` bytes into the function."""
-    place = 0
-    while code.at < len(code.data):
-        operation = code.number(1)
-        first = operation & 0x3F
-        kind = operation & 0xC0
-        if kind == ADVANCE:
-            place += first * align
-        elif kind:
-            undefined = undefined and first != register
-            if kind == OFFSET:
+def row_at(entry: Entry, address: int, memory: Memory) -> Row:
+    """Runs an entry's programs up to an instruction."""
+    state = _Rows(entry, memory)
+    state.run(entry.common, memory.top)
+    state.first = dict(state.rules)
+    state.run(entry.own, address - entry.start)
+    if state.cfa is None:
+        raise CannotUnwind
+    return Row(entry, state.cfa, state.rules)
+
+
+class _Rows:
+    """DW_CFA_ instructions at work."""
+
+    def __init__(self, entry: Entry, memory: Memory) -> None:
+        self.entry, self.memory = entry, memory
+        self.cfa: Optional[Rule] = None
+        self.rules: dict[int, Optional[Rule]] = {}
+        self.first: dict[int, Optional[Rule]] = {}
+        self.kept: list[tuple[Optional[Rule], dict[int, Optional[Rule]]]] = []
+
+    def run(self, program: bytes, reach: int) -> None:
+        code = Cursor(program, self.memory.byte_order)
+        place = 0
+        while code.at < len(program):
+            operation = code.number(1)
+            kind, low = operation & 0xC0, operation & 0x3F
+            if kind == 0x40 or operation in (2, 3, 4):
+                place += (low if kind else code.number(1 << (operation - 2))) * self.entry.code_align
+                if place > reach:
+                    return
+            elif kind == 0x80:
+                self.rules[low] = Rule(code.uleb() * self.entry.data_align)
+            elif kind == 0xC0:
+                self._restore(low)
+            else:
+                self._obey(operation, code)
+
+    def _restore(self, number: int) -> None:
+        self.rules.pop(number, None)
+        if number in self.first:
+            self.rules[number] = self.first[number]
+
+    def _obey(self, operation: int, code: Cursor) -> None:
+        align = self.entry.data_align
+        if operation in (0x00, 0x2D, 0x2E):  # nop; the return address is signed; what callers push
+            if operation == 0x2E:
                 code.uleb()
-        elif operation == UNDEFINED:
-            undefined = code.uleb() == register or undefined
+        elif operation in (0x05, 0x11):  # offset_extended, and signed
+            self.rules[code.uleb()] = Rule((code.uleb() if operation == 0x05 else code.sleb()) * align)
+        elif operation == 0x06:
+            self._restore(code.uleb())
+        elif operation == 0x07:
+            self.rules[code.uleb()] = None
+        elif operation == 0x08:  # same_value
+            self.rules.pop(code.uleb(), None)
+        elif operation == 0x09:
+            self.rules[code.uleb()] = Rule(register=code.uleb())
+        elif operation == 0x0A:
+            self.kept.append((self.cfa, dict(self.rules)))
+        elif operation == 0x0B:
+            self.cfa, self.rules = self.kept.pop()
+        elif operation in (0x0C, 0x12):  # def_cfa, and signed
+            number = code.uleb()
+            self.cfa = Rule(code.uleb() if operation == 0x0C else code.sleb() * align, register=number)
+        elif operation in (0x0D, 0x0E, 0x13) and self.cfa is not None and self.cfa.expression is None:
+            if operation == 0x0D:
+                self.cfa = self.cfa._replace(register=code.uleb())
+            else:
+                self.cfa = self.cfa._replace(at=code.uleb() if operation == 0x0E else code.sleb() * align)
+        elif operation == 0x0F:
+            self.cfa = Rule(expression=_block(code), is_value=True)
+        elif operation in (0x10, 0x16):  # expression, val_expression
+            self.rules[code.uleb()] = Rule(expression=_block(code), is_value=operation == 0x16)
+        elif operation in (0x14, 0x15):  # val_offset, and signed
+            number = code.uleb()
+            self.rules[number] = Rule((code.uleb() if operation == 0x14 else code.sleb()) * align, is_value=True)
         else:
-            place += _skip(code, operation) * align
-        if place > reach:
-            break
-    return undefined
+            raise CannotUnwind
 
 
-def _skip(code: Cursor, operation: int) -> int:
-    """Steps over an instruction's operands; by how much it advances."""
-    if operation not in OPERANDS:
-        raise IndexError
-    advance = 0
-    for operand in OPERANDS[operation]:
-        if operand in "124":
-            advance = code.number(int(operand))
-        elif operand == "a":
-            raise IndexError
-        elif operand == "b":
-            code.at = code.uleb() + code.at
-        else:
-            code.uleb()
-    return advance
+def _block(code: Cursor) -> bytes:
+    size = code.uleb()
+    start, code.at = code.at, code.at + size
+    return code.data[start : code.at]

@@ -20,6 +20,7 @@ from functools import cached_property
 from typing import Callable, Iterator, Optional
 
 from ...base.records import NamedTuple
+from ..target import Region
 from . import procfiles
 
 # of an entry's top byte
@@ -53,14 +54,14 @@ class _Question(NamedTuple):
 
     sure: int
     """The kind that they are, or else they are absent."""
-    size: str
+    size: bytes
     """What smaps calls the bytes of both together."""
 
 
 _QUESTIONS = {
-    MAYBE_ZERO: _Question(IN_MEMORY, "Rss"),
-    MAYBE_MARK: _Question(IN_SWAP, "Swap"),
-    MAYBE_WATCHED: _Question(IN_SWAP, "Swap"),
+    MAYBE_ZERO: _Question(IN_MEMORY, procfiles.RSS),
+    MAYBE_MARK: _Question(IN_SWAP, procfiles.SWAP),
+    MAYBE_WATCHED: _Question(IN_SWAP, procfiles.SWAP),
 }
 
 
@@ -131,33 +132,33 @@ class PageKinds:
 
     def _verdict_at(self, address: int, kind: int) -> _Verdict:
         index = bisect_right(self._starts, address) - 1
-        if index < 0 or not self._smaps[index].region.contains(address):  # mapped since
+        if index < 0 or not self._smaps[index][0].contains(address):  # mapped since
             return _Verdict(address, address + self._page_size, None)
         key = (index, kind)
         if key not in self._verdicts:
-            self._verdicts[key] = self._compare(self._smaps[index], kind)
+            self._verdicts[key] = self._compare(*self._smaps[index], kind)
         return self._verdicts[key]
 
-    def _compare(self, entry: procfiles.SmapsEntry, kind: int) -> _Verdict:
+    def _compare(self, region: Region, rows: bytes, kind: int) -> _Verdict:
         question = _QUESTIONS[kind]
         alike = [other for other, asked in _QUESTIONS.items() if asked == question]
-        start, end = entry.region.start, entry.region.end
+        start, end = region.start, region.end
         sure = doubtful = 0
         for _, entries in self._blocks(start, end):
             kinds = _kinds(entries)
             sure += kinds.count(question.sure)
             doubtful += sum(kinds.count(each) for each in alike)
-        counted = entry.sizes.get(question.size, 0) // self._page_size
+        counted = procfiles.counter(rows, question.size) // self._page_size
         settled = question.sure if counted == sure + doubtful else ABSENT if counted == sure else None
         return _Verdict(start, end, settled)
 
     @cached_property
-    def _smaps(self) -> list[procfiles.SmapsEntry]:
-        return list(procfiles.smaps(self._pid))
+    def _smaps(self) -> list[tuple[Region, bytes]]:
+        return list(procfiles.smaps(procfiles.read_smaps(self._pid)))
 
     @cached_property
     def _starts(self) -> list[int]:
-        return [entry.region.start for entry in self._smaps]
+        return [region.start for region, _ in self._smaps]
 
 
 def _kinds(entries: bytes) -> bytes:

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import os
+import re
 from functools import cached_property
-from typing import Any, Callable, Iterator, Optional, Sequence
+from typing import Callable, Iterator, Optional, Sequence, Union, overload
 
 from ...base.errors import TargetError
 from ...base.mapping_names import HUGE_PAGES
@@ -24,14 +25,6 @@ class MapsLine(NamedTuple):
     device: tuple[int, int]
     inode: int
     deleted: bool
-
-
-class SmapsEntry(NamedTuple):
-    """A mapping with its counters ("Rss", "Anonymous", "Swap", "AnonHugePages" …) and VmFlags ("lo", "ht" …)."""
-
-    region: Region
-    sizes: dict[str, int]
-    flags: frozenset[str]
 
 
 def read_bytes(path: str) -> bytes:
@@ -89,47 +82,18 @@ def find_file(pid: int, address: int) -> Optional[MapsLine]:
     return None
 
 
-def smaps(pid: int) -> Iterator[SmapsEntry]:
-    """Every mapping; the kernel walks its page tables for this."""
-    head: Optional[Region] = None
-    sizes: dict[str, int] = {}
-    flags: frozenset[str] = frozenset()
-    for line in read_smaps(pid).splitlines():
-        key, colon, value = line.partition(b":")
-        # a counter's name has no blank; a mapping's line has "start-end perms" before the device's colon
-        if b" " in key:
-            if head is not None:
-                yield SmapsEntry(head, sizes, flags)
-            head, sizes, flags = parse_region(line), {}, frozenset()
-        elif key == b"VmFlags":
-            flags = frozenset(value.decode().split())
-        elif colon:
-            sizes.update(_size(key, value))
-    if head is not None:
-        yield SmapsEntry(head, sizes, flags)
-
-
-def _size(key: bytes, value: bytes) -> dict[str, int]:
-    words = value.split()
-    return {key.decode(): int(words[0]) * 1024} if len(words) == 2 and words[1] == b"kB" else {}
-
-
-def rollup(pid: int) -> dict[str, int]:
-    """smaps_rollup: the sums over all mappings."""
-    sizes: dict[str, int] = {}
-    for line in read_bytes(f"/proc/{pid}/smaps_rollup").splitlines()[1:]:
-        key, _, value = line.partition(b":")
-        sizes.update(_size(key, value))
-    return sizes
+def smaps(text: bytes) -> Iterator[tuple[Region, bytes]]:
+    """Every mapping, and the rows that smaps has of it."""
+    # each mapping's own line comes before its Size, which nothing else begins a line with
+    before, *parts = text.split(b"\nSize:")
+    for part in parts:
+        yield parse_region(before[before.rfind(b"\n") + 1 :]), part
+        before = part
 
 
 def seccomp_modes(pid: int) -> dict[int, int]:
     """By tid: 0 without seccomp, 1 in its strict mode, 2 under a filter; a kernel without it does not say."""
-    modes = {}
-    for tid in sorted(int(name) for name in os.listdir(f"/proc/{pid}/task")):
-        rows = read_bytes(f"/proc/{pid}/task/{tid}/status").splitlines()
-        modes[tid] = next((int(row.split()[1]) for row in rows if row.startswith(b"Seccomp:")), 0)
-    return modes
+    return {tid: int(_status_rows(f"/proc/{pid}/task/{tid}").get("Seccomp", 0)) for tid in thread_ids(pid)}
 
 
 def online_processors() -> int:
@@ -165,33 +129,32 @@ def _stat(folder: str) -> list[bytes]:
         return []
 
 
-def locked_ranges(pid: int) -> list[Span]:
-    """Mappings under mlock, which MADV_DONTNEED refuses with EINVAL."""
-    return _flagged(pid, "lo")
-
-
-def hugetlb_ranges(pid: int) -> list[Span]:
-    """Mappings of hugetlbfs pages: MADV_DONTNEED wants huge page alignment there, and before 5.18 refuses."""
-    return _flagged(pid, "ht")
-
-
 def unreleasable_ranges(pid: int) -> list[Span]:
-    """Both of these. smaps walks all page tables, so it is asked only where status says that something is locked."""
-    status = read_bytes(f"/proc/{pid}/status")
-    rows = dict(line.split(b":", 1) for line in status.splitlines() if b":" in line)
-    if all(int(rows.get(key, b"0 kB").split()[0]) == 0 for key in (b"VmLck", b"HugetlbPages")):
+    """Mappings under mlock, which MADV_DONTNEED refuses with EINVAL ("lo"), and of hugetlbfs pages ("ht"), where it
+    wants huge page alignment and before 5.18 refuses. smaps walks all page tables, so it is asked only where status
+    says that something is locked."""
+    rows = _status_rows(f"/proc/{pid}")
+    if all(int(rows.get(key, "0 kB").split()[0]) == 0 for key in ("VmLck", "HugetlbPages")):
         return []
-    return sorted([*locked_ranges(pid), *hugetlb_ranges(pid)])
+    mappings = smaps(read_smaps(pid))
+    return [Span(region.start, region.end) for region, counters in mappings if flags(counters) & {b"lo", b"ht"}]
+
+
+def flags(rows: bytes) -> set[bytes]:
+    """VmFlags of a mapping in smaps."""
+    return set(rows.partition(b"\nVmFlags:")[2].partition(b"\n")[0].split())
 
 
 def memory_of(pid: int) -> Optional[MemoryUse]:
     """Exact: status' own VmRSS is a sum of per-processor counters that lags behind. None
     where no memory is left."""
     try:
-        sums = [rollup(pid)]
+        text = read_bytes(f"/proc/{pid}/smaps_rollup")
     except FileNotFoundError:  # before 4.14
-        sums = [entry.sizes for entry in smaps(pid)]
-    rss, anonymous = (sum(each.get(key, 0) for each in sums) for key in ("Rss", "Anonymous"))
+        text = read_smaps(pid)
+    rss, anonymous = (
+        1024 * sum(map(int, re.findall(rb"\n%b:\s*(\d+) kB" % key, text))) for key in (b"Rss", b"Anonymous")
+    )
     return MemoryUse(rss, anonymous) if rss else None
 
 
@@ -207,19 +170,19 @@ class Uses(Sequence[MappingUse]):
 
     @cached_property
     def _rows(self) -> list[MappingUse]:
-        # each mapping's own line comes before its Size, which nothing else begins a line with
-        before, *parts = self._text().split(b"\nSize:")
         rows = []
-        for part in parts:
-            region = parse_region(before[before.rfind(b"\n") + 1 :])
-            rss = _counter(part, RSS) + (_counter(part, APART) if region.path == HUGE_PAGES else 0)
-            rows.append(
-                MappingUse(region, rss, _counter(part, SWAP), _counter(part, HUGE), anonymous=_counter(part, OWN))
-            )
-            before = part
+        for region, part in smaps(self._text()):
+            rss = counter(part, RSS) + (counter(part, APART) if region.path == HUGE_PAGES else 0)
+            rows.append(MappingUse(region, rss, counter(part, SWAP), counter(part, HUGE), anonymous=counter(part, OWN)))
         return rows
 
-    def __getitem__(self, index: Any) -> Any:
+    @overload
+    def __getitem__(self, index: int) -> MappingUse: ...
+
+    @overload
+    def __getitem__(self, index: slice) -> Sequence[MappingUse]: ...
+
+    def __getitem__(self, index: Union[int, slice]) -> Union[MappingUse, Sequence[MappingUse]]:
         return self._rows[index]
 
     def __iter__(self) -> Iterator[MappingUse]:
@@ -233,7 +196,7 @@ RSS, SWAP, HUGE, APART = b"\nRss:", b"\nSwap:", b"\nAnonHugePages:", b"\nPrivate
 OWN = b"\nAnonymous:"
 
 
-def _counter(text: bytes, key: bytes) -> int:
+def counter(text: bytes, key: bytes) -> int:
     """0 where this kernel has no such counter."""
     start = text.find(key)
     return int(text[start + len(key) : text.index(b"kB", start)]) * 1024 if start >= 0 else 0
@@ -241,10 +204,6 @@ def _counter(text: bytes, key: bytes) -> int:
 
 def read_smaps(pid: int) -> bytes:
     return read_bytes(f"/proc/{pid}/smaps")
-
-
-def _flagged(pid: int, flag: str) -> list[Span]:
-    return [Span(entry.region.start, entry.region.end) for entry in smaps(pid) if flag in entry.flags]
 
 
 class Status(NamedTuple):
@@ -265,10 +224,7 @@ class Status(NamedTuple):
 
 
 def read_status(pid: int) -> Status:
-    rows = {}
-    for line in read_bytes(f"/proc/{pid}/status").splitlines():
-        key, _, value = line.partition(b":")
-        rows[key.decode()] = os.fsdecode(value.strip())
+    rows = _status_rows(f"/proc/{pid}")
 
     def size(key: str) -> Optional[int]:
         return int(rows[key].split()[0]) * 1024 if key in rows else None
@@ -288,26 +244,30 @@ def read_status(pid: int) -> Status:
 
 def status_row(pid: int, name: str) -> str:
     """A row of /proc/PID/status; "" where this kernel has none of that name."""
-    rows = read_bytes(f"/proc/{pid}/status").decode("latin-1").splitlines()
-    return next((row.partition(":")[2].strip() for row in rows if row.startswith(name + ":")), "")
+    return _status_rows(f"/proc/{pid}").get(name, "")
+
+
+def _status_rows(folder: str) -> dict[str, str]:
+    """Of a process or a thread."""
+    rows = (line.partition(b":") for line in read_bytes(f"{folder}/status").splitlines())
+    return {key.decode(): os.fsdecode(value.strip()) for key, _, value in rows}
+
+
+def status_number(pid: int, name: str) -> int:
+    """A row that is a number; 0 where there is none, or no such process."""
+    try:
+        return int(status_row(pid, name) or 0)
+    except OSError:
+        return 0
 
 
 def inner_number(folder: str, row: str) -> int:
     """What a thread calls itself or its process, from NSpid or NStgid: the innermost pid namespace comes last."""
-    rows = read_bytes(f"{folder}/status").splitlines()
-    return int(next(each for each in rows if each.startswith(row.encode() + b":")).split()[-1])
+    return int(_status_rows(folder)[row].split()[-1])
 
 
 def thread_ids(pid: int) -> list[int]:
     return sorted(int(name) for name in os.listdir(f"/proc/{pid}/task"))
-
-
-def thread_count(pid: int) -> int:
-    """The kernel's own, however many there are; 0 where the process is gone."""
-    try:
-        return int(status_row(pid, "Threads") or 0)
-    except OSError:
-        return 0
 
 
 def born(pid: int) -> int:
@@ -347,12 +307,3 @@ def waits_at(pid: int, tid: int) -> str:
     except OSError:
         return ""
     return "" if place == "0" else place
-
-
-def tracer_of(tid: int) -> int:
-    """The pid of the debugger that traces this thread; 0 where none does."""
-    try:
-        status = read_bytes(f"/proc/{tid}/status")
-    except OSError:
-        return 0
-    return next((int(line.split()[1]) for line in status.splitlines() if line.startswith(b"TracerPid:")), 0)

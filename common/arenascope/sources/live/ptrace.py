@@ -55,7 +55,7 @@ class Tracer:
         """Those that have come since, too."""
         wait = self.wait()
         for _ in range(ROUNDS):
-            self.count = procfiles.thread_count(self.pid)
+            self.count = procfiles.status_number(self.pid, "Threads")
             new = [tid for tid in procfiles.thread_ids(self.pid) if tid not in self.held]
             # all are told to stop before the first is waited for
             seized = [tid for tid in new if self._seize(tid)]
@@ -72,7 +72,7 @@ class Tracer:
             error = ctypes.get_errno()
             if procfiles.thread_state(self.pid, tid) in "ZX":
                 return False
-            tracer = procfiles.tracer_of(tid)
+            tracer = procfiles.status_number(tid, "TracerPid")
             if tracer:
                 raise TargetError(
                     f"process {self.pid} is already traced by process {tracer}", "ask there, or use --no-stop"

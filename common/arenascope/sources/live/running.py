@@ -100,7 +100,7 @@ class Runner:
         if in_the_kernel:
             self._waited += time.monotonic() - started
         # alone it can have started others and ended itself, no more: the kernel's count tells whether anybody is new
-        if tid in self._tracer.held and procfiles.thread_count(self._pid) == self._tracer.count:
+        if tid in self._tracer.held and procfiles.status_number(self._pid, "Threads") == self._tracer.count:
             return True
         self._tracer.hold_all()
         return False
