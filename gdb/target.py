@@ -29,8 +29,8 @@ from arenascope.sources.debugged import (
     running,
 )
 from arenascope.sources.elf.modules import Module, Modules
-from arenascope.sources.image_target import Source
 from arenascope.sources.memory import Memory
+from arenascope.sources.source import Source
 from arenascope.sources.target import ByteOrder, Member, Place, Region, RegisterSets, StructInfo, Symbol, ThreadInfo
 
 MACHINES = {

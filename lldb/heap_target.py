@@ -26,7 +26,7 @@ from arenascope.sources.debugged import (
     running,
 )
 from arenascope.sources.elf.file import BUILD_ID_DIGITS
-from arenascope.sources.image_target import Source
+from arenascope.sources.source import Source
 from arenascope.sources.target import ByteOrder, Member, Place, Region, RegisterSets, StructInfo, Symbol, ThreadInfo
 
 # the first word of a triple, where Linux has another name for the machine

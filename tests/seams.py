@@ -18,30 +18,23 @@ from arenascope.cli.shell_control import ShellController
 from arenascope.commands.framework.apply import Controller
 from arenascope.commands.framework.command import Door
 from arenascope.present.render.progress import Progress
-from arenascope.sources.bytes_alone import BytesAlone
 from arenascope.sources.core.corefile import CoreBytes, CoreFile
 from arenascope.sources.core.holes import DenseResidency, HoleResidency
-from arenascope.sources.core.image import CoreImage
-from arenascope.sources.debugged import AskedImage
 from arenascope.sources.free_chunk_reader import Nodes
-from arenascope.sources.image_target import Source
 from arenascope.sources.live.guard import Holder
 from arenascope.sources.live.injection import Frames, Processor
 from arenascope.sources.live.injection_aarch64 import Aarch64, Aarch64Frames
 from arenascope.sources.live.injection_x86_64 import X8664, X8664Frames
 from arenascope.sources.live.pagemap import EntryReader, PagemapResidency, Reader, ScanReader
-from arenascope.sources.live.process import ProcessImage
 from arenascope.sources.live.ptrace import Tracer
 from arenascope.sources.live.sigstop import Stopper
-from arenascope.sources.live.still import KeptResidency, StillNodes, StillProcess
+from arenascope.sources.live.still import KeptResidency, StillNodes
 from arenascope.sources.live.target import ProcessTarget
 from arenascope.sources.shell_target import ShellTarget
-from arenascope.sources.target import Image, Residency, Target
+from arenascope.sources.target import Residency, Target
 
 TARGETS: list[type[Target]] = [GdbTarget, LldbTarget, ProcessTarget, ShellTarget, FakeTarget]
-SOURCES: list[type[Source]] = [ProcessImage, StillProcess, CoreImage, AskedImage]
 CORES: list[type[CoreBytes]] = [CoreFile]
-IMAGES: list[type[Image]] = [BytesAlone]
 DOORS: list[type[Door]] = [GdbDoor, LldbDoor, ShellDoor, _Captured, FakeDoor]
 RESIDENCIES: list[type[Residency]] = [PagemapResidency, KeptResidency, HoleResidency, DenseResidency]
 CONTROLLERS: list[type[Controller]] = [GdbController, LldbController, ShellController]

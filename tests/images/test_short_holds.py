@@ -248,7 +248,7 @@ def test_blocks_are_read_whatever_the_process_may_read_of_them(monkeypatch, tmp_
     assert libc.mprotect(ctypes.c_void_p(start + page), page, 0) == 0
     block = bytearray(4 * page)
     with process.ProcessImage(os.getpid()) as image:
-        fill = many.block_reader(image)
+        fill = many.block_reader(image.memory_tid, image.fill)
         for size in (3, 4):
             block[:] = bytes(4 * page)
             assert fill(start, memoryview(block)[: size * page]) == 3 * page

@@ -10,10 +10,10 @@ from glibc_rows import Row
 from glibc_tables import INTS
 
 from arenascope.base.errors import MemoryReadError, UsageError
-from arenascope.sources.bytes_alone import BytesAlone
 from arenascope.sources.elf.file import build_id_in_memory, differ
 from arenascope.sources.target import (
     ByteOrder,
+    Image,
     Member,
     Place,
     Region,
@@ -69,7 +69,7 @@ class Space:
         return int.from_bytes(self.read(address, size or self.word_size), self.byte_order)
 
 
-class FakeImage(BytesAlone):
+class FakeImage(Image):
     """Nothing is known of it but what a test sets."""
 
     online: Optional[int] = None

@@ -15,19 +15,19 @@ from typing import Callable, Iterable, Iterator, Mapping, Optional, Sequence
 
 from ..base.errors import ArenascopeError, MemoryReadError, TargetError, UsageError
 from ..base.records import NamedTuple
-from .bytes_alone import BytesAlone
 from .core.image import CoreImage
 from .elf.file import build_id_in_memory, differ
 from .elf.kernel import NT_ARM_TLS, NT_VECTORS, OWN
 from .elf.machines import EM_AARCH64
-from .elf.naming import local_file, programs_of
+from .elf.naming import programs_of
 from .elf.registers import GENERAL, WIDE, WIDE_BYTES
-from .image_target import ImageTarget, Source
+from .image_target import ImageTarget
 from .live.many import NodeReader
 from .live.process import ProcessImage
 from .live.procfiles import read_bytes, read_regions, status_number, thread_ids, thread_state
 from .memory import BlockCache, Read
-from .target import ByteOrder, Place, Region, RegisterSet, RegisterSets, Span, StructInfo, Symbol, ThreadInfo, View
+from .source import Source
+from .target import ByteOrder, Place, Region, RegisterSet, RegisterSets, Span, StructInfo, Symbol, ThreadInfo
 
 PLACES = 8
 """How many places of a core are compared with what the debugger reads."""
@@ -35,11 +35,10 @@ PLACE_SIZE = 64
 MAX_ANCESTORS = 8
 
 
-class AskedImage(BytesAlone):
+class AskedImage(Source):
     """What only the debugger reaches: a process on the other side of a stub, a core whose file was not found."""
 
     page_size = 4096
-    machine_name = ""
     threaded_fill = None
 
     def __init__(self, kind: str, pid: Optional[int], pointer_size: int, byte_order: ByteOrder, read: Read) -> None:
@@ -48,34 +47,18 @@ class AskedImage(BytesAlone):
         self.pid = pid
         self.pointer_size = pointer_size
         self.byte_order = byte_order
-        self.read: Read = BlockCache(read).read
+        self._blocks = BlockCache(read)
         self.told_regions: Callable[[], Sequence[Region]] = tuple
         self.told_environment: Optional[Mapping[str, str]] = None
 
-    def fill(self, address: int, block: memoryview) -> int:
-        block[:] = self.read(address, len(block))
-        return len(block)
-
-    def window(self, address: int) -> Optional[View]:
-        return None
+    def read(self, address: int, size: int) -> bytes:
+        return self._blocks.read(address, size)
 
     def regions(self) -> Sequence[Region]:
         return self.told_regions()
 
-    def threads(self) -> Sequence[ThreadInfo]:
-        return ()
-
-    def register_sets(self) -> Sequence[RegisterSets]:
-        return ()
-
     def environment(self) -> Optional[Mapping[str, str]]:
         return self.told_environment
-
-    def is_secure(self) -> Optional[bool]:
-        return None
-
-    def open_file(self, region: Region, likely: Sequence[str]) -> Optional[str]:
-        return local_file(likely)
 
 
 def running(command: str) -> TargetError:

@@ -2,63 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Mapping, Optional, Protocol, Sequence
+from typing import Mapping, Optional, Sequence
 
 from .elf.naming import DEBUG_FOLDERS, Naming, files_of
 from .elf.sysroot import file_within
 from .free_chunk_reader import Nodes, ReadNodes
 from .memory import Fill, Read, Window
-from .target import ByteOrder, Image, Place, Region, RegisterSets, ThreadInfo
-
-
-class Source(Image, Protocol):
-    """An Image with its bytes: /proc/PID, the file of a core, or what a debugger reads of something else."""
-
-    @property
-    def kind(self) -> str: ...
-
-    @property
-    def pid(self) -> Optional[int]: ...
-
-    @property
-    def pointer_size(self) -> int: ...
-
-    @property
-    def byte_order(self) -> ByteOrder: ...
-
-    @property
-    def page_size(self) -> int: ...
-
-    @property
-    def machine_name(self) -> str:
-        """As in Target.machine."""
-
-    @property
-    def read(self) -> Read: ...
-
-    @property
-    def fill(self) -> Fill: ...
-
-    @property
-    def threaded_fill(self) -> Optional[Fill]: ...
-
-    @property
-    def window(self) -> Window: ...
-
-    def regions(self) -> Sequence[Region]: ...
-
-    def threads(self) -> Sequence[ThreadInfo]:
-        """As far as it knows them: /proc has no thread pointers."""
-
-    def register_sets(self) -> Sequence[RegisterSets]:
-        """As far as it knows them: a process that is not held shows none."""
-
-    def environment(self) -> Optional[Mapping[str, str]]: ...
-
-    def is_secure(self) -> Optional[bool]: ...
-
-    def open_file(self, region: Region, likely: Sequence[str]) -> Optional[str]:
-        """As Target.open_file; `likely` is where to look."""
+from .source import Source
+from .target import Place, Region, RegisterSets, ThreadInfo
 
 
 class ImageTarget:

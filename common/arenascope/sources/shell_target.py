@@ -10,7 +10,8 @@ from ..base.errors import ArenascopeError, UsageError
 from .elf.file import module_build_id, proven_files
 from .elf.naming import DEBUG_FOLDERS, files_of
 from .elf.symbols import find_symbols
-from .image_target import ImageTarget, Source
+from .image_target import ImageTarget
+from .source import Source
 from .target import Region, StructInfo, Symbol, ThreadInfo
 
 EXPORTED = ("__curbrk",)

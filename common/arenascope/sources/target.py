@@ -12,6 +12,7 @@ from ..base.mapping_names import HUGE_PAGES, may_be_shared
 from ..base.model import Statement
 from ..base.records import NamedTuple
 from .free_chunk_reader import Nodes, ReadNodes
+from .kernel_words import Timer, Watched
 
 ByteOrder = Literal["little", "big"]
 
@@ -245,21 +246,6 @@ class Saved(NamedTuple):
     """Seconds for which the process was held for it; 0.0 where it was not, or by somebody else."""
 
 
-class Watched(NamedTuple):
-    """A file that an epoll instance watches, and the word that the kernel keeps for its events (epoll_data)."""
-
-    epoll: int
-    file: int
-    data: int
-
-
-class Timer(NamedTuple):
-    """A POSIX timer, and the word that its signal brings (sigev_value)."""
-
-    number: int
-    data: int
-
-
 class SharedMemory(NamedTuple):
     """What there is in it, whether this process has touched it or not."""
 
@@ -271,52 +257,64 @@ class SharedMemory(NamedTuple):
     """The other mappings, where something may be besides what is resident."""
 
 
-class Image(Protocol):
+class Image:
     """A process, a core's file, or what only a debugger reaches, as the kernel sees it; None where nobody can tell."""
 
-    cut: Optional[Statement]
+    cut: Optional[Statement] = None
     """Why it was not read to the end: a process that could not be held for long enough."""
-    redacted: bool
+    redacted: bool = False
     """Whether zeros stand in place of all that is the program's (`save --redact`)."""
 
     def residency(self) -> Optional[Residency]:
         """Which pages are in memory."""
+        return None
 
     def mapping_use(self) -> Optional[Sequence[MappingUse]]:
         """Every mapping's share of RSS, in address order."""
+        return None
 
     def memory_use(self) -> Optional[MemoryUse]:
         """The whole process's."""
+        return None
 
     def locked(self) -> Optional[Sequence[Span]]:
         """Mappings whose pages madvise does not release: mlocked ones, huge pages of hugetlbfs."""
+        return None
 
     def processors(self) -> Optional[int]:
         """How many are online where the process runs."""
+        return None
 
     def watched(self) -> Optional[Sequence[Watched]]:
         """What epoll keeps for the process."""
+        return None
 
     def timers(self) -> Sequence[Timer]:
         """Its POSIX timers, as far as they are to be had."""
+        return ()
 
     def own_pages(self, regions: Sequence[Region]) -> Sequence[Region]:
         """The parts of private mappings of files that are no longer the files', as far as that can be known."""
+        return ()
 
     def shared_memory(self) -> Optional[SharedMemory]:
         """What residency does not tell; None where the image has all that there is of it, or lacks it."""
+        return None
 
     def readable(self, start: int, end: int) -> Optional[Readable]:
         """What of [start, end) can be read; None where only reading tells."""
+        return None
 
     def shortage(self) -> Sequence[Statement]:
         """Why it lacks memory that the process had (a core cut short), with words; empty where it does not."""
+        return ()
 
     def save(
         self, path: Union[str, int], registers: Sequence[RegisterSets], release: Callable[[], float]
     ) -> Optional[Saved]:
         """Writes it as a core that keeps what cores lose, by a name or into an open file. Calls `release`, which tells
         for how long it was held, once all of it was read. None where it does not lie on this machine."""
+        return None
 
 
 class Target(Protocol):

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Callable, Optional, Sequence, Union
 
-from ..elf.naming import local_file
-from ..local import LocalImage
+from ..kernel_words import Timer, Watched
+from ..source import Source
 from ..target import (
     MappingUse,
     MemoryUse,
@@ -16,20 +16,15 @@ from ..target import (
     Saved,
     SharedMemory,
     Span,
-    Timer,
-    Watched,
     joined,
 )
 from .memory import CoreMemory
 
 
-class CoreImage(CoreMemory, LocalImage):
+class CoreImage(CoreMemory, Source):
     """An ELF core. What was locked, and how much of files was in memory, only one that `save` made tells."""
 
     kind = "core"
-
-    def open_file(self, region: Region, likely: Sequence[str]) -> Optional[str]:
-        return local_file(likely)
 
     # holes are looked for only where somebody asks: most looks at a core need none of that file
 

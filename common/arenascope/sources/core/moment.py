@@ -18,7 +18,8 @@ from typing import Any, Iterable, Iterator, Mapping, Optional, Sequence
 from ...base.records import NamedTuple
 from ..elf.kernel import NT_MOMENT, NT_RESIDENT, NT_SWAPPED, OWN
 from ..elf.notes import Note
-from ..target import MappingUse, MemoryUse, Pages, Region, SharedMemory, Span, Timer, Watched
+from ..kernel_words import Timer, Watched
+from ..target import MappingUse, MemoryUse, Pages, Region, SharedMemory, Span
 
 ALWAYS, SHARE = 16 << 20, 8
 """At most so many bytes a note may have unpacked, or an eighth of the file's if that is more: of a heap of which every

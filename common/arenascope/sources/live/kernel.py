@@ -6,7 +6,7 @@ import os
 import re
 from typing import Iterator
 
-from ..target import Timer, Watched
+from ..kernel_words import Timer, Watched
 from .procfiles import read_bytes
 
 ROW = re.compile(rb"^tfd:\s*(\d+)\s+events:\s*[0-9a-f]+\s+data:\s*([0-9a-f]+)", re.MULTILINE)

@@ -7,14 +7,14 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, Callable, Mapping, Optional, Sequence, TypeVar, Union
 
 from ...base.errors import MemoryReadError, TargetError
-from ...base.model import Statement
 from .. import target
 from ..elf import environment
 from ..elf.file import MAGIC
 from ..elf.kernel import AT_PAGESZ, is_secure, parse_auxv
 from ..elf.sysroot import open_regular
-from ..local import LocalImage
+from ..kernel_words import Timer, Watched
 from . import procfiles
+from .live_source import LiveSource
 from .pagemap import PagemapResidency
 from .refusal import refusal
 
@@ -27,13 +27,12 @@ LARGEST_READ = 0x7FFFF000
 ADDRESS_LIMIT = 1 << 63
 
 
-class ProcessImage(LocalImage):
+class ProcessImage(LiveSource):
     """/proc/PID. A thread's id leads to its process.
 
     `memory_tid` is the thread whose folder has the memory: `pid`, or another where the main thread has exited.
     """
 
-    kind = "live"
     _mem = -1
     _maps = b""
     _regions: Sequence[target.Region] = ()
@@ -177,7 +176,6 @@ class ProcessImage(LocalImage):
         return threads
 
     def thread_names(self) -> Mapping[int, str]:
-        """By tid, in order."""
         names = {}
         for tid in self.guarded(lambda: procfiles.thread_ids(self.pid)):
             name = self.thread_name(tid)
@@ -216,10 +214,6 @@ class ProcessImage(LocalImage):
     def is_secure(self) -> Optional[bool]:
         return is_secure(self.auxv)
 
-    def window(self, address: int) -> Optional[target.View]:
-        """Its memory is not mapped here."""
-        return None
-
     # the kernel's view: by the thread that has the memory, as the folder of one that has exited tells of none
 
     def residency(self) -> Optional[target.Residency]:
@@ -244,12 +238,12 @@ class ProcessImage(LocalImage):
     def locked(self) -> Optional[Sequence[target.Span]]:
         return self.guarded(lambda: procfiles.unreleasable_ranges(self.memory_tid))
 
-    def watched(self) -> Optional[Sequence[target.Watched]]:
+    def watched(self) -> Optional[Sequence[Watched]]:
         from .kernel import epoll_words  # which few looks ask for
 
         return epoll_words(self.pid)
 
-    def timers(self) -> Sequence[target.Timer]:
+    def timers(self) -> Sequence[Timer]:
         from .kernel import timer_words
 
         return timer_words(self.pid)
@@ -280,9 +274,6 @@ class ProcessImage(LocalImage):
 
     def processors(self) -> Optional[int]:
         return procfiles.online_processors()
-
-    def shortage(self) -> Sequence[Statement]:
-        return ()
 
     def save(
         self, path: Union[str, int], registers: Sequence[target.RegisterSets], release: Callable[[], float]

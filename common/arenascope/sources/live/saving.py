@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import time
 from contextlib import suppress
-from typing import Callable, Mapping, Optional, Protocol, Sequence, Union
+from typing import Callable, Optional, Sequence, Union
 
 from ...base.errors import TargetError
 from ..core.image import CoreImage
@@ -13,46 +13,26 @@ from ..core.moment import Moment
 from ..core.saving import CoreWriter, Piece, first_notes, lay_out, pieces_of, whole_piece
 from ..core.writing import Form, Who
 from ..elf.naming import local_file
-from ..target import Image, Region, RegisterSets, Residency, Saved, Span, Target
+from ..target import Region, RegisterSets, Saved, Span, Target
 from . import kernel as _kernel  # noqa: F401  what `watched` takes, loaded before a process is held
 from . import procfiles
+from .live_source import LiveSource
 from .many import block_reader
 from .pagemap import PagemapResidency
 from .shared import SharedFiles
 
 
-class Process(Image, Protocol):
-    """A ProcessImage."""
-
-    pid: int
-    memory_tid: int
-    status: procfiles.Status
-    machine: int
-    pointer_size: int
-    page_size: int
-    mark: str
-    auxv_bytes: bytes
-
-    def fill(self, address: int, block: memoryview) -> int: ...
-
-    def thread_names(self) -> Mapping[int, str]: ...
-
-    def environment(self) -> Optional[Mapping[str, str]]: ...
-
-    def open_file(self, region: Region) -> Optional[str]: ...
-
-    def shared_files(self, residency: Residency, most: Optional[int]) -> SharedFiles: ...
-
-
 def save_process(
-    image: Process, path: Union[str, int], registers: Sequence[RegisterSets], release: Callable[[], float]
+    image: LiveSource, path: Union[str, int], registers: Sequence[RegisterSets], release: Callable[[], float]
 ) -> Saved:
     """`release` lets the process go, and says for how long it was held."""
     with CoreWriter(path) as writer:
         return _save(image, writer, registers, release)
 
 
-def _save(image: Process, writer: CoreWriter, registers: Sequence[RegisterSets], release: Callable[[], float]) -> Saved:
+def _save(
+    image: LiveSource, writer: CoreWriter, registers: Sequence[RegisterSets], release: Callable[[], float]
+) -> Saved:
     pages = PagemapResidency(image.memory_tid, image.page_size)
     uses = list(image.mapping_use() or ())
     resident: list[Span] = []
@@ -92,7 +72,7 @@ def _save(image: Process, writer: CoreWriter, registers: Sequence[RegisterSets],
     )
     lost = writer.copy(layout, _reader(image, shared))
     held = release()
-    written = writer.finish(form, layout, moment, image.open_file)
+    written = writer.finish(form, layout, moment, lambda region: image.open_file(region, ()))
     return Saved(written, layout.bytes - lost, lost, held)
 
 
@@ -110,8 +90,8 @@ class ProcessCopy(CoreImage):
             return local_file(likely)  # it has ended meanwhile
 
 
-def _reader(image: Process, shared: SharedFiles) -> Callable[[int, memoryview], int]:
-    plain = block_reader(image)
+def _reader(image: LiveSource, shared: SharedFiles) -> Callable[[int, memoryview], int]:
+    plain = block_reader(image.memory_tid, image.fill)
     if not shared.told.pages:
         return plain
     return lambda address, block: shared.fill(address, block) or plain(address, block)

@@ -1,0 +1,31 @@
+"""A live process, as far as whoever saves it must know it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Mapping, Optional
+
+from ..source import Source
+from ..target import Residency
+
+if TYPE_CHECKING:
+    from .procfiles import Status
+    from .shared import SharedFiles
+
+
+class LiveSource(Source):
+    """/proc/PID; see process.py."""
+
+    kind = "live"
+    pid: int
+    memory_tid: int
+    status: Status
+    mark: str
+    auxv_bytes: bytes
+
+    def thread_names(self) -> Mapping[int, str]:
+        """By tid, in order."""
+        raise NotImplementedError
+
+    def shared_files(self, residency: Residency, most: Optional[int] = None) -> SharedFiles:
+        """What lies behind its shared mappings, which are read there from here on."""
+        raise NotImplementedError
