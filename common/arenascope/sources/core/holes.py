@@ -10,7 +10,6 @@ A pipe (core_pattern "|…"), cat, a download or gcore fill the holes. Other too
 from __future__ import annotations
 
 import os
-from array import array
 from bisect import bisect_right
 from functools import cached_property
 from typing import Iterator, Optional, Sequence
@@ -18,6 +17,7 @@ from typing import Iterator, Optional, Sequence
 from ...base.mapping_names import HUGE_PAGES
 from ...base.records import NamedTuple
 from ..elf.file import PF_W, Segment
+from ..runs import Runs
 from ..target import MappingUse, Pages, Region, Residency, Span, joined
 from .memory import CoreMemory, Held
 
@@ -75,25 +75,16 @@ class HoleResidency:
     def __init__(self, core: CoreMemory) -> None:
         self._core = core
         self._parts = _Parts(core)
-        self._starts, self._ends = _data_extents(core.file, core.size)
+        self._data = Runs(data_within(core.file, 0, core.size))
         self.exact = self._has_zero_page()
         self._known_end = core.size
         self._drop_terminator()
-
-    @cached_property
-    def _sums(self) -> array[int]:
-        """Data bytes in all extents before each."""
-        sums, total = array("Q", [0]), 0
-        for start, end in zip(self._starts, self._ends):
-            total += end - start
-            sums.append(total)
-        return sums
 
     def count(self, start: int, end: int) -> Optional[Pages]:
         held = self._held(start, end)
         if held is None:
             return None
-        return Pages(sum(self._data_before(high + shift) - self._data_before(low + shift) for low, high, shift in held))
+        return Pages(sum(self._data.bytes_in(low + shift, high + shift) for low, high, shift in held))
 
     def _held(self, start: int, end: int) -> Optional[list[Held]]:
         """What segments have of it; None where one is not known."""
@@ -107,26 +98,12 @@ class HoleResidency:
             held.append(Held(low, high, segment.offset - segment.address))
         return held
 
-    def _data_before(self, offset: int) -> int:
-        index = bisect_right(self._starts, offset) - 1
-        if index < 0:
-            return 0
-        return self._sums[index] + min(offset, self._ends[index]) - self._starts[index]
-
     def resident_ranges(self, start: int, end: int) -> Optional[Sequence[Span]]:
         held = self._held(start, end)
         if held is None:
             return None
-        return joined(self._data_in(held))
-
-    def _data_in(self, held: Sequence[Held]) -> Iterator[Span]:
-        for low, high, shift in held:
-            index = max(0, bisect_right(self._starts, low + shift) - 1)
-            while index < len(self._starts) and self._starts[index] < high + shift:
-                first, last = max(low, self._starts[index] - shift), min(high, self._ends[index] - shift)
-                if first < last:
-                    yield Span(first, last)
-                index += 1
+        parts = ((part, shift) for low, high, shift in held for part in self._data.parts_in(low + shift, high + shift))
+        return joined((part.start - shift, part.end - shift) for part, shift in parts)
 
     def _known(self, segment: Segment, end: int) -> bool:
         there = end <= self._core.readable_end(segment) and end + segment.offset - segment.address <= self._known_end
@@ -174,7 +151,7 @@ class HoleResidency:
         """
         size, searched = self._core.page_size, 0
         zeros = bytes(size)
-        for start, end in zip(reversed(self._starts), reversed(self._ends)):
+        for start, end in zip(reversed(self._data.starts), reversed(self._data.ends)):
             for offset, block in _blocks(self._core.file, start, end):
                 skip = -offset % size
                 if any(block[at : at + size] == zeros for at in range(skip, len(block) - size + 1, size)):
@@ -191,8 +168,9 @@ class HoleResidency:
         """
         size = self._core.page_size
         last = self._core.size - size
-        if self._ends and self._ends[-1] == self._core.size and not any(os.pread(self._core.file, size, last)):
-            self._ends[-1] = last
+        ends = self._data.ends
+        if ends and ends[-1] == self._core.size and not any(os.pread(self._core.file, size, last)):
+            ends[-1] = last
             if self._core.truncated:
                 self._known_end = last // size * size
 
@@ -249,15 +227,6 @@ def _blocks(file: int, start: int, end: int) -> Iterator[tuple[int, bytes]]:
             return
         yield start, block
         start += len(block)
-
-
-def _data_extents(file: int, size: int) -> tuple[array[int], array[int]]:
-    """Where the file has data. Arrays: a trimmed heap may have a million holes."""
-    starts, ends = array("Q"), array("Q")
-    for start, end in data_within(file, 0, size):
-        starts.append(start)
-        ends.append(end)
-    return starts, ends
 
 
 def data_within(file: int, at: int, end: int) -> Iterator[Span]:

@@ -10,15 +10,14 @@ import os
 import sys
 import zlib
 from array import array
-from bisect import bisect_right
-from itertools import accumulate, chain
-from operator import sub
-from typing import Any, Iterable, Iterator, Mapping, Optional, Sequence
+from itertools import accumulate
+from typing import Any, Iterable, Mapping, Optional, Sequence
 
 from ...base.records import NamedTuple
 from ..elf.kernel import NT_MOMENT, NT_RESIDENT, NT_SWAPPED, OWN
 from ..elf.notes import Note
 from ..kernel_words import Timer, Watched
+from ..runs import Runs
 from ..target import MappingUse, MemoryUse, Pages, Region, SharedMemory, Span
 
 ALWAYS, SHARE = 16 << 20, 8
@@ -207,13 +206,18 @@ def _unpacked(data: bytes, longest: int) -> bytes:
     return unpacked
 
 
-def _spans(data: bytes, longest: int) -> _Runs:
+def _spans(data: bytes, longest: int) -> Runs:
     words = array("Q", _unpacked(data, longest))
     if len(words) % 2:
         raise ValueError("a range without its end")
     if sys.byteorder == "big":
         words.byteswap()
-    return _Runs(array("Q", accumulate(words)))
+    bounds = array("Q", accumulate(words))
+    return Runs(zip(bounds[::2], bounds[1::2]))
+
+
+def _runs(spans: Iterable[Span]) -> Runs:
+    return spans if isinstance(spans, Runs) else Runs(spans)
 
 
 class SavedResidency:
@@ -225,7 +229,7 @@ class SavedResidency:
         self._resident, self._swapped = _runs(moment.resident), _runs(moment.swapped)
         # the core that it was made of did not tell of files and shared memory
         untold = (each.region for each in moment.uses if each.rss is None)
-        self._untold = _runs(Span(each.start, each.end) for each in untold)
+        self._untold = Runs(Span(each.start, each.end) for each in untold)
 
     def count(self, start: int, end: int) -> Optional[Pages]:
         start, end = self._whole(start, end)
@@ -235,42 +239,7 @@ class SavedResidency:
 
     def resident_ranges(self, start: int, end: int) -> Optional[Sequence[Span]]:
         start, end = self._whole(start, end)
-        return None if self._untold.bytes_in(start, end) else self._resident.within(start, end)
+        return None if self._untold.bytes_in(start, end) else self._resident.spans_in(start, end)
 
     def _whole(self, start: int, end: int) -> Span:
         return Span(start // self._page * self._page, -(-end // self._page) * self._page)
-
-
-class _Runs:
-    """Ranges in order, and how many bytes lie before each."""
-
-    def __init__(self, bounds: array[int]) -> None:
-        """Where each starts and where it ends, one after the other."""
-        self._starts, self._ends = bounds[::2], bounds[1::2]
-        self._before: array[int] = array("Q", accumulate(map(sub, self._ends, self._starts), initial=0))
-
-    def __iter__(self) -> Iterator[Span]:
-        return map(Span, self._starts, self._ends)
-
-    def _up_to(self, address: int) -> int:
-        index = bisect_right(self._starts, address) - 1
-        if index < 0:
-            return 0
-        return self._before[index] + min(address, self._ends[index]) - self._starts[index]
-
-    def bytes_in(self, start: int, end: int) -> int:
-        return max(0, self._up_to(end) - self._up_to(start))
-
-    def within(self, start: int, end: int) -> list[Span]:
-        index = max(0, bisect_right(self._starts, start) - 1)
-        inside = []
-        while index < len(self._starts) and self._starts[index] < end:
-            low, high = max(start, self._starts[index]), min(end, self._ends[index])
-            if low < high:
-                inside.append(Span(low, high))
-            index += 1
-        return inside
-
-
-def _runs(spans: Iterable[Span]) -> _Runs:
-    return spans if isinstance(spans, _Runs) else _Runs(array("Q", chain.from_iterable(spans)))

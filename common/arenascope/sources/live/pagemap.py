@@ -13,17 +13,15 @@ import errno
 import os
 import re
 from array import array
-from bisect import bisect_left, bisect_right
 from contextlib import suppress
 from fcntl import ioctl
 from functools import cached_property
-from itertools import accumulate
-from operator import sub
 from struct import Struct
 from typing import Iterable, Iterator, Optional, Protocol, Sequence
 
 from ...base.errors import TargetError
 from ...base.records import NamedTuple
+from ..runs import Runs
 from ..target import Pages, Span, joined
 from .pagekinds import IN_MEMORY, IN_SWAP, PageKinds
 from .procfiles import read_regions
@@ -42,34 +40,6 @@ USER_LIMIT = 1 << 63
 _RUN = re.compile(b"\1+|\2+")
 Run = tuple[int, int, bool]
 """(start, end, swapped): pages that are in memory, or in swap."""
-
-
-class Runs:
-    """Runs of pages, in order, none over another."""
-
-    def __init__(self) -> None:
-        self.starts, self.ends = array("Q"), array("Q")
-
-    @cached_property
-    def _sums(self) -> Sequence[int]:
-        """The bytes in front of each."""
-        return [0, *accumulate(map(sub, self.ends, self.starts))]
-
-    def _within(self, low: int, high: int) -> tuple[int, int]:
-        return bisect_right(self.ends, low), bisect_left(self.starts, high)
-
-    def bytes_in(self, low: int, high: int) -> int:
-        first, end = self._within(low, high)
-        if first >= end:
-            return 0
-        outside = max(low - self.starts[first], 0) + max(self.ends[end - 1] - high, 0)
-        return self._sums[end] - self._sums[first] - outside
-
-    def spans_in(self, low: int, high: int) -> list[Span]:
-        """Neighbours as one."""
-        first, end = self._within(low, high)
-        runs = zip(self.starts[first:end], self.ends[first:end])
-        return joined((max(start, low), min(stop, high)) for start, stop in runs)
 
 
 class Stretch:
