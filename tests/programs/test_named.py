@@ -17,7 +17,22 @@ from pathlib import Path
 from typing import Iterator, NamedTuple
 
 from partial import look
-from programs import HERE, has_started, join, keys, memcached, postgres, redis_on_glibc, redis_says, rows, say, values
+from programs import (
+    HERE,
+    has_started,
+    join,
+    keys,
+    log_in,
+    mariadb,
+    memcached,
+    postgres,
+    redis_on_glibc,
+    redis_says,
+    rows,
+    say,
+    tables,
+    values,
+)
 from running import Running, receive, receive_until
 
 from arenascope.blocks.types import live_kinds
@@ -286,5 +301,25 @@ def test_postgres_blocks_are_of_the_contexts_that_it_lists() -> None:
                 for name, (count, size) in stay.items():
                     assert blocks[name] == count, name
                     assert size <= bytes_of[name] < size + 4096 * count
+        finally:
+            running.end()
+
+
+def test_mariadbs_blocks_of_memory_roots_lead_to_others() -> None:
+    header, allocator = struct.Struct("<3Q"), 24
+    with tempfile.TemporaryDirectory(prefix="arenascope-program-") as folder:
+        running = mariadb(Path(folder))
+        try:
+            running.work(Path(folder) / "socket", tables, 10, log_in)
+            with seen(running.pid, ("MEM_ROOT block",)) as found:
+                assert found.share > 0.5
+                assert len(found.blocks) > SAMPLE
+                users = {each.user + allocator for each in found.blocks}
+                for block in found.drawn():
+                    after, left, size = header.unpack(found.read(block.user + allocator, header.size))
+                    assert left <= size <= block.usable - allocator < size + 32
+                    if after and after not in users:
+                        _, left, size = header.unpack(found.read(after, header.size))
+                        assert left <= size
         finally:
             running.end()

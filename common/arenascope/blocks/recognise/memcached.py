@@ -17,6 +17,7 @@ FLAGS, MOST_FLAGS = 38, 1 << 12
 SMALLEST, STEP = 48, 8
 LEAST_PAGE, PAGE = 512 << 10, 1 << 20
 FEWEST = 2
+FEW = 32
 OF_CLASS = bytes(byte & CLASSES for byte in range(256))
 
 
@@ -25,6 +26,8 @@ class Memcached:
 
     def __init__(self, ground: Ground) -> None:
         self._memory = ground.memory
+        self._steps: dict[int, int] = {}
+        """How far apart the items of each class are."""
         program = ground.modules.program
         self.runs = program is not None and program.name == "memcached"
 
@@ -35,18 +38,32 @@ class Memcached:
             or any(word % STEP for word in (head[0], head[8], head[16]))
         ):
             return None
-        page = self._memory.try_read(user, min(usable, PAGE))
-        if page is None or not _has_items(page, head[CLASS] & CLASSES):
-            return None
-        return Kind(f"slab pages of class {head[CLASS] & CLASSES}", "holder", how="its items, each with its class")
+        number = head[CLASS] & CLASSES
+        if not self._has_known_step(user, min(usable, PAGE), number):
+            page = self._memory.try_read(user, min(usable, PAGE))
+            step = _step_of_items(page, number) if page is not None else None
+            if step is None:
+                return None
+            self._steps[number] = step
+        return Kind(f"slab pages of class {number}", "holder", how="its items, each with its class")
+
+    def _has_known_step(self, user: int, size: int, number: int) -> bool:
+        """Whether items are as far apart as in another page of this class: not all of them need be read."""
+        step = self._steps.get(number)
+        if step is None:
+            return False
+        items = size // step
+        few = range(0, items, max(1, items // FEW))
+        found = [self._memory.try_read(user + item * step + CLASS, 1) for item in few]
+        return all(each is not None and each[0] & CLASSES == number for each in found)
 
 
-def _has_items(page: bytes, number: int) -> bool:
+def _step_of_items(page: bytes, number: int) -> Optional[int]:
     classes = page.translate(OF_CLASS)
     for step in range(SMALLEST, len(page) // FEWEST + 1, STEP):
         items = len(page) // step
         # a few before all
         if classes[CLASS + step] == number and classes[CLASS::step][:items].count(number) == items:
             flags = zip(page[FLAGS::step], page[FLAGS + 1 :: step])
-            return all(low + (high << 8) < MOST_FLAGS for low, high in list(flags)[:items])
-    return False
+            return step if all(low + (high << 8) < MOST_FLAGS for low, high in list(flags)[:items]) else None
+    return None

@@ -36,6 +36,8 @@ SHARED, MOST_REFERENCES, SHARED_NUMBERS = (1 << 31) - 1, 1 << 20, 10_000
 MOST_TYPES = 7
 HEADERS = {1: ("<BBB", 3), 2: ("<HHB", 5), 3: ("<IIB", 9), 4: ("<QQB", 17)}
 """Length, room and type in front of a text."""
+LARGE, LEAST_LARGE = ((5, 2), (9, 3)), 256
+"""Headers of long texts, and kinds: in a smaller block they are other numbers."""
 LONGEST = 1 << 40
 LISTPACK_HEADER = 6
 ENTRY, NODE = 24, 40
@@ -86,7 +88,8 @@ class Redis:
         return struct.unpack(f"<{count}Q", data) if data is not None else None
 
     def _is_own_sds(self, user: int, usable: int, head: bytes) -> bool:
-        if any(is_sds(self._memory, user, usable, past) and head[past - 1] == kind for past, kind in ((5, 2), (9, 3))):
+        large = usable >= LEAST_LARGE and any(head[past - 1] == kind for past, kind in LARGE)
+        if large and any(is_sds(self._memory, user, usable, past) for past, _ in LARGE):
             return True
         if head[2] == 1 and is_sds(self._memory, user, usable, 3):
             length, start = head[0], 3
