@@ -18,7 +18,7 @@ from schemas import valid
 from subjects import Subject
 
 from arenascope.present.glossary import WORDS
-from arenascope.present.render.pages.report import page
+from arenascope.present.render.pages.filled import filled
 from arenascope.present.render.text import Style
 from arenascope.present.screens.parts import LABELS
 
@@ -128,7 +128,7 @@ def wild(data: Any, times: int) -> Any:
 @pytest.mark.xdist_group("report page")
 def test_names_of_the_target_stay_text(written: Written) -> None:
     data = {**written.data, "documents": wild(written.data["documents"], 20)}
-    text = page(data).decode()
+    text = filled("report", data, "heap report").decode()
     assert WILD not in text
     assert text.count("</script>") == 3  # the data, what all pages share, and its own
     assert data_of(text) == data
@@ -274,7 +274,8 @@ def check_what_a_reader_has_to_find(said: str, documents: dict[str, dict[str, An
 def test_a_large_page_of_wild_names(written: Written, tmp_path: Path) -> None:
     """100 arenas and 1,000 types, of which a few rows are shown at first."""
     file = tmp_path / "wild.html"
-    file.write_bytes(page({**written.data, "documents": wild(written.data["documents"], 1000)}))
+    data = {**written.data, "documents": wild(written.data["documents"], 1000)}
+    file.write_bytes(filled("report", data, "heap report"))
     told = played(file, tmp_path)
     assert told["problems-told"] == []
     assert (told["at-first"], told["in-all"]) == (12, 1000)

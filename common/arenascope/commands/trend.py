@@ -64,9 +64,10 @@ def trend_command(context: Context) -> Answer:
         "judgement": statement_json(_judge(trend), verdict),
     }
     if context.options.html:
-        from ..present.render.pages.trend import page
+        from ..present.render.pages.filled import filled
 
-        data = page(keys, LABELS, sentences(problems))
+        # the page shows the document's figures and no others
+        data = filled("trend", {**keys, "labels": LABELS, "problems": sentences(problems)}, "what grew")
         write_whole(context.options.html, data)
         moments = count(len(life.documents), "snapshot")
         return Answer(keys, [f"{context.options.html}: {moments}, {context.style.size(len(data))} written"], problems)

@@ -20,8 +20,8 @@ from ...blocks.graph.owners import Owner
 from ...blocks.graph.refs import Search
 from ...blocks.heap_map import Picture, draw, lay_types, page_cells, page_rows
 from ...present.glossary import WORDS
+from ...present.render.pages.filled import filled, title_of
 from ...present.render.pages.heap_map import packed
-from ...present.render.pages.report import page
 from ...present.render.problems import sentences
 from ...present.render.text import Style
 from ...present.screens.heap_map import sentences as map_sentences
@@ -87,7 +87,8 @@ class Ticket:
             problems += [each for each in section.problems if each not in problems]
         # a debugger's door may hold it still
         context.door.release()
-        data = page({**self._facts(concluded), **self._documents(report), "problems": sentences(problems)})
+        shown = {**self._facts(concluded), **self._documents(report), "problems": sentences(problems)}
+        data = filled("report", shown, title_of("heap report", shown))
         write_whole(path, data)
         text = [style.bold(concluded.verdict), f"{path}: {style.size(len(data))} written"]
         return Answer({**report, "html": {"file": path, "bytes": len(data)}}, text, problems)

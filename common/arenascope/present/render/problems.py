@@ -8,6 +8,8 @@ from ...base.model import HOLD_OVER, NOT_AS_COUNTED, OTHER_FILES, WHAT, Statemen
 from ..documents.record import told
 from .text import count
 
+Wording = Mapping[str, Union[str, Callable[[Statement], str]]]
+"""What a statement of each id says."""
 PER_ARENA = "arena {arena}: "
 
 
@@ -62,7 +64,7 @@ def _other_files(said: Statement) -> str:
 
 IN_NONE = "{address} lies in no chunk: "
 IN_ARENA = "{address} lies in arena {arena}: "
-SENTENCES: Mapping[str, Union[str, Callable[[Statement], str]]] = {
+SENTENCES: Wording = {
     "stopped": _stopped,
     HOLD_OVER: "the process was let go after {milliseconds:,} ms, the limit: what was not read by then is missing "
     "(--hold-at-most allows more; a copy made by save has no limit)",
@@ -120,7 +122,11 @@ def sentence(said: Statement) -> str:
         from .findings import finding_sentence  # a sound heap has none
 
         return finding_sentence(said)
-    words = SENTENCES[said.id]
+    return worded(said, SENTENCES)
+
+
+def worded(said: Statement, table: Wording) -> str:
+    words = table[said.id]
     return words.format(**said.figures, **said.names) if isinstance(words, str) else words(said)
 
 

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Callable, Mapping, Union
-
 from ...base.model import Statement
 from ...glibc.layout import Check
+from ..render.problems import Wording, worded
 
 BINS_LEAD_BACK = "{bins} of {of} bins lead back to themselves"
 
@@ -14,7 +13,7 @@ def _state_as_in(said: Statement) -> str:
     return f"malloc_state as in {said.names['as_in']}" if "as_in" in said.names else "no known malloc_state"
 
 
-WORDS: Mapping[str, Union[str, Callable[[Statement], str]]] = {
+WORDS: Wording = {
     # main_arena
     "symbol-leads-here": "the symbol main_arena leads here",
     "same-build-id": "the file of its symbol has the build-id of the one in memory",
@@ -115,10 +114,7 @@ WORDS: Mapping[str, Union[str, Callable[[Statement], str]]] = {
 
 
 def evidence(said: Statement) -> str:
-    if said.text:
-        return said.text
-    words = WORDS[said.id]
-    return words.format(**said.figures, **said.names) if isinstance(words, str) else words(said)
+    return said.text or worded(said, WORDS)
 
 
 def check_words(check: Check) -> str:
