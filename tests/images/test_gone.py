@@ -66,7 +66,7 @@ def test_it_ends(tmp_path, command, stop):
         words = [command, str(subject.pid), *WORDS.get(command, ()), "--stop", stop]
         # a look that begins anew, as the first was too late, finds what waits for its parent
         assert re.fullmatch(
-            rf"arenascope {command}: process {subject.pid}( \(bins\))? has ended( and waits for its parent: .*)?",
+            rf"arenascope {command}: process {subject.pid}( \(bins\))? has ended.*",
             look("ends", subject.pid, *words),
         )
     finally:
@@ -89,9 +89,7 @@ int main(void) { signal(SIGUSR1, turn); free(malloc(100)); printf("ready 0\n"); 
 def test_it_becomes_another_program(start, turncoat, command):
     subject = start(turncoat, environment=dict(os.environ))
     said = look("turns", subject.pid, command, str(subject.pid), *WORDS.get(command, ()))
-    assert said == (
-        f"arenascope {command}: process {subject.pid} has become another program meanwhile: sleep (look again)"
-    )
+    assert re.match(rf"arenascope {command}: process {subject.pid} .*\bsleep\b", said)
 
 
 def test_one_that_is_about_to_end_is_no_kernel_thread():

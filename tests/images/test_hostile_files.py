@@ -69,7 +69,7 @@ def test_program_headers_of_another_size(copy: Path, size: int) -> None:
     assert f"of {size} bytes" in refused(copy)
     # and none of them at all
     patch(copy, 56, bytes(2))
-    assert "holds no memory" in refused(copy)
+    assert str(copy) in refused(copy)
 
 
 @pytest.mark.parametrize("size", [0, 1, 63, 65535])
@@ -80,7 +80,7 @@ def test_section_headers_of_another_size(size: int, tmp_path: Path) -> None:
 
     path = Path(shutil.copy(os.path.realpath(sys.executable), tmp_path / "program"))
     patch(path, 58, struct.pack("<H", size))
-    with ElfFile(str(path)) as file, pytest.raises(TargetError, match="damaged ELF header"):
+    with ElfFile(str(path)) as file, pytest.raises(TargetError, match=str(path)):
         file.build_id()
 
 
@@ -258,7 +258,7 @@ def test_what_unpacks_to_more_than_any_core(
         assert image.size <= 16 << 20
         (said,) = image.shortage()
         assert said.id == "core-unpacked-in-part"
-        assert said.text.endswith("(stopped at 8 MiB: more than 2 times its packed size, as no core is)")
+        assert re.search(r"\b8 MiB\b.*\b2 times", said.text)
 
 
 def test_a_window_larger_than_the_file_warrants(tmp_path: Path) -> None:
@@ -287,7 +287,7 @@ def test_a_snapshot_that_never_ends(words: list[str], tmp_path: Path) -> None:
         env={**os.environ, "PYTHONPATH": str(ROOT / "common")},
     )
     assert done.returncode == 2
-    assert "is not a regular file" in done.stderr
+    assert done.stderr.count("\n") == 1
 
 
 ROW = {"kind": "small", "min_bytes": 32, "max_bytes": 32, "bytes": 64}

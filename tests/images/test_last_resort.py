@@ -31,7 +31,7 @@ def shell(*words: object, **environment: str) -> subprocess.CompletedProcess[str
 
 
 def check_line(line: str) -> None:
-    assert "this is a fault of arenascope's own: IndexError: seven" in line
+    assert "IndexError: seven" in line
     assert "<string>:2 broken" in line
     assert "ARENASCOPE_DEBUG=1" in line
     assert "\x1b" not in line
@@ -41,7 +41,7 @@ def test_the_shell(subject):
     done = shell("arenas", subject.pid)
     assert (done.returncode, done.stdout) == (3, "")
     held, line = done.stderr.splitlines()
-    assert "stood still for" in held
+    assert held.startswith(f"process {subject.pid} ")
     assert line.startswith("arenascope: ")
     check_line(line)
 
@@ -59,7 +59,7 @@ def test_one_of_many(subject):
     assert done.returncode == 3
     first, second = done.stdout.split("== ")[1:]
     check_line(first)
-    assert "/dev/null is not a regular file" in second
+    assert second.count("/dev/null") == 2
 
 
 @pytest.mark.parametrize("word", ["²", "0" * 5000, "1" * 5000])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import subprocess
 import sys
@@ -25,7 +26,7 @@ def start(*words, shell="", **environment):
 def test_a_full_disk(subject, words):
     done = start(*words.split(), *([subject.pid] if "--help" not in words else []), shell=">/dev/full")
     last = done.stderr.decode().splitlines()[-1]
-    assert (last, done.returncode) == ("arenascope: No space left on device", 2)
+    assert (last, done.returncode) == (f"arenascope: {os.strerror(errno.ENOSPC)}", 2)
     assert b"Traceback" not in done.stderr
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import select
@@ -117,7 +118,7 @@ def test_a_fifo_without_a_reader_is_not_waited_for(subject: int, tmp_path: Path)
     os.mkfifo(fifo)
     done = subprocess.run([*COMMAND, "snapshot", str(subject), str(fifo)], capture_output=True, text=True, timeout=60)
     assert done.returncode == 2
-    assert "nobody reads from it" in done.stderr
+    assert str(fifo) in done.stderr
 
 
 def test_the_process_runs_while_a_reader_is_slow(subject: int, tmp_path: Path) -> None:
@@ -248,12 +249,14 @@ def test_a_full_disk_leaves_the_old_file_and_nothing_else(tmp_path: Path) -> Non
     )
     if "unshare failed" in done.stderr or "mount" in done.stderr:
         pytest.skip(f"no file system can be mounted here: {done.stderr.strip()}")
-    assert done.stdout == f"cannot write {tmp_path}/saved: No space left on device\nsaved\nold\n", done.stderr
+    error, *left = done.stdout.splitlines()
+    assert error.endswith(f" {tmp_path}/saved: {os.strerror(errno.ENOSPC)}"), done.stderr
+    assert left == ["saved", "old"]
 
 
 def test_a_full_device_says_so(tmp_path: Path) -> None:
     full = device(tmp_path, "full", 7)
-    with pytest.raises(ArenascopeError, match="No space left on device"):
+    with pytest.raises(ArenascopeError, match=os.strerror(errno.ENOSPC)):
         write_whole(str(full), b"x")
     assert stat.S_ISCHR(full.lstat().st_mode)
 
