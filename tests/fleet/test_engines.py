@@ -164,12 +164,12 @@ def test_what_lies_elsewhere_is_copied_and_removed(cores: Path, tmp_path: Path) 
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        (["/nowhere/at/all", "--output", "reports"], "cannot look into /nowhere/at/all"),
+        (["/nowhere/at/all", "--output", "reports"], "/nowhere/at/all"),
         (["/nowhere/*.core", "--output", "reports"], "nothing matches /nowhere/*.core"),
-        (["core"], "--output names no folder"),
-        (["core", "--output", "reports", "--command", "nonsense"], "there is no command nonsense"),
+        (["core"], "--output"),
+        (["core", "--output", "reports", "--command", "nonsense"], "nonsense"),
         (["core", "--output", "reports", "--workers", "0"], "--workers 0"),
-        (["core", "--output", "reports", "--address", "127.0.0.1:1"], "no Dask scheduler answers at 127.0.0.1:1"),
+        (["core", "--output", "reports", "--address", "127.0.0.1:1"], "127.0.0.1:1"),
     ],
 )
 def test_one_line_says_what_is_wrong(words: list[str], said: str, cores: Path, tmp_path: Path) -> None:

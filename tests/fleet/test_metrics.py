@@ -158,16 +158,8 @@ def test_the_series_of_a_process_that_ended_goes_on() -> None:
         assert serving.samples() == {("glibc_malloc_up", "bins"): 0}
 
 
-@pytest.mark.parametrize(
-    ("where", "said"),
-    [
-        ("nowhere.invalid:0", "cannot listen on nowhere.invalid:0"),
-        ("127.0.0.1:99999", "names no port"),
-        ("9911x", "names no port"),
-        ("\N{SUPERSCRIPT TWO}", "names no port"),
-    ],
-)
-def test_where_it_cannot_listen(where: str, said: str) -> None:
+@pytest.mark.parametrize("where", ["nowhere.invalid:0", "127.0.0.1:99999", "9911x", "\N{SUPERSCRIPT TWO}"])
+def test_where_it_cannot_listen(where: str) -> None:
     done = arenascope("metrics", "1", "--listen", where)
     (line,) = done.stderr.splitlines()
-    assert (done.returncode, said in line) == (2, True), line
+    assert (done.returncode, where in line) == (2, True), line

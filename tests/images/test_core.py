@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import re
@@ -257,14 +258,14 @@ def test_what_is_no_core_says_what_it_is(tmp_path, content, words):
 
 
 def test_other_files(program, tmp_path):
-    with pytest.raises(TargetError, match="not a core"):
+    with pytest.raises(TargetError, match=re.escape(str(program))):
         CoreImage(str(program))
-    with pytest.raises(TargetError, match="No such file"):
+    with pytest.raises(TargetError, match=os.strerror(errno.ENOENT)):
         CoreImage(str(tmp_path / "absent"))
-    with pytest.raises(TargetError, match="not a regular file"):
+    with pytest.raises(TargetError, match=re.escape(str(tmp_path))):
         CoreImage(str(tmp_path))
     os.mkfifo(tmp_path / "pipe")
-    with pytest.raises(TargetError, match="not a regular file"):
+    with pytest.raises(TargetError, match="/pipe "):
         CoreImage(str(tmp_path / "pipe"))
 
 

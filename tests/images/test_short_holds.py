@@ -7,6 +7,7 @@ import json
 import mmap
 import os
 import random
+import re
 import signal
 import subprocess
 import sys
@@ -253,8 +254,8 @@ def test_blocks_are_read_whatever_the_process_may_read_of_them(monkeypatch, tmp_
             block[:] = bytes(4 * page)
             assert fill(start, memoryview(block)[: size * page]) == 3 * page
             assert block == bytes(range(256)) * (3 * page // 256) + bytes(page)
-        image.give_up(TargetError("it runs on"))
-        with pytest.raises(TargetError, match="it runs on"):
+        image.give_up(TargetError("runs"))
+        with pytest.raises(TargetError, match="runs"):
             fill(start, memoryview(block)[:page])
 
 
@@ -429,7 +430,7 @@ def test_nothing_read_in_time_is_one_line(time_is_up, monkeypatch, words):
     monkeypatch.setattr(apart, "IN_A_SECOND", 0)  # what is copied is never cut
     with Subject("bins") as subject:
         seen = fleet.look(asked(subject.pid, words, at_most=None))
-        assert "was let go before it was read whole: it had stood still for 20 s" in seen.error
+        assert re.search(rf"process {subject.pid} .* 20 s\b", seen.error)
         assert seen.status == 2
         assert subject.quit() == 0
 
@@ -461,7 +462,7 @@ def test_a_copy_for_which_there_is_no_room_is_not_begun(monkeypatch, tmp_path):
             assert subject.quit() == 0
     finally:
         subprocess.run(["umount", tmp_path], check=True)
-    assert f"for which there is no room: 64.0 KiB in {tmp_path} left" in seen.error
+    assert f"64.0 KiB in {tmp_path} " in seen.error
     assert (seen.status, copies) == (2, [])
 
 
@@ -470,7 +471,7 @@ def test_types_of_half_a_copy_are_none(words):
     """What was not read in time is not told as a part: one line says so, and the process goes on."""
     with Subject("big", "160") as subject:
         seen = fleet.look(asked(subject.pid, words, at_most=10))
-        assert "was let go before it was read whole: it had stood still for 0.01 s (--hold-at-most" in seen.error
+        assert re.search(rf"process {subject.pid} .* 0\.01 s \(--hold-at-most", seen.error)
         # it may not have come back to its wait yet
         assert (seen.status, thread_state(subject.pid, subject.pid) in "RSD") == (2, True)
         assert subject.quit() == 0
@@ -486,7 +487,7 @@ def test_what_copies_is_bound_by_itself(words, monkeypatch, tmp_path):
     words = " ".join([name, *([str(tmp_path / "core")] if name == "save" else []), *rest])
     with Subject("big", "160") as subject:
         seen = fleet.look(asked(subject.pid, words, at_most=None))
-        assert "was let go before it was read whole: it had stood still for 0.01 s (--hold-at-most" in seen.error
+        assert re.search(rf"process {subject.pid} .* 0\.01 s \(--hold-at-most", seen.error)
         assert (seen.status, list(tmp_path.iterdir())) == (2, [])
         assert subject.quit() == 0
 

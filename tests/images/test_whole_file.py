@@ -206,8 +206,8 @@ def as_nobody(file: Path) -> str:
 
 
 @needs_root
-@pytest.mark.parametrize(("mode", "said"), [(0o644, "write-protected"), (0o666, "would change its owner")])
-def test_somebody_else_s_file_is_not_taken_over(mode: int, said: str) -> None:
+@pytest.mark.parametrize("mode", [0o644, 0o666])
+def test_somebody_else_s_file_is_not_taken_over(mode: int) -> None:
     """In a folder where anybody may make and remove files."""
     # not pytest's folder, which only its owner may enter
     folder = Path(subprocess.run(["mktemp", "-d"], check=True, capture_output=True, text=True).stdout.strip())
@@ -216,7 +216,7 @@ def test_somebody_else_s_file_is_not_taken_over(mode: int, said: str) -> None:
         folder.chmod(0o777)
         file.write_text("old")
         file.chmod(mode)
-        assert said in as_nobody(file)
+        assert str(file) in as_nobody(file)
         assert file.read_text() == "old"
         assert file.stat().st_uid == 0
         assert names(folder) == ["theirs"]
@@ -311,8 +311,8 @@ def test_a_link_to_what_is_not_there_yet(tmp_path: Path) -> None:
     assert names(tmp_path / "folder") == ["new"]
 
 
-@pytest.mark.parametrize(("name", "said"), [("", "Is a directory"), ("missing/new", "No such file")])
-def test_where_nothing_can_be_written(tmp_path: Path, name: str, said: str) -> None:
-    with pytest.raises(ArenascopeError, match=said):
+@pytest.mark.parametrize(("name", "error"), [("", errno.EISDIR), ("missing/new", errno.ENOENT)])
+def test_where_nothing_can_be_written(tmp_path: Path, name: str, error: int) -> None:
+    with pytest.raises(ArenascopeError, match=os.strerror(error)):
         write_whole(str(tmp_path / name), LARGE)
     assert names(tmp_path) == []

@@ -78,7 +78,7 @@ def test_the_installed_command_reads_a_process(installed, process):
     pid, folder = process
     done = run(installed, "info", pid)
     assert done.stdout == (folder / "info.xml").read_text()
-    assert f"process {pid} stood still for" in done.stderr
+    assert done.stderr.startswith(f"process {pid} ")
     assert "no module" not in run(installed, "version", pid).stdout.lower()
 
 
@@ -177,7 +177,7 @@ def test_the_zipapp_runs_on_a_bare_python(tmp_path, process):
     done = run("/usr/bin/python3", "-I", "-S", app, "info", pid)
     assert done.stdout == (folder / "info.xml").read_text()
     assert "arenas of" in run("/usr/bin/python3", "-I", "-S", app, "arenas", pid).stdout
-    assert "not beside this package" in run("/usr/bin/python3", "-I", "-S", app, "--gdb-path", status=2).stderr
+    assert run("/usr/bin/python3", "-I", "-S", app, "--gdb-path", status=2).stderr.count("\n") == 1
 
 
 POD = """
@@ -321,4 +321,4 @@ def test_the_launcher_says_which_python_it_needs(tmp_path, missing):
         ["/bin/sh", LAUNCHER, "--version"], capture_output=True, text=True, timeout=60, env={"PATH": str(tmp_path)}
     )
     (line,) = done.stderr.splitlines()
-    assert ("python3" if missing else "needs Python 3.9 or newer, and python3 is 3.6") in line
+    assert re.search("python3" if missing else r"Python 3\.9 .* 3\.6", line)

@@ -199,7 +199,7 @@ def test_who_holds_what_is_in_use_is_why_it_stays() -> None:
         ("global", 0, 12 * MIB, "at most 12.0 MiB"),
         ("global", 0, None, "in 9 blocks]"),
         ("global", 0, 4096, None),
-        ("stack", 0, 12 * MIB, "what local variables (cache) lead to"),
+        ("stack", 0, 12 * MIB, "(cache)"),
         ("mapping", 0, 12 * MIB, None),
         ("global", 70 * MIB, 12 * MIB, None),
     ],
