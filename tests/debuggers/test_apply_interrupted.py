@@ -143,7 +143,7 @@ def test_a_handler_outside_malloc_is_in_nobodys_way() -> None:
             assert outcome.json()["applied"]["released_bytes"] >= 0
         # but where a handler's stack ends nobody can tell who is alone with a thread on it
         (refused,) = look(SHELL.name, subject, "trim --apply -y")
-        assert "no thread can be made to call and put back as it was" in one_line(refused)
+        assert " trim: " in one_line(refused)
         os.kill(subject.pid, signal.SIGUSR2)
         lives_on(subject)
 

@@ -45,7 +45,7 @@ def both_work(gdb: Gdb, subject: Subject, theirs: Extension, ours_first: bool, w
     assert heap.strip()
     assert SUMMARY not in heap
     assert info == subject.info_xml
-    assert "arenascope is the word that always works" in overview
+    assert "`arenascope report`" in overview
 
 
 @OURS_FIRST
@@ -99,7 +99,7 @@ def test_another_word(gdb: Gdb, subject: Subject) -> None:
     finished = gdb.drive(["-p", str(subject.pid)], [{"do": each} for each in words], variables={SETTING: "mheap"})
     mine, always, overview, usual = finished
     assert mine.text == always.text == subject.info_xml
-    assert "mheap help COMMAND" in overview.text
+    assert "mheap help " in overview.text
     assert usual.error
 
 
@@ -130,6 +130,6 @@ def test_a_word_that_cannot_be_had(gdb: Gdb, word: str) -> None:
 def test_another_word_in_lldb(lldb: Lldb) -> None:
     words = [word for each in ("m-heap help", "arenascope help", "help heap") for word in ("-o", each)]
     finished = lldb.start([*LLDB_LOAD, *words], variables={SETTING: "m-heap"})
-    assert "m-heap help COMMAND" in finished.stdout
-    assert "arenascope help COMMAND" in finished.stdout
-    assert "'heap' is not a known command" in finished.all
+    assert "m-heap help " in finished.stdout
+    assert "arenascope help " in finished.stdout
+    assert "error: 'heap' " in finished.all

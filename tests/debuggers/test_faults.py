@@ -23,6 +23,6 @@ def test_one_line(door, subject: Subject) -> None:
     )
     for outcome in outcomes:
         error = one_line(outcome)
-        assert "this is a fault of arenascope's own: IndexError: tuple index out of range" in error
+        assert "IndexError: " in error
         assert "<lambda>" in error
         assert door.name.partition("-")[0] in error.lower()

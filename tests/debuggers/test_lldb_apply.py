@@ -86,7 +86,7 @@ def test_apply_returns_what_was_foretold(lldb: Lldb, fixture: str) -> None:
 
 def test_apply_needs_a_yes(lldb: Lldb, subject: Subject) -> None:
     (outcome,) = lldb.drive(attach(subject), [{"do": "heap trim --apply"}])
-    assert "nobody to ask" in outcome.error
+    assert "-y" in outcome.error
 
 
 @pytest.mark.full
@@ -126,7 +126,6 @@ def test_a_call_that_does_not_come_back(lldb: Lldb) -> None:
         called, refused, as_before, slept, as_before_again, trimmed = outcome.value
         assert called
         assert refused[0] == "RefusedError"
-        assert "waited for a lock" in refused[1]
         assert as_before
         assert slept == 0
         assert as_before_again

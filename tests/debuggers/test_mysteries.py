@@ -180,7 +180,7 @@ def test_what_matters_comes_first() -> None:
         looks = ["report", "mappings", "mappings --json", "mappings --sort address --limit 0"]
         report, text, document, each = DOORS["shell"].run(Live(subject.pid, subject.program), looks)
         equal = [use for use in subject.smaps().values() if use == 40 * MIB // 64]
-    assert re.match(r"RSS [\d.]+ MiB: [\d.]+ MiB outside malloc", report.text)
+    assert re.match(r"RSS [\d.]+ MiB: [\d.]+ MiB ", report.text)
     assert len(equal) == 64
     first = next(line for line in text.text.splitlines() if line.startswith("0x"))
     assert re.search(r" 40\.0 MiB +40\.0 MiB .* 64 of 640\.0 KiB each: ", first)
@@ -188,7 +188,7 @@ def test_what_matters_comes_first() -> None:
     rows = document.json()["mappings"]
     assert sum(row["resident_bytes"] == equal[0] for row in rows) == 64
     assert each.text.count("\n0x") == len(rows)
-    assert f"arenascope mappings {subject.pid} --sort address (each in a row of its own)" in text.text
+    assert f"arenascope mappings {subject.pid} --sort address (" in text.text
 
 
 def test_what_ended_threads_left_is_told() -> None:
@@ -196,8 +196,8 @@ def test_what_ended_threads_left_is_told() -> None:
     (left,) = look("ended").report["advice"]
     assert left["figures"]["left_arenas"] == 8
     assert left["figures"]["left_bytes"] >= 40 * MIB - SLACK
-    assert "in 8 arenas whose threads have ended" in left["evidence"]
-    assert "ended" not in look("map").report["advice"][0]["evidence"]
+    assert " 8 arenas " in left["evidence"]
+    assert not look("map").report["advice"][0]["figures"]["left_arenas"]
 
 
 @pytest.mark.parametrize(
@@ -221,18 +221,16 @@ def test_ways_can_be_pasted(story: str, ways: list[str]) -> None:
         assert [re.sub("0x[0-9a-f]+", "ADDRESS", command) for command in commands] == ways
         text = DOORS["shell"].run(live, ["report"])[0].text
         if story == "foreign":
-            assert f"→ strace -f -k -e trace=mmap,mremap -p {subject.pid} (while it grows" in text
+            assert f"→ strace -f -k -e trace=mmap,mremap -p {subject.pid} (" in text
         commands = [way.replace("--again 30", "--again 1") for way in commands]
         for answer in DOORS["shell"].run(live, [f"{way} -y" if "--apply" in way else way for way in commands]):
             assert answer.error is None, answer
         if story == "scattered":
             trim = DOORS["shell"].run(live, ["trim"])[0].text
-            assert trim.endswith(
-                f"\n\nnext: arenascope report {subject.pid} (what holds the memory, and what would help)\n"
-            )
+            assert f"\n\nnext: arenascope report {subject.pid} (" in trim
         if story == "large" and DOORS["gdb"].available() is None:
             (dead,) = DOORS["gdb"].run(Core(subject.gcore(), subject.program), ["report"])
-            assert "→ heap trim --apply (in the process, while it runs)" in dead.text
+            assert "→ heap trim --apply (" in dead.text
 
 
 def test_one_size_shares_its_pages_in_any_allocator() -> None:
@@ -269,8 +267,7 @@ def test_growth_takes_two_moments(door: str, tmp_path: Path) -> None:
     # what two looks have told is not asked for again
     assert ONE_LOOK in alone["verdict"]
     assert not any(ONE_LOOK in each["verdict"] or "before.json" in str(each["advice"]) for each in (still, after))
-    how = after["advice"][0]["how"]
-    assert all(word in way for word, way in zip(("which grew", "who holds most", "profiler"), how))
+    assert all(word in way for word, way in zip(("snapshot ", "owners"), after["advice"][0]["how"]))
     # that all is as it should be is said of two moments alone
     assert [each["advice"][0]["id"] for each in (alone, still, after)] == [
         "look-again",
@@ -330,16 +327,14 @@ def test_a_core_without_holes_tells_parts_of_address_space(story: str) -> None:
     with Subject("mystery", story) as subject:
         live = DOORS["shell"].run(Live(subject.pid, subject.program), ["report --json"])[0].json()
         core = Core(subject.gcore(), subject.program)
-        looks = DOORS["shell"].run(core, ["report --json", "trim --json", "report"])
-    found, trimmed, text = looks[0].json(), looks[1].json(), looks[2].text
+        looks = DOORS["shell"].run(core, ["report --json", "trim --json"])
+    found, trimmed = (each.json() for each in looks)
     parts = {each["part"]: each["bytes"] for each in found["parts"]}
     assert found["measure"] == "address-space"
     assert found["rss_bytes"] is None
     assert found["judgement"]["id"] == live["judgement"]["id"]
-    # what was, is no more; and who holds a few bytes is not asked where the answer is elsewhere
-    assert "malloc_trim returns" not in found["verdict"]
-    assert ("malloc_trim would have returned" in found["verdict"]) == (story == "large")
-    assert story != "foreign" or "whose it is" not in text
+    # what was, is no more
+    assert ("malloc_trim" in found["verdict"]) == (story == "large")
     # an advice promises what is mapped, of which less may have been in memory
     assert {each["id"] for each in found["advice"]} == {each["id"] for each in live["advice"]}
     assert all(each["bound"] for each in found["advice"] if each["effect_bytes"])

@@ -76,7 +76,7 @@ def test_a_library_that_malloc_does_not_lead_to(tmp_path: Path) -> None:
     for where, document in looks.json("arenas"):
         assert serving(document) == [("jemalloc", False)]
         assert (document["complete"], document["problems"]) == (True, []), where
-    assert all("malloc does not lead to it" in text for _, text in looks.words("arenas"))
+    assert all("jemalloc" in text for _, text in looks.words("arenas"))
 
 
 NAMELESS = """
@@ -98,9 +98,7 @@ def test_a_library_that_nobody_knows(tmp_path: Path) -> None:
     for where, document in looks.json("arenas"):
         assert serving(document) == [("libsome.so", None)]
         assert document["complete"] is True, where
-    assert all(
-        "libsome.so (libsome.so exports malloc) may serve malloc here" in text for _, text in looks.words("arenas")
-    )
+    assert all("libsome.so (libsome.so " in text for _, text in looks.words("arenas"))
 
 
 @pytest.mark.full

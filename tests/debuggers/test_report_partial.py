@@ -13,6 +13,8 @@ from looks import opened
 from schemas import problem_ids
 from subjects import Subject
 
+from arenascope.present.screens.parts import LABELS
+
 LOOKS = ("report --json", "report", "trim", "trim --json", "trim --apply --yes")
 ALL_READ = ("live_bytes", "free_bytes", "returnable_bytes", "scraps_bytes", "tcache_bytes")
 
@@ -61,12 +63,12 @@ def test_no_cache_is_known(door: str) -> None:
     found = report.json()
     assert "caches-not-found" in problem_ids(found)
     check_not_known(found, screen.text)
-    assert "? in use, ? free in " in " ".join(screen.text.split())
+    assert screen.text.count("? ") >= 2
     row = next(line for line in screen.text.splitlines() if line.startswith("in use, with malloc's"))
     assert row.split()[-3:] == ["?", "in", "use"]
     assert "live" not in {each["part"] for each in found["parts"]}
     check_refused(trim, document.json(), applied)
-    assert f"--apply would be refused: {document.json()['problems'][0]}" in " ".join(trim.text.split())
+    assert document.json()["problems"][0] in " ".join(trim.text.split())
 
 
 @pytest.mark.parametrize("door", NEWEST)
@@ -87,5 +89,5 @@ def test_one_arena_is_not_known(door: str) -> None:
     row = next(line for line in screen.text.splitlines() if line.startswith("in use, with malloc's"))
     assert "≥" in row
     label = next(each["label"] for each in found["parts"] if each["part"] == "live")
-    assert label.endswith("as far as it could be read")
+    assert label.startswith(f"{LABELS['live']}, ")
     check_refused(trim, document.json(), applied)

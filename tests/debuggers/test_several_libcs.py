@@ -11,8 +11,10 @@ from typing import Any, Mapping, Optional
 
 import pytest
 from doors import DOORS, NEWEST, Core, Door, Live, Outcome
-from looks import ROOT, plain_environment
+from looks import ROOT, one_line, plain_environment
 from subjects import Subject
+
+from arenascope.present.render.text import NO_HEAP
 
 COMMANDS = [
     "info",
@@ -121,7 +123,6 @@ def test_dlmopen() -> None:
         assert [len(arena["threads"]) for arena in document["arenas"]] == [1, 1], where
     for where, document in copies.json("threads --json --libc 1").items():
         assert [(each["arena"], each["tcache"]["chunks"]) for each in document["threads"]] == [(0, 1), (1, 1)], where
-    assert "1 more libc with a heap of its own" in copies.notes
     assert "--libc 1" in copies.notes
 
 
@@ -140,7 +141,7 @@ def test_libc_malloc_debug(how: str) -> None:
         # five million bytes by malloc, and three by __libc_malloc
         assert document["totals"]["used_bytes"] >= 5 << 20, where
         assert document["totals"]["tcache"] == {"chunks": 0, "bytes": 0}, where
-    assert "libc_malloc_debug.so serves malloc here" in copies.notes
+    assert "libc_malloc_debug.so " in copies.notes
 
 
 @pytest.mark.full
@@ -154,7 +155,7 @@ def test_libc_malloc_debug_without_checks() -> None:
             assert whole.text == subject.info_xml
             assert [each["used"] for each in version.json()["libcs"]] == [True, False]
             assert "malloc_debug" in version.json()["libcs"][1]["path"]
-            assert other.text.startswith("no heap yet"), name
+            assert NO_HEAP in other.text, name
 
 
 STATIC = """
@@ -237,8 +238,7 @@ def test_dlopen_from_a_static_program(tmp_path: Path) -> None:
 @pytest.mark.parametrize("name", [NEWEST[0], pytest.param(NEWEST[1], marks=pytest.mark.full), NEWEST[2]])
 def test_a_number_that_is_not_there(name: str) -> None:
     with Subject("bins") as one, Subject("dlmopen") as two:
-        for subject, said in ((one, "this process has one, number 0"), (two, "this process has libcs 0 to 1")):
+        for subject, known in ((one, ["0"]), (two, ["0", "1"])):
             for command in ("arenas --libc 2", "version --libc 2", "info --libc=-1", "trim --json --libc 9"):
                 (outcome,) = DOORS[name].run(Live(subject.pid, subject.program), [command])
-                assert "there is no libc" in (outcome.error or ""), (command, outcome)
-                assert said in outcome.error
+                assert re.findall(r"\d+", one_line(outcome).partition("(")[2]) == known, (command, outcome)

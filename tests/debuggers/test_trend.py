@@ -73,7 +73,7 @@ def grown(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, int]:
                 subject.send("tick")
 
         said = watch(subject, folder, 9, grow)
-    assert f"next: arenascope trend {folder}" in said
+    assert f" trend {folder}" in said
     return folder, counted[-1] - counted[0]
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import fcntl
 import os
 import pty
@@ -17,6 +18,8 @@ import pytest
 from doors import DOORS, NEWEST, Live, give_up
 from looks import ROOT, plain_environment
 from subjects import Subject
+
+from arenascope.present.screens.parts import LABELS
 
 COMMANDS = (
     "report",
@@ -150,7 +153,7 @@ def test_errors_in_the_shell() -> None:
     lines = on_terminal(40, (sys.executable, str(ROOT / "bin" / "arenascope"), *words), status=2)
     assert len(lines) > 2
     assert not too_wide(lines, 40)
-    assert "No such file or directory" in " ".join(lines)
+    assert os.strerror(errno.ENOENT) in " ".join(lines)
 
 
 def test_eighty_columns_are_enough_for_every_part(subject: Subject) -> None:
@@ -158,7 +161,7 @@ def test_eighty_columns_are_enough_for_every_part(subject: Subject) -> None:
     for image in (subject.pid, subject.gcore()):
         argv = (sys.executable, str(ROOT / "bin" / "arenascope"), "report", str(image), "--full")
         parts = [line for line in on_terminal(80, argv) if re.search(r"  [0-9.]+ %", line)]
-        assert any(line.startswith("free, tops of thread arenas") for line in parts)
+        assert any(line.startswith(LABELS["thread_tops"]) for line in parts)
         assert not [line for line in parts if "…" in line]
 
 
