@@ -16,7 +16,7 @@ from programs import halfway, java
 
 from arenascope.blocks.graph.blocks import live_blocks
 from arenascope.blocks.graph.roots import Root, find_roots
-from arenascope.cli.shell import ShellDoor
+from arenascope.cli.shell import How, ShellDoor
 from arenascope.session.session import Session
 
 PYTHON = """
@@ -101,7 +101,7 @@ def stands(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[tuple[int
 def roots_of(pid: int) -> Sequence[Root]:
     os.kill(pid, signal.SIGSTOP)
     try:
-        session = Session(ShellDoor(str(pid), "none", ()).target())
+        session = Session(ShellDoor(str(pid), How("none")).target())
         return find_roots(session, live_blocks(session)).ranges
     finally:
         os.kill(pid, signal.SIGCONT)

@@ -13,7 +13,7 @@ from programs import HERE, PROGRAMS, Start, rust, script
 from running import Running
 
 from arenascope.blocks.types import live_kinds
-from arenascope.cli.shell import ShellDoor
+from arenascope.cli.shell import How, ShellDoor
 from arenascope.session.session import Session
 
 DRAWN = 50
@@ -41,7 +41,7 @@ def named_in(session: Session) -> Named:
 
 
 def session_of(running: Running) -> Session:
-    return Session(ShellDoor(str(running.pid), "none", ()).target())
+    return Session(ShellDoor(str(running.pid), How("none")).target())
 
 
 def drawn(blocks: dict[int, int]) -> list[tuple[int, int]]:
