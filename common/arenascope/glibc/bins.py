@@ -127,23 +127,21 @@ def walk_bins(
                 ends = Statement("bin-ends", {"bin": index}, {"first": f"{first:#x}", "last": f"{last:#x}"})
                 findings.append(Finding(ends, bin_header, header.index, "bin-link"))
             continue
-        walker = _BinWalk(memory, layout, header, index, findings=findings)
         sizes, before = bin_sizes(layout, index), len(findings)
         ring = rings.get(bin_header)
-        if ring is not None:
-            walker.take(ring)
-        else:
-            walker.follow(bin_header, first, last, sizes.within(header.peak))
-        if walker.addresses:
+        if ring is None:
+            walker = _BinWalk(memory, layout, header, index, findings=findings)
+            ring = walker.follow(bin_header, first, last, sizes.within(header.peak))
+        if ring.addresses:
             yield reach.within(
                 Bin(
                     bin_kind(layout, index),
                     index,
                     min_bytes=sizes.least,
                     max_bytes=sizes.most,
-                    addresses=walker.addresses,
-                    sizes=walker.sizes,
-                    raw_flags=walker.flags,
+                    addresses=ring.addresses,
+                    sizes=ring.sizes,
+                    raw_flags=len(ring.addresses),
                     whole=len(findings) == before,
                 ),
                 findings,
@@ -248,18 +246,12 @@ class _BinWalk:
         self.arena = header
         self.index = index
         self.findings = findings
-        self.addresses = array("Q")
-        self.sizes = array("Q")
-        self.flags = 0
 
-    def take(self, ring: Followed) -> None:
-        """What was followed elsewhere, and is sound."""
-        self.addresses, self.sizes = ring.addresses, ring.sizes
-        self.flags = len(self.addresses)
-
-    def follow(self, bin_header: int, first: int, last: int, sizes: Sizes) -> None:
+    def follow(self, bin_header: int, first: int, last: int, sizes: Sizes) -> Followed:
+        """Up to its end, or to what is wrong with it."""
         node = self.memory.node
-        add_address, add_size = self.addresses.append, self.sizes.append
+        followed = Followed(array("Q"), array("Q"))
+        add_address, add_size = followed.addresses.append, followed.sizes.append
         mask, header = self.layout.mask, self.layout.header
         # a size word is the size with PREV_INUSE and no other flag; sizes have the alignment of chunks
         low, lowest, highest = mask | SIZE_BITS, sizes.least | PREV_INUSE, sizes.most | PREV_INUSE
@@ -279,7 +271,7 @@ class _BinWalk:
                     self._say("bin-end", bin_header, {"end": f"{previous:#x}", "bk": f"{last:#x}"})
         except MemoryReadError:
             self._say("bin-link-unreadable", chunk, {"holder": f"{previous:#x}"})
-        self.flags = len(self.addresses)
+        return followed
 
     def _damage(self, previous: int, chunk: int, raw: int, bk: int, sizes: Sizes) -> None:
         size = raw & ~SIZE_BITS

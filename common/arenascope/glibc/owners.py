@@ -52,7 +52,7 @@ class Owners:
                     lost = True
                     continue
                 by_arena[owner] = by_arena.get(owner, Tally()).plus(Tally(1, size))
-                around = self._around(chunk)
+                around = self.around(chunk)
                 if around is None and not self._partial:
                     stray = chunk
                 if owner != around and (around is not None or not (owner is None or owner in self._partial)):
@@ -71,7 +71,7 @@ class Owners:
                 doubtful.add(index)
         return {**by_arena, **dict.fromkeys(doubtful, None)}
 
-    def _around(self, chunk: int) -> Optional[int]:
+    def around(self, chunk: int) -> Optional[int]:
         """The arena that this address lies in."""
         place = bisect_right(self._parts, (chunk, self._layout.heap_max << 32, 0)) - 1
         return self._parts[place][2] if place >= 0 and chunk < self._parts[place][1] else None

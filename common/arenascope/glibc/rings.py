@@ -37,7 +37,7 @@ class Start(NamedTuple):
 
 
 class Followed(NamedTuple):
-    """What a sound ring holds, in its order."""
+    """What a ring holds, in its order."""
 
     addresses: array[int]
     sizes: array[int]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from array import array
-from bisect import bisect_left, bisect_right
+from bisect import bisect_left
 from functools import partial
 from itertools import islice
 from typing import Callable, Iterable, Iterator, Optional, Sequence, Union
@@ -246,19 +246,13 @@ def _secret(session: Session) -> Optional[int]:
 
 def _findings(session: Session, outcome: Audit) -> None:
     """What the walkers met: a breach where a rule is broken, else something that is not known."""
-    heaps = sorted((part.address, part.end) for parts in session.heaps.values() for part in parts)
-
-    def holds(address: int) -> bool:
-        place = bisect_right(heaps, (address, session.memory.top)) - 1
-        return place >= 0 and address < heaps[place][1]
-
     for finding in session.findings:
         if finding.rule in IN_DETAIL:
             continue
         if not finding.rule or _is_missing(session, finding):
             outcome.unread.append(finding.statement)
         elif finding.rule in LISTS:
-            outcome.breaches.append(list_breach(session.layout, finding, holds))
+            outcome.breaches.append(list_breach(session.layout, finding, session.owners))
         else:
             outcome.breaches.append(Breach(finding.address or 0, finding.arena, finding.rule, finding.what))
 

@@ -388,12 +388,12 @@ class Session:
     @cached_property
     def cached_by_arena(self) -> dict[Optional[int], Optional[Tally]]:
         """Cached chunks by the arena that they came from (None: mmapped); a cache may hold any arena's."""
-        return self._owners.tallies(self.thread_caches, self.arenas, self.findings)
+        return self.owners.tallies(self.thread_caches, self.arenas, self.findings)
 
     def owner_of(self, chunk: int) -> Optional[int]:
         """The arena that a chunk belongs to; None for a mmapped one, and where that cannot be told."""
-        return self._owners.find(chunk)
+        return self.owners.find(chunk)
 
     @cached_property
-    def _owners(self) -> Owners:
+    def owners(self) -> Owners:
         return Owners(self.memory, self.layout, self.headers, self.heaps)

@@ -3,26 +3,27 @@
 from __future__ import annotations
 
 from collections import Counter
-from typing import AbstractSet, Callable, Iterator, Optional, Sequence
+from typing import AbstractSet, Iterator, Optional, Sequence
 
 from ...base.errors import MemoryReadError
 from ...base.model import Arena, Breach, Finding, Statement, ThreadCache
 from ...base.records import NamedTuple
 from ...sources.memory import Memory
 from ..layout import Layout
+from ..owners import Owners
 
 LINKS = ("fast-link", "tcache-link")
 SIZES = ("fast-size", "tcache-size")
 
 
-def list_breach(layout: Layout, finding: Finding, holds: Callable[[int], bool]) -> Breach:
-    """What a walker of fastbins or thread caches found; `holds` tells whether an arena has that address."""
+def list_breach(layout: Layout, finding: Finding, owners: Owners) -> Breach:
+    """What a walker of fastbins or thread caches found."""
     chunk = finding.address or 0
     if finding.arena is None and finding.rule != "tcache-count":
         # thread caches link blocks, not chunks
         chunk -= layout.header
     rule = finding.rule
-    if rule in SIZES and not holds(chunk):
+    if rule in SIZES and owners.around(chunk) is None:
         rule = LINKS[SIZES.index(rule)]
     if rule in LINKS:
         names = {**finding.what.names, "leads_to": f"{chunk:#x}"}

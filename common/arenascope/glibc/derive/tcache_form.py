@@ -56,7 +56,7 @@ def _solve(memory: Memory, layout: Layout, caches: Sequence[int]) -> Optional[Fo
     if not caches or any(size > LARGEST_STRUCT for size in sizes):
         return None
     entries = [heads(memory, layout, address) for address in caches]
-    best: Optional[Form] = None
+    fitting: list[Form] = []
     for form in _forms(layout, max(sizes)):
         if not all(size in chunk_sizes(form, layout) for size in sizes):
             continue
@@ -67,9 +67,8 @@ def _solve(memory: Memory, layout: Layout, caches: Sequence[int]) -> Optional[Fo
         ):
             continue
         fitted = _fit(memory, layout, form, caches)
-        if fitted is not None and (best is None or _rank(fitted) > _rank(best)):
-            best = fitted
-    return best
+        fitting += [fitted] if fitted is not None else []
+    return max(fitting, key=lambda form: (form.slots is not None, form.lists), default=None)
 
 
 def settle(memory: Memory, layout: Layout, caches: Sequence[int]) -> Layout:
@@ -78,10 +77,6 @@ def settle(memory: Memory, layout: Layout, caches: Sequence[int]) -> Layout:
         return layout
     form = solve(memory, layout, caches)
     return form.layout if form is not None else layout._replace(tcache_proven=False)
-
-
-def _rank(form: Form) -> tuple[bool, int]:
-    return form.slots is not None, form.lists
 
 
 def heads(memory: Memory, layout: Layout, address: int) -> list[int]:

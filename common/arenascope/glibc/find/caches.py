@@ -165,15 +165,14 @@ class CacheFinder:
     def _known(self, sample: Blocks, at_arena: int) -> Optional[CachePlace]:
         """Whole caches, else damaged ones."""
         for wrong in (0, DAMAGED_BINS):
-            best: Optional[tuple[_Vote, CachePlace]] = None
+            votes: dict[_Vote, CachePlace] = {}
             for rank, form in enumerate(tcache_forms(self.layout)):
                 for offset, shown in self._shown(sample, form, wrong):
                     vote = _Vote(sum(each > 0 for each in shown), len(shown), -rank, -abs(offset - at_arena))
                     self._tell(offset, form, vote.threads, len(sample), proven=vote.proven)
-                    if best is None or vote > best[0]:
-                        best = vote, CachePlace(offset, form)
-            if best is not None:
-                return best[1]
+                    votes.setdefault(vote, CachePlace(offset, form))
+            if votes:
+                return votes[max(votes)]
         return None
 
     def _shown(self, sample: Blocks, form: TcacheLayout, wrong: int) -> Iterator[tuple[int, list[int]]]:
@@ -188,7 +187,7 @@ class CacheFinder:
 
     def _new(self, sample: Blocks, at_arena: int) -> Optional[CachePlace]:
         """In a release that the table does not know: the form that fits most of them, and is more than zeros."""
-        best: Optional[tuple[tuple[int, int, int], CachePlace]] = None
+        votes: dict[tuple[int, int, int], CachePlace] = {}
         for offset in sorted({offset for words in sample.values() for offset in words}):
             values = [words.get(offset, 0) for words in sample.values()]
             values = [
@@ -201,9 +200,8 @@ class CacheFinder:
                 continue
             vote = form.lists, len(values), -abs(offset - at_arena)
             self._tell(offset, form.layout.tcache, len(values), len(sample), proven=len(values))
-            if best is None or vote > best[0]:
-                best = vote, CachePlace(offset, form.layout.tcache)
-        return best[1] if best is not None else None
+            votes.setdefault(vote, CachePlace(offset, form.layout.tcache))
+        return votes[max(votes)] if votes else None
 
     def _of_nobody(self, sample: Blocks, blocks: Blocks) -> CachePlace:
         """Where every thread has the address of the same zeros among libc's constants: then no thread has a cache.
