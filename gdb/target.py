@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 from contextlib import suppress
 from functools import cached_property
-from typing import Any, Callable, Iterator, Optional, Sequence, TypeVar
+from typing import TYPE_CHECKING, Callable, Iterator, Optional, Sequence, TypeVar
 
 import gdb
 
@@ -32,6 +32,12 @@ from arenascope.sources.elf.modules import Module, Modules
 from arenascope.sources.memory import Memory
 from arenascope.sources.source import Source
 from arenascope.sources.target import ByteOrder, Member, Place, Region, RegisterSets, StructInfo, Symbol, ThreadInfo
+
+if TYPE_CHECKING:
+    # to mypy this folder is a part of GDB's own package
+    from gdb.remote import Told as RemoteTold
+
+    AskRemote = Callable[[object, Memory, int], RemoteTold]
 
 MACHINES = {
     "i386:x86-64": "x86_64",
@@ -68,7 +74,7 @@ class GdbTarget(DebuggedTarget):
 
     door = "gdb"
 
-    def __init__(self, ask_remote: Callable[..., Any]) -> None:
+    def __init__(self, ask_remote: AskRemote) -> None:
         self.inferior = gdb.selected_inferior()
         if not self.inferior.pid or not self.inferior.threads():
             raise nothing_there("attach PID, run, or core-file FILE")
@@ -86,7 +92,7 @@ class GdbTarget(DebuggedTarget):
         except gdb.error:
             return self.inferior.architecture()
 
-    def _open_image(self, ask_remote: Callable[..., Any]) -> Source:
+    def _open_image(self, ask_remote: AskRemote) -> Source:
         connection = self._connection()
         image: Optional[Source] = None
         if connection == "native":
@@ -102,7 +108,7 @@ class GdbTarget(DebuggedTarget):
             return connection.type
         return "native" if is_traced_by_us(self.inferior.pid) else "core" if self._open_core() else "remote"
 
-    def _ask(self, kind: str, ask_remote: Callable[..., Any]) -> AskedImage:
+    def _ask(self, kind: str, ask_remote: AskRemote) -> AskedImage:
         """What only GDB reaches, and what the remote side reports about it."""
         order: ByteOrder = "little" if int(gdb.Value(b"\1\0\0\0", gdb.lookup_type("int"))) == 1 else "big"
         pid, size = self.inferior.pid, gdb.lookup_type("void").pointer().sizeof

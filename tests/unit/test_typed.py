@@ -54,7 +54,6 @@ TO_DO = {
     "files, sequences and functions that have types": (
         "common/arenascope/sources/core/compressed.py",
         "common/arenascope/sources/core/packings.py",
-        "gdb/target.py",
     ),
 }
 """By what is to be said instead."""

@@ -73,18 +73,19 @@ class Modules:
 
     def exported(self, module: Module, names: Iterable[str]) -> dict[str, int]:
         """Addresses of those of the names that the module exports; {} where its tables are not available."""
-        try:
-            symbols = dynamic_symbols(lambda address, size: self.read(module, address, size), module.base, names)
-        except (ArenascopeError, struct.error):
-            return {}
-        return {name: symbol.value for name, symbol in symbols.items()}
+        return self._exported(module, names) or {}
 
     def exports_any(self, module: Module, names: Iterable[str]) -> Optional[bool]:
         """Whether the module exports one of the names; None where its tables are not to be had."""
+        found = self._exported(module, names)
+        return None if found is None else bool(found)
+
+    def _exported(self, module: Module, names: Iterable[str]) -> Optional[dict[str, int]]:
         try:
-            return bool(dynamic_symbols(lambda address, size: self.read(module, address, size), module.base, names))
+            symbols = dynamic_symbols(lambda address, size: self.read(module, address, size), module.base, names)
         except (ArenascopeError, struct.error):
             return None
+        return {name: symbol.value for name, symbol in symbols.items()}
 
     def mentions(self, module: Module, name: str) -> Optional[bool]:
         """Whether the module has that function, or asks another for it; None where this is not to be known."""

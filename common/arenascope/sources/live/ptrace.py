@@ -11,6 +11,7 @@ from __future__ import annotations
 import ctypes
 import os
 import time
+from contextlib import suppress
 from typing import Optional, Sequence
 
 from ...base.errors import TargetError
@@ -93,27 +94,32 @@ class Tracer:
 
     def await_stop(self, tid: int, wait: Wait) -> None:
         while True:
-            state = ""
-            try:
-                told = os.waitid(os.P_PID, tid, os.WSTOPPED | os.WEXITED | os.WNOWAIT | os.WNOHANG | WALL)
-            except ChildProcessError:
-                told = None
-                gone = True  # it ended, or its number went to another thread of its process that called execve
-            else:
-                state = procfiles.thread_state(self.pid, tid) if told is None else ""
-                gone = bool(state) and state in "ZX"
-            if told is not None and told.si_code in (os.CLD_TRAPPED, os.CLD_STOPPED):
-                event, number = told.si_status >> 8, told.si_status & 0x7F
+            stopped = self.stopped(tid)
+            if stopped is None:
+                wait.heed(tid, procfiles.thread_state(self.pid, tid))
+                time.sleep(0.00005)
+                continue
+            event, number = stopped
+            if number >= 0:
                 self.held[tid] = 0 if event else number
                 return
-            if told is not None:
-                # not reaped, it would keep others from calling execve until the guard ends
+            # not reaped, it would keep others from calling execve until the guard ends
+            with suppress(ChildProcessError):
                 os.waitid(os.P_PID, tid, os.WEXITED | os.WNOHANG | WALL)
-            if gone or told is not None:
-                del self.held[tid]
-                return
-            wait.heed(tid, state)
-            time.sleep(0.00005)
+            del self.held[tid]
+            return
+
+    def stopped(self, tid: int) -> Optional[tuple[int, int]]:
+        """(event, signal) of a stop; a negative signal where it is no more; None: it runs."""
+        try:
+            told = os.waitid(os.P_PID, tid, os.WSTOPPED | os.WEXITED | os.WNOWAIT | os.WNOHANG | WALL)
+        except ChildProcessError:
+            return 0, -1  # it ended, or its number went to another thread of its process that called execve
+        if told is None:
+            return (0, -1) if procfiles.thread_state(self.pid, tid) in "ZX" else None
+        if told.si_code not in (os.CLD_TRAPPED, os.CLD_STOPPED):
+            return 0, -1
+        return told.si_status >> 8, told.si_status & 0x7F
 
     def records(self, tids: Optional[Sequence[int]] = None) -> list[tuple[int, bytes, bytes]]:
         """(thread, registers, TLS note) of each, or of these."""

@@ -36,6 +36,7 @@ class Runner:
     def __init__(self, tracer: Tracer) -> None:
         self._tracer, self._pid = tracer, tracer.pid
         self._ptrace, self._register_set, self._await_stop = tracer.ptrace, tracer.register_set, tracer.await_stop
+        self._stopped = tracer.stopped
         self._waited = 0.0
         """Seconds, for threads that were let run and got into an uninterruptible wait, as vfork()'s is."""
 
@@ -172,18 +173,6 @@ class Runner:
                 number = 0  # somebody else's: it means nothing to this process
             elif number in FATAL:
                 return AT_SIGNAL, number
-
-    def _stopped(self, tid: int) -> Optional[tuple[int, int]]:
-        """(event, signal) of a stop; a negative signal where it is no more; None: it runs."""
-        try:
-            told = os.waitid(os.P_PID, tid, os.WSTOPPED | os.WEXITED | os.WNOWAIT | os.WNOHANG | 0x40000000)
-        except ChildProcessError:
-            return 0, -1
-        if told is None:
-            return (0, -1) if procfiles.thread_state(self._pid, tid) in "ZX" else None
-        if told.si_code not in (os.CLD_TRAPPED, os.CLD_STOPPED):
-            return 0, -1
-        return told.si_status >> 8, told.si_status & 0x7F
 
     def _stands(self, tid: int, places: Sequence[int]) -> tuple[int, ...]:
         registers = self._register_set(tid, NT_PRSTATUS)

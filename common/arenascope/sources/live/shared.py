@@ -8,11 +8,11 @@ there, and make one where there is none.
 from __future__ import annotations
 
 import os
-from bisect import bisect_right
 from contextlib import suppress
 from typing import Optional, Sequence
 
 from ..core.holes import data_within
+from ..region_index import RegionIndex
 from ..target import Region, Residency, SharedMemory, Span
 
 MOST = 1 << 30
@@ -25,7 +25,7 @@ class SharedFiles:
 
     def __init__(self, folder: str, regions: Sequence[Region], residency: Residency, most: int = MOST) -> None:
         self._folder = folder
-        self._regions: list[Region] = []
+        known: list[Region] = []
         self.pages: dict[int, Sequence[Span]] = {}
         """What each mapping has, by its start."""
         unknown: list[Span] = []
@@ -37,20 +37,19 @@ class SharedFiles:
             found = self._pages(region, here + most)
             if found is not None:
                 most -= max(0, sum(each.bytes for each in found) - here)
-                self._regions.append(region)
+                known.append(region)
                 self.pages[region.start] = found
             elif here < region.size:
                 unknown.append(Span(region.start, region.end))
-        self._starts = [each.start for each in self._regions]
-        mappings = [Span(each.start, each.end) for each in self._regions]
+        self._regions = RegionIndex(known)
+        mappings = [Span(each.start, each.end) for each in known]
         self.told = SharedMemory(mappings, [each for found in self.pages.values() for each in found], unknown)
 
     def fill(self, address: int, block: memoryview) -> int:
         """Reads into `block` where such a mapping is, and as far as it goes; else 0."""
-        index = bisect_right(self._starts, address) - 1
-        if index < 0 or address >= self._regions[index].end:
+        region = self._regions.find(address)
+        if region is None:
             return 0
-        region = self._regions[index]
         size = min(len(block), region.end - address)
         with suppress(OSError):
             file = self._open(region)
@@ -62,8 +61,8 @@ class SharedFiles:
 
     def read(self, address: int, size: int) -> bytes:
         """All of it, where it lies in one such mapping; else nothing."""
-        index = bisect_right(self._starts, address) - 1
-        if index < 0 or address + size > self._regions[index].end:
+        region = self._regions.find(address)
+        if region is None or address + size > region.end:
             return b""
         block = bytearray(size)
         return bytes(block) if self.fill(address, memoryview(block)) == size else b""
