@@ -112,6 +112,7 @@ def types_command(context: Context) -> Answer:
         held_by=holders,
         retained=retained,
         owners=looked is None and not holders,
+        fold=options.by == "bytes" and not options.match and not options.min,
     )
     beside = {"who": [held_by[row.index].who if row.index in held_by else "" for row in chosen[:shown]]}
     return Answer(found, of_heap(session, text), [*problems, *problems_of(session)], beside=beside)

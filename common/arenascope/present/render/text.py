@@ -319,11 +319,23 @@ def _plain_table(headers: Sequence[str], rows: Sequence[Sequence[str]], align: S
         yield line(row)
 
 
+FEW_ROWS = 10
+"""So many rows are shown, however small."""
+
+
 def cut(rows: Sequence[Row], limit: Optional[int]) -> tuple[Sequence[Row], int]:
     """The first rows, and how many were left out."""
     if limit is None or limit <= 0 or len(rows) <= limit:
         return rows, 0
     return rows[:limit], len(rows) - limit
+
+
+def worth_a_row(sizes: Sequence[int], whole: int, limit: int) -> int:
+    """How many of the rows, the largest first, are shown where the small ones are one row together."""
+    if limit <= 0 or len(sizes) <= FEW_ROWS:
+        return len(sizes)
+    large = sum(100 * size >= whole for size in sizes)
+    return min(limit, max(large, FEW_ROWS))
 
 
 def left_out(style: Style, rows: int, what: str, many: Optional[str] = None) -> Iterator[str]:

@@ -15,7 +15,7 @@ from ...blocks.graph.refs import Search
 from ..documents import owner_records as records
 from ..render.json import hexadecimal
 from ..render.marks import marked, unmarked
-from ..render.text import Style, count, next_lines, table
+from ..render.text import UNKNOWN, Style, count, next_lines, table, worth_a_row
 from .refs import of_thread
 
 NOBODY, NOTHING = "nobody", "no plain pointer"
@@ -155,8 +155,20 @@ def lines(style: Style, shown: Shown, limit: int, written: Sequence[records.Writ
     for each in written:
         yield f"{each.file}: {style.size(each.bytes)} written"
     yield ""
-    rows = [_cells(style, shown, each) for each in holdings]
-    yield from table(style, HEADERS, rows, left=(0, 5, 6), expendable=("blocks",), limit=limit, what="owner")
+    shows = worth_a_row([each.bytes for each in holdings], blocks.bytes, limit)
+    # what nobody holds may be lost, however little it is
+    own = [*holdings[:shows], *(each for each in holdings[shows:] if each is lost)]
+    folded = [each for each in holdings[shows:] if each is not lost]
+    yield from table(
+        style,
+        HEADERS,
+        [_cells(style, shown, each) for each in [*own, *folded]],
+        left=(0, 5, 6),
+        below=[_folded(style, folded)] if folded else (),
+        expendable=("blocks",),
+        limit=len(own),
+        what="owner",
+    )
     if len(holdings) > 1:
         yield style.dim(NO_SUM)
     yield ""
@@ -164,6 +176,13 @@ def lines(style: Style, shown: Shown, limit: int, written: Sequence[records.Writ
     typed = [style.typed(f"refs {blocks.starts[each.block]:#x}") for each in way]
     typed += [style.typed("leaks")] if lost is not None else []
     yield from next_lines(style, *typed, style.typed("types"))
+
+
+def _folded(style: Style, holdings: Sequence[Holding]) -> list[str]:
+    """Those that have no row of their own."""
+    alone, blocks = sum(each.alone_bytes for each in holdings), sum(each.blocks for each in holdings)
+    sizes = [style.size(sum(each.bytes for each in holdings)), style.size(alone), UNKNOWN]
+    return [count(len(holdings), "other owner"), *sizes, f"{blocks:,}", "", ""]
 
 
 def _cells(style: Style, shown: Shown, holding: Holding) -> list[str]:

@@ -7,7 +7,7 @@ from typing import Iterator, Mapping, Optional, Sequence
 from ...analysis.types import Totals, TypeRow
 from ...base.kinds import Kind
 from ...base.model import Statement
-from ..render.text import UNKNOWN, Style, count, cut, next_lines, table
+from ..render.text import UNKNOWN, Style, count, cut, next_lines, table, worth_a_row
 
 HEADERS = (
     "type",
@@ -43,15 +43,20 @@ def lines(
     held_by: Mapping[int, str],
     retained: Mapping[int, int],
     owners: bool,
+    fold: bool,
 ) -> Iterator[str]:
     """`named`: bytes of blocks whose type is certain; by a type's number, `held_by`: who holds most of it, `retained`:
-    its bytes with all that its blocks alone lead to; `owners`: who holds them could still be asked."""
+    its bytes with all that its blocks alone lead to; `owners`: who holds them could still be asked; `fold`: all of
+    the small ones are one row."""
     live = totals.bytes + totals.bookkeeping + totals.foreign + totals.damaged
     yield style.bold(
         f"{count(totals.blocks, 'live block')}, {style.size(totals.bytes)}: "
         f"{style.size(named)} of it by a type that is certain"
     )
     yield ""
+    if fold:
+        limit = worth_a_row([row.bytes for row in rows], live, limit or 0)
+    folded = rows[limit:] if limit and limit > 0 else ()
     holds_back = any(row.holds_back is not None for row in rows)
     yield from table(
         style,
@@ -73,7 +78,7 @@ def lines(
             for row in rows
         ],
         left=(0, 1, 9, 10),
-        below=_others(style, totals, live),
+        below=[*_folded(style, folded, live), *_others(style, totals, live)],
         optional=("module", "with theirs", "holds back", "held by"),
         expendable=("average", "resident", "example", "module", "share"),
         limit=limit,
@@ -96,6 +101,16 @@ def note_text(said: Statement) -> str:
 def name_of(kind: Kind) -> str:
     owner = f" of {kind.owner}" if kind.owner and kind.kind != "holder" else ""
     return kind.name + owner + ("" if kind.certain else GUESS)
+
+
+def _folded(style: Style, rows: Sequence[TypeRow], live: int) -> Iterator[list[str]]:
+    """Those that have no row of their own."""
+    if rows:
+        blocks, size = sum(row.blocks for row in rows), sum(row.bytes for row in rows)
+        resident = None if any(row.resident is None for row in rows) else sum(row.resident or 0 for row in rows)
+        name = count(len(rows), "other type")
+        numbers = [f"{blocks:,}", style.size(size), "", _share(size, live), style.size(size // blocks)]
+        yield [name, "", *numbers, style.size(resident), "", "", ""]
 
 
 def _others(style: Style, totals: Totals, live: int) -> Iterator[list[str]]:

@@ -1,0 +1,55 @@
+"""The small rows of types are one row together, which has what they sum to."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+
+from arenascope.analysis.types import Totals, TypeRow
+from arenascope.base.kinds import Kind
+from arenascope.present.render.text import FEW_ROWS, Style, worth_a_row
+from arenascope.present.screens.types import lines
+
+LARGE, SMALL = 12, 30
+
+
+@pytest.mark.parametrize(
+    ("sizes", "limit", "shown"),
+    [
+        ([100] * LARGE + [1] * SMALL, 40, LARGE),
+        ([100] * LARGE + [1] * SMALL, 11, 11),
+        ([100] * LARGE + [1] * SMALL, 0, LARGE + SMALL),
+        ([1000, *[1] * SMALL], 40, FEW_ROWS),
+        ([1] * FEW_ROWS, 40, FEW_ROWS),
+    ],
+)
+def test_rows_below_a_hundredth_are_not_shown(sizes: list[int], limit: int, shown: int) -> None:
+    assert worth_a_row(sizes, sum(sizes), limit) == shown
+
+
+@pytest.mark.parametrize(("limit", "fold"), [(40, True), (0, True), (40, False)])
+def test_the_blocks_of_all_rows_sum_up(limit: int, fold: bool) -> None:
+    sizes = [100] * LARGE + [1] * SMALL
+    rows = [
+        TypeRow(Kind(f"t{at}", "c++"), at, blocks=at + 1, bytes=size, resident=None, holds_back=None, samples=[16])
+        for at, size in enumerate(sizes)
+    ]
+    blocks = sum(row.blocks for row in rows)
+    totals = Totals(blocks, sum(sizes), used=0, mmapped=0, bookkeeping=0, foreign=0, damaged=0)
+    said = list(
+        lines(
+            Style(),
+            rows,
+            totals,
+            limit,
+            named=0,
+            notes=(),
+            held_by={},
+            retained={},
+            owners=False,
+            fold=fold,
+        )
+    )
+    counted = [re.split(r"  +", line)[1] for line in said if re.match(r"t\d+  |\d+ other", line)]
+    assert sum(int(each) for each in counted) == blocks
