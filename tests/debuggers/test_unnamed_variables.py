@@ -33,7 +33,7 @@ def holders(document: dict[str, Any]) -> list[str]:
     found = []
     for each in document["owners"]:
         if each["kind"] == "global" and each["name"].startswith("holding"):
-            address = int(each["name"].partition("+")[2], 16)
+            address = int(each["name"].partition("+")[2].split(" ")[0], 16)
             for start, size, name in re.findall(r"^([0-9a-f]+) ([0-9a-f]+) \w (\S+)$", names, re.MULTILINE):
                 if int(start, 16) <= address < int(start, 16) + int(size, 16):
                     found.append(name)

@@ -21,10 +21,11 @@ MOST_WORDS = 32
 
 SOURCE = r"""
 #include <assert.h>
+#include <stdio.h>
 #include <stdlib.h>
 struct link { struct link *next, *previous; };
 static struct link newest = {&newest, &newest};
-static void *volatile table[16], *volatile lonely;
+static void *volatile table[16], *volatile lonely, *volatile offers[4], *volatile dull[4];
 static struct { long count; void *volatile *first; } vector;
 #line 1 "/some/where/shop/stock.c"
 void add(int at, void *what) { assert(at < 16); table[at] = what; vector.first = table; }
@@ -35,7 +36,12 @@ void put(struct link *one) {
 struct link *oldest(void) { return newest.previous == &newest ? newest.next : newest.previous; }
 #line 1 "till.c"
 void take(void *what) { assert(what); lonely = what; }
-int main(int count, char **words) { add(count, words); take(malloc(2)); put(malloc(sizeof newest)); return 0; }
+__attribute__((noinline)) void offer(void *what) { offers[0] = what; puts("the offers of today"); }
+__attribute__((noinline)) void bore(void *what) { dull[0] = what; puts("said by several"); }
+int main(int count, char **words) {
+    puts("said by several"); offer(words); bore(words);
+    add(count, words); take(malloc(2)); put(malloc(sizeof newest)); return 0;
+}
 """
 
 
@@ -122,6 +128,8 @@ def test_source_files(shop: Path, tmp_path: Path) -> None:
     named = {each.name: each for each in objects_of(shop)}
     assert found.sources[named["table"].start] == "stock.c"
     assert found.sources[named["lonely"].start] == "till.c"
+    assert found.sources[named["offers"].start] == '"the offers of today"'
+    assert named["dull"].start not in found.sources
     # code uses both words of a list's head
     assert found.start_of(named["newest"].start + WORD) == named["newest"].start
     assert found.start_of(named["table"].start + 15 * WORD) == named["table"].start

@@ -166,7 +166,7 @@ class Place(NamedTuple):
     past: int = 0
     """In a file: how far into a variable without a name."""
     source: str = ""
-    """In a file: the source file of that variable."""
+    """In a file: the source file of that variable, or in quotes what the code that uses it says."""
 
     @property
     def text(self) -> str:

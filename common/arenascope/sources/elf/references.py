@@ -1,6 +1,7 @@
 """Variables of a file without a table of symbols: code and relocations refer to where each begins.
 
-x86-64 only. Where the functions that refer to a variable mention a source file (an assertion does), it is that file's.
+x86-64 only. Where the functions that refer to a variable mention a source file (an assertion does), it is that file's;
+else what they alone say may tell what it is for: "free_chunks".
 """
 
 from __future__ import annotations
@@ -35,6 +36,14 @@ MOST = 1 << 22
 LONGEST_PATH = 200
 SOURCE = re.compile(rb"(?:\./)?((?:[\w+.-]*/)*)([\w+-][\w.+-]*\.(?:c|cc|cpp|cxx|h|hh|hpp|rs|go))")
 ENDING = re.compile(rb"\.(?:c|cc|cpp|cxx|h|hh|hpp|rs|go)\0")
+STRING = re.compile(rb"[ -~]{8,80}\n?\0")
+LETTER = re.compile(rb"[A-Za-z_]")
+LEAST_LETTERS, LETTERS = 8, 0.7
+"""In a string that tells something there are so many at least, and such a part."""
+MOST_SAID = 64
+"""Functions that alone say more than so many strings are for many things."""
+MOST_CODE = 64 << 20
+"""Of more code strings are not looked for."""
 HEADERS = (".h", ".hh", ".hpp")
 
 # instructions with a ModRM byte, of the map of one byte, and how long a number follows the displacement
@@ -54,7 +63,7 @@ class Variables(NamedTuple):
     starts: Sequence[int]
     """In order; each reaches to the next."""
     sources: Mapping[int, str]
-    """By where one begins: the source file, where that is told."""
+    """By where one begins: the source file, or in quotes what the code that uses it says, where that is told."""
 
     def start_of(self, address: int) -> Optional[int]:
         place = bisect_right(self.starts, address) - 1
@@ -98,7 +107,8 @@ def find_variables(file: ElfFile) -> Optional[Variables]:
     if not functions:
         return Variables(starts, {})
     starts = [*_without_members(starts, uses.of, relocated, fixed)]
-    return Variables(starts, uses.sources(starts))
+    told = uses.sources(starts)
+    return Variables(starts, {**uses.said(starts, _strings(file, loaded), told), **told})
 
 
 def _without_members(
@@ -233,6 +243,22 @@ def _source_paths(file: ElfFile, constants: Sequence[Segment]) -> Iterator[tuple
                 yield start - segment.offset + segment.address, file.data[start:end]
 
 
+def _strings(file: ElfFile, loaded: Sequence[Segment]) -> Iterator[tuple[int, bytes]]:
+    """What code takes the address of, with where."""
+    constants = [each for each in loaded if not each.flags & (PF_W | PF_X)]
+    spans = [Span(each.address, each.address + each.file_size) for each in constants]
+    code = [each for each in loaded if each.flags & PF_X]
+    if sum(each.file_size for each in code) > MOST_CODE:
+        return
+    for place, target, is_taken, _ in islice((ref for each in code for ref in _references(file, each, spans)), MOST):
+        held = next((each for each in constants if is_taken and 0 <= target - each.address < each.file_size), None)
+        found = STRING.match(file.data, target - held.address + held.offset) if held is not None else None
+        if found is not None:
+            text = found[0][:-1].strip()
+            if len(LETTER.findall(text)) >= max(LEAST_LETTERS, LETTERS * len(text)):
+                yield place, text
+
+
 def _functions(file: ElfFile) -> list[int]:
     """Where each begins, by .eh_frame_hdr."""
     for segment in file.segments[:MAX_TABLES]:
@@ -255,7 +281,7 @@ class _Uses:
     """What functions use, and which source files they mention."""
 
     def __init__(self, functions: Sequence[int], paths: Mapping[int, bytes], references: Iterable[_Reference]) -> None:
-        self._paths, self._begins = paths, sorted(paths)
+        self._functions, self._paths, self._begins = functions, paths, sorted(paths)
         self._mentioned: dict[int, set[str]] = {}
         self.of: dict[int, _Use] = {}
         for place, target, is_taken, is_word in references:
@@ -271,14 +297,37 @@ class _Uses:
 
     def sources(self, starts: Sequence[int]) -> dict[int, str]:
         """Of each variable the file that most functions mention of those that use it and mention any."""
+        mentioned = self._mentioned
+        users = self._users(starts).items()
+        told = {start: _most([mentioned[each] for each in who if each in mentioned]) for start, who in users}
+        return {start: source for start, source in told.items() if source is not None}
+
+    def _users(self, starts: Sequence[int]) -> dict[int, set[int]]:
+        """Of each variable the functions that use it."""
         users: dict[int, set[int]] = {}
         for target, use in self.of.items():
             at = bisect_right(starts, target) - 1
             if at >= 0:
                 users.setdefault(starts[at], set()).update(use.functions)
-        mentioned = self._mentioned
-        told = {start: _most([mentioned[each] for each in who if each in mentioned]) for start, who in users.items()}
-        return {start: source for start, source in told.items() if source is not None}
+        return users
+
+    def said(
+        self, starts: Sequence[int], strings: Iterable[tuple[int, bytes]], told: Collection[int]
+    ) -> dict[int, str]:
+        """Of each other variable what most of the functions that use it say, and no other function does."""
+        by_function: dict[int, set[bytes]] = {}
+        speakers: Counter[bytes] = Counter()
+        for place, text in strings:
+            of = by_function.setdefault(bisect_right(self._functions, place), set())
+            speakers[text] += text not in of
+            of.add(text)
+        said: dict[int, str] = {}
+        for start, who in self._users(starts).items():
+            counts = Counter(text for each in who for text in by_function.get(each, ())) if start not in told else {}
+            own = [text for text, count in counts.items() if count == speakers[text]]
+            if 0 < len(own) <= MOST_SAID:
+                said[start] = f'"{min(own, key=lambda text: (-counts[text], len(text), text)).decode()}"'
+        return said
 
     def _path(self, target: int) -> Optional[str]:
         at = bisect_right(self._begins, target) - 1
