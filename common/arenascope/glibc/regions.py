@@ -96,7 +96,8 @@ def _mapped_regions(
             position = -(-inside // page) * page
             continue
         end = _chain_end(memory, layout, position + shift, header, mappings=(mapping,), page=page)
-        if end is None:
+        if end is None or end - position < page:
+            # mmap gave a megabyte at least (MMAP_AS_MORECORE_SIZE): a few words that look like posts are chance
             position += page
             continue
         yield position, end
