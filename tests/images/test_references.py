@@ -36,10 +36,10 @@ void put(struct link *one) {
 struct link *oldest(void) { return newest.previous == &newest ? newest.next : newest.previous; }
 #line 1 "till.c"
 void take(void *what) { assert(what); lonely = what; }
-__attribute__((noinline)) void offer(void *what) { offers[0] = what; puts("the offers of today"); }
-__attribute__((noinline)) void bore(void *what) { dull[0] = what; puts("said by several"); }
+__attribute__((noinline)) void offer(void *what) { offers[0] = what; puts("offers_of_today"); }
+__attribute__((noinline)) void bore(void *what) { dull[0] = what; puts("said_by_several"); }
 int main(int count, char **words) {
-    puts("said by several"); offer(words); bore(words);
+    puts("said_by_several"); offer(words); bore(words);
     add(count, words); take(malloc(2)); put(malloc(sizeof newest)); return 0;
 }
 """
@@ -128,7 +128,7 @@ def test_source_files(shop: Path, tmp_path: Path) -> None:
     named = {each.name: each for each in objects_of(shop)}
     assert found.sources[named["table"].start] == "stock.c"
     assert found.sources[named["lonely"].start] == "till.c"
-    assert found.sources[named["offers"].start] == '"the offers of today"'
+    assert found.sources[named["offers"].start] == '"offers_of_today"'
     assert named["dull"].start not in found.sources
     # code uses both words of a list's head
     assert found.start_of(named["newest"].start + WORD) == named["newest"].start

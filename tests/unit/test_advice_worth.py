@@ -138,7 +138,7 @@ def test_releasing_tops_says_what_its_command_returns_in_all() -> None:
 def test_what_came_in_is_told_where_the_sums_would_not_agree() -> None:
     for came, told in ((0, False), (MIB, True)):
         applied = Applied(50 * MIB, 10 * MIB + came, 40 * MIB, 40 * MIB, 0.1, [])
-        words = {"started": True, "whole": True, "ranges": False, "tops": False, "may_apply": True}
+        words = {"whole": True, "ranges": False, "tops": False, "may_apply": True}
         shown = lines(Style(), [], applied, limit=0, kept=[], refused=None, **words)
         assert ("1.0 MiB" in "\n".join(shown)) is told
 

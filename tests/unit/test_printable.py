@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from arenascope.base.printable import one_line, printable
-from arenascope.present.render.text import table
+from arenascope.present.render.text import Style, table
 
 
 @pytest.mark.parametrize(
@@ -35,6 +35,6 @@ def test_text(text: str, line: str, name: str) -> None:
 
 
 def test_a_row_stays_a_row() -> None:
-    lines = list(table(("name", "number"), [["a\nb", "1"], ["c", "22"]]))
+    lines = list(table(Style(), ("name", "number"), [["a\nb", "1"], ["c", "22"]]))
     assert len(lines) == 4
     assert lines[2] == "a\ufffdb        1"
