@@ -86,12 +86,13 @@ class Naming:
         self._word = session.layout.word
         self._mask = session.layout.mask
         self._skew = session.layout.first_aligned(0) + session.layout.header
+        classes = any(kind.kind in ("c++", "control") for kind in live.kinds) or ground.has_cplusplus
         self._forms = Forms(
             self._index,
             self._word,
             big=session.memory.byte_order == "big",
-            classes=any(kind.kind in ("c++", "control") for kind in live.kinds) or ground.has_cplusplus,
-            rust=ground.has_rust,
+            classes=classes,
+            rust=not classes and ground.has_rust,
         )
         self._low, self._high = catalogue.low, catalogue.high
         self._left: deque[Area] = deque()

@@ -6,7 +6,6 @@ in front of each page where its parts lie. What nothing tells of stays a mapping
 
 from __future__ import annotations
 
-import struct
 from typing import Callable, Iterable, Iterator, Mapping, Sequence
 
 from ...base.records import NamedTuple
@@ -47,9 +46,9 @@ Size = Callable[[Memory, Page], int]
 
 def _of_python(memory: Memory, page: Page) -> int:
     """A pool of pymalloc's, since 3.7: how many objects of which size it has, and where the next new one will be."""
-    header = struct.calcsize("4Q4I")
-    _, free, _, _, _, size_class, new, last = _unpacked("4Q4I", page)
-    count = page.words[0] & 0xFFFFFFFF
+    header, half = 48, 0xFFFFFFFF
+    count, free = page.words[0] & half, page.words[1]
+    size_class, new, last = page.words[4] >> 32, page.words[5] & half, page.words[5] >> 32
     for pool, unit in ((16 << 10, 16), (4 << 10, 16), (4 << 10, 8)):
         size = unit * (size_class + 1)
         if (
@@ -63,10 +62,6 @@ def _of_python(memory: Memory, page: Page) -> int:
         ):
             return pool
     return 0
-
-
-def _unpacked(form: str, page: Page) -> tuple[int, ...]:
-    return struct.unpack_from(form, struct.pack(f"{len(page.words)}Q", *page.words))
 
 
 def _of_ruby(memory: Memory, page: Page) -> int:

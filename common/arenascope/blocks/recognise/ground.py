@@ -40,6 +40,14 @@ class Ground:
     def has_cplusplus(self) -> bool:
         return any(each.name.startswith(("libstdc++", "libc++")) for each in self.modules.all)
 
+    def has(self, symbol: str, *libraries: str) -> bool:
+        """Whether the program exports it, or a module that has one of these words in its name."""
+        return any(
+            self.modules.exported(each, (symbol,))
+            for each in self.modules.all
+            if each is self.modules.program or any(word in each.name for word in libraries)
+        )
+
     @property
     def has_rust(self) -> bool:
         """Whether the program has the places of Rust's own library, as its panics tell them."""

@@ -38,11 +38,7 @@ class Fronts:
     def __init__(self, ground: Ground) -> None:
         self._little = ground.memory.byte_order == "little"
         self._word = ground.memory.pointer_size
-        self.runs = self._word == 8 and any(
-            ground.modules.exported(module, (ALLOCATOR,))
-            for module in ground.modules.all
-            if module is ground.modules.program or "mysql" in module.name or "mariadb" in module.name
-        )
+        self.runs = self._word == 8 and ground.has(ALLOCATOR, "mysql", "mariadb")
 
     def front_of(self, words: Sequence[int], at: int, count: int, usable: int) -> Optional[Front]:
         """Of a block of so many bytes, of which `count` words are known, from `at` on."""

@@ -40,11 +40,7 @@ class Perl:
 
     def __init__(self, ground: Ground) -> None:
         self._ground = ground
-        self.runs = any(
-            ground.modules.exported(each, ("Perl_sv_setsv_flags",))
-            for each in ground.modules.all
-            if each is ground.modules.program or "libperl" in each.name
-        )
+        self.runs = ground.has("Perl_sv_setsv_flags", "libperl")
 
     def kind_of(self, user: int, usable: int, head: bytes) -> Optional[Kind]:
         if len(head) < KEY_FRONT:

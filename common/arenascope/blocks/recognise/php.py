@@ -34,11 +34,7 @@ class Php:
 
     def __init__(self, ground: Ground) -> None:
         self._ground = ground
-        self.runs = any(
-            ground.modules.exported(each, ("zend_parse_parameters",))
-            for each in ground.modules.all
-            if each is ground.modules.program or "php" in each.name
-        )
+        self.runs = ground.has("zend_parse_parameters", "php")
 
     def kind_of(self, user: int, usable: int, head: bytes) -> Optional[Kind]:
         if len(head) < FRONT:

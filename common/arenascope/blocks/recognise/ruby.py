@@ -41,11 +41,7 @@ class Ruby:
     def __init__(self, ground: Ground) -> None:
         self._ground = ground
         self._classes: dict[int, bool] = {}
-        self.runs = any(
-            ground.modules.exported(each, ("rb_str_new",))
-            for each in ground.modules.all
-            if each is ground.modules.program or "libruby" in each.name
-        )
+        self.runs = ground.has("rb_str_new", "libruby")
 
     def kind_of(self, user: int, usable: int, head: bytes) -> Optional[Kind]:
         if len(head) < TABLE_BYTES or not fits(TABLE_BYTES, usable):

@@ -11,13 +11,13 @@ from typing import Optional
 
 from ...base.kinds import Kind
 from .ground import Ground
+from .sizes import SLACK
 
 PAGE = Kind("sqlite page cache", "holder", how="its page header, which points back")
 SMALLEST, LARGEST = 512, 64 << 10
 FRONTS = (8, 0)
 HEADER, MOST_BEHIND = 40, 512
 """Bytes of the header at least, and of all that lies behind the page at most."""
-SLACK = 32
 
 
 class Sqlite:
@@ -25,8 +25,7 @@ class Sqlite:
 
     def __init__(self, ground: Ground) -> None:
         self._memory = ground.memory
-        modules = (each for each in ground.modules.all if "sqlite" in each.name or each is ground.modules.program)
-        self.runs = any(ground.modules.exported(each, ("sqlite3_libversion",)) for each in modules)
+        self.runs = ground.has("sqlite3_libversion", "sqlite")
 
     def kind_of(self, user: int, usable: int, head: bytes) -> Optional[Kind]:
         size = 1 << usable.bit_length() - 1
