@@ -6,6 +6,7 @@ in front of each page where its parts lie. What nothing tells of stays a mapping
 
 from __future__ import annotations
 
+from itertools import islice
 from typing import Callable, Iterable, Iterator, Mapping, Sequence
 
 from ...base.records import NamedTuple
@@ -18,12 +19,17 @@ from .constants import with_constants
 
 MOST_PAGES = 1 << 16
 """So many pages of a mapping are asked at most: of a larger one every second, every third …"""
+MOST_IN_ALL = 1 << 20
+"""And of all mappings of a process or core, which may lie about their sizes."""
 PAGE = 4 << 10
 STRUCTS = "gHotSpotVMStructs"
 MOST_ENTRIES = 1 << 14
 GO_HEAP = "runtime.mheap_"
 GO_HEAP_BYTES = 256 << 10
+GO_ARENA = 64 << 20
 GO_TABLE = 32 << 20
+GO_TABLES, GO_ARENAS = 16, 1 << 16
+"""So many words are tried as that table's address, and so many arenas are asked of each."""
 GO_LOWEST = 1 << 47
 """It counts addresses from the lowest of all, which are negative."""
 RUBY_SLOTS = (40, 80, 160, 320, 640)
@@ -158,16 +164,17 @@ def _of_go(session: Session, modules: Modules) -> list[Span]:
         for word in memory.unpack_words(data)
         if word and not word % PAGE and any(each.start <= word <= each.end - GO_TABLE for each in large)
     )
-    return next(filter(None, (list(_arenas_of_go(session, each)) for each in tables)), [])
-
-
-def _arenas_of_go(session: Session, table: int) -> Iterator[Span]:
-    arena = 64 << 20
-    for region in session.regions:
-        for start in range(region.start // arena * arena, region.end, arena):
-            place = table + 8 * ((start + GO_LOWEST) // arena % (GO_TABLE // 8))
-            if region.readable and not region.is_file and session.memory.try_word(place):
-                yield Span(max(start, region.start), min(start + arena, region.end))
+    arenas = (
+        Span(max(start, region.start), min(start + GO_ARENA, region.end))
+        for region in session.regions
+        if region.readable and region.present and not region.is_file
+        for start in range(region.start // GO_ARENA * GO_ARENA, region.end, GO_ARENA)
+    )
+    places = {each: 8 * ((each.start + GO_LOWEST) // GO_ARENA % (GO_TABLE // 8)) for each in islice(arenas, GO_ARENAS)}
+    found = (
+        [each for each, at in places.items() if memory.try_word(table + at)] for table in islice(tables, GO_TABLES)
+    )
+    return next(filter(None, found), [])
 
 
 SAID: Mapping[str, Callable[[Session, Modules], Iterable[Span]]] = {"JVM": _of_jvm, "Go": _of_go}
@@ -187,6 +194,7 @@ class Runtimes:
 
     def __init__(self, session: Session, modules: Modules) -> None:
         self._memory = session.memory
+        self._left = MOST_IN_ALL
         self._allocators = session.located.allocators
         present = [each.name for each in self._allocators]
         self._forms = {name: form for name, form in FORMS.items() if name in present}
@@ -218,7 +226,8 @@ class Runtimes:
     def _of(self, form: Form, span: Span) -> Iterator[Span]:
         step = form.unit * (1 + (span.end - span.start) // form.unit // MOST_PAGES)
         at = -(-span.start // form.unit) * form.unit
-        while at + 8 * HEADER <= span.end:
+        while at + 8 * HEADER <= span.end and self._left:
+            self._left -= 1
             words = _words(self._memory, at)
             size = form.size(self._memory, Page(at, words, span.end)) if words else 0
             after = at + max(size, step)
