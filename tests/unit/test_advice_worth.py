@@ -166,8 +166,9 @@ def test_what_little_there_is_to_give_back_is_said(returnable: int, tops: int, t
 
 
 def test_who_holds_what_is_in_use_is_why_it_stays() -> None:
-    """Whoever holds much alone, all the others together, and what nobody does; of what the program has freed, no."""
-    keepers = [Keeper("global", name, None, size, name) for name, size in (("cache", 30 * MIB), ("small", 4096))]
+    """Whoever holds much, all the others together, and what nobody does; of what the program has freed, no."""
+    sizes = (("cache", 30 * MIB, 12 * MIB), ("small", 4096, 4096))
+    keepers = [Keeper("global", name, None, bytes=size, alone=alone, called=name) for name, size, alone in sizes]
     held = HeldSums(
         live=60 * MIB,
         reached=56 * MIB,
@@ -185,12 +186,13 @@ def test_who_holds_what_is_in_use_is_why_it_stays() -> None:
         parts = {"live": 60 * MIB, "returnable": free}
         picture = Picture(parts, RESIDENT, sum(parts.values()), None, None, (), ())
         facts = Facts(picture, None, 4096, (), 1, None, started=True, calls=1, tunables=True, release="2.36", held=held)
-        told[free] = [(each.id, cause(each, Style().size)[0]) for each in find_causes(facts)]
-    assert [name for name, _ in told[0]] == ["held-by-owner", "held-by-others", "lost-blocks"]
-    owner, others, _ = (words.partition(":")[0] for _, words in told[0])
+        told[free] = [(each.id, *cause(each, Style().size)) for each in find_causes(facts)]
+    assert [name for name, *_ in told[0]] == ["held-by-owner", "held-by-others", "lost-blocks"]
+    owner, others, _ = (words.partition(":")[0] for _, words, _ in told[0])
     assert re.search(r"\bcache\b.* 30\.0 MiB", owner)
+    assert "12.0 MiB" in told[0][0][2]
     assert "26.0 MiB" in others
-    assert not {"held-by-owner", "held-by-others"} & {name for name, _ in told[70 * MIB]}
+    assert not {"held-by-owner", "held-by-others"} & {name for name, *_ in told[70 * MIB]}
 
 
 @pytest.mark.parametrize(
@@ -208,7 +210,9 @@ def test_who_holds_what_is_in_use_is_why_it_stays() -> None:
 def test_what_is_a_cause_is_told_what_its_end_would_bring(
     kind: str, free: int, returns: Optional[int], told: Optional[str]
 ) -> None:
-    keepers = [Keeper(kind, "cache", None, 30 * MIB, "cache", blocks=9, returns=returns)]
+    keepers = [
+        Keeper(kind, "cache", None, bytes=40 * MIB, alone=30 * MIB, called="cache", alone_blocks=9, returns=returns)
+    ]
     held = HeldSums(
         live=60 * MIB,
         reached=60 * MIB,

@@ -193,7 +193,7 @@ def _mend(held: HeldSums) -> Advice:
 def _clear(facts: Facts) -> Iterator[Advice]:
     """Of a cause it has to be said what its end would bring; whether it is needed only the program knows."""
     for keeper in facts.clearable:
-        figures = {"bytes": keeper.bytes, "blocks": keeper.blocks}
+        figures = {"bytes": keeper.alone, "blocks": keeper.alone_blocks}
         names = {"owner": keeper.called, "kind": keeper.kind}
         yield Advice("clear-owner", keeper.returns, figures, bound=True, names=names)
     for joint in facts.clearable_jointly:

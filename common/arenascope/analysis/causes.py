@@ -128,8 +128,8 @@ class Facts(NamedTuple):
         it a thread's stack that holds more."""
         found: list[Keeper] = []
         for each in self.held.keepers if self.held and self.keeps else ():
-            brings = each.bytes if each.returns is None else each.returns
-            if not (self.matters(each.bytes) and self.matters(brings)):
+            brings = each.alone if each.returns is None else each.returns
+            if not (self.matters(each.alone) and self.matters(brings)):
                 continue
             if each.kind in CLEARED:
                 return [*found, each]
@@ -302,13 +302,17 @@ def lost_of(held: HeldSums) -> By:
 
 
 def _held(facts: Facts) -> Iterator[Cause]:
-    """Where more is free, that is what stays; where it is in use, whoever alone leads to much of it keeps it."""
+    """Where more is free, that is what stays; where it is in use, whoever holds much of it keeps it."""
     held = facts.held
     if held is None or not facts.keeps:
         return
-    for each in held.keepers:
+    for each in held.first:
         if facts.matters(each.bytes):
-            figures: dict[str, Optional[float]] = {"bytes": each.bytes, "live_bytes": held.live}
+            figures: dict[str, Optional[float]] = {
+                "bytes": each.bytes,
+                "alone_bytes": each.alone,
+                "live_bytes": held.live,
+            }
             yield Cause(Statement("held-by-owner", figures, {"owner": each.called, "kind": each.kind}), each.bytes)
     for joint in held.jointly:
         if facts.matters(joint.bytes):

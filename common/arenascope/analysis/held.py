@@ -34,18 +34,23 @@ class Beside(NamedTuple):
 
 
 class Keeper(NamedTuple):
-    """Who alone leads to memory."""
+    """A main holder, as in owners."""
 
     kind: str
     name: Optional[str]
     tid: Optional[int]
     bytes: int
+    """What it is the main holder of."""
+    alone: int
+    """What of that nobody else leads to."""
     called: str
     """What people call it."""
-    blocks: int = 0
+    alone_blocks: int = 0
     returns: Optional[int] = None
-    """What would leave memory with all of it, pages among it that are free already; None: not known, or not asked."""
+    """What would leave memory with all that it holds alone, pages among it that are free already; None: not known, or
+    not asked."""
     resident: Optional[int] = None
+    """Of what it holds alone."""
     beside: Optional[Beside] = None
 
 
@@ -100,11 +105,11 @@ class HeldSums(NamedTuple):
     doubted: bool
     """Whether what is unknown stays so: the image lacks something. Otherwise only the second look was left out."""
     keepers: Sequence[Keeper]
-    """Those that hold most, by themselves."""
+    """Those that hold most; people are told of the first."""
     others: int = 0
-    """What owners hold that are not among these, and several together that are not among the next."""
+    """What owners hold that people are not told of."""
     jointly: Sequence[Joint] = ()
-    """Those that hold most together."""
+    """Those that lead to most together: it is among what they hold."""
     in_turn: Sequence[Turn] = ()
     """Those that hold most, by themselves or together, where what leaves memory is known: they may share pages."""
     held_returns: int = 0
@@ -112,3 +117,7 @@ class HeldSums(NamedTuple):
     most_lost: Optional[Lost] = None
     returns: Optional[int] = None
     """What would leave memory with what nothing leads to; None: not known, or not asked for."""
+
+    @property
+    def first(self) -> Sequence[Keeper]:
+        return self.keepers[:FIRST]

@@ -36,18 +36,24 @@ def summed(search: Search, lost: int, words: Callable[[Sequence[Owner]], str], a
     doubted = bool(leaks.doubts if leaks is not None else doubts(search.session, search.roots, blocks, lost))
     known = leaks is not None and not doubted
     owners = find_owners(search)
-    named = [each for each in owners.holdings if each.owner.kind != UNREACHED and each.alone_bytes]
-    named.sort(key=lambda each: -each.alone_bytes)
+    named = [each for each in owners.holdings if each.owner.kind != UNREACHED][:ASKED]
     lost_blocks = len(unreached) if known else 0
     most_lost = _most_lost(search, leaks) if leaks is not None and lost_blocks else None
     keepers = [
-        Keeper(*each.owner, each.alone_bytes, words([each.owner]), blocks=each.alone_blocks) for each in named[:ASKED]
+        Keeper(
+            *each.owner,
+            bytes=each.bytes,
+            alone=each.alone_bytes,
+            called=words([each.owner]),
+            alone_blocks=each.alone_blocks,
+        )
+        for each in named
     ]
     jointly = [Joint(each.owners, each.bytes, words(each.owners)) for each in owners.jointly]
     steps: Optional[_Steps] = None
-    if asked and max([each.bytes for each in keepers] + [each.bytes for each in jointly], default=0) >= WORTH:
+    if asked and max([each.alone for each in keepers] + [each.bytes for each in jointly], default=0) >= WORTH:
         nobody = next((each.number for each in owners.holdings if each.owner.kind == UNREACHED and lost_blocks), None)
-        pages = shared_pages(search, [each.number for each in named[:ASKED]], len(jointly), nobody)
+        pages = shared_pages(search, [each.number for each in named], len(jointly), nobody)
         if pages is not None:
             steps = _Steps(pages, keepers, jointly, nowhere)
             keepers, jointly = steps.owners()
@@ -60,8 +66,8 @@ def summed(search: Search, lost: int, words: Callable[[Sequence[Owner]], str], a
         unknown=0 if known else nowhere,
         lost_blocks=lost_blocks,
         doubted=doubted,
-        keepers=keepers[:FIRST],
-        others=max(0, held - sum(each.bytes for each in keepers[:FIRST]) - sum(each.bytes for each in jointly)),
+        keepers=keepers,
+        others=max(0, held - sum(each.bytes for each in keepers[:FIRST])),
         jointly=jointly,
         in_turn=list(steps.in_turn()) if steps is not None else (),
         held_returns=steps.returns if steps is not None else 0,
@@ -87,7 +93,7 @@ class _Steps:
         self._pages, self._keepers, self._jointly, self._lost = pages, keepers, jointly, lost
         self._called = [*(each.called for each in keepers), *(each.called for each in jointly)]
         self._nobody = len(self._called)
-        held = [_Member(at, each.called, [_owner(each)], each.bytes) for at, each in enumerate(keepers)]
+        held = [_Member(at, each.called, [_owner(each)], each.alone) for at, each in enumerate(keepers)]
         held += [_Member(at, each.called, each.owners, each.bytes) for at, each in enumerate(jointly, len(keepers))]
         # of some that hold together it is not known which blocks are theirs alone
         self._held = [each for each in held if pages.of(each.place).resident]

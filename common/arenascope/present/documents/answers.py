@@ -143,11 +143,16 @@ DOCUMENTS = {
             lost_blocks=size("How many blocks that are"),
             unknown_bytes=size("What nothing leads to in an image that lacks some of what might"),
             owners=rows(
-                "The three that alone hold most",
-                one_owner("An owner, as in owners", retained_bytes=size("What it alone leads to")),
+                "The three that hold most, as in owners",
+                one_owner(
+                    "A main holder",
+                    held_bytes=size("What it is the main holder of"),
+                    retained_bytes=size("What of that it alone leads to"),
+                ),
             ),
             jointly=rows(
-                "Those that together hold most: each of them leads there, and nobody else does",
+                "Those that together lead to most, which is among what they hold: each of them leads there, and "
+                "nobody else does",
                 record(
                     "Some owners",
                     owners=rows("Who they are", one_owner("One of them")),

@@ -79,7 +79,7 @@ def sums_json(held: HeldSums) -> dict[str, object]:
         "lost_bytes": held.lost,
         "lost_blocks": held.lost_blocks,
         "unknown_bytes": held.unknown,
-        "owners": [{**owner_json(each), "retained_bytes": each.bytes} for each in held.keepers],
+        "owners": [{**owner_json(each), "held_bytes": each.bytes, "retained_bytes": each.alone} for each in held.first],
         "jointly": [
             {"owners": [owner_json(one) for one in each.owners], "retained_bytes": each.bytes} for each in held.jointly
         ],

@@ -17,9 +17,9 @@ def _clear(figure: Figures, names: Names, facts: Facts, say: Say) -> Words:
     more = ""
     if back is not None:
         more = _once_freed(back, say)
-        if back < keeper.bytes and say(back) != size:
+        if back < keeper.alone and say(back) != size:
             more += f"; {_stays(keeper, facts, say)}"
-        elif back > keeper.bytes and say(back) != size:
+        elif back > keeper.alone and say(back) != size:
             more += ", because its blocks also keep free memory beside them"
     local = keeper.kind == "stack"
     what = (
@@ -36,7 +36,7 @@ def _clear(figure: Figures, names: Names, facts: Facts, say: Say) -> Words:
 
 def _stays(keeper: Keeper, facts: Facts, say: Say) -> str:
     """Why not all of what an owner holds would go back, and with whose blocks more of it would."""
-    away = keeper.bytes - (keeper.resident if keeper.resident is not None else keeper.bytes)
+    away = keeper.alone - (keeper.resident if keeper.resident is not None else keeper.alone)
     why = f"{say(away)} is not in memory, and the rest" if say(away) != say(0) else "the rest"
     return f"{why} shares its pages with what others hold{_beside(keeper.beside, facts, say)}"
 

@@ -7,7 +7,7 @@ from typing import Collection, Iterator, Optional, Sequence
 
 from ...analysis.advice import Advice
 from ...analysis.causes import Facts
-from ...analysis.held import HeldSums
+from ...analysis.held import HeldSums, Keeper
 from ...analysis.report import ANONYMOUS, FREE, LIVE, PARTS, RESIDENT, SPACE, Picture
 from ...analysis.types import TypeRow
 from ...base.model import Statement
@@ -140,14 +140,20 @@ def held_lines(style: Style, held: HeldSums) -> Iterator[str]:
     if held.unknown:
         why = "this image lacks some of what may" if held.doubted else f"{style.typed('leaks')} looks a second time"
         yield f"no plain pointer leads to {size(held.unknown)}: {why}"
-    keepers = [each for each in held.keepers if worth_telling(held, each.bytes)]
+    keepers = [each for each in held.first if worth_telling(held, each.bytes)]
     if keepers:
-        then = "".join(f", {each.called} {size(each.bytes)}" for each in keepers[1:])
-        yield f"{keepers[0].called} holds most, {size(keepers[0].bytes)} alone{f'; then{then[1:]}' if then else ''}"
+        first, *rest = [_how_much(style, each) for each in keepers]
+        then = ", ".join(f"{each.called} {much}" for each, much in zip(keepers[1:], rest))
+        yield f"{keepers[0].called} holds most, {first}{f'; then {then}' if then else ''}"
     for joint in held.jointly:
         if worth_telling(held, joint.bytes):
-            yield f"{joint.called} hold {size(joint.bytes)} together: each leads there, and nothing else does"
+            yield f"{joint.called} lead to {size(joint.bytes)} together: each leads there, and nothing else does"
     yield from pages_line(style, held)
+
+
+def _how_much(style: Style, keeper: Keeper) -> str:
+    held, alone = style.size(keeper.bytes), style.size(keeper.alone)
+    return held if alone == held else f"{held} ({alone} of it alone)"
 
 
 def worth_telling(held: HeldSums, size: int) -> bool:

@@ -273,10 +273,11 @@ def owner_called(name: str, kind: str) -> str:
 
 def _held(figure: Figures, names: Names, say: Say) -> Pair:
     size, whole = figure["bytes"], figure["live_bytes"]
-    owner = owner_called(names["owner"], names["kind"])
+    owner, alone = owner_called(names["owner"], names["kind"]), figure["alone_bytes"]
+    others = "nothing else leads there" if say(alone) == say(size) else f"nothing else leads to {say(alone)} of it"
     return (
         f"{owner} holds {say(size)} that is in use: it stays until the program frees it",
-        f"{100 * size / whole:.0f} % of {say(whole)} in blocks; nothing else leads there",
+        f"{100 * size / whole:.0f} % of {say(whole)} in blocks; {others}",
     )
 
 
@@ -284,7 +285,7 @@ def _held_together(figure: Figures, names: Names, say: Say) -> Pair:
     size, whole = figure["bytes"], figure["live_bytes"]
     all_of_them = "both are" if figure["owners"] == 2 else f"all {figure['owners']} are"
     return (
-        f"{names['owners']} together hold {say(size)} that is in use: it stays until {all_of_them} done with it",
+        f"{names['owners']} together lead to {say(size)} that is in use: it stays until {all_of_them} done with it",
         f"{100 * size / whole:.0f} % of {say(whole)} in blocks; each leads there, and nothing else does",
     )
 
@@ -301,7 +302,7 @@ def _shares_pages(figure: Figures, names: Names, say: Say) -> Pair:
 def _held_by_others(figure: Figures, names: Names, say: Say) -> Pair:
     size, whole = figure["bytes"], figure["live_bytes"]
     return (
-        f"other owners, alone or with others, hold {say(size)} that is in use: it stays until the program frees it",
+        f"other owners hold {say(size)} that is in use: it stays until the program frees it",
         f"{100 * size / whole:.0f} % of {say(whole)} in blocks; see owners",
     )
 
