@@ -1,12 +1,15 @@
-"""Readable names of C++, against binutils."""
+"""Readable names of C++ and Rust, against binutils."""
 
 from __future__ import annotations
 
 import re
+import shutil
 import subprocess
+import time
 from pathlib import Path
 from typing import Sequence
 
+import pytest
 from subjects import Subject
 
 from arenascope.sources.elf.demangle import demangle
@@ -16,12 +19,15 @@ def mangled() -> set[str]:
     """What libstdc++ and the fixture have."""
     with Subject("kinds") as subject:
         paths = {line.split()[5] for line in Path(f"/proc/{subject.pid}/maps").read_text().splitlines() if "/" in line}
+    return {each for path in paths for each in symbols(path) if each.startswith("_Z")}
+
+
+def symbols(path: str) -> set[str]:
     names = set()
-    for path in paths:
-        for table in ("-a", "-D"):
-            listed = subprocess.run(["nm", table, path], text=True, capture_output=True, check=False).stdout
-            names |= {line.split()[-1].partition("@")[0] for line in listed.splitlines() if line}
-    return {each for each in names if each.startswith("_Z")}
+    for table in ("-a", "-D"):
+        listed = subprocess.run(["nm", table, path], text=True, capture_output=True, check=False).stdout
+        names |= {line.split()[-1].partition("@")[0] for line in listed.splitlines() if line}
+    return names
 
 
 def by_binutils(asked: Sequence[str]) -> list[str]:
@@ -66,3 +72,84 @@ def test_functions_are_called_as_by_binutils() -> None:
             wrong[name] = (ours, text)
     assert not wrong
     assert same > len(asked) // 2 > 1000
+
+
+RUST = """
+use std::collections::HashMap;
+trait Shape<'a, const N: usize> { type Out; fn area(&self, of: &dyn Fn(&'a str) -> u32) -> Self::Out; }
+struct Square<T>(T);
+impl<'a, T: Copy + Into<f64>> Shape<'a, 7> for Square<T> {
+    type Out = f64;
+    fn area(&self, of: &dyn Fn(&'a str) -> u32) -> f64 { self.0.into() * of("x") as f64 }
+}
+fn generic<T: std::fmt::Debug, const B: bool, const C: char, const I: i32>(
+    of: &mut [T; 3], by: unsafe extern "C" fn(*const u8, *mut T) -> i32
+) -> usize { format!("{:?}{}{}{}{:p}", of, B, C, I, by as *const ()).len() }
+unsafe extern "C" fn foreign(_: *const u8, _: *mut (u8, &'static str)) -> i32 { 1 }
+fn boxed(of: Box<dyn Iterator<Item = (u8,)> + Send>) -> usize { of.count() }
+mod größe { pub fn straße(of: u32) -> u32 { std::hint::black_box(of) } }
+static CACHE: std::sync::Mutex<Option<HashMap<String, Vec<u64>>>> = std::sync::Mutex::new(None);
+fn main() {
+    *CACHE.lock().unwrap() = Some(HashMap::from([("a".to_string(), vec![1])]));
+    println!("{}", Square(3i32).area(&|text| text.len() as u32));
+    println!("{}", generic::<_, true, 'q', -4>(&mut [(1u8, "a"), (2, "b"), (3, "c")], foreign));
+    println!("{}", boxed(Box::new((0..3u8).map(|each| (each,)))));
+    println!("{}", größe::straße(3));
+}
+"""
+
+
+def test_rusts_names_are_those_of_binutils(tmp_path: Path) -> None:
+    """Which says of each crate by what it is told from others of its name, and of constants their types."""
+    if shutil.which("rustc") is None:
+        pytest.skip("rustc is not installed")
+    (tmp_path / "names.rs").write_text(RUST)
+    made = ["rustc", "-C", "symbol-mangling-version=v0", "-o", tmp_path / "names", tmp_path / "names.rs"]
+    subprocess.run(made, check=True, capture_output=True)
+    asked = sorted(each for each in symbols(str(tmp_path / "names")) if each.startswith("_R"))
+    without = re.compile(r"(?<=\w)\[[0-9a-f]{1,16}\]|: (bool|char|[iu]\d+|[iu]size)\b")
+    theirs = [without.sub("", text) for text in by_binutils(asked)]
+    ours = [demangle(name) for name in asked]
+    assert len(asked) > 500
+    assert ours == theirs
+    assert {"names::größe::straße", "names::generic::<(u8, &str), true, 'q', -4>", "names::CACHE"} <= set(ours)
+
+
+OLDER = {
+    "_ZN4core3ptr13drop_in_place17h8a3f0b1c2d4e5f60E": "core::ptr::drop_in_place",
+    "_ZN3std2rt10lang_start28_$u7b$$u7b$closure$u7d$$u7d$17he9b1bd0085d1beacE.llvm.7903978327441595542": (
+        "std::rt::lang_start::{{closure}}"
+    ),
+    "_ZN42_$LT$$RF$T$u20$as$u20$core..fmt..Debug$GT$3fmt17h3452fda0e7907ccaE": "<&T as core::fmt::Debug>::fmt",
+    "_ZN5alloc5boxed16Box$LT$T$C$A$GT$3new17h0123456789abcdefE": "alloc::boxed::Box<T,A>::new",
+    "_ZN1h13gr$uf6$$udf$e10stra$udf$e17hd8398bb62cd6fae9E": "h::größe::straße",
+}
+"""In the legacy mangling, which rustc used by default until 2025."""
+
+
+def test_rusts_older_names_are_those_of_binutils() -> None:
+    """Which leaves the hash at the end, and what is not ASCII as it is."""
+    assert {name: demangle(name) for name in OLDER} == OLDER
+    plain = [name for name in OLDER if "größe" not in OLDER[name]]
+    assert [re.sub(r"::h[0-9a-f]{16}$", "", each) for each in by_binutils(plain)] == [OLDER[each] for each in plain]
+
+
+def test_names_that_are_nearly_rusts_stay_as_they_are() -> None:
+    # a C++ function that is called so; steps that end elsewhere; a path that leads on; a pattern
+    assert demangle("_ZN1a17h0000000000000000E") == "a::h0000000000000000"
+    for name in ("_ZN9shortened17h0123456789abcdefE$", "_RNvC1a1", "_RNvC1aB9_", "_R", "_RINvC1a1bWE", "_RNvC1a1b9"):
+        assert demangle(name) == name
+
+
+def test_a_name_that_doubles_itself_ends_soon() -> None:
+    text, last = "IC1a", 4
+    text += "TuuE"
+    for _ in range(40):
+        place = "".join(RUST_DIGITS[digit] for digit in ((last - 1) // 62, (last - 1) % 62)).lstrip("0") or "0"
+        last, text = len(text), f"{text}TB{place}_B{place}_E"
+    begun = time.process_time()
+    assert demangle(f"_R{text}E") == f"_R{text}E"
+    assert time.process_time() - begun < 2
+
+
+RUST_DIGITS = "0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"

@@ -1,5 +1,5 @@
 """C++ names of classes, as the first words of blocks lead to them (_ZTVN2ns4BaseE is "vtable for ns::Base"), variables
-and functions.
+and functions. Those of Rust have a file of their own (`rust_names.py`).
 
 The Itanium C++ ABI's mangling of types, and of functions, without what templates of these return. What is not of it
 (expressions among template arguments) stays as it is. The words are those of binutils' c++filt, without the spaces
@@ -13,6 +13,7 @@ from typing import Callable, Sequence, TypeVar
 
 from ...base.records import NamedTuple
 from .mangling import BUILTIN, NUMBERS, OPERATORS, QUALIFIERS, SPECIAL, STANDARD, SUFFIXES
+from .rust_names import of_rust
 
 DEEPEST = 64
 LONGEST = 16 << 10
@@ -23,6 +24,10 @@ DIGITS = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZ"
 
 def demangle(name: str) -> str:
     """The readable name, or `name` itself."""
+    if name.startswith("_R") or "17h" in name:
+        rust = of_rust(name)
+        if rust is not None:
+            return rust
     prefix = SPECIAL.get(name[:4], "")
     if not prefix and not name.startswith("_Z"):
         return name
