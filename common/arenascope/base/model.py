@@ -20,6 +20,11 @@ class Statement(NamedTuple):
     """Its words, where whoever met it has put it into words already."""
 
 
+def whole(figures: Mapping[str, Union[int, float, None]]) -> Mapping[str, int]:
+    """Those that are whole numbers, which counts and sizes are where they are known."""
+    return {name: figure for name, figure in figures.items() if isinstance(figure, int)}
+
+
 WHAT = "what"
 """Among a finding's names: which of those that break its rule."""
 

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Iterator, Mapping, Optional, Sequence
+from typing import TYPE_CHECKING, Iterator, Optional, Sequence
 
 from ..analysis.check import Busy
-from ..base.model import WHAT, Breach, Statement
+from ..base.model import WHAT, Breach, Statement, whole
 from ..present.render.breaches import breach_words
 from ..present.render.json import address
 from ..present.render.problems import sentence, statement_json
@@ -113,7 +113,7 @@ def judge(outcome: Audit, damage: Sequence[Breach], problems: Sequence[Statement
 
 
 def _verdict(said: Statement) -> str:
-    figures: Mapping[str, Any] = said.figures
+    figures = whole(said.figures)
     checked = (
         f"{count(figures['arenas'], 'arena')}, {count(figures['chunks'], 'chunk')}, "
         f"{count(figures['list_entries'], 'list entry', 'list entries')} checked"

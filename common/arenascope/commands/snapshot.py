@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import time
-from typing import Any, Iterable
+from typing import Iterable, Sequence
 
+from ..analysis.figure_names import Document
 from ..base.about import __version__
 from ..present.documents.kept import OF_A_TYPE, OF_AN_OWNER, SECTIONS, SIZES
 from ..present.render.problems import sentences
@@ -65,7 +66,7 @@ def snapshot_command(context: Context) -> Answer:
     return Answer(keys, lines, problems)
 
 
-def take(context: Context, sizes: bool, types: bool = False, owners: bool = False) -> dict[str, Any]:
+def take(context: Context, sizes: bool, types: bool = False, owners: bool = False) -> Document:
     """A snapshot of what the context looks at. A core does not say when it was taken. With types or owners a live
     process of the shell's runs on afterwards."""
     parts = {**SECTIONS, **(SIZES if sizes else {})}
@@ -75,7 +76,7 @@ def take(context: Context, sizes: bool, types: bool = False, owners: bool = Fals
         loaded["types"] = asked(HELD, context.door.find_command)
     session = context.session
     taken = time.time() if session.target.kind == "live" else None
-    document: dict[str, Any] = {
+    document: dict[str, object] = {
         "arenascope": __version__,
         "taken": taken,
         "target": {"kind": session.target.kind, "pid": session.target.pid},
@@ -90,14 +91,13 @@ def take(context: Context, sizes: bool, types: bool = False, owners: bool = Fals
         for name, kept in deep.items():
             answer = loaded[name].answered(beside)
             problems += [each for each in answer.problems if each not in problems]
-            document[name] = {key: answer.keys.get(key) for key in kept}
-    if types:
-        rows = document["types"]["types"]
-        told = (*OF_A_TYPE, "held_by") if owners else OF_A_TYPE
-        document["types"]["types"] = [{key: row[key] for key in told} for row in rows]
-    if owners:
-        rows = document["owners"]["owners"]
-        document["owners"]["owners"] = [{key: row[key] for key in OF_AN_OWNER} for row in rows]
+            told = OF_AN_OWNER if name == "owners" else (*OF_A_TYPE, "held_by") if owners else OF_A_TYPE
+            rows = answer.keys[name]
+            assert isinstance(rows, Sequence)
+            document[name] = {
+                **{key: answer.keys.get(key) for key in kept},
+                name: [{key: row[key] for key in told} for row in rows],
+            }
     document["problems"] = sentences(problems)
     return document
 

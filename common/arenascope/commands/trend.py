@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Optional, Sequence
 
+from ..analysis.figure_names import Document
 from ..analysis.trend import Life, Series, Trend, lives, reached, series_of, succession
 from ..base.errors import UsageError
 from ..base.model import Statement
@@ -15,7 +16,6 @@ from ..present.screens.parts import LABELS
 from ..present.screens.trend import lines, sentence
 from .framework.command import Answer, Context, argument, command, parse_size
 from .framework.moments import read_all
-from .framework.snapshot_file import Document
 
 
 class Limit(NamedTuple):

@@ -8,9 +8,10 @@ import time
 from contextlib import suppress
 from typing import Iterator, Sequence
 
+from ...analysis.figure_names import Document
 from ...base.errors import ArenascopeError, UsageError
 from ...base.records import NamedTuple
-from .snapshot_file import Document, looks_like_one, read, write
+from .snapshot_file import looks_like_one, read, write
 
 MAX_FILES = 100_000
 """More are not gone through: that is no folder of snapshots."""

@@ -14,6 +14,7 @@ import stat
 import zlib
 from typing import Any, Mapping
 
+from ...analysis.figure_names import Document
 from ...base.argv import is_elf
 from ...base.errors import UsageError
 from ...base.whole_file import write_whole
@@ -26,7 +27,6 @@ LONGEST = 16 << 20
 NUMBER_LIMIT = 1 << 64
 LATEST = 253402214400
 """The end of the year 9999, wherever it is read: later than that there is no date to show."""
-Document = Mapping[str, Any]
 
 # what a figure, a name or a row must be if present; any other keys may stand beside these
 _BYTES, _NAME, _FLAG, _TIME, _COUNT = "a number of bytes", "a name", "true or false", "a time", "a number"
@@ -57,7 +57,7 @@ def write(path: str, document: Document) -> int:
     return len(data)
 
 
-def read(path: str) -> dict[str, Any]:
+def read(path: str) -> Document:
     try:
         data = _read_file(path)
         if data.startswith(GZIP):

@@ -6,6 +6,8 @@ from typing import Callable, Iterator, Mapping
 
 from ...analysis.advice import Advice
 from ...analysis.causes import Facts, lost_of, stranded_by
+from ...analysis.verdict import trim_seconds
+from ...base.model import whole
 from ..render.text import count, duration
 from .owner_advice import OWNERS
 from .types import name_of
@@ -17,8 +19,8 @@ ABOVE = ("nothing to set: fewer arenas would not fix this",)
 
 def words(advice: Advice, facts: Facts, say: Say) -> Words:
     if advice.id in OWNERS:
-        return OWNERS[advice.id](advice.figures, advice.names, facts, say)
-    return ADVICE[advice.id](advice.figures, facts, say)
+        return OWNERS[advice.id](whole(advice.figures), advice.names, facts, say)
+    return ADVICE[advice.id](whole(advice.figures), facts, say)
 
 
 def _setting(facts: Facts, variable: str, tunable: str, mallopt: str, value: int) -> tuple[Way, ...]:
@@ -42,6 +44,7 @@ def _java(facts: Facts, how: str) -> tuple[Way, ...]:
 
 
 def _trim(figure: Figures, facts: Facts, say: Say) -> Words:
+    seconds = trim_seconds(figure["between_bytes"] + figure["end_bytes"], facts.calls)
     return Words(
         "call malloc_trim(0) once",
         " and ".join(_where(figure, say)),
@@ -50,7 +53,7 @@ def _trim(figure: Figures, facts: Facts, say: Say) -> Words:
             Typed("trim --apply", applies=True),
             "malloc_trim(0) in the program",
         ),
-        f"about {duration(figure['seconds'])}, one arena locked at a time; pages used again fault in again",
+        f"about {duration(seconds)}, one arena locked at a time; pages used again fault in again",
         not_when="not when the program soon needs as much again: take a snapshot before, and a diff later",
     )
 
@@ -105,11 +108,12 @@ def _above_default(figure: Figures, say: Say) -> Iterator[str]:
 
 
 def _periodic(figure: Figures, facts: Facts, say: Say) -> Words:
+    seconds = trim_seconds(figure["between_bytes"], facts.calls)
     return Words(
         "call malloc_trim(0) regularly, say every 30 s, if free memory piles up again",
         f"only malloc_trim returns whole pages between blocks in use ({say(figure['between_bytes'])} now)",
         (*_java(facts, "-XX:TrimNativeHeapInterval=30000"), "a timer or an idle moment in the program"),
-        f"each call takes about {duration(figure['seconds'])} at today's size, less if it is called often",
+        f"each call takes about {duration(seconds)} at today's size, less if it is called often",
         not_when="not when a diff of two snapshots shows that it is used again at once",
     )
 

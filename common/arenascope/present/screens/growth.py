@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Any, Mapping
+from typing import Mapping
 
-from ...base.model import Statement
+from ...base.model import Statement, whole
 from ..render.text import Style, signed
 
 WHAT = {
@@ -16,18 +16,18 @@ WHAT = {
 
 def growth_sentence(said: Statement) -> str:
     style = Style()
-    figures: Mapping[str, Any] = said.figures
+    figures, seconds = whole(said.figures), said.figures.get("seconds")
     if said.id == "another-process":
         return "That snapshot is of another process: it cannot show whether this one grows."
     if said.id == "snapshot-is-later":
         return "That snapshot was taken after this: it cannot show growth since then."
     if said.id == "growth-unknown":
         return "Growth is not known: what is in use is not known at one of the two moments."
-    seconds = figures["seconds"]
     when = "Since the snapshot" if seconds is None else f"In {time_apart(seconds)}"
     if said.id == "fell":
-        rss = figures["rss_change_bytes"]
-        return f"{when} it shrank: {'RSS' if rss is not None else 'in use'} {signed(style, _first(figures))}."
+        rss = figures.get("rss_change_bytes")
+        shrank = figures["live_change_bytes"] if rss is None else rss
+        return f"{when} it shrank: {'in use' if rss is None else 'RSS'} {signed(style, shrank)}."
     if said.id == "held-still":
         return f"{when} it did not grow: {_listed(style, figures)}."
     kind = said.id.partition("-")[0]
@@ -36,14 +36,9 @@ def growth_sentence(said: Statement) -> str:
     return f"{when} {WHAT[kind]} grew: {signed(style, change)}{rate} ({_listed(style, figures)})."
 
 
-def _first(figures: Mapping[str, Any]) -> int:
-    change = figures["rss_change_bytes"]
-    return int(figures["live_change_bytes"] if change is None else change)
-
-
-def _listed(style: Style, figures: Mapping[str, Any]) -> str:
+def _listed(style: Style, figures: Mapping[str, int]) -> str:
     names = {"rss": "RSS", "live": "in use", "free": "free", "elsewhere": "outside malloc"}
-    known = [(words, figures[f"{name}_change_bytes"]) for name, words in names.items()]
+    known = [(words, figures.get(f"{name}_change_bytes")) for name, words in names.items()]
     return ", ".join(f"{words} {signed(style, change)}" for words, change in known if change is not None)
 
 

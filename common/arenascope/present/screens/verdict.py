@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-from typing import Any, Callable, Mapping, Optional
+from typing import Callable, Mapping, Optional
 
 from ...analysis.causes import matters
 from ...analysis.figure_names import NAMELESS
 from ...analysis.report import ANONYMOUS, RESIDENT, SPACE
-from ...base.model import Statement
+from ...base.model import Statement, whole
 from ..render.text import count, duration
 
 Say = Callable[[Optional[int]], str]
 """Writes a size for people."""
-Figures = Mapping[str, Any]
+Figures = Mapping[str, int]
 """Those of a statement: counts and sizes are whole numbers."""
 Names = Mapping[str, str]
 Pair = tuple[str, str]
@@ -44,7 +44,7 @@ def places(number: int) -> str:
 
 def verdict(said: Statement, say: Say, compared: bool = False) -> str:
     """The answer, where the image tells which pages are in memory. `compared`: there was another moment."""
-    figure: Figures = said.figures
+    figure = whole(said.figures)
     name = NAMES[said.names["measure"]]
     if not figure["started"]:
         return f"{name} {say(figure['known_bytes'])}: {_not_started(said, say)}"
@@ -71,7 +71,7 @@ def verdict(said: Statement, say: Say, compared: bool = False) -> str:
 def _at_least(figure: Figures, name: str, say: Say) -> str:
     """Where it is not known in full: of nothing that was read nothing is said."""
     bound = figure.get(f"{name}_at_least_bytes")
-    return f"at least {say(bound)}" if bound else say(figure[f"{name}_bytes"])
+    return f"at least {say(bound)}" if bound else say(figure.get(f"{name}_bytes"))
 
 
 def _to_give_back(figure: Figures, say: Say) -> str:
@@ -95,7 +95,7 @@ def _proof(figure: Figures, say: Say, compared: bool) -> str:
 
 def space_verdict(said: Statement, say: Say) -> str:
     """The answer, where the image does not tell that."""
-    figure: Figures = said.figures
+    figure = whole(said.figures)
     return (
         f"{say(figure['system_bytes'])} of address space in {count(figure['arenas'], 'arena')}: "
         f"{say(figure['used_bytes'])} in use; malloc_trim would release {say(figure['release_bytes'])}, and "
@@ -109,7 +109,7 @@ def _not_started(said: Statement, say: Say) -> str:
     why = f"{may} may serve malloc here" if may else "malloc has not been called"
     why = f"{serves} serves malloc here" if serves else why
     text = f"glibc's malloc has no heap: {why}"
-    return text if said.id == "no-heap" else f"{text}. {_judgement(said.id, said.figures, say)}"
+    return text if said.id == "no-heap" else f"{text}. {_judgement(said.id, whole(said.figures), say)}"
 
 
 def _matters(figure: Figures, name: str) -> bool:
@@ -125,7 +125,7 @@ def strander(figure: Figures, names: Names, say: Say) -> str:
 
 
 def _details(said: Statement, say: Say) -> list[str]:
-    figure: Figures = said.figures
+    figure = whole(said.figures)
     clauses = []
     returnable = figure["returnable_bytes"]
     if _matters(figure, "returnable_bytes") or _matters(figure, "thread_tops_bytes"):
@@ -144,8 +144,8 @@ def _details(said: Statement, say: Say) -> list[str]:
 
 def _trim(said: Statement, say: Say) -> str:
     """A core's process is no more what it was."""
-    figure: Figures = said.figures
-    size, seconds = say(figure["returnable_bytes"]), duration(figure["trim_seconds"])
+    figure = whole(said.figures)
+    size, seconds = say(figure["returnable_bytes"]), duration(said.figures["trim_seconds"] or 0)
     if said.names["measure"] == RESIDENT:
         return f"malloc_trim returns {size} now, in about {seconds}"
     return f"malloc_trim would have returned {size}, in about {seconds}"
@@ -325,4 +325,4 @@ CAUSES: Mapping[str, Callable[[Figures, Names, Say], Pair]] = {
 
 
 def cause(said: Statement, say: Say) -> Pair:
-    return CAUSES[said.id](said.figures, said.names, say)
+    return CAUSES[said.id](whole(said.figures), said.names, say)

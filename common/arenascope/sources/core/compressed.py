@@ -13,7 +13,8 @@ import subprocess
 import tempfile
 import time
 from contextlib import contextmanager
-from typing import Any, BinaryIO, Callable, Iterator, Optional
+from io import FileIO
+from typing import BinaryIO, Callable, Iterator, Optional
 
 from ...base.errors import TargetError
 from ...base.model import Statement
@@ -61,7 +62,7 @@ def unpack(path: str, packed: int, form: Format, say: Say) -> Unpacked:
         return Unpacked(os.dup(whole.fileno()), shortage)
 
 
-def _temporary(path: str, hint: str) -> Any:
+def _temporary(path: str, hint: str) -> FileIO:
     """A file that has no name: it goes with the process, however that ends."""
     try:
         return tempfile.TemporaryFile(prefix="arenascope-", buffering=0)

@@ -11,7 +11,7 @@ import sys
 import zlib
 from array import array
 from itertools import accumulate
-from typing import Any, Iterable, Mapping, Optional, Sequence
+from typing import Iterable, Mapping, Optional, Sequence
 
 from ...base.records import NamedTuple
 from ..elf.kernel import NT_MOMENT, NT_RESIDENT, NT_SWAPPED, OWN
@@ -78,7 +78,7 @@ class Moment(NamedTuple):
         ]
 
 
-def _mapping_row(use: MappingUse) -> list[Any]:
+def _mapping_row(use: MappingUse) -> list[object]:
     region = use.region
     permissions = [region.readable, region.writable, region.executable, region.shared]
     marks = "".join(letter for letter, has in zip("rwxs", permissions) if has)
@@ -167,21 +167,23 @@ class _Values:
             raise ValueError("no text")
         return value
 
-    def spans(self, rows: Sequence[Sequence[Any]], apart: bool = True) -> list[Span]:
+    def spans(self, rows: Sequence[Sequence[object]], apart: bool = True) -> list[Span]:
         """In order, and `apart` none over another."""
         spans, before = [], 0
-        for start, end in rows:
-            if not before <= self.number(start) <= self.number(end, start) <= self._top:
+        for first, last in rows:
+            start, end = self.number(first), self.number(last)
+            if not before <= start <= end <= self._top:
                 raise ValueError("out of order")
             spans.append(Span(start, end))
             before = end if apart else start
         return spans
 
-    def uses(self, rows: Sequence[Sequence[Any]]) -> list[MappingUse]:
+    def uses(self, rows: Sequence[Sequence[object]]) -> list[MappingUse]:
         spans = self.spans([row[:2] for row in rows])
-        return [self._use(span, *row[2:]) for span, row in zip(spans, rows)]
+        return [self._use(span, row[2:]) for span, row in zip(spans, rows)]
 
-    def _use(self, span: Span, marks: Any, offset: Any, path: Any, rss: Any, swapped: Any, huge: Any) -> MappingUse:
+    def _use(self, span: Span, row: Sequence[object]) -> MappingUse:
+        marks, offset, path, *counts = row
         if not span.bytes:
             raise ValueError("a mapping of no bytes")
         has = [letter in self.text(marks) for letter in "rwxs"]
@@ -195,7 +197,8 @@ class _Values:
             offset=self.number(offset),
             shared=has[3],
         )
-        return MappingUse(region, *(None if each is None else self.number(each) for each in (rss, swapped, huge)))
+        rss, swapped, huge = (None if each is None else self.number(each) for each in counts)
+        return MappingUse(region, rss, swapped, huge)
 
 
 def _unpacked(data: bytes, longest: int) -> bytes:

@@ -4,14 +4,29 @@ from __future__ import annotations
 
 import importlib
 import os
-from typing import Any, BinaryIO, Callable, Optional, Sequence
+from types import TracebackType
+from typing import BinaryIO, Callable, Optional, Protocol, Sequence
 
 from ...base.records import NamedTuple
 
 READ = 1 << 20
 PRESETS = 256 << 20
 """More memory than any preset of xz takes to unpack."""
-Reader = Callable[[BinaryIO], Any]
+
+
+class Unpacking(Protocol):
+    """A file of what a packed file holds."""
+
+    def __enter__(self) -> object: ...
+
+    def __exit__(
+        self, kind: Optional[type[BaseException]], error: Optional[BaseException], trace: Optional[TracebackType]
+    ) -> object: ...
+
+    def read1(self, size: int) -> bytes: ...
+
+
+Reader = Callable[[BinaryIO], Unpacking]
 
 
 class Format(NamedTuple):
@@ -25,8 +40,14 @@ class Format(NamedTuple):
     program: Sequence[str]
 
 
-def _gzip(file: BinaryIO) -> Any:
-    return importlib.import_module("gzip").open(file)
+def _by(module: str) -> Reader:
+    """As most modules do it, where Python has this one."""
+
+    def read(file: BinaryIO) -> Unpacking:
+        unpacking: Unpacking = importlib.import_module(module).open(file)
+        return unpacking
+
+    return read
 
 
 def window_log(packed: int) -> int:
@@ -39,9 +60,10 @@ class _Xz:
     """As lzma.open, but for a bound on its memory: the file says how much it wants."""
 
     def __init__(self, file: BinaryIO) -> None:
-        self._lzma = importlib.import_module("lzma")
-        self._file = file
-        self._stream: Any = None
+        import lzma
+
+        self._file, self._lzma = file, lzma
+        self._stream: Optional[lzma.LZMADecompressor] = None
 
     def __enter__(self) -> _Xz:
         return self
@@ -63,37 +85,32 @@ class _Xz:
                     raise EOFError("Compressed file ended before the end-of-stream marker was reached")
             else:
                 fresh = b""
-            data: bytes = self._stream.decompress(fresh, size)
+            data = self._stream.decompress(fresh, size)
             if data:
                 return data
 
 
-def _bzip2(file: BinaryIO) -> Any:
-    return importlib.import_module("bz2").open(file)
-
-
-def _lz4(file: BinaryIO) -> Any:
-    return importlib.import_module("lz4.frame").open(file)
-
-
-def _zstd(file: BinaryIO) -> Any:
+def _zstd(file: BinaryIO) -> Unpacking:
+    unpacking: Unpacking
     window = window_log(os.fstat(file.fileno()).st_size)
     try:
         own = importlib.import_module("compression.zstd")  # Python 3.14
     except ImportError:
         theirs = importlib.import_module("zstandard")
-        return theirs.ZstdDecompressor(max_window_size=1 << window).stream_reader(file, read_across_frames=True)
-    return own.open(file, options={own.DecompressionParameter.window_log_max: window})
+        unpacking = theirs.ZstdDecompressor(max_window_size=1 << window).stream_reader(file, read_across_frames=True)
+    else:
+        unpacking = own.open(file, options={own.DecompressionParameter.window_log_max: window})
+    return unpacking
 
 
 FORMATS = (
     Format(
         b"\x28\xb5\x2f\xfd", "zstd", "zstd -d {path} -o core", _zstd, program=("zstd", "-dcq", "--long={window_log}")
     ),
-    Format(b"\x04\x22\x4d\x18", "lz4", "lz4 -d {path} core", _lz4, program=("lz4", "-dcq")),
-    Format(b"\x1f\x8b", "gzip", "gzip -dc {path} > core", _gzip, program=("gzip", "-dcq")),
+    Format(b"\x04\x22\x4d\x18", "lz4", "lz4 -d {path} core", _by("lz4.frame"), program=("lz4", "-dcq")),
+    Format(b"\x1f\x8b", "gzip", "gzip -dc {path} > core", _by("gzip"), program=("gzip", "-dcq")),
     Format(b"\xfd7zXZ\0", "xz", "xz -dc {path} > core", _Xz, program=("xz", "-dcq")),
-    Format(b"BZh", "bzip2", "bzip2 -dc {path} > core", _bzip2, program=("bzip2", "-dcq")),
+    Format(b"BZh", "bzip2", "bzip2 -dc {path} > core", _by("bz2"), program=("bzip2", "-dcq")),
 )
 
 
