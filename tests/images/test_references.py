@@ -19,29 +19,46 @@ PRECISION, RECALL = 0.99, 0.95
 MOST_WORDS = 32
 """Of one variable: arrays of thousands would be all that counts."""
 
-SOURCE = r"""
+STOCK = r"""
 #include <assert.h>
-#include <stdio.h>
-#include <stdlib.h>
-struct link { struct link *next, *previous; };
+#include "shop.h"
 static struct link newest = {&newest, &newest};
-static void *volatile table[16], *volatile lonely, *volatile offers[4], *volatile dull[4];
+static void *volatile table[16], *volatile shelf[2], *volatile quiet[2];
+void *volatile bought[4], *volatile sold[4], *volatile given[4];
 static struct { long count; void *volatile *first; } vector;
-#line 1 "/some/where/shop/stock.c"
+static void *volatile cellar[2];
 void add(int at, void *what) { assert(at < 16); table[at] = what; vector.first = table; }
 void put(struct link *one) {
     assert(one);
     one->next = newest.next; one->previous = &newest; newest.next->previous = one; newest.next = one;
 }
 struct link *oldest(void) { return newest.previous == &newest ? newest.next : newest.previous; }
-#line 1 "till.c"
-void take(void *what) { assert(what); lonely = what; }
+void hush(void *what) { quiet[0] = what; }
+void store(void *what) { assert(what); shelf[0] = cellar[0] = bought[0] = given[0] = what; }
+"""
+TILL = r"""
+#include <assert.h>
+#include "shop.h"
+static void *volatile lonely;
+void take(void *what) { assert(what); lonely = sold[0] = what; }
+"""
+MAIN = r"""
+#include <stdio.h>
+#include <stdlib.h>
+#include "shop.h"
+static void *volatile offers[4], *volatile dull[4];
 __attribute__((noinline)) void offer(void *what) { offers[0] = what; puts("offers_of_today"); }
 __attribute__((noinline)) void bore(void *what) { dull[0] = what; puts("said_by_several"); }
 int main(int count, char **words) {
-    puts("said_by_several"); offer(words); bore(words);
-    add(count, words); take(malloc(2)); put(malloc(sizeof newest)); return 0;
+    puts("said_by_several"); offer(words); bore(words); hush(words); store(words); take(words);
+    add(count, words); put(malloc(sizeof(struct link))); return oldest() == NULL;
 }
+"""
+HEADER = """
+struct link { struct link *next, *previous; };
+extern void *volatile sold[4];
+void add(int, void *); void put(struct link *); struct link *oldest(void);
+void hush(void *); void store(void *); void take(void *);
 """
 
 
@@ -117,17 +134,23 @@ def shop(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactor
     if not shutil.which("gcc"):
         pytest.skip("gcc is not installed")
     folder = tmp_path_factory.mktemp("shop")
-    (folder / "shop.c").write_text(SOURCE)
+    for name, text in (("shop.h", HEADER), ("stock.c", STOCK), ("till.c", TILL), ("main.c", MAIN)):
+        (folder / name).write_text(text)
     fine = "-fPIE" if request.param == "-pie" else "-fno-pie"
-    subprocess.run(["gcc", "-O1", fine, request.param, "-o", folder / "shop", folder / "shop.c"], check=True)
+    files = ["stock.c", "till.c", "main.c"]
+    subprocess.run(["gcc", "-O1", fine, request.param, "-o", "shop", *files], check=True, cwd=folder)
     return folder / "shop"
 
 
 def test_source_files(shop: Path, tmp_path: Path) -> None:
     found = variables_of(stripped(shop, tmp_path))
     named = {each.name: each for each in objects_of(shop)}
-    assert found.sources[named["table"].start] == "stock.c"
+    for name in ("table", "newest", "shelf", "cellar"):
+        assert found.sources[named[name].start] == "stock.c", name
     assert found.sources[named["lonely"].start] == "till.c"
+    # by where they lie: no function that uses them mentions the file
+    for name in ("quiet", "sold"):
+        assert found.sources[named[name].start] == "stock.c", name
     assert found.sources[named["offers"].start] == '"offers_of_today"'
     assert named["dull"].start not in found.sources
     # code uses both words of a list's head

@@ -1,7 +1,7 @@
 """Variables of a file without a table of symbols: code and relocations refer to where each begins.
 
-x86-64 only. Where the functions that refer to a variable mention a source file (an assertion does), it is that file's;
-else what they alone say may tell what it is for: "free_chunks".
+x86-64 only. Where functions mention source files (assertions do), object_files.py tells whose a variable is; else what
+the functions that refer to it alone say may tell what it is for: "free_chunks".
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 import struct
 from array import array
-from bisect import bisect_right
+from bisect import bisect_left, bisect_right
 from collections import Counter
 from itertools import islice
 from typing import Collection, Iterable, Iterator, Mapping, Optional, Sequence
@@ -19,6 +19,7 @@ from ..target import Span, joined
 from .file import ET_EXEC, MAX_TABLES, PF_W, PF_X, PT_LOAD, SHT_SYMTAB, ElfFile, Segment
 from .machines import EM_X86_64
 from .naming import names_of
+from .object_files import Code, Data
 from .unwind import HEADER, PT_GNU_EH_FRAME
 
 WORD = 8
@@ -107,7 +108,7 @@ def find_variables(file: ElfFile) -> Optional[Variables]:
     if not functions:
         return Variables(starts, {})
     starts = [*_without_members(starts, uses.of, relocated, fixed)]
-    told = uses.sources(starts)
+    told = uses.sources(starts, [*_sections(file, writable)])
     return Variables(starts, {**uses.said(starts, _strings(file, loaded), told), **told})
 
 
@@ -140,6 +141,15 @@ def _loaded(file: ElfFile) -> Iterator[Segment]:
         if each.type == PT_LOAD and end <= each.offset and each.offset + each.file_size <= min(len(file.data), LIMIT):
             end = each.offset + each.file_size
             yield each
+
+
+def _sections(file: ElfFile, within: Sequence[Span]) -> Iterator[Span]:
+    """Each address once."""
+    end = 0
+    for each in sorted(file.sections, key=lambda each: each.address):
+        if each.address >= end and any(low <= each.address < high for low, high in within):
+            end = each.address + each.size
+            yield Span(each.address, end)
 
 
 def _references(file: ElfFile, code: Segment, targets: Sequence[Span]) -> Iterator[_Reference]:
@@ -295,12 +305,23 @@ class _Uses:
             use.is_taken |= is_taken
             use.is_word |= is_word
 
-    def sources(self, starts: Sequence[int]) -> dict[int, str]:
-        """Of each variable the file that most functions mention of those that use it and mention any."""
-        mentioned = self._mentioned
-        users = self._users(starts).items()
-        told = {start: _most([mentioned[each] for each in who if each in mentioned]) for start, who in users}
+    def sources(self, starts: Sequence[int], sections: Sequence[Span]) -> dict[int, str]:
+        """Of each variable the file that it is in, by where it lies and which functions use it."""
+        code = Code(dict(self._bodies()))
+        users = self._users(starts)
+        told: dict[int, Optional[str]] = {}
+        for low, high in sections:
+            within = starts[bisect_left(starts, low) : bisect_left(starts, high)]
+            data = Data(code, {each: users.get(each, set()) for each in within})
+            told.update((each, data.source_of(each)) for each in within)
         return {start: source for start, source in told.items() if source is not None}
+
+    def _bodies(self) -> Iterator[tuple[int, str]]:
+        """Of each function the source file that it mentions, where that is one; headers are mentioned anywhere."""
+        for function, files in self._mentioned.items():
+            bodies = [each for each in files if not each.endswith(HEADERS)]
+            if len(bodies) == 1:
+                yield function, bodies[0]
 
     def _users(self, starts: Sequence[int]) -> dict[int, set[int]]:
         """Of each variable the functions that use it."""
@@ -314,7 +335,7 @@ class _Uses:
     def said(
         self, starts: Sequence[int], strings: Iterable[tuple[int, bytes]], told: Collection[int]
     ) -> dict[int, str]:
-        """Of each other variable what most of the functions that use it say, and no other function does."""
+        """Of each other variable what functions that use it say, as many as can be, and no other function."""
         by_function: dict[int, set[bytes]] = {}
         speakers: Counter[bytes] = Counter()
         for place, text in strings:
@@ -331,25 +352,12 @@ class _Uses:
 
     def _path(self, target: int) -> Optional[str]:
         at = bisect_right(self._begins, target) - 1
-        path = self._paths[self._begins[at]] if at >= 0 else b""
-        # linkers let strings share their ends
-        found = SOURCE.fullmatch(path, target - self._begins[at]) if at >= 0 else None
+        path, within = (self._paths[self._begins[at]], target - self._begins[at]) if at >= 0 else (b"", 0)
+        # linkers let strings share their ends: shop/till.c and till.c
+        begins = not within or path[within - 1 : within] == b"/"
+        found = SOURCE.fullmatch(path, within) if begins else None
         if found is None:
             return None
         folder, name = found.groups()
         # where a program was built tells nobody anything
         return (name if folder.startswith((b"/", b"../")) else folder + name).decode()
-
-
-def _most(mentions: Sequence[Collection[str]]) -> Optional[str]:
-    """What more than half mention. A header is mentioned wherever it is included: one function says nothing."""
-    bodies = [{each for each in files if not each.endswith(HEADERS)} for files in mentions]
-    told = [each for each in bodies if each]
-    if not told and len(mentions) == 1:
-        return None
-    mentions = told or mentions
-    counts = Counter(each for files in mentions for each in files)
-    for source, count in counts.most_common(1):
-        if 2 * count > len(mentions):
-            return source
-    return None
