@@ -28,6 +28,7 @@ PROGRAM = """
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <unistd.h>
 #define MOST 3000
 uintptr_t tab[MOST], chain;
@@ -48,6 +49,13 @@ static __attribute__((noinline)) void fill(size_t held, size_t lost) {
         chain = tagged(node, i);
     }
 }
+/* What a tagged pointer and one plain one lead to, and a mapping as well. */
+static __attribute__((noinline)) void *share(void) {
+    void **known = mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    void **first = (void **)(tab[0] & ((uintptr_t)1 << 48) - 1);
+    first[20] = known[20] = block(200, &sums[0]);
+    return known[20];
+}
 static __attribute__((noinline)) void forget(void) {
     volatile char here[65536];
     for (size_t i = 0; i < sizeof here; i++) here[i] = 0;
@@ -55,8 +63,14 @@ static __attribute__((noinline)) void forget(void) {
 int main(int count, char **words) {
     if (count < 4 || !(plain = calloc(1, strtoul(words[1], NULL, 10)))) return 1;
     fill(strtoul(words[2], NULL, 10), strtoul(words[3], NULL, 10));
+    void *shared = count > 4 ? share() : NULL;
+    uintptr_t hidden = ~(uintptr_t)shared;
+    shared = NULL;
     forget();
-    printf("%zu %zu\\n", sums[0], sums[1]);
+    printf("%zu %zu %#zx\\n", sums[0], sums[1], (size_t)~hidden);
+    fflush(stdout);
+    hidden = 0;
+    forget();
     fflush(stdout);
     for (;;) pause();
 }
@@ -68,6 +82,8 @@ class Running(NamedTuple):
     held: int
     """Bytes that tagged pointers hold, half of the blocks by `tab`, half by `chain`."""
     lost: int
+    shared: str
+    """The address of what a mapping leads to as well."""
 
 
 @pytest.fixture(scope="module")
@@ -78,13 +94,13 @@ def program(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @contextmanager
-def running(program: Path, *, plain: int, held: int, lost: int) -> Iterator[Running]:
-    words = [str(program), str(plain), str(held), str(lost)]
+def running(program: Path, *, plain: int, held: int, lost: int, shared: bool = False) -> Iterator[Running]:
+    words = [str(program), str(plain), str(held), str(lost), *(["shared"] if shared else [])]
     with subprocess.Popen(words, stdout=subprocess.PIPE, preexec_fn=dies_with_us()) as process:
         assert process.stdout is not None
-        sums = [*map(int, process.stdout.readline().split())]
+        held_bytes, lost_bytes, address = process.stdout.readline().decode().split()
         try:
-            yield Running(process.pid, *sums)
+            yield Running(process.pid, int(held_bytes), int(lost_bytes), address)
         finally:
             process.kill()
 
@@ -131,6 +147,27 @@ def test_whoever_holds_it_so_is_its_owner(by: str, program: Path, monkeypatch: p
         if each["held_by"] is not None:
             keepers[each["held_by"]["name"] or each["held_by"]["kind"]] += each["held_by"]["blocks"]
     assert keepers.items() >= {"tab": HELD, "chain": HELD, "unreached": LOST}.items()
+
+
+def test_the_way_to_it_begins_there(program: Path, tmp_path: Path) -> None:
+    """By pointers that are no plain ones, too, and where a plain one of a lesser root leads to it."""
+    core, graph = tmp_path / "core", tmp_path / "graph"
+    with running(program, plain=100, held=HELD, lost=0, shared=True) as seen:
+        assert look(Path(str(seen.pid)), f"save {core}")[0] == 0
+    types = asked(core, "types --owners --limit 0")["types"]
+    samples = {each["held_by"]["name"]: each["samples"] for each in types if each["held_by"] is not None}
+    ways: dict[str, list[list[Any]]] = {}
+    for further in ("", f" --graph {graph}", f" --graph {graph}"):
+        for name, address in (("tab", seen.shared), *((name, samples[name][0]) for name in ("tab", "chain"))):
+            path = asked(core, f"owner {address}{further}")["path"]
+            assert (path[0]["kind"], path[0]["name"].split("+")[0]) == ("global", name), path
+            assert path[0]["encoding"] == "tagged"
+            assert all(each["address"] is not None for each in path)
+            ways.setdefault(address, []).append(path)
+    assert all(one == other for one, *others in ways.values() for other in others)
+    # it has two plain ones
+    assert {"block", "mapping"} <= {each["kind"] for each in asked(core, f"refs {seen.shared}")["refs"]}
+    assert [each["encoding"] for each in ways[seen.shared][0]] == ["tagged", None]
 
 
 @pytest.mark.parametrize("door", [name for name in NEWEST if name != "shell"])

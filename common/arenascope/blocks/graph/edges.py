@@ -38,7 +38,7 @@ class Disguised(NamedTuple):
     suspect: int
     encoding: str
     seed: Optional[Seed] = None
-    """Which root has it, and where: a graph's file keeps whose blocks are instead."""
+    """A root's: which, and where."""
 
 
 class SecondLook(NamedTuple):

@@ -12,7 +12,7 @@ import zlib
 from array import array
 from hashlib import sha256
 from mmap import mmap
-from typing import Mapping, Optional, Sequence, Union
+from typing import Iterator, Mapping, Optional, Sequence, Union
 
 from ...base.errors import ArenascopeError
 from ...base.records import NamedTuple
@@ -20,7 +20,8 @@ from ...session.session import Session
 from ...sources.target import Span
 from ..finder import library
 from .blocks import LiveBlocks
-from .edges import Disguised, Graph, SecondLook, Seed, build
+from .edge import FLAGS
+from .edges import ROOT, Disguised, Graph, SecondLook, Seed, build
 from .encodings import NAMES
 from .identity import Identity
 from .leaks import Marked, marks_of
@@ -30,17 +31,20 @@ from .refs import Search
 from .roots import Roots, find_roots
 from .sound import Part, adds_up, fits, is_sound
 
-MAGIC = b"arenascope graph 8\n"
+MAGIC = b"arenascope graph 9\n"
 LONGEST_HEAD = 1 << 16
 MOST_OF_ROOT, MOST_OF_ROOTS, PIECE = 1 << 20, 32 << 20, 1 << 16
 """Bytes of one root and of all of them that tell a core from another moment of it, so many at once."""
 PARTS = {
-    **dict.fromkeys(("starts", "ends", "sizes", "counts", "strangers", "offsets", "seed_addresses"), "Q"),
-    **dict.fromkeys(("edges", "seed_roots", "seed_edges", "saved", "whose"), "I"),
+    **dict.fromkeys(("starts", "ends", "sizes", "counts", "strangers", "offsets"), "Q"),
+    **dict.fromkeys(("seed_addresses", "again_addresses"), "Q"),
+    **dict.fromkeys(("edges", "seed_roots", "seed_edges", "saved", "whose", "again_roots"), "I"),
     "above": "i",
     **dict.fromkeys(("again_sources", "again_suspects"), "q"),
     **dict.fromkeys(("again_encodings", "saved_encodings", "marks", "lead", "owners"), "B"),
 }
+"""What stands in a file, in this order. One part more, such as the blocks' declared types, is a row here, a check in
+sound.py, and the next number in MAGIC: files without it are refused."""
 
 
 class _Head(NamedTuple):
@@ -91,6 +95,9 @@ def packed(search: Search, identity: Identity) -> bytes:
         "seed_edges": [each.edge for each in graph.seeds],
         "again_sources": [each.source for each in again],
         "again_suspects": [each.suspect for each in again],
+        # of a root's alone
+        "again_roots": [each.seed.root if each.seed is not None else 0 for each in again],
+        "again_addresses": [each.seed.address if each.seed is not None else 0 for each in again],
         "again_encodings": [NAMES.index(each.encoding) for each in again],
         "saved": [block for each in saved.values() for block in each],
         "saved_encodings": [NAMES.index(encoding) for encoding, each in saved.items() for _ in each],
@@ -142,15 +149,15 @@ def unpacked(data: Union[bytes, mmap], path: str, session: Session, identity: Id
     except WRONG:
         raise _damaged(path) from None
     seeds = list(map(Seed, kept["seed_roots"], kept["seed_addresses"], kept["seed_edges"]))
+    again = list(_again(kept))
     search = Search(session, blocks, find_roots(session, blocks))
     if roots_digest(search.roots, session) != head.roots:
         raise _others(path)
-    if not (adds_up(found, blocks.sizes, numpy) and fits(seeds, found, search)):
+    every_seed = [*seeds, *(each.seed for each in again if each.seed is not None)]
+    if not (adds_up(found, blocks.sizes, numpy) and fits(every_seed, found, search)):
         raise _damaged(path)
-    encodings = [NAMES[each] for each in kept["again_encodings"]]
     search.memo.keep(Graph(blocks, kept["offsets"], kept["edges"], seeds, numpy=numpy))
-    again = map(Disguised, kept["again_sources"], kept["again_suspects"], encodings)
-    search.memo.keep(SecondLook(list(again)))
+    search.memo.keep(SecondLook(again))
     saved: dict[str, list[int]] = {}
     for encoding, block in zip(kept["saved_encodings"], kept["saved"]):
         saved.setdefault(NAMES[encoding], []).append(block)
@@ -158,6 +165,14 @@ def unpacked(data: Union[bytes, mmap], path: str, session: Session, identity: Id
     search.memo.keep(found)
     search.memo.keep(found.owners)
     return search
+
+
+def _again(parts: Mapping[str, Part]) -> Iterator[Disguised]:
+    """What a second look found."""
+    names = ("again_sources", "again_suspects", "again_encodings", "again_roots", "again_addresses")
+    for source, suspect, encoding, root, address in zip(*(parts[name] for name in names)):
+        seed = Seed(root, address, suspect << FLAGS) if source == ROOT else None
+        yield Disguised(source, suspect, NAMES[encoding], seed)
 
 
 AGAIN = "name another file, or remove it: --graph writes it then"

@@ -120,25 +120,29 @@ class Held(NamedTuple):
 
 
 def held(search: Search) -> Held:
-    """By plain pointers alone; once for all who ask about one search."""
-    return search.memo.get(Held) or search.memo.keep(_held(search, build(search)))
+    """Where much seems to be nobody's, by pointers that are written otherwise as well; once for all who ask."""
+    return search.memo.get(Held) or search.memo.keep(_held(search))
 
 
-def _held(search: Search, graph: Graph) -> Held:
+def _held(search: Search) -> Held:
+    found = _held_by(search, build(search))
+    suspects = [block for block, owner in enumerate(found.main.whose) if owner == NOBODY]
+    if suspects and _worth_it(search, suspects):
+        found = _held_by(search, _with_encoded(search, found.graph, suspects))
+    return found
+
+
+def _held_by(search: Search, graph: Graph) -> Held:
     owners, leads = _leads(search, graph)
     return Held(graph, owners, leads, main_holders(graph, leads))
 
 
 def find_owners(search: Search) -> Owners:
-    """Where much seems to be nobody's, by pointers that are written otherwise as well; once for all who ask."""
     return search.memo.get(Owners) or search.memo.keep(_find_owners(search))
 
 
 def _find_owners(search: Search) -> Owners:
     found = held(search)
-    suspects = [block for block, owner in enumerate(found.main.whose) if owner == NOBODY]
-    if suspects and _worth_it(search, suspects):
-        found = _held(search, _with_encoded(search, found.graph, suspects))
     graph, owners, leads, main = found
     # no owner has what one of a better group leads to
     tops: list[list[int]] = [[] for _ in owners]

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
+from itertools import chain
 from typing import Optional, Sequence
 
 from ...sources.target import Span
-from ..finder import Finder
 from .edge import DEEP, FLAGS, INSIDE
-from .edges import Seed
+from .edges import SecondLook, Seed
 from .kept import NOBODY
 from .owners import RANKS, Held, held
 from .refs import BLOCK, Ref, Search, of_word
@@ -54,19 +54,23 @@ def _way(search: Search, found: Held, block: int) -> list[Ref]:
 
 
 def _of_seed(search: Search, seed: Seed) -> Ref:
-    ranges = search.roots.ranges
+    ranges, again = search.roots.ranges, search.memo.get(SecondLook)
     if seed.root >= len(ranges):
         return of_word(search.roots.words[seed.root - len(ranges)])
+    for each in again.pointers if again is not None else ():
+        if each.seed == seed:
+            found = search.named(ranges[seed.root], seed.address, search.blocks.starts[each.suspect])
+            return found._replace(encoding=each.encoding)
     return search.named(ranges[seed.root], seed.address, search.session.memory.word(seed.address))
 
 
 def _pointer(search: Search, source: int, to: int, start_only: bool) -> Ref:
-    """The first pointer from one block to another, to its start alone or not."""
-    blocks, word = search.blocks, search.session.memory.pointer_size
-    start, end = blocks.starts[to], blocks.ends[to]
-    finder = Finder([start], [start if start_only else end], [Span(start, end)], word)
-    for window in search.words.of(blocks.starts[source], blocks.ends[source]):
-        for index, _ in finder.hits(window.words):
-            address = window.address + index * word
-            return Ref(BLOCK, address, window.words[index], block=source, offset=address - blocks.starts[source])
+    """The first pointer from one block to another, to its start alone or not; where there is no plain one, what is
+    written otherwise."""
+    blocks = search.blocks
+    begin, start, end = blocks.starts[source], blocks.starts[to], blocks.ends[to]
+    span = Span(begin, blocks.ends[source])
+    plain = search.between(span, Span(start, start if start_only else end))
+    for hit in chain(plain, search.between(span, Span(start, end), encoded=True)):
+        return Ref(BLOCK, hit.address, hit.value, block=source, offset=hit.address - begin, encoding=hit.encoding)
     return Ref(BLOCK, None, start, block=source)

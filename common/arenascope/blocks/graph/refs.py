@@ -97,6 +97,13 @@ class Search:
         """The same of what is no plain pointer."""
         return in_order(self._all(target, but, self._encoded))
 
+    def between(self, source: Span, target: Span, encoded: bool = False) -> Iterator[Hit]:
+        """Pointers from what one range has to the other, its end included: plain ones, or those that are none."""
+        word = self.session.memory.pointer_size
+        finder = finder_of(self.numpy, [target.start], [target.end], [target], word=word)
+        for window in self.words.of(*source):
+            yield from (self._encoded if encoded else self._plain)(finder, window)
+
     def _all(self, target: Span, but: Optional[int], look: Look) -> list[Ref]:
         finder = finder_of(self.numpy, [target.start], [target.end], [target], word=self.session.memory.pointer_size)
         refs: list[Ref] = []

@@ -58,7 +58,7 @@ def is_sound(parts: Mapping[str, Part], session: Session) -> bool:
         and len(parts["seed_roots"]) == len(parts["seed_addresses"]) == len(parts["seed_edges"])
         and within(parts["seed_edges"], 0, (last + 1 << FLAGS) - 1)
         and within(parts["marks"], 0, DEFINITE)
-        and len(parts["again_sources"]) == len(parts["again_suspects"]) == len(parts["again_encodings"])
+        and len({len(numbers) for name, numbers in parts.items() if name.startswith("again_")}) == 1
         and within(parts["again_sources"], ROOT, last)
         and within(parts["again_suspects"], 0, last)
         and within(parts["again_encodings"], 0, len(NAMES) - 1)
