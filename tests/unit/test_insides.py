@@ -7,10 +7,12 @@ from typing import Optional
 
 import pytest
 
-from arenascope.blocks.recognise.insides import is_by_design
+from arenascope.base.errors import MemoryReadError
+from arenascope.blocks.recognise.insides import hands_out_pieces, is_by_design
 from arenascope.sources.memory import Memory
 
 AT = 0x5500_0000_1000
+"""A page's start."""
 
 
 def sds(past: int, kind: int, text: bytes, room: Optional[int] = None) -> bytes:
@@ -45,6 +47,9 @@ MEANT = {
     "PHP's array without keys": (PACKED, 8),
     "a hash table": (table(24, CONTROL), 24 * 32),
     "a small hash table": (table(16, b"\xff\x01\xff\xff"), 64),
+    "aligned by hand, the start in front": (bytes(40) + pack("<Q", AT) + bytes(200), 48),
+    "a header behind a buffer, the start first": (bytes(80) + pack("<4Q", AT, 1, 2, 3), 80),
+    "a header behind a buffer, the start second": (bytes(80) + pack("<4Q", 1, AT, 2, 3), 80),
 }
 CHANCE = {
     "a size that is another": (pack("<Q", 40) + bytes(100), 8),
@@ -57,18 +62,52 @@ CHANCE = {
     "zeros": (bytes(24 * 32 + 48), 24 * 32),
     "a table that is not repeated": (table(24, CONTROL)[:-1] + b"\x01", 24 * 32),
     "another place of it": (table(24, CONTROL), 24 * 32 + 16),
+    "a place two words behind where the start is kept": (bytes(40) + pack("<Q", AT) + bytes(200), 56),
+    "beside another's start": (bytes(40) + pack("<Q", AT + 16) + bytes(200), 48),
 }
 
 
-def asked(data: bytes, past: int) -> bool:
-    # as malloc rounds it up
+def op_slab(first: int, words: int) -> bytes:
+    return pack("<4Q4H", 0, first, 0, 0, 0, words, 0, 0) + bytes(8 * words)
+
+
+def slab(after: int, before: int) -> bytes:
+    return bytes(1024 - 48) + pack("<2Q2Q", 0, 3, after, before)
+
+
+INFO = AT + 1024 - 48
+POOLS = {
+    "perl's ops": op_slab(AT, 64),
+    "a pool that knows its end": pack("<2Q", AT + 100, AT + 512) + bytes(496),
+    "an obstack's chunk": pack("<2Q", AT + 4064, 0) + bytes(4048),
+    "glib's slab": slab(INFO, INFO),
+}
+NO_POOLS = {
+    "ops of another size": op_slab(AT, 70)[:-64],
+    "ops without a first slab": op_slab(0, 64),
+    "its middle": pack("<2Q", AT + 100, AT + 300) + bytes(496),
+    "a small block": pack("<2Q", AT + 16, AT + 24) + bytes(8),
+    "its end, far inside": bytes(64) + pack("<Q", AT + 512) + bytes(440),
+    "a ring of others": slab(INFO, INFO - 16),
+    "half a page": slab(INFO, INFO)[1000:],
+}
+
+
+def memory_of(data: bytes) -> tuple[Memory, int]:
+    """And how much of the block can be used, as malloc rounds it up."""
     block = data + bytes(-(len(data) + 8) % 16)
 
     def read(address: int, size: int) -> bytes:
-        assert AT <= address <= address + size <= AT + len(block)
+        if not AT <= address <= address + size <= AT + len(block):
+            raise MemoryReadError(address, size)
         return block[address - AT : address - AT + size]
 
-    return is_by_design(Memory(read, 8, "little"), AT, len(block), past)
+    return Memory(read, 8, "little"), len(block)
+
+
+def asked(data: bytes, past: int) -> bool:
+    memory, usable = memory_of(data)
+    return is_by_design(memory, AT, usable, past)
 
 
 @pytest.mark.parametrize("name", MEANT)
@@ -81,3 +120,9 @@ def test_what_is_meant(name: str) -> None:
 @pytest.mark.parametrize("name", CHANCE)
 def test_what_is_chance(name: str) -> None:
     assert not asked(*CHANCE[name])
+
+
+@pytest.mark.parametrize("name", [*POOLS, *NO_POOLS])
+def test_a_pool_is_told_by_its_header(name: str) -> None:
+    memory, usable = memory_of({**POOLS, **NO_POOLS}[name])
+    assert hands_out_pieces(memory, AT, usable) == (name in POOLS)

@@ -14,8 +14,7 @@ from ...session.session import Session
 from ...sources.memory import Memory
 from ...sources.target import Region
 from ..recognise.catalogue import Catalogue
-from ..recognise.insides import is_by_design
-from ..recognise.mysql import FRONTS
+from ..recognise.insides import hands_out_pieces, is_by_design
 from ..types import catalogue_of
 from .blocks import LiveBlocks
 from .refs import Ref
@@ -23,7 +22,11 @@ from .whose import Goal
 
 ROUNDED = 3
 """Words by which a block may be larger than was asked for."""
+SHORTEST = 4
+"""Words of the shortest chunk."""
 LONGEST_COUNT = 1 << 40
+WIDE_COOKIES = (16, 32, 64)
+"""Bytes in front of new T[n] where T is aligned to as many."""
 
 
 class Strength:
@@ -36,6 +39,9 @@ class Strength:
         self._constant = [each for each in session.regions if each.is_file and each.readable and not each.shared]
         self._starts = [each.start for each in self._constant]
         self._types: dict[int, bool] = {}
+        self._fronts: dict[int, int] = {}
+        self._pools: dict[int, bool] = {}
+        """By the block's number, as far as somebody asked."""
 
     def is_definite(self, index: int, value: int) -> bool:
         """`value` leads into the nth block."""
@@ -45,15 +51,37 @@ class Strength:
             return True
         if past == word and self._has_count(start, usable - word):
             return True
+        if past in WIDE_COOKIES and not value % past and self._has_wide_cookie(value, usable - past, past):
+            return True
         if past in (2 * word, 4 * word) and self._is_collected(value):
             return True
         if is_by_design(self._memory, start, usable, past):
             return True
-        if past in FRONTS and self._catalogue.front(start, usable) == past:
+        front = self._front(index)
+        if front and (past == front or is_by_design(self._memory, start + front, usable - front, past - front)):
             return True
         if past == 3 * word and self._is_old_string(start, usable):
             return True
-        return not past % word and past < usable and self._is_second_base(start, value)
+        if not past % word and past < usable and self._is_second_base(start, value):
+            return True
+        return self._is_pool(index)
+
+    def _front(self, index: int) -> int:
+        """Bytes of an allocator of the program's own in front of what the block is for."""
+        if index not in self._fronts:
+            start = self._blocks.starts[index]
+            self._fronts[index] = self._catalogue.front(start, self._blocks.ends[index] - start)
+        return self._fronts[index]
+
+    def _is_pool(self, index: int) -> bool:
+        """Whatever points into one points to a piece that was handed out."""
+        if index not in self._pools:
+            start = self._blocks.starts[index]
+            usable, front = self._blocks.ends[index] - start, self._front(index)
+            self._pools[index] = hands_out_pieces(self._memory, start, usable) or (
+                front > 0 and self._catalogue.hands_out_pieces(start, usable)
+            )
+        return self._pools[index]
 
     @cached_property
     def _catalogue(self) -> Catalogue:
@@ -73,6 +101,15 @@ class Strength:
             return False
         # the largest multiple of it that is not longer than the rest
         return rest - rest // count * count < ROUNDED * self._memory.pointer_size
+
+    def _has_wide_cookie(self, first: int, rest: int, aligned: int) -> bool:
+        """The count of T that are aligned to so many bytes stands right in front of the first."""
+        count = self._memory.try_word(first - self._memory.pointer_size)
+        if not count or count > rest // aligned:
+            return False
+        # memalign() leaves what is too short to be a chunk
+        slack = (ROUNDED + SHORTEST) * self._memory.pointer_size
+        return rest - rest // count // aligned * aligned * count < slack
 
     def _is_old_string(self, start: int, usable: int) -> bool:
         """std::string before C++11's ABI: length, capacity and the count of users stand in front of the text."""

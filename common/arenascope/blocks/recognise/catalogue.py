@@ -28,7 +28,7 @@ from .nodes import LIST, PAGES, TREE, Links
 from .programs import Keeper, programs_in
 from .python import Python
 
-HEAD = 8
+HEAD = 10
 """Words of a block from which its allocator's header, and what follows, is told."""
 NONE = -1
 """No live block."""
@@ -309,6 +309,14 @@ class Catalogue:
         words = self._memory_words(user, min(4, usable // self._word)) if self._fronts is not None else None
         found = self._fronts.front_of(words, 0, len(words), usable) if self._fronts is not None and words else None
         return found.words * self._word if found is not None else 0
+
+    def hands_out_pieces(self, user: int, usable: int) -> bool:
+        """Whether what comes after such a header is a pool of the same program's."""
+        words, fronts = self._memory_words(user, min(HEAD, usable // self._word)), self._fronts
+        if fronts is None or words is None:
+            return False
+        front = fronts.front_of(words, 0, len(words), usable)
+        return front is not None and fronts.holds(front, words, user) is not None
 
     @property
     def has_fronts(self) -> bool:

@@ -1,6 +1,8 @@
-"""Pointers that lead into a block by design: sqlite's blocks, redis and valkey's sds, PHP's arrays, Rust's hash tables.
+"""Pointers that lead into a block by design: sqlite's blocks, redis and valkey's sds, PHP's arrays, Rust's hash tables;
+what was aligned by hand, pieces of pools.
 
-What lies in front of the place, or at it, says how large the block is, which proves it.
+What lies in front of the place, or at it, says how large the block is or where it begins, which proves it. Of a pool
+its header does: then every place in it may be a piece that was handed out.
 """
 
 from __future__ import annotations
@@ -19,6 +21,13 @@ GROUP = 16
 """So many control bytes of a hash table are looked at together, and repeated after its end."""
 EMPTY, DELETED = 0xFF, 0x80
 LOOKED_AT = 256
+OP_SLAB = 40
+"""Bytes in front of what perl's struct opslab (since 5.34) hands out."""
+SLICES, MOST_SLICES = 128, 1 << 16
+SLICES_BEHIND, SLAB_INFO = 16, 48
+"""Of a slab of glib's: so much is left to malloc at its end, and from there the ring of all slabs is so far ahead."""
+SMALLEST_POOL, POOL_HEADER = 256, 5
+"""Bytes; words that are looked at."""
 
 
 def is_by_design(memory: Memory, start: int, usable: int, past: int) -> bool:
@@ -28,7 +37,13 @@ def is_by_design(memory: Memory, start: int, usable: int, past: int) -> bool:
         or is_sds(memory, start, usable, past)
         or _is_zend_array(memory, start, usable, past)
         or _is_hash_table(memory, start, usable, past)
+        or _keeps_the_start(memory, start, usable, past)
     )
+
+
+def hands_out_pieces(memory: Memory, start: int, usable: int) -> bool:
+    """Whether a pool of a known make begins at `start`."""
+    return is_op_slab(memory, start, usable) or _keeps_the_end(memory, start, usable) or _is_slab(memory, start, usable)
 
 
 def _has_size(memory: Memory, start: int, usable: int, past: int) -> bool:
@@ -82,3 +97,40 @@ def _has_control(memory: Memory, at: int, places: int) -> bool:
     else:
         again = memory.try_read(at + places, GROUP) == first[:GROUP]
     return again and EMPTY in first and all(each < DELETED or each in (EMPTY, DELETED) for each in first)
+
+
+def _keeps_the_start(memory: Memory, start: int, usable: int, past: int) -> bool:
+    """Whoever aligns by hand, or puts a header behind a buffer, keeps what free() wants: in front of the place
+    (MariaDB's LF_DYNARRAY), or as the header's first or second word (GCC's struct _cpp_buff, ld.so's struct
+    dlfo_mappings_segment)."""
+    word = memory.pointer_size
+    places = (past - word, past, past + word) if past and not past % word else ()
+    return any(memory.try_word(start + at) == start for at in places if at + word <= usable)
+
+
+def _keeps_the_end(memory: Memory, start: int, usable: int) -> bool:
+    """Pools of nginx and PostgreSQL, and obstacks know where they end."""
+    if usable < SMALLEST_POOL:
+        return False
+    header = memory.try_read(start, POOL_HEADER * memory.pointer_size)
+    return any(fits(each - start, usable) for each in (memory.unpack_words(header) if header is not None else ()))
+
+
+def is_op_slab(memory: Memory, start: int, usable: int) -> bool:
+    """struct opslab of perl: the next one, the first of them, which is its own first; how many words there are to be
+    handed out."""
+    if usable < OP_SLAB + 8:
+        return False
+    words = (memory.try_word(start + 32) or 0) >> 16 & 0xFFFF
+    first = memory.try_word(start + 8) or 0
+    return bool(first) and fits(OP_SLAB + 8 * words, usable) and memory.try_word(first + 8) == first
+
+
+def _is_slab(memory: Memory, start: int, usable: int) -> bool:
+    """Pages of g_slice_alloc() (glib before 2.76): struct _SlabInfo at the end is in a ring of such."""
+    page = 1 << usable.bit_length()
+    if not SLICES <= page <= MOST_SLICES or start % page or not fits(page - SLICES_BEHIND, usable):
+        return False
+    info = start + page - SLAB_INFO
+    after, before = memory.try_word(info + 16) or 0, memory.try_word(info + 24) or 0
+    return bool(after and before) and memory.try_word(after + 24) == info == memory.try_word(before + 16)

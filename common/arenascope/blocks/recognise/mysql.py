@@ -20,6 +20,8 @@ MAGIC = 1234
 MOST_KEYS = 1 << 20
 FRONTS = (24, 32)
 """Bytes in front."""
+LENGTH = 5
+"""So many words of mem_block_info_t are in front of that, or one more since 10.6."""
 ROOT_BLOCK, HEAP_BLOCK = "MEM_ROOT block", "mem_heap block"
 
 
@@ -65,10 +67,11 @@ class Fronts:
         # st_used_mem: the next one, what is left, the size
         if front.of != "InnoDB" and third == front.bytes and second <= third and not first % self._word:
             return ROOT_BLOCK
-        # mem_block_info_t: the list of its blocks, of which it is the first
-        if front.of == "InnoDB" and 0 < first < MOST_KEYS and second == own:
-            return HEAP_BLOCK
-        return None
+        if front.of != "InnoDB":
+            return None
+        # mem_block_info_t: the list of its blocks, of which it is the first; in each its neighbours, and its length
+        is_first = 0 < first < MOST_KEYS and second == own
+        return HEAP_BLOCK if is_first or front.bytes in words[front.words + LENGTH :][:2] else None
 
     def _fits(self, size: int, front: int, usable: int) -> bool:
         rest = usable - front - size
