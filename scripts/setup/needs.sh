@@ -30,8 +30,10 @@ test    sure zstd
 all     sure fish
 all     sure go           golang-go
 all     sure gobject      libglib2.0-dev
+all     sure haproxy
 all     sure java         default-jdk-headless
 all     sure jemalloc-dev libjemalloc-dev
+all     sure lighttpd
 all     sure mariadb      mariadb-server-core mariadb-server-core-[0-9.]+
 all     sure memcached
 all     sure musl         musl-tools

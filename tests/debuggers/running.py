@@ -6,12 +6,13 @@ import contextlib
 import os
 import select
 import shutil
+import signal
 import socket
 import subprocess
 import threading
 import time
 from pathlib import Path
-from typing import Callable, Optional, Sequence
+from typing import Callable, Iterator, Optional, Sequence
 
 import pytest
 from lifetimes import dies_with_us
@@ -19,7 +20,20 @@ from looks import give_up
 
 START_SECONDS = 120
 CLIENTS = 8
-FROM_SETUP = ("/usr/bin/python3", "mariadbd", "memcached", "nginx", "php", "redis-server", "ruby", "sqlite3")
+FROM_SETUP = (
+    "/usr/bin/python3",
+    "gdb",
+    "haproxy",
+    "lighttpd",
+    "mariadbd",
+    "memcached",
+    "nginx",
+    "node",
+    "php",
+    "redis-server",
+    "ruby",
+    "sqlite3",
+)
 """What scripts/setup.sh installs, so that it must be there."""
 Work = Callable[[socket.socket, int, int], None]
 """One round of a client: its connection, its number, and which round this is."""
@@ -44,6 +58,9 @@ class Running:
         self.clients: list[threading.Thread] = []
         self.failures: list[BaseException] = []
         """Of its clients."""
+        self.rests = threading.Event()
+        self.turns = [threading.Lock() for _ in range(CLIENTS)]
+        """Of each client, while it is in a round."""
         with open(folder / "messages.txt", "wb") as messages:
             self.process = subprocess.Popen(
                 [program, *map(str, words[1:])],
@@ -95,6 +112,14 @@ class Running:
             client.start()
         self.await_that(lambda: min(self.rounds) >= ready, "its clients do not get on")
 
+    def rest(self) -> None:
+        """Its clients stay connected and ask for nothing more."""
+        self.rests.set()
+        for turn in self.turns:
+            with turn:
+                pass
+        self.await_that(lambda: set(states(self.pid)) == {"S"}, "it goes on")
+
     def work(self, path: Path, work: Work, rounds: int, greet: Callable[[socket.socket], None] = bool) -> None:
         """Clients on a socket, each of which does so many rounds, and stays connected: the same each time."""
         self.await_that(lambda: _listens(path), "it does not listen")
@@ -123,8 +148,10 @@ class Running:
         with connection:
             try:
                 while not self.over.is_set():
-                    work(connection, number, self.rounds[number])
-                    self.rounds[number] += 1
+                    with self.turns[number]:
+                        if not self.rests.is_set():
+                            work(connection, number, self.rounds[number])
+                            self.rounds[number] += 1
                     time.sleep(0.01)
             except (OSError, AssertionError) as failure:
                 if not self.over.is_set():
@@ -162,3 +189,26 @@ def receive_until(connection: socket.socket, end: bytes) -> bytes:
     while not found.endswith(end):
         found += receive(connection, 1)
     return found
+
+
+@contextlib.contextmanager
+def standing(pid: int) -> Iterator[None]:
+    """It stands still meanwhile."""
+    os.kill(pid, signal.SIGSTOP)
+    try:
+        await_stop(pid)
+        yield
+    finally:
+        os.kill(pid, signal.SIGCONT)
+
+
+def await_stop(pid: int) -> None:
+    """On a busy machine it takes a while until each thread has seen the signal."""
+    limit = time.monotonic() + 60
+    while any(state != "T" for state in states(pid)):
+        assert time.monotonic() < limit, states(pid)
+        time.sleep(0.01)
+
+
+def states(pid: int) -> list[str]:
+    return [(task / "stat").read_text().rpartition(") ")[2][0] for task in Path(f"/proc/{pid}/task").iterdir()]

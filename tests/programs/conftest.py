@@ -6,8 +6,9 @@ import tempfile
 from pathlib import Path
 from typing import Iterator
 
+import ledger
 import pytest
-from programs import PROGRAMS, REPLACED, SINGLE, Program
+from programs import PROGRAMS, REPLACED, Env, Program, named
 from running import Running
 
 
@@ -35,10 +36,10 @@ def replaced(request: pytest.FixtureRequest) -> Program:
     return request.param
 
 
-def run(program: Program) -> Iterator[Running]:
+def run(program: Program, env: Env = None) -> Iterator[Running]:
     # not pytest's own folder: a socket's path must be short
     with tempfile.TemporaryDirectory(prefix="arenascope-program-") as folder:
-        found = program.start(Path(folder))
+        found = program.start(Path(folder), env)
         try:
             program.load(found)
             yield found
@@ -54,4 +55,10 @@ def running(program: Program) -> Iterator[Running]:
 @pytest.fixture
 def serving(request: pytest.FixtureRequest) -> Iterator[Running]:
     """One for itself, by its name: it need not outlive the test."""
-    yield from run(next(each for each in (*PROGRAMS, *REPLACED, *SINGLE) if each.name == request.param))
+    yield from run(named(request.param))
+
+
+@pytest.fixture
+def recorded(request: pytest.FixtureRequest) -> Iterator[Running]:
+    """The same, with a list of its blocks (ledger.py)."""
+    yield from run(named(request.param), ledger.environment())

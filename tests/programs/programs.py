@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import re
 import shutil
 import socket
 import subprocess
@@ -11,7 +13,7 @@ from typing import Callable, NamedTuple, Optional, Sequence
 
 import pytest
 from looks import give_up
-from running import Running, receive, receive_until
+from running import CLIENTS, Running, receive, receive_until
 
 HERE = Path(__file__).resolve().parent
 COMMITS, FILES = 300, 20
@@ -23,6 +25,29 @@ http {{
     proxy_temp_path {0}/proxy; fastcgi_temp_path {0}/fastcgi; uwsgi_temp_path {0}/uwsgi; scgi_temp_path {0}/scgi;
     server {{ listen unix:{0}/socket; root {0}; }}
 }}
+"""
+
+
+HAPROXY = """
+global
+    nbthread 2
+defaults
+    mode http
+    timeout connect 60s
+    timeout client 60s
+    timeout server 60s
+listen all
+    bind unix@{0}/socket
+    stick-table type string len 64 size 10k expire 30m store http_req_cnt
+    http-request track-sc0 path
+    http-request return status 200 content-type text/plain string {1}
+"""
+LIGHTTPD = """
+server.document-root = "{0}"
+server.bind = "{0}/socket"
+server.modules = ( "mod_access", "mod_expire" )
+expire.url = ( "/" => "access plus 1 hours" )
+mimetype.assign = ( ".txt" => "text/plain" )
 """
 
 
@@ -152,6 +177,28 @@ def its_worker(running: Running) -> None:
     running.pid = int(children[0])
 
 
+def haproxy(folder: Path, env: Env = None) -> Running:
+    (folder / "haproxy.cfg").write_text(HAPROXY.format(folder, "words" * 1000))
+    return Running(folder, ["haproxy", "-db", "-f", folder / "haproxy.cfg"], env)
+
+
+def lighttpd(folder: Path, env: Env = None) -> Running:
+    (folder / "lighttpd.conf").write_text(LIGHTTPD.format(folder))
+    for number in range(CLIENTS):
+        (folder / f"page{number}.txt").write_text("the same words over and over " * 400 * (number + 1))
+    return Running(folder, ["lighttpd", "-D", "-f", folder / "lighttpd.conf"], env)
+
+
+def texts(connection: socket.socket, number: int, round_: int) -> None:
+    more = f"X-Words: {'w' * (50 * number)}\r\nReferer: http://here/{round_}\r\n"
+    connection.sendall(f"GET /page{number}.txt?round={round_} HTTP/1.1\r\nHost: here\r\n{more}\r\n".encode())
+    head = receive_until(connection, b"\r\n\r\n")
+    assert head.startswith(b"HTTP/1.1 200"), head
+    size = re.search(rb"(?i)content-length: (\d+)", head)
+    assert size is not None, head
+    receive(connection, int(size[1]))
+
+
 # what another allocator serves
 
 
@@ -176,7 +223,8 @@ def redis_on_glibc(folder: Path, env: Env = None, options: Sequence[object] = ()
     if libc is None:
         pytest.skip("the tests' own Python has no libc.so.6 to load into redis")
     words = ["--port", 0, "--unixsocket", folder / "socket", "--save", "", "--dir", folder, *options]
-    return Running(folder, ["redis-server", *words], {"LD_PRELOAD": libc, **(env or {})})
+    before = [env["LD_PRELOAD"]] if env and "LD_PRELOAD" in env else []
+    return Running(folder, ["redis-server", *words], {**(env or {}), "LD_PRELOAD": ":".join([*before, libc])})
 
 
 def redis_says(running: Running) -> socket.socket:
@@ -281,7 +329,7 @@ def browser(running: Running) -> None:
     running.await_that((running.folder / "profile" / "DevToolsActivePort").exists, "it does not start")
 
 
-# a compiler, Rust's, and a JVM
+# a compiler, a debugger, what Rust and Go make, and a JVM
 
 
 def rust(folder: Path, env: Env = None) -> Running:
@@ -289,6 +337,23 @@ def rust(folder: Path, env: Env = None) -> Running:
         pytest.skip("rustc is not installed")
     subprocess.run(["rustc", "-O", "-o", folder / "load", HERE / "load.rs"], check=True)
     return Running(folder, [folder / "load"], env)
+
+
+def go(folder: Path, env: Env = None) -> Running:
+    if shutil.which("go") is None:
+        give_up("go is not installed")
+    build = {**os.environ, "HOME": str(folder), "CGO_ENABLED": "1", "GOFLAGS": "-modcacherw"}
+    subprocess.run(["go", "build", "-o", folder / "load", HERE / "load.go"], check=True, env=build, cwd=folder)
+    return Running(folder, [folder / "load"], env)
+
+
+def gdb(folder: Path, env: Env = None) -> Running:
+    """It has read all that there is about a program in C++."""
+    source = '#include <map>\n#include <string>\nint main() { std::map<std::string, int> m; return m["a"]; }\n'
+    (folder / "some.cc").write_text(source)
+    subprocess.run(["g++", "-g", "-o", folder / "some", folder / "some.cc"], check=True)
+    stays = "python import gdb, time; gdb.write('ready\\n'); gdb.flush(); time.sleep(3600)"
+    return Running(folder, ["gdb", "-nx", "-q", "-readnow", folder / "some", "-ex", "break main", "-ex", stays], env)
 
 
 def cc1plus(folder: Path, env: Env = None) -> Running:
@@ -324,7 +389,7 @@ def halfway(running: Running) -> None:
 # a history, of which nobody reads more than a pipe takes
 
 
-def history(folder: Path) -> Running:
+def history(folder: Path, env: Env = None) -> Running:
     """git, which shows more than anybody reads."""
     subprocess.run(["git", "init", "-q", folder / "repository"], check=True)
     said = []
@@ -334,7 +399,7 @@ def history(folder: Path) -> Running:
         said.append(f"M 644 inline f{number % FILES}\ndata {len(text)}\n{text}\n")
     words = ["git", "-C", folder / "repository", "fast-import", "--quiet"]
     subprocess.run(words, input="".join(said).encode(), check=True)
-    return Running(folder, ["git", "-C", folder / "repository", "log", "-p", "--stat", "-M", "-C", "main"])
+    return Running(folder, ["git", "-C", folder / "repository", "log", "-p", "--stat", "-M", "-C", "main"], env)
 
 
 def blocked(running: Running) -> None:
@@ -443,5 +508,14 @@ SINGLE = (
         lambda running: running.serve(running.folder / "socket", keys, 200),
         4,
     ),
+    Program("haproxy", haproxy, lambda running: running.serve(running.folder / "socket", texts, 30), 2),
+    Program("lighttpd", lighttpd, lambda running: running.serve(running.folder / "socket", texts, 30)),
+    Program("gdb", gdb),
+    Program("go", go, threads=5),
+    Program("rust", rust, threads=5),
 )
-"""Started by one test alone."""
+"""Started by few tests alone."""
+
+
+def named(name: str) -> Program:
+    return next(each for each in (*PROGRAMS, *REPLACED, *SINGLE) if each.name == name)

@@ -1,37 +1,63 @@
-"""Real programs under load: what is said to be lost for good is lost, as each one's source says."""
+"""Real programs under load: what is said to be lost for good is lost, and what was dropped is found.
+
+The truth is ledger.py's: every word of a process is looked at, at each byte. Where a program is known to lose something
+its source says so, too.
+"""
 
 from __future__ import annotations
 
 import json
 import os
-import signal
+import tempfile
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Callable, Mapping
+from typing import Any, Callable, Iterator, Mapping, Sequence
 
+import ledger
 import pytest
+from ledger import Ledger, count_of_dropped, drop_from_now_on
 from partial import look
-from running import Running
+from programs import named
+from running import Running, standing
 from schemas import valid
+from subjects import Subject
+
+from arenascope.blocks.graph.blocks import live_blocks
+from arenascope.blocks.graph.components import Lump
+from arenascope.blocks.graph.leaks import find_leaks
+from arenascope.cli.shell import How, ShellDoor
+from arenascope.commands.framework.live_copy import search_of
+from arenascope.session.session import Session
 
 LOST = 1
-PROGRAMS = (
+SILENT = (
     "python",
     "nginx",
-    "postgres",
-    "mariadbd",
     "memcached",
     "git",
-    "cc1plus",
     "perl",
     "php",
     "sqlite",
     "redis-on-glibc",
+    "mariadbd",
+    "node",
+    "haproxy",
+    "lighttpd",
+    "gdb",
+    "go",
+    "rust",
 )
+"""They lose nothing."""
 MOST = 256
+PLANTED = {"redis-on-glibc": 100, "sqlite": 1000, "perl": 100, "postgres": 1000}
+"""Of how many free()s one is dropped: they free 40,000 to 900,000 blocks."""
+BEGUN = ("sqlite", "perl")
+"""From their start: they are at rest when they are ready."""
+LEAST = 300
 
 
 class Held:
-    """A process that stands still, and its memory."""
+    """The memory of a process that stands still."""
 
     def __init__(self, running: Running) -> None:
         self.pid, self.folder = running.pid, running.folder
@@ -70,34 +96,129 @@ def directory(held: Held, block: int) -> bool:
 Explained = Callable[[Held, int], bool]
 LOSES: Mapping[str, tuple[Explained, ...]] = {"postgres": (environment, option), "cc1plus": (directory,)}
 """One block each."""
+UNEXPLAINED = ("java", "ruby")
+"""They lose some blocks, of which the scan alone tells."""
+DOUBTFUL = ("haproxy",)
+"""Of these more blocks are reached by insides alone than a hundredth, for which no rule is known yet."""
 
 
-def definite(image: object) -> list[dict[str, Any]]:
+@dataclass(frozen=True)
+class Named:
+    """What leaks says of a process, block by block."""
+
+    live: frozenset[int]
+    definite: frozenset[int]
+    saved: frozenset[int]
+    """Held by pointers alone that are written otherwise, and what may hang on those."""
+
+
+def named_in(core: Path) -> Named:
+    session = Session(ShellDoor(str(core), How("none")).target())
+    blocks = live_blocks(session)
+    found = find_leaks(search_of(session, blocks), 0)
+    assert not found.doubts
+
+    def of(lumps: Sequence[Lump]) -> frozenset[int]:
+        return frozenset(blocks.starts[number] for each in lumps for number in (each.head, *each.others))
+
+    saved = {blocks.starts[number] for numbers in found.saved.values() for number in numbers}
+    return Named(frozenset(blocks.starts), of(found.definite), of(found.possible) | saved)
+
+
+def asked(image: object, program: str) -> list[dict[str, Any]]:
+    """What is certainly lost."""
     status, said, complained = look(Path(str(image)), "leaks", "--json")
     assert status in (0, LOST), complained
     document = valid(json.loads(said))
     assert document["unknown"]["blocks"] == 0, document["problems"]
     assert document["reached"]["blocks"] > 50
-    perhaps = [each for each in document["leaks"] if each["strength"] == "possible"]
-    assert sum(each["bytes"] + each["indirect_bytes"] for each in perhaps) < document["reached"]["bytes"] / 100
+    if program not in DOUBTFUL:
+        perhaps = [each for each in document["leaks"] if each["strength"] == "possible"]
+        assert sum(each["bytes"] + each["indirect_bytes"] for each in perhaps) < document["reached"]["bytes"] / 100
+    return definite(document)
+
+
+def definite(document: Mapping[str, Any]) -> list[dict[str, Any]]:
     return [each for each in document["leaks"] if each["strength"] == "definite"]
 
 
-@pytest.mark.parametrize("serving", [pytest.param(each, id=each) for each in PROGRAMS], indirect=True)
-def test_nothing_else_is_lost(serving: Running, request: pytest.FixtureRequest, tmp_path: Path) -> None:
-    name = request.node.callspec.params["serving"]
+def count(rows: list[dict[str, Any]]) -> int:
+    return sum(row["blocks"] + row["indirect_blocks"] for row in rows)
+
+
+@pytest.mark.parametrize("recorded", [*SILENT, *LOSES, *UNEXPLAINED], indirect=True)
+def test_nothing_else_is_lost(recorded: Running, request: pytest.FixtureRequest, tmp_path: Path) -> None:
+    name = request.node.callspec.params["recorded"]
     saved = tmp_path / "saved.core"
-    os.kill(serving.pid, signal.SIGSTOP)
-    held = Held(serving)
-    try:
-        live = definite(serving.pid)
-        assert look(Path(str(serving.pid)), f"save {saved}")[0] == 0
-        blocks = [int(sample, 16) for row in live for sample in row["samples"]]
-        assert len(blocks) == sum(row["blocks"] + row["indirect_blocks"] for row in live), live
-        left = [block for block in blocks if not any(known(held, block) for known in LOSES.get(name, ()))]
-        assert left == [], [(row, held.bytes(int(row["samples"][0], 16))) for row in live]
-        assert len(blocks) <= len(LOSES.get(name, ()))
-    finally:
+    with standing(recorded.pid):
+        live = asked(recorded.pid, name)
+        truth, held = Ledger(recorded.pid), Held(recorded)
+        assert look(Path(str(recorded.pid)), f"save {saved}")[0] == 0
+        named = named_in(saved)
+        explained = [each for each in LOSES.get(name, ()) if any(each(held, block) for block in named.definite)]
         held.close()
-        os.kill(serving.pid, signal.SIGCONT)
-    assert definite(saved) == live
+    assert asked(saved, name) == live
+    assert count(live) == len(named.definite)
+    # a thread may just be in malloc or free
+    threads = len(list(Path(f"/proc/{recorded.pid}/task").iterdir()))
+    assert len(named.live ^ set(truth.starts.tolist())) <= threads
+    confirm(truth, named)
+    if name not in UNEXPLAINED:
+        assert len(named.definite) == len(explained), live
+
+
+def confirm(truth: Ledger, named: Named) -> None:
+    """None is reached that is said to be lost, and all others are, if only by what a calculation leads to."""
+    assert [truth.way(block) for block in named.definite if truth.is_reached(block)] == []
+    assert truth.lost() - named.definite <= named.saved
+
+
+@pytest.fixture
+def planted(request: pytest.FixtureRequest) -> Iterator[Running]:
+    """It has freed a great deal, of which each so many-th free() was dropped, and is at rest."""
+    name = request.param
+    program, every = named(name), PLANTED[name]
+    with tempfile.TemporaryDirectory(prefix="arenascope-program-") as folder:
+        running = program.start(Path(folder), {**ledger.environment(), "STANDS_STILL": "1"})
+        try:
+            if name in BEGUN:
+                drop_from_now_on(running.pid, every)
+            program.load(running)
+            if name not in BEGUN:
+                drop_from_now_on(running.pid, every)
+                running.await_that(lambda: count_of_dropped(running.pid) >= LEAST, "little is freed")
+                running.rest()
+            yield running
+        finally:
+            running.end()
+
+
+@pytest.mark.parametrize("planted", PLANTED, indirect=True)
+def test_what_was_dropped_is_found(planted: Running, request: pytest.FixtureRequest, tmp_path: Path) -> None:
+    """Of some that were dropped an old word still tells: these are not lost."""
+    name = request.node.callspec.params["planted"]
+    saved = tmp_path / "saved.core"
+    with standing(planted.pid):
+        status, said, _ = look(Path(str(planted.pid)), "leaks", "--json")
+        truth = Ledger(planted.pid)
+        assert look(Path(str(planted.pid)), f"save {saved}")[0] == 0
+    assert status == LOST
+    found = named_in(saved)
+    assert count(definite(json.loads(said))) == len(found.definite)
+    assert found.live == set(truth.starts.tolist())
+    dropped = set(truth.dropped)
+    lost = {block for block in dropped if not truth.is_reached(block)}
+    assert len(dropped) >= LEAST
+    assert len(lost) > len(dropped) / 3
+    assert len(lost & found.definite) >= 0.99 * len(lost)
+    confirm(truth, found)
+    assert len(found.definite - lost) <= len(LOSES.get(name, ()))
+
+
+def test_the_truth_of_a_program_that_counts_what_it_drops() -> None:
+    """All but one, of which a word is left on the stack of a thread that has ended; and a hundred that a tag hides."""
+    with Subject("leaky", guard_regions=False, env=ledger.environment()) as subject:
+        words = (subject.folder / "truth" / "leaky.txt").read_text().split()
+        with standing(subject.pid):
+            truth = Ledger(subject.pid)
+    assert len(truth.lost()) == int(words[0]) - 1 + 100

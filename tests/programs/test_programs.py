@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import re
 import signal
-import time
 import xml.etree.ElementTree as ElementTree
 from dataclasses import dataclass
 from pathlib import Path
@@ -13,7 +12,7 @@ from typing import Any
 
 import pytest
 from doors import DOORS, GDB, NEWEST, Live, Outcome, give_up
-from running import Running
+from running import Running, await_stop, states
 
 PAGE = 4096
 MALLOC = ("live", "mmapped", "tcache", "returnable", "thread_tops", "main_top", "scraps")
@@ -64,18 +63,6 @@ def has_run(pid: int) -> int:
     """Nanoseconds, of all its threads."""
     tasks = Path(f"/proc/{pid}/task").iterdir()
     return sum(int((task / "schedstat").read_text().split()[0]) for task in tasks)
-
-
-def await_stop(pid: int) -> None:
-    """On a busy machine it takes a while until each thread has seen the signal."""
-    limit = time.monotonic() + 60
-    while any(state != "T" for state in states(pid)):
-        assert time.monotonic() < limit, states(pid)
-        time.sleep(0.01)
-
-
-def states(pid: int) -> list[str]:
-    return [(task / "stat").read_text().rpartition(") ")[2][0] for task in Path(f"/proc/{pid}/task").iterdir()]
 
 
 def by_part(document: dict[str, Any]) -> dict[str, int]:
