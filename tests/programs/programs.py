@@ -31,6 +31,7 @@ http {{
 HAPROXY = """
 global
     nbthread 2
+    stats socket {0}/control
 defaults
     mode http
     timeout connect 60s
@@ -86,7 +87,7 @@ def script(*words: object) -> Start:
 # a database
 
 
-def mariadb(folder: Path, env: Env = None) -> Running:
+def mariadb(folder: Path, env: Env = None, options: Sequence[object] = ()) -> Running:
     (folder / "data").mkdir()
     return Running(
         folder,
@@ -104,6 +105,7 @@ def mariadb(folder: Path, env: Env = None) -> Running:
             "--innodb-buffer-pool-size=16M",
             "--innodb-log-file-size=8M",
             "--innodb-fast-shutdown=2",
+            *options,
         ],
         env,
     )
@@ -115,6 +117,24 @@ def query(connection: socket.socket, statement: str) -> None:
     connection.sendall(len(text).to_bytes(3, "little") + b"\0" + text)
     reply = receive(connection, int.from_bytes(receive(connection, 4)[:3], "little"))
     assert reply[0] == 0, reply
+
+
+def told(connection: socket.socket, statement: str) -> list[list[str]]:
+    """A statement's rows. Each value is shorter than 251 bytes, and none is NULL."""
+    text = b"\x03" + statement.encode()
+    connection.sendall(len(text).to_bytes(3, "little") + b"\0" + text)
+    packets: list[bytes] = []
+    while sum(each[:1] == b"\xfe" for each in packets) < 2:
+        packets.append(receive(connection, int.from_bytes(receive(connection, 4)[:3], "little")))
+    first = next(number for number, each in enumerate(packets) if each[:1] == b"\xfe")
+    found = []
+    for packet in packets[first + 1 : -1]:
+        row, at = [], 0
+        while at < len(packet):
+            row.append(packet[at + 1 : at + 1 + packet[at]].decode())
+            at += 1 + packet[at]
+        found.append(row)
+    return found
 
 
 def log_in(connection: socket.socket) -> None:
@@ -233,6 +253,16 @@ def redis_says(running: Running) -> socket.socket:
     return connection
 
 
+def answer(connection: socket.socket, *words: object) -> bytes:
+    """Of a command with one line or one text to say."""
+    parts = [str(each).encode() for each in words]
+    connection.sendall(b"*%d\r\n" % len(parts) + b"".join(b"$%d\r\n%s\r\n" % (len(each), each) for each in parts))
+    line = receive_until(connection, b"\r\n")[:-2]
+    if line[:1] == b"$" and line != b"$-1":
+        return receive(connection, int(line[1:]) + 2)[:-2]
+    return line
+
+
 def fewer_keys(connection: socket.socket, number: int, round_: int) -> None:
     """As many again are deleted, but for one in ten."""
     if round_ < 300:
@@ -292,6 +322,25 @@ def rows(connection: socket.socket, number: int, round_: int) -> None:
     say(connection, f"SELECT length(string_agg(b, '' ORDER BY md5(n::text))) FROM {table}")
 
 
+def asked(connection: socket.socket, statement: str) -> list[list[str]]:
+    """A statement's rows."""
+    text = statement.encode() + b"\0"
+    connection.sendall(b"Q" + (4 + len(text)).to_bytes(4, "big") + text)
+    found, kind = [], b""
+    while kind != b"Z":
+        head = receive(connection, 5)
+        kind, body = head[:1], receive(connection, int.from_bytes(head[1:], "big") - 4)
+        assert kind != b"E", body
+        if kind == b"D":
+            row, at = [], 2
+            for _ in range(int.from_bytes(body[:2], "big")):
+                size = int.from_bytes(body[at : at + 4], "big")
+                row.append(body[at + 4 : at + 4 + size].decode())
+                at += 4 + size
+            found.append(row)
+    return found
+
+
 def backends(running: Running) -> None:
     has_started(running)
     running.serve(running.folder / ".s.PGSQL.5432", rows, 10, join)
@@ -339,11 +388,11 @@ def rust(folder: Path, env: Env = None) -> Running:
     return Running(folder, [folder / "load"], env)
 
 
-def go(folder: Path, env: Env = None) -> Running:
+def go(folder: Path, env: Env = None, source: Path = HERE / "load.go") -> Running:
     if shutil.which("go") is None:
         give_up("go is not installed")
     build = {**os.environ, "HOME": str(folder), "CGO_ENABLED": "1", "GOFLAGS": "-modcacherw"}
-    subprocess.run(["go", "build", "-o", folder / "load", HERE / "load.go"], check=True, env=build, cwd=folder)
+    subprocess.run(["go", "build", "-o", folder / "load", source], check=True, env=build, cwd=folder)
     return Running(folder, [folder / "load"], env)
 
 

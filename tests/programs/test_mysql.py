@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import json
-import re
 import socket
 import tempfile
 from pathlib import Path
 
 import pytest
 from partial import look
-from programs import log_in, mariadb, query, tables
-from running import Running, receive
+from programs import log_in, mariadb, query, tables, told
+from running import Running
 
 from arenascope.blocks.types import catalogue_of, live_kinds
 from arenascope.cli.shell import How, ShellDoor
@@ -22,14 +21,7 @@ COUNTED, MARKS = 2, 3
 
 
 def status_of(connection: socket.socket, variable: str) -> int:
-    """SHOW GLOBAL STATUS of one variable: packets up to the end of the rows."""
-    text = f"\x03SHOW GLOBAL STATUS LIKE '{variable}'".encode()
-    connection.sendall(len(text).to_bytes(3, "little") + b"\0" + text)
-    packets: list[bytes] = []
-    while sum(each[:1] == b"\xfe" for each in packets) < 2:
-        size = int.from_bytes(receive(connection, 4)[:3], "little")
-        packets.append(receive(connection, size))
-    (value,) = [found[1] for each in packets if (found := re.search(rf"{variable}.(\d+)$".encode(), each, re.DOTALL))]
+    ((_, value),) = told(connection, f"SHOW GLOBAL STATUS LIKE '{variable}'")
     return int(value)
 
 

@@ -19,6 +19,8 @@ from typing import Iterator, NamedTuple
 from partial import look
 from programs import (
     HERE,
+    answer,
+    asked,
     has_started,
     join,
     keys,
@@ -33,7 +35,7 @@ from programs import (
     tables,
     values,
 )
-from running import Running, receive, receive_until
+from running import Running, receive_until
 
 from arenascope.blocks.types import live_kinds
 from arenascope.cli.shell import How, ShellDoor
@@ -108,16 +110,6 @@ def test_sqlites_pages_are_those_of_its_database() -> None:
                     assert number == 1 or found.read(page, size) == database[(number - 1) * size : number * size]
         finally:
             running.end()
-
-
-def answer(connection: socket.socket, *words: object) -> bytes:
-    """Of a command with one line or one text to say."""
-    parts = [str(each).encode() for each in words]
-    connection.sendall(b"*%d\r\n" % len(parts) + b"".join(b"$%d\r\n%s\r\n" % (len(each), each) for each in parts))
-    line = receive_until(connection, b"\r\n")[:-2]
-    if line[:1] == b"$" and line != b"$-1":
-        return receive(connection, int(line[1:]) + 2)[:-2]
-    return line
 
 
 def text_of(found: Seen, pointer: int) -> bytes:
@@ -240,25 +232,6 @@ def test_memcacheds_slab_pages_are_as_many_as_it_says() -> None:
                         assert found.read(block.user + item * size + 40, 1)[0] & 63 == number
         finally:
             running.end()
-
-
-def asked(connection: socket.socket, statement: str) -> list[list[str]]:
-    """A statement's rows."""
-    text = statement.encode() + b"\0"
-    connection.sendall(b"Q" + (4 + len(text)).to_bytes(4, "big") + text)
-    found, kind = [], b""
-    while kind != b"Z":
-        head = receive(connection, 5)
-        kind, body = head[:1], receive(connection, int.from_bytes(head[1:], "big") - 4)
-        assert kind != b"E", body
-        if kind == b"D":
-            row, at = [], 2
-            for _ in range(int.from_bytes(body[:2], "big")):
-                size = int.from_bytes(body[at : at + 4], "big")
-                row.append(body[at + 4 : at + 4 + size].decode())
-                at += 4 + size
-            found.append(row)
-    return found
 
 
 CONTEXTS = "SELECT name, sum(total_nblocks), sum(total_bytes) FROM pg_backend_memory_contexts GROUP BY name"

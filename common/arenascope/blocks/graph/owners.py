@@ -22,6 +22,8 @@ from .refs import Search
 from .threads import NUMBERS
 from .together import Common, Shared, Together, Tops
 
+FOREMOST = ("PL_curinterp",)
+"""What a program calls its main structure, where other variables of the same rank lead to it as well."""
 RANKS = ("global", "of the system", "tls", "kernel", "runtime", "mapping", "stack", "vector register")
 """The better one comes first: stacks and registers hold for a moment what something else keeps, and vector registers
 hold what was there before; of other mappings nobody knows what in them is old."""
@@ -191,12 +193,12 @@ def _leads(search: Search, graph: Graph) -> tuple[list[Owner], list[Lead]]:
     named = _Named(search)
     found = [named.owner_of(seed) for seed in graph.seeds]
     stacks = {each.owner.tid for each in found if each.owner.kind == "stack"}
-    best: dict[Owner, tuple[int, bool, int]] = {}
+    best: dict[Owner, tuple[int, bool, bool, int]] = {}
     for at, each in enumerate(found):
         if each.owner.kind == "register" and each.rank == RANKS.index("stack") and each.owner.tid in stacks:
             # a compiler keeps one and the same variable in both
             found[at] = each = each._replace(owner=Owner("stack", None, each.owner.tid))
-        order = each.rank, each.nameless, at
+        order = each.rank, each.nameless, each.owner.name not in FOREMOST, at
         best[each.owner] = min(order, best.get(each.owner, order))
     owners = sorted(best, key=best.__getitem__)
     numbers = {owner: number for number, owner in enumerate(owners)}
