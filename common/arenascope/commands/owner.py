@@ -18,19 +18,26 @@ from .framework.command import GRAPH, Answer, Context, always, argument, command
 )
 def owner_command(context: Context) -> Answer:
     # as in refs
+    from ..blocks.graph.edges import build
+    from ..blocks.graph.held import Holders
     from ..blocks.graph.paths import find_owner
     from ..blocks.graph.told import Told
     from ..blocks.graph.whose import asked_for
+    from ..present.screens.owners import owner_json
     from ..present.screens.refs import Asked, Shown, nowhere, owner_lines
     from .framework.live_copy import looked
 
     place = context.target.evaluate(context.options.address)
     look = looked(context)
+    # the way takes all pointers: who has one to the block is told from these
+    build(look.search)
     goal, refs = asked_for(look.search, place)
     path = find_owner(look.search, goal, refs) if goal is not None else None
+    holder = Holders(look.search, look.lost).of(goal.span.start) if goal is not None else None
     shown = Shown(Told(look.search, path or (), goal))
     keys: dict[str, object] = {
         "block": shown.goal_json(goal),
+        "held_by": owner_json(holder) if holder is not None else None,
         "path": [shown.ref_json(*each) for each in shown.steps(path, goal)] if goal and path else None,
     }
     problems = [*look.problems, *problems_of(look.session)]

@@ -12,8 +12,9 @@ from ...base.records import NamedTuple
 from ..live import Live
 from ..recognise.catalogue import NONE
 from ..types import live_kinds
+from .kept import NOBODY
 from .leaks import doubts
-from .owners import UNREACHED, Owner, find_owners
+from .owners import UNREACHED, Owner, held
 from .refs import Search
 from .retained import retained
 
@@ -35,11 +36,11 @@ class Holders:
         """`lost`: bytes of a process that could not be copied."""
         self.search = search
         doubted = doubts(search.session, search.roots, search.blocks, lost)
-        owners = find_owners(search)
-        self._whose = owners.whose
-        self._owners = {
-            each.number: each.owner for each in owners.holdings if not (doubted and each.owner.kind == UNREACHED)
-        }
+        found = held(search)
+        self._whose = found.main.whose
+        self._owners = dict(enumerate(found.owners))
+        if not doubted:
+            self._owners[NOBODY] = Owner(UNREACHED, None)
 
     def of(self, user: int) -> Optional[Owner]:
         """By what malloc returned; None: it is malloc's own, or that is not known."""

@@ -128,10 +128,23 @@ def held(search: Search) -> Held:
 
 def _held(search: Search) -> Held:
     found = _held_by(search, build(search))
-    suspects = [block for block, owner in enumerate(found.main.whose) if owner == NOBODY]
+    suspects = _suspects(found)
     if suspects and _worth_it(search, suspects):
         found = _held_by(search, _with_encoded(search, found.graph, suspects))
     return found
+
+
+def held_at_last(search: Search, block: int) -> Held:
+    """Where nothing plain leads to this one, by pointers that are written otherwise as well, however little that is."""
+    found = held(search)
+    if found.main.whose[block] == NOBODY and search.memo.get(SecondLook) is None:
+        pointers_again(search, _suspects(found))
+        return held(search)
+    return found
+
+
+def _suspects(found: Held) -> list[int]:
+    return [block for block, owner in enumerate(found.main.whose) if owner == NOBODY]
 
 
 def _held_by(search: Search, graph: Graph) -> Held:

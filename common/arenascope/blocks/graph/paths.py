@@ -9,7 +9,7 @@ from ...sources.target import Span
 from .edge import DEEP, FLAGS, INSIDE
 from .edges import SecondLook, Seed
 from .kept import NOBODY
-from .owners import RANKS, Held, held
+from .owners import RANKS, Held, held, held_at_last
 from .refs import BLOCK, Ref, Search, of_word
 from .strength import Strength
 from .whose import Goal
@@ -19,7 +19,7 @@ def find_owner(search: Search, goal: Goal, refs: Sequence[Ref]) -> Optional[list
     """The pointers to what is asked for, that of a root first; None where nothing leads there. `refs`: all that points
     to it. Who holds a live block is its main holder; of what is no such block whoever has one of these pointers, those
     that are sure before others."""
-    found = held(search)
+    found = held(search) if goal.number is None else held_at_last(search, goal.number)
     if goal.number is not None and found.main.whose[goal.number] != NOBODY:
         return _way(search, found, goal.number)
     strength = Strength(search.session, search.blocks)

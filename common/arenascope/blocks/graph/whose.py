@@ -61,11 +61,12 @@ def _goal_of(search: Search, place: int) -> Optional[Goal]:
 def _refs_to(search: Search, goal: Goal) -> list[Ref]:
     """All that points there; where nothing does, what may mean it all the same."""
     graph, again = search.memo.get(Graph), search.memo.get(SecondLook)
-    if goal.number is not None and graph is not None and again is not None:
-        # the graph of a file: what it does not know of was looked for twice
+    if goal.number is not None and graph is not None:
         refs = pointers_to(search, graph, goal.number)
-        if refs or goal.number not in {each.suspect for each in again.pointers}:
+        # what a second look has not found need not be looked for once more
+        if refs or (again is not None and goal.number not in {each.suspect for each in again.pointers}):
             return refs
+        return search.encoded(goal.span, goal.number)
     return search.references(goal.span, goal.number) or search.encoded(goal.span, goal.number)
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from .arenas import ARENA
 from .keys import Schema, address, integer, keys_of, one_of, record, rows, size, text
-from .owner_records import ROOT_KINDS, Owners
+from .owner_records import ROOT_KINDS, Owner, Owners
 
 STRENGTHS = ("definite", "possible")
 ENCODINGS = ("tagged", "shifted", "unaligned", "relative", None)
@@ -75,6 +75,11 @@ DOCUMENTS: dict[str, dict[str, Schema]] = {
     "owners": keys_of(Owners),
     "owner": {
         "block": BLOCK,
+        "held_by": record(
+            "Of a live block its main holder: as in owners; null: it is none, or that is not known",
+            True,
+            **keys_of(Owner),
+        ),
         "path": rows(
             "The way to it, the root's pointer first; null: nothing leads there",
             pointer("A pointer, to the block of the next row or to what was asked for"),
