@@ -90,7 +90,14 @@ def test_malloc_was_never_called(door: Door, image: str, symbols: bool) -> None:
     assert totals["system_bytes"] == totals["top_bytes"] == totals["used_bytes"] == 0
     assert totals["bins"] == totals["fast"] == totals["tcache"] == {"chunks": 0, "bytes": 0}
     assert seen["bins --json"].json()["bins"] == seen["heaps --json"].json()["heaps"] == []
-    assert {row["name"]: row["value"] for row in seen["params --json"].json()["params"]}["top_pad"] == 131072
+    params = seen["params --json"].json()
+    rows = {row["name"]: row for row in params["params"]}
+    assert rows["top_pad"]["value"] == 131072
+    fast = rows["global_max_fast"]
+    if fast["value"] is not None:
+        # malloc_init_state() sets it: nobody has changed it
+        assert (fast["value"], fast["note_record"]["id"]) == (0, "set-by-first-call")
+    assert params["note_record"]["id"] == "at-defaults"
 
 
 def test_another_allocator(door: Door) -> None:

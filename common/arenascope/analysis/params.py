@@ -73,8 +73,10 @@ def describe_params(
     release_known: bool = True,
     beside: Mapping[str, Optional[int]] = {},
     secure: bool = False,
+    begun: bool = True,
 ) -> list[Param]:
-    """Every field, in mp_'s own order, and after them what lies `beside` mp_; `secure` as in requests()."""
+    """Every field, in mp_'s own order, and after them what lies `beside` mp_; `secure` as in requests(); `begun`:
+    malloc_init_state() has run."""
     known = {name: value for name, value in defaults(layout).items() if release_known or name not in CHANGED}
     asked = requests(environment or {}, layout.behaviour, secure)
     rows = []
@@ -83,7 +85,7 @@ def describe_params(
         text = request.text if request else None
         rows.append(Param(name, value, known.get(name), text, note=_note(params, name, known, request)))
     for name, beside_value in beside.items():
-        rows.append(_beside(layout, name, beside_value, asked.pop(name, None)))
+        rows.append(_beside(layout, name, beside_value, asked.pop(name, None), begun=begun))
     for name, request in asked.items():
         # asked for, and this glibc has no such field, or one that is newer than the table keeps it somewhere else
         lacking = Statement("no-such-parameter" if layout.newer is None else "known-in-parts")
@@ -92,10 +94,13 @@ def describe_params(
     return rows
 
 
+UNTOUCHED = "set-by-first-call"
+
+
 def summed_up(rows: Sequence[Param], limit: ArenaLimit, environment: Optional[Mapping[str, str]]) -> Statement:
     """Whether anything was changed, and what limits the number of arenas."""
     known = [row for row in rows if row.value is not None and row.default is not None]
-    changed = [row.name for row in known if row.value != row.default]
+    changed = [row.name for row in known if row.value != row.default and not (row.note and row.note.id == UNTOUCHED)]
     figures = {
         "with_default": len(known),
         "changed": len(changed),
@@ -107,7 +112,7 @@ def summed_up(rows: Sequence[Param], limit: ArenaLimit, environment: Optional[Ma
     return Statement("not-at-defaults" if changed else "at-defaults", figures, {"changed": ", ".join(changed)})
 
 
-def _beside(layout: Layout, name: str, value: Optional[int], request: Optional[Request]) -> Param:
+def _beside(layout: Layout, name: str, value: Optional[int], request: Optional[Request], *, begun: bool) -> Param:
     """global_max_fast or perturb_byte."""
     fast = name == MAX_FAST
     default = 0 if not fast else default_max_fast(layout) if layout.fastbins else None
@@ -120,6 +125,8 @@ def _beside(layout: Layout, name: str, value: Optional[int], request: Optional[R
         wanted = max_fast_of(layout, request.value) if fast else request.value
         stands = {"requested": request.value, "value": value}
         note = Statement("in-effect") if wanted == value else Statement("not-in-effect", stands)
+    elif fast and not begun and value == 0:
+        note = Statement(UNTOUCHED)
     elif value != default:
         note = Statement("set-by-program")
     return Param(name, value, default, request.text if request else None, note=note)

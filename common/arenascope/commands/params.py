@@ -29,7 +29,15 @@ def params_command(context: Context) -> Answer:
     if session.params:
         beside = {MAX_FAST: session.max_fast, PERTURB: session.perturb}
         secure = bool(session.target.is_secure())
-        rows = describe_params(session.params, session.layout, environment, not release, beside=beside, secure=secure)
+        rows = describe_params(
+            session.params,
+            session.layout,
+            environment,
+            not release,
+            beside=beside,
+            secure=secure,
+            begun=bool(session.headers) and session.headers[0].initialised,
+        )
     depends_on_mp(session)
     limit = arena_limit(session.params, session.layout, session.target)
     headers = session.headers
@@ -79,9 +87,10 @@ NOTES = {
     "grew-by-itself": "grown by itself: a mmapped block of {bytes:,} bytes was freed, so requests below that no longer "
     "get a mapping of their own",
     "set-and-fixed": "set by the program (mallopt): it no longer grows",
-    "twice-mmap-threshold": "twice mmap_threshold, since that grew: free() leaves a top below {bytes:,} bytes alone, "
-    "in every arena",
+    "twice-mmap-threshold": "twice mmap_threshold, since that grew: free() does not trim a top smaller than {bytes:,} "
+    "bytes, in any arena",
     "set-by-program": "set by the program (mallopt)",
+    "set-by-first-call": "the first call of glibc's malloc sets it: there was none",
     "thresholds-fixed": "mmap_threshold and trim_threshold stay as they are: one of them, top_pad or mmap_max was set",
     "no-fastbins": "this glibc has no fastbins",
     "place-unknown": "only symbols of this very libc tell where it lies",

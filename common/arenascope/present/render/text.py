@@ -18,7 +18,8 @@ AT_LEAST = "at least "
 """In front of a sum over rows of which some could not be read."""
 AT_MOST = "≤ "
 """In front of address space, where it is not known which pages are resident."""
-NO_HEAP = "no heap yet: malloc has not been called in this process"
+NO_HEAP = "no heap: glibc's malloc has not been called in this process"
+"""Another allocator may serve malloc: a problem says which."""
 
 
 def wants_colour() -> bool:

@@ -120,7 +120,8 @@ def lines(
     # neither a trim nor a block in the way says more of what is not malloc's, or in use
     names: tuple[str, ...] = ("arenas",) if in_use else ("trim", "pins", "arenas")
     if concluded.judgement.id in ELSEWHERE:
-        names = ("mappings", "arenas")
+        started = concluded.facts is None or concluded.facts.started
+        names = ("mappings", "arenas") if started else ("mappings",)
     yield from next_lines(style, *more, *map(style.typed, [*whose, *names]))
 
 

@@ -117,7 +117,7 @@ def frame(style: Style, courses: Sequence[Course], note: str) -> Iterator[str]:
 def _one(style: Style, course: Course) -> Iterator[str]:
     picture, rss = course.last.picture, course.rss
     if picture is None or rss is None:
-        yield style.bold(f"{course.who}: no heap yet: malloc has not been called")
+        yield style.bold(f"{course.who}: no heap: glibc's malloc has not been called")
         return
     yield style.bold(f"{course.who}: RSS {style.size(picture.rss)}{_growth(style, rss)}")
     yield drawn(rss, min(style.width or WIDEST, WIDEST))
