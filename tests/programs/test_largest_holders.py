@@ -7,11 +7,12 @@ import os
 import re
 import signal
 import socket
+import subprocess
 import tempfile
 from collections import Counter
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, Callable, Iterator
+from typing import Any, Callable, Iterator, Sequence
 
 import pytest
 from partial import look
@@ -20,9 +21,11 @@ from programs import (
     Start,
     answer,
     asked,
+    blocked,
     go,
     haproxy,
     has_started,
+    history,
     join,
     keys,
     log_in,
@@ -179,6 +182,44 @@ def pages(connection: socket.socket, number: int, round_: int) -> None:
     head = receive_until(connection, b"\r\n\r\n")
     assert head.startswith(b"HTTP/1.1 200"), head
     receive(connection, int(head.lower().split(b"content-length: ")[1].split()[0]))
+
+
+def test_git(tmp_path: Path) -> None:
+    """Without room for bases of deltas nobody keeps them; an array has room for each object that is to be packed."""
+    history(tmp_path).end()
+    base = ("git", "-C", tmp_path / "repository")
+    listed = subprocess.run([*base, "rev-list", "--objects", "--all"], capture_output=True, check=True)
+    objects = listed.stdout.count(b"\n")
+    without, bases, packed = (
+        git_owners(tmp_path, [*base, *words])
+        for words in (
+            ("-c", "core.deltaBaseCacheLimit=1", "log", "-p", "main"),
+            ("log", "-p", "main"),
+            ("pack-objects", "--all", "--stdout", "-q", "--revs"),
+        )
+    )
+    assert sum(each["blocks"] for each in without if "(packfile.c)" in (each["name"] or "")) < 20
+    (cache,) = (each for each in bases if "(packfile.c)" in (each["name"] or "") and each["blocks"] > 20)
+    # to_pack has room for (0 + 1024) * 3 / 2, and its index for each twice, of 4 bytes
+    room = 1024 * 3 // 2
+    assert objects < room
+    entries, index = [each for each in packed if "(builtin/pack-objects.c)" in (each["name"] or "")][:2]
+    assert entries["blocks"] == index["blocks"] == 1
+    assert 64 * room < entries["held_bytes"] < 160 * room
+    places = 1 << (3 * objects - 1).bit_length()
+    assert 0 < index["held_bytes"] - 4 * places <= 16
+    # it is the same cache that packing reads deltas by
+    assert packed[0]["name"] == cache["name"]
+    assert packed[0]["held_bytes"] > cache["held_bytes"]
+
+
+def git_owners(folder: Path, words: Sequence[object]) -> list[Owner]:
+    running = Running(folder, words)
+    try:
+        blocked(running)
+        return owners_of(running.pid)
+    finally:
+        running.end()
 
 
 def test_haproxy() -> None:
