@@ -551,6 +551,8 @@ REPLACED = (
 """Another allocator serves malloc here: glibc's has nothing to be held against anything."""
 SINGLE = (
     Program("git", history, blocked),
+    Program("node-streams", script("node", HERE / "streams.js")),
+    Program("rust", rust),
     Program(
         "redis-on-glibc",
         redis_on_glibc,

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 from programs import HERE, PROGRAMS, Start, rust, script
+from readings import zend_hash
 from running import Running
 
 from arenascope.blocks.types import live_kinds
@@ -104,14 +105,6 @@ def test_the_parts_of_perl_are_of_one_piece(tmp_path: Path) -> None:
             assert 34 + length <= usable
     finally:
         running.end()
-
-
-def zend_hash(text: bytes) -> int:
-    """DJBX33A."""
-    hashed = 5381
-    for byte in text:
-        hashed = hashed * 33 + byte & (1 << 64) - 1
-    return hashed | 1 << 63
 
 
 def text_of(session: Session, string: int) -> bytes:

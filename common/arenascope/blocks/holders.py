@@ -22,6 +22,7 @@ from .python_bodies import name_bodies, name_keys_of_objects
 from .recognise.catalogue import NONE, Catalogue
 from .recognise.ground import Ground
 from .recognise.holders import HASHED, POOL, Body, Forms
+from .recognise.members import Member, is_kept, kept_by_member
 from .recognise.names import APART
 from .recognise.nodes import LIST, TREE
 from .ways import Way, name_by_ways
@@ -195,6 +196,11 @@ class Naming:
         likely = [at for at, word in enumerate(words) if low <= word < high and not (word - skew) & mask]
         if not likely:
             return
+        member = kept_by_member(area.name, words) if area.kind != NONE else None
+        if member is not None:
+            # other forms would take a pointer, a length and how much room there is for a string
+            self._take_member(member, words)
+            likely = [at for at in likely if at != member.place]
         for body in self._forms.bodies(words, likely):
             if body.name:
                 self._take(area, start, body)
@@ -216,12 +222,21 @@ class Naming:
             links = LINKS.get(body.name, 0) * self._word
             self._left.append(Area(body.user, min(body.inside, ELEMENTS), name, False, links=links))
 
+    def _take_member(self, member: Member, words: Sequence[int]) -> None:
+        usable = self._index.usable(words[member.place])
+        if usable is not None and is_kept(member, words, usable):
+            self._index.put(words[member.place], self._number(member.kind))
+
     def _name_what_is_shared(self, kind: Kind, pointers: Sequence[int]) -> None:
         """The object of a control block that stands apart from it, where that has no other pointer."""
         shared = _SHARED.fullmatch(kind.name)
         if shared is not None and len(pointers) == 1 and self._index.usable(pointers[0]) is not None:
-            named = Kind(shared[1], "c++", kind.module, True, how="its control block")
-            self._index.put(pointers[0], self._number(named))
+            number = self._number(Kind(shared[1], "c++", kind.module, True, how="its control block"))
+            block = self._index.block(pointers[0])
+            usable = block.usable if block is not None else 0
+            self._index.put(pointers[0], number)
+            self._objects_of[number] += 1
+            self._left.append(Area(pointers[0], min(usable, LARGEST), shared[1], kind=number))
 
     def _name_plainly(self) -> None:
         """By objects first: a variable may hold the address of anything."""

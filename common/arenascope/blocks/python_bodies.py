@@ -63,11 +63,12 @@ def name_bodies(session: Session, index: Index, keeper: Keeper, kinds: Sequence[
     for user, usable, _ in list(index.of_kinds(holders)):
         words = index.words(user, min(usable, HOLDER) // session.layout.word) or ()
         for at, word in enumerate(words):
-            room = index.usable(word)
-            told = keeper.kept_by(words, at, room) if room is not None else None
-            if told is not None and told.certain:
-                yield word, told
-                yield from _next_ones(session, index, word, told)
+            for start in (word - past for past in keeper.past):
+                room = index.usable(start)
+                told = keeper.kept_by(words, at, room) if room is not None else None
+                if told is not None and told.certain:
+                    yield start, told
+                    yield from _next_ones(session, index, start, told)
 
 
 def name_keys_of_objects(

@@ -285,7 +285,7 @@ class Catalogue:
             node = self._links.node_in(words, at, base, count, usable=usable)
             if node is not None:
                 return self._known(NODES[node])
-            if are_addresses(words[at : at + count], low, high, self._word):
+            if are_addresses(words[at : at + count], low, high, align=self._word, is_data=self.ground.is_data):
                 return self._known(POINTERS)
         return self.by_size(usable)
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from typing import Optional, Sequence
+from typing import Callable, Optional, Sequence
 
 LOOKED_AT = 256
 """So much of a block is looked at, from its start."""
@@ -72,11 +72,13 @@ def _wide(data: bytes) -> Optional[str]:
     return None
 
 
-def are_addresses(words: Sequence[int], low: int, high: int, align: int) -> bool:
+def are_addresses(words: Sequence[int], low: int, high: int, align: int, is_data: Callable[[int], bool]) -> bool:
     """Whether most of a block's words that are not 0 point into the heaps, and enough of them."""
     # few blocks have any: these are told at once
     if not (low <= words[0] < high or low <= words[1] < high or low <= words[2] < high):
         return False
     some = [word for word in words if word]
-    inside = sum(1 for word in some if low <= word < high and not word % align)
-    return inside > 2 and 4 * inside >= 3 * len(some) and 2 * len(some) >= len(words)
+    inside = [word for word in some if low <= word < high and not word % align]
+    if len(inside) < 3 or 4 * len(inside) < 3 * len(some) or 2 * len(some) < len(words):
+        return False
+    return 4 * sum(map(is_data, inside)) >= 3 * len(some)

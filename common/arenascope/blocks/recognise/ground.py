@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import struct
+from bisect import bisect_right
 from typing import Optional, Sequence
 
 from ...base.errors import ArenascopeError, MemoryReadError
@@ -27,6 +28,8 @@ class Ground:
         self.target = target
         self.memory = memory
         self.regions = regions
+        self._by_start = sorted(regions, key=lambda each: each.start)
+        self._starts = [each.start for each in self._by_start]
         self.modules = Modules(target, modules_of(regions))
         self.pages: set[int] = set()
         """The numbers of the pages of modules: what does not lie there needs no second look."""
@@ -61,6 +64,11 @@ class Ground:
                 except MemoryReadError:
                     break
         return False
+
+    def is_data(self, address: int) -> bool:
+        """Whether it lies in memory that can be written to: between heaps there is other memory, and none."""
+        at = bisect_right(self._starts, address) - 1
+        return at >= 0 and self._by_start[at].contains(address) and self._by_start[at].writable
 
     def module_of(self, address: int) -> Optional[Module]:
         return next((each for each in self.modules.all if each.contains(address)), None)

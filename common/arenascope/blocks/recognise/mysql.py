@@ -10,12 +10,9 @@ from typing import Optional, Sequence
 
 from ...base.records import NamedTuple
 from .ground import Ground
+from .sizes import LARGEST_PAGE, fits
 
 ALLOCATOR = "my_malloc"
-SLACK = 32
-"""A block has less than that to use besides what was asked for, where malloc does not map the block by itself."""
-PAGE_SLACK, MAPPED = 64 << 10, 128 << 10
-"""Of one that may be mapped so: up to a page, which is large on some machines."""
 MAGIC = 1234
 MOST_KEYS = 1 << 20
 FRONTS = (24, 32)
@@ -74,8 +71,7 @@ class Fronts:
         return HEAP_BLOCK if is_first or front.bytes in words[front.words + LENGTH :][:2] else None
 
     def _fits(self, size: int, front: int, usable: int) -> bool:
-        rest = usable - front - size
-        return size > 0 and 0 <= rest < (SLACK if usable < MAPPED else PAGE_SLACK)
+        return size > 0 and fits(front + size, usable, LARGEST_PAGE)
 
     def _owns(self, word: int) -> bool:
         """A thread's record of the performance schema, or none."""

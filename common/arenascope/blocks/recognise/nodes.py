@@ -5,12 +5,28 @@ from __future__ import annotations
 from typing import Callable, Optional, Sequence
 
 from ...base.errors import MemoryReadError
+from ...base.records import NamedTuple
+from ...glibc.chunk import SIZE_BITS
 from ...sources.memory import Memory
+from .sizes import SLACK
 
 WordAt = Callable[[int], Optional[int]]
 TREE, LIST, PAGES = "std::map or set node", "list node", "pages, linked"
 LARGEST_NODE = 1024
 """A larger block that is linked to others is handed out in pieces, mostly."""
+
+
+class Tree(NamedTuple):
+    """The words of a node; in that of the header that is called its root."""
+
+    parent: int
+    left: int
+    right: int
+    root: int
+
+
+LIBSTDCXX, LIBCXX = Tree(1, 2, 3, 1), Tree(2, 0, 1, 0)
+"""libstdc++'s and libc++'s."""
 
 
 class Links:
@@ -38,6 +54,7 @@ class Links:
             and self._back(words, base, second, (1, 2, 3), own)
             and not (third and not self._back(words, base, third, (1,), own))
             and not (fourth and not self._back(words, base, fourth, (1,), own))
+            and self._is_child(own, (first, second, third, fourth), LIBSTDCXX)
         ):
             return TREE
         # the neighbours' links lie across: next and previous, in either order
@@ -48,7 +65,9 @@ class Links:
         ):
             if first == own or not self._goes_on(words, base, first, 0) or not self._goes_on(words, base, second, 1):
                 return None
-            return LIST if usable < LARGEST_NODE else PAGES
+            if usable >= LARGEST_NODE:
+                return PAGES
+            return LIST if self._is_as_large(first, usable) or self._is_as_large(second, usable) else None
         # libc++: left, right, parent, colour
         if (
             count > 3
@@ -58,9 +77,42 @@ class Links:
             and self._back(words, base, third, (0, 1), own)
             and not (first and not self._back(words, base, first, (2,), own))
             and not (second and not self._back(words, base, second, (2,), own))
+            and self._is_child(own, (first, second, third, fourth), LIBCXX)
         ):
             return TREE
         return None
+
+    def _is_child(self, own: int, words: Sequence[int], tree: Tree) -> bool:
+        """Whether a node's parent is one itself, which is its own parent's child or the root, or the tree's header: the
+        root is what the header leads to, and the header leads to its first and last node besides."""
+        above, first, last = words[tree.parent], words[tree.left], words[tree.right]
+        near = self._words_at(above, 4) if above != own else None
+        if near is None or not self._may_be_node(near, tree):
+            return False
+        if own in (near[tree.left], near[tree.right]) and near[tree.parent] not in (0, above, own):
+            over = self._words_at(near[tree.parent], 4)
+            # a root's parent is the header
+            if over is not None and above in (over[tree.left], over[tree.right], over[tree.root]):
+                return self._may_be_node(over, tree)
+        if tree == LIBSTDCXX:
+            ends = (near[tree.left] == own) == (not first) and (near[tree.right] == own) == (not last)
+            return near[tree.root] == own and ends and all(near[1:])
+        # where the first node is, the root, how many there are
+        front = self._words_at(above - self._word, 3)
+        return front is not None and front[1] == own and all(front) and (front[0] == own) == (not first)
+
+    def _may_be_node(self, words: Sequence[int], tree: Tree) -> bool:
+        """libstdc++ has the header's colour, too."""
+        return tree != LIBSTDCXX or self._colour(words[0]) < 2
+
+    def _words_at(self, address: int, count: int) -> Optional[Sequence[int]]:
+        data = self._memory.try_read(address, count * self._word) if address % self._word == 0 else None
+        return self._memory.unpack_words(data) if data is not None else None
+
+    def _is_as_large(self, node: int, usable: int) -> bool:
+        """As malloc's header says; a rest too small for another block is handed out with it."""
+        size = self._memory.try_word(node - self._word)
+        return size is not None and abs((size & ~SIZE_BITS) - self._word - usable) < SLACK
 
     def _goes_on(self, words: Sequence[int], base: int, node: int, place: int) -> bool:
         """Whether the node after this one, by the link in that place, leads back to it."""

@@ -37,6 +37,7 @@ class Perl:
 
     holders = (HEADS.name, ARENAS.name)
     apart = False
+    past = (0,)
 
     def __init__(self, ground: Ground) -> None:
         self._ground = ground

@@ -6,13 +6,17 @@ from typing import Collection, Optional, Protocol, Sequence, runtime_checkable
 
 from ...base.kinds import Kind
 from .ground import Ground
+from .jvm import Jvm
 from .memcached import Memcached
+from .nginx import Nginx
 from .perl import Perl
 from .php import Php
 from .postgres import Postgres
 from .redis import Redis
 from .ruby import Ruby
 from .sqlite import Sqlite
+from .v8 import V8
+from .zlib_streams import Zlib
 
 
 class Program(Protocol):
@@ -32,6 +36,8 @@ class Keeper(Protocol):
     """What blocks are called that are objects, or full of them."""
     apart: bool
     """Others lie in memory that it maps by itself."""
+    past: Sequence[int]
+    """How far into such a block they may point."""
 
     def kept_by(self, words: Sequence[int], at: int, usable: int) -> Optional[Kind]:
         """What a block of so many bytes is that words[at] points to."""
@@ -41,12 +47,16 @@ def programs_in(ground: Ground) -> Sequence[Program]:
     if ground.memory.pointer_size != 8 or ground.memory.byte_order != "little":
         return ()
     every: Sequence[Program] = (
+        Jvm(ground),
         Memcached(ground),
+        Nginx(ground),
         Perl(ground),
         Php(ground),
         Postgres(ground),
         Redis(ground),
         Ruby(ground),
         Sqlite(ground),
+        V8(ground),
+        Zlib(ground),
     )
     return [each for each in every if each.runs]

@@ -14,6 +14,7 @@ from typing import Callable, Optional, Sequence
 from ...base.kinds import POINTED, Kind
 from ...base.records import NamedTuple
 from .ground import PAGE_SHIFT, Ground
+from .sizes import LARGEST_PAGE, fits
 
 TYPE_TYPE = "PyType_Type"
 IN_FRONT = (0, 2, 4)
@@ -26,9 +27,6 @@ IMMORTAL = (0x3FFFFFFF, 0xFFFFFFFF)
 DEEPEST = 3
 _NAME = re.compile(rb"[A-Za-z_<][\w.<>\[\] -]{0,199}")
 MOST_REFUSED = 1 << 16
-SLACK = 32
-"""A block has less than that to use besides what was asked for, where malloc does not map the block by itself."""
-PAGE_SLACK, MAPPED = 64 << 10, 128 << 10
 FARTHEST = 16
 """Words of an object in which a pointer names what it leads to."""
 DICT_KEYS = Kind("dict keys", "python", how="its own counts")
@@ -87,6 +85,7 @@ class Python:
 
     holders = FORMS
     apart = True
+    past = (0,)
 
     def __init__(self, ground: Ground, low: int, high: int) -> None:
         self._ground = ground
@@ -171,7 +170,8 @@ class Python:
         return self._fits(entries * WHOLE * word // 8, usable - BEFORE_3_11 * word // 8 - size * wide, usable)
 
     def _fits(self, size: int, room: int, usable: int) -> bool:
-        return 0 <= room - size < (SLACK if usable < MAPPED else PAGE_SLACK)
+        """`room`: what is usable of it, without a header."""
+        return fits(usable - room + size, usable, LARGEST_PAGE)
 
     def kept_by(self, words: Sequence[int], at: int, usable: int) -> Optional[Kind]:
         """What a block of so many bytes is that words[at] points to, which lies in an object."""

@@ -37,6 +37,7 @@ class Ruby:
 
     holders = (TABLE.name,)
     apart = True
+    past = (0,)
 
     def __init__(self, ground: Ground) -> None:
         self._ground = ground

@@ -11,7 +11,7 @@ from typing import Optional
 
 from ...base.kinds import Kind
 from .ground import Ground
-from .sizes import SLACK
+from .sizes import fits
 
 PAGE = Kind("sqlite page cache", "holder", how="its page header, which points back")
 SMALLEST, LARGEST = 512, 64 << 10
@@ -34,7 +34,7 @@ class Sqlite:
             return None
         for front in FRONTS:
             page = user + front
-            if front and not 0 <= usable - front - int.from_bytes(head[:8], "little") < SLACK:
+            if front and not fits(front + int.from_bytes(head[:8], "little"), usable):
                 continue
             tail = self._memory.try_read(page + size, 16)
             if tail is not None:
