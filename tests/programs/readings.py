@@ -8,6 +8,7 @@ import re
 import string
 import struct
 import subprocess
+from array import array
 from collections import Counter
 from functools import cache
 from pathlib import Path
@@ -15,6 +16,8 @@ from typing import Callable, Iterator, NamedTuple, Optional, Sequence
 
 PRINTABLE = set(string.printable.encode()) | {0x1B}
 LOOKED_AT = 256
+FRONTS = (0, 8, 16, 24)
+"""Bytes that a program or its allocator has in front of what pointers lead to."""
 
 
 class Block(NamedTuple):
@@ -35,10 +38,11 @@ class Mapping(NamedTuple):
 class Process:
     """One that stands still."""
 
-    def __init__(self, pid: int, blocks: Sequence[Block]) -> None:
+    def __init__(self, pid: int, blocks: Sequence[Block], drawn: Sequence[Block]) -> None:
         self.pid = pid
         self.by_user = {each.user: each for each in blocks}
         self.names = {each.name for each in blocks}
+        self.starts = {each.user + front for each in blocks for front in FRONTS}
         self._memory = os.open(f"/proc/{pid}/mem", os.O_RDONLY)
         self.mappings: list[Mapping] = []
         for line in Path(f"/proc/{pid}/maps").read_text().splitlines():
@@ -46,7 +50,8 @@ class Process:
             start, end = (int(each, 16) for each in words[0].split("-"))
             path = words[5] if len(words) > 5 else ""
             self.mappings.append(Mapping(start, end, words[1], path, int(words[2], 16)))
-        self._writable: Optional[list[tuple[int, bytes]]] = None
+        self.drawn = drawn
+        self._places: Optional[dict[int, list[int]]] = None
 
     def close(self) -> None:
         os.close(self._memory)
@@ -75,18 +80,19 @@ class Process:
         found = self.mapping(address)
         return found is not None and "x" in found.rights
 
-    def pointers_to(self, address: int) -> Iterator[int]:
-        """Where all of its memory that can be written to has this word."""
-        if self._writable is None:
-            own = [each for each in self.mappings if each.rights.startswith("rw") and each.path != "[vvar]"]
-            self._writable = [(each.start, self.read(each.start, each.end - each.start)) for each in own]
-        wanted = address.to_bytes(8, "little")
-        for start, data in self._writable:
-            at = data.find(wanted)
-            while at >= 0:
-                if at % 8 == 0:
-                    yield start + at
-                at = data.find(wanted, at + 1)
+    def pointers_to(self, address: int) -> Sequence[int]:
+        """Where all of its memory that can be written to has this word, which is where a drawn block begins or a header
+        behind that."""
+        if self._places is None:
+            self._places = {each.user + front: [] for each in self.drawn for front in FRONTS}
+            places = self._places
+            for mapping in self.mappings:
+                if mapping.rights.startswith("rw") and mapping.path != "[vvar]":
+                    words = array("Q", self.read(mapping.start, mapping.end - mapping.start))
+                    for at, word in enumerate(words):
+                        if word in places:
+                            places[word].append(mapping.start + 8 * at)
+        return self._places[address]
 
 
 Reading = Callable[[Process, Block], bool]
@@ -128,15 +134,21 @@ def usable_at(process: Process, user: int) -> int:
     return (process.word(user - 8) & ~7) - 8
 
 
-def is_in_list(process: Process, block: Block) -> bool:
-    """Either side leads back over two steps, and one of its neighbours is as large."""
+def leads_back(process: Process, block: Block) -> bool:
+    """Either side does, over two steps."""
     for place in (0, 1):
         near = process.word(block.user + 8 * place)
         further = process.word(near + 8 * place)
         if process.word(near + 8 - 8 * place) != block.user or process.word(further + 8 - 8 * place) != near:
             return False
+    return True
+
+
+def is_in_list(process: Process, block: Block) -> bool:
+    """Of nodes of less than a kilobyte, as one of its neighbours is."""
     sizes = {usable_at(process, each) for each in process.words(block.user, 2) if each != block.user}
-    return any(abs(size - block.usable) <= 16 for size in sizes) and block.usable < 1024
+    alike = any(abs(size - block.usable) <= 16 for size in sizes)
+    return alike and block.usable < 1024 and leads_back(process, block)
 
 
 def is_in_tree(process: Process, block: Block) -> bool:
@@ -213,7 +225,7 @@ def is_control(process: Process, block: Block) -> bool:
 def has_pointer(process: Process, block: Block) -> bool:
     """At the place that its name tells, where that is a block's."""
     named = re.fullmatch(r"(.+)\+(\d+) body", block.name)
-    places = list(process.pointers_to(block.user)) + list(process.pointers_to(block.user + 24))
+    places = process.pointers_to(block.user)
     if named and named[1] in process.names:
         heads = (each - int(named[2]) for each in places)
         return any(head in process.by_user and process.by_user[head].name == named[1] for head in heads)
@@ -278,7 +290,7 @@ def is_pool(process: Process, block: Block) -> bool:
 
 def is_zlib(process: Process, block: Block) -> bool:
     """Its z_stream is 7 words in front of the pointer to it, and has functions to allocate next."""
-    for front in (0, 8, 16):
+    for front in FRONTS:
         stream = process.word(block.user + front)
         if process.word(stream + 56) == block.user + front and process.is_code(process.word(stream + 64)):
             return True
@@ -287,7 +299,7 @@ def is_zlib(process: Process, block: Block) -> bool:
 
 def is_of_zlib(process: Process, block: Block) -> bool:
     """A state leads to it, and a stream to the state."""
-    for front in (0, 8, 16):
+    for front in FRONTS:
         for place in process.pointers_to(block.user + front):
             below = (each for each in process.by_user.values() if each.user <= place < each.user + each.usable)
             if any(is_zlib(process, each) for each in below):
@@ -323,7 +335,7 @@ def letters_of(process: Process, symbol: int) -> bytes:
     (length,) = struct.unpack("<H", process.read(symbol + 4, 2).ljust(2, b"\0"))
     letters = process.read(symbol + 6, length)
     try:
-        return letters if letters.decode("utf-8", "surrogatepass").isprintable() or b"\x01" in letters else b""
+        return letters if letters.decode("utf-8", "surrogatepass") else b""
     except UnicodeDecodeError:
         return b""
 
@@ -466,8 +478,20 @@ def is_memory_root(process: Process, block: Block) -> bool:
 
 
 def is_memory_heap(process: Process, block: Block) -> bool:
-    """InnoDB's mem_block_info_t: of the first block the list of its blocks leads to itself."""
-    return process.word(block.user + 32) == block.user + 24
+    """InnoDB's mem_block_info_t: of the first block the list of its blocks leads to itself, the others lead back."""
+    own = block.user + 24
+    words = process.words(own, 10)
+    return words[1] == own or any(own in process.words(each, 10) for each in words if each in process.starts)
+
+
+def after_front(process: Process, block: Block) -> Block:
+    """What a block of MariaDB's is for: its own allocators put in front whose it is and how many bytes it has."""
+    _, own, all_ = process.words(block.user, 3)
+    sizes = (own & ~7) + 24, all_
+    rest = 32 if block.usable < 128 << 10 else 4096
+    if block.usable < 32 or not any(size <= block.usable < size + rest and size > 24 for size in sizes):
+        return block
+    return block._replace(user=block.user + 24, usable=block.usable - 24)
 
 
 def is_pool_of_nginx(process: Process, block: Block) -> bool:
@@ -573,7 +597,7 @@ READINGS: Sequence[tuple[str, Reading]] = (
     ("begins with zeros", is_zero),
     ("mostly pointers", has_pointers),
     ("list node", is_in_list),
-    ("pages, linked", is_in_list),
+    ("pages, linked", leads_back),
     ("std::map or set node", is_in_tree),
     ("std::unordered_map node", is_hash_node),
     ("std::unordered_map buckets|std::deque body", is_pointed_to),
