@@ -11,12 +11,17 @@ import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
 NEW = """
+from ..present.documents.record import Document
 from .framework.command import Answer, Context, command
+
+
+class Hello(Document):
+    said: str
 
 
 @command("this tool", "Say hello.", "hello")
 def hello_command(context: Context) -> Answer:
-    return Answer({"said": "hello"}, ["hello from a file"])
+    return Answer(Hello(said="hello"), ["hello from a file"])
 """
 
 
@@ -45,6 +50,7 @@ def offers(checkout: Path) -> dict[str, bool]:
     shell = (sys.executable, checkout / "bin" / "arenascope")
     seen = {
         "overview": "  hello     " in said(*shell, "--help"),
+        "json": '"said": "hello"' in said(*shell, "hello", "--json"),
         "help": "example:\n  arenascope hello\n" in said(*shell, "hello", "--help"),
     }
     if shutil.which("gdb"):

@@ -8,7 +8,7 @@ from ..analysis.trim import Trim
 from ..analysis.usage import ArenaUsage, orphans, total, total_tally
 from ..base.model import Tally
 from ..present.documents.arena_records import Arena, ArenaFigures, Arenas, ArenaThread
-from ..present.documents.record import chunks_of
+from ..present.documents.record import tallied
 from ..present.render.allocators import other_allocators, share_record
 from ..present.render.json import hexadecimal
 from ..present.render.text import AT_MOST, NO_HEAP, Style, count, cut, next_lines, number, table
@@ -56,7 +56,7 @@ def arenas_command(context: Context) -> Answer:
     share = share_of(session, plans is not None)
     found = Arenas(
         arenas=[_row(usage, plans) for usage in sorted(usages, key=SORTS["index"])],
-        mmapped=chunks_of(mmapped),
+        mmapped=tallied(mmapped),
         totals=_totals(usages, plans, session.all_arenas),
         allocators=other_allocators(session.located.allocators),
         share=share_record(share),
@@ -68,20 +68,17 @@ def arenas_command(context: Context) -> Answer:
 
 def _row(usage: ArenaUsage, plans: Optional[Plans]) -> Arena:
     header, (released, resident) = usage.header, _trimmed(plans, usage.header.index)
-    return Arena(
-        index=header.index,
+    return Arena.of(
+        header,
         address=hexadecimal(header.address),
-        main=header.main,
         heaps=usage.heaps,
-        attached_threads=header.attached_threads,
-        threads=[ArenaThread(tid=cache.tid, name=cache.name) for cache in usage.threads],
+        threads=[ArenaThread.of(cache) for cache in usage.threads],
         system_bytes=header.system_mem,
         max_system_bytes=header.max_system_mem,
         used_bytes=usage.used,
-        tcache=chunks_of(usage.tcache),
-        fast=chunks_of(usage.fast),
-        bins=chunks_of(usage.bins),
-        top_bytes=header.top_bytes,
+        tcache=tallied(usage.tcache),
+        fast=tallied(usage.fast),
+        bins=tallied(usage.bins),
         resident_bytes=usage.resident,
         trim_bytes=released,
         trim_resident_bytes=resident,
@@ -95,9 +92,9 @@ def _totals(usages: Sequence[ArenaUsage], plans: Optional[Plans], whole: bool) -
         system_bytes=total((usage.header.system_mem for usage in usages), whole),
         max_system_bytes=total((usage.header.max_system_mem for usage in usages), whole),
         used_bytes=total((usage.used for usage in usages), whole),
-        tcache=chunks_of(total_tally((usage.tcache for usage in usages), whole)),
-        fast=chunks_of(total_tally((usage.fast for usage in usages), whole)),
-        bins=chunks_of(total_tally((usage.bins for usage in usages), whole)),
+        tcache=tallied(total_tally((usage.tcache for usage in usages), whole)),
+        fast=tallied(total_tally((usage.fast for usage in usages), whole)),
+        bins=tallied(total_tally((usage.bins for usage in usages), whole)),
         top_bytes=total((usage.header.top_bytes for usage in usages), whole),
         resident_bytes=total((usage.resident for usage in usages), whole),
         trim_bytes=total((released for released, _ in each), whole),

@@ -6,6 +6,7 @@ from typing import Iterator, Optional
 
 from ..base.model import Bin
 from ..base.records import NamedTuple
+from ..present.documents.arena_records import BinRow, Bins
 from ..present.render.text import AT_LEAST, Style, count, cut, left_out, number, table
 from ..session.problems import problems_of
 from .framework.command import ARENA, LIMIT, Answer, Context, always, command, of_heap
@@ -31,9 +32,9 @@ class Row(NamedTuple):
 def bins_command(context: Context) -> Answer:
     context.check_arena(context.options.arena)
     rows = list(_rows(context))
-    keys = {"bins": [_json(row) for row in rows]}
+    found = Bins(bins=[_record(row) for row in rows])
     partial = bool(context.session.findings) or (context.session.started and not context.session.caches_known)
-    return Answer(keys, of_heap(context.session, _lines(context, rows, partial)), problems_of(context.session))
+    return Answer(found, of_heap(context.session, _lines(context, rows, partial)), problems_of(context.session))
 
 
 def _rows(context: Context) -> Iterator[Row]:
@@ -48,17 +49,15 @@ def _rows(context: Context) -> Iterator[Row]:
                 yield Row(None, cache.tid, each)
 
 
-def _json(row: Row) -> dict[str, object]:
-    return {
-        "arena": row.arena,
-        "tid": row.tid,
-        "kind": row.bin.kind,
-        "index": row.bin.index,
-        "min_bytes": row.bin.min_bytes,
-        "max_bytes": row.bin.max_bytes,
-        "chunks": row.bin.chunks if row.bin.whole else None,
-        "bytes": row.bin.bytes if row.bin.whole else None,
-    }
+def _record(row: Row) -> BinRow:
+    whole = row.bin.whole
+    return BinRow.of(
+        row.bin,
+        arena=row.arena,
+        tid=row.tid,
+        chunks=row.bin.chunks if whole else None,
+        bytes=row.bin.bytes if whole else None,
+    )
 
 
 def _lines(context: Context, rows: list[Row], partial: bool) -> Iterator[str]:

@@ -6,9 +6,11 @@ from typing import TYPE_CHECKING, Iterator, Optional, Sequence
 
 from ..analysis.check import Busy
 from ..base.model import WHAT, Breach, Statement, whole
+from ..present.documents import chunk_records as records
+from ..present.documents.record import told
 from ..present.render.breaches import breach_words
-from ..present.render.json import address
-from ..present.render.problems import sentence, statement_json
+from ..present.render.json import address, hexadecimal
+from ..present.render.problems import sentence
 from ..present.render.text import NO_HEAP, Style, count, table
 from ..session.problems import miscounted, problems_of
 from ..session.session import Session
@@ -38,39 +40,34 @@ def check_command(context: Context) -> Answer:
     context.check_arena(context.options.arena)
     outcome = audit(session, context.options.arena)
     damage = [each for each in outcome.breaches if not each.transient]
-    keys: dict[str, object] = {
-        "breaches": [_json(each) for each in outcome.breaches],
-        "busy": [{"arena": each.arena, "tid": each.tid, "locked": each.locked} for each in outcome.busy],
-        "checked": {
-            "arenas": outcome.arenas,
-            "heaps": outcome.heaps,
-            "chunks": outcome.chunks,
-            "bin_entries": outcome.bin_entries,
-            "tcache_entries": outcome.tcache_entries,
-        },
-    }
     # what the walkers found is among the breaches, or in outcome.unread; blocks fewer than mp_ counts may be
-    told = miscounted(session) if any(each.rule == "mmapped-count" for each in outcome.breaches) else []
-    others = [each for each in problems_of(session) if WHAT not in each.names and each not in told]
+    counted = miscounted(session) if any(each.rule == "mmapped-count" for each in outcome.breaches) else []
+    others = [each for each in problems_of(session) if WHAT not in each.names and each not in counted]
     problems = list({sentence(each): each for each in [*others, *outcome.unread]}.values())
     judgement = judge(outcome, damage, problems) if session.started else Statement("no-heap", text=NO_HEAP)
     verdict = judgement.text or _verdict(judgement)
-    keys = {**keys, "verdict": verdict, "judgement": statement_json(judgement, verdict)}
-    return Answer(keys, _lines(context, outcome, damage, verdict), problems, BROKEN if damage else 0)
+    found = records.Check(
+        breaches=[_record(each) for each in outcome.breaches],
+        busy=[records.Busy.of(each) for each in outcome.busy],
+        checked=records.Checked.of(outcome),
+        verdict=verdict,
+        judgement=told(judgement, verdict),
+    )
+    return Answer(found, _lines(context, outcome, damage, verdict), problems, BROKEN if damage else 0)
 
 
-def _json(breach: Breach) -> dict[str, object]:
+def _record(breach: Breach) -> records.Breach:
     words = breach_words(breach)
-    return {
-        "address": address(breach.address),
-        "arena": breach.arena,
-        "rule": breach.rule,
-        "expected": words.expected,
-        "found": words.found,
-        "culprit": address(breach.culprit),
-        "transient": breach.transient,
-        **statement_json(breach.what, words.sentence),
-    }
+    return records.Breach.of(
+        told(breach.what, words.sentence),
+        address=hexadecimal(breach.address),
+        arena=breach.arena,
+        rule=breach.rule,
+        expected=words.expected,
+        found=words.found,
+        culprit=address(breach.culprit),
+        transient=breach.transient,
+    )
 
 
 def _lines(context: Context, outcome: Audit, damage: Sequence[Breach], verdict: str) -> Iterator[str]:

@@ -14,8 +14,10 @@ from ..glibc.bins import bin_kind, find_bin
 from ..glibc.chunks.blocks import Placed, find_blocks
 from ..glibc.fastbins import fastbin_index
 from ..glibc.tcache import tcache_index
-from ..present.render.json import address as hexadecimal
-from ..present.render.problems import sentence, statement_json
+from ..present.documents import chunk_records as records
+from ..present.documents.record import told
+from ..present.render.json import address, hexadecimal
+from ..present.render.problems import sentence
 from ..present.render.text import Style
 from ..session.elsewhere import in_heap, where_else
 from ..session.problems import problems_of
@@ -73,9 +75,9 @@ def chunk_command(context: Context) -> Answer:
     by_place = _find(session, places, count)
     elsewhere = [said for said in map(by_place.__getitem__, dict.fromkeys(places)) if isinstance(said, Statement)]
     answers = [(place, by_place[place]) for place in places]
-    keys: dict[str, object] = {"chunk": _chunk_json(session, by_place[places[0]])}
+    found = records.ChunkAt(chunk=_chunk(session, by_place[places[0]]))
     if len(places) > 1:
-        keys["answers"] = [_answer_json(session, place, each) for place, each in answers]
+        found = records.ChunkAt.of(found, answers=[_answer(session, place, each) for place, each in answers])
     lines = _all_lines(context.style, session, answers)
     said = problems_of(session)
     doubtful = not session.caches_known and any(
@@ -85,7 +87,7 @@ def chunk_command(context: Context) -> Answer:
     if not context.options.json:
         # where no chunk holds it stands among the lines
         problems = problems[len(elsewhere) :]
-    return Answer(keys, lines, [*problems, *said])
+    return Answer(found, lines, [*problems, *said])
 
 
 def _place(context: Context, expression: str) -> int:
@@ -190,43 +192,33 @@ def _words(session: Session, user: int, end: int, count: int) -> list[Word]:
     ]
 
 
-def _answer_json(session: Session, place: int, answer: Union[Described, Statement]) -> dict[str, object]:
-    problem = None if isinstance(answer, Described) else statement_json(answer, sentence(answer))
-    return {"asked": hexadecimal(place), "chunk": _chunk_json(session, answer), "problem": problem}
+def _answer(session: Session, place: int, answer: Union[Described, Statement]) -> records.Asked:
+    problem = told(answer, sentence(answer)) if isinstance(answer, Statement) else None
+    return records.Asked(asked=hexadecimal(place), chunk=_chunk(session, answer), problem=problem)
 
 
-def _chunk_json(session: Session, answer: Union[Described, Statement]) -> Optional[dict[str, object]]:
-    return _json(session, answer) if isinstance(answer, Described) else None
-
-
-def _json(session: Session, described: Described) -> dict[str, object]:
-    block = described.block
-    return {
-        "address": hexadecimal(block.chunk),
-        "user_address": hexadecimal(block.chunk + session.layout.header),
-        "bytes": block.bytes,
-        "state": block.state,
-        "arena": described.arena.index if described.arena else None,
-        "heap": hexadecimal(described.heap.address if described.heap else None),
-        "bin": described.bin,
-        "tid": described.tid,
-        "previous": hexadecimal(block.previous),
-        "next": hexadecimal(block.next),
-        **_kind_json(described.kind),
-        "words": [
-            {"offset": each.offset, "value": hexadecimal(each.value), "symbol": each.symbol} for each in described.words
-        ],
-    }
-
-
-def _kind_json(kind: Optional[Kind]) -> dict[str, object]:
-    return {
-        "type": kind.name if kind else None,
-        "kind": kind.kind if kind else None,
-        "module": kind.module if kind else None,
-        "certain": kind.certain if kind else None,
-        "how": kind.how if kind else None,
-    }
+def _chunk(session: Session, answer: Union[Described, Statement]) -> Optional[records.Chunk]:
+    if isinstance(answer, Statement):
+        return None
+    block, kind = answer.block, answer.kind
+    return records.Chunk(
+        address=hexadecimal(block.chunk),
+        user_address=hexadecimal(block.chunk + session.layout.header),
+        bytes=block.bytes,
+        state=block.state,
+        arena=answer.arena.index if answer.arena else None,
+        heap=address(answer.heap.address if answer.heap else None),
+        bin=answer.bin,
+        tid=answer.tid,
+        previous=address(block.previous),
+        next=address(block.next),
+        type=kind.name if kind else None,
+        kind=kind.kind if kind else None,
+        module=kind.module if kind else None,
+        certain=kind.certain if kind else None,
+        how=kind.how if kind else None,
+        words=[records.Word.of(each, value=hexadecimal(each.value)) for each in answer.words],
+    )
 
 
 STATES = {

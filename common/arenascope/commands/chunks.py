@@ -21,7 +21,8 @@ from ..base.meter import Meter, metered
 from ..base.model import ArenaHeader, Piece, Statement, Tally
 from ..base.records import NamedTuple
 from ..glibc.chunks.blocks import Block
-from ..present.render.json import tally_json
+from ..present.documents import chunk_records as records
+from ..present.documents.record import Chunks, tallied
 from ..present.render.spool import Spool
 from ..present.screens.chunks import FEW, Sizes, chunk_row, heading, summary_lines, table_of, typed_row
 from ..present.screens.types import name_of
@@ -131,14 +132,14 @@ def chunks_command(context: Context) -> Answer:
     shown = options.limit if options.limit > 0 else None
     exact = exact_sizes(counted)
     left_out = None if session.stopped else max(0, sweep.wanted - sweep.rows.count)
-    keys = {
-        "summary": _summary_json(session, sweep, sums),
-        "sizes": [_class_json(each, wanted, sweep.doubtful) for each in classes],
-        "chunks": sweep.rows if options.json else [],
-        "left_out": left_out,
-        "exact_sizes": [_exact_json(each, wanted, sweep.doubtful) for each in exact[:shown]],
-        "exact_sizes_left_out": len(exact[shown:]) if shown else 0,
-    }
+    found = records.ChunkList(
+        summary=_summary(session, sweep, sums),
+        sizes=[_size_row(each, wanted, sweep.doubtful) for each in classes],
+        chunks=sweep.rows if options.json else [],
+        left_out=left_out,
+        exact_sizes=[_exact_size(each, wanted, sweep.doubtful) for each in exact[:shown]],
+        exact_sizes_left_out=len(exact[shown:]) if shown else 0,
+    )
     lines: Iterable[str] = ()
     if sweep.rows.count:
         lines = heading(context.style, options.sort, options.limit, left_out, types=wanted.type is not None)
@@ -154,7 +155,7 @@ def chunks_command(context: Context) -> Answer:
     rows: Optional[Iterable[str]] = None if options.json else sweep.rows
     if rows is not None and context.style.form:
         rows = table_of(sweep.rows, context.style, types=wanted.type is not None)
-    return Answer(keys, text, [*sweep.problems, *problems_of(session)], rows=rows)
+    return Answer(found, text, [*sweep.problems, *problems_of(session)], rows=rows)
 
 
 def _sweep(context: Context, wanted: Filter, sweep: Sweep) -> None:
@@ -289,40 +290,42 @@ def _list(
                 return
 
 
-def _summary_json(session: Session, sweep: Sweep, sums: Sums) -> dict[str, object]:
+def _summary(session: Session, sweep: Sweep, sums: Sums) -> records.Summary:
     """What an unread list may hide is not known."""
-    unknown = {"chunks": None, "bytes": None}
-    keys: dict[str, object] = {
-        state: unknown if sweep.doubtful and state != "free" else tally_json(sums.tally(state))
-        for state in ("used", "tcache", "fast", "free")
-    }
+
+    def tally(state: str) -> Chunks:
+        return tallied(None if sweep.doubtful and state != "free" else sums.tally(state))
+
     tops = sum(1 for each in sweep.sums.values() if each.gaps["top"])
-    return {
-        **keys,
-        "top": tally_json(Tally(tops, sums.gaps["top"])),
-        "bookkeeping_bytes": sums.bookkeeping,
-        "foreign_bytes": sums.gaps["foreign"],
-        "damaged_bytes": sums.gaps["damage"],
-        "system_bytes": sum(header.system_mem for header in session.headers if header.index in sweep.sums),
-    }
+    return records.Summary(
+        used=tally("used"),
+        tcache=tally("tcache"),
+        fast=tally("fast"),
+        free=tally("free"),
+        top=tallied(Tally(tops, sums.gaps["top"])),
+        bookkeeping_bytes=sums.bookkeeping,
+        foreign_bytes=sums.gaps["foreign"],
+        damaged_bytes=sums.gaps["damage"],
+        system_bytes=sum(header.system_mem for header in session.headers if header.index in sweep.sums),
+    )
 
 
-def _class_json(row: SizeClass, wanted: Filter, doubtful: bool) -> dict[str, object]:
+def _size_row(row: SizeClass, wanted: Filter, doubtful: bool) -> records.SizeRow:
     used = None if wanted.free or doubtful else row.used
     free = None if wanted.used or doubtful else row.free
-    return {
-        "min_bytes": row.least,
-        "max_bytes": row.most,
-        "used_chunks": used and used.chunks,
-        "used_bytes": used and used.bytes,
-        "free_chunks": free and free.chunks,
-        "free_bytes": free and free.bytes,
-    }
+    return records.SizeRow(
+        min_bytes=row.least,
+        max_bytes=row.most,
+        used_chunks=used and used.chunks,
+        used_bytes=used and used.bytes,
+        free_chunks=free and free.chunks,
+        free_bytes=free and free.bytes,
+    )
 
 
-def _exact_json(row: ExactSize, wanted: Filter, doubtful: bool) -> dict[str, object]:
-    return {
-        "bytes": row.bytes,
-        "used_chunks": None if wanted.free or doubtful else row.used,
-        "free_chunks": None if wanted.used or doubtful else row.free,
-    }
+def _exact_size(row: ExactSize, wanted: Filter, doubtful: bool) -> records.ExactSize:
+    return records.ExactSize(
+        bytes=row.bytes,
+        used_chunks=None if wanted.free or doubtful else row.used,
+        free_chunks=None if wanted.used or doubtful else row.free,
+    )

@@ -8,7 +8,9 @@ from typing import Iterator, Optional, Sequence
 from ..analysis.diff import OF_FILES, Change, Diff, compare
 from ..base.errors import ArenascopeError
 from ..base.model import Statement
-from ..present.render.problems import sentence, statement_json
+from ..present.documents import moment_records as records
+from ..present.documents.record import told
+from ..present.render.problems import sentence
 from ..present.render.text import Style, signed, table
 from ..present.screens.growth import time_apart
 from ..present.screens.parts import LABELS
@@ -87,15 +89,16 @@ def diff_command(context: Context) -> Answer:
             if each not in known
         ]
     diff = compare(before, after)
-    keys: dict[str, object] = {
-        "seconds": diff.seconds,
-        "rss_bytes": _json(diff, [diff.rss])[0],
-        **{name: _json(diff, getattr(diff, name)) for _, name in TABLES if name != "owners"},
-        "owners": None if diff.owners is None else _json(diff, diff.owners),
-    }
     judgement, verdict = _judge(diff), _sentence(context.style, diff)
-    keys = {**keys, "verdict": verdict, "judgement": statement_json(judgement, verdict)}
-    return Answer(keys, _lines(context, diff), problems)
+    found = records.Diff.of(
+        diff,
+        rss_bytes=_record(diff, diff.rss),
+        **{name: [_record(diff, each) for each in getattr(diff, name)] for _, name in TABLES if name != "owners"},
+        owners=None if diff.owners is None else [_record(diff, each) for each in diff.owners],
+        verdict=verdict,
+        judgement=told(judgement, verdict),
+    )
+    return Answer(found, _lines(context, diff), problems)
 
 
 def _judge(diff: Diff) -> Statement:
@@ -111,18 +114,11 @@ def _judge(diff: Diff) -> Statement:
     return Statement("unknown" if change is None else "grew" if change > 0 else "fell" if change else "same", figures)
 
 
-def _json(diff: Diff, changes: Sequence[Change]) -> list[dict[str, object]]:
-    return [
-        {
-            "name": each.name,
-            "before": each.before,
-            "after": each.after,
-            "change": each.change,
-            "per_hour": _whole(diff.per_hour(each.change)),
-            **({} if each.kind is None else {"kind": each.kind, "type": each.mostly}),
-        }
-        for each in changes
-    ]
+def _record(diff: Diff, change: Change) -> records.Change:
+    per_hour = _whole(diff.per_hour(change.change))
+    if change.kind is None:
+        return records.Change.of(change, per_hour=per_hour)
+    return records.OwnedChange.of(change, per_hour=per_hour, type=change.mostly)
 
 
 def _whole(value: Optional[float]) -> Optional[int]:

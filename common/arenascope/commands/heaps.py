@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Iterator, Optional
 
 from ..base.model import Heap
+from ..present.documents.arena_records import HeapRow, Heaps
 from ..present.render.json import address
 from ..present.render.text import AT_LEAST, count, table
 from ..session.problems import problems_of
@@ -29,26 +30,19 @@ def heaps_command(context: Context) -> Answer:
         for heap in heaps
         if context.options.arena in (None, heap.arena)
     ]
-    keys = {"heaps": [_json(heap, resident) for heap, resident in rows]}
+    found = Heaps(
+        heaps=[
+            HeapRow.of(heap, address=address(heap.address), end=address(heap.end), resident_bytes=resident)
+            for heap, resident in rows
+        ]
+    )
     problems = problems_of(session)
-    return Answer(keys, of_heap(session, _lines(context, rows, bool(session.findings))), problems)
+    return Answer(found, of_heap(session, _lines(context, rows, bool(session.findings))), problems)
 
 
 def _resident(context: Context, heap: Heap) -> Optional[int]:
     pages = context.session.resident_in(heap)
     return pages.resident if pages else None
-
-
-def _json(heap: Heap, resident: Optional[int]) -> dict[str, object]:
-    return {
-        "arena": heap.arena,
-        "address": address(heap.address),
-        "end": address(heap.end),
-        "bytes": heap.bytes,
-        "mprotect_bytes": heap.mprotect_bytes,
-        "resident_bytes": resident,
-        "last": heap.last,
-    }
 
 
 def _lines(context: Context, rows: list[tuple[Heap, Optional[int]]], partial: bool) -> Iterator[str]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from ..base.errors import RefusedError
+from ..present.documents.glibc_records import Info
 from ..present.render.highlight import highlight
 from ..present.render.malloc_info import malloc_info
 from ..present.render.problems import sentence
@@ -26,4 +27,4 @@ def info_command(context: Context) -> Answer:
     xml = malloc_info(session.arenas, session.params, session.layout) if gap is None else None
     text = highlight(xml, "xml") if xml and context.style.colour else xml or ""
     problems = problems_of(session) + unknown_release(session)
-    return Answer({"xml": xml}, text.rstrip("\n").split("\n"), problems, exact=True)
+    return Answer(Info(xml=xml), text.rstrip("\n").split("\n"), problems, exact=True)

@@ -26,7 +26,8 @@ def leaks_command(context: Context) -> Answer:
     # as in refs
     from ..blocks.graph.leak_rows import rows_of
     from ..blocks.graph.leaks import find_leaks
-    from ..present.screens.leaks import leak_json, lines, tally
+    from ..present.documents.owner_records import Blocks, Leaks, Saved
+    from ..present.screens.leaks import leak_record, lines, some
     from .framework.live_copy import looked
 
     context.begin()
@@ -37,15 +38,15 @@ def leaks_command(context: Context) -> Answer:
     lost = [] if leaks.unknown else rows_of(look.search, leaks.definite, strength)
     possible = rows_of(look.search, leaks.possible, "possible")
     unknown = [block for each in leaks.definite for block in (each.head, *each.others)] if leaks.unknown else []
-    keys = {
-        "leaks": [leak_json(each) for each in (*lost, *possible)],
-        "reached": leaks.reached._asdict(),
-        "unknown": tally(blocks, unknown),
-        "saved": [{"encoding": encoding, **tally(blocks, each)} for encoding, each in leaks.saved.items()],
-    }
+    found = Leaks(
+        leaks=[leak_record(each) for each in (*lost, *possible)],
+        reached=Blocks.of(leaks.reached),
+        unknown=some(blocks, unknown),
+        saved=[Saved.of(some(blocks, each), encoding=encoding) for encoding, each in leaks.saved.items()],
+    )
     doubts = leaks.doubts if leaks.definite else ()
     problems = [*look.problems, *doubts, *(each for each in problems_of(look.session) if each not in doubts)]
     asked = context.options
     rows = [*lost, *(possible if asked.possible else ())]
     text = lines(context.style, blocks, leaks, rows, limit=asked.limit, with_possible=asked.possible)
-    return Answer(keys, of_heap(look.session, text), problems, status=LOST if lost and not leaks.unwatched else 0)
+    return Answer(found, of_heap(look.session, text), problems, status=LOST if lost and not leaks.unwatched else 0)

@@ -12,7 +12,10 @@ from ..base.errors import UsageError
 from ..base.model import Heap
 from ..base.whole_file import write_whole
 from ..blocks.heap_map import Picture, draw, lay_types, page_cells, page_rows, type_layer
-from ..present.render.json import address
+from ..present.documents import chunk_records as records
+from ..present.documents.owner_records import Written
+from ..present.documents.type_records import Typed
+from ..present.render.json import hexadecimal
 from ..present.render.pages.heap_map import page
 from ..present.render.problems import sentences as sentences_of
 from ..present.screens.heap_map import SORTS, lines, sentences, strip_width
@@ -21,7 +24,7 @@ from ..session.problems import problems_of
 from ..session.session import Session
 from ..sources.target import Target
 from .framework.command import ARENA, LIMIT, Answer, Context, argument, command
-from .types import kind_json, look_at_a_copy
+from .types import look_at_a_copy, typed
 
 JSON_CELLS = 256
 MAX_CELLS = 1 << 16
@@ -68,20 +71,19 @@ def map_command(context: Context) -> Answer:
         # a slow disk, or a FIFO's reader, must not keep the process standing still
         context.door.release()
         write_whole(options.html, data)
-        written = {"file": options.html, "bytes": len(data)}
+        written = Written(file=options.html, bytes=len(data))
     fold = options.cells if options.cells > 0 else JSON_CELLS
-    keys = {
-        "heaps": [_json(strip.folded(fold), types) for strip in picture.strips] if options.json else [],
-        "totals": {
-            **{f"{layer}_bytes": total(strip.total(layer) for strip in picture.strips) for layer in LAYERS},
-            SPLITS: sum(strip.total(SPLITS) or 0 for strip in picture.strips),
-        },
-        "html": written,
-    }
-    if options.types:
-        keys["types"] = [kind_json(row) for row in types or ()]
+    totals = {f"{layer}_bytes": total(strip.total(layer) for strip in picture.strips) for layer in LAYERS}
+    found = records.HeapMap(
+        heaps=[_record(strip.folded(fold), types) for strip in picture.strips] if options.json else [],
+        totals=records.StripTotals(**totals, splits=sum(strip.total(SPLITS) or 0 for strip in picture.strips)),
+        html=written,
+        types=[typed(Typed, row) for row in types or ()],
+    )
+    if not options.types:
+        found.without("types")
     return Answer(
-        keys, lines(context.style, picture.strips, said, written, sort=options.sort, limit=options.limit), problems
+        found, lines(context.style, picture.strips, said, written, sort=options.sort, limit=options.limit), problems
     )
 
 
@@ -96,16 +98,18 @@ def _fineness(context: Context) -> Mapping[Heap, int]:
     return dict.fromkeys(heaps, JSON_CELLS if options.json else strip_width(context.style))
 
 
-def _json(strip: Strip, types: Optional[Sequence[TypeRow]]) -> dict[str, object]:
-    row: dict[str, object] = {
-        "arena": strip.heap.arena,
-        "address": address(strip.heap.address),
-        "end": address(strip.heap.end),
-        "cell_bytes": strip.cell,
-    }
+def _record(strip: Strip, types: Optional[Sequence[TypeRow]]) -> records.Strip:
+    layers: dict[str, object] = {layer: _listed(strip.cells(layer)) for layer in (*LAYERS, SPLITS)}
     if types is not None:
-        row["types"] = [_listed(strip.cells(type_layer(number))) for number in range(len(types))]
-    return {**row, **{layer: _listed(strip.cells(layer)) for layer in (*LAYERS, SPLITS)}}
+        layers["types"] = [_listed(strip.cells(type_layer(number))) for number in range(len(types))]
+    return records.Strip.of(
+        strip,
+        arena=strip.heap.arena,
+        address=hexadecimal(strip.heap.address),
+        end=hexadecimal(strip.heap.end),
+        cell_bytes=strip.cell,
+        **layers,
+    )
 
 
 def _listed(cells: Optional[Sequence[int]]) -> Optional[list[int]]:

@@ -7,7 +7,8 @@ from typing import Iterator, Mapping, Optional, Sequence
 from ..analysis.mappings import MALLOC, Mapped, mapped, part_sums
 from ..analysis.report import Extent
 from ..analysis.usage import total
-from ..present.render.json import address
+from ..present.documents.mapping_records import MappedPart, MappingRow, Mappings, MappingTotals
+from ..present.render.json import hexadecimal
 from ..present.render.text import Style, count, next_lines, table
 from ..session.problems import problems_of
 from ..session.resident import heap_pages, mmapped_extents
@@ -52,22 +53,22 @@ def mappings_command(context: Context) -> Answer:
     session, style = context.session, context.style
     rows = _rows(session)
     if rows is None:
-        return Answer({"mappings": None, "totals": None}, [UNKNOWN_HERE], problems_of(session))
+        return Answer(Mappings(mappings=None, totals=None), [UNKNOWN_HERE], problems_of(session))
     sums = part_sums(rows)
     names = {cache.tid: cache.name for cache in session.thread_owners} if session.started else {}
-    keys = {
-        "mappings": [_json(row) for row in rows],
-        "totals": {
-            "mappings": len(rows),
-            "bytes": sum(row.use.region.size for row in rows),
-            "resident_bytes": total(row.resident for row in rows),
-            "parts": [{"part": name, "bytes": size} for name, size in sums.items()],
-        },
-    }
+    found = Mappings(
+        mappings=[_record(row) for row in rows],
+        totals=MappingTotals(
+            mappings=len(rows),
+            bytes=sum(row.use.region.size for row in rows),
+            resident_bytes=total(row.resident for row in rows),
+            parts=[MappedPart(part=name, bytes=size) for name, size in sums.items()],
+        ),
+    )
     in_memory = any(row.resident is not None for row in rows)
     by = context.options.sort if in_memory or context.options.sort == "address" else "size"
     rows.sort(key=SORTS[by])
-    return Answer(keys, _lines(style, rows, sums, names, limit=context.options.limit, by=by), problems_of(session))
+    return Answer(found, _lines(style, rows, sums, names, limit=context.options.limit, by=by), problems_of(session))
 
 
 def _rows(session: Session) -> Optional[list[Mapped]]:
@@ -103,23 +104,18 @@ def _access(row: Mapped) -> str:
     return "".join(letter if has else "-" for has, letter in flags) + ("s" if region.shared else "p")
 
 
-def _json(row: Mapped) -> dict[str, object]:
+def _record(row: Mapped) -> MappingRow:
     region = row.use.region
-    return {
-        "address": address(region.start),
-        "end": address(region.end),
-        "bytes": region.size,
-        "resident_bytes": row.resident,
-        "swap_bytes": row.use.swapped,
-        "access": _access(row),
-        "part": row.part,
-        "malloc_bytes": row.malloc_bytes,
-        "arenas": list(row.arenas),
-        "mmapped_blocks": row.blocks,
-        "reserve": row.reserve,
-        "tid": row.tid,
-        "name": row.name or None,
-    }
+    return MappingRow.of(
+        row,
+        address=hexadecimal(region.start),
+        end=hexadecimal(region.end),
+        bytes=region.size,
+        swap_bytes=row.use.swapped,
+        access=_access(row),
+        mmapped_blocks=row.blocks,
+        name=row.name or None,
+    )
 
 
 def _lines(

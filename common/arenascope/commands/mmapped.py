@@ -7,7 +7,9 @@ from typing import Iterator, Optional, Sequence
 from ..base.kinds import Kind
 from ..base.model import MmappedBlock
 from ..blocks.single import kinds_by_types
-from ..present.render.json import address, tally_json
+from ..present.documents.arena_records import Mmapped, MmappedRow
+from ..present.documents.record import tallied
+from ..present.render.json import hexadecimal
 from ..present.render.text import count, cut, left_out, table
 from ..present.screens.types import A_GUESS, name_of
 from ..session.block_parts import pages_of
@@ -36,21 +38,21 @@ def mmapped_command(context: Context) -> Answer:
     problems = problems_of(session)
     if problem is not None and problem not in problems:
         problems.append(problem)
-    keys = {
-        "blocks": [
-            {
-                "address": address(block.chunk),
-                "bytes": block.bytes,
-                "resident_bytes": held,
-                "type": kind.name if kind else None,
-                "certain": kind.certain if kind else None,
-            }
+    found = Mmapped(
+        blocks=[
+            MmappedRow(
+                address=hexadecimal(block.chunk),
+                bytes=block.bytes,
+                resident_bytes=held,
+                type=kind.name if kind else None,
+                certain=kind.certain if kind else None,
+            )
             for block, held, kind in zip(blocks, resident, types)
         ],
-        "expected": tally_json(expected),
-        "match": match,
-    }
-    return Answer(keys, of_heap(session, _lines(context, blocks, resident, types, match=match)), problems)
+        expected=tallied(expected),
+        match=match,
+    )
+    return Answer(found, of_heap(session, _lines(context, blocks, resident, types, match=match)), problems)
 
 
 def _types(session: Session, blocks: Sequence[MmappedBlock]) -> list[Optional[Kind]]:

@@ -23,7 +23,7 @@ def owner_command(context: Context) -> Answer:
     from ..blocks.graph.paths import find_owner
     from ..blocks.graph.told import Told
     from ..blocks.graph.whose import asked_for
-    from ..present.screens.owners import owner_json
+    from ..present.documents.owner_records import Owner, Way
     from ..present.screens.refs import Asked, Shown, nowhere, owner_lines
     from .framework.live_copy import looked
 
@@ -35,13 +35,13 @@ def owner_command(context: Context) -> Answer:
     path = find_owner(look.search, goal, refs) if goal is not None else None
     holder = Holders(look.search, look.lost).of(goal.span.start) if goal is not None else None
     shown = Shown(Told(look.search, path or (), goal))
-    keys: dict[str, object] = {
-        "block": shown.goal_json(goal),
-        "held_by": owner_json(holder) if holder is not None else None,
-        "path": [shown.ref_json(*each) for each in shown.steps(path, goal)] if goal and path else None,
-    }
+    found = Way(
+        block=shown.goal(goal),
+        held_by=Owner.of(holder) if holder is not None else None,
+        path=[shown.pointer(*each) for each in shown.steps(path, goal)] if goal and path else None,
+    )
     problems = [*look.problems, *problems_of(look.session)]
     if goal is None:
         said, words = nowhere(place)
-        return Answer(keys, [words], [said, *problems])
-    return Answer(keys, owner_lines(context.style, shown, Asked(goal, place), path, refs=refs), problems)
+        return Answer(found, [words], [said, *problems])
+    return Answer(found, owner_lines(context.style, shown, Asked(goal, place), path, refs=refs), problems)

@@ -7,7 +7,8 @@ from typing import Iterator, Optional, Sequence
 from ..analysis.params import Param, describe_params, summed_up
 from ..base.model import Statement
 from ..glibc.params import MAX_FAST, PERTURB, ArenaLimit, arena_limit
-from ..present.render.problems import statement_json
+from ..present.documents import arena_records as records
+from ..present.documents.record import told
 from ..present.render.text import AT_LEAST, Style, count, number, table
 from ..session.problems import depends_on_mp, problems_of, unknown_release
 from .framework.command import Answer, Context, command
@@ -45,13 +46,13 @@ def params_command(context: Context) -> Answer:
     if environment is None:
         problems.append(Statement("environment-unknown"))
     said = summed_up(rows, limit, environment) if rows else None
-    keys = {
-        "params": [_json(row) for row in rows],
-        "arenas": {"count": len(headers) if session.all_arenas else None, "limit": limit.arenas},
-        "note": said and summary(said),
-        "note_record": said and statement_json(said, summary(said)),
-    }
-    return Answer(keys, _lines(context, rows, limit, said), problems)
+    found = records.Params(
+        params=[_record(row) for row in rows],
+        arenas=records.ArenaLimits(count=len(headers) if session.all_arenas else None, limit=limit.arenas),
+        note=said and summary(said),
+        note_record=said and told(said, summary(said)),
+    )
+    return Answer(found, _lines(context, rows, limit, said), problems)
 
 
 def summary(said: Statement) -> str:
@@ -102,16 +103,9 @@ def _note(said: Statement) -> str:
     return NOTES[said.id].format(**said.figures, **said.names)
 
 
-def _json(row: Param) -> dict[str, object]:
+def _record(row: Param) -> records.Param:
     note = _note(row.note) if row.note else None
-    return {
-        "name": row.name,
-        "value": row.value,
-        "default": row.default,
-        "requested": row.requested,
-        "note": note,
-        "note_record": statement_json(row.note, note) if row.note and note else None,
-    }
+    return records.Param.of(row, note=note, note_record=told(row.note, note) if row.note and note else None)
 
 
 def _lines(context: Context, rows: Sequence[Param], limit: ArenaLimit, said: Optional[Statement]) -> Iterator[str]:

@@ -16,8 +16,9 @@ from ..base.records import NamedTuple
 from ..glibc.chunks.blocks import blocks
 from ..glibc.params import default_max_fast
 from ..glibc.tcache import tcache_index
-from ..present.render.json import address
-from ..present.render.problems import statement_json
+from ..present.documents import chunk_records as records
+from ..present.documents.record import told
+from ..present.render.json import hexadecimal
 from ..present.screens.pins import Shown, Sums, lines, note_text
 from ..session.problems import problems_of
 from ..session.session import Session
@@ -25,7 +26,7 @@ from ..session.sweeps import Part, swept
 from ..session.trims import resident_bytes, thresholds_of, trim_rules
 from ..sources.target import text_of
 from .framework.command import ARENA, Answer, Context, argument, command, of_heap
-from .types import OWNERS, find_held, kind_json, looked_for_owners
+from .types import OWNERS, find_held, looked_for_owners, typed
 
 if TYPE_CHECKING:
     from ..blocks.holding import Types
@@ -104,17 +105,17 @@ def pins_command(context: Context) -> Answer:
     ]
     together = [(each, _resident(session, each.gain)) for each in ranking.together]
     sums = _sums(session, ranking)
-    keys = {
-        "groups": None if groups is None else [_group_json(group, of_groups.get(group.row.index)) for group in groups],
-        "pins": [_pin_json(session, pin, options.ranges) for pin in pins],
-        "left_out": ranking.count - len(pins),
-        "own_left_out": ranking.own_left_out,
-        "one_per_arena": sums._asdict(),
-        "together": [_together_json(each, resident, options.ranges) for each, resident in together],
-        "pending": [{"arena": index, "bytes": size} for index, size in pending.items() if size],
-    }
+    found = records.Pins(
+        groups=None if groups is None else [_group(group, of_groups.get(group.row.index)) for group in groups],
+        pins=[_pin(session, pin, options.ranges) for pin in pins],
+        left_out=ranking.count - len(pins),
+        own_left_out=ranking.own_left_out,
+        one_per_arena=records.PinSums.of(sums),
+        together=[_tail(each, resident, options.ranges) for each, resident in together],
+        pending=[records.Pending(arena=index, bytes=size) for index, size in pending.items() if size],
+    )
     problems = [*problems_of(session), *problems]
-    told = groups if session.started and not session.target.image.redacted else ()
+    known = groups if session.started and not session.target.image.redacted else ()
     words = {number: each.words for number, each in of_groups.items()}
     text = lines(
         context.style,
@@ -124,11 +125,11 @@ def pins_command(context: Context) -> Answer:
         sums=sums,
         together=together,
         pending=pending,
-        groups=told,
+        groups=known,
         held_by=words,
         owners=held is None and not session.target.image.redacted,
     )
-    return Answer(keys, of_heap(session, text), problems, beside=_beside(groups or (), of_groups, pins))
+    return Answer(found, of_heap(session, text), problems, beside=_beside(groups or (), of_groups, pins))
 
 
 def _beside(groups: Sequence[Group], of_groups: Mapping[int, HeldMost], pins: Sequence[Shown]) -> dict[str, object]:
@@ -235,52 +236,51 @@ def _sums(session: Session, ranking: Ranking) -> Sums:
     )
 
 
-def _pin_json(session: Session, shown: Shown, with_ranges: bool) -> dict[str, object]:
+def _pin(session: Session, shown: Shown, with_ranges: bool) -> records.Pin:
     pin = shown.pin
-    row: dict[str, object] = {
-        "address": address(pin.address),
-        "bytes": pin.gain.bytes,
-        "arena": pin.arena,
-        "reason": pin.reason,
-        "releases_bytes": pin.gain.releases,
-        "symbol": shown.symbol,
-        "type": shown.type,
-        "held_by": shown.held_by and shown.held_by.owner.to_dict(),
-        "by": pin.by,
-        "user_address": address(pin.address + session.layout.header),
-        "resident_bytes": shown.resident,
-        "note": shown.note,
-        "note_records": [statement_json(each, note_text(each)) for each in shown.notes],
-    }
-    return {**row, **_ranges_json(pin.gain)} if with_ranges else row
+    return records.Pin.of(
+        pin,
+        address=hexadecimal(pin.address),
+        bytes=pin.gain.bytes,
+        releases_bytes=pin.gain.releases,
+        symbol=shown.symbol,
+        type=shown.type,
+        held_by=shown.held_by and shown.held_by.owner,
+        user_address=hexadecimal(pin.address + session.layout.header),
+        resident_bytes=shown.resident,
+        note=shown.note,
+        note_records=[told(each, note_text(each)) for each in shown.notes],
+        **_ranges(pin.gain, with_ranges),
+    )
 
 
-def _together_json(together: Together, resident: Optional[int], with_ranges: bool) -> dict[str, object]:
-    row: dict[str, object] = {
-        "arena": together.arena,
-        "blocks": together.blocks,
-        "bytes": together.gain.bytes,
-        "lowest": address(together.lowest),
-        "releases_bytes": together.gain.releases,
-        "resident_bytes": resident,
-    }
-    return {**row, **_ranges_json(together.gain)} if with_ranges else row
+def _tail(together: Together, resident: Optional[int], with_ranges: bool) -> records.Tail:
+    return records.Tail.of(
+        together,
+        bytes=together.gain.bytes,
+        lowest=hexadecimal(together.lowest),
+        releases_bytes=together.gain.releases,
+        resident_bytes=resident,
+        **_ranges(together.gain, with_ranges),
+    )
 
 
-def _group_json(group: Group, held_by: Optional[HeldMost]) -> dict[str, object]:
-    return {
-        **kind_json(group.row),
-        "releases_bytes": group.held.releases,
-        "resident_bytes": group.held.resident,
-        "held_by": held_by and held_by.owner.to_dict(),
-    }
+def _group(group: Group, held_by: Optional[HeldMost]) -> records.PinGroup:
+    held = group.held
+    return typed(
+        records.PinGroup,
+        group.row,
+        releases_bytes=held.releases,
+        resident_bytes=held.resident,
+        held_by=held_by and held_by.owner,
+    )
 
 
-def _ranges_json(gain: Gain) -> dict[str, object]:
+def _ranges(gain: Gain, wanted: bool) -> dict[str, object]:
     def steps(steps: tuple[Step, ...]) -> list[list[object]]:
-        return [[how, address(range.address), range.bytes] for how, range in steps]
+        return [[how, hexadecimal(range.address), range.bytes] for how, range in steps]
 
-    return {"ranges": steps(gain.gone), "already": steps(gain.already)}
+    return {"ranges": steps(gain.gone), "already": steps(gain.already)} if wanted else {}
 
 
 class _Notes(NamedTuple):

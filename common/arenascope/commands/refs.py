@@ -21,6 +21,7 @@ def refs_command(context: Context) -> Answer:
     # all that it takes is loaded here, before a process is held, and not with a debugger's door
     from ..blocks.graph.told import Told
     from ..blocks.graph.whose import asked_for
+    from ..present.documents.owner_records import Refs
     from ..present.screens.refs import Asked, Shown, nowhere, pointers
     from .framework.live_copy import looked
 
@@ -28,12 +29,11 @@ def refs_command(context: Context) -> Answer:
     look = looked(context)
     goal, refs = asked_for(look.search, place)
     shown = Shown(Told(look.search, refs, goal))
-    keys: dict[str, object] = {
-        "block": shown.goal_json(goal),
-        "refs": [shown.ref_json(each, goal) for each in refs] if goal is not None else [],
-    }
+    found = Refs(block=shown.goal(goal), refs=[shown.pointer(each, goal) for each in refs] if goal is not None else [])
     problems = [*look.problems, *problems_of(look.session)]
     if goal is None:
         said, words = nowhere(place)
-        return Answer(keys, [words], [said, *problems])
-    return Answer(keys, pointers(context.style, shown, Asked(goal, place), refs, limit=context.options.limit), problems)
+        return Answer(found, [words], [said, *problems])
+    return Answer(
+        found, pointers(context.style, shown, Asked(goal, place), refs, limit=context.options.limit), problems
+    )

@@ -7,7 +7,7 @@ from argparse import Namespace
 from functools import partial
 from typing import TYPE_CHECKING, Callable, Iterable, Iterator, Optional, Sequence
 
-from ..analysis.advice import find_advice
+from ..analysis.advice import Advice, find_advice
 from ..analysis.causes import Facts, find_causes
 from ..analysis.figure_names import Document
 from ..analysis.growth import growth
@@ -20,16 +20,18 @@ from ..analysis.verdict import address_space, judge
 from ..base.errors import UsageError
 from ..base.model import Statement
 from ..glibc.params import arena_limit
+from ..present.documents import report_records as records
+from ..present.documents.record import told
 from ..present.render.allocators import allocator_shares
-from ..present.render.json import address
+from ..present.render.json import hexadecimal
 from ..present.render.marks import unmarked_names
-from ..present.render.problems import statement_json
 from ..present.render.text import NO_HEAP, Style
 from ..present.screens.advice import words
 from ..present.screens.growth import growth_sentence
 from ..present.screens.parts import label_of
 from ..present.screens.report import NO_RESIDENCY, NOT_HERE, Conclusions, advice_line, cause_line, lines, notes
 from ..present.screens.verdict import cause, space_verdict, verdict
+from ..present.screens.ways import Words
 from ..session.means import find_means
 from ..session.problems import depends_on_mp, problems_of
 from ..session.resident import resident_picture
@@ -124,9 +126,9 @@ def report_command(context: Context) -> Answer:
     if before is not None or (picture is None and ticket is not None):
         look_closer()
     if picture is None:
-        told = _without_mappings(session, plans, grown)
-        told = told._replace(notes=[*told.notes, *map(NOT_HERE.format, _asked(context.options))])
-        return _answer(context, None, told, ticket, owned=owned)
+        known = _without_mappings(session, plans, grown)
+        known = known._replace(notes=[*known.notes, *map(NOT_HERE.format, _asked(context.options))])
+        return _answer(context, None, known, ticket, owned=owned)
     facts = facts_of(picture)._replace(
         seen=seen[0] if seen else None,
         held=_held()(context, owned[0]) if owned else None,
@@ -278,15 +280,15 @@ def _answer(
     owned: Sequence[Looked],
 ) -> Answer:
     problems = problems_of(context.session)
-    keys = _keys(context, picture, concluded)
+    found = _found(context, picture, concluded)
     if ticket is not None:
-        return ticket.answer(keys, concluded, problems, *owned[:1])
+        return ticket.answer(found, concluded, problems, *owned[:1])
     text: Iterable[str] = [concluded.verdict]
     if picture or context.session.started or concluded.growth:
         named = not context.session.target.image.redacted
         options = context.options
         text = lines(context.style, picture, concluded, full=options.full, named=named, asked=_asked(options))
-    return Answer(keys, text, problems)
+    return Answer(found, text, problems)
 
 
 def _asked(options: Namespace) -> list[str]:
@@ -317,67 +319,63 @@ def _facts_but_for_a_picture(session: Session, plans: Sequence[Trim]) -> Callabl
     )
 
 
-def _keys(context: Context, picture: Optional[Picture], concluded: Conclusions) -> dict[str, object]:
+def _found(context: Context, picture: Optional[Picture], concluded: Conclusions) -> records.Report:
     seen = concluded.facts.seen if concluded.facts else None
-    return {
-        "rss_bytes": picture.rss if picture else None,
-        "swap_bytes": picture.swapped if picture else None,
-        "parts": [
-            {"part": name, "bytes": picture.parts[name], "label": label_of(picture, name)}
+    grown = concluded.growth
+    return records.Report(
+        rss_bytes=picture.rss if picture else None,
+        swap_bytes=picture.swapped if picture else None,
+        parts=[
+            records.Part(part=name, bytes=picture.parts[name], label=label_of(picture, name))
             for name in (PARTS if picture else ())
             if picture and name in picture.parts
         ],
-        "verdict": concluded.verdict,
-        "causes": [
-            {
-                "cause": what,
-                "evidence": evidence,
-                **statement_json(said._replace(names=unmarked_names(said.names)), cause_line((what, evidence))),
-            }
+        verdict=concluded.verdict,
+        causes=[
+            records.Cause.of(
+                told(said._replace(names=unmarked_names(said.names)), cause_line((what, evidence))),
+                cause=what,
+                evidence=evidence,
+            )
             for said, (what, evidence) in concluded.causes
         ],
-        "advice": [
-            {
-                "action": said.action,
-                "effect_bytes": each.effect,
-                "bound": each.bound,
-                "evidence": said.evidence,
-                "how": list(said.how(context.style)),
-                "cost": said.cost or None,
-                "not_when": said.not_when or None,
-                **statement_json(
-                    Statement(each.id, each.figures, unmarked_names(each.names)), advice_line(Style(), each, said)
-                ),
-            }
-            for each, said in concluded.advice
-        ],
-        "other_mappings": [
-            {
-                "address": address(each.region.start),
-                "bytes": each.bytes,
-                "name": each.name,
-                "allocator": each.maker or None,
-            }
+        advice=[_advice(context, each, said) for each, said in concluded.advice],
+        other_mappings=[
+            records.OtherMapping.of(each, address=hexadecimal(each.region.start), allocator=each.maker or None)
             for each in (picture.others if picture else ())
         ],
-        "allocators": allocator_shares(context.session.located.allocators, picture),
-        "types": None if seen is None else [_type_json(row) for row in seen.rows[:TYPES]],
-        "held": concluded.facts and concluded.facts.held and _held_json(concluded.facts.held),
-        "judgement": statement_json(concluded.judgement, concluded.verdict),
-        "growth": concluded.growth and statement_json(concluded.growth, growth_sentence(concluded.growth)),
-        "measure": picture.measure if picture else None,
-        "html": None,
-    }
+        allocators=allocator_shares(context.session.located.allocators, picture),
+        types=None if seen is None else [_type(row) for row in seen.rows[:TYPES]],
+        held=_sums(concluded.facts.held) if concluded.facts and concluded.facts.held else None,
+        judgement=told(concluded.judgement, concluded.verdict),
+        growth=grown and told(grown, growth_sentence(grown)),
+        measure=picture.measure if picture else None,
+        html=None,
+    )
 
 
-def _held_json(held: HeldSums) -> dict[str, object]:
+def _advice(context: Context, advice: Advice, said: Words) -> records.Advice:
+    words = advice_line(Style(), advice, said)
+    return records.Advice.of(
+        told(Statement(advice.id, advice.figures, unmarked_names(advice.names)), words),
+        action=said.action,
+        effect_bytes=advice.effect,
+        bound=advice.bound,
+        evidence=said.evidence,
+        how=list(said.how(context.style)),
+        cost=said.cost or None,
+        not_when=said.not_when or None,
+    )
+
+
+def _sums(held: HeldSums) -> records.Sums:
     """Where it was asked for, what makes it is loaded."""
-    from ..present.screens.held import sums_json
+    from ..present.screens.held import sums_of
 
-    return sums_json(held)
+    return sums_of(held)
 
 
-def _type_json(row: TypeRow) -> dict[str, object]:
-    from .types import kind_json
+def _type(row: TypeRow) -> records.TypeOfReport:
+    from .types import typed
 
-    return {**kind_json(row), "resident_bytes": row.resident, "holds_back_bytes": row.holds_back}
+    return typed(records.TypeOfReport, row, resident_bytes=row.resident, holds_back_bytes=row.holds_back)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from ..base.errors import UsageError
 from ..base.model import Statement
+from ..present.documents.moment_records import Save
 from ..present.render.text import next_lines
 from ..sources.target import Saved
 from .framework.command import Answer, Context, always, argument, command
@@ -32,14 +33,9 @@ def save_command(context: Context) -> Answer:
     saved = save(context.target, path, context.door.release, context.options.redact)
     if saved is None:
         raise UsageError("only what lies on this machine can be saved", "use the debugger's own gcore, or save there")
-    keys = {
-        "file": path,
-        "bytes_written": saved.written,
-        "resident_bytes": saved.resident,
-        "redacted": context.options.redact,
-    }
+    found = Save(file=path, bytes_written=saved.written, resident_bytes=saved.resident, redacted=context.options.redact)
     problems = [Statement("memory-lost", {"bytes": saved.lost})] if saved.lost else []
-    return Answer(keys, _lines(context, saved), problems)
+    return Answer(found, _lines(context, saved), problems)
 
 
 def _lines(context: Context, saved: Saved) -> list[str]:

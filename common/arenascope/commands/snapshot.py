@@ -8,6 +8,7 @@ from typing import Iterable, Sequence
 from ..analysis.figure_names import Document
 from ..base.about import __version__
 from ..present.documents.kept import OF_A_TYPE, OF_AN_OWNER, SECTIONS, SIZES
+from ..present.documents.moment_records import Snapshot
 from ..present.render.problems import sentences
 from ..present.render.text import count
 from ..session.problems import problems_of
@@ -56,14 +57,13 @@ def snapshot_command(context: Context) -> Answer:
     # a slow disk, or a FIFO's reader, must not keep the process standing still
     context.door.release()
     size = write(context.options.file, document)
-    keys = {"file": context.options.file, "bytes": size}
     style = context.style
     arenas = document["arenas"]["arenas"]
     lines = [
         f"{context.options.file}: {count(len(arenas), 'arena')}, {style.size(size)} written",
         style.dim(f"next: {style.typed(f'diff {context.options.file}')}"),
     ]
-    return Answer(keys, lines, problems)
+    return Answer(Snapshot(file=context.options.file, bytes=size), lines, problems)
 
 
 def take(context: Context, sizes: bool, types: bool = False, owners: bool = False) -> Document:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from ..base.errors import RefusedError
+from ..present.documents.glibc_records import Stats
 from ..present.render.malloc_stats import malloc_stats
 from ..present.render.problems import sentence
 from ..session.problems import inexact, problems_of
@@ -22,4 +23,4 @@ def stats_command(context: Context) -> Answer:
     if gap is not None and not context.options.json:
         raise RefusedError(f"malloc_stats' text cannot be written: {sentence(gap)}", "`arenas` shows what can be read")
     text = malloc_stats(session.arenas, session.params) if gap is None else None
-    return Answer({"text": text}, (text or "").rstrip("\n").split("\n"), problems_of(session), exact=True)
+    return Answer(Stats(text=text), (text or "").rstrip("\n").split("\n"), problems_of(session), exact=True)

@@ -6,6 +6,7 @@ from typing import Iterator, Optional, Sequence
 
 from ..analysis.usage import total
 from ..base.model import ThreadCache
+from ..present.documents.arena_records import Cache, ThreadRow, Threads
 from ..present.render.json import address
 from ..present.render.text import count, number, table
 from ..session.problems import problems_of
@@ -28,22 +29,16 @@ def threads_command(context: Context) -> Answer:
         alone = [header.index for header in session.headers if header.index not in taken]
     if not session.started:
         alone = [header.index for header in session.headers]
-    keys = {"threads": [_json(cache) for cache in caches], "unattached_arenas": alone}
-    return Answer(keys, of_heap(session, _lines(context, caches, alone)), problems_of(session))
+    found = Threads(threads=[_record(cache) for cache in caches], unattached_arenas=alone)
+    return Answer(found, of_heap(session, _lines(context, caches, alone)), problems_of(session))
 
 
-def _json(cache: ThreadCache) -> dict[str, object]:
-    tally = cache.tally
-    return {
-        "tid": cache.tid,
-        "name": cache.name,
-        "arena": cache.arena,
-        "tcache": {
-            "address": address(cache.address),
-            "chunks": tally.chunks if cache.known else None,
-            "bytes": tally.bytes if cache.known else None,
-        },
-    }
+def _record(cache: ThreadCache) -> ThreadRow:
+    tally = cache.tally if cache.known else None
+    return ThreadRow.of(
+        cache,
+        tcache=Cache(address=address(cache.address), chunks=tally and tally.chunks, bytes=tally and tally.bytes),
+    )
 
 
 def _lines(context: Context, caches: Sequence[ThreadCache], alone: Optional[Sequence[int]]) -> Iterator[str]:

@@ -8,22 +8,15 @@ from ..analysis.figure_names import Document
 from ..analysis.trend import Life, Series, Trend, lives, reached, series_of, succession
 from ..base.errors import UsageError
 from ..base.model import Statement
-from ..base.records import NamedTuple
 from ..base.whole_file import write_whole
-from ..present.render.problems import sentences, statement_json
+from ..present.documents import moment_records as records
+from ..present.documents.record import told
+from ..present.render.problems import sentences
 from ..present.render.text import count
 from ..present.screens.parts import LABELS
 from ..present.screens.trend import lines, sentence
 from .framework.command import Answer, Context, argument, command, parse_size
 from .framework.moments import read_all
-
-
-class Limit(NamedTuple):
-    bytes: int
-    used: Optional[int]
-    """What counts against it beside what the process itself has; None: not known."""
-    path: Optional[str]
-    """The control group's file; None: it was asked for."""
 
 
 @command(
@@ -52,29 +45,29 @@ def trend_command(context: Context) -> Answer:
     limit = _limit(context, life.documents[-1])
     trend = _trend(lived, life, limit)
     verdict = sentence(context.style, trend)
-    keys: dict[str, object] = {
-        "folder": context.options.folder,
-        "process": _life_json(life),
-        "earlier": [_life_json(each) for each in trend.before],
-        "others": [_life_json(each) for each in trend.others],
-        "series": [_series_json(each) for each in trend.series],
-        "limit": None if limit is None else limit._asdict(),
-        "reaches": None if trend.comes is None else trend.comes._asdict(),
-        "verdict": verdict,
-        "judgement": statement_json(_judge(trend), verdict),
-    }
+    found = records.Trend(
+        folder=context.options.folder,
+        process=_life(life),
+        earlier=[_life(each) for each in trend.before],
+        others=[_life(each) for each in trend.others],
+        series=[_series(each) for each in trend.series],
+        limit=limit,
+        reaches=None if trend.comes is None else records.Reached.of(trend.comes),
+        verdict=verdict,
+        judgement=told(_judge(trend), verdict),
+    )
     if context.options.html:
         from ..present.render.pages.filled import filled
 
         # the page shows the document's figures and no others
-        data = filled("trend", {**keys, "labels": LABELS, "problems": sentences(problems)}, "what grew")
+        data = filled("trend", {**found.own(), "labels": LABELS, "problems": sentences(problems)}, "what grew")
         write_whole(context.options.html, data)
         moments = count(len(life.documents), "snapshot")
-        return Answer(keys, [f"{context.options.html}: {moments}, {context.style.size(len(data))} written"], problems)
-    return Answer(keys, lines(context.style, trend, context.options.limit), problems)
+        return Answer(found, [f"{context.options.html}: {moments}, {context.style.size(len(data))} written"], problems)
+    return Answer(found, lines(context.style, trend, context.options.limit), problems)
 
 
-def _trend(lived: Sequence[Life], life: Life, limit: Optional[Limit]) -> Trend:
+def _trend(lived: Sequence[Life], life: Life, limit: Optional[records.Limit]) -> Trend:
     series = series_of(life)
     rss = next((each for each in series if each.by == "rss"), None)
     comes = reached(rss, limit.bytes, limit.used) if rss is not None and limit is not None else None
@@ -92,16 +85,18 @@ def _chosen(lived: Sequence[Life], pid: Optional[int]) -> Life:
     return mine[-1]
 
 
-def _limit(context: Context, last: Document) -> Optional[Limit]:
+def _limit(context: Context, last: Document) -> Optional[records.Limit]:
     asked = context.options.until
     if asked:
         # a debugger's expression needs something to look at
         known = int(asked) if asked.isdecimal() else parse_size(context, asked)
         if known is None:
             raise UsageError(f"--until {asked} is no size", "--until 8G")
-        return Limit(known, None, None)
-    told = last.get("limit") or {}
-    return Limit(told["bytes"], told.get("used"), told.get("path")) if told.get("bytes") else None
+        return records.Limit(bytes=known, used=None, path=None)
+    kept = last.get("limit") or {}
+    if not kept.get("bytes"):
+        return None
+    return records.Limit(bytes=kept["bytes"], used=kept.get("used"), path=kept.get("path"))
 
 
 def _judge(trend: Trend) -> Statement:
@@ -121,28 +116,15 @@ def _judge(trend: Trend) -> Statement:
     return Statement(f"{'grew' if rss.change > 0 else 'fell'}-{rss.how}", figures)
 
 
-def _life_json(life: Life) -> dict[str, object]:
-    return {
-        "pid": life.pid,
-        "name": life.name or None,
-        "snapshots": len(life.documents),
-        "first": life.first,
-        "last": life.last,
-    }
+def _life(life: Life) -> records.Life:
+    return records.Life.of(life, name=life.name or None, snapshots=len(life.documents))
 
 
-def _series_json(each: Series) -> dict[str, object]:
-    return {
-        "by": each.by,
-        "name": each.name,
-        "before": each.moments[0].value,
-        "after": each.moments[-1].value,
-        "change": each.change,
-        "how": each.how,
-        "since": each.since,
-        "until": each.until,
-        "per_hour": each.per_hour,
-        "per_hour_slow": each.slow,
-        "per_hour_fast": each.fast,
-        "moments": [[moment.seconds, moment.value] for moment in each.moments],
-    }
+def _series(each: Series) -> records.Series:
+    return records.Series.of(
+        each,
+        before=each.moments[0].value,
+        after=each.moments[-1].value,
+        per_hour_slow=each.slow,
+        per_hour_fast=each.fast,
+    )

@@ -236,20 +236,13 @@ def _released(call: str, kind: str, ranges: int, refused: int) -> Statement:
 
 def _row(trim: Trim, with_ranges: bool) -> records.ArenaTrim:
     plan = trim.plan
-    row = records.ArenaTrim(
+    row = records.ArenaTrim.of(
+        plan,
         index=plan.arena,
         address=hexadecimal(plan.address),
-        madvise_bytes=plan.madvise_bytes,
         madvise_ranges=None if plan.madvise is None else [_range(each) for each in plan.madvise],
-        brk_bytes=plan.brk_bytes,
         resident_bytes=trim.resident.trim,
-        kept=records.Kept(
-            top_bytes=plan.top and plan.top.bytes,
-            top_resident_bytes=trim.resident.top,
-            subpage_bytes=plan.subpage_bytes,
-            tcache_bytes=plan.tcache_bytes,
-        ),
-        tops_bytes=plan.tops_bytes,
+        kept=records.Kept.of(plan, top_bytes=plan.top and plan.top.bytes, top_resident_bytes=trim.resident.top),
         tops_range=_range(plan.tops) if plan.tops else None,
     )
     return row if with_ranges else row.without("madvise_ranges")
@@ -270,4 +263,4 @@ def _totals(plans: Sequence[Trim], whole: bool) -> records.TrimTotals:
 
 
 def _outcome(applied: Applied) -> records.Applied:
-    return records.Applied(**{**applied._asdict(), "calls": [told(each, call_line(each)) for each in applied.calls]})
+    return records.Applied.of(applied, calls=[told(each, call_line(each)) for each in applied.calls])

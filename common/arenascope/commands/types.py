@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING, Callable, Mapping, Optional, Pattern, Sequence
+from typing import TYPE_CHECKING, Callable, Mapping, Optional, Pattern, Sequence, TypeVar
 
 from ..analysis.types import ORDERS, Totals, TypeRow, has_arenas_of_its_own, in_order
 from ..analysis.usage import total
@@ -30,6 +30,9 @@ def look_at_a_copy(context: Context, if_sooner: bool = False) -> None:
         from .framework.live_copy import apart_if_sooner, look_apart  # before the process is held
 
         (apart_if_sooner if if_sooner else look_apart)(context)
+
+
+AnyTyped = TypeVar("AnyTyped", bound=records.Typed)
 
 
 @command(
@@ -89,16 +92,7 @@ def types_command(context: Context) -> Answer:
         types=[_row(row, held_by.get(row.index), retained.get(row.index)) for row in chosen[:shown]],
         left_out=len(chosen[shown:]) if shown else 0,
         notes=[told(each, note_text(each)) for each in notes],
-        totals=records.TypeTotals(
-            blocks=totals.blocks,
-            bytes=totals.bytes,
-            resident_bytes=total(row.resident for row in rows),
-            used_bytes=totals.used,
-            mmapped_bytes=totals.mmapped,
-            bookkeeping_bytes=totals.bookkeeping,
-            foreign_bytes=totals.foreign,
-            damaged_bytes=totals.damaged,
-        ),
+        totals=records.TypeTotals.of(totals, resident_bytes=total(row.resident for row in rows)),
     )
     named = sum(row.bytes for row in rows if row.kind.certain and row.kind.kind not in ("size", "zeros"))
     holders = {number: each.words for number, each in held_by.items()}
@@ -162,25 +156,17 @@ def find_held(context: Context, looked: Optional[Looked]) -> Optional[Held]:
 
 
 def _row(row: TypeRow, held_by: Optional[HeldMost], retained: Optional[int]) -> records.TypeRow:
-    kind = row.kind
-    return records.TypeRow(
-        type=kind.name,
-        kind=kind.kind,
-        module=kind.module,
-        certain=kind.certain,
-        blocks=row.blocks,
-        bytes=row.bytes,
-        how=kind.how,
+    return typed(
+        records.TypeRow,
+        row,
         resident_bytes=row.resident,
         holds_back_bytes=row.holds_back,
-        owner=kind.owner,
         held_by=held_by.owner if held_by is not None else None,
         retained_bytes=retained,
         samples=[hexadecimal(each) for each in row.samples],
     )
 
 
-def kind_json(row: TypeRow) -> dict[str, object]:
+def typed(record: type[AnyTyped], row: TypeRow, **others: object) -> AnyTyped:
     """What a type is, and how much there is of it."""
-    whole = _row(row, None, None).to_dict()
-    return {key: whole[key] for key in records.Typed._fields}
+    return record.of(row.kind, type=row.kind.name, blocks=row.blocks, bytes=row.bytes, **others)

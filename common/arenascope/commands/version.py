@@ -15,10 +15,11 @@ from ..glibc.find.locate import Located
 from ..glibc.layout import Check, Layout
 from ..glibc.trail import UNASKED, Trail
 from ..glibc.versions import NEVER, text
-from ..present.render.allocators import copies_json, other_allocators, share_record
-from ..present.render.problems import statement_json
+from ..present.documents import glibc_records as records
+from ..present.documents.record import told
+from ..present.render.allocators import copies_of, other_allocators, share_record
 from ..present.screens.allocators import allocators_lines, copies_lines
-from ..present.screens.candidates import candidates_json, candidates_lines
+from ..present.screens.candidates import candidates_lines, candidates_of
 from ..present.screens.evidence import check_words, evidence
 from ..session.allocators import share_of
 from ..session.problems import problems_of
@@ -56,28 +57,30 @@ def version_command(context: Context) -> Answer:
     door = list(context.door.describe())
     checks = _checks(context.session) if problem is None else []
     share = share_record(share_of(context.session)) if problem is None else None
-    keys = {
-        "arenascope": __version__,
-        "debugger": door[0] if door else None,
-        "python": _PYTHON,
-        "libraries": libraries,
-        "layout": _layout(context) if problem is None else None,
-        "checks": _checks_json(checks),
-        "libcs": copies_json(context.session.located.copies, context.session.libc) if problem is None else [],
-        "allocators": [each.to_dict() for each in other_allocators(_allocators(context, problem))],
-        "share": share.to_dict() if share is not None else None,
-    }
+    found = records.Version(
+        arenascope=__version__,
+        debugger=door[0] if door else None,
+        python=_PYTHON,
+        libraries=libraries,
+        layout=_layout(context) if problem is None else None,
+        checks=records.Checks(
+            held=sum(check.held for check in checks), tried=len(checks), list=[_check(check) for check in checks]
+        ),
+        libcs=copies_of(context.session.located.copies, context.session.libc) if problem is None else [],
+        allocators=other_allocators(_allocators(context, problem)),
+        share=share,
+    )
     if trail is not None:
-        keys["candidates"] = _candidates(context, trail, problem)
+        found = records.Version.of(found, candidates=_candidates(context, trail, problem))
     problems = [Statement("no-glibc", text=problem)] if problem else problems_of(context.session)
-    return Answer(keys, _lines(context, problem, checks, trail, libraries=libraries.values()), problems)
+    return Answer(found, _lines(context, problem, checks, trail, libraries=libraries.values()), problems)
 
 
-def _candidates(context: Context, trail: Trail, problem: Optional[str]) -> dict[str, object]:
+def _candidates(context: Context, trail: Trail, problem: Optional[str]) -> records.Candidates:
     """Threads come last, once something was found."""
     if problem is None:
         context.session.find_threads()
-    return candidates_json(trail)
+    return candidates_of(trail)
 
 
 def _allocators(context: Context, problem: Optional[str]) -> Sequence[Allocator]:
@@ -98,18 +101,10 @@ def _checks(session: Session) -> list[Check]:
     return [*layout.checks, *known]
 
 
-def _checks_json(checks: Sequence[Check]) -> dict[str, object]:
-    return {
-        "held": sum(check.held for check in checks),
-        "tried": len(checks),
-        "list": [_check_json(check) for check in checks],
-    }
-
-
-def _check_json(check: Check) -> dict[str, object]:
+def _check(check: Check) -> records.Check:
     figures = {**check.what.figures, "arenas": check.of, "holds_in": check.times}
-    said = statement_json(check.what._replace(figures=figures), evidence(check.what))
-    return {"check": check_words(check), "held": check.held, **said}
+    said = told(check.what._replace(figures=figures), evidence(check.what))
+    return records.Check.of(said, check=check_words(check), held=check.held)
 
 
 def _layout(context: Context) -> str:

@@ -7,7 +7,7 @@ from typing import Iterable, Mapping, Optional, Sequence, Union
 from ...base.model import Statement
 from ...base.printable import printable
 from ...base.records import NamedTuple
-from ...present.documents.record import Document, Other
+from ...present.documents.record import Document
 from ...present.render.problems import first_sentences
 from ...present.render.text import NO_HEAP, Style, fitted
 from ...session.session import Session
@@ -22,7 +22,7 @@ class Answer(NamedTuple):
     """Its JSON, and its text (made only where it is shown)."""
 
     found: Union[Document, Mapping[str, object]]
-    """A typed document, or its keys."""
+    """A document; of what is no command's (a loop's look, a part of a page) its keys."""
     lines: Iterable[str]
     problems: Sequence[Statement] = ()
     status: int = 0
@@ -35,12 +35,13 @@ class Answer(NamedTuple):
 
     @property
     def document(self) -> Document:
-        return self.found if isinstance(self.found, Document) else Other(keys=self.found)
+        assert isinstance(self.found, Document)
+        return self.found
 
     @property
     def keys(self) -> Mapping[str, object]:
         """Its own, as JSON has them."""
-        return self.document.own()
+        return self.found.own() if isinstance(self.found, Document) else self.found
 
     def text(self, style: Style) -> list[str]:
         """Without the rows."""

@@ -19,6 +19,8 @@ from ...base.whole_file import write_whole
 from ...blocks.graph.owners import Owner
 from ...blocks.graph.refs import Search
 from ...blocks.heap_map import Picture, draw, lay_types, page_cells, page_rows
+from ...present.documents.owner_records import Written
+from ...present.documents.report_records import Report
 from ...present.glossary import WORDS
 from ...present.render.pages.filled import filled, title_of
 from ...present.render.pages.heap_map import packed
@@ -70,7 +72,7 @@ class Ticket:
 
     def answer(
         self,
-        report: Mapping[str, object],
+        report: Report,
         concluded: Conclusions,
         problems: list[Statement],
         looked: Optional[Looked] = None,
@@ -91,7 +93,8 @@ class Ticket:
         data = filled("report", shown, title_of("heap report", shown))
         write_whole(path, data)
         text = [style.bold(concluded.verdict), f"{path}: {style.size(len(data))} written"]
-        return Answer({**report, "html": {"file": path, "bytes": len(data)}}, text, problems)
+        report.html = Written(file=path, bytes=len(data))
+        return Answer(report, text, problems)
 
     def _count(self, section: Section) -> int:
         return sum(each == section for each in self._sections.values())
@@ -133,8 +136,8 @@ class Ticket:
             "ways": [list(zip(said.how(style), said.commands(style))) for _, said in concluded.advice],
         }
 
-    def _documents(self, report: Mapping[str, object]) -> dict[str, object]:
-        documents = {"report": report, **{each: section.keys for each, section in self._sections.items()}}
+    def _documents(self, report: Report) -> dict[str, object]:
+        documents = {"report": report.own(), **{each: section.keys for each, section in self._sections.items()}}
         # what draws the strips looks for these
         return {"heaps": [], "types": [], **self._sections["map"].keys, "documents": documents}
 

@@ -1,6 +1,6 @@
 """What each document says: every key's meaning and type, in one place, from which docs/schema/ is made.
 
-Where an answer is a typed record (`record.py`, and the files named `..._records`), its fields are both its JSON and its
-schema. `make docs` and the tests load the rest; a command needs only its record, and `kept.py`, which says what a
-snapshot keeps.
+Each answer is a typed record (`record.py`, and the files named `..._records`): its fields are both its JSON and its
+schema. A command needs only its record, and `kept.py`, which says what a snapshot keeps; `make docs` and the tests load
+the rest.
 """

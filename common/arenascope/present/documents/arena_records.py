@@ -1,10 +1,13 @@
-"""What arenas says."""
+"""What arenas, heaps, bins, threads, params and mmapped say."""
 
 from __future__ import annotations
 
 from typing import Annotated, Optional, Sequence
 
-from .record import Address, Chunks, Document, Record, Size
+from .record import Address, Chunks, Document, Record, Size, Told
+
+Index = Annotated[int, "The arena's place in the ring from main_arena, which is 0; malloc_info's <heap nr>"]
+ArenaOrNone = Annotated[Optional[int], "The arena's index"]
 
 
 class ArenaThread(Record):
@@ -17,7 +20,7 @@ class ArenaThread(Record):
 class ArenaIndex(Record):
     """Which arena it is."""
 
-    index: Annotated[int, "The arena's place in the ring from main_arena, which is 0; malloc_info's <heap nr>"]
+    index: Index
     address: Annotated[Address, "Its malloc_state"]
 
 
@@ -59,11 +62,22 @@ class OtherAllocator(Record):
     instead: Annotated[str, "What reports on its memory"]
 
 
+class AllocatorShare(OtherAllocator):
+    """The same with what it has in memory."""
+
+    resident_bytes: Annotated[Optional[Size], "What its mappings have in memory; null: its mappings are not known"]
+    at_most_bytes: Annotated[Optional[Size], "An upper bound of that; null: not known"]
+
+
 class Share(Record):
     """How much of what is in memory is glibc's."""
 
     glibc_resident_bytes: Annotated[Optional[Size], "Resident bytes of glibc's arenas and of blocks served by mmap"]
     rss_bytes: Annotated[Optional[Size], "RSS of the process"]
+
+
+ALLOCATORS = "Other allocators, and runtimes with a heap of their own"
+SHARE = "How much of what is in memory is glibc's; null where there is no other allocator"
 
 
 class Arenas(Document):
@@ -72,8 +86,115 @@ class Arenas(Document):
     arenas: Annotated[Sequence[Arena], "In the ring's order"]
     mmapped: Annotated[Chunks, "Blocks served by mmap, by mp_"]
     totals: Annotated[ArenaFigures, "The same of all arenas; null where one is not known"]
-    allocators: Annotated[Sequence[OtherAllocator], "Other allocators, and runtimes with a heap of their own"]
-    share: Annotated[
-        Optional[Share],
-        "How much of what is in memory is glibc's; null where there is no other allocator",
+    allocators: Annotated[Sequence[OtherAllocator], ALLOCATORS]
+    share: Annotated[Optional[Share], SHARE]
+
+
+class HeapRow(Record):
+    """A heap, or a region that the main arena grew into."""
+
+    arena: Index
+    address: Annotated[Address, "Where it starts"]
+    end: Annotated[Address, "Where it ends"]
+    bytes: Annotated[Size, "Its size"]
+    mprotect_bytes: Annotated[Optional[Size], "What mprotect opened; null: the main arena's"]
+    resident_bytes: Annotated[Optional[Size], "What of it is in memory"]
+    last: Annotated[bool, "Whether top lies in it"]
+
+
+class Heaps(Document):
+    """What heaps found."""
+
+    heaps: Annotated[Sequence[HeapRow], "Arena by arena, in address order"]
+
+
+class BinRow(Record):
+    """A list of free chunks."""
+
+    arena: Annotated[Optional[int], "Its owner; null: a thread's cache"]
+    tid: Annotated[Optional[int], "Whose cache it is; null: an arena's"]
+    kind: Annotated[str, ("enum", ("tcache", "fast", "unsorted", "small", "large")), "Which kind"]
+    index: Annotated[int, "Its index among those of its kind"]
+    min_bytes: Annotated[Size, "The smallest chunk that belongs there"]
+    max_bytes: Annotated[Optional[Size], "The largest; null: any"]
+    chunks: Annotated[Optional[Size], "How many; null where it could not be read to its end"]
+    bytes: Annotated[Optional[Size], "Their bytes"]
+
+
+class Bins(Document):
+    """What bins found."""
+
+    bins: Annotated[Sequence[BinRow], "Bins that are not empty"]
+
+
+class Cache(Record):
+    """Its cache."""
+
+    address: Annotated[Optional[Address], "Where it is; null: none, or not found"]
+    chunks: Annotated[Optional[Size], "What it keeps; null: not known"]
+    bytes: Annotated[Optional[Size], "Their bytes"]
+
+
+class ThreadRow(ArenaThread):
+    """A thread."""
+
+    arena: ArenaOrNone
+    tcache: Cache
+
+
+class Threads(Document):
+    """What threads found."""
+
+    threads: Annotated[Sequence[ThreadRow], "By tid"]
+    unattached_arenas: Annotated[
+        Optional[Sequence[Annotated[int, "An index"]]], "Arenas that no thread uses; null: not known"
     ]
+
+
+class Param(Record):
+    """A parameter."""
+
+    name: Annotated[str, "mp_'s field, or global_max_fast (M_MXFAST), perturb_byte (M_PERTURB)"]
+    value: Annotated[Optional[int], "As it stands; null: nothing tells, or this glibc has none"]
+    default: Annotated[Optional[int], "In this glibc"]
+    requested: Annotated[Optional[str], "What the environment asked for"]
+    note: Annotated[Optional[str], "Whether it took effect, or how it changed"]
+    note_record: Annotated[Optional[Told], "The note, apart from its words"]
+
+
+class ArenaLimits(Record):
+    """How many arenas there are and may be."""
+
+    count: Annotated[Optional[Size], "How many there are"]
+    limit: Annotated[Optional[float], "The maximum that this glibc makes"]
+
+
+class Params(Document):
+    """What params found."""
+
+    params: Annotated[Sequence[Param], "In mp_'s own order, then what lies beside it"]
+    arenas: ArenaLimits
+    note: Annotated[Optional[str], "Whether any of them was changed"]
+    note_record: Annotated[
+        Optional[Told],
+        "The same, apart from its words: how many have a default, how many are not at it, how many the environment "
+        "asked for; the arenas' limit, where it follows from the number of processors, with that",
+    ]
+
+
+class MmappedRow(Record):
+    """A block with a mapping of its own."""
+
+    address: Annotated[Address, "Its chunk"]
+    bytes: Annotated[Size, "Its mapping"]
+    resident_bytes: Annotated[Optional[Size], "What of it is in memory"]
+    type: Annotated[Optional[str], "What it is; null: known by its size alone"]
+    certain: Annotated[Optional[bool], "False for a guess, by what it holds"]
+
+
+class Mmapped(Document):
+    """What mmapped found."""
+
+    blocks: Annotated[Sequence[MmappedRow], "In address order"]
+    expected: Annotated[Chunks, "What mp_ counts"]
+    match: Annotated[bool, "Whether the two agree"]

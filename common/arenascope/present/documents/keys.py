@@ -1,11 +1,10 @@
-"""The words in which documents are described; each makes a piece of JSON Schema (draft 2020-12); so does a typed
-record (record.py), by its annotations."""
+"""Pieces of JSON Schema (draft 2020-12): of a typed record (record.py), by its annotations, and of other things."""
 
 from __future__ import annotations
 
 from typing import Annotated, Any, Union, get_args, get_origin, get_type_hints
 
-from .record import ENVELOPE, Chunks, Document, Record, Told
+from .record import ENVELOPE, Document, Record, key_of
 
 Schema = dict[str, Any]
 OPTIONAL = "optional"
@@ -25,24 +24,8 @@ def size(meaning: str, null: bool = False) -> Schema:
     return _plain("integer", meaning, null, minimum=0)
 
 
-def number(meaning: str, null: bool = False) -> Schema:
-    return _plain("number", meaning, null)
-
-
 def text(meaning: str, null: bool = False) -> Schema:
     return _plain("string", meaning, null)
-
-
-def address(meaning: str, null: bool = False) -> Schema:
-    return _plain("string", meaning, null, pattern="^0x[0-9a-f]+$")
-
-
-def identity(meaning: str) -> Schema:
-    return _plain("string", meaning, False, pattern="^[a-z0-9]+(-[a-z0-9]+)*$")
-
-
-def truth(meaning: str, null: bool = False) -> Schema:
-    return _plain("boolean", meaning, null)
 
 
 def one_of(meaning: str, *values: Any) -> Schema:
@@ -76,20 +59,12 @@ def record(meaning: str, null: bool = False, /, **keys: Schema) -> Schema:
     return _plain("object", meaning, null, properties=properties, required=required, additionalProperties=False)
 
 
-def tally(meaning: str) -> Schema:
-    return schema_of(Chunks, meaning)
-
-
-def statement(meaning: str, null: bool = False, /, **others: Schema) -> Schema:
-    return record(meaning, null, **others, **keys_of(Told))
-
-
 def keys_of(kind: type[Record]) -> dict[str, Schema]:
     """By the fields' annotations; of a Document its own keys."""
     hints = get_type_hints(kind, include_extras=True)
     own = [name for name in kind._fields if not (name == ENVELOPE and issubclass(kind, Document))]
     schemas = {name: schema_of(hints[name]) for name in own}
-    return {name: optional(each) if hasattr(kind, name) else each for name, each in schemas.items()}
+    return {key_of(name): optional(each) if hasattr(kind, name) else each for name, each in schemas.items()}
 
 
 def schema_of(hint: object, meaning: str = "") -> Schema:

@@ -1,13 +1,18 @@
-"""Who holds memory, in every document that names an owner; and what owners says."""
+"""Who holds memory, in every document that names an owner; what owners, owner, refs and leaks say."""
 
 from __future__ import annotations
 
 from typing import Annotated, Optional, Sequence
 
+from .arena_records import ArenaOrNone
 from .record import Address, Document, Record, Size
 
 ROOT_KINDS = ("global", "tls", "stack", "register", "kernel", "runtime", "mapping")
 OWNER_KINDS = (*ROOT_KINDS, "unreached")
+STRENGTHS = ("definite", "possible")
+ENCODINGS = ("tagged", "shifted", "unaligned", "relative")
+STATES = ("used", "mmapped", "tcache", "fast", "free", "mapping")
+HELD_BY = "Who holds it: as in owners; null without --owners, and where it is not known"
 
 
 class Owner(Record):
@@ -76,3 +81,91 @@ class Owners(Document):
     live_bytes: Annotated[Size, "All live blocks"]
     html: Annotated[Optional[Written], "The page that was written"]
     pprof: Annotated[Optional[Written], "The profile that was written"]
+
+
+class Goal(Record):
+    """What the address stands for; null: nothing is mapped there."""
+
+    address: Annotated[Address, "Its header, or the start of the mapping"]
+    user_address: Annotated[Address, "What malloc returned, or the start of the mapping"]
+    bytes: Annotated[Size, "Its size"]
+    state: Annotated[str, ("enum", STATES), "What it is"]
+    arena: ArenaOrNone
+    type: Annotated[Optional[str], "What the block is; null: not known"]
+
+
+class Pointer(Record):
+    """A pointer."""
+
+    kind: Annotated[str, ("enum", (*ROOT_KINDS, "block")), "Who has it: a root of this kind, or a block"]
+    address: Annotated[Optional[Address], "Where it lies; null: in a register, or in the kernel"]
+    name: Annotated[Optional[str], "The variable, the function, the register, or what is mapped; null: not known"]
+    tid: Annotated[Optional[int], "The thread whose stack, register or variable it is"]
+    block: Annotated[Optional[Address], "The block that it lies in, by what malloc returned"]
+    type: Annotated[Optional[str], "What that block is; null: not known"]
+    offset: Annotated[Optional[Size], "From that block's start"]
+    field: Annotated[Optional[str], "The member that it is; null: not known"]
+    strength: Annotated[str, ("enum", STRENGTHS), "Whether it is certain to be meant"]
+    into: Annotated[int, "How far past the start it leads"]
+    encoding: Annotated[Optional[str], ("enum", ENCODINGS), "How it is written, where it is no plain pointer"]
+
+
+class Refs(Document):
+    """What refs found."""
+
+    block: Optional[Goal]
+    refs: Annotated[Sequence[Pointer], "Every pointer to it: those of roots first"]
+
+
+class Way(Document):
+    """What owner found."""
+
+    block: Optional[Goal]
+    held_by: Annotated[
+        Optional[Owner], "Of a live block its main holder: as in owners; null: it is none, or that is not known"
+    ]
+    path: Annotated[
+        Optional[Sequence[Annotated[Pointer, "A pointer, to the block of the next row or to what was asked for"]]],
+        "The way to it, the root's pointer first; null: nothing leads there",
+    ]
+
+
+class Blocks(Record):
+    """Some blocks."""
+
+    blocks: Annotated[Size, "How many"]
+    bytes: Annotated[Size, "Their bytes"]
+
+
+class Leak(Record):
+    """All of one type."""
+
+    type: Annotated[str, "What they are"]
+    blocks: Annotated[Size, "How many nothing leads to; a cycle counts as one"]
+    bytes: Annotated[Size, "Their bytes"]
+    indirect_blocks: Annotated[Size, "How many hang on these"]
+    indirect_bytes: Annotated[Size, "Their bytes"]
+    strength: Annotated[
+        str,
+        ("enum", STRENGTHS),
+        "possible: only pointers to insides lead there, or epoll, which this image lacks",
+    ]
+    samples: Annotated[Sequence[Annotated[Address, "A block"]], "What malloc returned for some of them"]
+
+
+class Saved(Blocks, first=True):
+    """By one encoding."""
+
+    encoding: Annotated[str, ("enum", (*ENCODINGS, "inside")), "How; inside: at one offset in all blocks of a size"]
+
+
+class Leaks(Document):
+    """What leaks found."""
+
+    leaks: Annotated[Sequence[Leak], "What is lost, by what it is"]
+    reached: Annotated[Blocks, "What roots lead to"]
+    unknown: Annotated[Blocks, "What nothing leads to in an image that lacks some of what might"]
+    saved: Annotated[
+        Sequence[Saved],
+        "What only pointers lead to that are written otherwise, or to insides; part of what is reached",
+    ]

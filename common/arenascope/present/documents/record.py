@@ -27,6 +27,7 @@ Size = Annotated[int, ("minimum", 0)]
 """Bytes, or a count: never negative."""
 Address = Annotated[str, ("pattern", "^0x[0-9a-f]+$")]
 Identity = Annotated[str, ("pattern", "^[a-z0-9]+(-[a-z0-9]+)*$")]
+JUDGEMENT = "The verdict, apart from its words"
 Range = tuple[Annotated[Address, "Its start"], Annotated[int, "Its bytes"]]
 
 
@@ -35,14 +36,25 @@ AnyRecord = TypeVar("AnyRecord", bound="Record")
 
 @dataclass_transform(kw_only_default=True)
 class Record:
-    """Keys come in the order of the fields, those of what it extends first. (A dataclass takes half a millisecond to
-    create, which a look in the shell would wait for.)"""
+    """Keys come in the order of the fields, those of what it extends first; "for_" stands for "for", which Python keeps
+    for itself. (A dataclass takes half a millisecond to create, which a look in the shell would wait for.)"""
 
     _fields: tuple[str, ...] = ()
 
-    def __init_subclass__(cls) -> None:
-        fields = [name for base in cls.__bases__ for name in getattr(base, "_fields", ())]
-        cls._fields = tuple(dict.fromkeys((*fields, *(name for name in cls.__annotations__ if name[0] != "_"))))
+    def __init_subclass__(cls, first: bool = False) -> None:
+        """`first`: its own fields come before those of what it extends."""
+        inherited = [name for base in cls.__bases__ for name in getattr(base, "_fields", ())]
+        own = [name for name in cls.__annotations__ if name[0] != "_"]
+        cls._fields = tuple(dict.fromkeys((*own, *inherited) if first else (*inherited, *own)))
+
+    @classmethod
+    def of(cls: type[AnyRecord], source: object, **others: object) -> AnyRecord:
+        """Of what `source` has by the same names, "_bytes" apart. A key that has a default is there if it is given."""
+        for name in cls._fields:
+            if name not in others and not hasattr(cls, name):
+                others[name] = getattr(source, name if hasattr(source, name) else name.removesuffix("_bytes"))
+        assert others.keys() <= set(cls._fields), others.keys() - set(cls._fields)
+        return cls(**others)
 
     def __init__(self, **values: object) -> None:
         self._left_out = frozenset(self._fields).difference(values)
@@ -65,11 +77,15 @@ class Record:
 
     def items(self) -> Iterator[tuple[str, object]]:
         """The keys that it has, and their values."""
-        return ((name, getattr(self, name)) for name in self._fields if name not in self._left_out)
+        return ((key_of(name), getattr(self, name)) for name in self._fields if name not in self._left_out)
 
     def to_dict(self) -> dict[str, object]:
         """As JSON has it."""
         return {name: plain(value) for name, value in self.items()}
+
+
+def key_of(field: str) -> str:
+    return "for" if field == "for_" else field
 
 
 def plain(value: object) -> object:
@@ -107,7 +123,7 @@ class Chunks(Record):
     bytes: Annotated[Optional[Size], "Their bytes; null where that is not known"]
 
 
-def chunks_of(tally: Optional[Tally]) -> Chunks:
+def tallied(tally: Optional[Tally]) -> Chunks:
     return Chunks(chunks=tally.chunks if tally else None, bytes=tally.bytes if tally else None)
 
 
@@ -187,15 +203,3 @@ class Document(Record):
     def __getitem__(self, key: str) -> object:
         """Of what to_dict() has."""
         return self.to_dict()[key]
-
-
-class Other(Document):
-    """Of a command whose keys have no fields: they are read as `document["leaks"]`."""
-
-    keys: Annotated[Mapping[str, object], "By name"]
-
-    def own(self) -> Mapping[str, object]:
-        return self.keys
-
-    def to_dict(self) -> dict[str, object]:
-        return {name: plain(value) for name, value in super().to_dict().items()}

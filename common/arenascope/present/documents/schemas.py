@@ -4,18 +4,49 @@ from __future__ import annotations
 
 from typing import Any, Sequence
 
-from . import answers, arenas, chunks, owners
+from . import arena_records as arenas
+from . import chunk_records as chunks
+from . import glibc_records as glibc
+from . import mapping_records as mappings
+from . import moment_records as moments
+from . import owner_records as owners
+from . import report_records as report
 from .kept import OF_A_TYPE, OF_AN_OWNER, SECTIONS, SIZES
 from .keys import Schema, integer, keys_of, one_of, optional, record, size, text
-from .record import SCHEMA, Envelope
+from .record import SCHEMA, Document, Envelope
+from .trim_records import Trim
+from .type_records import Types
 
 DIALECT = "https://json-schema.org/draft/2020-12/schema"
-DOCUMENTS: dict[str, dict[str, Schema]] = {
-    **arenas.DOCUMENTS,
-    **chunks.DOCUMENTS,
-    **answers.DOCUMENTS,
-    **owners.DOCUMENTS,
+COMMANDS: dict[str, type[Document]] = {
+    "arenas": arenas.Arenas,
+    "heaps": arenas.Heaps,
+    "bins": arenas.Bins,
+    "threads": arenas.Threads,
+    "params": arenas.Params,
+    "mmapped": arenas.Mmapped,
+    "chunks": chunks.ChunkList,
+    "chunk": chunks.ChunkAt,
+    "pins": chunks.Pins,
+    "types": Types,
+    "check": chunks.Check,
+    "map": chunks.HeapMap,
+    "trim": Trim,
+    "report": report.Report,
+    "mappings": mappings.Mappings,
+    "snapshot": moments.Snapshot,
+    "save": moments.Save,
+    "diff": moments.Diff,
+    "trend": moments.Trend,
+    "info": glibc.Info,
+    "stats": glibc.Stats,
+    "version": glibc.Version,
+    "refs": owners.Refs,
+    "leaks": owners.Leaks,
+    "owners": owners.Owners,
+    "owner": owners.Way,
 }
+DOCUMENTS = {name: keys_of(kind) for name, kind in COMMANDS.items()}
 """Each command's own keys."""
 PROBLEMS, PROBLEM_RECORDS = (keys_of(Envelope)[key] for key in ("problems", "problem_records"))
 FAILED = "failed"

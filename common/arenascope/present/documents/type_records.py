@@ -8,6 +8,9 @@ from ...base.kinds import KINDS
 from .owner_records import Owner
 from .record import Address, Document, Record, Size, Told
 
+HOLDS_BACK = "What more would go back if all of them were freed; null: not known"
+HELD_MOST = "Who holds most of them: as in owners; null without --owners, and where it is not known"
+
 
 class Typed(Record):
     """What all live blocks of a type have, wherever there are rows of them."""
@@ -32,12 +35,9 @@ class TypeRow(Typed):
 
     how: Annotated[str, "By what it was known"]
     resident_bytes: Annotated[Optional[Size], "What of that is in memory"]
-    holds_back_bytes: Annotated[Optional[Size], "What more would go back if all of them were freed; null: not known"]
+    holds_back_bytes: Annotated[Optional[Size], HOLDS_BACK]
     owner: Annotated[Optional[str], "Whose they are, where another block or a variable tells"]
-    held_by: Annotated[
-        Optional[HolderOfMost],
-        "Who holds most of them: as in owners; null without --owners, and where it is not known",
-    ]
+    held_by: Annotated[Optional[HolderOfMost], HELD_MOST]
     retained_bytes: Annotated[
         Optional[Size],
         "Their bytes with those of all that these blocks alone lead to; null without --owners",

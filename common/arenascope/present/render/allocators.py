@@ -8,51 +8,39 @@ from ...analysis.report import Picture
 from ...base.model import Allocator
 from ...glibc.find.copies import Copy
 from ...session.allocators import Share
-from ..documents.arena_records import OtherAllocator
+from ..documents.arena_records import AllocatorShare, OtherAllocator
 from ..documents.arena_records import Share as ShareRecord
-from .json import address
+from ..documents.glibc_records import Libc
+from .json import hexadecimal
 
 
 def other_allocators(allocators: Sequence[Allocator]) -> list[OtherAllocator]:
-    return [
-        OtherAllocator(
-            name=each.name,
-            how=each.how,
-            replaces_malloc=each.replaces_malloc,
-            shadowed_by=each.shadowed_by,
-            instead=each.instead,
-        )
-        for each in allocators
-    ]
+    return [OtherAllocator.of(each) for each in allocators]
 
 
 def share_record(share: Optional[Share]) -> Optional[ShareRecord]:
     return None if share is None else ShareRecord(glibc_resident_bytes=share.glibc, rss_bytes=share.rss)
 
 
-def allocator_shares(allocators: Sequence[Allocator], picture: Optional[Picture]) -> list[dict[str, object]]:
+def allocator_shares(allocators: Sequence[Allocator], picture: Optional[Picture]) -> list[AllocatorShare]:
     """The same with what each has in memory: exact where its mappings are known, otherwise an upper bound."""
     made = picture.made if picture else {}
     untold = picture.elsewhere - sum(made.values()) if picture else None
     return [
-        {
-            **row.to_dict(),
-            "resident_bytes": made.get(each.name),
-            "at_most_bytes": made.get(each.name, untold),
-        }
-        for row, each in zip(other_allocators(allocators), allocators)
+        AllocatorShare.of(each, resident_bytes=made.get(each.name), at_most_bytes=made.get(each.name, untold))
+        for each in allocators
     ]
 
 
-def copies_json(copies: Sequence[Copy], chosen: int) -> list[dict[str, object]]:
+def copies_of(copies: Sequence[Copy], chosen: int) -> list[Libc]:
     return [
-        {
-            "libc": number,
-            "path": copy.libc.path or None,
-            "version": copy.libc.version,
-            "main_arena": address(copy.main_arena),
-            "used": copy.used,
-            "chosen": number == chosen,
-        }
+        Libc(
+            libc=number,
+            path=copy.libc.path or None,
+            version=copy.libc.version,
+            main_arena=hexadecimal(copy.main_arena),
+            used=copy.used,
+            chosen=number == chosen,
+        )
         for number, copy in enumerate(copies)
     ]

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from itertools import chain
 from typing import TYPE_CHECKING, Iterable, Iterator, Optional, Sequence
 
-from ...base.model import Statement, Tally
+from ...base.model import Statement
 from ...base.printable import one_line
-from ..documents.record import SCHEMA, Document, Envelope, Glibc, Image, chunks_of, told
-from .problems import sentence, statement_json
+from ..documents.record import SCHEMA, Document, Envelope, Glibc, Image, plain, told
+from .problems import sentence
 from .spool import Spool
 
 if TYPE_CHECKING:
@@ -46,14 +47,14 @@ def written(document: Document) -> Iterator[str]:
     import json  # text does not need it
 
     mark = "{"
-    for key, value in {**document.envelope.to_dict(), **document.own()}.items():
+    for key, value in chain(document.envelope.items(), document.items()):
         yield f"{mark}{json.dumps(key)}: "
         if isinstance(value, Spool):
             yield "["
             yield from (f", {line}" if index else line for index, line in enumerate(value))
             yield "]"
         else:
-            yield json.dumps(value, ensure_ascii=False)
+            yield json.dumps(value, ensure_ascii=False, default=plain)
         mark = ", "
     yield "}\n"
 
@@ -65,7 +66,7 @@ def failure(command: str, error: str) -> dict[str, object]:
         "command": command,
         "complete": False,
         "problems": [error],
-        "problem_records": [statement_json(Statement("not-read"), error)],
+        "problem_records": [told(Statement("not-read"), error).to_dict()],
         "error": error,
     }
 
@@ -78,10 +79,6 @@ def failed(name: str, words: Iterable[str], error: str) -> str:
 
     text = json.dumps(failure(name, one_line(error)), ensure_ascii=False)
     return f"{text}\n"
-
-
-def tally_json(tally: Optional[Tally]) -> dict[str, object]:
-    return chunks_of(tally).to_dict()
 
 
 def hexadecimal(value: int) -> str:

@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Callable, Mapping, Sequence, Union
 
 from ...base.model import HOLD_OVER, NOT_AS_COUNTED, OTHER_FILES, WHAT, Statement
-from ..documents.record import told
 from .text import count
 
 Wording = Mapping[str, Union[str, Callable[[Statement], str]]]
@@ -139,7 +138,3 @@ def first_sentences(said: Sequence[Statement], limit: int = 8) -> list[str]:
     if len(said) <= limit:
         return sentences(said)
     return [*sentences(said[:limit]), f"and {len(said) - limit} more problems (--json lists them all)"]
-
-
-def statement_json(said: Statement, text: str) -> dict[str, object]:
-    return told(said, text).to_dict()

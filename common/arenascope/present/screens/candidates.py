@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import Iterator
 
 from ...glibc.trail import KINDS, Candidate, Trail
-from ..render.problems import statement_json
+from ..documents import glibc_records as records
+from ..documents.record import told
 from ..render.text import Style, count
 from .evidence import evidence
 
@@ -37,19 +38,19 @@ def candidates_lines(style: Style, trail: Trail) -> Iterator[str]:
             yield f"  {len(met) - SHOWN:,} more left out; --json lists them"
 
 
-def candidates_json(trail: Trail) -> dict[str, object]:
-    return {kind: [_json(each) for each in trail.of(kind)] for kind in KINDS}
+def candidates_of(trail: Trail) -> records.Candidates:
+    return records.Candidates(**{kind: [_candidate(each) for each in trail.of(kind)] for kind in KINDS})
 
 
-def _json(candidate: Candidate) -> dict[str, object]:
+def _candidate(candidate: Candidate) -> records.Candidate:
     speaks_for, against = (
-        [statement_json(said, evidence(said)) for said in given] for given in (candidate.speaks_for, candidate.against)
+        [told(said, evidence(said)) for said in given] for given in (candidate.speaks_for, candidate.against)
     )
-    return {
-        "name": candidate.name,
-        "taken": candidate.chosen,
-        "for": [said["text"] for said in speaks_for],
-        "against": [said["text"] for said in against],
-        "for_records": speaks_for,
-        "against_records": against,
-    }
+    return records.Candidate(
+        name=candidate.name,
+        taken=candidate.chosen,
+        for_=[said.text for said in speaks_for],
+        against=[said.text for said in against],
+        for_records=speaks_for,
+        against_records=against,
+    )

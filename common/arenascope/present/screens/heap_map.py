@@ -11,6 +11,7 @@ from ...analysis.heap_map import LAYERS, PARTS, SPLITS, Strip
 from ...analysis.usage import total
 from ...base.printable import PLAIN
 from ...base.records import NamedTuple
+from ..documents.owner_records import Written
 from ..render.text import AT_LEAST, AT_MOST, NO_HEAP, UNKNOWN, Laid, Style, count, in_use, left_out, table
 
 PIPE_CELLS = 64
@@ -95,7 +96,7 @@ def lines(
     style: Style,
     strips: Sequence[Strip],
     said: Sequence[str],
-    written: Optional[Mapping[str, object]],
+    written: Optional[Written],
     *,
     sort: str,
     limit: int,
@@ -103,9 +104,9 @@ def lines(
     """`said`: its sentences."""
     yield from map(style.bold, said)
     if written is not None:
-        size = written["bytes"]
+        size = written.bytes
         assert isinstance(size, int)
-        yield f"{written['file']}: {style.size(size)} written; a browser shows it"
+        yield f"{written.file}: {style.size(size)} written; a browser shows it"
         return
     if not strips:
         return

@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-from typing import Mapping, Optional
+from typing import Mapping, Optional, Sequence
 
-from ...analysis.held import HeldSums
+from ...analysis.held import HeldSums, Holder
 from ...base.records import NamedTuple
 from ...blocks.graph.held import Holders, Most
 from ...blocks.graph.owners import UNREACHED, Owner
 from ...blocks.graph.refs import Search
 from ...blocks.live import Live
 from ..documents import owner_records as records
+from ..documents.report_records import Joint, Keeper, Sums, Turn
 from ..documents.type_records import HolderOfMost
-from .owners import nobody, owner_json, owner_record, whose
+from .owners import nobody, whose
 
 
 class HeldBy(NamedTuple):
@@ -47,7 +48,7 @@ class Held:
         owner = self._holders.of(user)
         if owner is None:
             return None
-        return HeldBy(owner_record(owner), self._words(owner))
+        return HeldBy(records.Owner.of(owner), self._words(owner))
 
     def kinds(self, live: Live) -> dict[int, HeldMost]:
         """By the kind's number: whoever holds most of its blocks."""
@@ -60,9 +61,7 @@ class Held:
     def _most(self, most: Most) -> HeldMost:
         part = f" ({most.blocks:,} of {most.of:,})" if most.blocks < most.of else ""
         who = self._words(most.owner)
-        owner = HolderOfMost(
-            kind=most.owner.kind, name=most.owner.name, tid=most.owner.tid, blocks=most.blocks, bytes=most.bytes
-        )
+        owner = HolderOfMost.of(most.owner, blocks=most.blocks, bytes=most.bytes)
         return HeldMost(owner, f"{who}{part}", who)
 
     def _words(self, owner: Owner) -> str:
@@ -70,27 +69,15 @@ class Held:
         return nobody(search) if owner.kind == UNREACHED else whose(search, owner)
 
 
-def sums_json(held: HeldSums) -> dict[str, object]:
+def sums_of(held: HeldSums) -> Sums:
     """Of a report."""
-    return {
-        "live_bytes": held.live,
-        "reached_bytes": held.reached,
-        "possible_bytes": held.possible,
-        "lost_bytes": held.lost,
-        "lost_blocks": held.lost_blocks,
-        "unknown_bytes": held.unknown,
-        "owners": [{**owner_json(each), "held_bytes": each.bytes, "retained_bytes": each.alone} for each in held.first],
-        "jointly": [
-            {"owners": [owner_json(one) for one in each.owners], "retained_bytes": each.bytes} for each in held.jointly
-        ],
-        "in_turn": [
-            {
-                "owners": [owner_json(one) for one in each.owners],
-                "retained_bytes": each.bytes,
-                "alone_bytes": each.alone,
-                "returns_bytes": each.returns,
-                "holds_up_bytes": each.holds_up,
-            }
-            for each in held.in_turn
-        ],
-    }
+
+    def roots(owners: Sequence[Holder]) -> list[records.Root]:
+        return [records.Root.of(each) for each in owners]
+
+    return Sums.of(
+        held,
+        owners=[Keeper.of(each, held_bytes=each.bytes, retained_bytes=each.alone) for each in held.first],
+        jointly=[Joint.of(each, owners=roots(each.owners), retained_bytes=each.bytes) for each in held.jointly],
+        in_turn=[Turn.of(each, owners=roots(each.owners), retained_bytes=each.bytes) for each in held.in_turn],
+    )

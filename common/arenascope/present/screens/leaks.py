@@ -8,26 +8,19 @@ from ...blocks.graph.blocks import LiveBlocks
 from ...blocks.graph.encodings import ALIKE
 from ...blocks.graph.leak_rows import LeakRow
 from ...blocks.graph.leaks import Leaks
+from ..documents.owner_records import Blocks, Leak
 from ..render.json import address
 from ..render.text import Style, count, cut, left_out, next_lines, table
 
 SURE = 4
 
 
-def tally(blocks: LiveBlocks, numbers: Sequence[int]) -> dict[str, object]:
-    return {"blocks": len(numbers), "bytes": blocks.bytes_of(numbers)}
+def some(blocks: LiveBlocks, numbers: Sequence[int]) -> Blocks:
+    return Blocks(blocks=len(numbers), bytes=blocks.bytes_of(numbers))
 
 
-def leak_json(row: LeakRow) -> dict[str, object]:
-    return {
-        "type": row.type,
-        "blocks": row.blocks,
-        "bytes": row.bytes,
-        "indirect_blocks": row.indirect_blocks,
-        "indirect_bytes": row.indirect_bytes,
-        "strength": row.strength,
-        "samples": [address(each) for each in row.samples],
-    }
+def leak_record(row: LeakRow) -> Leak:
+    return Leak.of(row, samples=[address(each) for each in row.samples])
 
 
 def lines(

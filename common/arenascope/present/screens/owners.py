@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Iterator, Mapping, Optional, Sequence
 
 from ...analysis.figure_names import NAMELESS
-from ...analysis.held import Holder
 from ...base.kinds import Kind
 from ...blocks.graph.edges import SecondLook
 from ...blocks.graph.kept import Kept
@@ -51,10 +50,8 @@ class Shown:
     def record(self, holding: Holding) -> records.Held:
         kept, owner = self.kept_by(holding), holding.owner
         leading, starts = holding.leading, self.search.blocks.starts
-        return records.Held(
-            kind=owner.kind,
-            name=owner.name,
-            tid=owner.tid,
+        return records.Held.of(
+            owner,
             type=self.type_of(holding),
             held_bytes=holding.bytes,
             blocks=holding.blocks,
@@ -66,7 +63,7 @@ class Shown:
             leading=None
             if leading is None
             else records.Leading(
-                owners=[records.Root(kind=each.kind, name=each.name, tid=each.tid) for each in leading.owners],
+                owners=[records.Root.of(each) for each in leading.owners],
                 whole=leading.whole,
             ),
             path=[
@@ -79,14 +76,6 @@ class Shown:
                 for each in holding.way
             ],
         )
-
-
-def owner_record(owner: Holder) -> records.Owner:
-    return records.Owner(kind=owner.kind, name=owner.name, tid=owner.tid)
-
-
-def owner_json(owner: Holder) -> dict[str, object]:
-    return owner_record(owner).to_dict()
 
 
 def whose(search: Search, owner: Owner) -> str:

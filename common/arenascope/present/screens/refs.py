@@ -11,6 +11,7 @@ from ...blocks.graph.refs import BLOCK, Ref
 from ...blocks.graph.told import Told
 from ...blocks.graph.whose import Goal
 from ...sources.target import Span
+from ..documents import owner_records as records
 from ..render.json import address
 from ..render.problems import sentence
 from ..render.text import Style, count, next_lines, table
@@ -35,31 +36,25 @@ class Shown:
     def __init__(self, told: Told) -> None:
         self.told = told
 
-    def goal_json(self, goal: Optional[Goal]) -> Optional[dict[str, object]]:
-        return goal and {
-            "address": address(self.told.begin_of(goal)),
-            "user_address": address(goal.span.start),
-            "bytes": goal.bytes,
-            "state": goal.state,
-            "arena": goal.arena,
-            "type": self.told.type_of(goal.number),
-        }
+    def goal(self, goal: Optional[Goal]) -> Optional[records.Goal]:
+        return goal and records.Goal.of(
+            goal,
+            address=address(self.told.begin_of(goal)),
+            user_address=address(goal.span.start),
+            type=self.told.type_of(goal.number),
+        )
 
-    def ref_json(self, ref: Ref, goal: Goal) -> dict[str, object]:
+    def pointer(self, ref: Ref, goal: Goal) -> records.Pointer:
         block = self.told.blocks.starts[ref.block] if ref.block is not None else None
-        return {
-            "kind": ref.kind,
-            "address": address(ref.address),
-            "name": ref.name,
-            "tid": ref.tid,
-            "block": address(block),
-            "type": self.told.type_of(ref.block),
-            "offset": ref.offset,
-            "field": self.told.field(ref),
-            "strength": "definite" if self.told.is_sure(ref, goal) else "possible",
-            "into": ref.value - goal.span.start,
-            "encoding": ref.encoding,
-        }
+        return records.Pointer.of(
+            ref,
+            address=address(ref.address),
+            block=address(block),
+            type=self.told.type_of(ref.block),
+            field=self.told.field(ref),
+            strength="definite" if self.told.is_sure(ref, goal) else "possible",
+            into=ref.value - goal.span.start,
+        )
 
     def steps(self, path: Sequence[Ref], goal: Goal) -> Iterator[tuple[Ref, Goal]]:
         """Each pointer of a way with what it leads to."""

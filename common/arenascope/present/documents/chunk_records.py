@@ -1,0 +1,312 @@
+"""What chunks, chunk, pins, check and map say."""
+
+from __future__ import annotations
+
+from typing import Annotated, Optional, Sequence, Union
+
+from ...base.kinds import KINDS
+from ..render.spool import Spool
+from .arena_records import ArenaOrNone, Index
+from .owner_records import HELD_BY, Owner, Written
+from .record import JUDGEMENT, Address, Chunks, Document, Identity, Record, Size, Told
+from .type_records import HELD_MOST, HolderOfMost, Typed
+
+STATES = ("used", "tcache", "fast", "free", "top")
+State = Annotated[Optional[str], ("enum", STATES), "What it is; null: not known"]
+
+
+class Summary(Record):
+    """All that was swept, by state."""
+
+    used: Annotated[Chunks, "In the program's hands"]
+    tcache: Annotated[Chunks, "In thread caches"]
+    fast: Annotated[Chunks, "In fastbins"]
+    free: Annotated[Chunks, "In bins"]
+    top: Annotated[Chunks, "At arenas' ends"]
+    bookkeeping_bytes: Annotated[Size, "Headers of heaps and arenas, fenceposts"]
+    foreign_bytes: Annotated[Size, "Somebody else's, by sbrk"]
+    damaged_bytes: Annotated[Size, "What could not be read as chunks"]
+    system_bytes: Annotated[Size, "What these arenas took from the kernel"]
+
+
+class SizeRow(Record):
+    """Chunks of about one size."""
+
+    min_bytes: Annotated[Size, "From this size on"]
+    max_bytes: Annotated[Size, "Up to this size"]
+    used_chunks: Annotated[Optional[Size], "In use; null: not asked for, or not known"]
+    used_bytes: Annotated[Optional[Size], "Their bytes"]
+    free_chunks: Annotated[Optional[Size], "Not in use"]
+    free_bytes: Annotated[Optional[Size], "Their bytes"]
+
+
+class ExactSize(Record):
+    """Chunks of one size."""
+
+    bytes: Annotated[Size, "The size"]
+    used_chunks: Annotated[Optional[Size], "In use; null: not asked for, or not known"]
+    free_chunks: Annotated[Optional[Size], "Not in use"]
+
+
+class ChunkRow(Record):
+    """A chunk; a Spool has these as they are written."""
+
+    address: Annotated[Address, "Its header"]
+    bytes: Annotated[Size, "Its size"]
+    state: State
+    arena: Index
+    type: Annotated[str, "With --type: its type"] = ""
+
+
+class ChunkList(Document):
+    """What chunks found."""
+
+    summary: Summary
+    sizes: Annotated[Sequence[SizeRow], "A histogram"]
+    chunks: Annotated[
+        Union[Sequence[Annotated[ChunkRow, "A chunk"]], Spool],
+        "Arena by arena in address order, or as --sort has them; --limit at most",
+    ]
+    left_out: Annotated[Optional[Size], "How many more there are; null where it was stopped"]
+    exact_sizes: Annotated[Sequence[ExactSize], "What holds most first, --limit at most"]
+    exact_sizes_left_out: Annotated[Size, "How many more sizes there are"]
+
+
+class Word(Record):
+    """A word."""
+
+    offset: Annotated[int, "From the user address"]
+    value: Annotated[Address, "What it holds"]
+    symbol: Annotated[Optional[str], "What that points to, by name"]
+
+
+class Chunk(Record):
+    """A chunk with all that is known of it."""
+
+    address: Annotated[Address, "Its header"]
+    user_address: Annotated[Address, "What malloc returned"]
+    bytes: Annotated[Size, "Its size"]
+    state: Annotated[Optional[str], ("enum", (*STATES, "mmapped")), "What it is; null: not known"]
+    arena: ArenaOrNone
+    heap: Annotated[Optional[Address], "The heap that it lies in"]
+    bin: Annotated[Optional[str], "The list that it is in"]
+    tid: Annotated[Optional[int], "The thread whose cache keeps it"]
+    previous: Annotated[Optional[Address], "The previous chunk in memory"]
+    next: Annotated[Optional[Address], "The next chunk in memory"]
+    type: Annotated[Optional[str], "What it is; null: not in use, malloc's own, or not known"]
+    kind: Annotated[Optional[str], ("enum", tuple(KINDS)), "Of which sort"]
+    module: Annotated[Optional[str], "The file that it is of"]
+    certain: Annotated[Optional[bool], "False for a guess, by what it holds"]
+    how: Annotated[Optional[str], "By what it was known"]
+    words: Annotated[Sequence[Word], "Its first words"]
+
+
+class Asked(Record):
+    """An address."""
+
+    asked: Annotated[Address, "As it was asked for"]
+    chunk: Annotated[Optional[Chunk], "The chunk that holds it; null: none does"]
+    problem: Annotated[Optional[Told], "Where it lies then"]
+
+
+class ChunkAt(Document):
+    """What chunk found."""
+
+    chunk: Annotated[
+        Optional[Chunk],
+        "The chunk that holds the (first) address; null: none does, and a problem says what is there",
+    ]
+    answers: Annotated[Sequence[Asked], "Of several addresses: one for each, in their order"] = ()
+
+
+class Gain(Record):
+    """What would go back."""
+
+    releases_bytes: Annotated[Size, "What would go back"]
+    resident_bytes: Annotated[Optional[int], "What of that is in memory"]
+
+
+class PinGroup(Typed, Gain):
+    """All blocks of a type."""
+
+    held_by: Annotated[Optional[HolderOfMost], HELD_MOST]
+
+
+Ranges = Sequence[
+    Annotated[
+        tuple[
+            Annotated[str, ("enum", ("munmap", "madvise", "brk")), "By which call"],
+            Annotated[Address, "Its start"],
+            Annotated[int, "Its bytes"],
+        ],
+        "A range",
+    ]
+]
+
+
+class Pin(Record):
+    """A block in use."""
+
+    address: Annotated[Address, "Its header"]
+    bytes: Annotated[Size, "Its size"]
+    arena: Index
+    reason: Annotated[
+        str, ("enum", ("top", "between")), "Whether it ends where a top begins, or lies between free pieces"
+    ]
+    releases_bytes: Annotated[Size, "What would go back"]
+    symbol: Annotated[Optional[str], "What its first word points to"]
+    type: Annotated[Optional[str], "The class whose table of virtual functions that is; null: it is none"]
+    held_by: Annotated[Optional[Owner], HELD_BY]
+    by: Annotated[str, ("enum", ("free", "trim")), "What would give it back"]
+    user_address: Annotated[Address, "What malloc returned"]
+    resident_bytes: Annotated[Optional[int], "What of that is in memory"]
+    note: Annotated[Optional[str], "What comes before"]
+    note_records: Annotated[Sequence[Annotated[Told, "What comes first"]], "The same, apart from its words"]
+    ranges: Annotated[Ranges, "With --ranges: what goes back"] = ()
+    already: Annotated[Ranges, "With --ranges: what of that goes back without it"] = ()
+
+
+class PinSums(Gain, first=True):
+    """The best of each arena, freed."""
+
+    blocks: Annotated[Size, "How many"]
+    bytes: Annotated[Size, "Their bytes"]
+
+
+class Tail(Record):
+    """An arena's."""
+
+    arena: Index
+    blocks: Annotated[Size, "How many"]
+    bytes: Annotated[Size, "Their bytes"]
+    lowest: Annotated[Address, "The lowest"]
+    releases_bytes: Annotated[Size, "What would go back"]
+    resident_bytes: Annotated[Optional[int], "What of that is in memory"]
+    ranges: Annotated[Ranges, "With --ranges: what goes back"] = ()
+    already: Annotated[Ranges, "With --ranges: what of that goes back without them"] = ()
+
+
+class Pending(Record):
+    """Of an arena."""
+
+    arena: Index
+    bytes: Annotated[int, "So much"]
+
+
+class Pins(Document):
+    """What pins found."""
+
+    groups: Annotated[
+        Optional[Sequence[PinGroup]],
+        "Types of which all blocks together keep more than they are, what keeps most besides first; none where a "
+        "single block does; null: not looked at, as the heaps are large and --types was not given",
+    ]
+    pins: Annotated[Sequence[Pin], "Those that hold back the most first"]
+    left_out: Annotated[Size, "How many more there are"]
+    own_left_out: Annotated[Size, "How many would mainly give back their own pages"]
+    one_per_arena: PinSums
+    together: Annotated[Sequence[Tail], "The last blocks of an arena, all freed"]
+    pending: Annotated[Sequence[Pending], "What goes back anyway at the next free() of 64 KiB"]
+
+
+class Breach(Told, first=True):
+    """An invariant that memory does not keep."""
+
+    address: Annotated[Address, "Where"]
+    arena: ArenaOrNone
+    rule: Annotated[Identity, "Which; of several things that break it the id says which"]
+    expected: Annotated[str, "What should be there"]
+    found: Annotated[str, "What is"]
+    culprit: Annotated[Optional[Address], "The block in front, which may have been written beyond its end"]
+    transient: Annotated[bool, "Whether a call in progress explains it"]
+
+
+class Busy(Record):
+    """An arena or a thread."""
+
+    arena: ArenaOrNone
+    tid: Annotated[Optional[int], "The thread inside"]
+    locked: Annotated[bool, "Whether the arena is locked"]
+
+
+class Checked(Record):
+    """How much was checked."""
+
+    arenas: Annotated[Size, "Arenas"]
+    heaps: Annotated[Size, "Heaps"]
+    chunks: Annotated[Size, "Chunks"]
+    bin_entries: Annotated[Size, "Chunks in bins"]
+    tcache_entries: Annotated[Size, "Chunks in thread caches"]
+
+
+class Check(Document):
+    """What check found."""
+
+    breaches: Annotated[Sequence[Breach], "Damage first"]
+    busy: Annotated[Sequence[Busy], "Malloc at work"]
+    checked: Checked
+    verdict: Annotated[str, "Sound, busy or damaged, in words"]
+    judgement: Annotated[Told, JUDGEMENT]
+
+
+Cells = Optional[Sequence[Annotated[Size, "Bytes"]]]
+
+
+class Strip(Record):
+    """A heap."""
+
+    arena: Index
+    address: Annotated[Address, "Where it starts"]
+    end: Annotated[Address, "Where it ends"]
+    cell_bytes: Annotated[Size, "What a cell stands for"]
+    types: Annotated[
+        Sequence[Annotated[Sequence[Annotated[Size, "Bytes"]], "A type's"]],
+        "With --types: for each type its bytes in each cell",
+    ] = ()
+    used: Annotated[Cells, "In use: bytes in each cell; null: not known"]
+    cached: Annotated[Cells, "In a thread cache or fastbin: bytes in each cell; null: not known"]
+    free: Annotated[Cells, "In bins: bytes in each cell; null: not known"]
+    top: Annotated[Cells, "At an arena's end: bytes in each cell; null: not known"]
+    bookkeeping: Annotated[Cells, "malloc's own: bytes in each cell; null: not known"]
+    foreign: Annotated[Cells, "Somebody else's, by sbrk: bytes in each cell; null: not known"]
+    damaged: Annotated[Cells, "What could not be read as chunks: bytes in each cell; null: not known"]
+    resident: Annotated[Cells, "In memory: bytes in each cell; null: not known"]
+    releasable: Annotated[Cells, "What malloc_trim(0) would give back: bytes in each cell; null: not known"]
+    releasable_resident: Annotated[Cells, "What of that is in memory: bytes in each cell; null: not known"]
+    tops: Annotated[Cells, "What only trim --tops gives back: bytes in each cell; null: not known"]
+    splits: Annotated[
+        Sequence[Annotated[Size, "How many"]],
+        "Stretches in use that split free memory, and are smaller than what is free on their two sides: those that "
+        "begin in each cell",
+    ]
+
+
+class StripTotals(Record):
+    """Over all heaps."""
+
+    used_bytes: Annotated[Optional[Size], "In use"]
+    cached_bytes: Annotated[Optional[Size], "In a thread cache or fastbin"]
+    free_bytes: Annotated[Optional[Size], "In bins"]
+    top_bytes: Annotated[Optional[Size], "At an arena's end"]
+    bookkeeping_bytes: Annotated[Optional[Size], "malloc's own"]
+    foreign_bytes: Annotated[Optional[Size], "Somebody else's, by sbrk"]
+    damaged_bytes: Annotated[Optional[Size], "What could not be read as chunks"]
+    resident_bytes: Annotated[Optional[Size], "In memory"]
+    releasable_bytes: Annotated[Optional[Size], "What malloc_trim(0) would give back"]
+    releasable_resident_bytes: Annotated[Optional[Size], "What of that is in memory"]
+    tops_bytes: Annotated[Optional[Size], "What only trim --tops gives back"]
+    splits: Annotated[
+        Size, "Stretches in use that split free memory, and are smaller than what is free on their two sides"
+    ]
+
+
+class HeapMap(Document):
+    """What map found."""
+
+    heaps: Annotated[Sequence[Strip], "A strip of cells for each"]
+    totals: StripTotals
+    html: Annotated[Optional[Written], "The page that was written"]
+    types: Annotated[
+        Sequence[Annotated[Typed, "All live blocks of a type, mmapped ones included"]],
+        "With --types: those that hold back the most, 8 at most",
+    ] = ()

@@ -1,0 +1,85 @@
+"""What info, stats and version say."""
+
+from __future__ import annotations
+
+from typing import Annotated, Mapping, Optional, Sequence
+
+from .arena_records import ALLOCATORS, SHARE, OtherAllocator, Share
+from .record import Address, Document, Record, Size, Told
+
+
+class Info(Document):
+    """What info found."""
+
+    xml: Annotated[Optional[str], "malloc_info's; null where not all of it can be read"]
+
+
+class Stats(Document):
+    """What stats found."""
+
+    text: Annotated[Optional[str], "malloc_stats'; null where not all of it can be read"]
+
+
+class Check(Told, first=True):
+    """A check; holds_in tells in how many of the arenas it holds."""
+
+    check: Annotated[str, "What it checks, and in how many arenas it does not hold"]
+    held: Annotated[bool, "Whether it holds"]
+
+
+class Checks(Record):
+    """What the layout was checked against."""
+
+    held: Annotated[Size, "How many hold"]
+    tried: Annotated[Size, "How many there are"]
+    list: Annotated[Sequence[Check], "Each"]
+
+
+class Libc(Record):
+    """One."""
+
+    libc: Annotated[int, "Its number, for --libc"]
+    path: Annotated[Optional[str], "Its file"]
+    version: Annotated[Optional[str], "Its release"]
+    main_arena: Annotated[Address, "Its main_arena"]
+    used: Annotated[bool, "Whether its malloc was called"]
+    chosen: Annotated[bool, "Whether it is the one that was examined"]
+
+
+class Candidate(Record):
+    """A candidate."""
+
+    name: Annotated[str, "An address, a release, a distance from the thread pointer; once in its list"]
+    taken: Annotated[bool, "Whether it is the one that was taken"]
+    for_: Annotated[Sequence[Annotated[str, "In words"]], "What spoke for it"]
+    against: Annotated[Sequence[Annotated[str, "In words"]], "What spoke against it"]
+    for_records: Annotated[Sequence[Annotated[Told, "A reason to take it"]], "The same, with ids"]
+    against_records: Annotated[Sequence[Annotated[Told, "A reason not to take it"]], "The same, with ids"]
+
+
+Found = Annotated[Sequence[Candidate], "Empty where nothing did"]
+
+
+class Candidates(Record):
+    """With --full: the candidates, the one that was taken first."""
+
+    main_arena: Found
+    mp_: Found
+    layout: Found
+    thread_arena: Found
+    thread_caches: Found
+
+
+class Version(Document):
+    """What version found."""
+
+    arenascope: Annotated[str, "Its version"]
+    debugger: Annotated[Optional[str], "The debugger, or that there is none"]
+    python: Annotated[str, "Its version"]
+    libraries: Annotated[Mapping[str, Annotated[str, "Which and where"]], "Optional libraries, and where they are"]
+    layout: Annotated[Optional[str], "What is known of glibc's structures; null: no glibc"]
+    checks: Checks
+    libcs: Annotated[Sequence[Libc], "Every glibc in the process"]
+    allocators: Annotated[Sequence[OtherAllocator], ALLOCATORS]
+    share: Annotated[Optional[Share], SHARE]
+    candidates: Candidates = None  # type: ignore[assignment]  # left out: there only with --full

@@ -1,0 +1,127 @@
+"""What snapshot, save, diff and trend say."""
+
+from __future__ import annotations
+
+from typing import Annotated, Optional, Sequence
+
+from ...analysis.diff import FIGURES
+from ...analysis.trend import COURSES
+from .owner_records import OWNER_KINDS
+from .record import JUDGEMENT, Document, Record, Size, Told
+
+
+class Snapshot(Document):
+    """What snapshot wrote."""
+
+    file: Annotated[str, "Where it was written"]
+    bytes: Annotated[Size, "The file's size"]
+
+
+class Save(Document):
+    """What save wrote."""
+
+    file: Annotated[str, "Where it was written"]
+    bytes_written: Annotated[Size, "What the file takes on the disk"]
+    resident_bytes: Annotated[Size, "Memory in it"]
+    redacted: Annotated[bool, "Whether it has malloc's own words alone"]
+
+
+class Change(Record):
+    """A figure before and after."""
+
+    name: Annotated[str, "Whose"]
+    before: Annotated[Optional[int], "Before; null: not known"]
+    after: Annotated[Optional[int], "After"]
+    change: Annotated[Optional[int], "By how much it changed"]
+    per_hour: Annotated[Optional[int], "The same per hour; null where the time is not known"]
+
+
+class OwnedChange(Change):
+    """What an owner holds, before and after."""
+
+    name: Annotated[str, "The owner; of threads' stacks, registers and variables all threads' together"]
+    before: Annotated[int, "Before"]
+    after: Annotated[int, "After"]
+    change: Annotated[int, "By how much it changed"]
+    kind: Annotated[str, ("enum", OWNER_KINDS), "What it is"]
+    type: Annotated[Optional[str], "The type that changed most of what it holds; null: not known"]
+
+
+class Diff(Document):
+    """What diff found."""
+
+    seconds: Annotated[Optional[float], "Between the two; null: not known"]
+    rss_bytes: Change
+    parts: Annotated[Sequence[Change], "Parts of resident memory"]
+    arenas: Annotated[Sequence[Change], "Arenas, by what they took"]
+    used: Annotated[Sequence[Change], "Arenas, by what the program holds"]
+    bins: Annotated[Sequence[Change], "Lists of free chunks"]
+    sizes: Annotated[Sequence[Change], "Sizes of blocks in use, where both have them"]
+    types: Annotated[Sequence[Change], "Types of blocks in use, where both have them"]
+    owners: Annotated[
+        Optional[Sequence[OwnedChange]],
+        "What grew and stays first, then what threads are working on, then what shrank; null: not known of both",
+    ]
+    verdict: Annotated[str, "What changed, in words"]
+    judgement: Annotated[Told, JUDGEMENT]
+
+
+class Life(Record):
+    """A process from its first snapshot to its last."""
+
+    pid: Annotated[Optional[int], "Its number"]
+    name: Annotated[Optional[str], "As the kernel has it"]
+    snapshots: Annotated[Size, "How many there are"]
+    first: Annotated[float, "When the first was taken, in seconds since 1970"]
+    last: Annotated[float, "When the last was taken"]
+
+
+class Series(Record):
+    """A figure."""
+
+    by: Annotated[str, ("enum", FIGURES), "What kind it is"]
+    name: Annotated[str, "Whose: the part, the arena's address, the list, the size, the type or the owner"]
+    before: Annotated[int, "At first"]
+    after: Annotated[int, "At last"]
+    change: Annotated[int, "By how much it changed"]
+    how: Annotated[str, ("enum", COURSES), "How it changed"]
+    since: Annotated[Optional[float], "When that began, in seconds since 1970; null: it held still"]
+    until: Annotated[Optional[float], "When it was over; null: it goes on, or held still"]
+    per_hour: Annotated[Optional[int], "The median rate in that time; null: there is none"]
+    per_hour_slow: Annotated[Optional[int], "The rate that a fifth of all pairs of moments stay below"]
+    per_hour_fast: Annotated[Optional[int], "The rate that a fifth of them exceed"]
+    moments: Annotated[
+        Sequence[Annotated[tuple[Annotated[float, "When"], Annotated[int, "How many bytes"]], "A moment"]], "All of it"
+    ]
+
+
+class Limit(Record):
+    """What it may grow to."""
+
+    bytes: Annotated[Size, "So much"]
+    used: Annotated[Optional[Size], "What counts against it; null: not known, then RSS alone does"]
+    path: Annotated[Optional[str], "The control group's file; null: it was asked for"]
+
+
+class Reached(Record):
+    """When it gets there."""
+
+    limit: Annotated[Size, "The limit"]
+    room: Annotated[Size, "What is left"]
+    soonest: Annotated[float, "In so many seconds from the last moment, by the fast rate"]
+    likely: Annotated[float, "By the median rate"]
+    latest: Annotated[float, "By the slow rate"]
+
+
+class Trend(Document):
+    """What trend found."""
+
+    folder: Annotated[str, "Where the snapshots are"]
+    process: Life
+    earlier: Annotated[Sequence[Life], "The same program before it was started again, the first one first"]
+    others: Annotated[Sequence[Life], "Other processes whose snapshots lie there"]
+    series: Annotated[Sequence[Series], "Every figure over time, the largest growth first"]
+    limit: Annotated[Optional[Limit], "What it may grow to; null: nothing is known to limit it"]
+    reaches: Annotated[Optional[Reached], "When it gets there, if it goes on so; null: it does not grow, or not surely"]
+    verdict: Annotated[str, "What grew, in words"]
+    judgement: Annotated[Told, JUDGEMENT]

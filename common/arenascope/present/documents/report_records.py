@@ -1,0 +1,134 @@
+"""What report says."""
+
+from __future__ import annotations
+
+from typing import Annotated, Optional, Sequence
+
+from ...analysis.report import PARTS
+from .arena_records import ALLOCATORS, AllocatorShare
+from .owner_records import Root, Written
+from .record import JUDGEMENT, Address, Document, Record, Size, Told
+from .type_records import HOLDS_BACK, Typed
+
+
+class Part(Record):
+    """A part of resident memory."""
+
+    part: Annotated[str, ("enum", PARTS), "Which"]
+    bytes: Annotated[int, "So much"]
+    label: Annotated[str, "What it is, in words"]
+
+
+class Cause(Told, first=True):
+    """A cause."""
+
+    cause: Annotated[str, "What"]
+    evidence: Annotated[str, "The figures that show it, in words"]
+
+
+class Advice(Told, first=True):
+    """An advice."""
+
+    action: Annotated[str, "What"]
+    effect_bytes: Annotated[Optional[Size], "What it would have changed here; null: not known"]
+    bound: Annotated[bool, "Whether that is an upper bound"]
+    evidence: Annotated[str, "The figures that speak for it, in words"]
+    how: Annotated[Sequence[Annotated[str, "A way"]], "How it is done, the usual way first"]
+    cost: Annotated[Optional[str], "What it costs"]
+    not_when: Annotated[Optional[str], "When not to"]
+
+
+class OtherMapping(Record):
+    """A mapping."""
+
+    address: Annotated[Address, "Where; in one that malloc's blocks or .bss lie in as well, the largest other part"]
+    bytes: Annotated[Size, "Resident, and not malloc's"]
+    name: Annotated[str, "Its path"]
+    allocator: Annotated[Optional[str], "Whose it is known to be"]
+
+
+class TypeOfReport(Typed):
+    """All blocks of a type."""
+
+    resident_bytes: Annotated[Optional[Size], "In memory"]
+    holds_back_bytes: Annotated[Optional[Size], HOLDS_BACK]
+
+
+class Keeper(Root):
+    """A main holder."""
+
+    held_bytes: Annotated[Size, "What it is the main holder of"]
+    retained_bytes: Annotated[Size, "What of that it alone leads to"]
+
+
+class Joint(Record):
+    """Some owners."""
+
+    owners: Annotated[Sequence[Annotated[Root, "One of them"]], "Who they are"]
+    retained_bytes: Annotated[Size, "What they lead to"]
+
+
+class Turn(Record):
+    """Whoever is freed next."""
+
+    owners: Annotated[Sequence[Annotated[Root, "One of them"]], "Who they are; none: nobody"]
+    retained_bytes: Annotated[Size, "What they lead to"]
+    alone_bytes: Annotated[Size, "What leaves memory if only that is freed, and malloc_trim(0) called"]
+    returns_bytes: Annotated[Size, "What does in all, with those before: pages that they share among it"]
+    holds_up_bytes: Annotated[Size, "What stays if all the others are freed, and only that is not"]
+
+
+class Sums(Record):
+    """All live blocks, by what leads there."""
+
+    live_bytes: Annotated[Size, "All live blocks"]
+    reached_bytes: Annotated[Size, "What variables, threads, other mappings or the kernel lead to"]
+    possible_bytes: Annotated[Size, "What only pointers to insides lead to"]
+    lost_bytes: Annotated[Size, "What nothing leads to"]
+    lost_blocks: Annotated[Size, "How many blocks that are"]
+    unknown_bytes: Annotated[Size, "What nothing leads to in an image that lacks some of what might"]
+    owners: Annotated[Sequence[Keeper], "The three that hold most, as in owners"]
+    jointly: Annotated[
+        Sequence[Joint],
+        "Those that together lead to most, which is among what they hold: each of them leads there, and nobody else "
+        "does",
+    ]
+    in_turn: Annotated[
+        Sequence[Turn],
+        "All of these, freed one after the other, whoever brings most first, then what nobody holds; empty: that is "
+        "not known",
+    ]
+
+
+class Report(Document):
+    """What report found."""
+
+    rss_bytes: Annotated[
+        Optional[Size],
+        "Resident memory, with anonymous pages of hugetlbfs, which the kernel counts apart; null: the image does not "
+        "tell (a core, of the pages of files)",
+    ]
+    swap_bytes: Annotated[Optional[Size], "What else of it is in swap"]
+    parts: Annotated[Sequence[Part], "They sum to rss_bytes"]
+    verdict: Annotated[str, "The answer"]
+    causes: Annotated[Sequence[Cause], "Why it stays"]
+    advice: Annotated[Sequence[Advice], "What to do, the most helpful first; then what would not help"]
+    other_mappings: Annotated[Sequence[OtherMapping], "The largest that are not this malloc's"]
+    allocators: Annotated[Sequence[Annotated[AllocatorShare, "One of them"]], ALLOCATORS]
+    types: Annotated[
+        Optional[Sequence[TypeOfReport]],
+        "What the live blocks are, what there is most of first, 20 at most; null: not looked at",
+    ]
+    held: Annotated[
+        Optional[Sums],
+        "Whether the blocks in use are held, and by whom; null without --owners or --html. What is reached, possible, "
+        "lost and unknown sum to live_bytes",
+    ]
+    judgement: Annotated[Told, JUDGEMENT]
+    growth: Annotated[Optional[Told], "With --since or --again: what grew, by two moments"]
+    measure: Annotated[
+        Optional[str],
+        ("enum", ("resident", "anonymous", "address-space")),
+        "What the parts measure; null: there are none",
+    ]
+    html: Annotated[Optional[Written], "The page that was written"]
