@@ -333,10 +333,15 @@ def cut(rows: Sequence[Row], limit: Optional[int]) -> tuple[Sequence[Row], int]:
 
 def worth_a_row(sizes: Sequence[int], whole: int, limit: int) -> int:
     """How many of the rows, the largest first, are shown where the small ones are one row together."""
-    if limit <= 0 or len(sizes) <= FEW_ROWS:
+    if limit <= 0:
         return len(sizes)
     large = sum(100 * size >= whole for size in sizes)
-    return min(limit, max(large, FEW_ROWS))
+    return min(limit, len(sizes), max(large, FEW_ROWS))
+
+
+def folded_name(rows: int, what: str) -> str:
+    """Of the row that small ones are together."""
+    return f"{count(rows, f'other {what}')} (--limit 0)"
 
 
 def left_out(style: Style, rows: int, what: str, many: Optional[str] = None) -> Iterator[str]:

@@ -14,15 +14,18 @@ from ...blocks.graph.refs import Search
 from ..documents import owner_records as records
 from ..render.json import hexadecimal
 from ..render.marks import marked, unmarked
-from ..render.text import UNKNOWN, Style, count, next_lines, table, worth_a_row
+from ..render.text import UNKNOWN, Style, count, folded_name, next_lines, table, worth_a_row
 from .refs import of_thread
 
 NOBODY, NOTHING = "nobody", "no plain pointer"
 """The latter: where pointers that are written otherwise were not looked for."""
 NO_SUM = "holds adds up to all; alone: nobody else leads there; goes back: pages that nothing else is on"
+TIES = "as near: what another one leads to as well as the main holder does, by as few steps"
+STEPS = 3
+"""So many blocks of a way are told."""
 HEADERS = ("whose", "holds", "alone", "goes back", "blocks", "spreads at", "shared with")
 MUCH = 10
-"""What several lead to together is told where it is such a part of all."""
+"""What several lead to, together or equally well, is told where it is such a part of all."""
 FEW, FIRST = 3, 1
 """Of those who lead to something together so many are named: in a sentence, and in a row."""
 
@@ -43,16 +46,16 @@ class Shown:
         """For other programs, and for where a name stands by itself."""
         return unmarked(self.words(holding))
 
-    def type_of(self, holding: Holding) -> Optional[str]:
-        """What the block is that most hangs on."""
-        return self._types[holding.way[-1].block].name if holding.way else None
+    def types_of(self, holding: Holding) -> list[str]:
+        """What the blocks are that most hangs on, down to where it spreads."""
+        return [self._types[step.block].name for step in holding.way]
 
     def record(self, holding: Holding) -> records.Held:
         kept, owner = self.kept_by(holding), holding.owner
         leading, starts = holding.leading, self.search.blocks.starts
         return records.Held.of(
             owner,
-            type=self.type_of(holding),
+            type=next(reversed(self.types_of(holding)), None),
             held_bytes=holding.bytes,
             blocks=holding.blocks,
             retained_bytes=holding.alone_bytes,
@@ -151,15 +154,15 @@ def lines(style: Style, shown: Shown, limit: int, written: Sequence[records.Writ
     yield from table(
         style,
         HEADERS,
-        [_cells(style, shown, each) for each in [*own, *folded]],
+        [_cells(style, shown, each) for each in own],
         left=(0, 5, 6),
         below=[_folded(style, folded)] if folded else (),
         expendable=("blocks",),
-        limit=len(own),
-        what="owner",
     )
     if len(holdings) > 1:
         yield style.dim(NO_SUM)
+    if any(map(_is_tied, own)):
+        yield style.dim(TIES)
     yield ""
     way = largest.way[-1:] if largest is not None else ()
     typed = [style.typed(f"refs {blocks.starts[each.block]:#x}") for each in way]
@@ -171,13 +174,16 @@ def _folded(style: Style, holdings: Sequence[Holding]) -> list[str]:
     """Those that have no row of their own."""
     alone, blocks = sum(each.alone_bytes for each in holdings), sum(each.blocks for each in holdings)
     sizes = [style.size(sum(each.bytes for each in holdings)), style.size(alone), UNKNOWN]
-    return [count(len(holdings), "other owner"), *sizes, f"{blocks:,}", "", ""]
+    return [folded_name(len(holdings), "owner"), *sizes, f"{blocks:,}", "", ""]
 
 
 def _cells(style: Style, shown: Shown, holding: Holding) -> list[str]:
     kept = shown.kept_by(holding)
-    step = holding.way[-1] if holding.way else None
-    spreads = f"{shown.type_of(holding)} {shown.search.blocks.starts[step.block]:#x}" if step is not None else ""
+    starts = [f"{shown.search.blocks.starts[step.block]:#x} " for step in holding.way[-1:]]
+    spreads = "".join([*starts, " → ".join(shown.types_of(holding)[-STEPS:])])
+    shared = together(shown.search, holding.leading, FIRST) if holding.leading is not None else ""
+    if _is_tied(holding):
+        shared += f" ({style.size(holding.tied_bytes)} as near)"
     return [
         shown.words(holding),
         style.size(holding.bytes),
@@ -185,5 +191,10 @@ def _cells(style: Style, shown: Shown, holding: Holding) -> list[str]:
         style.size(kept.returns if kept is not None else None),
         f"{holding.blocks:,}",
         spreads,
-        together(shown.search, holding.leading, FIRST) if holding.leading is not None else "",
+        shared,
     ]
+
+
+def _is_tied(holding: Holding) -> bool:
+    """Whether others lead to much of it as well as its main holder does."""
+    return MUCH * holding.tied_bytes >= holding.bytes

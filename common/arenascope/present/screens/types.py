@@ -7,7 +7,7 @@ from typing import Iterator, Mapping, Optional, Sequence
 from ...analysis.types import Totals, TypeRow
 from ...base.kinds import Kind
 from ...base.model import Statement
-from ..render.text import UNKNOWN, Style, count, cut, next_lines, table, worth_a_row
+from ..render.text import UNKNOWN, Style, count, cut, folded_name, next_lines, table, worth_a_row
 
 HEADERS = (
     "type",
@@ -75,14 +75,12 @@ def lines(
                 held_by.get(row.index, ""),
                 f"{row.samples[0]:#x}" if row.samples else UNKNOWN,
             ]
-            for row in rows
+            for row in cut(rows, limit)[0]
         ],
         left=(0, 1, 9, 10),
         below=[*_folded(style, folded, live), *_others(style, totals, live)],
         optional=("module", "with theirs", "holds back", "held by"),
         expendable=("average", "resident", "example", "module", "share"),
-        limit=limit,
-        what="type",
     )
     if any(not row.kind.certain for row in cut(rows, limit)[0]):
         yield style.dim(A_GUESS)
@@ -108,7 +106,7 @@ def _folded(style: Style, rows: Sequence[TypeRow], live: int) -> Iterator[list[s
     if rows:
         blocks, size = sum(row.blocks for row in rows), sum(row.bytes for row in rows)
         resident = None if any(row.resident is None for row in rows) else sum(row.resident or 0 for row in rows)
-        name = count(len(rows), "other type")
+        name = folded_name(len(rows), "type")
         numbers = [f"{blocks:,}", style.size(size), "", _share(size, live), style.size(size // blocks)]
         yield [name, "", *numbers, style.size(resident), "", "", ""]
 
