@@ -552,7 +552,6 @@ REPLACED = (
 SINGLE = (
     Program("git", history, blocked),
     Program("node-streams", script("node", HERE / "streams.js")),
-    Program("rust", rust),
     Program(
         "redis-on-glibc",
         redis_on_glibc,

@@ -536,7 +536,7 @@ def is_pointed_to(process: Process, block: Block) -> bool:
 def is_ruby_string(process: Process, block: Block) -> bool:
     """RString: flags with T_STRING, its class, its length, where it is, how much room there is."""
     return any(
-        flags & 31 == 5 and length <= room and room <= block.usable < room + 32
+        flags & 31 == 5 and length <= room and room <= block.usable < room + 36
         for flags, _, length, _, room in holders_of(process, block, 3, 1)
     )
 

@@ -94,6 +94,7 @@ class Naming:
             big=session.memory.byte_order == "big",
             classes=classes,
             rust=not classes and ground.has_rust,
+            libcxx=ground.may_have_libcxx,
         )
         self._low, self._high = catalogue.low, catalogue.high
         self._left: deque[Area] = deque()

@@ -43,6 +43,14 @@ class Ground:
     def has_cplusplus(self) -> bool:
         return any(each.name.startswith(("libstdc++", "libc++")) for each in self.modules.all)
 
+    @property
+    def may_have_libcxx(self) -> bool:
+        """A program that has neither library as a file may be linked with either."""
+        names = [each.name for each in self.modules.all]
+        return any(each.startswith("libc++") for each in names) or not any(
+            each.startswith("libstdc++") for each in names
+        )
+
     def has(self, symbol: str, *libraries: str) -> bool:
         """Whether the program exports it, or a module that has one of these words in its name."""
         return any(

@@ -70,8 +70,11 @@ Form = Callable[[Sequence[int], int, int], Sequence[Body]]
 class Forms:
     """Finds containers in the words of a holder."""
 
-    def __init__(self, blocks: Blocks, word: int, big: bool, classes: bool, rust: bool = False) -> None:
-        """`classes`: whether it is a program in C++, `rust`: in Rust; elsewhere its words are of something else."""
+    def __init__(
+        self, blocks: Blocks, word: int, big: bool, classes: bool, rust: bool = False, libcxx: bool = True
+    ) -> None:
+        """`classes`: whether it is a program in C++, `rust`: in Rust; elsewhere its words are of something else.
+        `libcxx`: whether libc++ may run; its strings and deques are few words, which others have, too."""
         self._blocks = blocks
         self._word = word
         self._big = big
@@ -79,11 +82,14 @@ class Forms:
         """So many nodes are followed at most that are none in the end: damage could have each word lead through all."""
         self._classes = classes
         self._rust = rust
+        self._libcxx = libcxx
 
     def _all(self) -> tuple[Form, ...]:
         """Made anew each time: kept, they would lead back here, and with that keep the process's files open."""
         if not self._classes:
             return (self._stdio, self._vec) if self._rust else (self._stdio,)
+        if not self._libcxx:
+            return (self._stdio, self._hash, self._deque, self._vector, self._string, self._function, self._pool)
         return (
             self._stdio,
             self._hash,
