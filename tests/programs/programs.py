@@ -381,10 +381,10 @@ def browser(running: Running) -> None:
 # a compiler, a debugger, what Rust and Go make, and a JVM
 
 
-def rust(folder: Path, env: Env = None) -> Running:
+def rust(folder: Path, env: Env = None, source: str = "load.rs") -> Running:
     if shutil.which("rustc") is None:
         pytest.skip("rustc is not installed")
-    subprocess.run(["rustc", "-O", "-o", folder / "load", HERE / "load.rs"], check=True)
+    subprocess.run(["rustc", "-O", "-o", folder / "load", HERE / source], check=True)
     return Running(folder, [folder / "load"], env)
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import random
 import struct
-from collections import defaultdict
+from collections import Counter, defaultdict
 from pathlib import Path
 
 import pytest
@@ -49,12 +49,18 @@ def drawn(blocks: dict[int, int]) -> list[tuple[int, int]]:
     return random.Random(1).sample(sorted(blocks.items()), min(DRAWN, len(blocks)))
 
 
-def addresses_said_by(running: Running) -> set[int]:
+def said_by(running: Running, last: bytes) -> bytes:
     assert running.process.stdout is not None
-    line = b""
-    while not line.endswith(b"\n"):
-        line += running.process.stdout.read(1 << 16)
-    return set(map(int, line.split()))
+    said = b""
+    while not said.endswith(last):
+        piece = running.process.stdout.read(1 << 16)
+        assert piece, said
+        said += piece
+    return said
+
+
+def addresses_said_by(running: Running) -> set[int]:
+    return set(map(int, said_by(running, b"\n").split()))
 
 
 @pytest.mark.parametrize(
@@ -148,3 +154,31 @@ def test_each_vec_of_a_rust_program_is_known(tmp_path: Path) -> None:
             assert usable >= 20
     finally:
         running.end()
+
+
+RUST = {"bytes": ("Vec<u8> or String body",), "vector": ("Vec body",), "table": ("HashMap or HashSet table",), "-": ()}
+
+
+def test_tables_and_vecs_are_those_that_rusts_allocator_was_asked_for(tmp_path: Path) -> None:
+    """Wherever their holders lie. What nothing holds but a plain pointer, and was something else before, is none."""
+    running = rust(tmp_path, source="tables.rs")
+    try:
+        lines = said_by(running, b"ready\n").decode().splitlines()[:-1]
+        session = session_of(running)
+        named = named_in(session)
+    finally:
+        running.end()
+    told = {int(block, 16): what for block, what in map(str.split, lines)}
+    found = {user: name for name, blocks in named.items() for user in blocks}
+    claimed = {name for names in RUST.values() for name in names}
+    wrong = Counter(
+        (what, found[user]) for user, what in told.items() if found[user] in claimed and found[user] not in RUST[what]
+    )
+    assert not wrong
+    kinds = Counter(told.values())
+    right = Counter(what for user, what in told.items() if found[user] in RUST[what])
+    assert kinds["table"] == right["table"] == 92
+    assert kinds["bytes"] > 1000
+    assert kinds["vector"] > 800
+    for what in ("bytes", "vector"):
+        assert right[what] > 0.95 * kinds[what]

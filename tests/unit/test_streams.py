@@ -7,6 +7,7 @@ from typing import Optional, Sequence
 import pytest
 
 from arenascope.blocks.recognise.holders import Forms
+from arenascope.sources.target import Span
 
 WORD = 8
 USER, ROOM = 0x5616_0000_1010, 4096
@@ -26,8 +27,14 @@ class OneSize:
     def words(self, address: int, count: int) -> Optional[Sequence[int]]:
         return None
 
-    def byte(self, address: int) -> Optional[int]:
-        return 0
+    def around(self, address: int) -> Optional[Span]:
+        return None
+
+    def read(self, address: int, size: int) -> Optional[bytes]:
+        return bytes(size)
+
+    def function(self, address: int) -> Optional[str]:
+        return None
 
     def is_code(self, address: int) -> bool:
         return False

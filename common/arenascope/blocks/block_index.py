@@ -12,10 +12,14 @@ from ..base.errors import MemoryReadError
 from ..base.records import NamedTuple
 from ..glibc.chunk import SIZE_BITS
 from ..session.session import Session
+from ..sources.target import Span
 from .live import Live, Typed
 from .recognise.catalogue import NONE, Catalogue
+from .recognise.ground import PAGE_SHIFT
 from .recognise.mysql import FRONTS
 
+FEW = 3
+"""Words that are read together as fast as one."""
 WEAK = ("size", "zeros", "pointers", "text")
 
 
@@ -61,6 +65,7 @@ class Index:
         self._weak = bytearray()
         """Of each kind, by its number: whether holders may tell more."""
         self._mmapped = {block.chunk + session.layout.header: at for at, (block, _) in enumerate(live.mmapped)}
+        self._mapped_users = sorted(self._mmapped)
 
     def _users_of(self, number: int) -> Sequence[int]:
         users = self._users[number]
@@ -138,26 +143,57 @@ class Index:
                 yield at * self._word, word
 
     def is_weak(self, kind: int) -> bool:
+        if kind == NONE:
+            return False
         while kind >= len(self._weak):
-            self._weak.append(self._live.kinds[len(self._weak)].kind in WEAK)
+            told = self._live.kinds[len(self._weak)]
+            self._weak.append(told.kind in WEAK or (told.kind == "node" and not told.certain))
         return bool(self._weak[kind])
 
     # what blocks/recognise/holders.py asks
 
     def usable(self, user: int) -> Optional[int]:
+        # as block() does, but without a record: millions are asked for
+        number = bisect_right(self._starts, user) - 1
+        if number >= 0:
+            users = self._users[number] or self._users_of(number)
+            at = bisect_right(users, user) - 1
+            if at >= 0 and users[at] == user:
+                kind = self._kinds[number][at]
+                return (self._raws[number][at] & ~SIZE_BITS) - self._word if self.is_weak(kind) else None
         block = self.block(user)
-        return block.usable if block is not None and block.kind != NONE and self.is_weak(block.kind) else None
+        return block.usable if block is not None and self.is_weak(block.kind) else None
 
     def words(self, address: int, count: int) -> Optional[Sequence[int]]:
+        memory = self._session.memory
         try:
-            return self._session.memory.words(address, count)
+            if count <= FEW:
+                return memory.after(address - self._word)[:count]
+        except MemoryReadError:
+            pass  # what follows may be where memory ends
+        try:
+            return memory.words(address, count)
         except MemoryReadError:
             return None
 
-    def byte(self, address: int) -> Optional[int]:
-        data = self._session.memory.try_read(address, 1)
-        return data[0] if data else None
+    def around(self, address: int) -> Optional[Span]:
+        number = bisect_right(self._starts, address) - 1
+        users = self._users_of(number) if number >= 0 else ()
+        at = bisect_right(users, address) - 1
+        mapped = bisect_right(self._mapped_users, address) - 1
+        for user in (users[at] if at >= 0 else 0, self._mapped_users[mapped] if mapped >= 0 else 0):
+            usable = self.usable(user)
+            if usable is not None and address < user + usable:
+                return Span(user, user + usable)
+        return None
+
+    def read(self, address: int, size: int) -> Optional[bytes]:
+        return self._session.memory.try_read(address, size)
+
+    def function(self, address: int) -> Optional[str]:
+        place = self._session.target.describe(address)
+        return place.name if place is not None and not place.in_file else None
 
     def is_code(self, address: int) -> bool:
-        module = self._ground.module_of(address)
+        module = self._ground.module_of(address) if address >> PAGE_SHIFT in self._ground.pages else None
         return module is not None and any(each.executable and each.contains(address) for each in module.regions)

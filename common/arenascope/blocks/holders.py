@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter, deque
-from typing import Iterator, Optional, Sequence
+from typing import Container, Iterator, Optional, Sequence
 
 from ..base.kinds import POINTED, Kind
 from ..base.meter import Meter
@@ -21,7 +21,7 @@ from .live import Live
 from .python_bodies import name_bodies, name_keys_of_objects
 from .recognise.catalogue import NONE, Catalogue
 from .recognise.ground import Ground
-from .recognise.holders import HASHED, POOL, Body, Forms
+from .recognise.holders import HASHED, LISTED, POOL, Body, Forms
 from .recognise.members import Member, is_kept, kept_by_member
 from .recognise.names import APART
 from .recognise.nodes import LIST, TREE
@@ -46,9 +46,15 @@ WINDOW = 512 << 10
 FAR = 4 << 10
 """Objects further apart, on the average, are read one by one."""
 _SHARED = re.compile(re.escape(APART).replace(r"\{\}", "(.+)"))
-LINKS = {TREE: 4, LIST: 2, HASHED: 1}
+LINKS = {TREE: 4, LIST: 2, LISTED: 2, HASHED: 1}
 """Words in front of what a node is for."""
 HOLDERS = ("c++", "control", "gobject", "node")
+PLAIN = ("size", "pointers")
+LARGEST_PLAIN, TRIED = 4 << 10, 1 << 12
+"""So much of a block of which nothing is known, and so many of a size, where none of these has a container."""
+ALIKE, OF_LIKELY = 8, 2 / 3
+"""Containers that do not prove themselves are believed where so many blocks of a size have one at the same place, and
+so many of those that have a pointer there."""
 
 
 class Area(NamedTuple):
@@ -57,7 +63,7 @@ class Area(NamedTuple):
     start: int
     bytes: int
     name: Optional[str]
-    """None: that of the variable there."""
+    """None: that of the variable there. Empty: nobody's."""
     single: bool = True
     """One thing, in which every place has its meaning; in a list of them none has."""
     links: int = 0
@@ -102,18 +108,22 @@ class Naming:
         """Pointers that are in no container: what they name comes last, as it is a guess."""
         self._names: dict[int, Optional[str]] = {}
         self._objects_of: Counter[int] = Counter()
+        self._numbers: dict[tuple[str, bool, Optional[str]], int] = {}
+        """Of bodies' kinds, by name, whether it is certain, and owner."""
 
     def run(self) -> None:
+        holders = {at for at, kind in enumerate(self._live.kinds) if kind.kind in HOLDERS}
         for area in self._fixed():
             self._look(area)
             self._follow()
-        holders = {at for at, kind in enumerate(self._live.kinds) if kind.kind in HOLDERS}
         size = sum(heap.heap.bytes for heap in self._live.heaps)
         with self._session.meter("looking into holders", size) as meter:
             for area, words in self._objects(holders, meter):
                 self._objects_of[area.kind] += 1
                 self._look_at(area, area.start + area.links, words)
                 self._follow()
+        if self._forms.has_containers:
+            self._look_into_plain()
         for keeper in self._catalogue.keepers:
             for user, kind in name_bodies(self._session, self._index, keeper, self._live.kinds):
                 self._index.put(user, self._number(kind))
@@ -130,10 +140,15 @@ class Naming:
         while self._left:
             self._look(self._left.popleft())
 
-    def _objects(self, kinds: set[int], meter: Meter) -> Iterator[tuple[Area, Sequence[int]]]:
-        """Blocks of these kinds, each with its words after the links: many are read at a time."""
+    def _objects(
+        self, kinds: set[int], meter: Meter, barren: Container[int] = ()
+    ) -> Iterator[tuple[Area, Sequence[int]]]:
+        """Blocks of these kinds, each with its words after the links: many are read at a time. None of a kind that
+        turns out to be `barren`."""
         kept: list[Known] = []
         for known in self._index.of_kinds(kinds):
+            if known[2] in barren:
+                continue
             if kept and known[0] + known[1] - kept[0][0] > WINDOW:
                 yield from self._words_of(kept)
                 meter.advance(kept[-1][0] + kept[-1][1] - kept[0][0])
@@ -189,12 +204,59 @@ class Naming:
             if words:
                 self._look_at(area, start, words)
 
-    def _look_at(self, area: Area, start: int, words: Sequence[int]) -> None:
+    def _look_into_plain(self) -> None:
+        """Blocks of which nothing is known, as structs without a vtable are, for containers that prove themselves; for
+        others where many blocks of a size agree."""
+        kinds = {at for at, kind in enumerate(self._live.kinds) if kind.kind in PLAIN}
+        tried: Counter[int] = Counter()
+        barren: set[int] = set()
+        likely_at: Counter[tuple[int, int]] = Counter()
+        doubtful: dict[tuple[int, int, str], list[tuple[Area, Body]]] = {}
+        fruitful: set[int] = set()
+        proven: set[int] = set()
+        """Structs that have a container which proves itself: another one in it is no older than that."""
+        proven_of: Counter[int] = Counter()
+        may_be_body, most = self._forms.may_be_body, LARGEST_PLAIN // self._word
+        size = sum(heap.heap.bytes for heap in self._live.heaps)
+        with self._session.meter("looking into structs", size) as meter:
+            for area, words in self._objects(kinds, meter, barren):
+                if area.kind not in fruitful:
+                    tried[area.kind] += 1
+                    if tried[area.kind] > TRIED:
+                        barren.add(area.kind)
+                words = words[:most]
+                likely = [at for at in self._likely(words) if may_be_body(words, at)]
+                for body in self._forms.bodies(words, likely) if likely else ():
+                    place = area.bytes, body.offset
+                    likely_at[place] += 1
+                    if not body.name:
+                        continue
+                    fruitful.add(area.kind)
+                    holder = area._replace(name="", single=False, kind=NONE)
+                    if body.proven:
+                        proven_of[area.bytes] += area.start not in proven
+                        proven.add(area.start)
+                        self._take(holder, area.start, body)
+                        self._follow()
+                    else:
+                        doubtful.setdefault((*place, body.name), []).append((holder, body))
+        for (room, offset, _), bodies in doubtful.items():
+            agree = len(bodies) >= max(ALIKE, OF_LIKELY * likely_at[room, offset]) and proven_of[room] < ALIKE
+            for area, body in bodies:
+                if (agree or area.start in proven) and self._index.usable(body.user) is not None:
+                    self._take(area, area.start, body)
+                    self._follow()
+
+    def _likely(self, words: Sequence[int]) -> list[int]:
+        """Which of them may lead to a block."""
         low, high, mask, skew = self._low, self._high, self._mask, self._skew
-        if self._catalogue.has_fronts:
-            # what blocks are for begins after a header
+        if self._catalogue.has_fronts or self._forms.leads_inside:
+            # what blocks are for begins after a header; or pointers lead to what comes first of two things in it
             skew, mask = 0, self._word - 1
-        likely = [at for at, word in enumerate(words) if low <= word < high and not (word - skew) & mask]
+        return [at for at, word in enumerate(words) if low <= word < high and not (word - skew) & mask]
+
+    def _look_at(self, area: Area, start: int, words: Sequence[int]) -> None:
+        likely = self._likely(words)
         if not likely:
             return
         member = kept_by_member(area.name, words) if area.kind != NONE else None
@@ -213,15 +275,25 @@ class Naming:
     def _take(self, area: Area, start: int, body: Body) -> None:
         owner = self._owner(area, start + body.offset)
         # the nodes of a hash table are as many as it says; of others the words alone tell
-        certain = body.kind in ("node", "holder")
+        certain = body.kind in ("node", "holder") and body.sure
         if body.name == POOL:
             certain = of_libstdcxx(self._session.target.describe(start + body.offset))
-        kind = Kind(body.name, body.kind, None, certain, how="its container's words", owner=owner)
-        self._index.put(body.user, self._number(kind))
-        if body.inside:
+        known = self._index.kind(body.user) if not certain else NONE
+        if known != NONE and self._live.kinds[known].kind == "node":
+            return
+        told = body.name, certain, owner
+        number = self._numbers.get(told, NONE)
+        if number == NONE:
+            kind = Kind(body.name, body.kind, None, certain, how="its container's words", owner=owner)
+            number = self._numbers[told] = self._number(kind)
+        self._index.put(body.user, number)
+        if body.inside and body.name in LINKS:
+            links = LINKS[body.name] * self._word
+            self._left.append(Area(body.user, min(body.inside, ELEMENTS), body.name, links=links, kind=number))
+            self._objects_of[number] += 1
+        elif body.inside:
             name = body.name if owner is None else f"{owner}[]"
-            links = LINKS.get(body.name, 0) * self._word
-            self._left.append(Area(body.user, min(body.inside, ELEMENTS), name, False, links=links))
+            self._left.append(Area(body.user + body.start, min(body.inside, ELEMENTS), name, False))
 
     def _take_member(self, member: Member, words: Sequence[int]) -> None:
         usable = self._index.usable(words[member.place])
@@ -278,7 +350,7 @@ class Naming:
 
     def _owner(self, area: Area, address: int) -> Optional[str]:
         if area.name is not None:
-            return f"{area.name}+{address - area.start}" if area.single else area.name
+            return f"{area.name}+{address - area.start}" if area.single else area.name or None
         if address not in self._names:
             # a variable is told by its symbol alone, and an array has as many places as elements
             variable = self._session.target.describe(address)

@@ -1,8 +1,10 @@
 """Blocks that are named by what holds them: bodies of strings, vectors, deques and hash tables, by the words of the
 container that points to them.
 
-Each form is one of libstdc++'s or libc++'s. A container says how large its body is, which must be what was asked of
-malloc for it: so close a fit is no coincidence.
+Each form is one of libstdc++'s, libc++'s or Rust's. A container says how large its body is, which must be what was
+asked of malloc for it: so close a fit is no coincidence where a container may lie. Elsewhere, in a block of which
+nothing is known, what it was before may have left a container's words: one that proves itself (`Body.proven`) has as
+many nodes as it counts, that lead back to it, or text that ends where it says.
 """
 
 from __future__ import annotations
@@ -10,6 +12,10 @@ from __future__ import annotations
 from typing import Callable, Iterator, Optional, Protocol, Sequence
 
 from ...base.records import NamedTuple
+from ...sources.target import Span
+from .contents import PLAIN, SHORTEST
+from .hashbrown import table_in
+from .nodes import TREE
 from .sizes import fits
 
 LOCAL = 15
@@ -21,14 +27,24 @@ STDIO = 0xFBAD
 STREAM_WORDS = 8
 """Pointers that follow them: read_ptr, read_end, read_base, write_base, write_ptr, write_end, buf_base, buf_end."""
 HASHED = "std::unordered_map node"
+LISTED = "std::list node"
+BUCKETS = "std::unordered_map buckets"
+FUNCTION, MANAGER = "std::function body", "_M_manager"
+"""What copies and destroys a body is called so in each class that makes one."""
+TEXT_LOOKED_AT = 256
 SLACK = 32
 """How much larger than asked for a block can be: rounded up, and a rest too small for another."""
 MOST_NODES = 1 << 24
+MOST_ROOM = 1 << 40
+MOST_CODE = 1 << 30
+"""So far apart are functions of one module at most, mostly."""
+ONES = 0xFFFFFFFF
 POOL = "libstdc++'s emergency pool"
 LEAST_POOL = 16 << 10
 """Of a usual one: GLIBCXX_TUNABLES can make it smaller, and then nothing tells it from another buffer."""
 
 VEC_BYTES, VEC = "Vec<u8> or String body", "Vec body"
+TABLE = "HashMap or HashSet table"
 LEAST_ROOM, MOST_ELEMENT = 4, 1024
 """Of a Vec that is known by its words: fewer elements, and larger ones, fit too many blocks."""
 
@@ -49,6 +65,11 @@ class Body(NamedTuple):
     """Where in the holder the container is."""
     inside: int = 0
     """So many bytes of it hold the container's elements, which may be containers."""
+    proven: bool = False
+    """It is so wherever such words lie: what they lead to says the same."""
+    sure: bool = True
+    start: int = 0
+    """Where in it the elements begin."""
 
 
 class Blocks(Protocol):
@@ -57,11 +78,17 @@ class Blocks(Protocol):
     def usable(self, user: int) -> Optional[int]:
         """None where no such block begins."""
 
+    def around(self, address: int) -> Optional[Span]:
+        """Such a block that has this byte."""
+
     def words(self, address: int, count: int) -> Optional[Sequence[int]]: ...
 
-    def byte(self, address: int) -> Optional[int]: ...
+    def read(self, address: int, size: int) -> Optional[bytes]: ...
 
     def is_code(self, address: int) -> bool: ...
+
+    def function(self, address: int) -> Optional[str]:
+        """What the code there is called, where a symbol tells."""
 
 
 Form = Callable[[Sequence[int], int, int], Sequence[Body]]
@@ -79,7 +106,8 @@ class Forms:
         self._word = word
         self._big = big
         self._in_vain = MOST_NODES
-        """So many nodes are followed at most that are none in the end: damage could have each word lead through all."""
+        """So many nodes, or places of a table, are followed at most that are none in the end: damage could have each
+        word lead through all."""
         self._classes = classes
         self._rust = rust
         self._libcxx = libcxx
@@ -93,6 +121,8 @@ class Forms:
         return (
             self._stdio,
             self._hash,
+            self._map,
+            self._list,
             self._deque,
             self._other_deque,
             self._vector,
@@ -102,13 +132,23 @@ class Forms:
             self._pool,
         )
 
+    @property
+    def has_containers(self) -> bool:
+        return self._classes or self._rust
+
+    @property
+    def leads_inside(self) -> bool:
+        """Whether a form's pointer may lead into a block."""
+        return self._rust
+
     def bodies(self, words: Sequence[int], likely: Sequence[int]) -> Iterator[Body]:
         """`likely`: the indices of words that may point to blocks. What no container points to comes without a name."""
         usable_at = self._blocks.usable
-        forms = self._all()
+        forms: Sequence[Form] = ()
         for index in likely:
             usable = usable_at(words[index])
             if usable is not None:
+                forms = forms or self._all()
                 for form in forms:
                     bodies = form(words, index, usable)
                     if bodies:
@@ -116,9 +156,25 @@ class Forms:
                         break
                 else:
                     yield Body(words[index], "", "", index * self._word)
+            elif self._rust:
+                yield from self._table(words, index)
 
-    def _fits(self, size: int, usable: int) -> bool:
-        return 0 < size <= usable < size + SLACK
+    def may_be_body(self, words: Sequence[int], index: int) -> bool:
+        """Whether one of the forms may fit that is looked for where nothing is known: by numbers alone, as there are
+        millions of words to ask this of."""
+        if index + 2 >= len(words):
+            return False
+        first, second, third = words[index : index + 3]
+        if self._rust:
+            room = words[index - 1] if index else 0
+            return 0 < second <= room < MOST_ROOM or (0 < second < MOST_ROOM and not second & second + 1)
+        if second < MOST_ROOM:
+            # a string, a hash table, a deque's map
+            return second > 0 or (index + 3 < len(words) and third ^ words[index + 3] < MOST_CODE)
+        # a vector, a tree, a list
+        if first <= second <= third < first + MOST_ROOM or 0 < third < MOST_ROOM or words[index - 1] & ONES < 2:
+            return True
+        return index + 3 < len(words) and third ^ words[index + 3] < MOST_CODE
 
     def _stdio(self, words: Sequence[int], index: int, usable: int) -> Sequence[Body]:
         """struct _IO_FILE: a magic number, where it reads, where it writes, and where the buffer for both begins and
@@ -141,7 +197,11 @@ class Forms:
             return ()
         offset = (index - 1) * self._word
         if fits(room, usable):
-            return [Body(user, VEC_BYTES, "string", offset)]
+            # a small block would have room for as many of two bytes and more as well
+            text = self._is_text(user, length)
+            told = text or not fits(2 * room, usable)
+            proven = text and length > LOCAL // 2
+            return [Body(user, VEC_BYTES if told else VEC, "string" if told else "vector", offset, proven=proven)]
         size = usable // room // self._word * self._word
         if room < LEAST_ROOM or not 0 < size <= MOST_ELEMENT or not fits(room * size, usable):
             return ()
@@ -166,23 +226,30 @@ class Forms:
 
     def _as_string(self, user: int, length: int, room: int, usable: int, index: int) -> Sequence[Body]:
         for width, name in ((1, "std::string body"), (2, "std::u16string body"), (4, "std::wstring body")):
-            if length <= room and self._fits(width * (room + 1), usable):
-                end = [self._blocks.byte(user + width * length + place) for place in range(width)]
-                if not any(byte is None or byte for byte in end):
-                    return [Body(user, name, "string", index * self._word)]
+            if length <= room and fits(width * (room + 1), usable):
+                # all of a short one is read at once, with the zero after it
+                seen = min(width * length, TEXT_LOOKED_AT)
+                end = self._blocks.read(user + width * length - seen, seen + width)
+                if end is not None and not any(end[seen:]):
+                    proven = width == 1 and length > LOCAL // 2 and not end[:seen].translate(None, PLAIN)
+                    return [Body(user, name, "string", index * self._word, proven=proven)]
         return ()
+
+    def _is_text(self, user: int, length: int) -> bool:
+        text = self._blocks.read(user, min(length, TEXT_LOOKED_AT)) if length >= SHORTEST else None
+        return text is not None and not text.translate(None, PLAIN)
 
     def _vector(self, words: Sequence[int], index: int, usable: int) -> Sequence[Body]:
         if index + 2 >= len(words):
             return ()
         start, end, limit = words[index : index + 3]
-        if start <= end <= limit and self._fits(limit - start, usable):
+        if start <= end <= limit and fits(limit - start, usable):
             return [Body(start, "std::vector body", "vector", index * self._word, end - start)]
         return ()
 
     def _deque(self, words: Sequence[int], index: int, usable: int) -> Sequence[Body]:
         """libstdc++: the map and its size, then where the elements begin and end: cur, first, last, node."""
-        if index + 9 >= len(words) or not self._fits(words[index + 1] * self._word, usable):
+        if index + 9 >= len(words) or not fits(words[index + 1] * self._word, usable):
             return ()
         table, size = words[index : index + 2]
         first, last = words[index + 5], words[index + 9]
@@ -194,8 +261,8 @@ class Forms:
         if any(self._blocks.usable(node) is None for node in nodes):
             return ()
         offset, room = index * self._word, words[index + 4] - words[index + 3]
-        bodies = [Body(node, "std::deque body", "vector", offset, min(room, usable)) for node in nodes]
-        return [Body(table, "std::deque body", "vector", offset), *bodies]
+        bodies = [Body(node, "std::deque body", "vector", offset, min(room, usable), proven=True) for node in nodes]
+        return [Body(table, "std::deque body", "vector", offset, proven=True), *bodies]
 
     def _other_deque(self, words: Sequence[int], index: int, usable: int) -> Sequence[Body]:
         """libc++: the map, and where in it the blocks begin and end, and its own end; the first element's number, and
@@ -203,7 +270,7 @@ class Forms:
         if index + 5 >= len(words):
             return ()
         table, first, end, limit, _, size = words[index : index + 6]
-        if not (table <= first < end <= limit and size and self._fits(limit - table, usable)):
+        if not (table <= first < end <= limit and size and fits(limit - table, usable)):
             return ()
         nodes = self._blocks.words(first, (end - first) // self._word)
         sizes = {self._blocks.usable(node) for node in nodes or ()}
@@ -215,14 +282,14 @@ class Forms:
 
     def _hash(self, words: Sequence[int], index: int, usable: int) -> Sequence[Body]:
         """libstdc++: buckets and how many, the first node, how many elements, the load factor."""
-        if index + 4 >= len(words) or not self._fits(words[index + 1] * self._word, usable):
+        if index + 4 >= len(words) or not fits(words[index + 1] * self._word, usable):
             return ()
         node, count = words[index + 2 : index + 4]
         load = words[index + 4] >> 32 if self._big and self._word == 8 else words[index + 4] & 0xFFFFFFFF
         if load != ONE or count > MOST_NODES or (not node) != (not count):
             return ()
         offset = index * self._word
-        bodies = [Body(words[index], "std::unordered_map buckets", "node", offset)]
+        bodies = [Body(words[index], BUCKETS, "node", offset, proven=count > 0)]
         met: set[int] = set()
         for _ in range(count):
             room = self._blocks.usable(node) if node not in met else None
@@ -231,11 +298,79 @@ class Forms:
                 self._in_vain -= len(met)
                 return ()
             met.add(node)
-            bodies.append(Body(node, HASHED, "node", offset, room))
+            bodies.append(Body(node, HASHED, "node", offset, room, proven=True))
             (node,) = following
         # as many as are counted, and not one more
         self._in_vain -= count if node else 0
         return () if node else bodies
+
+    def _map(self, words: Sequence[int], index: int, usable: int) -> Sequence[Body]:
+        """libstdc++'s std::map and set: in the header a colour, the root, the first and the last node, and how many."""
+        if not index or index + 3 >= len(words) or not 0 < words[index + 3] <= MOST_NODES:
+            return ()
+        root, first, last, count = words[index : index + 4]
+        top = self._blocks.words(root, 4)
+        # the root's parent is the header, in these very words
+        header = self._blocks.words(top[1], 5) if top is not None else None
+        if top is None or header is None or list(header)[1:] != [root, first, last, count] or self._colour(header[0]):
+            return ()
+        bodies: list[Body] = []
+        left, ends = [(root, top[1])], set[int]()
+        while left:
+            node, parent = left.pop()
+            room = self._blocks.usable(node)
+            own = self._blocks.words(node, 4) if room is not None and len(bodies) < min(count, self._in_vain) else None
+            if room is None or own is None or own[1] != parent or self._colour(own[0]) > 1:
+                self._in_vain -= len(bodies)
+                return ()
+            bodies.append(Body(node, TREE, "node", index * self._word, room, proven=True))
+            ends.update((node,) if not (own[2] and own[3]) else ())
+            left += [(each, node) for each in (own[2], own[3]) if each]
+        self._in_vain -= 0 if len(bodies) == count else len(bodies)
+        return bodies if len(bodies) == count and {first, last} <= ends else ()
+
+    def _list(self, words: Sequence[int], index: int, usable: int) -> Sequence[Body]:
+        """std::list: the next one, the one before, and how many; libc++ has the first two the other way round."""
+        if index + 2 >= len(words) or not 0 < words[index + 2] <= MOST_NODES:
+            return ()
+        node, last, count = words[index : index + 3]
+        links = self._blocks.words(node, 2)
+        before = header = links[1] if links is not None else 0
+        own = self._blocks.words(header, 3) if header else None
+        if own is None or list(own) != [node, last, count]:
+            return ()
+        bodies: list[Body] = []
+        while node != header:
+            room = self._blocks.usable(node)
+            links = (
+                self._blocks.words(node, 2) if room is not None and len(bodies) < min(count, self._in_vain) else None
+            )
+            if room is None or links is None or links[1] != before:
+                self._in_vain -= len(bodies)
+                return ()
+            bodies.append(Body(node, LISTED, "node", index * self._word, room, proven=True))
+            before, node = node, links[0]
+        return bodies if len(bodies) == count and before == last else ()
+
+    def _colour(self, word: int) -> int:
+        """The first four bytes."""
+        return word >> 32 if self._big and self._word == 8 else word & ONES
+
+    def _table(self, words: Sequence[int], index: int) -> Sequence[Body]:
+        """Rust's hash tables, whose holder has the address of their control bytes."""
+        table = table_in(words, index)
+        block = self._blocks.around(words[index]) if table is not None else None
+        if table is None or block is None or table.places > block.bytes or table.places > self._in_vain:
+            return ()
+        control = self._blocks.read(table.control, table.control_bytes)
+        if control is None or not table.fills(block, control):
+            self._in_vain -= table.places
+            return ()
+        runs = table.runs(block, control)
+        return [
+            Body(block.start, TABLE, "holder", index * self._word, end - start, True, start=start)
+            for start, end in runs
+        ]
 
     def _pool(self, words: Sequence[int], index: int, usable: int) -> Sequence[Body]:
         """What libstdc++ throws from once malloc has nothing left: each entry begins with its size and the next one."""
@@ -251,7 +386,13 @@ class Forms:
         return [Body(arena, POOL, "holder", index * self._word)]
 
     def _function(self, words: Sequence[int], index: int, usable: int) -> Sequence[Body]:
-        """libstdc++'s std::function: what it calls, unless that is small, and two functions that know how."""
+        """libstdc++'s std::function: what it calls, unless that is small, and two functions that know how: one manages
+        it, which its symbol says where there is one. A table of commands has as many functions, after a text mostly."""
         if index + 3 >= len(words) or not all(map(self._blocks.is_code, words[index + 2 : index + 4])):
             return ()
-        return [Body(words[index], "std::function body", "holder", index * self._word)]
+        manager = self._blocks.function(words[index + 2])
+        text = (self._blocks.read(words[index], min(usable, TEXT_LOOKED_AT)) or b"").partition(b"\0")[0]
+        if MANAGER not in manager if manager is not None else text and not text.translate(None, PLAIN):
+            return ()
+        named = manager is not None
+        return [Body(words[index], FUNCTION, "holder", index * self._word, proven=named, sure=named)]
