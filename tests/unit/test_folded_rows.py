@@ -44,6 +44,7 @@ def test_the_blocks_of_all_rows_sum_up(limit: int, fold: bool) -> None:
             totals,
             limit,
             named=0,
+            resident=None,
             notes=(),
             held_by={},
             retained={},

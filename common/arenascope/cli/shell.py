@@ -194,7 +194,7 @@ class ShellDoor:
 
     def release(self) -> float:
         held = self.let_go()
-        self._tell(held, ", once: the next such look takes about as long" if held >= LONG else "")
+        self._tell(held, "; each further look of this kind takes about as long" if held >= LONG else "")
         self.be_sure()
         return held
 

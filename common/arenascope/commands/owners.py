@@ -9,7 +9,9 @@ from ..base.whole_file import write_whole
 from ..present.documents.owner_records import Owners, Written
 from ..present.render.problems import sentences
 from ..present.render.text import NO_HEAP, UNKNOWN
+from ..session.block_parts import pages_of
 from ..session.problems import problems_of
+from ..session.session import Session
 from .framework.command import GRAPH, LIMIT, Answer, Context, always, argument, command, of_heap
 
 if TYPE_CHECKING:
@@ -63,8 +65,18 @@ def owners_command(context: Context) -> Answer:
         html=html,
         pprof=pprof,
     )
-    text = lines(context.style, shown, options.limit, [each for each in (html, pprof) if each is not None])
+    written = [each for each in (html, pprof) if each is not None]
+    resident = _resident(look.session, search.blocks.bytes)
+    text = lines(context.style, shown, options.limit, written, resident=resident)
     return Answer(document, of_heap(look.session, text), problems)
+
+
+def _resident(session: Session, live: int) -> Optional[int]:
+    """At most so much of all blocks is in memory: a large one may be written in part, or not at all."""
+    pages = pages_of(session, session.mmapped)
+    if session.residency is None or None in pages:
+        return None
+    return live - sum(block.bytes - each.resident for block, each in zip(session.mmapped, pages) if each is not None)
 
 
 def _write(path: Optional[str], data: bytes) -> Optional[Written]:

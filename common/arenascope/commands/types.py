@@ -88,11 +88,12 @@ def types_command(context: Context) -> Answer:
     problems += looked.problems if looked is not None else []
     chosen = in_order(filter(wanted, rows), options.by)
     shown = options.limit if options.limit > 0 else None
+    resident = total(row.resident for row in rows)
     found = records.Types(
         types=[_row(row, held_by.get(row.index), retained.get(row.index)) for row in chosen[:shown]],
         left_out=len(chosen[shown:]) if shown else 0,
         notes=[told(each, note_text(each)) for each in notes],
-        totals=records.TypeTotals.of(totals, resident_bytes=total(row.resident for row in rows)),
+        totals=records.TypeTotals.of(totals, resident_bytes=resident),
     )
     named = sum(row.bytes for row in rows if row.kind.certain and row.kind.kind not in ("size", "zeros"))
     holders = {number: each.words for number, each in held_by.items()}
@@ -102,6 +103,7 @@ def types_command(context: Context) -> Answer:
         totals,
         options.limit,
         named=named,
+        resident=resident,
         notes=notes,
         held_by=holders,
         retained=retained,

@@ -138,6 +138,8 @@ MEANINGS: Mapping[tuple[str, ...], str] = {
     ("snapshot",): "A file with the figures of one moment, for `heap diff`. It holds none of the program's data.",
     ("splits", "split"): "In how many places blocks in use lie between two stretches of free memory and are smaller "
     "than these together: they are what cuts free memory into pieces.",
+    ("spreads at",): "Of what an owner holds: the block on which most of it hangs, the last on the way down from the "
+    "owner. From there on it divides into many parts; `heap refs` says what leads to that block.",
     ("state",): "What a chunk is: used, tcache (in a thread's cache), fast (in a fastbin), free (in a bin), or top.",
     ("stood still", "stands still"): "Of a process: it was stopped for so long, so that it could be read at one "
     "moment, and then ran on. Each look stops it anew; --no-stop does not.",

@@ -48,8 +48,8 @@ KINDS = (
         "jemalloc",
         r"libjemalloc",
         ("mallctl", "je_mallctl", "_rjem_mallctl"),
-        "malloc_stats_print() prints its figures (redis: MEMORY MALLOC-STATS), MALLOC_CONF=stats_print:true does so at "
-        "exit, jeprof reads its profiles",
+        "malloc_stats_print() prints its figures (redis: MEMORY MALLOC-STATS; MEMORY PURGE returns its free pages), "
+        "MALLOC_CONF=stats_print:true does so at exit, jeprof reads its profiles",
         strings=(b"<jemalloc>: ",),
     ),
     Kind(
@@ -135,7 +135,8 @@ KINDS = (
         "Ruby",
         r"libruby",
         ("rb_gc_stat",),
-        "GC.stat and ObjectSpace.memsize_of_all (require 'objspace') report on its heap",
+        "GC.stat and ObjectSpace.memsize_of_all (require 'objspace') report on its heap; where GC.stat's "
+        "heap_free_slots are many, GC.compact and then GC.start return pages",
         own_heap=True,
         mapped_as=r"Ruby:",
     ),
@@ -162,7 +163,7 @@ KINDS = (
         "",
         ("BufferBlocks", "UsedShmemSegAddr"),
         "pg_shmem_allocations lists its shared memory, shared_buffers sets most of it; "
-        "pg_log_backend_memory_contexts(PID) writes what a backend holds",
+        "pg_log_backend_memory_contexts(PID) writes into the server's log what a backend holds",
         own_heap=True,
         pointers=("BufferBlocks",),
     ),

@@ -136,6 +136,12 @@ def signed(style: Style, change: Optional[int]) -> str:
     return style.size(change) if change is None or change < 0 else f"+{style.size(change)}"
 
 
+def in_memory(style: Style, size: int, resident: Optional[int], bound: str = "") -> str:
+    """After the size of blocks, where that is much more than RSS counts."""
+    much = resident is not None and 10 * resident < 9 * size
+    return f" ({bound}{style.size(resident)} of it resident)" if much else ""
+
+
 def next_lines(style: Style, *commands: str) -> Iterator[str]:
     """What to type next; a command is pasted whole, so that lines break between them."""
     line = "next: "

@@ -14,7 +14,7 @@ from ...blocks.graph.refs import Search
 from ..documents import owner_records as records
 from ..render.json import hexadecimal
 from ..render.marks import marked, unmarked
-from ..render.text import UNKNOWN, Style, count, folded_name, next_lines, table, worth_a_row
+from ..render.text import UNKNOWN, Style, count, folded_name, in_memory, next_lines, table, worth_a_row
 from .refs import of_thread
 
 NOBODY, NOTHING = "nobody", "no plain pointer"
@@ -23,6 +23,7 @@ NO_SUM = "holds adds up to all; alone: nobody else leads there; goes back: pages
 TIES = "as near: what another one leads to as well as the main holder does, by as few steps"
 STEPS = 3
 """So many blocks of a way are told."""
+A_HINT = '+0x… ("text"): a variable without a symbol; the text stands in the code that uses it, and may mislead'
 HEADERS = ("whose", "holds", "alone", "goes back", "blocks", "spreads at", "shared with")
 MUCH = 10
 """What several lead to, together or equally well, is told where it is such a part of all."""
@@ -117,10 +118,16 @@ def listed(names: Sequence[str]) -> str:
     return " and ".join(filter(None, (", ".join(names[:-1]), *names[-1:])))
 
 
-def summary(style: Style, shown: Shown) -> str:
-    """The answer in a sentence."""
+def is_hint(name: Optional[str]) -> bool:
+    """Whether it ends in what references.py quotes."""
+    return name is not None and name.endswith('")')
+
+
+def summary(style: Style, shown: Shown, resident: Optional[int] = None) -> str:
+    """The answer in a sentence. `resident`: as in lines()."""
     blocks, largest = shown.search.blocks, _largest(shown)
     said = f"{style.size(blocks.bytes)} in use in {count(len(blocks), 'block')}"
+    said += in_memory(style, blocks.bytes, resident, "at most ")
     if largest is None:
         return said
     alone = "" if largest.alone_bytes == largest.bytes else f", {style.size(largest.alone_bytes)} of it alone"
@@ -139,11 +146,13 @@ def _largest(shown: Shown) -> Optional[Holding]:
     return next((each for each in shown.owners.holdings if each.owner.kind != UNREACHED), None)
 
 
-def lines(style: Style, shown: Shown, limit: int, written: Sequence[records.Written]) -> Iterator[str]:
-    """`written`: the files that were."""
+def lines(
+    style: Style, shown: Shown, limit: int, written: Sequence[records.Written], *, resident: Optional[int]
+) -> Iterator[str]:
+    """`written`: the files that were; `resident`: at most so much of all blocks is in memory."""
     blocks, holdings, largest = shown.search.blocks, shown.owners.holdings, _largest(shown)
     lost = next((each for each in holdings if each.owner.kind == UNREACHED), None)
-    yield style.bold(summary(style, shown))
+    yield style.bold(summary(style, shown, resident))
     for each in written:
         yield f"{each.file}: {style.size(each.bytes)} written"
     yield ""
@@ -163,6 +172,8 @@ def lines(style: Style, shown: Shown, limit: int, written: Sequence[records.Writ
         yield style.dim(NO_SUM)
     if any(map(_is_tied, own)):
         yield style.dim(TIES)
+    if any(is_hint(each.owner.name) for each in own):
+        yield style.dim(A_HINT)
     yield ""
     way = largest.way[-1:] if largest is not None else ()
     typed = [style.typed(f"refs {blocks.starts[each.block]:#x}") for each in way]

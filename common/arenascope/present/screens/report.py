@@ -27,8 +27,8 @@ TYPES = 5
 STRANDERS = 3
 """And so many of those that strand what is free."""
 NO_SUM = "each figure is of that step alone: together they may bring less, or more"
-WITHIN = "of which "
-"""In front of what is a part of the row above."""
+WITHIN, WITHIN_ALL = "of which ", "of both: "
+"""In front of what is a part of the row above, or of the two above."""
 SMALL = 200
 """A part below this fraction gets a row of its own only with --full."""
 
@@ -154,6 +154,8 @@ def held_lines(style: Style, held: HeldSums) -> Iterator[str]:
 
 def _how_much(style: Style, keeper: Keeper) -> str:
     held, alone = style.size(keeper.bytes), style.size(keeper.alone)
+    if not keeper.alone:
+        return f"{held} (others lead there as well)"
     return held if alone == held else f"{held} ({alone} of it alone)"
 
 
@@ -183,7 +185,8 @@ def _parts(style: Style, picture: Picture, facts: Optional[Facts], full: bool, *
             share = _share(sizes[name], whole) if name in picture.parts else ""
             rows.append([LABELS[name], size, share, _mark(name)])
         if facts and name == last_live:
-            rows += _type_rows(style, facts, whole, every_type)
+            several = sum(each in LIVE and each not in small for each in shown) > 1
+            rows += _type_rows(style, facts, whole, every=every_type, within=WITHIN_ALL if several else WITHIN)
         for group in facts.stranders[:STRANDERS] if facts and name == "scraps" else ():
             rows.append([f"{WITHIN}beside {_blocks_of(group.row)}", style.size(group.beside), "", ""])
     if small:
@@ -202,12 +205,12 @@ def _parts(style: Style, picture: Picture, facts: Optional[Facts], full: bool, *
             yield f"{whose}: {style.size(owner.bytes)} at {owner.region.start:#x} ({owner.name or 'anonymous'})"
 
 
-def _type_rows(style: Style, facts: Facts, whole: int, every: bool) -> Iterator[list[str]]:
+def _type_rows(style: Style, facts: Facts, whole: int, *, every: bool, within: str) -> Iterator[list[str]]:
     """What the live blocks are: those that there is most of, where that matters or `every` one was asked for."""
     for row in facts.seen.rows[:TYPES] if facts.seen else ():
         size = row.bytes if row.resident is None else row.resident
         if every or facts.matters(size):
-            yield [f"{WITHIN}{_blocks_of(row)}", style.size(size), _share(size, whole), ""]
+            yield [f"{within}{_blocks_of(row)}", style.size(size), _share(size, whole), ""]
 
 
 def _blocks_of(row: TypeRow) -> str:

@@ -7,7 +7,7 @@ from typing import Iterator, Mapping, Optional, Sequence
 from ...analysis.types import Totals, TypeRow
 from ...base.kinds import Kind
 from ...base.model import Statement
-from ..render.text import UNKNOWN, Style, count, cut, folded_name, next_lines, table, worth_a_row
+from ..render.text import UNKNOWN, Style, count, cut, folded_name, in_memory, next_lines, table, worth_a_row
 
 HEADERS = (
     "type",
@@ -39,18 +39,19 @@ def lines(
     limit: Optional[int],
     *,
     named: int,
+    resident: Optional[int],
     notes: Sequence[Statement],
     held_by: Mapping[int, str],
     retained: Mapping[int, int],
     owners: bool,
     fold: bool,
 ) -> Iterator[str]:
-    """`named`: bytes of blocks whose type is certain; by a type's number, `held_by`: who holds most of it, `retained`:
-    its bytes with all that its blocks alone lead to; `owners`: who holds them could still be asked; `fold`: all of
-    the small ones are one row."""
+    """`named`: bytes of blocks whose type is certain; `resident`: what of all blocks is in memory; by a type's
+    number, `held_by`: who holds most of it, `retained`: its bytes with all that its blocks alone lead to; `owners`: who
+    holds them could still be asked; `fold`: all of the small ones are one row."""
     live = totals.bytes + totals.bookkeeping + totals.foreign + totals.damaged
     yield style.bold(
-        f"{count(totals.blocks, 'live block')}, {style.size(totals.bytes)}: "
+        f"{count(totals.blocks, 'live block')}, {style.size(totals.bytes)}{in_memory(style, totals.bytes, resident)}: "
         f"{style.size(named)} of it by a type that is certain"
     )
     yield ""

@@ -275,6 +275,8 @@ def _held(figure: Figures, names: Names, say: Say) -> Pair:
     size, whole = figure["bytes"], figure["live_bytes"]
     owner, alone = owner_called(names["owner"], names["kind"]), figure["alone_bytes"]
     others = "nothing else leads there" if say(alone) == say(size) else f"nothing else leads to {say(alone)} of it"
+    if not alone:
+        others = "others lead to all of it as well"
     return (
         f"{owner} holds {say(size)} that is in use: it stays until the program frees it",
         f"{100 * size / whole:.0f} % of {say(whole)} in blocks; {others}",
