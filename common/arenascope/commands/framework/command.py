@@ -29,10 +29,14 @@ from .arguments import HELP, Argument, Group, HelpAsked, Outline, Parser
 from .arguments import argument as argument
 
 if TYPE_CHECKING:
+    from typing import ParamSpec  # novermin
+
     from ...base.model import Means
     from ...session.before_hold import Ahead
     from ...session.session import Session
     from .apply import Controller
+
+    Said = ParamSpec("Said")
 
 GROUPS = (
     "where it went",
@@ -211,17 +215,19 @@ def never(options: argparse.Namespace) -> bool:
     return False
 
 
-class Command(NamedTuple):
-    """A command: `summary` is its line in lists, `example` what its help shows."""
+def _undecorated(context: Context) -> Answer:
+    raise NotImplementedError
 
-    name: str
+
+class Command(NamedTuple):
+    """A command, as a function's decorator says it: `summary` is its line in lists, `example` what its help shows."""
+
     group: str
     """One of GROUPS."""
     summary: str
-    description: str
     example: str
-    arguments: tuple[Argument, ...]
-    function: Function
+    description: str = ""
+    arguments: Sequence[Argument] = ()
     dont_repeat: bool = False
     """An empty line in a debugger must not repeat it."""
     optional_subject: bool = False
@@ -233,6 +239,12 @@ class Command(NamedTuple):
     """What it reads besides these, and does nothing else; None: the command itself is that harmless."""
     whole: Options = never
     """Whether half of what it does would be worth nothing: then a process may be held for longer."""
+    function: Function = _undecorated
+    name: str = ""
+    """The function's without `_command`."""
+
+    def of(self, function: Function) -> Command:
+        return self._replace(function=function, name=function.__name__.removesuffix("_command"))
 
     def ahead(self, options: argparse.Namespace) -> Optional[Function]:
         """What to run while a process is held, so that all is known when it is let go; None where it is not so."""
@@ -249,38 +261,12 @@ class Command(NamedTuple):
         return (*self.arguments, *COMMON)
 
 
-def command(
-    group: str,
-    summary: str,
-    example: str,
-    description: str = "",
-    arguments: Sequence[Argument] = (),
-    dont_repeat: bool = False,
-    optional_subject: bool = False,
-    lists: Optional[Options] = None,
-    reads: Optional[Function] = None,
-    whole: Options = never,
-) -> Callable[[Function], Command]:
-    """Makes a command of a function; its name is the function's without `_command`."""
+def _decorator(kind: Callable[Said, Command]) -> Callable[Said, Callable[[Function], Command]]:
+    return lambda *told, **named: kind(*told, **named).of
 
-    def decorate(function: Function) -> Command:
-        name = function.__name__.removesuffix("_command")
-        return Command(
-            name,
-            group,
-            summary,
-            description=description,
-            example=example,
-            arguments=tuple(arguments),
-            function=function,
-            dont_repeat=dont_repeat,
-            optional_subject=optional_subject,
-            lists=lists,
-            reads=reads,
-            whole=whole,
-        )
 
-    return decorate
+command = _decorator(Command)
+"""What a command's function is decorated with: all of a Command but the function."""
 
 
 class Asked(NamedTuple):
