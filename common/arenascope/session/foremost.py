@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from heapq import heappush, heapreplace
-from typing import Callable, Iterable, Mapping, Protocol
+from typing import Callable, Iterable, Mapping, Union
 
 from ..base.model import Piece, Run
 from ..glibc.chunk import SIZE_BITS
@@ -14,15 +14,6 @@ Row = tuple[int, int, str, int]
 Wants = Callable[[int, str], bool]
 """Whether a chunk of this size and state is asked for."""
 STATES = ("used", "tcache", "fast", "free", "top")
-
-
-class Foremost(Protocol):
-    """The first so many of some order."""
-
-    def add(self, piece: Piece, listed: Mapping[int, str]) -> None:
-        """The next piece of a sweep."""
-
-    def rows(self) -> list[Row]: ...
 
 
 def chunks_of(piece: Piece, listed: Mapping[int, str]) -> Iterable[Block]:
@@ -84,4 +75,6 @@ class ByState:
         return [row for rows in self._rows.values() for row in rows][: self._limit]
 
 
+Foremost = Union[Largest, ByState]
+"""The first so many of some order."""
 ORDERS: Mapping[str, Callable[[int, Wants], Foremost]] = {"size": Largest, "state": ByState}

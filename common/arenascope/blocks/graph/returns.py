@@ -7,7 +7,7 @@ Where numpy is worth it, pages.py says the same. analysis/holding.py asks what o
 from __future__ import annotations
 
 from bisect import bisect_right
-from typing import Iterator, Optional, Protocol, Sequence
+from typing import TYPE_CHECKING, Iterator, Optional, Sequence, Union
 
 from ...analysis.present import Present
 from ...analysis.trim import first_whole
@@ -20,6 +20,9 @@ from ...sources.target import Span
 from .blocks import LiveBlocks
 from .kept import NOBODY, Join, Kept, nobodys
 from .refs import Search
+
+if TYPE_CHECKING:
+    from .pages import AtOnce
 
 
 def returns(search: Search, whose: Sequence[int], owners: int, join: Join = nobodys) -> Optional[list[Kept]]:
@@ -40,20 +43,7 @@ def returns(search: Search, whose: Sequence[int], owners: int, join: Join = nobo
     return sums.kept
 
 
-class _Sums(Protocol):
-    """Of all owners."""
-
-    @property
-    def kept(self) -> list[Kept]: ...
-
-    def add(self, owner: int, resident: int) -> None:
-        """What is alone on its pages."""
-
-    def add_heap(self, there: Present, heap: Heap, pieces: Iterator[Piece]) -> None:
-        """What lies among others."""
-
-
-def _sums(search: Search, whose: Sequence[int], owners: int, join: Join) -> _Sums:
+def _sums(search: Search, whose: Sequence[int], owners: int, join: Join) -> Union[OneByOne, AtOnce]:
     if search.numpy is None:
         return OneByOne(search.session, search.blocks, whose, owners, join=join)
     from .pages import AtOnce

@@ -9,7 +9,7 @@ from __future__ import annotations
 from bisect import bisect_right
 from operator import le, lt
 from types import ModuleType
-from typing import TYPE_CHECKING, Callable, Mapping, Optional, Protocol, Sequence
+from typing import TYPE_CHECKING, Callable, Mapping, Optional, Sequence, Union
 
 from ...session.session import Session
 from ...sources.target import Span
@@ -38,7 +38,7 @@ def is_sound(parts: Mapping[str, Part], session: Session) -> bool:
     """Whether blocks lie in malloc's memory, and all other numbers are those of blocks."""
     count, edges = len(parts["starts"]), parts["edges"]
     numpy = library(edges.nbytes)
-    check: _Checks = _OneByOne() if numpy is None else _AtOnce(numpy)
+    check: Union[_OneByOne, _AtOnce] = _OneByOne() if numpy is None else _AtOnce(numpy)
     within, holds = check.within, check.holds
     last = count - 1
     owners = count + len(parts["seed_roots"]) + len(parts["again_sources"])
@@ -114,7 +114,7 @@ def fits(seeds: Sequence[Seed], owned: Owned, search: Search) -> bool:
     return all((each.kind, each.tid) in known_roots for each in owned.every_owner() if each.kind != UNREACHED)
 
 
-def _are_blocks(check: _Checks, parts: Mapping[str, Part], session: Session) -> bool:
+def _are_blocks(check: Union[_OneByOne, _AtOnce], parts: Mapping[str, Part], session: Session) -> bool:
     """Whether they lie in malloc's memory, and are as large as they say."""
     starts, ends, sizes, heaps = parts["starts"], parts["ends"], parts["sizes"], heap_spans(session)
     if not len(starts):
@@ -164,38 +164,22 @@ def _lie_in_one(start: int, end: int, heaps: Sequence[Span]) -> bool:
     return at >= 0 and end <= heaps[at].end
 
 
-class _Checks(Protocol):
+class _OneByOne:
     """Of many numbers."""
 
-    def within(self, numbers: Part, least: int, most: int) -> bool: ...
-
-    def holds(self, what: Comparison, some: Part, others: Part) -> bool:
-        """Of each and the other at its place."""
-
-    def lie(self, addresses: Part, heaps: Sequence[Span]) -> bool:
-        """As _lie()."""
-
-    def odd(self, starts: Part, ends: Part, sizes: Part, heaps: Sequence[Span], *, rest: int) -> Sequence[int]:
-        """Which of them end in another heap than they start in, or take more or less than themselves and `rest`."""
-
-    def ends_somewhere(self, above: Part) -> bool:
-        """Whoever goes from a block to the one above it comes to one that has none."""
-
-    def is_of_one_above(self, above: Part, whose: Part) -> bool:
-        """Each belongs to whom the one above it belongs to."""
-
-
-class _OneByOne:
     def within(self, numbers: Part, least: int, most: int) -> bool:
         return not len(numbers) or (least <= min(numbers) and max(numbers) <= most)
 
     def holds(self, what: Comparison, some: Part, others: Part) -> bool:
+        """Of each and the other at its place."""
         return all(map(what, some, others))
 
     def lie(self, addresses: Part, heaps: Sequence[Span]) -> bool:
+        """As _lie()."""
         return _lie(addresses, heaps)
 
     def odd(self, starts: Part, ends: Part, sizes: Part, heaps: Sequence[Span], *, rest: int) -> Sequence[int]:
+        """Which of them end in another heap than they start in, or take more or less than themselves and `rest`."""
         firsts = [each.start for each in heaps]
         return [
             at
@@ -204,6 +188,7 @@ class _OneByOne:
         ]
 
     def ends_somewhere(self, above: Part) -> bool:
+        """Whoever goes from a block to the one above it comes to one that has none."""
         told = bytearray(len(above))
         for block in range(len(above)):
             way = []
@@ -219,10 +204,13 @@ class _OneByOne:
         return True
 
     def is_of_one_above(self, above: Part, whose: Part) -> bool:
+        """Each belongs to whom the one above it belongs to."""
         return all(up == NOBODY or whose[up] == number for up, number in zip(above, whose))
 
 
 class _AtOnce:
+    """The same with numpy."""
+
     def __init__(self, numpy: ModuleType) -> None:
         self._numpy = numpy
 

@@ -6,13 +6,12 @@ Some insides are as good as the start, by what the block itself holds (the same 
 
 from __future__ import annotations
 
-from bisect import bisect_right
 from functools import cached_property
 from typing import Optional
 
 from ...session.session import Session
 from ...sources.memory import Memory
-from ...sources.target import Region
+from ...sources.region_index import RegionIndex
 from ..recognise.catalogue import Catalogue
 from ..recognise.insides import hands_out_pieces, is_by_design
 from ..types import catalogue_of
@@ -36,8 +35,8 @@ class Strength:
         self._session = session
         self._memory: Memory = session.memory
         self._blocks = blocks
-        self._constant = [each for each in session.regions if each.is_file and each.readable and not each.shared]
-        self._starts = [each.start for each in self._constant]
+        constant = [each for each in session.regions if each.is_file and each.readable and not each.shared]
+        self._region = RegionIndex(constant).find
         self._types: dict[int, bool] = {}
         self._fronts: dict[int, int] = {}
         self._pools: dict[int, bool] = {}
@@ -134,14 +133,10 @@ class Strength:
         return self._is_vtable(self._memory.try_word(start)) and self._is_vtable(self._memory.try_word(value))
 
     def _is_vtable(self, address: Optional[int]) -> bool:
-        region = self._region(address or 0)
+        region = self._region(address)
         if region is None or region.executable or (address or 0) % self._memory.pointer_size:
             return False
         entry = self._memory.try_word(address or 0)
-        function = self._region(entry or 0)
+        function = self._region(entry)
         # a core need not have what only a file has, nor say what it may be used for
         return entry is None or (function is not None and (function.executable or not function.present))
-
-    def _region(self, address: int) -> Optional[Region]:
-        at = bisect_right(self._starts, address) - 1
-        return self._constant[at] if at >= 0 and self._constant[at].contains(address) else None

@@ -7,6 +7,7 @@ from typing import Iterator, Mapping, Optional, Sequence
 
 from ..elf.file import PF_R, PF_W, PF_X, Segment
 from ..elf.kernel import AT_EXECFN, AT_RANDOM, AT_SYSINFO_EHDR, FileMapping
+from ..region_index import RegionIndex
 from ..target import Region
 
 # shared anonymous memory and System V segments, whose names the kernel makes up
@@ -57,10 +58,9 @@ def _is_bare(segment: Segment) -> bool:
 
 def _left_out(rows: Sequence[FileMapping], regions: Sequence[Region]) -> Iterator[Region]:
     """What NT_FILE lists and no segment covers: gcore leaves read-only file mappings out altogether."""
-    starts = [region.start for region in regions]
+    covered = RegionIndex(regions)
     for row in rows:
-        index = bisect_right(starts, row.start) - 1
-        if index >= 0 and regions[index].end > row.start:
+        if covered.place(row.start) is not None:
             continue
         yield Region(
             row.start,

@@ -14,12 +14,12 @@ import os
 import re
 import sys
 from array import array
-from bisect import bisect_right
 from contextlib import suppress
 from functools import cached_property
 from typing import Callable, Iterator, Optional
 
 from ...base.records import NamedTuple
+from ..region_index import RegionIndex
 from ..target import Region
 from . import procfiles
 
@@ -131,8 +131,8 @@ class PageKinds:
         return parts
 
     def _verdict_at(self, address: int, kind: int) -> _Verdict:
-        index = bisect_right(self._starts, address) - 1
-        if index < 0 or not self._smaps[index][0].contains(address):  # mapped since
+        index = self._regions.place(address)
+        if index is None:  # mapped since
             return _Verdict(address, address + self._page_size, None)
         key = (index, kind)
         if key not in self._verdicts:
@@ -157,8 +157,8 @@ class PageKinds:
         return list(procfiles.smaps(procfiles.read_smaps(self._pid)))
 
     @cached_property
-    def _starts(self) -> list[int]:
-        return [region.start for region, _ in self._smaps]
+    def _regions(self) -> RegionIndex:
+        return RegionIndex([region for region, _ in self._smaps])
 
 
 def _kinds(entries: bytes) -> bytes:
