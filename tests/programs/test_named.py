@@ -278,6 +278,34 @@ def test_postgres_blocks_are_of_the_contexts_that_it_lists() -> None:
             running.end()
 
 
+SORT = "SELECT repeat(md5(n::text), 3) FROM generate_series(1, 20000) AS n ORDER BY 1"
+SORTED = "Caller tuples"
+"""A sort's rows: since 15 in a Generation context."""
+
+
+def test_what_postgres_sorts_is_of_its_context() -> None:
+    with tempfile.TemporaryDirectory(prefix="arenascope-program-") as folder:
+        running = postgres(Path(folder))
+        try:
+            has_started(running)
+            with socket.socket(socket.AF_UNIX) as connection:
+                connection.connect(str(Path(folder) / ".s.PGSQL.5432"))
+                join(connection)
+                ((pid, version),) = asked(connection, "SELECT pg_backend_pid(), current_setting('server_version_num')")
+                for statement in ("SET work_mem = '64MB'", "BEGIN", f"DECLARE c CURSOR FOR {SORT}", "FETCH 1 FROM c"):
+                    say(connection, statement)
+                told = {name: (int(blocks), int(size)) for name, blocks, size in asked(connection, CONTEXTS)}
+                with seen(int(pid), (SORTED,)) as found:
+                    sizes = [each.usable for each in found.blocks]
+                if int(version) >= 150000:
+                    count, size = told[SORTED]
+                    assert count > 3
+                    assert len(sizes) == count
+                    assert size <= sum(sizes) < size + 4096 * count
+        finally:
+            running.end()
+
+
 def test_mariadbs_blocks_of_memory_roots_lead_to_others() -> None:
     header, allocator = struct.Struct("<3Q"), 24
     with tempfile.TemporaryDirectory(prefix="arenascope-program-") as folder:

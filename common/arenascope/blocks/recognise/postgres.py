@@ -2,7 +2,9 @@
 
 A block of an AllocSet begins with its context, the blocks before and after it, and where what is free of it begins and
 ends (struct AllocBlockData, since 11 with all five); the first block of a context begins with the context itself. One
-that was deleted is kept for the next, without a parent.
+that was deleted is kept for the next, without a parent. A block of a Generation context begins with its neighbours, how
+large it is, how many pieces it has, and where what is free of it begins and ends (struct GenerationBlock); its context
+is in front of its size since 16, and before in the header of each piece.
 """
 
 from __future__ import annotations
@@ -11,6 +13,7 @@ import struct
 from typing import Optional
 
 from ...base.kinds import Kind
+from ...base.records import NamedTuple
 from .contents import PLAIN
 from .ground import PAGE_SHIFT, Ground
 from .sizes import fits
@@ -23,6 +26,19 @@ HEADER_WORDS = (16, 32)
 """Between these words of a context its first block begins, which has its address."""
 CONTEXT_WORDS = 9
 """Its tag, what it has in all, its methods, parent, first child, siblings before and after, name, what it is for."""
+
+
+class Generation(NamedTuple):
+    """The words of a block of such a context that come after its neighbours."""
+
+    context: int
+    size: int
+    free: int
+    """Where that begins; where it ends comes next."""
+
+
+GENERATION = (Generation(8, 2, 4), Generation(2, 3, 5))
+"""Before 16, where a piece begins with its size and its block, and since."""
 HASH_TABLE = b"dynahash"
 """Contexts of this name are called by what they are for, as in PostgreSQL's own list."""
 
@@ -47,6 +63,11 @@ class Postgres:
         context, before, after, free, end = words[:5]
         if 0 < context & 0xFFFFFFFF < MOST_TAGS:
             return self._kind(user) if user in words[slice(*HEADER_WORDS)] else None
+        for form in GENERATION:
+            size, first_free, last = words[form.size], words[form.free], words[form.free + 1]
+            if fits(size, usable) and user < first_free <= last == user + size:
+                linked = self._memory.try_word(before) == self._memory.try_word(context + 8) == user
+                return self._kind(words[form.context]) if linked else None
         if not (user < free <= end <= user + usable and fits(end - user, usable)):
             return None
         if before and self._memory.try_word(before + 16) != user:
