@@ -502,6 +502,15 @@ def is_pool_of_nginx(process: Process, block: Block) -> bool:
     return within and (first or any(process.word(each - 8) - each + 16 for each in process.pointers_to(block.user)))
 
 
+def is_chunk_of_obstack(process: Process, block: Block) -> bool:
+    """struct obstack leads to the last one and has its end as well; that leads to the one before."""
+    limit = process.word(block.user)
+    leads = process.pointers_to(block.user)
+    return block.usable - 32 < limit - block.user <= block.usable and any(
+        process.word(each + 24) == limit or process.word(each - 8) > each for each in leads
+    )
+
+
 def is_perl_string(process: Process, block: Block) -> bool:
     """A head has it in its last word, and its body, which the head leads to, says how much room there is."""
     for place in process.pointers_to(block.user):
@@ -628,6 +637,7 @@ READINGS: Sequence[tuple[str, Reading]] = (
     ("MEM_ROOT block", is_memory_root),
     ("mem_heap block", is_memory_heap),
     ("ngx_pool_t block", is_pool_of_nginx),
+    ("obstack chunk", is_chunk_of_obstack),
     (r"Perl string \(PV\)", is_perl_string),
     ("Perl (array|hash) .*", is_perl_array),
     ("Perl shared hash key .*", is_perl_key),

@@ -9,6 +9,7 @@ from .ground import Ground
 from .jvm import Jvm
 from .memcached import Memcached
 from .nginx import Nginx
+from .obstacks import Obstacks
 from .perl import Perl
 from .php import Php
 from .postgres import Postgres
@@ -50,6 +51,7 @@ def programs_in(ground: Ground) -> Sequence[Program]:
         Jvm(ground),
         Memcached(ground),
         Nginx(ground),
+        Obstacks(ground),
         Perl(ground),
         Php(ground),
         Postgres(ground),
