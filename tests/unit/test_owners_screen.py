@@ -41,7 +41,13 @@ def screen(held: Sequence[Holding], limit: int) -> list[str]:
     kinds = {at: Kind(f"kind{at}", "c++") for at in range(9)}
     search: Any = SimpleNamespace(blocks=_Blocks(sum(each.bytes for each in held)), names={}, memo=Memo())
     return list(
-        lines(Style()._replace(width=0), Shown(search, Owned(Owners(held, (), (), ()), None), kinds), limit, ())
+        lines(
+            Style()._replace(width=0),
+            Shown(search, Owned(Owners(held, (), (), ()), None), kinds),
+            limit,
+            (),
+            resident=None,
+        )
     )
 
 
