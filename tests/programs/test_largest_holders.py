@@ -177,6 +177,43 @@ def test_postgres() -> None:
         assert held_by(owners, name) == pytest.approx(sizes[name], rel=0.1)
 
 
+LEVELS = (
+    "SELECT level, name, coalesce(parent, '-'), sum(total_bytes) FROM pg_backend_memory_contexts "
+    "GROUP BY level, name, parent ORDER BY level"
+)
+
+
+def test_postgres_where_cursors_keep_much() -> None:
+    """All that a portal has is below TopPortalContext, to which a variable of portalmem.c leads."""
+    with started(postgres) as running:
+        has_started(running)
+        with spoken_to(running.folder / ".s.PGSQL.5432") as connection:
+            join(connection)
+            ((pid,),) = asked(connection, "SELECT pg_backend_pid()")
+            say(connection, "SET work_mem = '256MB'")
+            say(connection, "BEGIN")
+            large = "SELECT repeat(md5(n::text), 3) AS b FROM generate_series(1, 60000) AS n"
+            for name, statement in (
+                ("one", f"{large} ORDER BY 1"),
+                ("two", f"SELECT b, count(*) FROM ({large}) AS l GROUP BY b"),
+            ):
+                say(connection, f"DECLARE {name} CURSOR FOR {statement}")
+                say(connection, f"FETCH 1 FROM {name}")
+            listed = asked(connection, LEVELS)
+            owners = owners_of(int(pid))
+            say(connection, "COMMIT")
+    size, below = 0, {("1", "TopPortalContext")}
+    for level, name, parent, total in listed:
+        if (level, name) in below or (str(int(level) - 1), parent) in below:
+            below.add((level, name))
+            size += int(total)
+    assert size > 20 << 20
+    assert "ortal" in owners[0]["name"]
+    assert owners[0]["held_bytes"] == pytest.approx(size, rel=0.1)
+    # contexts beside a variable's own are not its
+    assert held_by(owners, "ErrorContext") < 4 * 8192
+
+
 def pages(connection: socket.socket, number: int, round_: int) -> None:
     connection.sendall(f"GET /{number}/{round_} HTTP/1.1\r\nHost: here\r\n\r\n".encode())
     head = receive_until(connection, b"\r\n\r\n")

@@ -15,7 +15,7 @@ from arenascope.blocks.graph.blocks import Stretch, put_in_order
 from arenascope.blocks.graph.components import lumps
 from arenascope.blocks.graph.dominators import Dominators, dominators
 from arenascope.blocks.graph.edge import FLAGS
-from arenascope.blocks.graph.edges import Further, Graph, Seed, with_more
+from arenascope.blocks.graph.edges import Further, Graph, Seed, with_more, without
 from arenascope.blocks.graph.encodings import decoded
 from arenascope.blocks.graph.retained import by_kind
 from arenascope.blocks.graph.spans import Mark, Marks
@@ -275,6 +275,21 @@ def test_some_pointers_more(seed: int) -> None:
         assert [sorted(map(int, found.of(block))) for block in range(count)] == expected
         assert found.seeds == [old, new]
         assert graph.seeds == [old]
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_some_pointers_less(seed: int) -> None:
+    rng = random.Random(seed)
+    of = [rng.sample(range(100), rng.choice((0, 1, 2, 5))) for _ in range(rng.randrange(1, 30))]
+    offsets = array("Q", [0, *itertools.accumulate(map(len, of))])
+    edges = array("I", itertools.chain.from_iterable(of))
+    places = sorted(rng.sample(range(len(edges)), len(edges) // rng.choice((1, 2, 5))))
+    left = [[edge for at, edge in enumerate(row, first) if at not in places] for row, first in zip(of, offsets)]
+    for numpy in (None, optional.load("numpy")):
+        graph = Graph(range(len(of)), offsets, edges, [Seed(0, 16, 0)], numpy=numpy)  # type: ignore[arg-type]
+        found = without(graph, places)
+        assert [[*map(int, found.of(block))] for block in range(len(of))] == left
+        assert found.seeds == graph.seeds
 
 
 def test_who_leads_to_a_trifle_is_not_named_for_all() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from array import array
+from bisect import bisect_left
 from itertools import accumulate
 from operator import add
 from types import ModuleType
@@ -12,10 +13,13 @@ from ...base.meter import Meter
 from ...base.records import NamedTuple
 from ...sources.target import Span
 from ..finder import Finder
+from ..recognise.postgres import Member, Postgres
+from ..types import ground_of
 from .blocks import LiveBlocks, heap_spans
-from .edge import FLAGS, edge_to
+from .edge import DEEP, FLAGS, edge_to
 from .refs import Search
 
+FIRST = Member(0, 0, 0, 0)
 ROOT = -1
 """In place of a block's number: the pointer is a root's."""
 
@@ -104,6 +108,25 @@ def _with_at_once(numpy: ModuleType, graph: Graph, further: Sequence[Further]) -
     return offsets + counts.astype(offsets.dtype), numpy.insert(edges, offsets[sources + 1].astype(numpy.int64), new)
 
 
+def without(graph: Graph, places: Sequence[int]) -> Graph:
+    """The same but for the edges at these places, which are in order."""
+    if not places:
+        return graph
+    numpy = graph.numpy
+    if numpy is not None:
+        offsets = numpy.asarray(graph.offsets)
+        offsets = offsets - numpy.searchsorted(numpy.array(places), offsets).astype(offsets.dtype)
+        return Graph(graph.blocks, offsets, numpy.delete(graph.edges, places), graph.seeds, numpy=numpy)
+    edges, at = array("I"), 0
+    for place in places:
+        edges.extend(graph.edges[at:place])
+        at = place + 1
+    edges.extend(graph.edges[at:])
+    return Graph(
+        graph.blocks, array("Q", (each - bisect_left(places, each) for each in graph.offsets)), edges, graph.seeds
+    )
+
+
 def build(search: Search) -> Graph:
     """Reads all that counts, once."""
     return search.memo.get(Graph) or search.memo.keep(_build(search))
@@ -119,7 +142,44 @@ def _build(search: Search) -> Graph:
         index = blocks.find(word.value)
         if index >= 0:
             seeds.append(Seed(number, 0, edge_to(index, word.value - blocks.starts[index])))
-    return Graph(blocks, offsets, edges, seeds, numpy=numpy)
+    return _as_a_tree(search, Graph(blocks, offsets, edges, seeds, numpy=numpy))
+
+
+def _as_a_tree(search: Search, graph: Graph) -> Graph:
+    """With pointers from each of PostgreSQL's contexts to its children, and none to its parent and its siblings.
+
+    Each points to its parent and to the siblings before and after it. By these a variable that leads to one of them
+    leads to all: the memory of a large sort would be held by whoever points to some other context. PostgreSQL's own
+    variables lead to children of the first context; one further down a variable has for a moment, or from what was
+    there before.
+    """
+    memory, blocks = search.session.memory, search.blocks
+    if memory.pointer_size != 8 or memory.byte_order != "little":
+        return graph
+    family = Postgres(ground_of(search.session)).family(len(blocks))
+    if not family:
+        return graph
+    numbers = {address: blocks.find(address) for address in family}
+    begins = {address for address, number in numbers.items() if number >= 0 and blocks.starts[number] == address}
+    edges = {each: edge_to(numbers[each], 0) for each in begins if {family[each].parent, each} - {0} <= begins}
+    inner = {numbers[address] for address in edges if family.get(family[address].parent, FIRST).parent}
+    seeds = [each._replace(edge=each.edge | DEEP) if each.edge >> FLAGS in inner else each for each in graph.seeds]
+    graph = Graph(blocks, graph.offsets, graph.edges, seeds, numpy=graph.numpy)
+    places: list[int] = []
+    more: list[Further] = []
+    for address, each in family.items():
+        if address not in edges:
+            continue
+        if each.parent:
+            more.append(Further(numbers[each.parent], edges[address]))
+        first = int(graph.offsets[numbers[address]])
+        row = [int(edge) for edge in graph.of(numbers[address])]
+        for beside in (each.parent, each.before, each.after, each.child):
+            edge = edges.get(beside)
+            if edge in row:
+                places.append(first + row.index(edge))
+                row[row.index(edge)] = -1
+    return with_more(without(graph, sorted(places)), (), more)
 
 
 def _plain(search: Search, seeds: list[Seed], meter: Meter) -> tuple[Sequence[int], Sequence[int]]:

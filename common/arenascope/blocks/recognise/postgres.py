@@ -43,6 +43,16 @@ HASH_TABLE = b"dynahash"
 """Contexts of this name are called by what they are for, as in PostgreSQL's own list."""
 
 
+class Member(NamedTuple):
+    """Of a tree of contexts, with those around it; 0: there is none."""
+
+    parent: int
+    child: int
+    """The first."""
+    before: int
+    after: int
+
+
 class Postgres:
     """The contexts of one process."""
 
@@ -75,6 +85,24 @@ class Postgres:
         if after and self._memory.try_word(after + 8) != user:
             return None
         return self._kind(context)
+
+    def family(self, most: int) -> dict[int, Member]:
+        """By address all contexts below the first one, at most so many, as MemoryContextStats() goes through them."""
+        found: dict[int, Member] = {}
+        waiting = [(0, self._top or 0)]
+        while waiting:
+            parent, context = waiting.pop()
+            while context and context not in found and len(found) < most:
+                data = self._memory.try_read(context, 8 * CONTEXT_WORDS) if not context % 8 else None
+                if data is None:
+                    break
+                tag, _, _, above, child, before, after, _, _ = struct.unpack("<9Q", data)
+                if not 0 < tag & 0xFFFFFFFF < MOST_TAGS or above != parent:
+                    break
+                found[context] = Member(parent, child, before, after)
+                waiting.append((context, child))
+                context = after
+        return found
 
     def _kind(self, context: int) -> Optional[Kind]:
         if context not in self._kinds:

@@ -86,7 +86,9 @@ class Shown:
 
     def who(self, ref: Ref) -> str:
         if ref.kind == BLOCK and ref.block is not None:
-            place = f"{self.told.blocks.starts[ref.block]:#x} +{ref.offset}"
+            place = f"{self.told.blocks.starts[ref.block]:#x}"
+            if ref.offset is not None:  # not where one leads to another by a third, as PostgreSQL's contexts do
+                place += f" +{ref.offset}"
             named = self.told.type_of(ref.block)
             field = self.told.field(ref)
             if field is not None:
