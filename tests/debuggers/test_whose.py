@@ -205,7 +205,7 @@ def test_who_holds_what_several_hold() -> None:
         (other,) = each["leading"]["owners"]
         assert both == {each["name"], other["name"]}
         assert (each["leading"]["whole"], each["retained_blocks"]) == (True, 0)
-        assert re.search(rf"^`{each['name']}` .+`{other['name']}`$", told, re.MULTILINE)
+        assert re.search(rf"^`{each['name']}` .+`{other['name']}`( \(.+\))?$", told, re.MULTILINE)
     # some are as near to the one as to the other
     assert 0 < sum(each["tied_bytes"] for each in theirs) < size
     assert all((each["leading"] is None) == (each["retained_bytes"] == each["held_bytes"]) for each in rows)
@@ -286,6 +286,53 @@ def test_a_thread_is_one_owner(tmp_path: Path) -> None:
     assert (clear["names"]["kind"], clear["figures"]["bytes"] >> 20) == ("stack", 3)
     assert f"thread {threads[2][0]} " in clear["action"]
     assert {each["held_by"]["kind"] for each in types if each["bytes"] >= 1 << 20} <= {"stack", "register"}
+
+
+# Threads that are given what a variable has, and two that are given what nothing else has: one by each of the two ways.
+STARTED = """
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <thread>
+#include <unistd.h>
+struct Server { char *body; };
+Server *server;
+static void *forever(void *) { for (;;) pause(); }
+int main() {
+    server = new Server{(char *)malloc(1 << 20)};
+    memset(server->body, 'x', 1 << 20);
+    pthread_t started;
+    pthread_create(&started, nullptr, forever, server);
+    pthread_create(&started, nullptr, forever, calloc(1, 3000));
+    std::thread([](Server *given) { forever(given); }, server).detach();
+    volatile char over[8192];
+    for (size_t i = 0; i < sizeof over; i++) over[i] = 0;
+    usleep(300000);
+    puts("ready");
+    fflush(stdout);
+    pause();
+}
+"""
+
+
+def test_what_a_thread_was_started_with_is_the_variables(tmp_path: Path) -> None:
+    """It is a copy, as its stack's are; what nothing else has is the thread's."""
+    program = tmp_path / "started"
+    words = ["g++", "-O1", "-pthread", "-x", "c++", "-", "-o", str(program)]
+    subprocess.run(words, input=STARTED, text=True, check=True)
+    with subprocess.Popen([str(program)], stdout=subprocess.PIPE, text=True, preexec_fn=dies_with_us()) as process:
+        assert process.stdout is not None
+        assert process.stdout.readline() == "ready\n"
+        try:
+            rows = asked(process.pid, "--limit", "0")["owners"]
+        finally:
+            process.kill()
+    (server,) = [each for each in rows if each["name"] == "server"]
+    assert (server["blocks"], server["retained_blocks"], server["leading"]) == (2, 2, None)
+    given = [each for each in rows if each["kind"] in ("stack", "tls") and 3000 <= each["held_bytes"] < 4000]
+    assert [each["kind"] for each in given] == ["stack"]
+    assert given[0]["tid"] != process.pid
 
 
 @pytest.mark.full

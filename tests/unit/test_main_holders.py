@@ -12,6 +12,7 @@ from arenascope.base import optional
 from arenascope.blocks.graph.edge import DEEP, FLAGS, INSIDE
 from arenascope.blocks.graph.edges import Graph
 from arenascope.blocks.graph.kept import NOBODY
+from arenascope.blocks.graph.lasting import lasting
 from arenascope.blocks.graph.main_holders import Lead, MainHolders, main_holders
 
 FEW, RANKS = 14, 3
@@ -83,6 +84,18 @@ def test_the_best_way_wins(seed: int) -> None:
         else:
             assert found.whose[parent] == found.whose[block]
             assert any(to >> FLAGS == block for to in graph.of(parent))
+
+
+@pytest.mark.parametrize("numpy", [False, True])
+@pytest.mark.parametrize("seed", range(20))
+def test_what_is_there_for_a_moment_counts_for_itself_alone(seed: int, numpy: bool) -> None:
+    rng = random.Random(seed)
+    graph = some_graph(rng, numpy)
+    passing = bytes(rng.randrange(2) for _ in range(FEW))
+    found = lasting(graph, passing)
+    for block in range(FEW):
+        left = [to for to in map(int, graph.of(block)) if not passing[block] or passing[to >> FLAGS]]
+        assert [*map(int, found.of(block))] == left
 
 
 @pytest.mark.parametrize("seed", range(60))

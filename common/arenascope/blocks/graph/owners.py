@@ -16,6 +16,7 @@ from .dominators import Dominators, dominators
 from .edge import FLAGS
 from .edges import Further, Graph, SecondLook, Seed, build, with_more
 from .kept import NOBODY
+from .lasting import lasting
 from .leaks import pointers_again
 from .main_holders import Lead, MainHolders, main_holders
 from .refs import Search
@@ -29,6 +30,8 @@ RANKS = ("global", "of the system", "tls", "kernel", "runtime", "mapping", "stac
 hold what was there before; of other mappings nobody knows what in them is old."""
 GROUPS = (0, 0, 0, 0, 1, 1, 2, 2)
 """Of each rank: what one of a better group leads to as well does not make a block shared."""
+PASSING = GROUPS[RANKS.index("stack")]
+"""Nor does a block that only one of this group holds."""
 OWN = ("global", "tls", "kernel", "runtime", "mapping", "stack", "register")
 """The kinds of owners."""
 UNREACHED = "unreached"
@@ -158,13 +161,15 @@ def find_owners(search: Search) -> Owners:
 
 def _find_owners(search: Search) -> Owners:
     found = held(search)
-    graph, owners, leads, main = found
+    owners, leads, main = found.owners, found.leads, found.main
+    graph = lasting(found.graph, bytes(GROUPS[each] == PASSING for each in main.ranks))
     # no owner has what one of a better group leads to
     tops: list[list[int]] = [[] for _ in owners]
     for rank, owner, edge in leads:
         if GROUPS[main.ranks[edge >> FLAGS]] == GROUPS[rank]:
             tops[owner].append(edge >> FLAGS)
-    return _Tree(search, found, _dominators(graph, tops, main.parents)).summed(tops)
+    tree = _dominators(graph, tops, main.parents)
+    return _Tree(search, found._replace(graph=graph), tree).summed(tops)
 
 
 def _worth_it(search: Search, suspects: Sequence[int]) -> bool:

@@ -16,7 +16,7 @@ from ...sources.elf.naming import modules_of
 from ...sources.elf.registers import GENERAL, WIDE_BYTES
 from ...sources.memory import Memory
 from ...sources.region_index import RegionIndex
-from ...sources.target import Region, RegisterSet, RegisterSets, ThreadInfo
+from ...sources.target import Region, RegisterSet, RegisterSets, Span, ThreadInfo
 from .constants import with_constants
 from .spans import Mark
 
@@ -48,6 +48,8 @@ class Stacks:
         self._page = session.target.page_size
         writable = [each for each in session.regions if each.writable]
         self._region = RegionIndex(writable).find
+        self._code = RegionIndex([each for each in session.regions if each.executable]).find
+        self._memory = session.memory
         self._by_end = {each.end: each for each in session.regions}
         self._main = next((each for each in writable if each.path == MAIN), None)
         self._threads = threads
@@ -70,7 +72,7 @@ class Stacks:
         return main if main is not None else self._region(thread.thread_pointer)
 
     def _variables(self, thread: ThreadInfo) -> Iterator[Mark]:
-        """struct pthread and the TLS blocks beside it."""
+        """struct pthread and the TLS blocks beside it. What the thread was started with is no variable of its own."""
         pointer, region = thread.thread_pointer, self._region(thread.thread_pointer)
         if pointer is None or region is None:
             return
@@ -78,10 +80,22 @@ class Stacks:
         beside = [each.start for each in dtv.blocks if region.contains(each.start)] if dtv is not None else []
         if self._machine in TLS_BELOW:
             start, end = min([pointer, *beside]), self._end(thread, pointer)
+            control = Span(pointer, min(end, region.end))
         else:
             known = self._stack_of(thread)
             start, end = pointer - CONTROL, known.stack.end if known is not None else region.end
+            control = Span(max(start, region.start), pointer)
+        for address in self._arguments(control):
+            yield Mark(address, address + self._memory.pointer_size, "stack", thread.tid)
         yield Mark(max(start, region.start), min(end, region.end), "tls", thread.tid)
+
+    def _arguments(self, control: Span) -> Iterator[int]:
+        """Where struct pthread has what pthread_create was given: behind the function (start_routine, arg)."""
+        data = self._memory.try_read(control.start, min(control.bytes, CONTROL))
+        words = self._memory.unpack_words(data) if data is not None else ()
+        for at, value in enumerate(words[:-1], 1):
+            if self._code(value) is not None:
+                yield control.start + at * self._memory.pointer_size
 
     def _stack(self, thread: ThreadInfo) -> Iterator[Mark]:
         pointer, here = thread.stack_pointer, self._region(thread.stack_pointer)
