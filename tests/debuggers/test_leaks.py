@@ -129,6 +129,65 @@ def test_a_pointer_far_inside_a_block(by: str, tmp_path: Path, monkeypatch: pyte
     assert sum(each["bytes"] for each in document["leaks"]) > 6 << 30
 
 
+DISTANCES = """
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+enum { PAIRS = 2000, NODES = 200, APART = 96 };
+struct number { uint64_t unused[2], value, more[8]; } *kept[PAIRS];
+struct node { uint64_t number; intptr_t next; char text[180]; };
+intptr_t first;
+static __attribute__((noinline)) void fill(void) {
+    /* Each number leads into the heap; every fourth to a block that nothing else leads to. */
+    for (int at = 0; at < PAIRS; at++) {
+        kept[at] = memset(malloc(sizeof **kept), 0, sizeof **kept);
+        kept[at]->value = 22 * 2 * APART + APART - 16 + 16 * (at % 4);
+        memset(malloc(APART - 8), 0, APART - 8);
+    }
+    /* Of a list each node but the last has the distance to the next one. */
+    struct node *made[NODES];
+    for (int at = 0; at < NODES; at++) made[at] = memset(malloc(sizeof(struct node)), 0, sizeof(struct node));
+    intptr_t *link = &first;
+    for (int at = 0; at < NODES; at++) {
+        struct node *next = made[at / 2 + at % 2 * (NODES / 2)];
+        *link = (char *)next - (char *)link;
+        link = &next->next;
+    }
+    memset(made, 0, sizeof made);
+}
+static __attribute__((noinline)) void forget(void) {
+    volatile char here[1 << 15];
+    for (size_t at = 0; at < sizeof here; at++) here[at] = 0;
+}
+int main(void) {
+    fill();
+    forget();
+    printf("ready\\n");
+    fflush(stdout);
+    pause();
+}
+"""
+
+
+def test_a_number_is_no_distance(tmp_path: Path) -> None:
+    """And one is where all in its place are."""
+    program = tmp_path / "distances"
+    words = ["gcc", "-O0", "-x", "c", "-fno-builtin-malloc", "-", "-o", str(program)]
+    subprocess.run(words, input=DISTANCES, text=True, check=True)
+    with subprocess.Popen([str(program)], stdout=subprocess.PIPE, preexec_fn=dies_with_us()) as process:
+        assert process.stdout is not None
+        assert process.stdout.readline() == b"ready\n"
+        try:
+            document = asked(process.pid, LOST)
+        finally:
+            process.kill()
+    # an old word may lead to the last one
+    assert 1998 <= sums(document)["blocks"] <= 2000
+    assert [(each["encoding"], each["blocks"]) for each in document["saved"]] == [("relative", 200)]
+
+
 # CAP_CHECKPOINT_RESTORE has no name yet where util-linux is older than the kernel
 UNPRIVILEGED = ("setpriv", "--bounding-set", "-sys_admin,-cap_40")
 ARENASCOPE = (sys.executable, str(ROOT / "bin" / "arenascope"))

@@ -49,10 +49,13 @@ SILENT = (
 )
 """They lose nothing."""
 MOST = 256
-PLANTED = {"redis-on-glibc": 100, "sqlite": 1000, "perl": 100, "postgres": 1000}
+PLANTED = {"redis-on-glibc": 100, "sqlite": 1000, "perl": 100, "postgres": 1000, "cc1plus": 100, "mariadbd": 100}
 """Of how many free()s one is dropped: they free 40,000 to 900,000 blocks."""
-BEGUN = ("sqlite", "perl")
-"""From their start: they are at rest when they are ready."""
+BEGUN = ("sqlite", "perl", "cc1plus")
+"""From their start: they are at rest when they are ready, or have far more to do."""
+ODD = ("cc1plus", "mariadbd")
+"""Words at odd addresses lead to the insides of lost blocks: in rows of tables, and by chance where a heap lies low. Of
+such words leaks follows those to starts."""
 LEAST = 300
 
 
@@ -159,17 +162,17 @@ def test_nothing_else_is_lost(recorded: Running, request: pytest.FixtureRequest,
         held.close()
     assert asked(saved, name) == live
     assert count(live) == len(named.definite)
-    # a thread may just be in malloc or free
-    threads = len(list(Path(f"/proc/{recorded.pid}/task").iterdir()))
-    assert len(named.live ^ set(truth.starts.tolist())) <= threads
-    confirm(truth, named)
+    confirm(truth, named, truth.is_reached)
     if name not in UNEXPLAINED:
         assert len(named.definite) == len(explained), live
 
 
-def confirm(truth: Ledger, named: Named) -> None:
+def confirm(truth: Ledger, named: Named, is_reached: Callable[[int], bool]) -> None:
     """None is reached that is said to be lost, and all others are, if only by what a calculation leads to."""
-    assert [truth.way(block) for block in named.definite if truth.is_reached(block)] == []
+    # a thread may just be in malloc or free
+    threads = len(list(Path(f"/proc/{truth.pid}/task").iterdir()))
+    assert len(named.live ^ set(truth.starts.tolist())) <= threads
+    assert [truth.way(block) for block in named.definite if is_reached(block)] == []
     assert truth.lost() - named.definite <= named.saved
 
 
@@ -205,14 +208,12 @@ def test_what_was_dropped_is_found(planted: Running, request: pytest.FixtureRequ
     assert status == LOST
     found = named_in(saved)
     assert count(definite(json.loads(said))) == len(found.definite)
-    assert found.live == set(truth.starts.tolist())
     dropped = set(truth.dropped)
     lost = {block for block in dropped if not truth.is_reached(block)}
     assert len(dropped) >= LEAST
     assert len(lost) > len(dropped) / 3
     assert len(lost & found.definite) >= 0.99 * len(lost)
-    confirm(truth, found)
-    assert len(found.definite - lost) <= len(LOSES.get(name, ()))
+    confirm(truth, found, truth.is_reached_by_whole_words if name in ODD else truth.is_reached)
 
 
 def test_the_truth_of_a_program_that_counts_what_it_drops() -> None:

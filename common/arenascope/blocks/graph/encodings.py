@@ -48,7 +48,8 @@ UPPER, LOWER = 48, 16
 """The same in bits: where a tag above begins, where one below ends."""
 ALIKE = "inside"
 """No other writing: the offset inside a block is that of all blocks of its size."""
-NAMES = (*WHOLE, "unaligned", "relative", ALIKE)
+RELATIVE = "relative"
+NAMES = (*WHOLE, "unaligned", RELATIVE, ALIKE)
 TAGS = 16
 """Tags in the low bits stay below malloc's alignment."""
 FAR = 4096
@@ -87,7 +88,7 @@ def _plain(at: int, words: Sequence[int], longer: bytes, memory: Memory) -> Iter
     near, far = FAR, top - FAR
     places = range(at, at + size, word)
     values = array(code, [(value + place) & top if near <= value <= far else 0 for value, place in zip(words, places)])
-    yield Decoded("relative", at, memoryview(values))
+    yield Decoded(RELATIVE, at, memoryview(values))
 
 
 def _fast(
@@ -105,7 +106,7 @@ def _fast(
     places = numpy.arange(at, at + len(values) * word, word, dtype=values.dtype)
     places += values
     places *= near
-    yield Decoded("relative", at, places)
+    yield Decoded(RELATIVE, at, places)
 
 
 def _askew(longer: bytes, numpy: ModuleType, tops: Numbers) -> Sequence[int]:

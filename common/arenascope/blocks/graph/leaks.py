@@ -12,9 +12,10 @@ from ...sources.target import Span
 from ..finder import finder_of
 from .blocks import LiveBlocks, heap_spans
 from .components import Lump, lumps
+from .distances import Distances
 from .edge import FLAGS, INSIDE
 from .edges import ROOT, Disguised, Graph, SecondLook, Seed, build
-from .encodings import ALIKE, TAGS, decoded, is_meant
+from .encodings import ALIKE, RELATIVE, TAGS, decoded, is_meant
 from .reach import POSSIBLE, UNMARKED, Reach, marked
 from .refs import Find, Search
 from .roots import Roots
@@ -142,6 +143,7 @@ def _encoded(search: Search, suspects: Sequence[int]) -> Iterator[Disguised]:
     starts = [blocks.starts[block] for block in suspects]
     ends = [start + TAGS - 1 for start in starts]
     finder = finder_of(search.numpy, starts, ends, [Span(start, end) for start, end in zip(starts, ends)], word=word)
+    distances = Distances(search)
     with search.session.meter("looking twice", search.bytes) as meter:
         for number, root in enumerate(search.roots.ranges):
             for window in search.words.of(root.start, root.end):
@@ -153,7 +155,9 @@ def _encoded(search: Search, suspects: Sequence[int]) -> Iterator[Disguised]:
             for window in search.words.of(span.start, span.end):
                 for each in _hits(search, finder, starts, window):
                     source = blocks.find(each.address)
-                    if source >= 0 and source != suspects[each.which]:
+                    if source < 0 or source == suspects[each.which]:
+                        continue
+                    if each.encoding != RELATIVE or distances.is_meant(source, each.address):
                         yield Disguised(source, suspects[each.which], each.encoding)
             meter.advance(search.words.bytes(*span))
 
