@@ -148,7 +148,21 @@ def is_in_list(process: Process, block: Block) -> bool:
     """Of nodes of less than a kilobyte, as one of its neighbours is."""
     sizes = {usable_at(process, each) for each in process.words(block.user, 2) if each != block.user}
     alike = any(abs(size - block.usable) <= 16 for size in sizes)
-    return alike and block.usable < 1024 and leads_back(process, block)
+    return (alike and block.usable < 1024 and leads_back(process, block)) or is_counted(process, block)
+
+
+def is_counted(process: Process, block: Block) -> bool:
+    """Of a list that has one that is no node, but how many there are."""
+    around, counts = [block.user], []
+    while len(around) < 1 << 16:
+        after, _, count = process.words(around[-1], 3)
+        counts.append(count)
+        if process.word(after + 8) != around[-1]:
+            return False
+        if after == block.user:
+            break
+        around.append(after)
+    return len(around) - 1 in counts[1:]
 
 
 def is_in_tree(process: Process, block: Block) -> bool:
@@ -600,6 +614,16 @@ def is_vec(process: Process, block: Block) -> bool:
     return any(0 < length <= room <= block.usable for room, _, length in holders_of(process, block, 1, 1))
 
 
+def is_rust_table(process: Process, block: Block) -> bool:
+    """After the entries a byte for each place, the first sixteen of them once more at the block's end."""
+    data = process.read(block.user, block.usable)
+    return any(
+        data[at : at + 16] == data[at + places :][:16] and 0xFF in data[at : at + places]
+        for places in (1 << bits for bits in range(4, 30))
+        for at in range(max(16, block.usable - places - 48) // 16 * 16, block.usable - places - 15, 16)
+    )
+
+
 READINGS: Sequence[tuple[str, Reading]] = (
     (r"text, .*", is_text),
     ("zeros", is_all_zero),
@@ -652,6 +676,7 @@ READINGS: Sequence[tuple[str, Reading]] = (
     ("zend_internal_function", is_zend_function),
     ("HashTable buckets", is_zend_table),
     ("Vec.* body", is_vec),
+    ("HashMap or HashSet table", is_rust_table),
     (".* body", has_pointer),
 )
 BY_KIND: dict[str, Reading] = {"c++": is_object, "control": is_control, "python": is_python}

@@ -21,7 +21,7 @@ from .live import Live
 from .python_bodies import name_bodies, name_keys_of_objects
 from .recognise.catalogue import NONE, Catalogue
 from .recognise.ground import Ground
-from .recognise.holders import HASHED, LISTED, POOL, Body, Forms
+from .recognise.holders import HASHED, POOL, Body, Forms
 from .recognise.members import Member, is_kept, kept_by_member
 from .recognise.names import APART
 from .recognise.nodes import LIST, TREE
@@ -46,7 +46,7 @@ WINDOW = 512 << 10
 FAR = 4 << 10
 """Objects further apart, on the average, are read one by one."""
 _SHARED = re.compile(re.escape(APART).replace(r"\{\}", "(.+)"))
-LINKS = {TREE: 4, LIST: 2, LISTED: 2, HASHED: 1}
+LINKS = {TREE: 4, LIST: 2, HASHED: 1}
 """Words in front of what a node is for."""
 HOLDERS = ("c++", "control", "gobject", "node")
 PLAIN = ("size", "pointers")

@@ -15,7 +15,7 @@ from ...base.records import NamedTuple
 from ...sources.target import Span
 from .contents import PLAIN, SHORTEST
 from .hashbrown import table_in
-from .nodes import TREE
+from .nodes import LIST, TREE
 from .sizes import fits
 
 LOCAL = 15
@@ -27,7 +27,6 @@ STDIO = 0xFBAD
 STREAM_WORDS = 8
 """Pointers that follow them: read_ptr, read_end, read_base, write_base, write_ptr, write_end, buf_base, buf_end."""
 HASHED = "std::unordered_map node"
-LISTED = "std::list node"
 BUCKETS = "std::unordered_map buckets"
 FUNCTION, MANAGER = "std::function body", "_M_manager"
 """What copies and destroys a body is called so in each class that makes one."""
@@ -116,9 +115,8 @@ class Forms:
         """Made anew each time: kept, they would lead back here, and with that keep the process's files open."""
         if not self._classes:
             return (self._stdio, self._vec) if self._rust else (self._stdio,)
-        if not self._libcxx:
-            return (self._stdio, self._hash, self._deque, self._vector, self._string, self._function, self._pool)
-        return (
+        of_libcxx = (self._other_deque, self._other_string)
+        every = (
             self._stdio,
             self._hash,
             self._map,
@@ -131,6 +129,7 @@ class Forms:
             self._function,
             self._pool,
         )
+        return every if self._libcxx else tuple(each for each in every if each not in of_libcxx)
 
     @property
     def has_containers(self) -> bool:
@@ -330,7 +329,8 @@ class Forms:
         return bodies if len(bodies) == count and {first, last} <= ends else ()
 
     def _list(self, words: Sequence[int], index: int, usable: int) -> Sequence[Body]:
-        """std::list: the next one, the one before, and how many; libc++ has the first two the other way round."""
+        """std::list, or one like it: the next one, the one before, and how many; libc++ has the first two the other way
+        round."""
         if index + 2 >= len(words) or not 0 < words[index + 2] <= MOST_NODES:
             return ()
         node, last, count = words[index : index + 3]
@@ -348,7 +348,7 @@ class Forms:
             if room is None or links is None or links[1] != before:
                 self._in_vain -= len(bodies)
                 return ()
-            bodies.append(Body(node, LISTED, "node", index * self._word, room, proven=True))
+            bodies.append(Body(node, LIST, "node", index * self._word, room, proven=True))
             before, node = node, links[0]
         return bodies if len(bodies) == count and before == last else ()
 
