@@ -57,3 +57,16 @@ def test_one_command_makes_all_tables(tmp_path: Path) -> None:
         assert begins in head.split("|")[1]
         # every row has as many cells as its head
         assert {row.count("|") for row in rows.splitlines()} == {head.count("|")}, rows
+
+
+@pytest.mark.full
+def test_real_programs_have_a_table_of_their_own() -> None:
+    if shutil.which("perl") is None:
+        pytest.skip("perl is not installed")
+    words = [sys.executable, str(BENCH.with_name("real_programs.py")), "perl"]
+    done = subprocess.run(words, capture_output=True, text=True, timeout=600)
+    assert done.returncode == 0, done.stdout + done.stderr
+    rows = [[cell.strip() for cell in line.strip("|").split("|")] for line in done.stdout.splitlines()]
+    assert [row[0] for row in rows[2:]] == ["perl"]
+    assert len(rows[0]) == len(rows[2]) == 4
+    assert all(re.fullmatch(r"\d+\.\d \(\d+\.\d\)", cell) for cell in rows[2][1:])

@@ -6,6 +6,7 @@ import io
 import json
 import sys
 from dataclasses import replace
+from types import SimpleNamespace
 from typing import Any, Callable, Optional
 
 import pytest
@@ -18,7 +19,7 @@ from arenascope.commands import find_command, trim
 from arenascope.commands.framework.command import execute
 from arenascope.glibc import bins
 from arenascope.present.render import progress
-from arenascope.present.render.progress import OverwrittenLine, Progress
+from arenascope.present.render.progress import PATIENCE, OverwrittenLine, Progress, ProgressOfAll
 from arenascope.session import audit
 from arenascope.session.session import Session
 from arenascope.sources.target import MemoryUse
@@ -73,6 +74,32 @@ def test_no_time_is_announced_by_next_to_nothing(terminal: Terminal, monkeypatch
         shown._bar.mininterval = 0
         shown.advance(1 << 39)
     assert "<" in terminal.getvalue()
+
+
+def test_several_short_things_show_something_together(terminal: Terminal, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A command of five parts, of which none takes a second, was silent for four."""
+    clock = SimpleNamespace(monotonic=lambda: clock.now, time=lambda: clock.now, now=100.0)
+    monkeypatch.setattr(progress, "time", clock)
+    monkeypatch.setattr(optional, "load", lambda name: None)
+    of_all = ProgressOfAll()
+    shown = []
+    for part in ("first", "second", "third"):
+        with of_all(part, 1000) as each:
+            clock.now += 0.6 * PATIENCE
+            each.advance(1000)
+        shown.append(part in terminal.getvalue())
+    assert shown == [False, True, True]
+
+
+def test_what_begins_late_is_shown_at_once(terminal: Terminal, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Before the first piece of it is done."""
+    clock = SimpleNamespace(monotonic=lambda: clock.now, time=lambda: clock.now, now=100.0)
+    monkeypatch.setattr(progress, "time", clock)
+    monkeypatch.setattr(optional, "load", lambda name: None)
+    of_all = ProgressOfAll()
+    clock.now += 2 * PATIENCE
+    with of_all("third", 1000):
+        assert "third" in terminal.getvalue()
 
 
 def test_a_shorter_line_leaves_nothing_of_a_longer(terminal: Terminal) -> None:

@@ -14,7 +14,7 @@ from ...sources.elf.file import PT_TLS, Elf, ElfFile, proven_files
 from ...sources.elf.frames import MACHINES, Frame, Unwinder, by_number
 from ...sources.elf.modules import Module, Modules
 from ...sources.elf.naming import modules_of, names_of, place_of
-from ...sources.elf.references import Variables, find_variables
+from ...sources.elf.references import Variables, bytes_of_code, find_variables
 from ...sources.elf.registers import GENERAL
 from ...sources.elf.symbols import STT_TLS
 from ...sources.elf.unwind import UnwindTables
@@ -85,8 +85,11 @@ class Names:
         """And the address that the file was linked for."""
         module = next((each for each in self._modules.all if each.base == base), None)
         try:
-            with ElfFile(self._modules.file_of(module) or "" if module is not None else "") as file:
-                return file.first_address, find_variables(file)
+            with (
+                ElfFile(self._modules.file_of(module) or "" if module is not None else "") as file,
+                self._session.meter("reading code", bytes_of_code(file)) as meter,
+            ):
+                return file.first_address, find_variables(file, meter)
         except (ArenascopeError, struct.error):
             return 0, None
 

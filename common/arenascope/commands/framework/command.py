@@ -18,7 +18,7 @@ from ...base.records import NamedTuple
 from ...present.documents.record import Document
 from ...present.render.json import envelope, written
 from ...present.render.problems import sentence
-from ...present.render.progress import Progress
+from ...present.render.progress import ProgressOfAll
 from ...present.render.spool import in_blocks
 from ...present.render.text import Style, known_form
 from ...sources.free_chunk_reader import Nodes
@@ -168,7 +168,7 @@ class Context:
             # half of all there is to import: not needed for help or the version
             from ...session.session import Session
 
-            self.opened = Session(self.target, self.options.libc, Progress, self.door.processes)
+            self.opened = Session(self.target, self.options.libc, ProgressOfAll(), self.door.processes)
             if self._first is not None:
                 self._first.hand_over(self.opened)
         return self.opened

@@ -19,7 +19,7 @@ from ...blocks.finder import library
 from ...blocks.graph.blocks import LiveBlocks, live_blocks
 from ...blocks.graph.refs import Search
 from ...blocks.graph.roots import find_roots
-from ...present.render.progress import Progress
+from ...present.render.progress import ProgressOfAll
 from ...present.render.text import Style
 from ...session.session import Session
 from ...session.sweeps import likely_chunks
@@ -72,7 +72,7 @@ def look_apart(context: Context) -> int:
         return 0
     copy, lost = _copied(context, target, process)
     seen = ShellTarget(copy, *target.symbols_from)
-    context.opened = Session(seen, context.options.libc, Progress, context.door.processes)
+    context.opened = Session(seen, context.options.libc, ProgressOfAll(), context.door.processes)
     return lost
 
 

@@ -41,19 +41,38 @@ class OverwrittenLine:
         self._shown = len(text)
 
 
+class Clock:
+    """When something is to be shown next."""
+
+    def __init__(self) -> None:
+        self.due = time.monotonic() + PATIENCE
+
+
+class ProgressOfAll:
+    """Of a command that does several things: it shows something from its first second on, however short each is."""
+
+    def __init__(self) -> None:
+        self._clock = Clock()
+
+    def __call__(self, what: str, total: int) -> Progress:
+        return Progress(what, total, self._clock)
+
+
 class Progress:
     """How much of `total` bytes is done."""
 
-    def __init__(self, what: str, total: int) -> None:
+    def __init__(self, what: str, total: int, clock: Optional[Clock] = None) -> None:
         self.what, self.total, self.done = what, max(total, 1), 0
         self._stream = sys.__stderr__
-        shown = self._stream is not None and self._stream.isatty()
+        self._shows = self._stream is not None and self._stream.isatty()
         self._began = time.time()
-        self._due = time.monotonic() + PATIENCE if shown else float("inf")
+        self._clock = clock or Clock()
         self._bar: Any = None
         self._line: Optional[OverwrittenLine] = None
 
     def __enter__(self) -> Progress:
+        # the first piece may take long
+        self.advance(0)
         return self
 
     def __exit__(
@@ -66,11 +85,11 @@ class Progress:
 
     def advance(self, amount: int) -> None:
         self.done += amount
-        if time.monotonic() >= self._due:
+        if self._shows and time.monotonic() >= self._clock.due:
             self._show()
 
     def _show(self) -> None:
-        self._due = time.monotonic() + EVERY
+        self._clock.due = time.monotonic() + EVERY
         tqdm: Any = optional.load("tqdm") if self._bar is None and self._line is None else None
         if tqdm is not None:
             # no thread besides the debugger's own

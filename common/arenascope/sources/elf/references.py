@@ -14,11 +14,13 @@ from collections import Counter
 from itertools import islice
 from typing import Collection, Iterable, Iterator, Mapping, Optional, Sequence
 
+from ...base.meter import Meter, Unseen
 from ...base.records import NamedTuple
 from ..target import Span, joined
 from .file import ET_EXEC, MAX_TABLES, PF_W, PF_X, PT_LOAD, SHT_SYMTAB, ElfFile, Segment
 from .machines import EM_X86_64
 from .naming import names_of
+from .notes import Buffer
 from .object_files import Code, Data
 from .unwind import HEADER, PT_GNU_EH_FRAME
 
@@ -45,6 +47,10 @@ MOST_SAID = 64
 """Functions that alone say more than so many strings are for many things."""
 MOST_CODE = 64 << 20
 """Of more code strings are not looked for."""
+PIECE = 1 << 20
+"""So much of it is looked through before that is told."""
+LOOKS = 2
+"""So many times code is looked through."""
 HEADERS = (".h", ".hh", ".hpp")
 
 # instructions with a ModRM byte, of the map of one byte, and how long a number follows the displacement
@@ -82,16 +88,26 @@ class _Reference(NamedTuple):
     """A word that lies there is meant."""
 
 
-def find_variables(file: ElfFile) -> Optional[Variables]:
-    """None where symbols tell, or this machine's code is not understood."""
+def bytes_of_code(file: ElfFile) -> int:
+    """To be looked through for variables."""
+    return LOOKS * sum(each.file_size for each in _loaded(file) if each.flags & PF_X) if _is_told_by_code(file) else 0
+
+
+def _is_told_by_code(file: ElfFile) -> bool:
     symbols = any(section.type == SHT_SYMTAB for section in file.sections)
-    if symbols or file.machine != EM_X86_64 or file.pointer_size != WORD:
+    return not symbols and file.machine == EM_X86_64 and file.pointer_size == WORD
+
+
+def find_variables(file: ElfFile, meter: Optional[Meter] = None) -> Optional[Variables]:
+    """None where symbols tell, or this machine's code is not understood."""
+    if not _is_told_by_code(file):
         return None
+    meter = meter or Unseen()
     loaded = [*islice(_loaded(file), MAX_TABLES)]
     writable = [Span(each.address, each.address + each.memory_size) for each in loaded if each.flags & PF_W]
     paths = dict(islice(_source_paths(file, [each for each in loaded if not each.flags & PF_W]), MOST))
     targets = [*writable, Span(min(paths), max(paths) + LONGEST_PATH)] if paths else writable
-    found = (each for code in loaded if code.flags & PF_X for each in _references(file, code, targets))
+    found = (each for code in loaded if code.flags & PF_X for each in _references(file, code, targets, meter))
     references = [*islice(found, MOST)]
     fixed = {each.address for each in file.sections}
     for name in names_of(file):
@@ -109,7 +125,7 @@ def find_variables(file: ElfFile) -> Optional[Variables]:
         return Variables(starts, {})
     starts = [*_without_members(starts, uses.of, relocated, fixed)]
     told = uses.sources(starts, [*_sections(file, writable)])
-    return Variables(starts, {**uses.said(starts, _strings(file, loaded), told), **told})
+    return Variables(starts, {**uses.said(starts, _strings(file, loaded, meter), told), **told})
 
 
 def _without_members(
@@ -152,15 +168,14 @@ def _sections(file: ElfFile, within: Sequence[Span]) -> Iterator[Span]:
             yield Span(each.address, end)
 
 
-def _references(file: ElfFile, code: Segment, targets: Sequence[Span]) -> Iterator[_Reference]:
+def _references(file: ElfFile, code: Segment, targets: Sequence[Span], meter: Meter) -> Iterator[_Reference]:
     """Operands relative to the instruction's end (ModRM: mod 0, r/m 5); in a file that is not moved addresses, too."""
     data, end, bias = file.data, code.offset + code.file_size, code.address - code.offset
     for low, high in targets:
         last = code.address + code.file_size
         reach = _between(low - last - 2 * DISPLACEMENT, high - code.address)
         pattern = re.compile(rb"[\x05\x0d\x15\x1d\x25\x2d\x35\x3d](?=[\s\S]{2}%b)" % reach)
-        for found in pattern.finditer(data, code.offset + 6, end):
-            at = found.start()
+        for at in _places(pattern, data, Span(code.offset + 6, end), meter, of=len(targets)):
             more = _number_after(data[at - 6 : at + 1])
             if more is not None:
                 target = at + bias + 1 + DISPLACEMENT + more + _signed(data[at + 1 : at + 5])
@@ -173,6 +188,17 @@ def _references(file: ElfFile, code: Segment, targets: Sequence[Span]) -> Iterat
                 target = _signed(data[at : at + DISPLACEMENT])
                 if low <= target < high:
                     yield _Reference(at + bias, target)
+
+
+def _places(pattern: re.Pattern[bytes], data: Buffer, within: Span, meter: Meter, *, of: int) -> Iterator[int]:
+    """Where it is found, of one of so many looks."""
+    for low in range(within.start, within.end, PIECE):
+        high = min(low + PIECE, within.end)
+        # what begins in this piece may end in the next
+        for found in pattern.finditer(data, low, min(high + DISPLACEMENT, within.end)):
+            if found.start() < high:
+                yield found.start()
+        meter.advance((high - low) // of)
 
 
 def _signed(raw: bytes) -> int:
@@ -253,14 +279,15 @@ def _source_paths(file: ElfFile, constants: Sequence[Segment]) -> Iterator[tuple
                 yield start - segment.offset + segment.address, file.data[start:end]
 
 
-def _strings(file: ElfFile, loaded: Sequence[Segment]) -> Iterator[tuple[int, bytes]]:
+def _strings(file: ElfFile, loaded: Sequence[Segment], meter: Meter) -> Iterator[tuple[int, bytes]]:
     """What code takes the address of, with where."""
     constants = [each for each in loaded if not each.flags & (PF_W | PF_X)]
     spans = [Span(each.address, each.address + each.file_size) for each in constants]
     code = [each for each in loaded if each.flags & PF_X]
     if sum(each.file_size for each in code) > MOST_CODE:
         return
-    for place, target, is_taken, _ in islice((ref for each in code for ref in _references(file, each, spans)), MOST):
+    references = (ref for each in code for ref in _references(file, each, spans, meter))
+    for place, target, is_taken, _ in islice(references, MOST):
         held = next((each for each in constants if is_taken and 0 <= target - each.address < each.file_size), None)
         found = STRING.match(file.data, target - held.address + held.offset) if held is not None else None
         if found is not None:
@@ -294,9 +321,10 @@ class _Uses:
         self._functions, self._paths, self._begins = functions, paths, sorted(paths)
         self._mentioned: dict[int, set[str]] = {}
         self.of: dict[int, _Use] = {}
+        low, high = (self._begins[0], self._begins[-1] + LONGEST_PATH) if self._begins else (0, 0)
         for place, target, is_taken, is_word in references:
             function = bisect_right(functions, place)
-            path = self._path(target)
+            path = self._path(target) if low <= target < high else None
             if path is not None:
                 self._mentioned.setdefault(function, set()).add(path)
                 continue
