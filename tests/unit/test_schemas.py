@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import Any
+from typing import Any, get_type_hints
 
 import pytest
 from fake_door import run_json
@@ -13,6 +13,8 @@ from heapbuilder import HeapImage
 from schemas import FOLDER, schema, valid_snapshot, wrong
 
 from arenascope.commands import COMMAND_NAMES
+from arenascope.commands.framework.subject import Subject
+from arenascope.present.documents.schemas import COMMANDS
 
 # with the options that bring keys of their own
 WORDS = {
@@ -73,3 +75,10 @@ def test_what_is_wrong_is_noticed(change: dict[str, Any], said: str) -> None:
 def test_everything_that_is_concluded_has_an_id() -> None:
     document = run_json(everything("2.36-64").target(), "params")
     assert all((row["note"] is None) is (row["note_record"] is None) for row in document["params"])
+
+
+def test_a_program_gets_the_record_that_the_schema_is_made_of() -> None:
+    given = {name: get_type_hints(getattr(Subject, name))["return"] for name in COMMANDS if hasattr(Subject, name)}
+    assert given == {name: COMMANDS[name] for name in given}
+    # what writes files is asked for by ask()
+    assert COMMANDS.keys() - given.keys() == {"snapshot", "save", "diff", "trend"}

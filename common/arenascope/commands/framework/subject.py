@@ -8,9 +8,12 @@ from types import TracebackType
 from typing import Callable, Iterator, Mapping, Optional, TypeVar, Union
 
 from ...base.errors import UsageError
+from ...present.documents import arena_records, chunk_records, glibc_records, owner_records
 from ...present.documents.arena_records import Arenas
+from ...present.documents.mapping_records import Mappings
 from ...present.documents.owner_records import Owners
 from ...present.documents.record import Document
+from ...present.documents.report_records import Report
 from ...present.documents.trim_records import Trim
 from ...present.documents.type_records import Types
 from .command import Command
@@ -52,8 +55,10 @@ class Subject:
         typed = [f"{each:#x}" if isinstance(each, int) else each for each in words]
         return self.look(command, command.parser("arenascope").parse_args([*typed, *_typed(options), "--json"]))
 
-    def _typed(self, kind: type[AnyDocument], name: str, options: Mapping[str, Option]) -> AnyDocument:
-        document = self.ask(name, **options)
+    def _typed(
+        self, kind: type[AnyDocument], name: str, options: Mapping[str, Option], *words: Union[str, int]
+    ) -> AnyDocument:
+        document = self.ask(name, *words, **options)
         assert isinstance(document, kind)
         return document
 
@@ -69,59 +74,59 @@ class Subject:
     def owners(self, **options: Option) -> Owners:
         return self._typed(Owners, "owners", options)
 
-    def bins(self, **options: Option) -> Document:
-        return self.ask("bins", **options)
+    def bins(self, **options: Option) -> arena_records.Bins:
+        return self._typed(arena_records.Bins, "bins", options)
 
-    def check(self, **options: Option) -> Document:
-        return self.ask("check", **options)
+    def check(self, **options: Option) -> chunk_records.Check:
+        return self._typed(chunk_records.Check, "check", options)
 
-    def heaps(self, **options: Option) -> Document:
-        return self.ask("heaps", **options)
+    def heaps(self, **options: Option) -> arena_records.Heaps:
+        return self._typed(arena_records.Heaps, "heaps", options)
 
-    def info(self, **options: Option) -> Document:
-        return self.ask("info", **options)
+    def info(self, **options: Option) -> glibc_records.Info:
+        return self._typed(glibc_records.Info, "info", options)
 
-    def leaks(self, **options: Option) -> Document:
-        return self.ask("leaks", **options)
+    def leaks(self, **options: Option) -> owner_records.Leaks:
+        return self._typed(owner_records.Leaks, "leaks", options)
 
-    def chunk(self, address: Union[str, int], **options: Option) -> Document:
-        return self.ask("chunk", address, **options)
+    def chunk(self, address: Union[str, int], **options: Option) -> chunk_records.ChunkAt:
+        return self._typed(chunk_records.ChunkAt, "chunk", options, address)
 
-    def owner(self, address: Union[str, int], **options: Option) -> Document:
-        return self.ask("owner", address, **options)
+    def owner(self, address: Union[str, int], **options: Option) -> owner_records.Way:
+        return self._typed(owner_records.Way, "owner", options, address)
 
-    def params(self, **options: Option) -> Document:
-        return self.ask("params", **options)
+    def params(self, **options: Option) -> arena_records.Params:
+        return self._typed(arena_records.Params, "params", options)
 
-    def pins(self, **options: Option) -> Document:
-        return self.ask("pins", **options)
+    def pins(self, **options: Option) -> chunk_records.Pins:
+        return self._typed(chunk_records.Pins, "pins", options)
 
-    def refs(self, address: Union[str, int], **options: Option) -> Document:
-        return self.ask("refs", address, **options)
+    def refs(self, address: Union[str, int], **options: Option) -> owner_records.Refs:
+        return self._typed(owner_records.Refs, "refs", options, address)
 
-    def report(self, **options: Option) -> Document:
-        return self.ask("report", **options)
+    def report(self, **options: Option) -> Report:
+        return self._typed(Report, "report", options)
 
-    def stats(self, **options: Option) -> Document:
-        return self.ask("stats", **options)
+    def stats(self, **options: Option) -> glibc_records.Stats:
+        return self._typed(glibc_records.Stats, "stats", options)
 
-    def threads(self, **options: Option) -> Document:
-        return self.ask("threads", **options)
+    def threads(self, **options: Option) -> arena_records.Threads:
+        return self._typed(arena_records.Threads, "threads", options)
 
-    def chunks(self, **options: Option) -> Document:
-        return self.ask("chunks", **options)
+    def chunks(self, **options: Option) -> chunk_records.ChunkList:
+        return self._typed(chunk_records.ChunkList, "chunks", options)
 
-    def map(self, **options: Option) -> Document:
-        return self.ask("map", **options)
+    def map(self, **options: Option) -> chunk_records.HeapMap:
+        return self._typed(chunk_records.HeapMap, "map", options)
 
-    def mappings(self, **options: Option) -> Document:
-        return self.ask("mappings", **options)
+    def mappings(self, **options: Option) -> Mappings:
+        return self._typed(Mappings, "mappings", options)
 
-    def mmapped(self, **options: Option) -> Document:
-        return self.ask("mmapped", **options)
+    def mmapped(self, **options: Option) -> arena_records.Mmapped:
+        return self._typed(arena_records.Mmapped, "mmapped", options)
 
-    def version(self, **options: Option) -> Document:
-        return self.ask("version", **options)
+    def version(self, **options: Option) -> glibc_records.Version:
+        return self._typed(glibc_records.Version, "version", options)
 
 
 def _typed(options: Mapping[str, Option]) -> Iterator[str]:
