@@ -381,10 +381,11 @@ def is_chunk(process: Process, block: Block) -> bool:
 
 
 def is_direct_buffer(process: Process, block: Block) -> bool:
-    """Of ByteBuffer.allocateDirect: a DirectByteBuffer has its address and, after that, its limit and capacity."""
+    """Of ByteBuffer.allocateDirect: a DirectByteBuffer has its address and, after that, its capacity."""
+    rest = 32 if block.usable < 128 << 10 else 4096
     for place in process.pointers_to(block.user):
-        limits = struct.unpack("<4I", process.read(place + 8, 16).ljust(16, b"\0"))
-        if any(0 < each <= block.usable < each + 8192 and limits.count(each) > 1 for each in limits):
+        numbers = struct.unpack("<4I", process.read(place + 8, 16).ljust(16, b"\0"))
+        if any(0 < each <= block.usable < each + rest for each in numbers):
             return True
     return False
 

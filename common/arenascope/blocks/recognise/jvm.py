@@ -26,7 +26,7 @@ FRONT = 6
 """Bytes of a Symbol in front of its letters."""
 SHORTEST = 3
 """Letters: with fewer something else may look so."""
-NODE_BYTES = 16
+NODE_BYTES, LOOKED_AT = 16, 256
 
 
 class Jvm:
@@ -78,11 +78,16 @@ class Jvm:
             return False
         if usable is not None and not fits(-(-(FRONT + length) // 8) * 8, usable):
             return False
+        length = min(length, LOOKED_AT)
         letters = head[FRONT : FRONT + length]
         if len(letters) < length:
             letters = self._ground.memory.try_read(symbol + FRONT, length) or b""
+        if len(letters) < length or 0 in letters:
+            return False
         try:
             # Java's own UTF-8 has surrogates, and no zero
-            return len(letters) == length and 0 not in letters and bool(letters.decode("utf-8", "surrogatepass"))
-        except UnicodeDecodeError:
-            return False
+            letters.decode("utf-8", "surrogatepass")
+        except UnicodeDecodeError as error:
+            # what is looked at may end within a letter
+            return bool(length == LOOKED_AT and error.start > length - 4)
+        return True

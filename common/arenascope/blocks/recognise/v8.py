@@ -11,6 +11,7 @@ import struct
 from typing import Optional
 
 from ...base.kinds import Kind
+from ...base.records import NamedTuple
 from .contents import PLAIN
 from .ground import PAGE_SHIFT, Ground
 from .sizes import fits
@@ -19,10 +20,17 @@ HOW = "its zone, which leads back"
 STRINGS = Kind("V8 string table", "holder", how="its counts, and its tagged pointers")
 LEAST = 256
 ZONE_WORDS, LONGEST_NAME = 10, 100
-MOST_SEGMENTS = 10_000
+MOST_SEGMENTS = 1 << 20
 FRONT = 24
 """Bytes of a string table in front of its strings."""
 LEAST_ROOM, MOST_ROOM = 64, 1 << 30
+
+
+class Zone(NamedTuple):
+    """One, as its segments lead to it and it to them."""
+
+    name: str
+    segments: set[int]
 
 
 class V8:
@@ -30,6 +38,7 @@ class V8:
 
     def __init__(self, ground: Ground) -> None:
         self._ground = ground
+        self._zones: dict[int, Optional[Zone]] = {}
         self.runs = ground.has("_ZN2v87Isolate7DisposeEv", "libnode", "libv8")
 
     def kind_of(self, user: int, usable: int, head: bytes) -> Optional[Kind]:
@@ -44,18 +53,31 @@ class V8:
 
     def _name_of_zone(self, zone: int, segment: int) -> Optional[str]:
         """Where one of its segments is this one, and all of them say so."""
+        if zone not in self._zones:
+            self._zones[zone] = self._read(zone)
+        found = self._zones[zone]
+        return found.name if found is not None and segment in found.segments else None
+
+    def _read(self, zone: int) -> Optional[Zone]:
         words = self._ground.words(zone, ZONE_WORDS) if zone and not zone % 8 else None
         for first, place in zip(words or (), (words or ())[1:]):
-            at, met = first, 0
-            while at and not at % 8 and met < MOST_SEGMENTS:
-                front = self._ground.words(at, 2)
-                if front is None or front[0] != zone:
-                    break
-                if at == segment and place >> PAGE_SHIFT in self._ground.pages:
-                    name = self._ground.string(place, LONGEST_NAME)
-                    return name.decode() if name and not name.translate(None, PLAIN) else None
-                at, met = front[1], met + 1
+            name = self._ground.string(place, LONGEST_NAME) if place >> PAGE_SHIFT in self._ground.pages else None
+            segments = self._segments_of(zone, first) if name and not name.translate(None, PLAIN) else None
+            if name and segments:
+                return Zone(name.decode(), segments)
         return None
+
+    def _segments_of(self, zone: int, first: int) -> set[int]:
+        """None of them where one is not of this zone."""
+        found: set[int] = set()
+        at = first
+        while at and len(found) < MOST_SEGMENTS:
+            front = self._ground.words(at, 2) if not at % 8 and at not in found else None
+            if front is None or front[0] != zone:
+                return set()
+            found.add(at)
+            at = front[1]
+        return found
 
 
 def _is_string_table(usable: int, head: bytes) -> bool:

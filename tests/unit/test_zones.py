@@ -1,0 +1,59 @@
+"""Segments of one of V8's zones are told by one walk over all of them, however many there are."""
+
+from __future__ import annotations
+
+import struct
+from typing import Optional
+
+import pytest
+
+from arenascope.blocks.recognise.v8 import V8
+
+ZONE, NAME, FIRST, STEP, MANY = 0x10000, 0x20000, 0x100000, 0x2010, 500
+USABLE = STEP - 8
+
+
+class Ground:
+    """A zone with many segments, as V8 lays them out."""
+
+    pages = frozenset({NAME >> 12})
+
+    def __init__(self) -> None:
+        self.reads = 0
+        self.memory = {ZONE + 8 * 5: FIRST, ZONE + 8 * 6: NAME}
+        for number in range(MANY):
+            at = FIRST + number * STEP
+            self.memory.update({at: ZONE, at + 8: at + STEP if number < MANY - 1 else 0, at + 16: USABLE})
+
+    def has(self, *_: str) -> bool:
+        return True
+
+    def words(self, address: int, count: int) -> tuple[int, ...]:
+        self.reads += 1
+        return tuple(self.memory.get(address + 8 * place, 0) for place in range(count))
+
+    def string(self, address: int, _: int) -> Optional[bytes]:
+        return b"parser-zone" if address == NAME else None
+
+
+def head(ground: Ground, segment: int) -> bytes:
+    return struct.pack("<32Q", *(ground.memory.get(segment + 8 * place, 0) for place in range(32)))
+
+
+def names(ground: Ground) -> set[Optional[str]]:
+    zones = V8(ground)  # type: ignore[arg-type]
+    found = [zones.kind_of(at, USABLE, head(ground, at)) for at in range(FIRST, FIRST + MANY * STEP, STEP)]
+    return {kind.name if kind is not None else None for kind in found}
+
+
+def test_each_is_read_once() -> None:
+    ground = Ground()
+    assert names(ground) == {"V8 zone parser-zone"}
+    assert ground.reads <= MANY + 2
+
+
+@pytest.mark.parametrize("leads_to", [FIRST, FIRST + STEP, ZONE, 1])
+def test_a_damaged_list_ends_and_names_none(leads_to: int) -> None:
+    ground = Ground()
+    ground.memory[FIRST + (MANY - 1) * STEP + 8] = leads_to
+    assert names(ground) == {None}
