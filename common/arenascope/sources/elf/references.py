@@ -290,7 +290,8 @@ def _strings(file: ElfFile, loaded: Sequence[Segment], meter: Meter) -> Iterator
     for place, target, is_taken, _ in islice(references, MOST):
         held = next((each for each in constants if is_taken and 0 <= target - each.address < each.file_size), None)
         found = STRING.match(file.data, target - held.address + held.offset) if held is not None else None
-        if found is not None:
+        # what begins within another one is more often chance than the end that two share
+        if found is not None and file.data[found.start() - 1] == 0:
             text = found[0][:-1].strip()
             if len(LETTER.findall(text)) >= max(LEAST_LETTERS, LETTERS * len(text)):
                 yield place, text
