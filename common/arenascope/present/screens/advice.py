@@ -160,12 +160,12 @@ def _allocator(figure: Figures, facts: Facts, say: Say) -> Words:
         "if long-lived and short-lived blocks differ in size, try an allocator that keeps sizes apart (jemalloc, "
         "tcmalloc, mimalloc)",
         f"{say(figure['bytes'])} is stranded: free in pages that blocks in use share; nothing that glibc offers "
-        "returns it",
+        "returns it, only a restart does",
         (
             Typed(
                 "chunks --summary",
-                "which sizes are in use and free; free neighbours are merged, so the freed blocks were smaller. "
-                "With equal sizes no allocator does better",
+                "which sizes are in use, and which free: a free chunk may be several freed blocks that have merged. "
+                "Where all were of one size, no allocator does better",
             ),
             Pasted("LD_PRELOAD=libjemalloc.so.2", ", measured under the real load"),
         ),
