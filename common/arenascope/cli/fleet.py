@@ -107,7 +107,7 @@ def document(subject: str, command: str = "report", program: str = "") -> Docume
 def _document(seen: Seen, command: str) -> Document:
     if seen.error is None:
         return {"subject": seen.subject, **json.loads(seen.text)}
-    return {"subject": seen.subject, **failure(command, seen.error)}
+    return {"subject": seen.subject, **failure(command, seen.error).to_dict()}
 
 
 def run(looks: Sequence[Look], jobs: int, lines: bool) -> int:

@@ -15,34 +15,8 @@ def _plain(kind: str, meaning: str, null: bool, **more: Any) -> Schema:
     return {"description": meaning, "type": [kind, "null"] if null else kind, **more}
 
 
-def integer(meaning: str, null: bool = False) -> Schema:
-    return _plain("integer", meaning, null)
-
-
-def size(meaning: str, null: bool = False) -> Schema:
-    """Bytes, or a count: never negative."""
-    return _plain("integer", meaning, null, minimum=0)
-
-
-def text(meaning: str, null: bool = False) -> Schema:
-    return _plain("string", meaning, null)
-
-
 def one_of(meaning: str, *values: Any) -> Schema:
     return {"description": meaning, "enum": list(values)}
-
-
-def rows(meaning: str, item: Schema, null: bool = False) -> Schema:
-    return _plain("array", meaning, null, items=item)
-
-
-def tuple_of(meaning: str, *items: Schema, null: bool = False) -> Schema:
-    return _plain("array", meaning, null, prefixItems=list(items), items=False, minItems=len(items))
-
-
-def named(meaning: str, value: Schema) -> Schema:
-    """An object whose keys are data."""
-    return _plain("object", meaning, False, additionalProperties=value)
 
 
 def optional(schema: Schema) -> Schema:
@@ -86,7 +60,10 @@ def schema_of(hint: object, meaning: str = "") -> Schema:
     inner = [schema_of(each) for each in get_args(hint)]
     origin = get_origin(hint)
     if origin is tuple:
-        return tuple_of(meaning, *inner, null=null)
+        return _plain("array", meaning, null, prefixItems=inner, items=False, minItems=len(inner))
+    if origin is not None and len(inner) == 1:
+        return _plain("array", meaning, null, items=inner[0])
     if origin is not None:
-        return rows(meaning, inner[0], null) if len(inner) == 1 else named(meaning, inner[1])
+        # an object whose keys are data
+        return _plain("object", meaning, False, additionalProperties=inner[1])
     return _plain(PLAIN[hint], meaning, null, **more)

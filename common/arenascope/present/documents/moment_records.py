@@ -17,6 +17,37 @@ class Snapshot(Document):
     bytes: Annotated[Size, "The file's size"]
 
 
+class SnapshotTarget(Record):
+    """What was looked at."""
+
+    kind: Annotated[str, ("enum", ("live", "core")), "A process, or a core"]
+    pid: Annotated[Optional[int], "Its pid"]
+    started: Annotated[Size, "When it was started, in the kernel's ticks; of those that watch keeps"] = 0
+    name: Annotated[str, "Its name, as the kernel has it; likewise"] = ""
+
+
+class SnapshotLimit(Record):
+    """What its control group lets it have."""
+
+    path: Annotated[str, "The file that says so"]
+    bytes: Annotated[Size, "So much"]
+    used: Annotated[Optional[Size], "What counts against it and cannot be dropped"]
+
+
+class SnapshotFile(Record):
+    """Figures of one moment, without a byte of what the blocks hold."""
+
+    arenascope_snapshot: Annotated[int, ("enum", (1,)), "The form of this file"]
+    arenascope: Annotated[str, "The version that wrote it"]
+    taken: Annotated[Optional[float], "When, in seconds since 1970; null: a core"]
+    target: SnapshotTarget
+    limit: Annotated[
+        Optional[SnapshotLimit],
+        "What its control group lets it have; null: nothing limits it; of those that watch keeps",
+    ] = None
+    glibc: Annotated[Optional[str], "Its release"]
+
+
 class Save(Document):
     """What save wrote."""
 

@@ -146,22 +146,42 @@ class Glibc(Record):
 
 SCHEMA = 1
 ENVELOPE = "envelope"
+Form = Annotated[int, ("enum", (SCHEMA,)), "The form of these documents"]
+Problems = Annotated[
+    Sequence[Annotated[str, "One of them, in words"]], "What a reader must know before trusting a figure"
+]
+ProblemRecords = Annotated[Sequence[Annotated[Told, "A problem"]], "The same, apart from their words"]
 
 
 class Envelope(Record):
     """What every document has."""
 
-    schema: Annotated[int, ("enum", (SCHEMA,)), "The form of these documents"]
+    schema: Form
     command: Annotated[str, "The command"]
     door: Annotated[str, ("enum", ("gdb", "lldb", "shell")), "Where it was typed"]
     complete: Annotated[bool, "Whether there is no problem"]
-    problems: Annotated[
-        Sequence[Annotated[str, "One of them, in words"]], "What a reader must know before trusting a figure"
-    ]
-    problem_records: Annotated[Sequence[Annotated[Told, "A problem"]], "The same, apart from their words"]
+    problems: Problems
+    problem_records: ProblemRecords
     target: Annotated[Optional[Image], "What was looked at; null: nothing"]
     glibc: Annotated[Optional[Glibc], "The glibc that was looked at; null: none was"]
     held_seconds: Annotated[Optional[float], "For how long a live process was held; null: it was not, or by a debugger"]
+
+
+class InList(Record):
+    """What --jsonl puts in front of each document."""
+
+    subject: Annotated[str, "With --jsonl: the process or core, as it was named"] = ""
+
+
+class Failed(InList):
+    """What stands in its document's place."""
+
+    schema: Form
+    command: Annotated[str, "What was asked"]
+    complete: Annotated[bool, ("enum", (False,)), "Nothing could be read"]
+    problems: Problems
+    problem_records: ProblemRecords
+    error: Annotated[str, "Why, in words"]
 
 
 class Document(Record):

@@ -12,8 +12,8 @@ from . import moment_records as moments
 from . import owner_records as owners
 from . import report_records as report
 from .kept import OF_A_TYPE, OF_AN_OWNER, SECTIONS, SIZES
-from .keys import Schema, integer, keys_of, one_of, optional, record, size, text
-from .record import SCHEMA, Document, Envelope
+from .keys import Schema, keys_of, one_of, optional, record
+from .record import Document, Envelope, Failed, InList
 from .trim_records import Trim
 from .type_records import Types
 
@@ -48,7 +48,6 @@ COMMANDS: dict[str, type[Document]] = {
 }
 DOCUMENTS = {name: keys_of(kind) for name, kind in COMMANDS.items()}
 """Each command's own keys."""
-PROBLEMS, PROBLEM_RECORDS = (keys_of(Envelope)[key] for key in ("problems", "problem_records"))
 FAILED = "failed"
 SNAPSHOT = "snapshot-file"
 
@@ -59,13 +58,7 @@ def schemas() -> dict[str, Schema]:
         "What --json prints of what could not be read, and a line of --jsonl",
         record(
             "What stands in its document's place",
-            subject=optional(text("With --jsonl: the process or core, as it was named")),
-            schema=one_of("The form of these documents", SCHEMA),
-            command=one_of("What was asked", *DOCUMENTS),
-            complete=one_of("Nothing could be read", False),
-            problems=PROBLEMS,
-            problem_records=PROBLEM_RECORDS,
-            error=text("Why, in words"),
+            **{**keys_of(Failed), "command": one_of("What was asked", *DOCUMENTS)},
         ),
     )
     by_name[SNAPSHOT] = _titled("The file that snapshot writes", _snapshot())
@@ -81,7 +74,7 @@ def _command(name: str, keys: dict[str, Any]) -> Schema:
         f"What {name} --json prints",
         record(
             "One document",
-            subject=optional(text("With --jsonl: the process or core, as it was named")),
+            **keys_of(InList),
             **{**keys_of(Envelope), "command": one_of("The command", name)},
             **keys,
         ),
@@ -108,29 +101,10 @@ def _snapshot() -> Schema:
     sizes = {name: optional(part(name, keys)) for name, keys in SIZES.items()}
     return record(
         "Figures of one moment, without a byte of what the blocks hold",
-        arenascope_snapshot=one_of("The form of this file", 1),
-        arenascope=text("The version that wrote it"),
-        taken={"description": "When, in seconds since 1970; null: a core", "type": ["number", "null"]},
-        target=record(
-            "What was looked at",
-            kind=one_of("A process, or a core", "live", "core"),
-            pid=integer("Its pid", null=True),
-            started=optional(size("When it was started, in the kernel's ticks; of those that watch keeps")),
-            name=optional(text("Its name, as the kernel has it; likewise")),
-        ),
-        limit=optional(
-            record(
-                "What its control group lets it have; null: nothing limits it; of those that watch keeps",
-                True,
-                path=text("The file that says so"),
-                bytes=size("So much"),
-                used=size("What counts against it and cannot be dropped", null=True),
-            )
-        ),
-        glibc=text("Its release", null=True),
+        **keys_of(moments.SnapshotFile),
         **kept,
         **sizes,
         types=optional(types),
         owners=optional(owners),
-        problems=PROBLEMS,
+        problems=keys_of(Envelope)["problems"],
     )

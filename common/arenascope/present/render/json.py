@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Iterable, Iterator, Optional, Sequence
 
 from ...base.model import Statement
 from ...base.printable import one_line
-from ..documents.record import SCHEMA, Document, Envelope, Glibc, Image, plain, told
+from ..documents.record import SCHEMA, Document, Envelope, Failed, Glibc, Image, plain, told
 from .problems import sentence
 from .spool import Spool
 
@@ -59,16 +59,16 @@ def written(document: Document) -> Iterator[str]:
     yield "}\n"
 
 
-def failure(command: str, error: str) -> dict[str, object]:
+def failure(command: str, error: str) -> Failed:
     """What stands in the place of a document that there is none of."""
-    return {
-        "schema": SCHEMA,
-        "command": command,
-        "complete": False,
-        "problems": [error],
-        "problem_records": [told(Statement("not-read"), error).to_dict()],
-        "error": error,
-    }
+    return Failed(
+        schema=SCHEMA,
+        command=command,
+        complete=False,
+        problems=[error],
+        problem_records=[told(Statement("not-read"), error)],
+        error=error,
+    )
 
 
 def failed(name: str, words: Iterable[str], error: str) -> str:
@@ -77,7 +77,7 @@ def failed(name: str, words: Iterable[str], error: str) -> str:
         return ""
     import json  # text does not need it
 
-    text = json.dumps(failure(name, one_line(error)), ensure_ascii=False)
+    text = json.dumps(failure(name, one_line(error)).to_dict(), ensure_ascii=False)
     return f"{text}\n"
 
 
