@@ -171,10 +171,7 @@ class Index:
                 return memory.after(address - self._word)[:count]
         except MemoryReadError:
             pass  # what follows may be where memory ends
-        try:
-            return memory.words(address, count)
-        except MemoryReadError:
-            return None
+        return memory.try_words(address, count)
 
     def around(self, address: int) -> Optional[Span]:
         number = bisect_right(self._starts, address) - 1

@@ -84,6 +84,13 @@ class Memory:
         except MemoryReadError:
             return None
 
+    def try_words(self, address: int, count: int) -> Optional[tuple[int, ...]]:
+        """So many, or None where not all of them can be read."""
+        try:
+            return self.words(address, count)
+        except MemoryReadError:
+            return None
+
     def try_read(self, address: int, size: int) -> Optional[bytes]:
         """The bytes, or None where not all of them can be read."""
         try:

@@ -102,8 +102,7 @@ def _of_v8(memory: Memory, page: Page) -> int:
 
 
 def _words(memory: Memory, address: int) -> Sequence[int]:
-    data = memory.try_read(address, 8 * HEADER) if address and not address % 8 else None
-    return memory.unpack_words(data) if data is not None else ()
+    return (memory.try_words(address, HEADER) if address and not address % 8 else None) or ()
 
 
 class Form(NamedTuple):

@@ -91,11 +91,11 @@ class Stacks:
 
     def _arguments(self, control: Span) -> Iterator[int]:
         """Where struct pthread has what pthread_create was given: behind the function (start_routine, arg)."""
-        data = self._memory.try_read(control.start, min(control.bytes, CONTROL))
-        words = self._memory.unpack_words(data) if data is not None else ()
+        word = self._memory.pointer_size
+        words = self._memory.try_words(control.start, min(control.bytes, CONTROL) // word) or ()
         for at, value in enumerate(words[:-1], 1):
             if self._code(value) is not None:
-                yield control.start + at * self._memory.pointer_size
+                yield control.start + at * word
 
     def _stack(self, thread: ThreadInfo) -> Iterator[Mark]:
         pointer, here = thread.stack_pointer, self._region(thread.stack_pointer)

@@ -306,13 +306,13 @@ class Catalogue:
 
     def front(self, user: int, usable: int) -> int:
         """How many bytes of an allocator's lie in front of what a block is for."""
-        words = self._memory_words(user, min(4, usable // self._word)) if self._fronts is not None else None
+        words = self._memory.try_words(user, min(4, usable // self._word)) if self._fronts is not None else None
         found = self._fronts.front_of(words, 0, len(words), usable) if self._fronts is not None and words else None
         return found.words * self._word if found is not None else 0
 
     def hands_out_pieces(self, user: int, usable: int) -> bool:
         """Whether what comes after such a header is a pool of the same program's."""
-        words, fronts = self._memory_words(user, min(HEAD, usable // self._word)), self._fronts
+        words, fronts = self._memory.try_words(user, min(HEAD, usable // self._word)), self._fronts
         if fronts is None or words is None:
             return False
         front = fronts.front_of(words, 0, len(words), usable)
@@ -321,10 +321,6 @@ class Catalogue:
     @property
     def has_fronts(self) -> bool:
         return self._fronts is not None
-
-    def _memory_words(self, address: int, count: int) -> Optional[Sequence[int]]:
-        data = self._memory.try_read(address, count * self._word)
-        return self._memory.unpack_words(data) if data is not None else None
 
     def _known(self, kind: Kind) -> int:
         """The same as `plain` of a kind that has many blocks."""

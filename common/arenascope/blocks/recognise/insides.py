@@ -112,8 +112,7 @@ def _keeps_the_end(memory: Memory, start: int, usable: int) -> bool:
     """Pools of nginx and PostgreSQL, and obstacks know where they end."""
     if usable < SMALLEST_POOL:
         return False
-    header = memory.try_read(start, POOL_HEADER * memory.pointer_size)
-    return any(fits(each - start, usable) for each in (memory.unpack_words(header) if header is not None else ()))
+    return any(fits(each - start, usable) for each in memory.try_words(start, POOL_HEADER) or ())
 
 
 def is_op_slab(memory: Memory, start: int, usable: int) -> bool:

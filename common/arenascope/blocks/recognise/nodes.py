@@ -106,8 +106,7 @@ class Links:
         return tree != LIBSTDCXX or self._colour(words[0]) < 2
 
     def _words_at(self, address: int, count: int) -> Optional[Sequence[int]]:
-        data = self._memory.try_read(address, count * self._word) if address % self._word == 0 else None
-        return self._memory.unpack_words(data) if data is not None else None
+        return self._memory.try_words(address, count) if address % self._word == 0 else None
 
     def _is_as_large(self, node: int, usable: int) -> bool:
         """As malloc's header says; a rest too small for another block is handed out with it."""
@@ -140,5 +139,4 @@ class Links:
             return own in self._memory.after(first - self._word)[:size]
         except MemoryReadError:
             # what follows may be where memory ends
-            data = self._memory.try_read(first, size * self._word)
-            return data is not None and own in self._memory.unpack_words(data)
+            return own in (self._memory.try_words(first, size) or ())

@@ -84,8 +84,7 @@ class Redis:
         return "dict table" if self._is_table(user, usable) else None
 
     def _words(self, address: int, count: int) -> Optional[tuple[int, ...]]:
-        data = self._memory.try_read(address, 8 * count) if address and not address % 8 else None
-        return struct.unpack(f"<{count}Q", data) if data is not None else None
+        return self._memory.try_words(address, count) if address and not address % 8 else None
 
     def _is_own_sds(self, user: int, usable: int, head: bytes) -> bool:
         large = usable >= LEAST_LARGE and any(head[past - 1] == kind for past, kind in LARGE)

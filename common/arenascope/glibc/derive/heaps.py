@@ -62,8 +62,7 @@ def _own(memory: Memory, raw: Raw, top: Optional[Top], heap_max: int, size: int)
 
 
 def _words(memory: Memory, heap: int, size: int) -> tuple[int, ...]:
-    data = memory.try_read(heap, size)
-    return memory.unpack_words(data) if data is not None else ()
+    return memory.try_words(heap, size // memory.pointer_size) or ()
 
 
 def _struct(memory: Memory, owned: Sequence[_Own], heap_max: int, size: int) -> Optional[Heaps]:
