@@ -341,3 +341,26 @@ def test_gobjects_are_those_that_were_made() -> None:
     assert all(row["certain"] for row in found.values())
     assert {found[name]["module"] for name in made if name.startswith("Tale")} == {"gobjects"}
     assert found["GParamInt"]["module"].startswith("libgobject-2.0.so")
+
+
+@pytest.mark.full
+@pytest.mark.parametrize("slices", ["apart", "malloc"])
+def test_glibs_tables_lists_and_strings_are_those_that_were_made(slices: str) -> None:
+    """Up to GLib 2.74 structs are in pages of slices, and what they keep is malloc's."""
+    with Subject("gobjects", env={"G_SLICE": "always-malloc"} if slices == "malloc" else {}) as subject:
+        lines = (subject.folder / "truth" / "glib.txt").read_text().splitlines()
+        found = kinds_by_block(Session(ShellDoor(str(subject.pid), How("none")).target()))
+    made = {int(block, 16): what for block, what in (line.split(" ", 1) for line in lines)}
+    ours = {"GHashTable", "GHashTable keys", "GHashTable hashes", "GHashTable values", "GList node"}
+    # where its GString is no slice, it may be any program's
+    ours |= {"GString"} if slices == "malloc" else {"GString text"}
+    # the first slice of a page begins where its block does
+    blocks = {block: what for block, what in made.items() if block in found and found[block].name != "GSlice page"}
+    told = Counter((what, found[block].name) for block, what in blocks.items())
+    wrong = {(what, name): times for (what, name), times in told.items() if what != name and {what, name} & ours}
+    assert not wrong
+    if slices == "malloc":
+        assert blocks.keys() == made.keys()
+    kept = {"GHashTable keys", "GHashTable hashes", "GHashTable values"}
+    # Python 3.9 has no >= for Counters
+    assert not Counter(what for what in made.values() if what in kept) - Counter(blocks.values())

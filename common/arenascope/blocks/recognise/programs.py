@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Collection, Optional, Protocol, Sequence, runtime_checkable
 
 from ...base.kinds import Kind
+from .glib import Glib
 from .ground import Ground
 from .jvm import Jvm
 from .memcached import Memcached
@@ -48,6 +49,7 @@ def programs_in(ground: Ground) -> Sequence[Program]:
     if ground.memory.pointer_size != 8 or ground.memory.byte_order != "little":
         return ()
     every: Sequence[Program] = (
+        Glib(ground),
         Jvm(ground),
         Memcached(ground),
         Nginx(ground),
