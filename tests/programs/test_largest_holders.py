@@ -31,11 +31,14 @@ from programs import (
     log_in,
     mariadb,
     memcached,
+    nginx,
     postgres,
     query,
     redis_on_glibc,
     redis_says,
+    requests,
     rows,
+    rust,
     say,
     script,
     tables,
@@ -212,6 +215,44 @@ def test_postgres_where_cursors_keep_much() -> None:
     assert owners[0]["held_bytes"] == pytest.approx(size, rel=0.1)
     # contexts beside a variable's own are not its
     assert held_by(owners, "ErrorContext") < 4 * 8192
+
+
+def test_nginx() -> None:
+    """All hangs on its cycle; what the kernel tells of connections is as large as epoll_events says."""
+    events = 700
+
+    def start(folder: Path) -> Running:
+        running = nginx(folder)
+        running.end()
+        conf = folder / "nginx.conf"
+        conf.write_text(conf.read_text().replace("events {", f"events {{ use epoll; epoll_events {events};"))
+        return Running(folder, ["nginx", "-c", conf, "-p", folder])
+
+    with started(start) as running:
+        requests(running)
+        owners = owners_of(running.pid)
+    assert owners[0]["name"] == "ngx_cycle"
+    (told,) = (each for each in owners if "epoll_wait() failed" in (each["name"] or ""))
+    # struct epoll_event has no padding here
+    assert 0 < told["held_bytes"] - 12 * events <= 32
+
+
+def test_rust() -> None:
+    """Each thread keeps one in three of what it has made, on its stack alone."""
+    said = []
+    for number in range(4):
+        seed, sizes = number + 1, []
+        for _ in range(12000):
+            seed = (seed * 6364136223846793005 + 1442695040888963407) % (1 << 64)
+            sizes.append(20 + (seed >> 33) % 3000)
+        said.append(sum(sizes[2::3]))
+    with started(rust) as running:
+        running.await_line()
+        owners = owners_of(running.pid)
+    stacks = sorted((each for each in owners[:4] if each["kind"] == "stack"), key=lambda each: each["tid"])
+    assert len({each["tid"] for each in stacks}) == 4
+    for size, each in zip(said, stacks):
+        assert size <= each["held_bytes"] < 1.1 * size
 
 
 def pages(connection: socket.socket, number: int, round_: int) -> None:

@@ -42,6 +42,7 @@ LARGEST = {
     "rust": ("stack", None),
     "redis-on-glibc": ("global", "server"),
     "mariadbd": ("global", "dflt_key_cache"),
+    "nginx": ("global", "ngx_cycle"),
 }
 
 

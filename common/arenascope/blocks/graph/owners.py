@@ -19,6 +19,7 @@ from .kept import NOBODY
 from .lasting import lasting
 from .leaks import pointers_again
 from .main_holders import Lead, MainHolders, main_holders
+from .pieces import edges_of_seeds
 from .refs import Search
 from .threads import NUMBERS
 from .together import Common, Shared, Together, Tops
@@ -220,7 +221,8 @@ def _leads(search: Search, graph: Graph) -> tuple[list[Owner], list[Lead]]:
         best[each.owner] = min(order, best.get(each.owner, order))
     owners = sorted(best, key=best.__getitem__)
     numbers = {owner: number for number, owner in enumerate(owners)}
-    return owners, [Lead(each.rank, numbers[each.owner], seed.edge) for each, seed in zip(found, graph.seeds)]
+    edges = edges_of_seeds(search, graph.seeds)
+    return owners, [Lead(each.rank, numbers[each.owner], edge) for each, edge in zip(found, edges)]
 
 
 class _Who(NamedTuple):
