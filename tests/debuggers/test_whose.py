@@ -18,6 +18,7 @@ from partial import look
 from schemas import valid
 from subjects import Subject
 
+from arenascope.blocks.recognise.holders import POOL
 from arenascope.cli import shell
 
 UNCACHED = {"GLIBC_TUNABLES": "glibc.malloc.tcache_count=0"}
@@ -148,6 +149,7 @@ def test_a_leak_is_told_from_a_cache() -> None:
         report = asked(subject.pid, "--owners", command="report")
         params = asked(subject.pid, command="params")
         _, told, _ = look(Path(str(subject.pid)), "types", "--owners")
+        pool_owner = asked(subject.pid, types[POOL]["samples"][0], command="owner")
         lost_one = valid(json.loads(said))["leaks"][0]["samples"][0]
         further = [look(Path(str(subject.pid)), f"{command} {lost_one}")[1] for command in ("refs", "owner")]
     # each sends to what tells more, and not to the other
@@ -165,9 +167,14 @@ def test_a_leak_is_told_from_a_cache() -> None:
     table = [types[f"std::unordered_map {part}"] for part in ("node", "buckets")]
     assert sum(each["retained_bytes"] for each in table) == kept_bytes
     # as every program with libstdc++ has it: memcheck calls 72,704 or 73,728 bytes still reachable
-    pool = types["libstdc++'s emergency pool"]
+    pool = types[POOL]
     assert (pool["blocks"], pool["certain"], pool["bytes"] - 16) in ((1, True, 72704), (1, True, 73728))
-    assert any((each["name"] or "").startswith("libstdc++.so") for each in owners["owners"])
+    rows = [each for each in owners["owners"] if (each["name"] or "").startswith("libstdc++.so")]
+    row = next(each for each in rows if each["held_bytes"] >= pool["bytes"])
+    # two of libstdc++'s variables have its address
+    assert [pool_owner["held_by"][key] for key in ("kind", "name", "tid")] == [row["kind"], row["name"], row["tid"]]
+    assert [pool_owner["tied_with"]] == row["leading"]["owners"]
+    assert row["tied_bytes"] == row["held_bytes"]
     check_what_the_report_says(report, lost, lost_bytes, kept_bytes)
     assert params["note_record"]["id"] == "at-defaults"
     assert params["note_record"]["figures"]["requested"] == 0

@@ -24,6 +24,7 @@ def owner_command(context: Context) -> Answer:
     from ..blocks.graph.told import Told
     from ..blocks.graph.whose import asked_for
     from ..present.documents.owner_records import Owner, Way
+    from ..present.screens.owners import whose
     from ..present.screens.refs import Asked, Shown, nowhere, owner_lines
     from .framework.live_copy import looked
 
@@ -33,15 +34,19 @@ def owner_command(context: Context) -> Answer:
     build(look.search)
     goal, refs = asked_for(look.search, place)
     path = find_owner(look.search, goal, refs) if goal is not None else None
-    holder = Holders(look.search, look.lost).of(goal.span.start) if goal is not None else None
+    holders, start = Holders(look.search, look.lost), goal.span.start if goal is not None else 0
+    holder, tied = holders.of(start), holders.tied_with(start)
     shown = Shown(Told(look.search, path or (), goal))
     found = Way(
         block=shown.goal(goal),
         held_by=Owner.of(holder) if holder is not None else None,
+        tied_with=Owner.of(tied) if tied is not None else None,
         path=[shown.pointer(*each) for each in shown.steps(path, goal)] if goal and path else None,
     )
     problems = [*look.problems, *problems_of(look.session)]
     if goal is None:
         said, words = nowhere(place)
         return Answer(found, [words], [said, *problems])
-    return Answer(found, owner_lines(context.style, shown, Asked(goal, place), path, refs=refs), problems)
+    other = whose(look.search, tied) if tied is not None else ""
+    text = owner_lines(context.style, shown, Asked(goal, place), path, refs=refs, other=other)
+    return Answer(found, text, problems)

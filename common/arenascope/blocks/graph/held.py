@@ -37,7 +37,7 @@ class Holders:
         self.search = search
         doubted = doubts(search.session, search.roots, search.blocks, lost)
         found = held(search)
-        self._whose = found.main.whose
+        self._whose, self._ties = found.main.whose, found.main.ties
         self._owners = dict(enumerate(found.owners))
         if not doubted:
             self._owners[NOBODY] = Owner(UNREACHED, None)
@@ -46,6 +46,12 @@ class Holders:
         """By what malloc returned; None: it is malloc's own, or that is not known."""
         number = self.search.blocks.find(user)
         return self._owners.get(self._whose[number]) if number >= 0 else None
+
+    def tied_with(self, user: int) -> Optional[Owner]:
+        """Another one who leads to it equally well."""
+        number = self.search.blocks.find(user)
+        at = self._ties[number] if number >= 0 else NOBODY
+        return self._owners.get(at) if at != NOBODY else None
 
     def of_kinds(self, live: Live) -> Mapping[int, Most]:
         """By the kind's number, of the blocks that were swept."""

@@ -124,6 +124,7 @@ class Way(Document):
     held_by: Annotated[
         Optional[Owner], "Of a live block its main holder: as in owners; null: it is none, or that is not known"
     ]
+    tied_with: Annotated[Optional[Owner], "Another owner, who leads there equally well; null: there is none"]
     path: Annotated[
         Optional[Sequence[Annotated[Pointer, "A pointer, to the block of the next row or to what was asked for"]]],
         "The way to it, the root's pointer first; null: nothing leads there",

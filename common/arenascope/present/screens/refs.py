@@ -144,14 +144,17 @@ def pointers(style: Style, shown: Shown, asked: Asked, refs: Sequence[Ref], limi
 
 
 def owner_lines(
-    style: Style, shown: Shown, asked: Asked, path: Optional[Sequence[Ref]], refs: Sequence[Ref]
+    style: Style, shown: Shown, asked: Asked, path: Optional[Sequence[Ref]], *, refs: Sequence[Ref], other: str
 ) -> Iterator[str]:
+    """`other`: who leads there equally well."""
     goal, place = asked
     line = shown.goal_line(style, goal, place)
     if path:
         yield style.bold(f"{line}: held by {shown.who(path[0])}")
         yield ""
         yield from trail(shown, path, goal)
+        if other:
+            yield f"{other} leads there as well, by as few steps"
     else:
         yield style.bold(f"{line}: nothing holds it")
         yield ""
