@@ -423,10 +423,16 @@ def cc1plus(folder: Path, env: Env = None) -> Running:
     return Running(folder, [told[0], "-quiet", "-imultiarch", told[1], "-O2", "big.cc", "-o", "big.s"], env)
 
 
-def java(folder: Path, env: Env = None) -> Running:
+def java(folder: Path, env: Env = None, options: Sequence[str] = ()) -> Running:
     if shutil.which("javac") is None:
         give_up("no JDK is installed: a JRE alone does not run a source file")
-    return Running(folder, ["java", "-Xmx64m", "-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC", HERE / "Load.java"], env)
+    words = ["java", "-Xmx64m", "-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC", *options, HERE / "Load.java"]
+    return Running(folder, words, env)
+
+
+def tracked_java(folder: Path, env: Env = None) -> Running:
+    """It keeps an account of its native memory, with words in front of each block."""
+    return java(folder, env, ["-XX:NativeMemoryTracking=summary"])
 
 
 def halfway(running: Running) -> None:
@@ -551,6 +557,7 @@ REPLACED = (
 """Another allocator serves malloc here: glibc's has nothing to be held against anything."""
 SINGLE = (
     Program("git", history, blocked),
+    Program("java-tracked", tracked_java),
     Program("node-streams", script("node", HERE / "streams.js")),
     Program(
         "redis-on-glibc",

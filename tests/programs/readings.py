@@ -390,6 +390,13 @@ def is_direct_buffer(process: Process, block: Block) -> bool:
     return False
 
 
+def is_tracked(process: Process, block: Block) -> bool:
+    """By native memory tracking: how many bytes it has, a mark in front of these and one behind."""
+    size, marks = process.words(block.user, 2)
+    behind = process.read(block.user + 16 + size, 2) if size < block.usable else b""
+    return marks >> 48 == 0xE99E and behind == b"\xe8\x8e"
+
+
 # of CPython
 
 
@@ -500,7 +507,10 @@ def is_memory_heap(process: Process, block: Block) -> bool:
 
 
 def after_front(process: Process, block: Block) -> Block:
-    """What a block of MariaDB's is for: its own allocators put in front whose it is and how many bytes it has."""
+    """What a block is for: MariaDB's own allocators put in front whose it is and how many bytes it has, a JVM that
+    tracks its memory how many and of what."""
+    if is_tracked(process, block):
+        return block._replace(user=block.user + 16, usable=block.usable - 16)
     _, own, all_ = process.words(block.user, 3)
     sizes = (own & ~7) + 24, all_
     rest = 32 if block.usable < 128 << 10 else 4096
@@ -649,6 +659,7 @@ READINGS: Sequence[tuple[str, Reading]] = (
     ("HotSpot Symbol", is_symbol),
     ("HotSpot SymbolTable node", is_symbol_node),
     ("HotSpot arena chunk", is_chunk),
+    (r"HotSpot .* \(NMT\)", is_tracked),
     ("Java direct buffer", is_direct_buffer),
     ("dict keys|shared dict keys", is_table_of_keys),
     ("list items|set table|deque block|.* data|bytearray bytes", is_pointed_to),

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import os
 import random
+import re
 import signal
 from collections import defaultdict
 from typing import Sequence
@@ -29,6 +30,7 @@ SHARES = {
     "node-streams": 0.8,
     "rust": 0.9,
     "java": 0.5,
+    "java-tracked": 0.5,
     "perl": 0.9,
     "memcached": 0.9,
     "php": 0.5,
@@ -39,8 +41,10 @@ SHARES = {
     "mariadbd": 0.5,
 }
 """Of the bytes in use, at least."""
-WHOLE = ("MEM_ROOT block", "mem_heap block", "glibc's thread cache")
-"""What is told together with the header that MariaDB has in front of its blocks."""
+FRONTED = ("mariadbd", "java-tracked")
+"""Programs that have words of their own in front of their blocks."""
+WHOLE = r"MEM_ROOT block|mem_heap block|glibc's thread cache|.* \(NMT\)"
+"""What is told together with these."""
 Named = list[tuple[Block, Kind]]
 
 
@@ -79,7 +83,7 @@ def wrong_ones(process: Process, some: Sequence[tuple[Block, Kind]], program: st
     wrong = []
     for block, kind in some:
         reading = reading_of(block.name, kind.kind, program)
-        if program == "mariadbd" and block.name not in WHOLE:
+        if program in FRONTED and not re.fullmatch(WHOLE, block.name):
             block = after_front(process, block)
         if reading is None or not reading(process, block):
             shown = process.read(block.user, 48).hex(" ", 8)

@@ -6,10 +6,12 @@ from __future__ import annotations
 import json
 import os
 import random
+import re
 import signal
 import socket
 import string
 import struct
+import subprocess
 import tempfile
 from collections import Counter
 from contextlib import contextmanager
@@ -33,6 +35,7 @@ from programs import (
     rows,
     say,
     tables,
+    tracked_java,
     values,
 )
 from running import Running, receive_until
@@ -324,3 +327,39 @@ def test_mariadbs_blocks_of_memory_roots_lead_to_others() -> None:
                         assert left <= size
         finally:
             running.end()
+
+
+def test_a_jvms_blocks_are_of_the_subsystems_that_jcmd_lists() -> None:
+    """As much of each as native memory tracking has counted for it."""
+    tracked, mark = "HotSpot {} (NMT)", 0xE99E
+    with tempfile.TemporaryDirectory(prefix="arenascope-program-") as folder:
+        running = tracked_java(Path(folder), {"STANDS_STILL": "1"})
+        try:
+            running.await_line()
+            words = ["jcmd", str(running.pid), "VM.native_memory", "summary", "scale=b"]
+            said = subprocess.run(words, capture_output=True, text=True, check=True).stdout
+            told = {}
+            for part in re.split(r"\n-\s+", said)[1:]:
+                counted = re.search(r"\(malloc=(\d+)", part)
+                if counted:
+                    told[part.split(" (")[0]] = int(counted[1])
+            with seen(running.pid, (*map(tracked.format, told), "Java direct buffer")) as found:
+                assert found.share > 0.5
+                by_name = {}
+                for block in found.blocks:
+                    size, marks = struct.unpack("<2Q", found.read(block.user, 16))
+                    assert marks >> 48 == mark
+                    by_name.setdefault(block.name, Counter())[marks >> 32 & 0xFF] += size
+        finally:
+            running.end()
+    # each name is that of one number
+    assert all(len(each) == 1 for each in by_name.values())
+    numbers = [number for each in by_name.values() for number in each]
+    assert len(numbers) == len(set(numbers)) > 5
+    # what is inside may be told, so that it has another name
+    for name, sizes in by_name.items():
+        (size,) = sizes.values()
+        whole = told.get(name.partition("HotSpot ")[2].partition(" (NMT)")[0], told.get("Other", 0))
+        assert size <= 1.02 * whole + 4096, name
+    for name in ("Code", "Module"):
+        assert sum(by_name[tracked.format(name)].values()) > 0.8 * told[name], name

@@ -16,7 +16,6 @@ from ..sources.target import Span
 from .live import Live, Typed
 from .recognise.catalogue import NONE, Catalogue
 from .recognise.ground import PAGE_SHIFT
-from .recognise.mysql import FRONTS
 
 FEW = 3
 """Words that are read together as fast as one."""
@@ -50,7 +49,9 @@ class Index:
     def __init__(self, session: Session, catalogue: Catalogue, live: Live) -> None:
         self._session = session
         self._ground = catalogue.ground
-        self._front = catalogue.front if catalogue.has_fronts else None
+        self._front_of = catalogue.front
+        self.fronts = catalogue.front_sizes
+        """How far into a block pointers may lead, past what the program has in front."""
         self._live = live
         self._low, self._high = catalogue.low, catalogue.high
         pieces = sorted(
@@ -88,9 +89,9 @@ class Index:
     def block(self, user: int) -> Optional[Block]:
         """The block that begins there, or of which what it is for does, after its allocator's header."""
         block = self._block(user, 0)
-        for front in FRONTS if block is None and self._front is not None else ():
+        for front in self.fronts if block is None else ():
             fronted = self._block(user - front, front)
-            if fronted is not None and self._front is not None and self._front(user - front, fronted.usable + front):
+            if fronted is not None and self._front_of(user - front, fronted.usable + front) == front:
                 return fronted
         return block
 

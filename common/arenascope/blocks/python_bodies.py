@@ -42,8 +42,8 @@ class Pointer(NamedTuple):
 def name_bodies(session: Session, index: Index, keeper: Keeper, kinds: Sequence[Kind]) -> Iterator[tuple[int, Kind]]:
     """What to call blocks of which nothing certain is known, by their addresses."""
     weak = {number for number in range(len(kinds)) if index.is_weak(number)}
-    known = [user for user, _, _ in index.of_kinds(weak)] + list(index.mapped_of_kinds(weak))
-    known.sort()
+    starts = [user for user, _, _ in index.of_kinds(weak)] + list(index.mapped_of_kinds(weak))
+    known = sorted(user + front for user in starts for front in (0, *index.fronts))
     if not known:
         return
     parts = list(_arenas(session)) if keeper.apart else []

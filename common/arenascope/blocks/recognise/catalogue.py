@@ -1,6 +1,7 @@
 """What each block is: every recogniser in its order, which is nowhere else.
 
-Where a program puts words of its own in front of its blocks (`mysql.py`), all this is asked of what comes after them.
+Where a program puts words of its own in front of its blocks (`mysql.py`, `nmt.py`), all this is asked of what comes
+after them.
 
 1. A vtable in the first word: C++ objects, named as people write them (`cplusplus.py`, `names.py`). Certain.
 2. A type in the words where CPython or GObject has it (`python.py`, `gobject.py`). Certain.
@@ -21,9 +22,11 @@ from ...base.records import NamedTuple
 from ...sources.memory import Memory
 from .contents import ENCODINGS, LETTERS, LOOKED_AT, STARTS, are_addresses, text_in
 from .cplusplus import Classes, ClassName
+from .fronts import Front, Fronts
 from .gobject import GObjects
 from .ground import PAGE_SHIFT, Ground
-from .mysql import Front, Fronts
+from .mysql import Mysql
+from .nmt import Nmt
 from .nodes import LIST, PAGES, TREE, Links
 from .programs import Keeper, programs_in
 from .python import Python
@@ -140,8 +143,8 @@ class Catalogue:
         every: Sequence[object] = (self.python if self.python.runs else None, *self._programs)
         self.keepers = [each for each in every if isinstance(each, Keeper)]
         self._links = Links(ground.memory, low, high)
-        fronts = Fronts(ground)
-        self._fronts = fronts if fronts.runs else None
+        fronts: Sequence[Fronts] = (Mysql(ground), Nmt(ground))
+        self._fronts = next((each for each in fronts if each.runs), None)
         little = ground.memory.byte_order == "little"
         self._half = 0 if little or self._word == 4 else 32
         """By how much a word is shifted that begins with a number of four bytes."""
@@ -321,6 +324,10 @@ class Catalogue:
     @property
     def has_fronts(self) -> bool:
         return self._fronts is not None
+
+    @property
+    def front_sizes(self) -> Sequence[int]:
+        return self._fronts.sizes if self._fronts is not None else ()
 
     def _known(self, kind: Kind) -> int:
         """The same as `plain` of a kind that has many blocks."""

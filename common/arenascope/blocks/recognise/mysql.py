@@ -8,31 +8,22 @@ from __future__ import annotations
 
 from typing import Optional, Sequence
 
-from ...base.records import NamedTuple
+from .fronts import Front
 from .ground import Ground
 from .sizes import LARGEST_PAGE, fits
 
 ALLOCATOR = "my_malloc"
 MAGIC = 1234
 MOST_KEYS = 1 << 20
-FRONTS = (24, 32)
-"""Bytes in front."""
 LENGTH = 5
 """So many words of mem_block_info_t are in front of that, or one more since 10.6."""
 ROOT_BLOCK, HEAP_BLOCK = "MEM_ROOT block", "mem_heap block"
 
 
-class Front(NamedTuple):
-    """What stands in front of a block's own words."""
+class Mysql:
+    """MariaDB's or MySQL's headers in one process."""
 
-    words: int
-    bytes: int
-    """That were asked for after it."""
-    of: str
-
-
-class Fronts:
-    """Of one process."""
+    sizes: Sequence[int] = (24, 32)
 
     def __init__(self, ground: Ground) -> None:
         self._little = ground.memory.byte_order == "little"
