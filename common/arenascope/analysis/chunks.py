@@ -16,6 +16,7 @@ from ..glibc.chunk import PREV_INUSE, SIZE_BITS
 
 BATCH = 1 << 16
 STATES = ("used", "tcache", "fast", "free")
+WITH_TOP = (*STATES, "top")
 BOOKKEEPING = ("header", "fencepost")
 FINE = 1024
 """Up to here there are two rows per power of two."""

@@ -7,6 +7,7 @@ from collections import Counter
 from itertools import accumulate, islice
 from typing import Iterable, Sequence
 
+from ..analysis.chunks import BOOKKEEPING
 from ..analysis.resident import clipped
 from ..analysis.types import SAMPLES, Totals, TypeRow
 from ..base.model import Gap
@@ -15,8 +16,6 @@ from ..session.session import Session
 from ..sources.target import Span
 from .live import Live, Typed
 from .recognise.catalogue import NONE
-
-BOOKKEEPING = ("header", "fencepost")
 
 
 class _Sum:

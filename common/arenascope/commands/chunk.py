@@ -19,6 +19,7 @@ from ..present.documents.record import told
 from ..present.render.json import address, hexadecimal
 from ..present.render.problems import sentence
 from ..present.render.text import Style
+from ..present.screens.chunks import STATE_WORDS
 from ..session.elsewhere import in_heap, where_else
 from ..session.problems import problems_of
 from ..session.session import Session
@@ -221,16 +222,6 @@ def _chunk(session: Session, answer: Union[Described, Statement]) -> Optional[re
     )
 
 
-STATES = {
-    "used": "in use",
-    "tcache": "free, kept in a thread's cache",
-    "fast": "free, in a fastbin",
-    "free": "free",
-    "top": "the top of its arena, which new blocks are cut from",
-    "mmapped": "in use, served by mmap",
-}
-
-
 def _all_lines(
     style: Style, session: Session, answers: Sequence[tuple[int, Union[Described, Statement]]]
 ) -> Iterator[str]:
@@ -245,7 +236,7 @@ def _all_lines(
 
 def _lines(style: Style, session: Session, described: Described, place: int) -> Iterator[str]:
     block, user = described.block, described.block.chunk + session.layout.header
-    yield style.bold(f"block {user:#x}, {style.size(block.bytes)}: {STATES[block.state]}")
+    yield style.bold(f"block {user:#x}, {style.size(block.bytes)}: {STATE_WORDS[block.state]}")
     yield ""
     rows = [] if place == user else [("asked for", f"{place:#x}, {_distance(place, user, session.layout.header)}")]
     if described.arena is not None and described.heap is not None:

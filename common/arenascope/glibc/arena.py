@@ -11,9 +11,8 @@ from ..sources.memory import Memory
 from .chunk import IS_MMAPPED, NON_MAIN_ARENA, PREV_INUSE, masked
 from .heap import heap_for_ptr
 from .layout import Layout
-from .scan import wrong_bins
+from .scan import RING_LIMIT, wrong_bins
 
-RING_LIMIT = 65536
 LEAST_PAGE = 4096
 """Every page size is a multiple of it; an arena grows and shrinks by pages."""
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from heapq import heappush, heapreplace
 from typing import Callable, Iterable, Mapping, Union
 
+from ..analysis.chunks import STATES, WITH_TOP
 from ..base.model import Piece, Run
 from ..glibc.chunk import SIZE_BITS
 from ..glibc.chunks.blocks import Block, blocks
@@ -13,7 +14,6 @@ Row = tuple[int, int, str, int]
 """(chunk address, bytes, state, arena)."""
 Wants = Callable[[int, str], bool]
 """Whether a chunk of this size and state is asked for."""
-STATES = ("used", "tcache", "fast", "free", "top")
 
 
 def chunks_of(piece: Piece, listed: Mapping[int, str]) -> Iterable[Block]:
@@ -60,11 +60,11 @@ class ByState:
     def __init__(self, limit: int, wants: Wants) -> None:
         self._limit = limit
         self._wants = wants
-        self._rows: dict[str, list[Row]] = {state: [] for state in STATES}
+        self._rows: dict[str, list[Row]] = {state: [] for state in WITH_TOP}
 
     def add(self, piece: Piece, listed: Mapping[int, str]) -> None:
         full = {state for state, rows in self._rows.items() if len(rows) >= self._limit}
-        if isinstance(piece, Run) and full >= ({"used", "free"} if not piece.marks else set(STATES[:4])):
+        if isinstance(piece, Run) and full >= ({"used", "free"} if not piece.marks else set(STATES)):
             return
         for chunk, size, state in chunks_of(piece, listed):
             rows = self._rows[state]

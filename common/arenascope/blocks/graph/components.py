@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Callable, Iterable, Sequence
+from typing import Sequence
 
 from ...base.records import NamedTuple
-
-Targets = Callable[[int], Iterable[int]]
+from .dominators import Targets
 
 
 class Lump(NamedTuple):

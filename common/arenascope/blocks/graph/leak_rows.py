@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Mapping, Sequence
 
+from ...analysis.types import SAMPLES
 from ...base.kinds import Kind
 from ...base.records import NamedTuple
 from ..block_index import WEAK
@@ -15,7 +16,6 @@ from .edge import FLAGS, INSIDE
 from .edges import Graph
 from .refs import Search
 
-SAMPLES = 3
 MOST_TYPED = 20000
 """Heads whose kind is asked for; of more than that the largest sizes must do."""
 

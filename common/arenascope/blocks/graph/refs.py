@@ -6,6 +6,7 @@ from functools import cached_property
 from types import ModuleType
 from typing import Callable, Iterator, Optional, Sequence, Union
 
+from ...base.kinds import ROOT_KINDS
 from ...base.memo import Memo
 from ...base.meter import Meter
 from ...base.records import NamedTuple
@@ -15,7 +16,7 @@ from ..finder import FastFinder, Finder, finder_of, library
 from .blocks import LiveBlocks, heap_spans
 from .encodings import decoded, is_meant
 from .names import Names
-from .roots import KINDS, Root, Roots, RootWord
+from .roots import Root, Roots, RootWord
 from .windows import Window, Words
 
 BLOCK = "block"
@@ -27,7 +28,7 @@ class Ref(NamedTuple):
     """A pointer, and who has it."""
 
     kind: str
-    """One of KINDS, or "block"."""
+    """One of ROOT_KINDS, or "block"."""
     address: Optional[int]
     """Where it lies; None: in a register, or in the kernel."""
     value: int
@@ -149,5 +150,5 @@ def of_word(word: RootWord) -> Ref:
 
 def in_order(refs: Sequence[Ref]) -> list[Ref]:
     """Variables first; of a kind by address."""
-    order = {kind: at for at, kind in enumerate((*KINDS, BLOCK))}
+    order = {kind: at for at, kind in enumerate((*ROOT_KINDS, BLOCK))}
     return sorted(refs, key=lambda each: (order[each.kind], each.address or 0, each.tid or 0, each.name or ""))

@@ -24,8 +24,6 @@ from .threads import Stacks, registers
 
 KERNEL_OWN = ("[vvar", "[vdso", "[vsyscall", "[uprobes")
 EPOLL = "epoll_ctl"
-KINDS = ("global", "tls", "stack", "register", "kernel", "runtime", "mapping")
-"""The first that leads to a block names its owner."""
 
 
 class Root(NamedTuple):

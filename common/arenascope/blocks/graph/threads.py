@@ -8,6 +8,8 @@ from typing import Iterator, Mapping, Optional, Sequence
 from ...base.records import NamedTuple
 from ...glibc.find.dtv import Dtv
 from ...glibc.find.stack_cache import UsedStack, used_stacks
+from ...glibc.find.stacks import MAIN
+from ...glibc.find.thread_pointers import AT_BLOCK
 from ...session.session import Session
 from ...sources.elf.kernel import NT_FPREGSET, NT_VECTORS, NT_X86_XSTATE, OWN
 from ...sources.elf.machines import EM_386, EM_AARCH64, EM_X86_64
@@ -20,10 +22,8 @@ from ...sources.target import Region, RegisterSet, RegisterSets, Span, ThreadInf
 from .constants import with_constants
 from .spans import Mark
 
-MAIN = "[stack]"
 RED_ZONE = {"x86_64": 128, "ppc64": 512}
 """How far below its stack pointer a function may keep words: the ABI's word."""
-TLS_BELOW = ("x86_64", "x32", "i386", "s390x")
 CONTROL = 0x1000
 """struct pthread is shorter on every machine; where TLS lies below the thread pointer it begins there."""
 NUMBERS = {"x86_64": EM_X86_64, "i386": EM_386, "aarch64": EM_AARCH64}
@@ -78,7 +78,7 @@ class Stacks:
             return
         dtv = self._dtvs.get(thread.tid)
         beside = [each.start for each in dtv.blocks if region.contains(each.start)] if dtv is not None else []
-        if self._machine in TLS_BELOW:
+        if self._machine in AT_BLOCK:
             start, end = min([pointer, *beside]), self._end(thread, pointer)
             control = Span(pointer, min(end, region.end))
         else:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Annotated, Optional, Sequence, Union
 
+from ...analysis.chunks import WITH_TOP
 from ...base.kinds import KINDS
 from ..render.spool import Spool
 from .arena_records import ArenaOrNone, Index
@@ -11,8 +12,7 @@ from .owner_records import HELD_BY, Owner, Written
 from .record import JUDGEMENT, Address, Chunks, Document, Identity, Record, Size, Told
 from .type_records import HELD_MOST, HolderOfMost, Typed
 
-STATES = ("used", "tcache", "fast", "free", "top")
-State = Annotated[Optional[str], ("enum", STATES), "What it is; null: not known"]
+State = Annotated[Optional[str], ("enum", WITH_TOP), "What it is; null: not known"]
 
 
 class Summary(Record):
@@ -86,7 +86,7 @@ class Chunk(Record):
     address: Annotated[Address, "Its header"]
     user_address: Annotated[Address, "What malloc returned"]
     bytes: Annotated[Size, "Its size"]
-    state: Annotated[Optional[str], ("enum", (*STATES, "mmapped")), "What it is; null: not known"]
+    state: Annotated[Optional[str], ("enum", (*WITH_TOP, "mmapped")), "What it is; null: not known"]
     arena: ArenaOrNone
     heap: Annotated[Optional[Address], "The heap that it lies in"]
     bin: Annotated[Optional[str], "The list that it is in"]

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import Annotated, Optional, Sequence
 
+from ...base.kinds import ROOT_KINDS
 from .arena_records import ArenaOrNone
 from .record import Address, Document, Record, Size
 
-ROOT_KINDS = ("global", "tls", "stack", "register", "kernel", "runtime", "mapping")
 OWNER_KINDS = (*ROOT_KINDS, "unreached")
 STRENGTHS = ("definite", "possible")
 ENCODINGS = ("tagged", "shifted", "unaligned", "relative")

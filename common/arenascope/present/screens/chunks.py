@@ -10,6 +10,14 @@ from ...base.model import Tally
 from ...base.records import NamedTuple
 from ..render.text import Style, count, in_use, number, shortened, table
 
+STATE_WORDS = {
+    "used": "in use",
+    "tcache": "free, kept in a thread's cache",
+    "fast": "free, in a fastbin",
+    "free": "free",
+    "top": "the top of its arena, which new blocks are cut from",
+    "mmapped": "in use, served by mmap",
+}
 BAR = 24
 MEANING = {
     "used": "in the program's hands",

@@ -15,19 +15,13 @@ from ..documents import owner_records as records
 from ..render.json import address
 from ..render.problems import sentence
 from ..render.text import Style, count, next_lines, table
+from .chunks import STATE_WORDS
 
 HEADERS = ("who", "where", "points to", "sure")
 NOTHING = "nothing points to it"
 DEEPER = "  "
 ALIKE = 3
 """So many nodes of a list are shown."""
-STATES = {
-    "used": "in use",
-    "mmapped": "in use, served by mmap",
-    "tcache": "free, kept in a thread's cache",
-    "fast": "free, in a fastbin",
-    "free": "free",
-}
 
 
 class Shown:
@@ -72,7 +66,7 @@ class Shown:
         if goal.number is not None and not self.told.is_size(goal.number):
             said += f" ({self.told.type_of(goal.number)})"
         inside = f"; {place:#x} is {place - goal.span.start:+,} in it" if place != goal.span.start else ""
-        return f"{said} {STATES[goal.state]}{inside}"
+        return f"{said} {STATE_WORDS[goal.state]}{inside}"
 
     def cells(self, ref: Ref, goal: Goal) -> list[str]:
         past = ref.value - goal.span.start

@@ -24,6 +24,7 @@ from ..elf.file import MAGIC, PF_R, PF_W, PF_X, Segment
 from ..elf.kernel import OWN, FileMapping
 from ..elf.notes import Note
 from ..elf.sysroot import open_regular
+from ..memory import Fill
 from ..target import MappingUse, Region, RegisterSets, Span, joined
 from .moment import Moment, mark
 from .writing import Form, Who, head, head_bytes, load_segment, note_bytes, note_segment, process_notes
@@ -37,7 +38,6 @@ MOST_PIECES = 1 << 16
 """Of one shared mapping: a larger one is left out as a whole."""
 KERNEL_OWN = ("[vvar", "[vsyscall]")
 
-Fill = Callable[[int, memoryview], int]
 OpenFile = Callable[[Region], Optional[str]]
 """The path of the very file that a mapping is of."""
 

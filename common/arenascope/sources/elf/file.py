@@ -13,6 +13,7 @@ import struct
 from functools import cached_property
 from typing import Callable, Iterable, Iterator, Optional
 
+from ...base.argv import ELF
 from ...base.errors import ArenascopeError, TargetError
 from ...base.records import NamedTuple
 from ..target import ByteOrder, Span
@@ -21,7 +22,7 @@ from .sysroot import file_within, open_regular
 
 Read = Callable[[int, int], bytes]
 
-MAGIC = b"\x7fELF"
+MAGIC = ELF
 ET_EXEC, ET_DYN, ET_CORE = 2, 3, 4
 PT_NULL, PT_LOAD, PT_DYNAMIC, PT_INTERP, PT_NOTE, PT_TLS = 0, 1, 2, 3, 4, 7
 PF_X, PF_W, PF_R = 1, 2, 4

@@ -21,6 +21,7 @@ FUTEX_WAKE_OP_PRIVATE = 5 | 128
 ROOM = 32 << 10
 """What malloc_trim and its callees may use below: some hundreds of bytes."""
 WORD = 8
+ALL = (1 << 64) - 1
 WORDS = 64
 NO_CHANGE = 0x10
 """ss_flags that sigaltstack refuses, and rt_sigreturn does not mind: the thread's other stack stays."""

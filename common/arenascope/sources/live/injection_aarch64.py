@@ -14,7 +14,7 @@ from ..elf.kernel import NT_ARM_GCS, NT_ARM_SSVE, NT_ARM_SVE, NT_ARM_TLS, NT_ARM
 from ..elf.machines import EM_AARCH64
 from ..elf.registers import GENERAL
 from ..memory import Memory
-from .injection import OTHER_STACK, UNKNOWN, WORD, Frames, Registers, Sets, Step, Thread
+from .injection import ALL, OTHER_STACK, UNKNOWN, WORD, Frames, Registers, Sets, Step, Thread
 
 SYSTEM_CALLS: Mapping[str, int] = {"tkill": 130, "process_vm_writev": 271, "futex": 98}
 RESTART, NANOSLEEP, CLOCK_NANOSLEEP, FUTEX = 128, 101, 115, 98
@@ -30,7 +30,6 @@ SVE, SVE_HEADER, SVE_ACTIVE = (0x53564501, 16, 1)
 FRAME_BYTES = RESERVED_AT + FPSIMD_BYTES + 16
 LOOK_BACK = 16
 """How many instructions in front of an `svc` its number may be loaded."""
-ALL = (1 << 64) - 1
 
 
 class Aarch64:

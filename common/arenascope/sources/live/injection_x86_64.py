@@ -10,7 +10,7 @@ from ..elf.machines import EM_X86_64
 from ..elf.registers import GENERAL
 from ..memory import Memory
 from . import procfiles
-from .injection import OTHER_STACK, UNKNOWN, WORD, Frames, Registers, Sets, Step, Thread, signed
+from .injection import ALL, OTHER_STACK, UNKNOWN, WORD, Frames, Registers, Sets, Step, Thread, signed
 
 SYSTEM_CALLS: Mapping[str, int] = {"tkill": 200, "process_vm_writev": 311, "futex": 202, "restart_syscall": 219}
 RED_ZONE = 128
@@ -40,7 +40,6 @@ SYSTEM_ARGUMENTS = ("rdi", "rsi", "rdx", "r10", "r8", "r9")
 ERRNO = bytes.fromhex("644803042500000000c3")
 """add %fs:0, %rax; ret: how __errno_location ends; in front of it rax is loaded with the variable's offset."""
 LOAD, ENTRY_MARK = b"\x48\x8b\x05", b"\xf3\x0f\x1e\xfa"
-ALL = (1 << 64) - 1
 
 
 class X8664:
