@@ -137,13 +137,19 @@ def shape(text: str) -> list[str]:
         is_table = "----" in paragraph
         lines += paragraph.splitlines() if is_table else [" ".join(paragraph.splitlines())]
     # what is busy takes seconds, and says that of a long hold, too
-    lines = [re.sub(r", once: the next such look takes about as long", "", line) for line in lines]
+    lines = [re.sub(r"; each further look of this kind takes about as long", "", line) for line in lines]
     lines = [re.sub(r"0x[0-9a-f]+|[0-9][0-9,.]*( ([KMGT]?i?B|[mµ]?s)\b)?", "#", line) for line in lines]
     return sorted({re.sub(r"[\s-]+", " ", line).strip() for line in lines})
 
 
 def main() -> int:
     check = "--check" in sys.argv[1:]
+    if any(each.startswith("-") and each != "--check" for each in sys.argv[1:]):
+        print(
+            "usage: stories.py [--check] [PAGE.md ...]: renews their screens, or names those that differ",
+            file=sys.stderr,
+        )
+        return 2
     stale = []
     for page in [Path(each).resolve() for each in sys.argv[1:] if each[0] != "-"] or PAGES:
         text = page.read_text()

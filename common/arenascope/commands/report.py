@@ -29,7 +29,16 @@ from ..present.render.text import NO_HEAP, Style
 from ..present.screens.advice import words
 from ..present.screens.growth import growth_sentence
 from ..present.screens.parts import label_of
-from ..present.screens.report import NO_RESIDENCY, NOT_HERE, Conclusions, advice_line, cause_line, lines, notes
+from ..present.screens.report import (
+    NO_BLOCKS,
+    NO_RESIDENCY,
+    NOT_HERE,
+    Conclusions,
+    advice_line,
+    cause_line,
+    lines,
+    notes,
+)
 from ..present.screens.verdict import cause, space_verdict, verdict
 from ..present.screens.ways import Words
 from ..session.means import find_means
@@ -137,6 +146,8 @@ def report_command(context: Context) -> Answer:
     judgement, causes = judge(facts), [(each, cause(each, say)) for each in find_causes(facts)]
     advice = [(each, words(each, facts, say)) for each in find_advice(facts)]
     said_beside = list(notes(picture, in_a_call=_in_a_call(session, picture)))
+    if not session.started:
+        said_beside += map(NO_BLOCKS.format, _asked(context.options))
     said = verdict(judgement, say, compared=facts.growth is not None)
     concluded = Conclusions(judgement, said, causes, advice, notes=said_beside, growth=grown, facts=facts)
     return _answer(context, picture, concluded, ticket, owned=owned)

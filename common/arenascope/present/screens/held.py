@@ -13,6 +13,7 @@ from ...blocks.live import Live
 from ..documents import owner_records as records
 from ..documents.report_records import Joint, Keeper, Sums, Turn
 from ..documents.type_records import HolderOfMost
+from ..render.text import Style
 from .owners import nobody, whose
 
 
@@ -59,10 +60,14 @@ class Held:
         return self._holders.retained(live)
 
     def _most(self, most: Most) -> HeldMost:
-        part = f" ({most.blocks:,} of {most.of:,})" if most.blocks < most.of else ""
+        part = f" ({most.blocks:,} of {most.of:,}{self._how_much(most)})" if most.blocks < most.of else ""
         who = self._words(most.owner)
         owner = HolderOfMost.of(most.owner, blocks=most.blocks, bytes=most.bytes)
         return HeldMost(owner, f"{who}{part}", who)
+
+    def _how_much(self, most: Most) -> str:
+        """Of few blocks that are most of the bytes."""
+        return f", {Style().size(most.bytes)}" if 2 * most.blocks < most.of else ""
 
     def _words(self, owner: Owner) -> str:
         search = self._holders.search

@@ -33,12 +33,15 @@ SMALL = 200
 """A part below this fraction gets a row of its own only with --full."""
 
 
+BESIDE_NONE = "little"
 CORE_CANNOT_TELL = "a core does not say which pages of files were in memory: the parts are of anonymous memory alone"
 APART = "are huge pages of hugetlbfs (glibc.malloc.hugetlb=2 asks for them), which the kernel keeps out of its own RSS"
 IN_A_CALL = "an arena is locked: some thread was inside malloc at this moment. Another moment may read whole: ask again"
 NO_RESIDENCY = "this image does not say which pages were in memory: figures are of address space, and not all of it was"
 NOT_HERE = "{0} need the mappings, which are not known here: `{0}` alone shows what is known"
 """Of --types and --owners."""
+NO_BLOCKS = "--{} has nothing to show: glibc's malloc has no blocks here"
+"""Of the same."""
 
 
 class Conclusions(NamedTuple):
@@ -187,8 +190,8 @@ def _parts(style: Style, picture: Picture, facts: Optional[Facts], full: bool, *
         if facts and name == last_live:
             several = sum(each in LIVE and each not in small for each in shown) > 1
             rows += _type_rows(style, facts, whole, every=every_type, within=WITHIN_ALL if several else WITHIN)
-        for group in facts.stranders[:STRANDERS] if facts and name == "scraps" else ():
-            rows.append([f"{WITHIN}beside {_blocks_of(group.row)}", style.size(group.beside), "", ""])
+        if facts and facts.seen and name == "scraps":
+            rows += _strander_rows(style, facts, every_type)
     if small:
         rest = sum(sizes[name] for name in small)
         rows.append([f"{count(len(small), 'smaller part')} (--full)", style.size(rest), _share(rest, whole), ""])
@@ -203,6 +206,14 @@ def _parts(style: Style, picture: Picture, facts: Optional[Facts], full: bool, *
         if 20 * owner.bytes >= whole:
             whose = owner.maker or "outside malloc"
             yield f"{whose}: {style.size(owner.bytes)} at {owner.region.start:#x} ({owner.name or 'anonymous'})"
+
+
+def _strander_rows(style: Style, facts: Facts, every: bool) -> Iterator[list[str]]:
+    """Whose blocks strand what is free: those of single types, or of many together."""
+    for group in facts.stranders[:STRANDERS]:
+        yield [f"{WITHIN}beside {_blocks_of(group.row)}", style.size(group.beside), "", ""]
+    if every and not facts.stranders and facts.matters(facts.part("scraps")):
+        yield [f"{WITHIN}beside blocks of one type alone", BESIDE_NONE, "", ""]
 
 
 def _type_rows(style: Style, facts: Facts, whole: int, *, every: bool, within: str) -> Iterator[list[str]]:
