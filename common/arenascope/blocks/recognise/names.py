@@ -9,14 +9,10 @@ from ...base.records import NamedTuple
 
 INLINE = ("std::__1::", "std::__cxx11::", "std::__ndk1::", "std::__2::")
 """Namespaces that nobody writes."""
-DEFAULTS = (
-    "std::allocator<",
-    "std::char_traits<",
-    "std::less<",
-    "std::hash<",
-    "std::equal_to<",
-    "std::default_delete<",
-)
+ALLOCATOR = "std::allocator<"
+DEFAULTS = ("char_traits", "less", "hash", "equal_to", "default_delete")
+"""Of std, each of the template's first argument."""
+RUSTS_ALLOCATOR = ", alloc::alloc::Global>"
 STRINGS = {
     "std::basic_string<char>": "std::string",
     "std::basic_string<wchar_t>": "std::wstring",
@@ -60,10 +56,16 @@ def named(demangled: str) -> Named:
 def readable(name: str) -> str:
     for each in INLINE:
         name = name.replace(each, "std::")
+    name = name.replace(RUSTS_ALLOCATOR, ">")
     try:
         return _shortened(name)
     except RecursionError:
         return name
+
+
+def with_short_names(text: str) -> str:
+    """A text for people in which there may be names of classes or functions."""
+    return readable(text) if "::" in text and "<" in text else text
 
 
 def _shortened(name: str) -> str:
@@ -75,10 +77,14 @@ def _shortened(name: str) -> str:
     if end is None:
         return name
     arguments = [_shortened(each) for each in _arguments(name[start + 1 : end])]
-    while len(arguments) > 1 and arguments[-1].startswith(DEFAULTS):
+    defaults = {f"std::{each}<{arguments[0]}>" for each in DEFAULTS}
+    while len(arguments) > 1 and (arguments[-1] in defaults or arguments[-1].startswith(ALLOCATOR)):
         arguments.pop()
     shortened = f"{name[:start]}<{', '.join(arguments)}>"
-    return STRINGS.get(shortened, shortened) + _shortened(name[end + 1 :])
+    for long, short in STRINGS.items():
+        if shortened.endswith(long):
+            shortened = shortened[: -len(long)] + short
+    return shortened + _shortened(name[end + 1 :])
 
 
 def _split(name: str) -> Optional[tuple[str, list[str]]]:

@@ -7,9 +7,10 @@ from typing import Iterable, Mapping, Optional, Sequence, Union
 from ...base.model import Statement
 from ...base.printable import printable
 from ...base.records import NamedTuple
+from ...blocks.recognise.names import with_short_names
 from ...present.documents.record import Document
 from ...present.render.problems import first_sentences
-from ...present.render.text import NO_HEAP, Style, fitted
+from ...present.render.text import NO_HEAP, Laid, Style, fitted
 from ...session.session import Session
 
 
@@ -45,7 +46,8 @@ class Answer(NamedTuple):
 
     def text(self, style: Style) -> list[str]:
         """Without the rows."""
-        return [f"{printable(piece)}\n" for line in self.lines for piece in fitted(line, style.width)]
+        lines = (line if isinstance(line, Laid) else with_short_names(line) for line in self.lines)
+        return [f"{printable(piece)}\n" for line in lines for piece in fitted(line, style.width)]
 
     def warnings(self, style: Style) -> list[str]:
         said = [style.warn(f"incomplete: {printable(problem)}") for problem in first_sentences(self.problems)]

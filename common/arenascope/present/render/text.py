@@ -11,6 +11,7 @@ from ...base.errors import UsageError
 from ...base.model import SHELL_CALLS_INTO
 from ...base.printable import one_line
 from ...base.records import NamedTuple
+from ...blocks.recognise.names import with_short_names
 
 UNITS = ("B", "KiB", "MiB", "GiB", "TiB", "PiB")
 UNKNOWN = "?"
@@ -200,7 +201,10 @@ def table(
     """
     used = [at for at, name in enumerate(headers) if name not in optional or any(row[at] for row in rows)]
     shown, more = cut(rows, limit)
-    every = [[one_line(row[at]) for at in used] for row in (headers, *shown, *below, *([footer] if footer else []))]
+    every = [
+        [one_line(with_short_names(row[at])) for at in used]
+        for row in (headers, *shown, *below, *([footer] if footer else []))
+    ]
     if len(every) == 1:
         return
     align = ["left" if at in left else "right" for at in used]

@@ -1,0 +1,59 @@
+"""Names of templates as people write them: without what is there by default. Documents keep the whole ones."""
+
+from __future__ import annotations
+
+import pytest
+
+from arenascope.blocks.recognise.names import with_short_names
+from arenascope.commands.framework.answer import Answer
+from arenascope.present.render.text import Style, table
+
+STRING = "std::__cxx11::basic_string<char, std::char_traits<char>, std::allocator<char>>"
+MAP = (
+    f"std::map<{STRING}, std::vector<double, std::allocator<double>>, std::less<{STRING}>, "
+    f"std::allocator<std::pair<{STRING} const, std::vector<double, std::allocator<double>>>>>"
+)
+SHORT = "std::map<std::string, std::vector<double>>"
+WIDTH = 400
+
+
+@pytest.mark.parametrize(
+    ("long", "short"),
+    [
+        (MAP, SHORT),
+        (MAP.replace("__cxx11", "__1"), SHORT),
+        (f"Registry<{MAP}>::instance+8 of `g_one` (a, b)", f"Registry<{SHORT}>::instance+8 of `g_one` (a, b)"),
+        (
+            "std::unordered_map<int, long, std::hash<int>, std::equal_to<int>, "
+            "std::allocator<std::pair<int const, long>>>",
+            "std::unordered_map<int, long>",
+        ),
+        (
+            f"vtable for std::__cxx11::basic_stringstream<char>, {STRING}",
+            "vtable for std::basic_stringstream<char>, std::string",
+        ),
+        ("std::unique_ptr<Shape, std::default_delete<Shape>>", "std::unique_ptr<Shape>"),
+        # what is not there by default
+        ("std::set<int, std::greater<int>, std::allocator<int>>", "std::set<int, std::greater<int>>"),
+        ("std::set<int, std::less<void>, std::allocator<int>>", "std::set<int, std::less<void>>"),
+        ("std::vector<int, shop::Pool<int>>", "std::vector<int, shop::Pool<int>>"),
+        ("std::function<bool (int, std::less<int>)>", "std::function<bool (int, std::less<int>)>"),
+        ("alloc::vec::Vec<u8, alloc::alloc::Global>::push", "alloc::vec::Vec<u8>::push"),
+        # no name of a class, and one that was cut
+        ("3 < 5, std::x", "3 < 5, std::x"),
+        ("shop::Box<std::map<int", "shop::Box<std::map<int"),
+    ],
+)
+def test_a_name_is_short(long: str, short: str) -> None:
+    assert with_short_names(long) == short
+
+
+def test_screens_have_short_names_and_documents_whole_ones() -> None:
+    style = Style(width=WIDTH)
+    answer = Answer({"name": MAP}, [f"{MAP} holds most", *table(style, ["whose", "holds"], [[MAP, "1"], ["x", "2"]])])
+    said = "".join(answer.text(style))
+    assert SHORT in said.splitlines()[0]
+    assert "allocator" not in said
+    # the columns are as wide as what is shown
+    assert max(map(len, said.splitlines()[1:])) < len(SHORT) + 10
+    assert answer.found == {"name": MAP}
