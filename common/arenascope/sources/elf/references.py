@@ -1,7 +1,8 @@
 """Variables of a file without a table of symbols: code and relocations refer to where each begins.
 
-x86-64 only. Where functions mention source files (assertions do), object_files.py tells whose a variable is; else what
-the functions that refer to it alone say may tell what it is for: "free_chunks".
+x86-64 only: on aarch64 GCC's code takes one address for many variables, and reaches each by its distance from that
+(section anchors). Where functions mention source files (assertions do), object_files.py tells whose a variable is; else
+what the functions that refer to it alone say may tell what it is for: "free_chunks".
 """
 
 from __future__ import annotations
