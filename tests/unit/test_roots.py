@@ -131,7 +131,7 @@ def test_below_a_stack_pointer(monkeypatch: pytest.MonkeyPatch, below: Sequence[
     session: Any = SimpleNamespace(
         target=SimpleNamespace(machine="x86_64", pid=1, page_size=PAGE),
         regions=[*below, here],
-        memory=SimpleNamespace(pointer_size=8, byte_order="little"),
+        memory=SimpleNamespace(pointer_size=8, byte_order="little", try_words=lambda start, count: None),
         located=SimpleNamespace(libc=None),
     )
     thread = ThreadInfo(2, stack_pointer=here.start + 9 * PAGE, thread_pointer=here.end - PAGE)
