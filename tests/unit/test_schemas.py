@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import Any, get_type_hints
+from types import SimpleNamespace
+from typing import Annotated, Any, get_type_hints
 
 import pytest
 from fake_door import run_json
@@ -14,6 +15,7 @@ from schemas import FOLDER, schema, valid_snapshot, wrong
 
 from arenascope.commands import COMMAND_NAMES
 from arenascope.commands.framework.subject import Subject
+from arenascope.present.documents.record import Record
 from arenascope.present.documents.schemas import COMMANDS
 
 # with the options that bring keys of their own
@@ -82,3 +84,32 @@ def test_a_program_gets_the_record_that_the_schema_is_made_of() -> None:
     assert given == {name: COMMANDS[name] for name in given}
     # what writes files is asked for by ask()
     assert COMMANDS.keys() - given.keys() == {"snapshot", "save", "diff", "trend"}
+
+
+class Part(Record):
+    """Of something."""
+
+    name: Annotated[str, "Its name"]
+    resident_bytes: Annotated[int, "In memory"]
+    more: Annotated[str, "With an option"] = ""
+
+
+class Said(Part, first=True):
+    """With what comes before."""
+
+    for_: Annotated[str, "What speaks for it"]
+
+
+def test_a_record_of_a_figure_has_what_bears_the_same_name() -> None:
+    figure = SimpleNamespace(name="top", resident=3, more="left out")
+    assert Part.of(figure).to_dict() == {"name": "top", "resident_bytes": 3}
+    assert list(Said.of(figure, for_="all", more="asked").to_dict().items()) == [
+        ("for", "all"),
+        ("name", "top"),
+        ("resident_bytes", 3),
+        ("more", "asked"),
+    ]
+    with pytest.raises(AttributeError):
+        Part.of(SimpleNamespace(name="top"))
+    with pytest.raises(AssertionError):
+        Part.of(figure, bytes=3)
