@@ -171,21 +171,57 @@ int main(void) {
 """
 
 
-def test_a_number_is_no_distance(tmp_path: Path) -> None:
-    """And one is where all in its place are."""
-    program = tmp_path / "distances"
+ROWS = """
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+enum { ROWS = 200, INSIDE = 24 };
+struct __attribute__((packed)) row { char kind; char *text; } *table;
+static __attribute__((noinline)) void fill(void) {
+    table = calloc(ROWS, sizeof *table);
+    for (int at = 0; at < ROWS; at++) table[at].text = (char *)malloc(90 + at) + INSIDE;
+}
+static __attribute__((noinline)) void forget(void) {
+    volatile char here[1 << 15];
+    for (size_t at = 0; at < sizeof here; at++) here[at] = 0;
+}
+int main(void) {
+    fill();
+    forget();
+    printf("ready\\n");
+    fflush(stdout);
+    pause();
+}
+"""
+
+
+def asked_of(source: str, folder: Path, status: int) -> dict[str, Any]:
+    program = folder / "program"
     words = ["gcc", "-O0", "-x", "c", "-fno-builtin-malloc", "-", "-o", str(program)]
-    subprocess.run(words, input=DISTANCES, text=True, check=True)
+    subprocess.run(words, input=source, text=True, check=True)
     with subprocess.Popen([str(program)], stdout=subprocess.PIPE, preexec_fn=dies_with_us()) as process:
         assert process.stdout is not None
         assert process.stdout.readline() == b"ready\n"
         try:
-            document = asked(process.pid, LOST)
+            return asked(process.pid, status)
         finally:
             process.kill()
+
+
+def test_a_number_is_no_distance(tmp_path: Path) -> None:
+    """And one is where all in its place are."""
+    document = asked_of(DISTANCES, tmp_path, LOST)
     # an old word may lead to the last one
     assert 1998 <= sums(document)["blocks"] <= 2000
     assert [(each["encoding"], each["blocks"]) for each in document["saved"]] == [("relative", 200)]
+
+
+def test_what_an_odd_address_leads_into_is_not_surely_lost(tmp_path: Path) -> None:
+    """Seven of eight rows have their pointer across two words."""
+    document = asked_of(ROWS, tmp_path, 0)
+    assert sums(document)["blocks"] == 0
+    assert sum(each["blocks"] + each["indirect_blocks"] for each in document["leaks"]) == 200
 
 
 # CAP_CHECKPOINT_RESTORE has no name yet where util-linux is older than the kernel

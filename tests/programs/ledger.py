@@ -33,7 +33,7 @@ import struct
 import time
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Iterator, Optional, Sequence
+from typing import Iterator, Optional
 
 import numpy
 import pytest
@@ -86,6 +86,8 @@ class Ledger:
     def __init__(self, pid: int) -> None:
         self.pid = pid
         self._maps = list(mappings(pid))
+        self._via: dict[int, tuple[int, int]] = {}
+        """Of each block that is reached: where the first word lies that was found to lead there, and in which block."""
         self._memory = os.open(f"/proc/{pid}/mem", os.O_RDONLY)
         try:
             self._own = its_mapping(pid)
@@ -105,10 +107,6 @@ class Ledger:
 
     def is_reached(self, block: int) -> bool:
         return self.number(block) in self._via
-
-    def is_reached_by_whole_words(self, block: int) -> bool:
-        """By words at addresses that a compiler gives to pointers."""
-        return self.number(block) in self._via_aligned
 
     def lost(self) -> set[int]:
         return {block for number, block in enumerate(self.starts.tolist()) if number not in self._via}
@@ -215,18 +213,13 @@ class Ledger:
         heads &= ~numpy.isin(words + numpy.uint64(2 * WORD), self.starts)
         counts &= ~(heads & libc.have(places))
         counts &= sources != targets
-        apart = [*register_words(self.pid), *kernel_words(self.pid)]
-        self._via = self._spread(apart, places[counts], sources[counts], targets[counts])
-        counts &= places % numpy.uint64(WORD) == 0
-        self._via_aligned = self._spread(apart, places[counts], sources[counts], targets[counts])
+        self._spread(places[counts], sources[counts], targets[counts])
 
-    def _spread(
-        self, apart: Sequence[int], places: numpy.ndarray, sources: numpy.ndarray, targets: numpy.ndarray
-    ) -> dict[int, tuple[int, int]]:
-        """Of each block that is reached: where the first word lies that was found to lead there, and in which block.
-        Some words lie apart from memory."""
-        via: dict[int, tuple[int, int]] = {}
+    def _spread(self, places: numpy.ndarray, sources: numpy.ndarray, targets: numpy.ndarray) -> None:
+        via = self._via
         todo: list[int] = []
+        # apart from memory
+        apart = [*register_words(self.pid), *kernel_words(self.pid)]
         for value, number in zip(apart, self._blocks_at(numpy.array(apart, dtype="u8")).tolist()):
             if number != NOWHERE and number not in via:
                 via[number] = (value, NOWHERE)
@@ -241,7 +234,6 @@ class Ledger:
                 if all_targets[place] not in via:
                     via[all_targets[place]] = (all_places[place], source)
                     todo.append(all_targets[place])
-        return via
 
     def _words(self, address: int, size: int) -> Iterator[tuple[numpy.ndarray, numpy.ndarray]]:
         """(where they lie, the words): those that lead to a block."""

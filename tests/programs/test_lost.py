@@ -58,9 +58,6 @@ PLANTED = {"redis-on-glibc": 100, "sqlite": 1000, "perl": 100, "postgres": 1000,
 """Of how many free()s one is dropped: they free 40,000 to 900,000 blocks."""
 BEGUN = ("sqlite", "perl", "cc1plus")
 """From their start: they are at rest when they are ready, or have far more to do."""
-ODD = ("cc1plus", "mariadbd")
-"""Words at odd addresses lead to the insides of lost blocks: in rows of tables, and by chance where a heap lies low. Of
-such words leaks follows those to starts."""
 LEAST = 300
 
 
@@ -168,17 +165,17 @@ def test_nothing_else_is_lost(recorded: Running, request: pytest.FixtureRequest,
         held.close()
     assert asked(saved, name) == live
     assert count(live) == len(named.definite)
-    confirm(truth, named, truth.is_reached)
+    confirm(truth, named)
     if name not in UNEXPLAINED:
         assert len(named.definite) == len(explained), live
 
 
-def confirm(truth: Ledger, named: Named, is_reached: Callable[[int], bool]) -> None:
+def confirm(truth: Ledger, named: Named) -> None:
     """None is reached that is said to be lost, and all others are, if only by what a calculation leads to."""
     # a thread may just be in malloc or free
     threads = len(list(Path(f"/proc/{truth.pid}/task").iterdir()))
     assert len(named.live ^ set(truth.starts.tolist())) <= threads
-    assert [truth.way(block) for block in named.definite if is_reached(block)] == []
+    assert [truth.way(block) for block in named.definite if truth.is_reached(block)] == []
     assert truth.lost() - named.definite <= named.saved
 
 
@@ -237,9 +234,8 @@ def planted(request: pytest.FixtureRequest) -> Iterator[Running]:
 
 
 @pytest.mark.parametrize("planted", PLANTED, indirect=True)
-def test_what_was_dropped_is_found(planted: Running, request: pytest.FixtureRequest, tmp_path: Path) -> None:
+def test_what_was_dropped_is_found(planted: Running, tmp_path: Path) -> None:
     """Of some that were dropped an old word still tells: these are not lost."""
-    name = request.node.callspec.params["planted"]
     saved = tmp_path / "saved.core"
     with standing(planted.pid):
         status, said, _ = look(Path(str(planted.pid)), "leaks", "--json")
@@ -253,7 +249,7 @@ def test_what_was_dropped_is_found(planted: Running, request: pytest.FixtureRequ
     assert len(dropped) >= LEAST
     assert len(lost) > len(dropped) / 3
     assert len(lost & found.definite) >= 0.99 * len(lost)
-    confirm(truth, found, truth.is_reached_by_whole_words if name in ODD else truth.is_reached)
+    confirm(truth, found)
 
 
 def test_the_truth_of_a_program_that_counts_what_it_drops() -> None:

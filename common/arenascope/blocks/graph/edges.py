@@ -43,12 +43,16 @@ class Disguised(NamedTuple):
     encoding: str
     seed: Optional[Seed] = None
     """A root's: which, and where."""
+    inside: bool = False
+    """It leads past the suspect's start."""
 
 
 class SecondLook(NamedTuple):
     """What leads to blocks that nothing plain leads to."""
 
     pointers: Sequence[Disguised]
+    inside: Sequence[Disguised] = ()
+    """Unaligned words that lead to their insides, as in packed rows of tables: old words or chance, mostly."""
 
 
 class Graph:

@@ -48,8 +48,8 @@ UPPER, LOWER = 48, 16
 """The same in bits: where a tag above begins, where one below ends."""
 ALIKE = "inside"
 """No other writing: the offset inside a block is that of all blocks of its size."""
-RELATIVE = "relative"
-NAMES = (*WHOLE, "unaligned", RELATIVE, ALIKE)
+UNALIGNED, RELATIVE = "unaligned", "relative"
+NAMES = (*WHOLE, UNALIGNED, RELATIVE, ALIKE)
 TAGS = 16
 """Tags in the low bits stay below malloc's alignment."""
 FAR = 4096
@@ -84,7 +84,7 @@ def _plain(at: int, words: Sequence[int], longer: bytes, memory: Memory) -> Iter
         for name, decode in WHOLE.items():
             yield Decoded(name, at, decode(words))
     for shift in range(1, word):
-        yield Decoded("unaligned", at + shift, memoryview(longer[shift : size + shift]).cast(code))
+        yield Decoded(UNALIGNED, at + shift, memoryview(longer[shift : size + shift]).cast(code))
     near, far = FAR, top - FAR
     places = range(at, at + size, word)
     values = array(code, [(value + place) & top if near <= value <= far else 0 for value, place in zip(words, places)])
@@ -100,7 +100,7 @@ def _fast(
         yield Decoded("tagged", at, values & number((1 << UPPER) - 1))
         yield Decoded("shifted", at, values >> number(LOWER))
     for shift in range(1, word) if tops is None else _askew(longer, numpy, tops):
-        yield Decoded("unaligned", at + shift, numpy.frombuffer(longer, values.dtype, len(values), shift))
+        yield Decoded(UNALIGNED, at + shift, numpy.frombuffer(longer, values.dtype, len(values), shift))
     top = (1 << 8 * word) - 1
     near = values - number(FAR) <= number(top - 2 * FAR)
     places = numpy.arange(at, at + len(values) * word, word, dtype=values.dtype)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Iterator, Mapping, Sequence
+from typing import Iterable, Iterator, Mapping, Sequence
 
 from ...base.model import Statement
 from ...base.records import NamedTuple
@@ -15,7 +15,7 @@ from .components import Lump, lumps
 from .distances import Distances
 from .edge import FLAGS, INSIDE
 from .edges import ROOT, Disguised, Graph, SecondLook, Seed, build
-from .encodings import ALIKE, RELATIVE, TAGS, decoded, is_meant
+from .encodings import ALIKE, RELATIVE, TAGS, UNALIGNED, decoded, is_meant
 from .reach import POSSIBLE, UNMARKED, Reach, marked
 from .refs import Find, Search
 from .roots import Roots
@@ -107,41 +107,61 @@ def doubts(session: Session, roots: Roots, blocks: LiveBlocks, lost: int) -> lis
 
 def _second_look(search: Search, reach: Reach) -> dict[str, list[int]]:
     """Marks what is found, and what hangs on it."""
-    suspects = marked(reach.marks, UNMARKED)
-    # suspects' own words count as soon as something leads to them
-    by_source: dict[int, list[Disguised]] = {}
-    for each in pointers_again(search, suspects):
-        by_source.setdefault(each.source, []).append(each)
+    again = _looked_again(search, marked(reach.marks, UNMARKED))
+    pointers, inside = _by_source(again.pointers), _by_source(again.inside)
     saved: dict[str, list[int]] = {}
     new = True
     while new:
-        ready = [source for source in by_source if source == ROOT or reach.marks[source]]
-        new = bool(ready)
-        for source in ready:
-            for each in by_source.pop(source):
-                if not reach.marks[each.suspect]:
-                    reach.add([each.suspect])
-                    saved.setdefault(each.encoding, []).append(each.suspect)
+        new = False
+        for each in _ready(reach, pointers):
+            new = True
+            if not reach.marks[each.suspect]:
+                reach.add([each.suspect])
+                saved.setdefault(each.encoding, []).append(each.suspect)
+        for each in () if new else _ready(reach, inside):
+            new = True
+            if not reach.marks[each.suspect]:
+                reach.mark([each.suspect], POSSIBLE)
     return saved
+
+
+def _by_source(pointers: Iterable[Disguised]) -> dict[int, list[Disguised]]:
+    by_source: dict[int, list[Disguised]] = {}
+    for each in pointers:
+        by_source.setdefault(each.source, []).append(each)
+    return by_source
+
+
+def _ready(reach: Reach, by_source: dict[int, list[Disguised]]) -> Iterator[Disguised]:
+    """Takes out what counts by now: suspects' own words do as soon as something leads to them."""
+    for source in [source for source in by_source if source == ROOT or reach.marks[source]]:
+        yield from by_source.pop(source)
 
 
 def pointers_again(search: Search, suspects: Sequence[int]) -> Sequence[Disguised]:
     """What leads to these after all, looked for once: they are all that nothing plain leads to."""
+    return _looked_again(search, suspects).pointers
+
+
+def _looked_again(search: Search, suspects: Sequence[int]) -> SecondLook:
     known = search.memo.get(SecondLook)
     if known is None:
-        known = SecondLook(list(_encoded(search, suspects)) if suspects else [])
+        # one of each
+        found = dict.fromkeys(_encoded(search, suspects)) if suspects else ()
+        known = SecondLook([each for each in found if not each.inside], [each for each in found if each.inside])
         if known.pointers:
             # whose blocks are was told without it
             search.memo.forget_all_but(Graph)
         search.memo.keep(known)
-    return known.pointers
+    return known
 
 
 def _encoded(search: Search, suspects: Sequence[int]) -> Iterator[Disguised]:
     """Every pointer to a suspect that is written otherwise."""
     blocks, word = search.blocks, search.session.memory.pointer_size
     starts = [blocks.starts[block] for block in suspects]
-    ends = [start + TAGS - 1 for start in starts]
+    # on 32-bit machines chance leads inside everywhere
+    ends = [blocks.ends[block] for block in suspects] if word == 8 else [start + TAGS - 1 for start in starts]
     finder = finder_of(search.numpy, starts, ends, [Span(start, end) for start, end in zip(starts, ends)], word=word)
     distances = Distances(search)
     with search.session.meter("looking twice", search.bytes) as meter:
@@ -149,7 +169,8 @@ def _encoded(search: Search, suspects: Sequence[int]) -> Iterator[Disguised]:
             for window in search.words.of(root.start, root.end):
                 for each in _hits(search, finder, starts, window):
                     suspect = suspects[each.which]
-                    yield Disguised(ROOT, suspect, each.encoding, Seed(number, each.address, suspect << FLAGS))
+                    seed = None if each.inside else Seed(number, each.address, suspect << FLAGS)
+                    yield Disguised(ROOT, suspect, each.encoding, seed, inside=each.inside)
             meter.advance(search.words.bytes(root.start, root.end))
         for span in heap_spans(search.session):
             for window in search.words.of(span.start, span.end):
@@ -158,7 +179,7 @@ def _encoded(search: Search, suspects: Sequence[int]) -> Iterator[Disguised]:
                     if source < 0 or source == suspects[each.which]:
                         continue
                     if each.encoding != RELATIVE or distances.is_meant(source, each.address):
-                        yield Disguised(source, suspects[each.which], each.encoding)
+                        yield Disguised(source, suspects[each.which], each.encoding, inside=each.inside)
             meter.advance(search.words.bytes(*span))
 
 
@@ -166,11 +187,14 @@ class _Encoded(NamedTuple):
     address: int
     which: int
     encoding: str
+    inside: bool
 
 
 def _hits(search: Search, finder: Find, starts: Sequence[int], window: Window) -> Iterator[_Encoded]:
     memory = search.session.memory
     for encoding, at, words in decoded(window, memory, search.numpy, finder.tops):
         for index, which in finder.hits(words):
-            if is_meant(encoding, int(words[index]) - starts[which]):
-                yield _Encoded(at + index * memory.pointer_size, which, encoding)
+            past = int(words[index]) - starts[which]
+            inside = encoding == UNALIGNED and past > 0
+            if inside or is_meant(encoding, past):
+                yield _Encoded(at + index * memory.pointer_size, which, encoding, inside)
