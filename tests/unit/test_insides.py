@@ -31,6 +31,10 @@ def table(size: int, control: bytes) -> bytes:
     return b"x" * (size * len(control)) + control + again
 
 
+def lua_state(common: int, kind: int = 8) -> bytes:
+    return pack("<3QQ2Q", 0, 0, kind, AT + 64, common, 0).ljust(216, b"\0")
+
+
 CONTROL = bytes([0x80, *range(15), *[0xFF] * 16])
 SIZED = pack("<Q", 100) + bytes(100)
 TWO_WORDS = pack("<QQ", 0, 100) + bytes(100)
@@ -48,8 +52,10 @@ MEANT = {
     "a hash table": (table(24, CONTROL), 24 * 32),
     "a small hash table": (table(16, b"\xff\x01\xff\xff"), 64),
     "aligned by hand, the start in front": (bytes(40) + pack("<Q", AT) + bytes(200), 48),
-    "a header behind a buffer, the start first": (bytes(80) + pack("<4Q", AT, 1, 2, 3), 80),
-    "a header behind a buffer, the start second": (bytes(80) + pack("<4Q", 1, AT, 2, 3), 80),
+    "a header behind a buffer, the start first": (bytes(200) + pack("<4Q", AT, 1, 2, 3), 200),
+    "a header behind a buffer, the start second": (bytes(200) + pack("<4Q", 1, AT, 2, 3), 200),
+    "the main thread of Lua": (lua_state(AT + 216) + bytes(1000), 8),
+    "a line of the cache, the start further behind": (bytes(64 + 40) + pack("<Q", AT) + bytes(200), 64),
 }
 CHANCE = {
     "a size that is another": (pack("<Q", 40) + bytes(100), 8),
@@ -63,6 +69,9 @@ CHANCE = {
     "a table that is not repeated": (table(24, CONTROL)[:-1] + b"\x01", 24 * 32),
     "another place of it": (table(24, CONTROL), 24 * 32 + 16),
     "a place two words behind where the start is kept": (bytes(40) + pack("<Q", AT) + bytes(200), 56),
+    "no type of Lua's": (lua_state(AT + 216, kind=5) + bytes(1000), 8),
+    "a state of no other's": (lua_state(AT + 4096), 8),
+    "no line of the cache, the start further behind": (bytes(80 + 40) + pack("<Q", AT) + bytes(200), 80),
     "beside another's start": (bytes(40) + pack("<Q", AT + 16) + bytes(200), 48),
 }
 

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Iterable, Iterator, Sequence
+from bisect import bisect_right
+from typing import Iterable, Iterator, Optional, Sequence
 
+from ...base.records import NamedTuple
 from ...sources.target import Span
 from ..finder import Finder
 from .edge import FLAGS, INSIDE
@@ -13,6 +15,8 @@ from .spread import AT_ONCE, Spread, fast
 from .strength import Strength
 
 UNMARKED, POSSIBLE, DEFINITE = 0, 1, 2
+SMALL = 512
+"""Bytes of a block that is looked at word by word."""
 MANY_ALIKE = 8
 """So many blocks of a size that all are pointed to at one offset are no chance."""
 
@@ -25,6 +29,14 @@ def marked(marks: bytearray, mark: int) -> list[int]:
         found.append(at)
         at = marks.find(mark, at + 1)
     return found
+
+
+class _Pointer(NamedTuple):
+    to: int
+    """The block that it leads to."""
+    value: int
+    at: int
+    """Where it lies."""
 
 
 class Reach:
@@ -60,7 +72,7 @@ class Reach:
         marks = self.marks
         seeds = [seed for seed in self._graph.seeds if seed.edge & INSIDE]
         self.mark(
-            (seed.edge >> FLAGS for seed in seeds if self._is_lifted(seed.edge >> FLAGS, self._value(seed))), DEFINITE
+            (seed.edge >> FLAGS for seed in seeds if self._is_lifted(seed.edge >> FLAGS, *self._value(seed))), DEFINITE
         )
         inside = [seed.edge >> FLAGS for seed in seeds]
         todo: Sequence[int] = self._leading_inside()
@@ -70,15 +82,15 @@ class Reach:
                 inner = {edge >> FLAGS for edge in self._graph.of(block) if edge & INSIDE}
                 inner = {to for to in inner if marks[to] != DEFINITE}
                 inside += inner
-                for to, value in self._pointers(block, sorted(inner)):
-                    if marks[to] != DEFINITE and self._is_lifted(to, value):
+                for to, value, at in self._pointers(block, sorted(inner)):
+                    if marks[to] != DEFINITE and self._is_lifted(to, value, at):
                         more += self.mark([to], DEFINITE)
             todo = more or self._alike()
         return inside
 
-    def _is_lifted(self, to: int, value: int) -> bool:
+    def _is_lifted(self, to: int, value: int, at: Optional[int]) -> bool:
         """Whether such a pointer is as good as one to the start; where it is not, how far inside it leads is kept."""
-        if self._strength.is_definite(to, value):
+        if self._strength.is_definite(to, value, at):
             return True
         past = value - self._search.blocks.starts[to]
         if past == self._offsets.get(self._search.blocks.sizes[to]):
@@ -116,19 +128,29 @@ class Reach:
             leading[numpy.searchsorted(offsets, places, side="right") - 1] = True
         return numpy.flatnonzero(leading & (marks == DEFINITE)).tolist()  # type: ignore[no-any-return]
 
-    def _pointers(self, block: int, inner: Sequence[int]) -> Iterator[tuple[int, int]]:
-        """(which of these it leads to, the pointer)."""
+    def _pointers(self, block: int, inner: Sequence[int]) -> Iterator[_Pointer]:
+        """To any of these."""
         if not inner:
             return
-        blocks, word = self._search.blocks, self._search.session.memory.pointer_size
+        blocks, memory = self._search.blocks, self._search.session.memory
+        word, size = memory.pointer_size, blocks.ends[block] - blocks.starts[block]
         starts, ends = [blocks.starts[to] for to in inner], [blocks.ends[to] for to in inner]
+        # a finder's making takes longer than to look at a few words: a database has a million such blocks
+        data = memory.try_read(blocks.starts[block], size // word * word) if size <= SMALL else None
+        if data is not None:
+            for at, value in enumerate(memory.unpack_words(data)):
+                which = bisect_right(starts, value) - 1
+                if which >= 0 and value <= ends[which]:
+                    yield _Pointer(inner[which], value, blocks.starts[block] + at * word)
+            return
         finder = Finder(starts, ends, [Span(starts[0], ends[-1])], word)
         for window in self._search.words.of(blocks.starts[block], blocks.ends[block]):
             for index, which in finder.hits(window.words):
-                yield inner[which], window.words[index]
+                yield _Pointer(inner[which], window.words[index], window.address + index * word)
 
-    def _value(self, seed: Seed) -> int:
+    def _value(self, seed: Seed) -> tuple[int, Optional[int]]:
+        """And where it lies in memory."""
         roots = self._search.roots
         if seed.root < len(roots.ranges):
-            return self._search.session.memory.word(seed.address)
-        return roots.words[seed.root - len(roots.ranges)].value
+            return self._search.session.memory.word(seed.address), seed.address
+        return roots.words[seed.root - len(roots.ranges)].value, None

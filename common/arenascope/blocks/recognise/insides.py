@@ -26,6 +26,9 @@ OP_SLAB = 40
 SLICES, MOST_SLICES = 128, 1 << 16
 SLICES_BEHIND, SLAB_INFO = 16, 48
 """Of a slab of glib's: so much is left to malloc at its end, and from there the ring of all slabs is so far ahead."""
+LINE = 64
+LUA_THREAD = 8
+"""LUA_TTHREAD."""
 SMALLEST_POOL, POOL_HEADER = 256, 5
 """Bytes; words that are looked at."""
 
@@ -38,6 +41,7 @@ def is_by_design(memory: Memory, start: int, usable: int, past: int) -> bool:
         or _is_zend_array(memory, start, usable, past)
         or _is_hash_table(memory, start, usable, past)
         or _keeps_the_start(memory, start, usable, past)
+        or _is_lua_state(memory, start, usable, past)
     )
 
 
@@ -101,11 +105,27 @@ def _has_control(memory: Memory, at: int, places: int) -> bool:
 
 def _keeps_the_start(memory: Memory, start: int, usable: int, past: int) -> bool:
     """Whoever aligns by hand, or puts a header behind a buffer, keeps what free() wants: in front of the place
-    (MariaDB's LF_DYNARRAY), or as the header's first or second word (GCC's struct _cpp_buff, ld.so's struct
-    dlfo_mappings_segment)."""
+    (MariaDB's LF_DYNARRAY), or as the header's first or second word (GCC's struct _cpp_buff). What is aligned to a line
+    of the processor's cache may have it further behind (ld.so's struct dlfo_mappings_segment, haproxy's struct
+    pool_head)."""
     word = memory.pointer_size
-    places = (past - word, past, past + word) if past and not past % word else ()
-    return any(memory.try_word(start + at) == start for at in places if at + word <= usable)
+    if not past or past % word:
+        return False
+    first, last = past - word, past + (word if (start + past) % LINE else LINE)
+    data = memory.try_read(start + first, min(last + word, usable // word * word) - first)
+    return data is not None and start in memory.unpack_words(data)
+
+
+def _is_lua_state(memory: Memory, start: int, usable: int, past: int) -> bool:
+    """lua_State since 5.2, which has a word of the host's in front: its type, and the global state, which lies behind
+    the state of the main thread."""
+    word = memory.pointer_size
+    head = memory.try_read(start, 5 * word) if past == word and usable >= 5 * word else None
+    if head is None or head[2 * word] != LUA_THREAD:
+        return False
+    common = memory.unpack_words(head)[4]
+    mains = (common - size for size in range(usable - SLACK, usable + 1, word))
+    return start < common < start + usable or any(memory.try_word(main + 4 * word) == common for main in mains)
 
 
 def _keeps_the_end(memory: Memory, start: int, usable: int) -> bool:
