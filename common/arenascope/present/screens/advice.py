@@ -256,9 +256,10 @@ def _leak(figure: Figures, facts: Facts, say: Say) -> Words:
 
 def _ask(figure: Figures, facts: Facts, say: Say) -> Words:
     instead = tuple(f"{each.name}: {each.instead}" for each in facts.allocators)
+    names = " and ".join(dict.fromkeys(each.name for each in facts.allocators))
     return Words(
-        "ask whoever made these mappings",
-        f"{say(figure['bytes'])} did not come from this malloc",
+        f"ask {names} about its memory" if names else "find out who mapped it",
+        f"{say(figure['bytes'])} did not come from glibc's malloc",
         instead
         or (
             Typed("mappings", "each of them, the largest first"),
