@@ -299,6 +299,65 @@ def is_pool(process: Process, block: Block) -> bool:
     )
 
 
+# of GLib and Rust
+
+
+def is_table_of_glib(process: Process, table: int) -> bool:
+    """As many of its hashes are of entries (0 is empty, 1 deleted) as it says, and it has a power of two of places."""
+    size, _, count, _, _, hashes = process.words(table, 6)
+    if not 0 < size < 1 << 26 or size & size - 1:
+        return False
+    data = process.read(hashes, 4 * size)
+    return len(data) == 4 * size and sum(each > 1 for each in array("I", data)) == count & 0xFFFFFFFF
+
+
+def is_hash_table(process: Process, block: Block) -> bool:
+    return is_table_of_glib(process, block.user)
+
+
+def is_of_hash_table(process: Process, block: Block) -> bool:
+    places = {"keys": 32, "hashes": 40, "values": 48}
+    # a set has its keys as its values
+    own = places.values() if block.name.endswith("keys") else [places[block.name.rpartition(" ")[2]]]
+    return any(is_table_of_glib(process, each - front) for each in process.pointers_to(block.user) for front in own)
+
+
+def is_glist(process: Process, block: Block) -> bool:
+    _, after, before = process.words(block.user, 3)
+    return (not after or process.word(after + 16) == block.user) and (
+        not before or process.word(before + 8) == block.user
+    )
+
+
+def is_gstring(process: Process, block: Block) -> bool:
+    text, length, room = process.words(block.user, 3)
+    return length < room and process.read(text + length, 1) == b"\0"
+
+
+def is_gslice_page(process: Process, block: Block) -> bool:
+    """Near its end two words lead to neighbours that lead back."""
+    end = block.user + block.usable & ~7
+    for info in range(end - 96, end, 8):
+        after, before = process.words(info + 16, 2)
+        if after and before and process.word(after + 24) == info == process.word(before + 16):
+            return True
+    return False
+
+
+def is_hashbrown(process: Process, block: Block) -> bool:
+    """A byte for each place comes after the entries, and the first 16 of them once more."""
+    data = process.read(block.user, block.usable)
+    for bits in range(2, 40):
+        for at in range((block.usable - (1 << bits) - 16) & ~15, 0, -16):
+            own = data[at : at + (1 << bits)]
+            if block.usable - at - len(own) - 16 >= 48:
+                break
+            again = data[at + len(own) :][: min(16, len(own))]
+            if own and own[: len(again)] == again and all(each < 0x80 or each in (0x80, 0xFF) for each in own):
+                return True
+    return False
+
+
 # of node, HotSpot, zlib
 
 
@@ -651,6 +710,13 @@ READINGS: Sequence[tuple[str, Reading]] = (
     ("stdio buffer", is_stdio),
     ("glibc's thread cache", is_cache),
     ("libstdc\\+\\+'s emergency pool", is_pool),
+    ("GHashTable", is_hash_table),
+    ("GHashTable (keys|hashes|values)", is_of_hash_table),
+    ("GList node", is_glist),
+    ("GString", is_gstring),
+    ("GString text", is_pointed_to),
+    ("GSlice page", is_gslice_page),
+    ("HashMap or HashSet table", is_hashbrown),
     ("zlib (de|in)flate state", is_zlib),
     ("zlib .*", is_of_zlib),
     ("ArrayBuffer data", is_buffer_of_v8),

@@ -15,7 +15,7 @@ from ..glibc.chunk import PREV_INUSE, SIZE_BITS
 from ..session.session import Session
 from ..session.sweeps import likely_chunks
 from .live import Live
-from .recognise.catalogue import NONE, SEVERAL, SLACK, UNTOLD, Catalogue, Entry, true_sizes
+from .recognise.catalogue import GRAIN, NONE, SEVERAL, UNTOLD, Catalogue, Entry, true_sizes
 from .types import catalogue_of, live_kinds, one_by_one
 
 FEW = 20_000
@@ -91,9 +91,9 @@ class _Near:
         own = several[0] if len(several) == 1 else None
         if entry.element is not None:
             # side by side, without headers between
-            fits = own is None or own - SLACK < entry.usable <= own
+            fits = own is None or own - GRAIN < entry.usable <= own
         else:
-            fits = any(each <= usable <= each + SLACK for each in several)
+            fits = any(each <= usable <= each + GRAIN for each in several)
         if not fits:
             return UNTOLD if entry.element else catalogue.kind(catalogue.by_size(usable))
         if len(several) > 1:

@@ -39,7 +39,7 @@ EXACT = 1024
 """Blocks up to here are told apart by their very size; larger ones by powers of two."""
 Sizes = dict[int, int]
 """A kind's index, by what is usable of a block."""
-SLACK = 16
+GRAIN = 16
 """Sizes are rounded up to as much, and a rest of as much is handed out, too."""
 ALIKE = 8
 """Blocks of each of several sizes that one class may have: after an object there may be room for more."""
@@ -63,7 +63,7 @@ def true_sizes(sizes: Mapping[int, int]) -> Sequence[int]:
     highest = max(sizes.values())
     best: list[int] = []
     for size in sorted(size for size, blocks in sizes.items() if blocks == highest):
-        if not best or size - best[-1] > SLACK:
+        if not best or size - best[-1] > GRAIN:
             best.append(size)
     return best if len(best) == 1 or highest >= ALIKE else ()
 
@@ -181,10 +181,10 @@ class Catalogue:
             if usable is None:
                 settled.append(index)
             elif element is not None:
-                fits = size is None or size - SLACK < usable <= size
+                fits = size is None or size - GRAIN < usable <= size
                 settled.append(self.plain(kind if fits else UNTOLD))
             else:
-                fits = any(each <= usable <= each + SLACK for each in several)
+                fits = any(each <= usable <= each + GRAIN for each in several)
                 told = kind if size is not None else kind._replace(certain=False, how=SEVERAL.format(kind.how))
                 settled.append(self.plain(told) if fits else self.by_size(usable))
         return [*settled, *range(len(settled), len(self.entries))]

@@ -16,12 +16,11 @@ from typing import Iterator, Optional, Sequence
 from ...base.kinds import Kind
 from ...base.records import NamedTuple
 from .ground import Ground
+from .sizes import fits
 
 TYPES, QUARKS = "libgobject-2.0.so", "libglib-2.0.so"
 IN_FRONT = 32
 """Words in which an instance's class is looked for."""
-SLACK = 32
-"""A block has less than that to use besides what was asked for."""
 NODE_WORDS, DATA_WORDS = 13, 11
 BITS, NODE_DATA, NAME = 2, 4, 5
 """Words of a TypeNode: n_children with n_supers and more after it, TypeData, the name's number."""
@@ -75,8 +74,9 @@ class GObjects:
             if not self._low <= pointer < self._high or pointer % 8:
                 continue
             class_ = self._classes[pointer] if pointer in self._classes else self._learn(pointer)
-            fits = class_ is not None and class_.front == front and class_.bytes <= usable < class_.bytes + SLACK
-            if class_ is not None and fits and not (class_.counted and not self._counts(words, at + front + 1)):
+            if class_ is None or class_.front != front or not fits(class_.bytes, usable):
+                continue
+            if not (class_.counted and not self._counts(words, at + front + 1)):
                 return class_.kind
         return None
 

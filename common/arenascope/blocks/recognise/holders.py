@@ -31,8 +31,6 @@ BUCKETS = "std::unordered_map buckets"
 FUNCTION, MANAGER = "std::function body", "_M_manager"
 """What copies and destroys a body is called so in each class that makes one."""
 TEXT_LOOKED_AT = 256
-SLACK = 32
-"""How much larger than asked for a block can be: rounded up, and a rest too small for another."""
 MOST_NODES = 1 << 24
 MOST_ROOM = 1 << 40
 MOST_CODE = 1 << 30
@@ -51,7 +49,7 @@ LEAST_ROOM, MOST_ELEMENT = 4, 1024
 def is_pool(words: Sequence[int], usable: int) -> bool:
     """Of libstdc++'s emergency pool (eh_alloc.cc): the first free entry, where it is, how large."""
     free, arena, size = words
-    return LEAST_POOL <= size <= usable < size + SLACK and arena <= free < arena + size
+    return size >= LEAST_POOL and fits(size, usable) and arena <= free < arena + size
 
 
 class Body(NamedTuple):

@@ -86,11 +86,11 @@ class Links:
         """Whether a node's parent is one itself, which is its own parent's child or the root, or the tree's header: the
         root is what the header leads to, and the header leads to its first and last node besides."""
         above, first, last = words[tree.parent], words[tree.left], words[tree.right]
-        near = self._words_at(above, 4) if above != own else None
+        near = self._memory.try_words(above, 4) if above != own else None
         if near is None or not self._may_be_node(near, tree):
             return False
         if own in (near[tree.left], near[tree.right]) and near[tree.parent] not in (0, above, own):
-            over = self._words_at(near[tree.parent], 4)
+            over = self._memory.try_words(near[tree.parent], 4)
             # a root's parent is the header
             if over is not None and above in (over[tree.left], over[tree.right], over[tree.root]):
                 return self._may_be_node(over, tree)
@@ -98,15 +98,12 @@ class Links:
             ends = (near[tree.left] == own) == (not first) and (near[tree.right] == own) == (not last)
             return near[tree.root] == own and ends and all(near[1:])
         # where the first node is, the root, how many there are
-        front = self._words_at(above - self._word, 3)
+        front = self._memory.try_words(above - self._word, 3)
         return front is not None and front[1] == own and all(front) and (front[0] == own) == (not first)
 
     def _may_be_node(self, words: Sequence[int], tree: Tree) -> bool:
         """libstdc++ has the header's colour, too."""
         return tree != LIBSTDCXX or self._colour(words[0]) < 2
-
-    def _words_at(self, address: int, count: int) -> Optional[Sequence[int]]:
-        return self._memory.try_words(address, count) if address % self._word == 0 else None
 
     def _is_as_large(self, node: int, usable: int) -> bool:
         """As malloc's header says; a rest too small for another block is handed out with it."""
