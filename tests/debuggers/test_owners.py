@@ -106,8 +106,10 @@ def test_who_holds_it(images: dict[str, Told], image: str) -> None:
     if image == "gcore":
         # what GDB writes has no constants of files, and all that is reserved
         known = [each for each in known if each.way in BY_GCORE]
-    found = {each: answer(images[image].path, f"owner {each.address}")["path"] for each in known}
-    assert [said for said in map(wrong, found, found.values()) if said] == []
+    answers = {each: answer(images[image].path, f"owner {each.address}") for each in known}
+    assert [said for said in map(wrong, answers, (each["path"] for each in answers.values())) if said] == []
+    old = {way.way: each["held_by"]["name"] for way, each in answers.items() if way.kind == "register"}
+    assert {way for way, name in old.items() if name} == {"vector register"} & {*old}
 
 
 @pytest.mark.parametrize("door", [name for name in NEWEST if name != "shell"])

@@ -15,6 +15,7 @@ from .owners import (
     MOST_JOINTLY,
     OWN,
     UNREACHED,
+    VECTORS,
     Holding,
     Jointly,
     Leading,
@@ -109,7 +110,7 @@ class _Rows:
             raise ValueError("no such kind")
         if not (name is None or isinstance(name, str)) or (name is None and kind in ("runtime", "mapping")):
             raise ValueError("no name")
-        if name is not None and kind in ("stack", "register", UNREACHED):
+        if name is not None and (kind in ("stack", UNREACHED) or (kind == "register" and name != VECTORS)):
             raise ValueError("it has no name")
         return Owner(kind, name, None if tid is None else self.number(tid, 0, MOST_NUMBER))
 

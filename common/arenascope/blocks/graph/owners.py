@@ -36,6 +36,8 @@ PASSING = GROUPS[RANKS.index("stack")]
 OWN = ("global", "tls", "kernel", "runtime", "mapping", "stack", "register")
 """The kinds of owners."""
 UNREACHED = "unreached"
+VECTORS = "vector registers"
+"""Of a thread, apart from its others: what they have is mostly old."""
 SYSTEM = re.compile(r"(ld|ld-linux.*|libc|libstdc\+\+|libgcc_s|libpthread|libdl|libm|librt)[-.].*")
 """Libraries of which the variables keep what the program's own do: lists of streams, of what is loaded."""
 LITTLE = 1000
@@ -249,8 +251,9 @@ class _Named:
             word = roots.words[seed.root - len(roots.ranges)]
             if word.kind != "register":
                 return _Who(Owner(word.kind, word.name, word.tid), RANKS.index(word.kind))
-            rank = RANKS.index("stack" if word.name in self._general else "vector register")
-            return _Who(Owner(word.kind, None, word.tid), rank)
+            if not self._general or word.name in self._general:
+                return _Who(Owner(word.kind, None, word.tid), RANKS.index("stack"))
+            return _Who(Owner(word.kind, VECTORS, word.tid), RANKS.index("vector register"))
         root = roots.ranges[seed.root]
         rank = RANKS.index(root.kind)
         if root.kind == "stack":

@@ -19,7 +19,7 @@ class Owner(Record):
     """Any, also nobody."""
 
     kind: Annotated[str, ("enum", OWNER_KINDS), "What owns it; unreached: nothing"]
-    name: Annotated[Optional[str], "The variable, the runtime, or what is mapped; null: not known"]
+    name: Annotated[Optional[str], "The variable, the runtime, vector registers, or what is mapped; null: not known"]
     tid: Annotated[Optional[int], "The thread whose it is"]
 
 

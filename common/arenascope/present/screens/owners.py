@@ -89,7 +89,7 @@ def whose(search: Search, owner: Owner) -> str:
     if owner.kind == "stack":
         return f"stack{thread}"
     if owner.kind == "register":
-        return f"registers{thread}"
+        return f"{owner.name}{thread} (perhaps old)" if owner.name else f"registers{thread}"
     if owner.kind == "runtime":
         return f"heap of {owner.name}"
     if owner.kind == "mapping":
