@@ -74,6 +74,23 @@ def test_functions_are_called_as_by_binutils() -> None:
     assert same > len(asked) // 2 > 1000
 
 
+TANGLED = {
+    "_ZN4llvm22containsIrreducibleCFGIPKNS_10BasicBlockEKNS_25ReversePostOrderTraversalIPKNS_8FunctionENS_11GraphTraitsIS7_"
+    "EEEEKNS_8LoopInfoENS8_IS3_EEEEbRT0_RKT1_": True,
+    "_ZN2ns4HeldISt5_BindIFPFvPiEiEEED0Ev": True,
+    "_ZSt21__unguarded_partitionIPN4llvm3cfg6UpdateIPNS0_10BasicBlockEEEN9__gnu_cxx5__ops15_Iter_comp_iterIZNS1_15LegalizeUpd"
+    "atesIS4_EEvNS0_8ArrayRefINS2_IT_EEEERNS0_15SmallVectorImplISD_EEbbEUlRKS5_SJ_E_EEESC_SC_SC_SC_T0_": False,
+}
+"""Two of LLVM's, one like those of node, and whether they are read: the last one's SC_ is another template's T_."""
+
+
+def test_tangled_names_are_right_or_left_as_they_are() -> None:
+    for (name, read), text in zip(TANGLED.items(), by_binutils(list(TANGLED))):
+        ours = demangle(name)
+        assert (ours != name) is read
+        assert ours == name or text.replace("> >", ">>").replace("> >", ">>").endswith(ours)
+
+
 RUST = """
 use std::collections::HashMap;
 trait Shape<'a, const N: usize> { type Out; fn area(&self, of: &dyn Fn(&'a str) -> u32) -> Self::Out; }

@@ -9,13 +9,14 @@ that C++98 wanted between brackets.
 from __future__ import annotations
 
 import re
-from typing import Callable, Sequence, TypeVar
+from typing import Callable, TypeVar
 
-from ...base.records import NamedTuple
+from .declared import Type, listed, pointing, without_arguments
 from .mangling import BUILTIN, NUMBERS, OPERATORS, QUALIFIERS, SPECIAL, STANDARD, SUFFIXES
 from .rust_names import of_rust
 
 DEEPEST = 64
+NONE = -1
 LONGEST = 16 << 10
 """Each substitution can double the name."""
 _CLONE = re.compile(r"(\.[a-zA-Z_]+(?:\.\d+)*)")
@@ -47,29 +48,21 @@ class _Unknown(Exception):
     """It is no name, or has something that is not read here."""
 
 
-class _Type(NamedTuple):
-    """What stands before and after a name that is declared to be of it: "void (*" and ")(int)"."""
-
-    left: str
-    right: str = ""
-    open: bool = False
-    """A function or array: what points to it needs parentheses."""
-
-    def __str__(self) -> str:
-        return self.left + self.right
-
-
 class _Parser:
     """Each method reads one thing at `at`."""
 
     def __init__(self, text: str, at: int) -> None:
         self.text, self.at = text, at
         self.depth = 0
-        self.known: list[_Type] = []
+        self.known: list[Type] = []
         """What substitutions stand for, in the order in which it was met."""
-        self.arguments: list[_Type] = []
+        self.arguments: list[Type] = []
         """Of the last template, which T_ stands for."""
         self.in_lambda = 0
+        self.first_given = NONE
+        """Of what substitutions stand for, the first that is of a template's argument: in a local name."""
+        self.elsewhere: set[int] = set()
+        """What is so of another template's, which has ended: the same letters stand for other types now."""
         self.suffix = ""
         """Of the last nested name: " const" of a member function that is."""
         self.makes = False
@@ -87,13 +80,13 @@ class _Parser:
         if not self.take(text):
             raise _Unknown
 
-    def keep(self, kind: _Type) -> _Type:
+    def keep(self, kind: Type) -> Type:
         if len(kind.left) + len(kind.right) > LONGEST:
             raise _Unknown
         self.known.append(kind)
         return kind
 
-    def type(self) -> _Type:
+    def type(self) -> Type:
         self.depth += 1
         if self.depth > DEEPEST:
             raise _Unknown
@@ -101,18 +94,18 @@ class _Parser:
         self.depth -= 1
         return kind
 
-    def _type(self) -> _Type:
+    def _type(self) -> Type:
         letter = self.peek()
         for size in (1, 2, 5, 6):
             if self.peek(size) in BUILTIN:
                 self.at += size
-                return _Type(BUILTIN[self.text[self.at - size : self.at]])
+                return Type(BUILTIN[self.text[self.at - size : self.at]])
         if letter in SUFFIXES:
             self.at += 1
-            return self.keep(_pointing(self.type(), SUFFIXES[letter]))
+            return self.keep(pointing(self.type(), SUFFIXES[letter]))
         if letter in QUALIFIERS:
             return self.keep(self._qualified())
-        readers: dict[str, Callable[[], _Type]] = {"F": self._function, "A": self._array, "M": self._member}
+        readers: dict[str, Callable[[], Type]] = {"F": self._function, "A": self._array, "M": self._member}
         if letter in readers:
             self.at += 1
             return self.keep(readers[letter]())
@@ -129,24 +122,28 @@ class _Parser:
             return self._with_arguments(parameter) if self.peek() == "I" else parameter
         return self._class()
 
-    def _qualified(self) -> _Type:
+    def _qualified(self) -> Type:
         words = ""
         while self.peek() in QUALIFIERS:
             words = QUALIFIERS[self.peek()] + words
             self.at += 1
         # what "this" is declared to be: the function's type without that counts for no substitution
         kind = self._function() if self.take("F") else self.type()
-        return kind._replace(right=kind.right + words) if kind.open else kind._replace(left=kind.left + words)
+        if kind.open:
+            return kind._replace(right=kind.right + words)
+        # what a template was given may be const already
+        return kind if kind.left.endswith(words) else kind._replace(left=kind.left + words)
 
-    def _function(self) -> _Type:
+    def _function(self) -> Type:
         self.take("Y")
         result = self.type()
         arguments = self._parameters("E")
         reference = " &" if self.take("R") else " &&" if self.take("O") else ""
         self.expect("E")
-        return _Type(f"{result.left} ", f"({arguments}){reference}{result.right}", open=True)
+        space = "" if result.left.endswith("(*") else " "
+        return Type(f"{result.left}{space}", f"({arguments}){reference}{result.right}", open=True)
 
-    def _array(self) -> _Type:
+    def _array(self) -> Type:
         end = self.text.index("_", self.at)
         size = self.text[self.at : end]
         if size and not size.isdigit():
@@ -154,29 +151,31 @@ class _Parser:
         self.at = end + 1
         of = self.type()
         rest = of.right.removeprefix(" ") if of.open else of.right
-        return _Type(of.left if of.open else f"{of.left} ", f"[{size}]{rest}", open=True)
+        return Type(of.left if of.open else f"{of.left} ", f"[{size}]{rest}", open=True)
 
-    def _member(self) -> _Type:
+    def _member(self) -> Type:
         owner = str(self.type())
         of = self.type()
         if of.open:
-            return _Type(f"{of.left}({owner}::*", f"){of.right}")
-        return _Type(f"{of.left} {owner}::*", of.right)
+            return Type(f"{of.left}({owner}::*", f"){of.right}")
+        return Type(f"{of.left} {owner}::*", of.right)
 
     def _parameters(self, *ends: str) -> str:
         parameters = []
         while not (self.peek() in ends or self.peek(2) in ("RE", "OE") or self.at == len(self.text)):
             parameters.append(self._apart(self.type))
-        return "" if parameters == [_Type("void")] else _listed(parameters)
+        return "" if parameters == [Type("void")] else listed(parameters)
 
-    def _parameter(self) -> _Type:
+    def _parameter(self) -> Type:
         """T_, T0_ … : in a generic lambda its own `auto`s."""
         self.expect("T")
         number = self._sequence(10)
         if self.in_lambda:
-            return _Type(f"auto:{number + 1}")
+            return Type(f"auto:{number + 1}")
         if number >= len(self.arguments):
             raise _Unknown
+        if self.first_given == NONE:
+            self.first_given = len(self.known)
         return self.arguments[number]
 
     def _sequence(self, base: int) -> int:
@@ -188,10 +187,10 @@ class _Parser:
 
     # names
 
-    def _class(self) -> _Type:
+    def _class(self) -> Type:
         """A class or enumeration; what it is substituted by is kept."""
         if self.peek() != "S" or self.peek(2) == "St":
-            return self.keep(_Type(self.name()))
+            return self.keep(Type(self.name()))
         kind = self._substitution()
         return self._with_arguments(kind) if self.peek() == "I" else kind
 
@@ -206,7 +205,7 @@ class _Parser:
             self.take("L")
             name = "std::" + self._step("") if self.take("St") else self._step("")
             if self.peek() == "I":
-                self.keep(_Type(name))
+                self.keep(Type(name))
         return name + self._template(name) if self.peek() == "I" else name
 
     def _nested(self) -> str:
@@ -232,17 +231,21 @@ class _Parser:
                 makes = self.peek() in ("C", "D")
                 name = (f"{name}::" if name else "") + self._step(name)
             if self.peek() != "E":
-                self.keep(_Type(name))
+                self.keep(Type(name))
         self.suffix, self.makes = suffix, makes
         return name
 
     def _local(self) -> str:
         """A class in a function."""
+        before, self.first_given = self.first_given, NONE
         function = self._encoding()
         self.expect("E")
         if self.peek() == "s" or self.peek() == "d":
             raise _Unknown
         name = self.name()
+        if self.first_given != NONE:
+            self.elsewhere.update(range(self.first_given, len(self.known)))
+        self.first_given = before
         if self.take("__"):
             self.at = self.text.index("_", self.at) + 1
         elif self.peek() == "_" and self.peek(2)[1:].isdigit():
@@ -276,7 +279,7 @@ class _Parser:
             step = self._unnamed()
         elif letter in ("C", "D") and self.peek(2)[1:].isdigit():
             self.at += 2
-            own = _without_arguments(within).rpartition("::")[2].partition("[abi:")[0]
+            own = without_arguments(within).rpartition("::")[2].partition("[abi:")[0]
             step = own if letter == "C" else f"~{own}"
         elif self.peek(2) in OPERATORS:
             step = OPERATORS[self.peek(2)]
@@ -309,16 +312,19 @@ class _Parser:
         # GCC's mark of a namespace without a name
         return "(anonymous namespace)" if word.startswith("_GLOBAL__N") else word
 
-    def _substitution(self) -> _Type:
+    def _substitution(self) -> Type:
         self.expect("S")
         letter = self.peek()
         if letter in STANDARD:
             self.at += 1
-            return _Type(STANDARD[letter])
-        return self.known[self._sequence(36)]
+            return Type(STANDARD[letter])
+        number = self._sequence(36)
+        if number in self.elsewhere:
+            raise _Unknown
+        return self.known[number]
 
-    def _with_arguments(self, kind: _Type) -> _Type:
-        return self.keep(_Type(f"{kind}{self._template()}"))
+    def _with_arguments(self, kind: Type) -> Type:
+        return self.keep(Type(f"{kind}{self._template()}"))
 
     # template arguments
 
@@ -332,21 +338,21 @@ class _Parser:
     def _template(self, of: str = "") -> str:
         arguments = self._list("I")
         self.arguments = arguments
-        return f"{' ' * of.endswith(('operator<', 'operator<<'))}<{_listed(arguments)}>"
+        return f"{' ' * of.endswith(('operator<', 'operator<<'))}<{listed(arguments)}>"
 
-    def _list(self, mark: str) -> list[_Type]:
+    def _list(self, mark: str) -> list[Type]:
         self.expect(mark)
         items = []
         while not self.take("E"):
             items.append(self._apart(self._argument))
         return items
 
-    def _argument(self) -> _Type:
+    def _argument(self) -> Type:
         letter = self.peek()
         if letter == "L":
-            return _Type(self._literal())
+            return Type(self._literal())
         if letter == "J":
-            return _Type(_listed(self._list("J")))
+            return Type(listed(self._list("J")))
         if letter == "X":
             raise _Unknown
         return self.type()
@@ -371,30 +377,3 @@ class _Parser:
         if letter == "b" and value in ("0", "1"):
             return "true" if value == "1" else "false"
         return value + NUMBERS[letter] if letter in NUMBERS else f"({of}){value}"
-
-
-def _listed(kinds: Sequence[_Type]) -> str:
-    """An empty pack is none."""
-    return ", ".join(filter(None, map(str, kinds)))
-
-
-def _pointing(of: _Type, mark: str) -> _Type:
-    if of.open:
-        return _Type(f"{of.left}({mark}", f"){' ' if of.right.startswith('[') else ''}{of.right}")
-    if mark != "*" and of.left.endswith("&"):
-        # references collapse
-        return of if mark == "&&" or not of.left.endswith("&&") else of._replace(left=of.left[:-1])
-    return of._replace(left=of.left + mark)
-
-
-def _without_arguments(name: str) -> str:
-    """As a constructor is named after its class."""
-    depth, end = 0, len(name)
-    if not name.endswith(">"):
-        return name
-    for at in range(len(name) - 1, -1, -1):
-        depth += {">": 1, "<": -1}.get(name[at], 0)
-        if not depth:
-            end = at
-            break
-    return name[:end]
