@@ -103,9 +103,6 @@ LOSES: Mapping[str, tuple[Explained, ...]] = {"postgres": (environment, option),
 """One block each."""
 UNEXPLAINED = ("java", "ruby")
 """They lose some blocks, of which the scan alone tells, and of Ruby memcheck."""
-DOUBTFUL = ("haproxy", "node")
-"""Of these more bytes can be reached by insides alone than a hundredth, for which no rule is known yet; of node only at
-some moments."""
 
 
 @dataclass(frozen=True)
@@ -131,16 +128,15 @@ def named_in(core: Path) -> Named:
     return Named(frozenset(blocks.starts), of(found.definite), of(found.possible) | saved)
 
 
-def asked(image: object, program: str) -> list[dict[str, Any]]:
+def asked(image: object) -> list[dict[str, Any]]:
     """What is certainly lost."""
     status, said, complained = look(Path(str(image)), "leaks", "--json")
     assert status in (0, LOST), complained
     document = valid(json.loads(said))
     assert document["unknown"]["blocks"] == 0, document["problems"]
     assert document["reached"]["blocks"] > 50
-    if program not in DOUBTFUL:
-        perhaps = [each for each in document["leaks"] if each["strength"] == "possible"]
-        assert sum(each["bytes"] + each["indirect_bytes"] for each in perhaps) < document["reached"]["bytes"] / 100
+    perhaps = [each for each in document["leaks"] if each["strength"] == "possible"]
+    assert sum(each["bytes"] + each["indirect_bytes"] for each in perhaps) < document["reached"]["bytes"] / 100
     return definite(document)
 
 
@@ -157,13 +153,13 @@ def test_nothing_else_is_lost(recorded: Running, request: pytest.FixtureRequest,
     name = request.node.callspec.params["recorded"]
     saved = tmp_path / "saved.core"
     with standing(recorded.pid):
-        live = asked(recorded.pid, name)
+        live = asked(recorded.pid)
         truth, held = Ledger(recorded.pid), Held(recorded)
         assert look(Path(str(recorded.pid)), f"save {saved}")[0] == 0
         named = named_in(saved)
         explained = [each for each in LOSES.get(name, ()) if any(each(held, block) for block in named.definite)]
         held.close()
-    assert asked(saved, name) == live
+    assert asked(saved) == live
     assert count(live) == len(named.definite)
     confirm(truth, named)
     if name not in UNEXPLAINED:
@@ -193,7 +189,7 @@ def test_memcheck_counts_as_many(
         give_up("valgrind is not installed")
     name = request.node.callspec.params["serving"]
     with standing(serving.pid):
-        found = asked(serving.pid, name)
+        found = asked(serving.pid)
     with tempfile.TemporaryDirectory(prefix="arenascope-program-") as folder:
         pipes = f"--vgdb-prefix={folder}/vgdb"
         monkeypatch.setattr(

@@ -42,6 +42,7 @@ PACKED = b"\xff" * 8 + bytes(16 * 8)
 MEANT = {
     "size in front": (SIZED, 8),
     "size in front of the second word": (TWO_WORDS, 16),
+    "the whole size in front": (pack("<QQ", 328, 0) + bytes(312), 16),
     "sds of a byte": (sds(3, 1, b"hello", 40), 3),
     "sds of two": (sds(5, 2, b"h" * 300), 5),
     "sds of four": (sds(9, 3, b"h" * 3000), 9),
@@ -59,6 +60,7 @@ MEANT = {
 }
 CHANCE = {
     "a size that is another": (pack("<Q", 40) + bytes(100), 8),
+    "a whole size that is another": (pack("<QQ", 240, 0) + bytes(300), 16),
     "a text of another type": (sds(3, 2, b"hello", 40), 3),
     "a text longer than its room": (pack("<BBB", 41, 40, 1) + bytes(41), 3),
     "a text without its end": (sds(3, 1, b"hello", 40)[:8] + b"x" * 36, 3),

@@ -51,9 +51,11 @@ def hands_out_pieces(memory: Memory, start: int, usable: int) -> bool:
 
 
 def _has_size(memory: Memory, start: int, usable: int, past: int) -> bool:
-    """How many bytes were asked for stands in front, as in sqlite's blocks and some of MariaDB's."""
+    """How many bytes were asked for stands in front, as in sqlite's blocks and some of MariaDB's; or how many these are
+    with what is in front, as in those that node gives zlib."""
     size = memory.try_word(start + past - 8) if past in (8, 16) else None
-    return size is not None and fits(past + size, usable)
+    whole = memory.try_word(start) if past == 16 else None
+    return (size is not None and fits(past + size, usable)) or (whole is not None and fits(whole, usable))
 
 
 def is_sds(memory: Memory, start: int, usable: int, past: int) -> bool:
