@@ -46,7 +46,9 @@ class GdbDoor(DebuggerDoor):
         return kind(self.beside("remote").ask_remote)
 
     def controller(self) -> Optional[Controller]:
-        kind: type[GdbController] = self.beside("control").GdbController
+        control = self.beside("control")
+        control.check_registers()
+        kind: type[GdbController] = control.GdbController
         return kind()
 
     def style(self) -> Style:

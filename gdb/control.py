@@ -23,6 +23,7 @@ QUIET = (("scheduler-locking", "on"), ("pagination", "off"), ("follow-fork-mode"
 DYING_SECONDS = 0.3
 """How long the kernel may take from the first thread's end to the last one's."""
 FRAME_POINTERS = {"i386": ("ebp",), "i386:x86-64": ("rbp",), "i386:x64-32": ("rbp",)}
+VECTOR_WORD = "$xmm0.v4_int32[0]"
 FRAMES_BEYOND = 16
 """A frame's caller, past the frames inlined into it."""
 
@@ -94,6 +95,32 @@ class GdbController:
                 return 0
         _unwind()
         raise locked_out()
+
+
+def check_registers() -> None:
+    """RefusedError where GDB could not put back what a call changes.
+
+    Before GDB 14 it cannot write vector registers on a processor with AMX, and finds that out after the call only.
+    """
+    with _selected(None), _settings(("language", "c")):
+        newest = gdb.newest_frame()
+        newest.select()
+        if not newest.architecture().name().startswith("i386"):
+            return
+        word = gdb.parse_and_eval(VECTOR_WORD)
+        if word.type.code == gdb.TYPE_CODE_VOID:
+            return
+        try:
+            try:
+                gdb.execute(f"set variable {VECTOR_WORD} = {int(word) ^ 1}", to_string=True)
+            finally:
+                gdb.execute(f"set variable {VECTOR_WORD} = {int(word)}", to_string=True)
+        except gdb.error as error:
+            reason = str(error).split("\n")[0].rstrip(".")
+            raise RefusedError(
+                f"GDB {gdb.VERSION} cannot put vector registers back after a call here: {reason}",
+                "GDB 14 can, and `arenascope trim PID --apply` in the shell does without GDB",
+            ) from None
 
 
 class _Return(gdb.Breakpoint):

@@ -108,7 +108,10 @@ heading "Another program: eight workers allocated 30 MB blocks, freed them all, 
 show "$workers DIR 30 8 &"
 start_subject "$workers" 30 8
 grep -E '^(Name|Threads|VmRSS):' "/proc/$subject/status"
-gdb_heap "attach $subject" "-p $subject" 'heap report' 'heap trim --apply --tops -y'
+gdb_heap "attach $subject" "-p $subject" 'heap report'
+heading "The same in the shell, which gives it back: no GDB is needed for that"
+show "bin/arenascope trim $subject --apply --tops -y"
+bin/arenascope trim "$subject" --apply --tops -y || die "trim --apply failed" /dev/null
 grep -E '^(Name|Threads|VmRSS):' "/proc/$subject/status"
 
 printf '\nNext: source gdb/arena.py in your own GDB session, then "heap help".\n'

@@ -95,6 +95,10 @@ def _fixed() -> list[str]:
         return []
 
 
+class CannotCall(Exception):
+    """This GDB refuses to call a function in a process here."""
+
+
 def _gdb(pid: int, commands: list[str], folder: str) -> str:
     """In that folder, where `heap snapshot FILE` leaves its file."""
     steps: list[str] = []
@@ -122,6 +126,8 @@ def _gdb(pid: int, commands: list[str], folder: str) -> str:
         timeout=120,
         check=False,
     )
+    if any("trim --apply" in each for each in commands) and "registers" in done.stderr:
+        raise CannotCall(done.stderr.strip())
     parts = done.stdout.split(FENCE + "\n")[1:]
     if len(parts) != len(commands):
         raise SystemExit(f"gdb: {done.stderr.strip()}")
@@ -155,7 +161,11 @@ def main() -> int:
         text = page.read_text()
 
         def renewed(match: re.Match[str], page: Path = page) -> str:
-            output = run(match["subject"], match["commands"].split(" ; "))
+            try:
+                output = run(match["subject"], match["commands"].split(" ; "))
+            except CannotCall as error:
+                print(f"{page.name}: {match['commands']}: as it was: {error}", file=sys.stderr)
+                return match[0]
             if check and shape(output) != shape(match["text"]):
                 stale.append(f"{page.name}: {match['subject']} | {match['commands']}")
             return f"<!-- run: {match['subject']} | {match['commands']} -->\n```text\n{output}```\n"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import platform
 import re
 import signal
 from contextlib import ExitStack
@@ -221,4 +222,27 @@ def test_it_asks_first(answer: str, expected: str) -> None:
             question = terminal.type("heap trim --apply", until="(y or n) ")
             assert re.search(rf"malloc_trim\(0\) .*{subject.pid}\?", question)
             assert expected in terminal.type(answer)
+        lives_on(subject)
+
+
+UNWRITABLE = """python
+executed = gdb.execute
+def execute(words, *more, **how):
+    if words.startswith("set variable $xmm"):
+        raise gdb.error("UNWRITTEN")
+    return executed(words, *more, **how)
+gdb.execute = execute
+end"""
+
+
+def test_registers_that_cannot_be_put_back(gdb: Gdb) -> None:
+    """As GDB before 14 on a processor that has AMX: it would find that out after the call."""
+    if platform.machine() != "x86_64":
+        pytest.skip("the registers are x86's")
+    with Subject("hoard", "4", "12") as subject:
+        before = subject.rollup("Anonymous")
+        _, refused = drive(gdb, subject, UNWRITABLE, APPLY)
+        assert refused.error is not None
+        assert "UNWRITTEN" in refused.error
+        assert before - subject.rollup("Anonymous") <= OWN_PAGES
         lives_on(subject)
