@@ -17,6 +17,7 @@ from arenascope.cli import main as cli
 from arenascope.cli import shell_callers
 from arenascope.sources.live import running
 
+TURN = 0.3
 pid, delay = int(sys.argv[1]), int(sys.argv[4])
 chosen, at = 0, -1
 every = shell_callers.Moment.candidates
@@ -47,4 +48,8 @@ status = 0
 for each in product(map(int, sys.argv[2].split(",")), map(int, sys.argv[3].split(","))):
     chosen, at = each
     status = max(status, cli.main(["trim", str(pid), "--apply", "-y", *sys.argv[5:]]))
+    if at >= 0:
+        # a call whose guard was killed ends by itself, once its thread has its turn among all that are busy: a new look
+        # from a shell takes longer to start
+        time.sleep(TURN)
 sys.exit(status)
