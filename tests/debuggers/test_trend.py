@@ -111,7 +111,9 @@ def test_what_is_kept_is_a_snapshot(grown: tuple[Path, int]) -> None:
 def test_types_and_owners_are_kept_where_they_are_asked_for(tmp_path: Path) -> None:
     with Subject("busy") as subject:
         held = int((subject.folder / "truth" / "busy.txt").read_text().split()[0])
-        watch(subject, tmp_path, 3, lambda number: subject.send("tick") and None, "--owners", "--types")
+        watch(
+            subject, tmp_path, 3, lambda number: subject.send("tick") and None, "--owners", "--types", "--interval", "2"
+        )
         assert subject.quit() == 0
     documents, wrong = moments.read_all(str(tmp_path))
     assert (len(documents), wrong) == (3, [])

@@ -113,7 +113,7 @@ def in_kinds(kinds: Subject, folder: Path) -> list[str]:
     """Commands of which the tables name types, modules and variables, with what they need."""
     image = Live(kinds.pid, kinds.program)
     snapshot, saved = folder / "before.json", folder / "looks"
-    types, *_ = DOORS["shell"].run(image, ["types --json", f"snapshot {snapshot} --types"])
+    types, *_ = DOORS["shell"].run(image, ["types --json --limit 0", f"snapshot {snapshot} --types"])
     watched = [*ARENASCOPE, "watch", str(kinds.pid), "--save", str(saved), "--count", "3", "--interval", "0.1"]
     subprocess.run(watched, check=True, capture_output=True)
     (held,) = [each["samples"][0] for each in types.json()["types"] if "shop::Fixed" in each["type"]][:1]

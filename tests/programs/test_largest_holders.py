@@ -286,8 +286,8 @@ def test_git(tmp_path: Path) -> None:
     assert 64 * room < entries["held_bytes"] < 160 * room
     places = 1 << (3 * objects - 1).bit_length()
     assert 0 < index["held_bytes"] - 4 * places <= 16
-    # it is the same cache that packing reads deltas by
-    assert packed[0]["name"] == cache["name"]
+    # it is the same cache that packing reads deltas by; how much it keeps at that moment differs
+    assert cache["name"] in [each["name"] for each in packed]
     assert packed[0]["held_bytes"] > cache["held_bytes"]
 
 
@@ -319,7 +319,8 @@ def test_haproxy() -> None:
     assert "fdtab" in owners[0]["name"]
     lines = owners[0]["held_bytes"] / files / 64
     assert 1 <= round(lines) <= 4
-    assert lines == pytest.approx(round(lines), rel=0.02)
+    # and a few blocks that lead nowhere else
+    assert lines == pytest.approx(round(lines), abs=0.1)
     # its ring "buf0"
     (ring,) = (each for each in owners if each["name"] == "sink_list")
     assert 0 < ring["held_bytes"] - (1 << 20) < PAGES
@@ -413,7 +414,10 @@ RUNTIMES = {
     "ruby": (written("kept.rb", RUBY, "ruby", "kept.rb"), "Ruby"),
     "perl": (written("kept.pl", PERL, "perl", "kept.pl"), "PL_"),
     "node": (written("kept.js", NODE, "node", "kept.js"), "v8_platform"),
-    "java": (written("Kept.java", JAVA, "java", "-XX:TieredStopAtLevel=1", "Kept.java"), "JVM"),
+    "java": (
+        written("Kept.java", JAVA, "java", "-Xmx64m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "Kept.java"),
+        "JVM",
+    ),
     "go": (go_of_its_own, "Go"),
     "sqlite": (written("kept.sql", SQLITE, "sqlite3", "-batch", ":memory:", ".read kept.sql"), "sqlite3+"),
 }
