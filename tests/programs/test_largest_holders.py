@@ -28,6 +28,7 @@ from programs import (
     history,
     join,
     keys,
+    lighttpd,
     log_in,
     mariadb,
     memcached,
@@ -42,6 +43,7 @@ from programs import (
     say,
     script,
     tables,
+    texts,
     told,
     values,
 )
@@ -324,6 +326,49 @@ def test_haproxy() -> None:
     # its ring "buf0"
     (ring,) = (each for each in owners if each["name"] == "sink_list")
     assert 0 < ring["held_bytes"] - (1 << 20) < PAGES
+
+
+def test_lighttpd() -> None:
+    """Chunks that wait for the next response are as large as its configuration says, and one size has one list."""
+    held = []
+    for size in (8192, 32768):
+
+        def start(folder: Path, size: int = size) -> Running:
+            running = lighttpd(folder)
+            running.end()
+            conf = folder / "lighttpd.conf"
+            conf.write_text(f"{conf.read_text()}server.chunkqueue-chunk-sz = {size}\n")
+            return Running(folder, ["lighttpd", "-D", "-f", conf])
+
+        with started(start) as running:
+            running.work(running.folder / "socket", texts, 30)
+            held.append({each["name"]: each["held_bytes"] for each in owners_of(running.pid) if each["blocks"] == 3})
+    grown = [name for name, size in held[0].items() if held[1].get(name, 0) - size == 32768 - 8192]
+    assert len(grown) == 1, held
+
+
+ROOTS = """
+gc_disable();
+for ($number = 0; $number < %d; $number++) {
+    $kept[] = [$number];
+    $once = &$kept[$number];
+    unset($once);
+}
+echo gc_status()["roots"], "\\n";
+sleep(3600);
+"""
+
+
+@pytest.mark.parametrize("count", [20000, 40000])
+def test_php(count: int) -> None:
+    """Its collector notes 16384 roots, or twice as many, and so on, a word each, in one block."""
+    with started(script("php", "-r", ROOTS % count)) as running:
+        said = size_said_by(running)
+        owners = owners_of(running.pid)
+    assert said >= count
+    room = 8 << max(14, (said - 1).bit_length())
+    (noted,) = (each for each in owners[:3] if each["blocks"] == 1)
+    assert 0 < noted["held_bytes"] - room <= PAGES
 
 
 # runtimes: each says how much it was given, or what it keeps
