@@ -108,14 +108,19 @@ class Pointers(Ledger):
         self.sizes = (self.ends - self.starts).astype("i8")
         self.given = set(kernel_words(self.pid))
         self.program, self.system = self._variables(False), self._variables(True)
-        self.stacks = {int(task.name): self._stack(task) for task in Path(f"/proc/{self.pid}/task").iterdir()}
+        self.stacks = dict(self._stacks())
 
     def _whole_words(self, address: int, size: int) -> Iterator[tuple[numpy.ndarray, numpy.ndarray]]:
         yield from list(self._words(address, size))[:1]
 
-    def _stack(self, task: Path) -> Span:
-        pointer = int((task / "syscall").read_text().split()[-2], 16)
-        return Span(pointer - RED_ZONE, next(each.end for each in self._maps if each.start <= pointer < each.end))
+    def _stacks(self) -> Iterator[tuple[int, Span]]:
+        for task in Path(f"/proc/{self.pid}/task").iterdir():
+            words = (task / "syscall").read_text().split()
+            # the kernel's workers for io_uring have none, nor has a thread that has just ended
+            pointer = int(words[-2], 16) if len(words) > 1 else 0
+            for each in self._maps:
+                if each.start <= pointer < each.end:
+                    yield int(task.name), Span(pointer - RED_ZONE, each.end)
 
     def _variables(self, system: bool) -> list[Span]:
         """What files have loaded for writing, zeroed variables and RELRO among them."""
