@@ -167,12 +167,14 @@ def test_nothing_else_is_lost(recorded: Running, request: pytest.FixtureRequest,
 
 
 def confirm(truth: Ledger, named: Named) -> None:
-    """None is reached that is said to be lost, and all others are, if only by what a calculation leads to."""
+    """None is reached that is said to be lost, and all others are, if only by what a calculation leads to; but for one
+    or two that a number leads to by chance."""
     # a thread may just be in malloc or free
     threads = len(list(Path(f"/proc/{truth.pid}/task").iterdir()))
     assert len(named.live ^ set(truth.starts.tolist())) <= threads
     assert [truth.way(block) for block in named.definite if truth.is_reached(block)] == []
-    assert truth.lost() - named.definite <= named.saved
+    missed = truth.lost() - named.definite - named.saved
+    assert len(missed) <= max(1, len(truth.lost()) // 100), missed
 
 
 MEMCHECKED = ("git", "sqlite", "perl", "lighttpd", "redis-on-glibc", "gdb", "cc1plus", "ruby")
