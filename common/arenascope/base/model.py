@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Mapping, Optional, Sequence, Union
+from typing import Mapping, Optional, Sequence, Union, cast
 
 from .records import NamedTuple
 
@@ -20,9 +20,10 @@ class Statement(NamedTuple):
     """Its words, where whoever met it has put it into words already."""
 
 
-def whole(figures: Mapping[str, Union[int, float, None]]) -> Mapping[str, int]:
-    """Those that are whole numbers, which counts and sizes are where they are known."""
-    return {name: figure for name, figure in figures.items() if isinstance(figure, int)}
+def whole(figures: Mapping[str, Optional[float]]) -> Mapping[str, int]:
+    """Those of a statement that has counts and sizes alone. One that is not known is None all the same: sentences ask
+    for it first, or leave it to what writes sizes."""
+    return cast("Mapping[str, int]", figures)
 
 
 WHAT = "what"

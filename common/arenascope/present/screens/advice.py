@@ -61,15 +61,15 @@ def _trim(figure: Figures, facts: Facts, say: Say) -> Words:
 def _where(figure: Figures, say: Say) -> Iterator[str]:
     """What malloc_trim returns, by where it lies."""
     if figure["between_bytes"]:
-        yield f"{say(figure.get('between_bytes'))} of whole pages are free, in {places(figure['places'])}"
+        yield f"{say(figure['between_bytes'])} of whole pages are free, in {places(figure['places'])}"
     if figure["end_bytes"]:
-        yield f"{say(figure.get('end_bytes'))} at the end of the main arena's top"
+        yield f"{say(figure['end_bytes'])} at the end of the main arena's top"
 
 
 def _tops(figure: Figures, facts: Facts, say: Say) -> Words:
     return Words(
         "release the tops of thread arenas",
-        f"{say(figure.get('tops_bytes'))} in tops, which malloc_trim never touches in any glibc",
+        f"{say(figure['tops_bytes'])} in tops, which malloc_trim never touches in any glibc",
         (Typed("trim --apply --tops", _both(figure, say), applies=True),),
         "one madvise an arena; pages used again fault in again",
     )
@@ -82,12 +82,12 @@ def _both(figure: Figures, say: Say) -> str:
 
 
 def _thresholds(figure: Figures, facts: Facts, say: Say) -> Words:
-    trim = say(figure.get("trim_threshold_bytes"))
+    trim = say(figure["trim_threshold_bytes"])
     why = f"trim_threshold was set to {trim}"
     if figure["grew"]:
         why = (
-            f"mmap_threshold grew to {say(figure.get('mmap_threshold_bytes'))} by itself "
-            f"(default {say(figure.get('mmap_threshold_default_bytes'))}), trim_threshold to {trim}; "
+            f"mmap_threshold grew to {say(figure['mmap_threshold_bytes'])} by itself "
+            f"(default {say(figure['mmap_threshold_default_bytes'])}), trim_threshold to {trim}; "
             + ", ".join(_above_default(figure, say))
         )
     return Words(
@@ -102,16 +102,16 @@ def _thresholds(figure: Figures, facts: Facts, say: Say) -> Words:
 def _above_default(figure: Figures, say: Say) -> Iterator[str]:
     """What the default thresholds would have given back, by where it lies."""
     if figure["tops_bytes"]:
-        yield f"{say(figure.get('tops_bytes'))} of what is free lies in tops"
+        yield f"{say(figure['tops_bytes'])} of what is free lies in tops"
     if figure["large_free_bytes"]:
-        yield f"{say(figure.get('large_free_bytes'))} in pieces that a block above the default can have left"
+        yield f"{say(figure['large_free_bytes'])} in pieces that a block above the default can have left"
 
 
 def _periodic(figure: Figures, facts: Facts, say: Say) -> Words:
     seconds = trim_seconds(figure["between_bytes"], facts.calls)
     return Words(
         "call malloc_trim(0) regularly, say every 30 s, if free memory piles up again",
-        f"only malloc_trim returns whole pages between blocks in use ({say(figure.get('between_bytes'))} now)",
+        f"only malloc_trim returns whole pages between blocks in use ({say(figure['between_bytes'])} now)",
         (*_java(facts, "-XX:TrimNativeHeapInterval=30000"), "a timer or an idle moment in the program"),
         f"each call takes about {duration(seconds)} at today's size, less if it is called often",
         not_when="not when a diff of two snapshots shows that it is used again at once",
@@ -122,8 +122,8 @@ def _arena_max(figure: Figures, facts: Facts, say: Say) -> Words:
     value = figure["set_to"]
     return Words(
         f"limit the number of arenas (MALLOC_ARENA_MAX={value}, or 4)",
-        f"{say(figure.get('outside_bytes'))} of {say(figure.get('free_bytes'))} free lie outside main_arena and the "
-        "fullest other arena",
+        f"{say(figure['outside_bytes'])} of {say(figure['free_bytes'])} free lie outside main_arena and the fullest "
+        "other arena",
         _setting(facts, "MALLOC_ARENA_MAX", "arena_max", "M_ARENA_MAX", value=value),
         "threads wait for each other's locks in malloc; it only helps if threads need their peaks at different times",
         not_when="not where many threads allocate all the time",
@@ -133,7 +133,7 @@ def _arena_max(figure: Figures, facts: Facts, say: Say) -> Words:
 def _caches(figure: Figures, facts: Facts, say: Say) -> Words:
     return Words(
         "make thread caches smaller",
-        f"{say(figure.get('bytes'))} in them",
+        f"{say(figure['bytes'])} in them",
         (Pasted("GLIBC_TUNABLES=glibc.malloc.tcache_count=2", f" (glibc {facts.release})"),),
         "malloc and free take the arena's lock more often",
     )
@@ -144,8 +144,8 @@ def _apart(figure: Figures, facts: Facts, say: Say) -> Words:
     whose, name = strander(figure, names, say), names["type"]
     return Words(
         f"allocate the blocks of {name} apart from short-lived blocks",
-        f"{whose} lie among free pieces: freeing all of them would return {say(figure.get('beside_bytes'))} besides "
-        f"their own memory; {say(figure.get('scraps_bytes'))} is stranded in all",
+        f"{whose} lie among free pieces: freeing all of them would return {say(figure['beside_bytes'])} besides their "
+        f"own memory; {say(figure['scraps_bytes'])} is stranded in all",
         (
             *POOLS,
             Typed("types --by holds-back", "what else keeps memory"),
@@ -159,7 +159,7 @@ def _allocator(figure: Figures, facts: Facts, say: Say) -> Words:
     return Words(
         "if long-lived and short-lived blocks differ in size, try an allocator that keeps sizes apart (jemalloc, "
         "tcmalloc, mimalloc)",
-        f"{say(figure.get('bytes'))} is stranded: free in pages that blocks in use share; nothing that glibc offers "
+        f"{say(figure['bytes'])} is stranded: free in pages that blocks in use share; nothing that glibc offers "
         "returns it, only a restart does",
         (
             Typed(
@@ -187,12 +187,13 @@ PROFILER = "a heap profiler (heaptrack, memray, bpf memleak): who allocated them
 
 
 def _what_is_in_use(figure: Figures, facts: Facts, say: Say) -> str:
-    in_use, all_of_it = say(figure.get("live_bytes")), say(figure.get("known_bytes"))
-    evidence = f"{in_use} of {all_of_it} is in blocks that the program has not freed"
+    evidence = (
+        f"{say(figure['live_bytes'])} of {say(figure['known_bytes'])} is in blocks that the program has not freed"
+    )
     if figure["left_bytes"]:
         whose = "an arena whose threads have" if figure["left_arenas"] == 1 else "arenas whose threads have"
         which = whose if figure["left_arenas"] == 1 else f"{figure['left_arenas']} {whose}"
-        evidence += f", {say(figure.get('left_bytes'))} of it in {which} ended"
+        evidence += f", {say(figure['left_bytes'])} of it in {which} ended"
     return evidence + _most_of(facts, say)
 
 
@@ -245,10 +246,10 @@ def _leak(figure: Figures, facts: Facts, say: Say) -> Words:
         back = f"; once they are freed, and malloc_trim(0) called, {goes} leaves memory by that alone"
     what = "leak" if facts.matters(figure["bytes"] or 0) else "small leak"
     return Words(
-        f"fix the {what}: nothing leads to {say(figure.get('bytes'))} in {count(figure.get('blocks'), 'block')} any "
-        "more" + (f", {which}" if which else ""),
-        f"of {say(figure.get('live_bytes'))} in blocks, in memory or not; pointers were followed from variables, "
-        f"stacks and registers{back}",
+        f"fix the {what}: nothing leads to {say(figure['bytes'])} in {count(figure['blocks'], 'block')} any more"
+        + (f", {which}" if which else ""),
+        f"of {say(figure['live_bytes'])} in blocks, in memory or not; pointers were followed from variables, stacks "
+        f"and registers{back}",
         (Typed("leaks", "what they are, and what hangs on them"), PROFILER),
     )
 
@@ -258,7 +259,7 @@ def _ask(figure: Figures, facts: Facts, say: Say) -> Words:
     names = " and ".join(dict.fromkeys(each.name for each in facts.allocators))
     return Words(
         f"ask {names} about its memory" if names else "find out who mapped it",
-        f"{say(figure.get('bytes'))} did not come from glibc's malloc",
+        f"{say(figure['bytes'])} did not come from glibc's malloc",
         instead
         or (
             Typed("mappings", "each of them, the largest first"),
@@ -273,7 +274,7 @@ def _no_help(figure: Figures, facts: Facts, say: Say) -> Words:
     limit = figure["limit"]
     return Words(
         f"the limit of {limit} {'arena' if limit == 1 else 'arenas'} that was set does not help here",
-        f"{say(figure.get('between_bytes'))} of {say(figure.get('free_bytes'))} free lies between blocks in use: it "
+        f"{say(figure['between_bytes'])} of {say(figure['free_bytes'])} free lies between blocks in use: it "
         "would do so with fewer arenas, too",
         ABOVE,
     )

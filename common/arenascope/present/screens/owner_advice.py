@@ -13,7 +13,7 @@ from .ways import POOL_COST, POOLS, Typed, Way, Words
 
 def _clear(figure: Figures, names: Names, facts: Facts, say: Say) -> Words:
     keeper = next(each for each in facts.clearable if each.called == names["owner"])
-    size, back = say(figure.get("bytes")), keeper.returns
+    size, back = say(figure["bytes"]), keeper.returns
     more = ""
     if back is not None:
         more = _once_freed(back, say)
@@ -29,7 +29,7 @@ def _clear(figure: Figures, names: Names, facts: Facts, say: Say) -> Words:
     )
     return _spared(
         f"{what} to, or limit its size",
-        f"nothing else leads to {size} in {count(figure.get('blocks'), 'block')}{more}",
+        f"nothing else leads to {size} in {count(figure['blocks'], 'block')}{more}",
         (Typed("owners", "what hangs on what"), Typed("types --owners", "what these blocks are")),
     )
 
@@ -50,7 +50,7 @@ def _beside(beside: Optional[Beside], facts: Facts, say: Say) -> str:
 
 def _clear_all(figure: Figures, names: Names, facts: Facts, say: Say) -> Words:
     """What several lead to goes only once none does any more."""
-    number, size = figure["owners"], say(figure.get("bytes"))
+    number, size = figure["owners"], say(figure["bytes"])
     joint = next((each for each in facts.clearable_jointly if each.called == names["owners"]), None)
     back = ""
     if joint is not None and joint.returns is not None:

@@ -47,20 +47,20 @@ def verdict(said: Statement, say: Say, compared: bool = False) -> str:
     figure = whole(said.figures)
     name = NAMES[said.names["measure"]]
     if not figure["started"]:
-        return f"{name} {say(figure.get('known_bytes'))}: {_not_started(said, say)}"
+        return f"{name} {say(figure['known_bytes'])}: {_not_started(said, say)}"
     arenas = f"{figure['arenas']} arenas" if figure["arenas"] != 1 else "1 arena"
     known = figure["known_bytes"]
     ours = f"{_at_least(figure, 'live', say)} in use, {_at_least(figure, 'free', say)} free in {arenas}"
     details = _details(said, say) if said.id != "unread" else []
     if details:
         ours += f" ({'; '.join(details)})"
-    others = f"{say(figure.get('not_malloc_bytes'))} outside malloc (files, stacks, other mappings)"
+    others = f"{say(figure['not_malloc_bytes'])} outside malloc (files, stacks, other mappings)"
     both = [ours, others] if _matters(figure, "not_malloc_bytes") else [ours]
     if said.id in ELSEWHERE:
         both.reverse()  # what matters comes first
     text = f"{name} {say(known)}: {', '.join(both)}"
     if figure["unread_bytes"]:
-        text += f", {say(figure.get('unread_bytes'))} in arenas that could not be read whole"
+        text += f", {say(figure['unread_bytes'])} in arenas that could not be read whole"
     if said.id != "live-data":
         return f"{text}. {_judgement(said.id, figure, say)}"
     proven = figure.get("lost_bytes") is not None
@@ -85,7 +85,7 @@ def _proof(figure: Figures, say: Say, compared: bool) -> str:
     lost, unknown = figure["lost_bytes"], figure["unknown_bytes"]
     if _matters(figure, "lost_bytes"):
         leak = "A leak" if 2 * lost >= figure["live_bytes"] else "In part a leak"
-        return f"{leak}: nothing leads to {say(lost)} in {count(figure.get('lost_blocks'), 'block')} any more"
+        return f"{leak}: nothing leads to {say(lost)} in {count(figure['lost_blocks'], 'block')} any more"
     if _matters(figure, "unknown_bytes"):
         return f"It is in use; whether {say(unknown)} of it, to which no plain pointer leads, is lost is not known"
     but = f" but {say(lost + unknown)}" if lost + unknown else ""
@@ -97,9 +97,9 @@ def space_verdict(said: Statement, say: Say) -> str:
     """The answer, where the image does not tell that."""
     figure = whole(said.figures)
     return (
-        f"{say(figure.get('system_bytes'))} of address space in {count(figure.get('arenas'), 'arena')}: "
-        f"{say(figure.get('used_bytes'))} in use; malloc_trim would release {say(figure.get('release_bytes'))}, and "
-        f"{say(figure.get('tops_bytes'))} lies in tops that it never touches. This image does not say how much of "
+        f"{say(figure['system_bytes'])} of address space in {count(figure['arenas'], 'arena')}: "
+        f"{say(figure['used_bytes'])} in use; malloc_trim would release {say(figure['release_bytes'])}, and "
+        f"{say(figure['tops_bytes'])} lies in tops that it never touches. This image does not say how much of "
         "it was resident."
     )
 
@@ -121,7 +121,7 @@ def strander(figure: Figures, names: Names, say: Say) -> str:
     if "type" not in names:
         return ""
     guess = "" if names["certain"] == "yes" else ", by what is in them"
-    return f"{count(figure.get('type_blocks'), 'block')} of {names['type']}{guess} ({say(figure.get('type_bytes'))})"
+    return f"{count(figure['type_blocks'], 'block')} of {names['type']}{guess} ({say(figure['type_bytes'])})"
 
 
 def _details(said: Statement, say: Say) -> list[str]:
@@ -132,20 +132,20 @@ def _details(said: Statement, say: Say) -> list[str]:
         clauses.append(_trim(said, say) if returnable else "malloc_trim returns nothing")
     if _matters(figure, "thread_tops_bytes"):
         where = f"{figure['thread_tops']} thread-arena {'top' if figure['thread_tops'] == 1 else 'tops'}"
-        clauses.append(f"{say(figure.get('thread_tops_bytes'))} sits in {where} that it never touches")
+        clauses.append(f"{say(figure['thread_tops_bytes'])} sits in {where} that it never touches")
     if _matters(figure, "scraps_bytes"):
         whose = strander(figure, said.names, say)
         beside = f": most by {whose}" if whose else ""
-        clauses.append(f"{say(figure.get('scraps_bytes'))} is stranded in pages shared with blocks in use{beside}")
+        clauses.append(f"{say(figure['scraps_bytes'])} is stranded in pages shared with blocks in use{beside}")
     if _matters(figure, "tcache_bytes"):
-        clauses.append(f"{say(figure.get('tcache_bytes'))} is in thread caches")
+        clauses.append(f"{say(figure['tcache_bytes'])} is in thread caches")
     return clauses
 
 
 def _trim(said: Statement, say: Say) -> str:
     """A core's process is no more what it was."""
     figure = whole(said.figures)
-    size, seconds = say(figure.get("returnable_bytes")), duration(said.figures["trim_seconds"] or 0)
+    size, seconds = say(figure["returnable_bytes"]), duration(said.figures["trim_seconds"] or 0)
     if said.names["measure"] == RESIDENT:
         return f"malloc_trim returns {size} now, in about {seconds}"
     return f"malloc_trim would have returned {size}, in about {seconds}"
@@ -156,13 +156,13 @@ def _judgement(kind: str, figure: Figures, say: Say) -> str:
     if kind.startswith("mostly-"):
         return f"{text}: trimming {'helps little' if _matters(figure, 'free_bytes') else 'cannot help'}."
     if kind == "freed-thresholds-grew":
-        return f"Cause: a freed block of {say(figure.get('mmap_threshold_bytes'))} raised mmap_threshold. {text}"
+        return f"Cause: a freed block of {say(figure['mmap_threshold_bytes'])} raised mmap_threshold. {text}"
     return text
 
 
 def _where(figure: Figures, say: Say) -> str:
-    more = f", the largest {say(figure.get('largest_top_bytes'))}" if figure["large_tops"] > 1 else ""
-    return f"{say(figure.get('tops_bytes'))} in tops{more}"
+    more = f", the largest {say(figure['largest_top_bytes'])}" if figure["large_tops"] > 1 else ""
+    return f"{say(figure['tops_bytes'])} in tops{more}"
 
 
 def _thresholds_grew(figure: Figures, names: Names, say: Say) -> Pair:
@@ -178,7 +178,7 @@ def _thresholds_grew(figure: Figures, names: Names, say: Say) -> Pair:
 def _left_by_large(figure: Figures, say: Say) -> str:
     """Free pieces count only where most of them can be what large blocks left."""
     size = figure["large_free_bytes"]
-    return f", {say(size)} in free pieces of {say(figure.get('mmap_threshold_default_bytes'))} and more" if size else ""
+    return f", {say(size)} in free pieces of {say(figure['mmap_threshold_default_bytes'])} and more" if size else ""
 
 
 def _top_below(figure: Figures, names: Names, say: Say) -> Pair:
@@ -192,7 +192,7 @@ def _top_below(figure: Figures, names: Names, say: Say) -> Pair:
 def _between(figure: Figures, names: Names, say: Say) -> Pair:
     return (
         "free blocks lie between blocks in use: glibc by itself gives back only the end of a heap",
-        f"{say(figure.get('bytes'))} of whole pages in free blocks, in {places(figure['places'])}",
+        f"{say(figure['bytes'])} of whole pages in free blocks, in {places(figure['places'])}",
     )
 
 
@@ -201,24 +201,24 @@ def _outlived(figure: Figures, names: Names, say: Say) -> Pair:
     return (
         f"{figure['orphans']} of {figure['arenas']} arenas outlived their threads: arenas are never freed, only "
         "handed to new threads",
-        f"they have {say(figure.get('resident_bytes'))} resident, {say(figure.get('free_bytes'))} of it free; "
-        f"{count(figure.get('threads'), 'thread')} now{limit}",
+        f"they have {say(figure['resident_bytes'])} resident, {say(figure['free_bytes'])} of it free; "
+        f"{count(figure['threads'], 'thread')} now{limit}",
     )
 
 
 def _shared(figure: Figures, names: Names, say: Say) -> Pair:
-    evidence = f"{say(figure.get('bytes'))} free in pages with something in use"
+    evidence = f"{say(figure['bytes'])} free in pages with something in use"
     whose = strander(figure, names, say)
     if whose:
-        beside = say(figure.get("type_beside_bytes"))
-        evidence += f", {'all' if beside == say(figure.get('bytes')) else beside} of it beside {whose}"
+        beside = say(figure["type_beside_bytes"])
+        evidence += f", {'all' if beside == say(figure['bytes']) else beside} of it beside {whose}"
     return "blocks in use share pages with free ones (stranded), and a page goes back only as a whole", evidence
 
 
 def _caches(figure: Figures, names: Names, say: Say) -> Pair:
     return (
         "threads keep freed blocks for themselves (tcache) until they end",
-        f"{say(figure.get('bytes'))} in the caches of {figure['threads']} threads",
+        f"{say(figure['bytes'])} in the caches of {figure['threads']} threads",
     )
 
 
@@ -226,7 +226,7 @@ def _huge_pages(figure: Figures, names: Names, say: Say) -> Pair:
     return (
         "transparent huge pages back the heap: one block in use can keep 2 MiB, and khugepaged may fill again what "
         "was returned",
-        f"AnonHugePages {say(figure.get('bytes'))} of malloc's mappings",
+        f"AnonHugePages {say(figure['bytes'])} of malloc's mappings",
     )
 
 
@@ -234,15 +234,15 @@ def _others(figure: Figures, names: Names, say: Say) -> Pair:
     have = "has" if figure["allocators"] == 1 else "have"
     whose = f" ({names['allocators']} {have} a heap in this process)" if names["allocators"] else ""
     what = "anonymous or shared" if figure["shared_bytes"] else "anonymous"
-    evidence = f"{say(figure.get('bytes'))} {what}"
+    evidence = f"{say(figure['bytes'])} {what}"
     if figure["told_bytes"]:
-        evidence += f", {say(figure.get('told_bytes'))} of it in mappings of {names['told']}"
+        evidence += f", {say(figure['told_bytes'])} of it in mappings of {names['told']}"
     elif figure["allocators"] == 1:
         evidence += f"; the mappings do not show how much of it is {names['allocators']}'s"
     elif figure["allocators"]:
         evidence += "; the mappings do not show how much each of them holds"
     if "largest" in names:
-        evidence += f"; the largest mapping {say(figure.get('largest_bytes'))} at {names['largest']}"
+        evidence += f"; the largest mapping {say(figure['largest_bytes'])} at {names['largest']}"
     return f"memory that this malloc did not hand out{whose}", evidence
 
 
@@ -250,19 +250,19 @@ def lost_blocks(figure: Figures, names: Names, say: Say) -> str:
     """What most of what is lost is; "" where that is not known."""
     if "type" not in names:
         return ""
-    part = "all" if figure["type_bytes"] == figure["bytes"] else say(figure.get("type_bytes"))
+    part = "all" if figure["type_bytes"] == figure["bytes"] else say(figure["type_bytes"])
     below, hang = figure["indirect_blocks"], ""
     if below:
         on = "it" if figure["type_blocks"] == 1 else "them"
         hang = f" with {count(below, 'block')} that {'hangs' if below == 1 else 'hang'} on {on}"
-    return f"{part} of it {count(figure.get('type_blocks'), 'block')} of {names['type']}{hang}"
+    return f"{part} of it {count(figure['type_blocks'], 'block')} of {names['type']}{hang}"
 
 
 def _lost(figure: Figures, names: Names, say: Say) -> Pair:
     which = lost_blocks(figure, names, say)
     return (
-        f"a leak: nothing leads to {say(figure.get('bytes'))} any more, so nothing can free it",
-        f"{count(figure.get('blocks'), 'block')}" + (f", {which}" if which else ""),
+        f"a leak: nothing leads to {say(figure['bytes'])} any more, so nothing can free it",
+        f"{count(figure['blocks'], 'block')}" + (f", {which}" if which else ""),
     )
 
 
