@@ -37,8 +37,8 @@ FRONT, INSIDE, FAR = 32, 1 << 32, 1 << 62
 any number of steps."""
 RULED = ("ngx_cycle", "CacheMemoryContext", "TopMemoryContext")
 """Here a rule decides that the pointers alone do not tell: into nginx's pools all count as pointers to the start, and a
-context of PostgreSQL leads to its children alone, though they point to it. test_largest_holders.py holds these against
-the programs' own figures."""
+context of PostgreSQL leads to its children alone, though they point to it. test_largest_holders.py holds contexts
+against PostgreSQL's own figures, TopMemoryContext's not."""
 AMID = ("TopMemoryContext",)
 """It leads to some children by others that have variables of their own."""
 SYSTEM = re.compile(r"(libc|ld-linux.*|libstdc\+\+|libgcc_s|libm)[-.].*")
