@@ -7,7 +7,7 @@ from bisect import bisect_left
 from itertools import accumulate
 from operator import add
 from types import ModuleType
-from typing import Iterator, Optional, Sequence
+from typing import TYPE_CHECKING, Iterator, Optional, Sequence, Union
 
 from ...base.meter import Meter
 from ...base.records import NamedTuple
@@ -18,6 +18,9 @@ from ..types import ground_of
 from .blocks import LiveBlocks, heap_spans
 from .edge import DEEP, FLAGS, edge_to
 from .refs import Search
+
+if TYPE_CHECKING:
+    from ...base.arrays import Numbers
 
 FIRST = Member(0, 0, 0, 0)
 ROOT = -1
@@ -112,14 +115,14 @@ def _with_at_once(numpy: ModuleType, graph: Graph, further: Sequence[Further]) -
     return offsets + counts.astype(offsets.dtype), numpy.insert(edges, offsets[sources + 1].astype(numpy.int64), new)
 
 
-def without(graph: Graph, places: Sequence[int]) -> Graph:
+def without(graph: Graph, places: Union[Sequence[int], Numbers]) -> Graph:
     """The same but for the edges at these places, which are in order."""
-    if not places:
+    if not len(places):
         return graph
     numpy = graph.numpy
     if numpy is not None:
         offsets = numpy.asarray(graph.offsets)
-        offsets = offsets - numpy.searchsorted(numpy.array(places), offsets).astype(offsets.dtype)
+        offsets = offsets - numpy.searchsorted(numpy.asarray(places), offsets).astype(offsets.dtype)
         return Graph(graph.blocks, offsets, numpy.delete(graph.edges, places), graph.seeds, numpy=numpy)
     edges, at = array("I"), 0
     for place in places:

@@ -3,28 +3,38 @@ a thread was started with, to blocks that others hold."""
 
 from __future__ import annotations
 
-from array import array
 from types import ModuleType
+from typing import TYPE_CHECKING, Sequence
 
 from .edge import FLAGS
-from .edges import Graph
+from .edges import Graph, without
 from .spread import AT_ONCE, fast
+
+if TYPE_CHECKING:
+    from ...base.arrays import Numbers
 
 
 def lasting(graph: Graph, passing: bytes) -> Graph:
     """`passing`: of each block whether only these hold it."""
     if not any(passing):
         return graph
-    if graph.numpy is not None:
-        return _at_once(graph.numpy, graph, passing)
-    offsets, edges = array("Q", [0]), array("I")
-    for block, passes in enumerate(passing):
-        edges.extend(each for each in graph.of(block) if not passes or passing[each >> FLAGS])
-        offsets.append(len(edges))
-    return Graph(graph.blocks, offsets, edges, graph.seeds)
+    return without(graph, _gone(graph, passing) if graph.numpy is None else _gone_at_once(graph.numpy, graph, passing))
 
 
-def _at_once(numpy: ModuleType, graph: Graph, passing: bytes) -> Graph:
+def _gone(graph: Graph, passing: bytes) -> Sequence[int]:
+    """Where the edges stand."""
+    offsets = graph.offsets
+    sources = (block for block, passes in enumerate(passing) if passes)
+    return [
+        at
+        for source in sources
+        for at in range(offsets[source], offsets[source + 1])
+        if not passing[graph.edges[at] >> FLAGS]
+    ]
+
+
+def _gone_at_once(numpy: ModuleType, graph: Graph, passing: bytes) -> Numbers:
+    """The same with numpy."""
     offsets, edges = fast(numpy, graph)
     passes = numpy.frombuffer(passing, dtype=bool)
     sources = numpy.repeat(passes, numpy.diff(offsets))
@@ -32,6 +42,4 @@ def _at_once(numpy: ModuleType, graph: Graph, passing: bytes) -> Graph:
     for first in range(0, len(edges), AT_ONCE):
         targets = edges[first : first + AT_ONCE] >> FLAGS
         gone.append(numpy.flatnonzero(sources[first : first + AT_ONCE] & ~passes[targets]) + first)
-    every = numpy.concatenate(gone)
-    before = numpy.searchsorted(every, offsets)
-    return Graph(graph.blocks, offsets - before, numpy.delete(edges, every), graph.seeds, numpy=numpy)
+    return numpy.concatenate(gone)  # type: ignore[no-any-return]

@@ -8,14 +8,18 @@ from itertools import groupby
 from typing import Iterator, Optional, Sequence
 
 from ...base.records import NamedTuple
+from ...sources.memory import Memory
 from ...sources.target import Span
 from .sizes import fits
 
-GROUPS = (16, 8)
+GROUP = 16
+GROUPS = (GROUP, 8)
 """So many control bytes are looked at together, and repeated after their end: with SSE2, and without."""
-FREE = 0x80
+FREE = DELETED = 0x80
 """Empty or deleted; a smaller one is of an entry."""
+EMPTY = 0xFF
 LEAST_PLACES, MOST_PLACES = 4, 1 << 32
+LOOKED_AT = 256
 TAKEN = bytes(range(FREE))
 
 
@@ -28,7 +32,7 @@ class Table(NamedTuple):
 
     @property
     def control_bytes(self) -> int:
-        return self.places + GROUPS[0]
+        return self.places + GROUP
 
     def fills(self, block: Span, control: bytes) -> bool:
         """Whether these are its control bytes, in this block, with as many entries as it says."""
@@ -62,3 +66,24 @@ def table_in(words: Sequence[int], index: int) -> Optional[Table]:
     if mask & mask + 1 or not LEAST_PLACES <= mask + 1 <= MOST_PLACES or not 0 < entries <= room - left:
         return None
     return Table(control, mask + 1, entries)
+
+
+def is_table(memory: Memory, start: int, usable: int, past: int) -> bool:
+    """Whether a block whose holder is not known is one, with its control bytes `past` its start."""
+    most = min(past, usable - past - GROUP)
+    if past % GROUP or most < 4:
+        return False
+    return any(
+        _has_control(memory, start + past, 1 << bits)
+        for bits in range(2, most.bit_length())
+        if fits(past + (1 << bits) + GROUP, usable)
+    )
+
+
+def _has_control(memory: Memory, at: int, places: int) -> bool:
+    first = memory.try_read(at, min(places, LOOKED_AT)) or b""
+    if places < GROUP:
+        again = memory.try_read(at, GROUP + places) == first + b"\xff" * (GROUP - places) + first
+    else:
+        again = memory.try_read(at + places, GROUP) == first[:GROUP]
+    return again and EMPTY in first and all(each < DELETED or each in (EMPTY, DELETED) for each in first)

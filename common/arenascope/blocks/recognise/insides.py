@@ -8,6 +8,7 @@ its header does: then every place in it may be a piece that was handed out.
 from __future__ import annotations
 
 from ...sources.memory import Memory
+from .hashbrown import is_table
 from .sizes import SLACK, fits
 
 SDS = {1: 0, 3: 1, 5: 2, 9: 3, 17: 4}
@@ -17,9 +18,6 @@ BUCKET, SLOTS = 32, 8
 PACKED = (16, 32)
 """The same of an array without keys, since 8.2 and before."""
 FEWEST = 8
-GROUP = 16
-"""So many control bytes of a hash table are looked at together, and repeated after its end."""
-EMPTY, DELETED = 0xFF, 0x80
 LOOKED_AT = 256
 OP_SLAB = 40
 """Bytes in front of what perl's struct opslab (since 5.34) hands out."""
@@ -39,7 +37,7 @@ def is_by_design(memory: Memory, start: int, usable: int, past: int) -> bool:
         _has_size(memory, start, usable, past)
         or is_sds(memory, start, usable, past)
         or _is_zend_array(memory, start, usable, past)
-        or _is_hash_table(memory, start, usable, past)
+        or is_table(memory, start, usable, past)
         or _keeps_the_start(memory, start, usable, past)
         or _is_lua_state(memory, start, usable, past)
     )
@@ -82,27 +80,6 @@ def _is_zend_array(memory: Memory, start: int, usable: int, past: int) -> bool:
     table = memory.try_read(start, min(past, LOOKED_AT)) or b""
     places = [int.from_bytes(table[at : at + 4], "little") for at in range(0, len(table), 4)]
     return bool(places) and all(each < entries or each == 0xFFFFFFFF for each in places)
-
-
-def _is_hash_table(memory: Memory, start: int, usable: int, past: int) -> bool:
-    """hashbrown: after the entries a byte for each place, the first of them once more at the end."""
-    most = min(past, usable - past - GROUP)
-    if past % GROUP or most < 4:
-        return False
-    return any(
-        _has_control(memory, start + past, 1 << bits)
-        for bits in range(2, most.bit_length())
-        if fits(past + (1 << bits) + GROUP, usable)
-    )
-
-
-def _has_control(memory: Memory, at: int, places: int) -> bool:
-    first = memory.try_read(at, min(places, LOOKED_AT)) or b""
-    if places < GROUP:
-        again = memory.try_read(at, GROUP + places) == first + b"\xff" * (GROUP - places) + first
-    else:
-        again = memory.try_read(at + places, GROUP) == first[:GROUP]
-    return again and EMPTY in first and all(each < DELETED or each in (EMPTY, DELETED) for each in first)
 
 
 def _keeps_the_start(memory: Memory, start: int, usable: int, past: int) -> bool:
