@@ -1,0 +1,82 @@
+"""What tracer and containers say to each other."""
+
+from __future__ import annotations
+
+from typing import Iterable, Optional, Protocol, Sequence
+
+from ...base.records import NamedTuple
+from ...sources.type_source import Field, TypeFacts
+
+CONTAINER, VTABLE, EXACT, ARRAY, WEAK = range(5)
+"""How strong a claim is, the strongest first: a container that proved itself, an object's vtable, a pointer to a block
+of just that size, an array that its pointers prove, all else. What a claim leads to is never stronger than itself."""
+
+
+class Claim(NamedTuple):
+    """That a block is of a type."""
+
+    address: int
+    """Where the block must begin."""
+    type: int
+    """Of one element, where it is an array."""
+    strength: int
+    step: str
+    """The way to it from where the claim is made, as a programmer writes it: "->next", "[3]", ".first->log"."""
+    elements: Optional[int] = None
+    """An array of so many elements in use, the rest of the block is unused; None: one object."""
+    capacity: Optional[int] = None
+    """So many elements the block is for; it is refused where they do not fit. None: `elements`."""
+    words: bool = True
+    """Whether what it holds can lead further; False for characters and numbers."""
+
+
+class Reader(Protocol):
+    """Memory and live blocks, as containers need them."""
+
+    word_size: int
+
+    def word(self, address: int) -> Optional[int]:
+        """None where it cannot be read, as in what follows."""
+
+    def words(self, address: int, count: int) -> Optional[Sequence[int]]: ...
+
+    def bytes(self, address: int, size: int) -> Optional[bytes]: ...
+
+    def usable(self, address: int) -> Optional[int]:
+        """How many bytes the live block has that begins there; None: no live block begins there."""
+
+    def holds(self, address: int, size: int) -> bool:
+        """Whether a live block begins there that malloc gives for exactly this size (the chunk may be larger by as much
+        as malloc cannot split off)."""
+
+
+class Types(Protocol):
+    """Types by number: a TypeSource's, and those that containers make up."""
+
+    def facts(self, type: int) -> TypeFacts: ...
+
+    def by_name(self, name: str) -> Optional[int]: ...
+
+    def pointer_to(self, type: int) -> int: ...
+
+    def made_up(self, name: str, size: int, fields: Sequence[Field]) -> int:
+        """A struct that debug information does not have, or not under a name that can be found: the node of a map.
+        The same number for the same name and size."""
+
+
+class Container(Protocol):
+    """A class template of a standard library with known arguments, as `std::map<int, Session>`."""
+
+    def claims(self, reader: Reader, address: int) -> Optional[Iterable[Claim]]:
+        """What the one at this address holds, once it has proved itself (its counts agree, its links lead back): never
+        more than its count. None: it is damaged, or not yet made. Empty: it holds no block."""
+
+    def elements(self, reader: Reader, address: int) -> Optional[int]:
+        """How many elements it has; None where it has not proved itself."""
+
+
+class Library(Protocol):
+    """A standard library's containers."""
+
+    def container(self, types: Types, type: int) -> Optional[Container]:
+        """None where the type is none of its containers. Asked once for each type."""

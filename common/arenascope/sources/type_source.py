@@ -1,0 +1,127 @@
+"""Types from debug information: what a door tells of them.
+
+A door that knows types has a TypeSource beside its Target. Integers, strings and small records cross the seam. Types
+are numbered: the numbers are the source's own, one for each type without `const` and typedefs, and hold for one
+command. Whoever follows pointers (`blocks/declared/`) asks for few types, once each, and reads blocks as bytes.
+"""
+
+from __future__ import annotations
+
+from typing import Iterator, Literal, Mapping, Optional, Protocol, Sequence
+
+from ..base.records import NamedTuple
+
+Form = Literal[
+    "struct",
+    "union",
+    "array",
+    "pointer",
+    "reference",
+    "integer",
+    "character",
+    "boolean",
+    "float",
+    "enum",
+    "function",
+    "void",
+    "other",
+]
+"""A class is a struct. What is none of these ("other": a pointer to a member, a complex number) has a size alone."""
+
+
+class Field(NamedTuple):
+    """A member of a struct or union, or a base class, that has a fixed place and whole bytes.
+
+    Bit-fields, static members, and virtual bases are left out.
+    """
+
+    name: str
+    """"": an anonymous struct or union."""
+    offset: int
+    type: int
+    is_base: bool = False
+
+
+class Argument(NamedTuple):
+    """A template's argument: a type or a number."""
+
+    type: Optional[int] = None
+    value: Optional[int] = None
+
+
+class TypeFacts(NamedTuple):
+    """A type as debug information has it."""
+
+    name: str
+    """As in the program: without "struct" or "class", with all template arguments; "": it has none."""
+    form: Form
+    size: int
+    """0: nowhere complete, in no module."""
+    target: Optional[int] = None
+    """What a pointer or a reference leads to, and an array consists of; None: void, or not known."""
+    length: Optional[int] = None
+    """Of an array; None: it is flexible (T[]), as T[0] is."""
+    fields: Sequence[Field] = ()
+    arguments: Sequence[Argument] = ()
+    polymorphic: bool = False
+    """Its objects have a vtable."""
+    signed: bool = False
+    enumerators: Mapping[str, int] = {}
+    language: str = ""
+    """ "c", "c++", "rust" or ""."""
+
+
+class TypedVariable(NamedTuple):
+    """A variable that has one place in memory."""
+
+    name: str
+    """With namespaces and functions: "cache::table", "next_id()::last"."""
+    address: int
+    type: int
+    tid: Optional[int] = None
+    """Whose, where each thread has its own."""
+
+
+class Local(NamedTuple):
+    """A variable or argument of a function that is on a thread's stack now."""
+
+    name: str
+    type: int
+    tid: int
+    frame: int
+    """0: the innermost, inlined ones counted."""
+    function: str
+    address: Optional[int] = None
+    data: Optional[bytes] = None
+    """Its value, where it is in registers. Neither this nor an address: optimised out, and its type is all that is
+    known."""
+
+
+class TypeSource(Protocol):
+    """What a debugger knows of a program's types."""
+
+    def variables(self, addresses: Sequence[int]) -> Mapping[int, TypedVariable]:
+        """The variable that each of these lies in, static ones of files and functions included; by the address asked.
+        Only for modules whose file has the build-id that is in memory, as all that follows."""
+
+    def thread_variables(self) -> Sequence[TypedVariable]:
+        """Every thread's own variables that have a type."""
+
+    def locals(self) -> Sequence[Local]:
+        """Of every frame of every thread, as far as it can be unwound."""
+
+    def facts(self, type: int) -> TypeFacts:
+        """A forward declaration is completed from any module that has the type by this name."""
+
+    def by_name(self, name: str) -> Optional[int]:
+        """A struct, union or enum; spelled as symbols and RTTI spell it. None where there is none, or where two modules
+        have different ones."""
+
+    def pointer_to(self, type: int) -> int:
+        """The type T* of T."""
+
+    def structs(self) -> Iterator[int]:
+        """All named structs of all modules: slow. For what only all of them can tell (container_of)."""
+
+    def without(self) -> Sequence[str]:
+        """The files of loaded modules that have no debug information here, or that of another build."""
