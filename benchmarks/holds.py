@@ -19,7 +19,7 @@ from typing import Iterator
 from subject import ROOT, running
 
 sys.path.append(str(ROOT / "common"))
-from arenascope.cli import fleet
+from arenascope.cli import several_subjects
 from arenascope.commands import find_command
 
 COMMANDS = ("arenas", "bins", "trim", "report", "info")
@@ -29,14 +29,14 @@ def held(pid: int, words: str, early: bool) -> float:
     name, *rest = words.split()
     options = find_command(name).parser("arenascope").parse_args([*rest, "--json"])
     options.hold_at_most = 120_000
-    seen = fleet._look(fleet.Look(str(pid), name, options), early)
+    seen = several_subjects._look(several_subjects.Look(str(pid), name, options), early)
     seconds: float = json.loads(seen.text)["held_seconds"]
     return seconds
 
 
 def chunks(pid: int) -> int:
     options = find_command("bins").parser("arenascope").parse_args(["--json"])
-    rows = json.loads(fleet.look(fleet.Look(str(pid), "bins", options)).text)["bins"]
+    rows = json.loads(several_subjects.look(several_subjects.Look(str(pid), "bins", options)).text)["bins"]
     return sum(row["chunks"] for row in rows)
 
 

@@ -41,7 +41,7 @@ def _load() -> None:
 
     # by path: this folder must not be on sys.path, where it would be taken for GDB's own module
     folder = os.path.dirname(door)
-    load_once("arenascope_gdb", os.path.join(folder, "commands.py")).register(folder)
+    load_once("arenascope_gdb", os.path.join(folder, "heap_commands.py")).register(folder)
 
 
 _load()

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from fake_door import FakeDoor
 from fake_target import FakeTarget
-from gdb.commands import GdbDoor
-from gdb.control import GdbController
+from gdb.heap_commands import GdbDoor
+from gdb.heap_control import GdbController
+from gdb.heap_target import GdbTarget
 from gdb.mi import _Captured
-from gdb.target import GdbTarget
 from lldb.heap_commands import LldbDoor
 from lldb.heap_control import LldbController
 from lldb.heap_target import LldbTarget

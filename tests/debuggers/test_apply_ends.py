@@ -73,7 +73,7 @@ IN_GDB = """
 import gdb, sys
 from arenascope.commands.framework.apply import Call
 abort = int(gdb.parse_and_eval("(long) &FUNCTION"))
-try: sys.modules["arenascope_gdb.control"].GdbController().call(Call(abort, [0]), 5.0, lambda name: False)
+try: sys.modules["arenascope_gdb.heap_control"].GdbController().call(Call(abort, [0]), 5.0, lambda name: False)
 except Exception as error: print(type(error).__name__, error)
 """
 
@@ -128,7 +128,7 @@ SLOW_IN_GDB = """
 import gdb, sys
 from arenascope.commands.framework.apply import Call
 sleep = int(gdb.parse_and_eval("(long) &sleep"))
-try: said = sys.modules["arenascope_gdb.control"].GdbController().call(Call(sleep, [2]), 9.0, lambda name: False)
+try: said = sys.modules["arenascope_gdb.heap_control"].GdbController().call(Call(sleep, [2]), 9.0, lambda name: False)
 except Exception as error: said = str(error)
 print("it", "said", [said], "to the end")
 """

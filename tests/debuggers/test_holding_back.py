@@ -10,9 +10,9 @@ from platforms import ELSEWHERE, HOST, Platform
 from shell_door import SHELL
 from subjects import Subject
 
-from arenascope.analysis.holding import Held, Typed
+from arenascope.analysis.holds_back import Held, Typed
 from arenascope.base.model import ArenaHeader, Heap, Run
-from arenascope.blocks.holding import held_back, in_memory
+from arenascope.blocks.holds_back import held_back, in_memory
 from arenascope.glibc.chunks.blocks import blocks
 from arenascope.session.session import Session
 from arenascope.sources.live.process import ProcessImage

@@ -18,7 +18,7 @@ from schemas import valid
 from subjects import Subject
 
 from arenascope.present.glossary import WORDS
-from arenascope.present.render.pages.filled import filled
+from arenascope.present.render.pages.assemble import filled
 from arenascope.present.render.text import Style
 from arenascope.present.screens.parts import LABELS
 

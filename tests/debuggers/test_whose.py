@@ -18,7 +18,7 @@ from partial import look
 from schemas import valid
 from subjects import Subject
 
-from arenascope.blocks.recognise.holders import POOL
+from arenascope.blocks.recognise.containers import POOL
 from arenascope.cli import shell
 
 UNCACHED = {"GLIBC_TUNABLES": "glibc.malloc.tcache_count=0"}

@@ -10,7 +10,7 @@ from typing import Any
 
 from snapshot_damage import ODD, replace_one
 
-from arenascope.blocks.graph.filed import MAGIC, PARTS
+from arenascope.blocks.graph.graph_file import MAGIC, PARTS
 
 OWNERS = "owners"
 

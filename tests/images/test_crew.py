@@ -17,7 +17,7 @@ from subjects import Subject
 from arenascope.base import worker_pool as crew
 from arenascope.base.meter import Meter, Unseen
 from arenascope.base.worker_pool import share_out
-from arenascope.cli.fleet import Look, look
+from arenascope.cli.several_subjects import Look, look
 from arenascope.cli.shell import How
 from arenascope.commands import find_command
 from arenascope.session import sweeps

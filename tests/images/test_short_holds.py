@@ -20,8 +20,8 @@ from schemas import valid
 from subjects import Subject
 
 from arenascope.base.errors import MemoryReadError, ReadLate, TargetError
-from arenascope.blocks import holding
-from arenascope.cli import fleet, shell
+from arenascope.blocks import holds_back
+from arenascope.cli import several_subjects, shell
 from arenascope.commands import find_command, pins
 from arenascope.commands.framework import live_copy as apart
 from arenascope.session import before_hold, session
@@ -37,12 +37,12 @@ def asked(pid, words, at_most=120_000):
     name, *rest = words.split()
     options = find_command(name).parser("arenascope").parse_args([*rest, "--json"])
     options.hold_at_most = at_most
-    return fleet.Look(str(pid), name, options)
+    return several_subjects.Look(str(pid), name, options)
 
 
 def answer(pid, words, early):
     """The document; ReadLate where something was wanted that had not been read."""
-    seen = fleet._look(asked(pid, words), early)
+    seen = several_subjects._look(asked(pid, words), early)
     document = valid(json.loads(seen.text))
     assert document.pop("held_seconds") > 0
     return document
@@ -266,7 +266,7 @@ def test_a_look_that_wants_more_holds_to_the_end(monkeypatch):
     hold = freeze.Freeze.hold
     monkeypatch.setattr(freeze.Freeze, "hold", lambda self, *who: (holds.append(who), hold(self, *who)))
     with Subject("bins") as subject:
-        seen = fleet.look(asked(subject.pid, "info"))
+        seen = several_subjects.look(asked(subject.pid, "info"))
         assert seen.error is None
         assert len(holds) == 2
         assert json.loads(seen.text)["xml"] == subject.info_xml
@@ -275,7 +275,9 @@ def test_a_look_that_wants_more_holds_to_the_end(monkeypatch):
 def test_figures_for_metrics_and_watch(stopped_at_the_hold):
     with Subject("churn") as subject:
         try:
-            early, late = (fleet._figures(str(subject.pid), each, types=False, owners=False) for each in (True, False))
+            early, late = (
+                several_subjects._figures(str(subject.pid), each, types=False, owners=False) for each in (True, False)
+            )
         finally:
             os.kill(subject.pid, signal.SIGCONT)
         early.pop("taken"), late.pop("taken")
@@ -328,8 +330,8 @@ def test_what_was_read_in_time_is_the_answer(stopped_at_the_hold, time_is_up, mo
         try:
             for words in ("arenas", "trim", "bins", "report"):
                 time_is_up[0], enough[0] = False, 0
-                fleet._look(asked(subject.pid, words), True)  # how often lists are read
-                seen = fleet._look(asked(subject.pid, words), True)
+                several_subjects._look(asked(subject.pid, words), True)  # how often lists are read
+                seen = several_subjects._look(asked(subject.pid, words), True)
                 part = valid(json.loads(seen.text))
                 assert (seen.status, part["complete"]) == (0, False), words
                 assert "hold-over" in ids(part), words
@@ -346,12 +348,12 @@ def test_what_was_read_in_time_is_the_answer(stopped_at_the_hold, time_is_up, mo
 @pytest.mark.parametrize("words", ["pins", "report --types", "snapshot FILE --types"])
 def test_types_are_looked_for_in_a_copy(monkeypatch, tmp_path, words):
     """`pins` asks what the blocks are by itself; no process waits for it."""
-    done, release, look = [], freeze.Freeze.release, holding.types_of
+    done, release, look = [], freeze.Freeze.release, holds_back.types_of
     monkeypatch.setattr(freeze.Freeze, "release", lambda self: (done.append("let go"), release(self))[1])
-    monkeypatch.setattr(holding, "types_of", lambda *each, **more: (done.append("types"), look(*each, **more))[1])
+    monkeypatch.setattr(holds_back, "types_of", lambda *each, **more: (done.append("types"), look(*each, **more))[1])
     file = tmp_path / "snapshot"
     with Subject("mystery", "scattered", "4") as subject:
-        document = valid(json.loads(fleet.look(asked(subject.pid, words.replace("FILE", str(file)))).text))
+        document = valid(json.loads(several_subjects.look(asked(subject.pid, words.replace("FILE", str(file)))).text))
         assert subject.quit() == 0
     if file.exists():
         document = json.loads(file.read_text())
@@ -376,7 +378,7 @@ def test_a_sweep_goes_through_a_copy(monkeypatch, words):
             if not copied:
                 monkeypatch.setattr(apart, "look_apart", lambda context: 0)
             done.clear()
-            document = valid(json.loads(fleet.look(asked(subject.pid, words)).text))
+            document = valid(json.loads(several_subjects.look(asked(subject.pid, words)).text))
             assert (done.index("let go") < done.index("arenas")) == copied
             document.pop("held_seconds")
             documents.append(document)
@@ -392,7 +394,7 @@ def test_what_is_sooner_done(monkeypatch):
     monkeypatch.setattr(apart, "COPIED_MEANWHILE", 16 << 10)  # as if its blocks were smaller
     for words in ("scattered 4", "foreign 4"):
         with Subject("mystery", *words.split()) as subject:
-            assert fleet.look(asked(subject.pid, "chunks --summary")).error is None
+            assert several_subjects.look(asked(subject.pid, "chunks --summary")).error is None
             assert subject.quit() == 0
     assert copies == ["scattered 4"]
 
@@ -410,9 +412,9 @@ def test_a_sweep_ends_in_time_with_what_it_has(time_is_up, monkeypatch, words):
         return fill(self, address, block)
 
     with Subject("big", "160") as subject:
-        whole = valid(json.loads(fleet.look(asked(subject.pid, words)).text))
+        whole = valid(json.loads(several_subjects.look(asked(subject.pid, words)).text))
         monkeypatch.setattr(process.ProcessImage, "fill", filled)
-        seen = fleet.look(asked(subject.pid, words))
+        seen = several_subjects.look(asked(subject.pid, words))
         part = valid(json.loads(seen.text))
         assert (seen.error, seen.status, part["complete"]) == (None, 0, False)
         assert {"hold-over", "stopped"} <= set(ids(part))
@@ -429,7 +431,7 @@ def test_nothing_read_in_time_is_one_line(time_is_up, monkeypatch, words):
     time_is_up[0] = True
     monkeypatch.setattr(apart, "IN_A_SECOND", 0)  # what is copied is never cut
     with Subject("bins") as subject:
-        seen = fleet.look(asked(subject.pid, words, at_most=None))
+        seen = several_subjects.look(asked(subject.pid, words, at_most=None))
         assert re.search(rf"process {subject.pid} .* 20 s\b", seen.error)
         assert seen.status == 2
         assert subject.quit() == 0
@@ -442,7 +444,7 @@ def test_half_a_copy_is_none(time_is_up, monkeypatch, tmp_path):
     monkeypatch.setattr(freeze.Freeze, "__init__", lambda self, how, most: limits.append(most) or make(self, how, most))
     time_is_up[0] = True
     with Subject("bins") as subject:
-        seen = fleet.look(asked(subject.pid, f"save {tmp_path / 'core'}", at_most=None))
+        seen = several_subjects.look(asked(subject.pid, f"save {tmp_path / 'core'}", at_most=None))
         assert seen.error is None
         copied = json.loads(seen.text)
         assert (copied["complete"], limits) == (True, [20.0])
@@ -458,7 +460,7 @@ def test_a_copy_for_which_there_is_no_room_is_not_begun(monkeypatch, tmp_path):
     monkeypatch.setenv("TMPDIR", str(tmp_path))
     try:
         with Subject("bins") as subject:
-            seen = fleet.look(asked(subject.pid, "types", at_most=None))
+            seen = several_subjects.look(asked(subject.pid, "types", at_most=None))
             assert subject.quit() == 0
     finally:
         subprocess.run(["umount", tmp_path], check=True)
@@ -470,7 +472,7 @@ def test_a_copy_for_which_there_is_no_room_is_not_begun(monkeypatch, tmp_path):
 def test_types_of_half_a_copy_are_none(words):
     """What was not read in time is not told as a part: one line says so, and the process goes on."""
     with Subject("big", "160") as subject:
-        seen = fleet.look(asked(subject.pid, words, at_most=10))
+        seen = several_subjects.look(asked(subject.pid, words, at_most=10))
         assert re.search(rf"process {subject.pid} .* 0\.01 s \(--hold-at-most", seen.error)
         # it may not have come back to its wait yet
         assert (seen.status, thread_state(subject.pid, subject.pid) in "RSD") == (2, True)
@@ -486,7 +488,7 @@ def test_what_copies_is_bound_by_itself(words, monkeypatch, tmp_path):
     name, *rest = words.split()
     words = " ".join([name, *([str(tmp_path / "core")] if name == "save" else []), *rest])
     with Subject("big", "160") as subject:
-        seen = fleet.look(asked(subject.pid, words, at_most=None))
+        seen = several_subjects.look(asked(subject.pid, words, at_most=None))
         assert re.search(rf"process {subject.pid} .* 0\.01 s \(--hold-at-most", seen.error)
         assert (seen.status, list(tmp_path.iterdir())) == (2, [])
         assert subject.quit() == 0
@@ -496,7 +498,7 @@ def test_a_call_has_longer(monkeypatch):
     """It is not broken off by half, so that a trim is not bound by what looks are."""
     monkeypatch.setattr(shell, "HOLD", 0.01)
     with Subject("bins") as subject:
-        seen = fleet.look(asked(subject.pid, "trim --apply -y", at_most=None))
+        seen = several_subjects.look(asked(subject.pid, "trim --apply -y", at_most=None))
         assert seen.error is None
         assert json.loads(seen.text)["applied"]["released_bytes"] > 0
         assert subject.quit() == 0
@@ -532,6 +534,6 @@ def test_one_file_of_the_process_is_open_at_a_time(words, build, start, tmp_path
     subject = start(build(MAPPED))
     name, *rest = words.format(tmp_path / "core").split()
     command = [sys.executable, "-m", "arenascope", name, str(subject.pid), *rest]
-    environment = {**os.environ, "PYTHONPATH": str(Path(fleet.__file__).parents[2])}
+    environment = {**os.environ, "PYTHONPATH": str(Path(several_subjects.__file__).parents[2])}
     done = subprocess.run([sys.executable, "-c", FEW_FILES, *command], env=environment, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr

@@ -9,8 +9,8 @@ import pytest
 
 from arenascope.analysis.advice import find_advice
 from arenascope.analysis.causes import Facts, find_causes
-from arenascope.analysis.held import HeldSums, Keeper, Lost
-from arenascope.analysis.holding import Group, Held
+from arenascope.analysis.held_or_lost import HeldSums, Keeper, Lost
+from arenascope.analysis.holds_back import Group, Held
 from arenascope.analysis.report import RESIDENT, Picture
 from arenascope.analysis.resident import ArenaResident
 from arenascope.analysis.types import TypeRow

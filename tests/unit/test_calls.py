@@ -20,7 +20,7 @@ OFTEN = {
     "nodes": ("_back",),
     "catalogue": ("classify_many", "other", "_after_front", "_of_table"),
     "types": ("classify_many",),
-    "holders": ("Body", "_as_string"),
+    "containers": ("Body", "_as_string"),
 }
 """By file: what is called for each chunk, block or word. A name costs a tenth of such a call."""
 TUPLES = {

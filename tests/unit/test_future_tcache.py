@@ -13,7 +13,7 @@ from heap_mixtures import everything
 from heap_pictures import laid, seen
 from heapbuilder import HeapImage, Row
 
-from arenascope.glibc import layout, versions
+from arenascope.glibc import layout, release_table
 from arenascope.session.session import Session
 
 FORMS: dict[str, dict[str, Any]] = {
@@ -118,13 +118,13 @@ def test_a_form_that_cannot_be_told(base: str) -> None:
 @pytest.fixture
 def in_the_table(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """The unknown release gets rows of its own: a thread cache's members have changed places."""
-    release = versions.parse(UNKNOWN)
+    release = release_table.parse(UNKNOWN)
     assert release is not None
-    *rest, entries = versions.TCACHE_PERTHREAD
+    *rest, entries = release_table.TCACHE_PERTHREAD
     assert entries.name == "entries"
     rows = (entries._replace(since=release), *rest, entries._replace(until=release))
-    monkeypatch.setattr(versions, "TCACHE_PERTHREAD", rows)
-    monkeypatch.setattr(versions, "NEWEST", release)
+    monkeypatch.setattr(release_table, "TCACHE_PERTHREAD", rows)
+    monkeypatch.setattr(release_table, "NEWEST", release)
     kept = (layout.from_table, layout._forms_of_table)
     for each in kept:
         each.cache_clear()

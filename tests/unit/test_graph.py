@@ -17,10 +17,10 @@ from arenascope.blocks.graph.dominators import Dominators, dominators
 from arenascope.blocks.graph.edge import FLAGS
 from arenascope.blocks.graph.edges import Further, Graph, Seed, with_more, without
 from arenascope.blocks.graph.encodings import decoded
+from arenascope.blocks.graph.nearest_owners import MOST, NONE, Common, Shared, Tops
 from arenascope.blocks.graph.retained import by_kind
 from arenascope.blocks.graph.spans import Mark, Marks
 from arenascope.blocks.graph.spread import Spread
-from arenascope.blocks.graph.together import MOST, NONE, Common, Shared, Tops
 from arenascope.blocks.graph.windows import Window
 from arenascope.sources.memory import Memory
 from arenascope.sources.target import Span

@@ -9,7 +9,7 @@ from typing import Mapping, Optional
 import pytest
 from heapbuilder import ROWS, HeapImage, Row
 
-from arenascope.glibc import versions
+from arenascope.glibc import release_table
 from arenascope.glibc.bins import bin_index, bin_kind, bin_sizes
 from arenascope.glibc.derive.rows import candidates
 from arenascope.glibc.fastbins import fastbin_index, fastbin_size
@@ -49,14 +49,19 @@ def test_structures_are_where_the_compiler_put_them(row: Row) -> None:
 
 def test_every_release_that_the_table_names_is_typed() -> None:
     """The steps of "Adding a release" in docs/derivation.md: none is left out."""
-    structs = (versions.MALLOC_STATE, versions.HEAP_INFO, versions.MALLOC_PAR, versions.TCACHE_PERTHREAD)
+    structs = (
+        release_table.MALLOC_STATE,
+        release_table.HEAP_INFO,
+        release_table.MALLOC_PAR,
+        release_table.TCACHE_PERTHREAD,
+    )
     moved = {release for struct in structs for field in struct for release in (field.since, field.until)}
-    moved -= {versions.OLDEST, versions.NEVER}
+    moved -= {release_table.OLDEST, release_table.NEVER}
     typed = {row.number for row in ROWS}
     assert not moved - typed, "a release that moved a field has no row in tests/unit/glibc_tables.py"
-    named = moved | typed | {change.release for change in versions.CHANGES}
-    assert max(named) == versions.NEWEST, "NEWEST in glibc/versions.py is the last release that was looked through"
-    said = f"2.17 to {versions.text(versions.NEWEST)}"
+    named = moved | typed | {change.release for change in release_table.CHANGES}
+    assert max(named) == release_table.NEWEST, "NEWEST is the last release that was looked through"
+    said = f"2.17 to {release_table.text(release_table.NEWEST)}"
     for page in ("docs/limits.md", "docs/derivation.md", "scripts/matrix.py"):
         assert said in (ROOT / page).read_text(), f"{page} says which releases are known: {said}"
 
@@ -88,7 +93,9 @@ def test_thread_cache_form(row: Row) -> None:
         ((2, 43), 4, "arm", (0x1D0, 0x1D8)),
     ],
 )
-def test_chunk_of_a_thread_cache(release: versions.Release, word: int, machine: str, sizes: tuple[int, ...]) -> None:
+def test_chunk_of_a_thread_cache(
+    release: release_table.Release, word: int, machine: str, sizes: tuple[int, ...]
+) -> None:
     layout = from_table(release, word, machine)
     assert layout.tcache is not None
     # and what is left along where it would be less than a chunk
@@ -229,17 +236,17 @@ def test_fastbin_index(row: Row) -> None:
     ],
 )
 def test_parse_a_release(text: str, release: Optional[tuple[int, int]]) -> None:
-    assert versions.parse(text) == release
+    assert release_table.parse(text) == release
     if release is not None:
-        assert versions.parse(versions.text(release)) == release
+        assert release_table.parse(release_table.text(release)) == release
 
 
 def test_a_release_is_tried_before_its_neighbours() -> None:
     assert candidates((2, 36))[:2] == [(2, 36), (2, 35)]
-    assert candidates((2, 999))[:2] == [(2, 999), versions.NEWEST]
+    assert candidates((2, 999))[:2] == [(2, 999), release_table.NEWEST]
     assert candidates((2, 5))[0] == (2, 5)
-    assert candidates(None)[0] == versions.NEWEST
-    assert set(versions.shapes()) <= set(candidates((2, 31)))
+    assert candidates(None)[0] == release_table.NEWEST
+    assert set(release_table.shapes()) <= set(candidates((2, 31)))
 
 
 @rows
@@ -257,34 +264,36 @@ def test_members_keep_their_distances(row: Row) -> None:
 
 
 def test_behaviour_follows_the_releases() -> None:
-    before, after = versions.behaviour((2, 30)), versions.behaviour((2, 31))
+    before, after = release_table.behaviour((2, 30)), release_table.behaviour((2, 31))
     assert (before.info_top_in_rest, after.info_top_in_rest) == (False, True)
-    assert [versions.behaviour((2, minor)).heap_trim_threshold for minor in (21, 22, 23)] == [None, "extra", "top"]
-    assert [versions.behaviour((2, minor)).heap_max_follows_hugepages for minor in (34, 35, 41, 42)] == [
+    assert [release_table.behaviour((2, minor)).heap_trim_threshold for minor in (21, 22, 23)] == [None, "extra", "top"]
+    assert [release_table.behaviour((2, minor)).heap_max_follows_hugepages for minor in (34, 35, 41, 42)] == [
         False,
         True,
         True,
         False,
     ]
-    assert [versions.behaviour((2, minor)).systrim_unsigned for minor in (18, 19)] == [False, True]
+    assert [release_table.behaviour((2, minor)).systrim_unsigned for minor in (18, 19)] == [False, True]
 
 
 def test_there_is_a_shape_for_every_change_and_none_beside() -> None:
     """What differs between two releases differs between their shapes; 2.29 began with tcache_key alone."""
-    shapes = versions.shapes()
+    shapes = release_table.shapes()
     assert list(shapes) == sorted(set(shapes), reverse=True)
     assert (2, 29) in shapes
 
-    def all_of(release: versions.Release) -> list[Layout]:
+    def all_of(release: release_table.Release) -> list[Layout]:
         machines = ((8, "x86_64"), (4, "i386"), (4, "arm"), (4, "ppc"), (4, "x32"))
         return [from_table(release, word, machine)._replace(release=(0, 0)) for word, machine in machines]
 
-    for minor in range(17, versions.NEWEST[1] + 1):
+    for minor in range(17, release_table.NEWEST[1] + 1):
         changed = minor == 17 or all_of((2, minor)) != all_of((2, minor - 1))
         assert changed == ((2, minor) in shapes), minor
 
 
 def test_rows_of_behaviour_are_in_order_and_cite_a_commit() -> None:
-    assert [change.release for change in versions.CHANGES] == sorted(change.release for change in versions.CHANGES)
-    assert all(re.fullmatch("[0-9a-f]{10}|malloc: .+", change.commit) for change in versions.CHANGES)
-    assert all(change.release <= versions.NEWEST for change in versions.CHANGES)
+    assert [change.release for change in release_table.CHANGES] == sorted(
+        change.release for change in release_table.CHANGES
+    )
+    assert all(re.fullmatch("[0-9a-f]{10}|malloc: .+", change.commit) for change in release_table.CHANGES)
+    assert all(change.release <= release_table.NEWEST for change in release_table.CHANGES)

@@ -11,9 +11,9 @@ import pytest
 from arenascope.base import optional
 from arenascope.blocks.graph.edge import DEEP, FLAGS, INSIDE
 from arenascope.blocks.graph.edges import Graph
-from arenascope.blocks.graph.kept import NOBODY
-from arenascope.blocks.graph.lasting import lasting
+from arenascope.blocks.graph.lasting_graph import lasting
 from arenascope.blocks.graph.main_holders import Lead, MainHolders, main_holders
+from arenascope.blocks.graph.owner_pages import NOBODY
 
 FEW, RANKS = 14, 3
 Way = tuple[int, int, int]

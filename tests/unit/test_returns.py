@@ -1,5 +1,5 @@
 """What goes back with what an owner holds, on built heaps: one by one, all at once with numpy, and by the rules of
-analysis/holding.py, which free every block of a kind."""
+analysis/holds_back.py, which free every block of a kind."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ from typing import Any, Iterator, Mapping, Sequence, Union
 import pytest
 from heap_mixtures import everything, random_image
 
-from arenascope.analysis.holding import Typed
-from arenascope.analysis.present import Present
+from arenascope.analysis.holds_back import Typed
+from arenascope.analysis.in_memory import Present
 from arenascope.base.model import ArenaHeader, Heap, Run
 from arenascope.blocks.graph.blocks import LiveBlocks, live_blocks
-from arenascope.blocks.graph.kept import NOBODY, Join, Kept, nobodys
+from arenascope.blocks.graph.owner_pages import NOBODY, Join, Kept, nobodys
 from arenascope.blocks.graph.pages import AtOnce
 from arenascope.blocks.graph.returns import OneByOne
-from arenascope.blocks.holding import InMemory, held_back
+from arenascope.blocks.holds_back import InMemory, held_back
 from arenascope.glibc.chunks.blocks import blocks
 from arenascope.session.session import Session
 from arenascope.sources.target import Span

@@ -6,7 +6,7 @@ from typing import Optional, Sequence
 
 import pytest
 
-from arenascope.blocks.recognise.holders import Forms
+from arenascope.blocks.recognise.containers import Forms
 from arenascope.sources.target import Span
 
 WORD = 8

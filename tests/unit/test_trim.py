@@ -7,7 +7,7 @@ from typing import Iterable, Optional, Sequence
 
 import pytest
 
-from arenascope.analysis.kept import reasons
+from arenascope.analysis.left_by_trim import reasons
 from arenascope.analysis.resident import all_inside, covered
 from arenascope.analysis.trim import (
     ArenaTrim,
@@ -22,7 +22,7 @@ from arenascope.analysis.trim import (
 )
 from arenascope.base.model import Arena, ArenaHeader, Bin, Range
 from arenascope.glibc.layout import Layout, from_table
-from arenascope.glibc.versions import parse
+from arenascope.glibc.release_table import parse
 from arenascope.sources.target import Span
 
 HEAP = 0x5000_0000_0000

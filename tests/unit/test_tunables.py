@@ -8,7 +8,7 @@ import pytest
 
 from arenascope.analysis.params import describe_params
 from arenascope.base.model import Params
-from arenascope.glibc import versions
+from arenascope.glibc import release_table
 from arenascope.glibc.layout import from_table
 from arenascope.glibc.tunables import parse_number, requests
 
@@ -16,8 +16,8 @@ Asked = tuple[str, Optional[int], Optional[str]]
 """As it stands there, its value, and why it is not heard."""
 
 
-def ask(environment: dict[str, str], release: versions.Release = (2, 36)) -> dict[str, Asked]:
-    found = requests(environment, versions.behaviour(release))
+def ask(environment: dict[str, str], release: release_table.Release = (2, 36)) -> dict[str, Asked]:
+    found = requests(environment, release_table.behaviour(release))
     return {name: (each.text, each.value, each.refusal.id if each.refusal else None) for name, each in found.items()}
 
 
@@ -72,7 +72,7 @@ def test_huge_pages_are_asked_for_by_mode_or_size(asked: str, stands: tuple[str,
 
 def test_a_secure_program_hears_none() -> None:
     asked = {"MALLOC_ARENA_MAX": "2", "MALLOC_TOP_PAD": "1", "GLIBC_TUNABLES": "glibc.malloc.mxfast=70"}
-    heard = requests(asked, versions.behaviour((2, 36)), secure=True)
+    heard = requests(asked, release_table.behaviour((2, 36)), secure=True)
     assert {name: each.refusal and each.refusal.id for name, each in heard.items()} == {
         "arena_max": "secure-program",
         "top_pad": "misspelt-variable",

@@ -6,7 +6,7 @@ from typing import Iterator, Mapping, Optional
 
 from ..base.records import NamedTuple
 from .causes import Facts, lost_of, stranded_by
-from .held import HeldSums
+from .held_or_lost import HeldSums
 from .params import MMAP_THRESHOLD, TRIM_THRESHOLD
 from .report import SPACE
 from .resident import ArenaResident

@@ -6,8 +6,8 @@ from typing import Iterator, Optional, Sequence
 
 from ..base.model import Allocator, Params, Statement
 from ..base.records import NamedTuple
-from .held import HeldSums, Joint, Keeper, Turn
-from .holding import Group, Seen
+from .held_or_lost import HeldSums, Joint, Keeper, Turn
+from .holds_back import Group, Seen
 from .params import MMAP_THRESHOLD, TRIM_THRESHOLD
 from .report import Picture
 from .resident import ArenaResident

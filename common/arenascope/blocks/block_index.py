@@ -151,7 +151,7 @@ class Index:
             self._weak.append(told.kind in WEAK or (told.kind == "node" and not told.certain))
         return bool(self._weak[kind])
 
-    # what blocks/recognise/holders.py asks
+    # what blocks/recognise/containers.py asks
 
     def usable(self, user: int) -> Optional[int]:
         # as block() does, but without a record: millions are asked for

@@ -16,7 +16,7 @@ from ..session.session import Session
 from ..session.sweeps import Part, swept
 from ..session.trims import trim_rules
 from ..sources.target import Span
-from .holding import types_of
+from .holds_back import types_of
 
 
 class Picture:

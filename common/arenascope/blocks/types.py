@@ -20,8 +20,8 @@ from ..base.records import NamedTuple
 from ..glibc.chunk import PREV_INUSE, SIZE_BITS
 from ..session.session import Session
 from ..session.sweeps import Part, swept
-from .holders import name_by_holders
 from .live import HeapBlocks, Live, Swept, Typed
+from .named_by_holders import name_by_holders
 from .recognise.catalogue import NONE, Catalogue, Entry
 from .recognise.contents import LOOKED_AT
 from .recognise.ground import Ground

@@ -133,10 +133,10 @@ def _look(command: Command, options: argparse.Namespace) -> int:
     how = _how(options)
     check_how(how, seconds_to_hold(options))
     if (options.jsonl and subjects) or len(subjects) > 1:
-        from . import fleet  # several processes, which a single look does not need
+        from . import several_subjects  # several processes, which a single look does not need
 
-        looks = [fleet.Look(each, command.name, options, how) for each in subjects]
-        return fleet.run(looks, options.jobs, options.jsonl)
+        looks = [several_subjects.Look(each, command.name, options, how) for each in subjects]
+        return several_subjects.run(looks, options.jobs, options.jsonl)
     subject = subjects[0] if subjects else None
     if options.no_stop:
         return _run_unstopped(command, subject, options)

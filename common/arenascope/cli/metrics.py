@@ -17,7 +17,7 @@ from ..base.errors import ArenascopeError, UsageError
 from ..base.printable import one_line
 from ..base.whole_file import write_whole
 from ..commands.framework.arguments import HELP, Group, Outline, argument
-from .fleet import figures
+from .several_subjects import figures
 
 OUTLINE = Outline(
     "Figures of processes for Prometheus (OpenMetrics): printed, into a file, or served.",

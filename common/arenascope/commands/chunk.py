@@ -20,7 +20,7 @@ from ..present.render.json import address, hexadecimal
 from ..present.render.problems import sentence
 from ..present.render.text import Style
 from ..present.screens.chunks import STATE_WORDS
-from ..session.elsewhere import in_heap, where_else
+from ..session.outside_chunks import in_heap, where_else
 from ..session.problems import problems_of
 from ..session.session import Session
 from ..sources.target import text_of

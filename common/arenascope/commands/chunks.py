@@ -26,7 +26,7 @@ from ..present.documents.record import Chunks, tallied
 from ..present.render.spool import Spool
 from ..present.screens.chunks import FEW, Sizes, chunk_row, heading, summary_lines, table_of, typed_row
 from ..present.screens.types import name_of
-from ..session.foremost import ORDERS, Foremost, chunks_of
+from ..session.first_chunks import ORDERS, Foremost, chunks_of
 from ..session.problems import listed_not_met, parts_differ, problems_of, top_differs
 from ..session.session import Session
 from ..session.sweeps import Part, swept

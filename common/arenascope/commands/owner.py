@@ -18,11 +18,11 @@ from .framework.command import GRAPH, Answer, Context, always, argument, command
 )
 def owner_command(context: Context) -> Answer:
     # as in refs
+    from ..blocks.graph.asked_address import asked_for
     from ..blocks.graph.edges import build
-    from ..blocks.graph.held import Holders
+    from ..blocks.graph.holders import Holders
     from ..blocks.graph.paths import find_owner
-    from ..blocks.graph.told import Told
-    from ..blocks.graph.whose import asked_for
+    from ..blocks.graph.pointer_facts import Told
     from ..present.documents.owner_records import Owner, Way
     from ..present.screens.owners import whose
     from ..present.screens.refs import Asked, Shown, nowhere, owner_lines

@@ -88,7 +88,7 @@ def _write(path: Optional[str], data: bytes) -> Optional[Written]:
 
 def _files(context: Context, shown: Shown, problems: Sequence[Statement], live: bool) -> dict[str, bytes]:
     """What --html and --pprof write."""
-    from ..blocks.graph.held import kinds_of_all
+    from ..blocks.graph.holders import kinds_of_all
     from ..blocks.graph.tree import grown
     from ..present.render.owners_profile import profile_of
     from ..present.render.pages.owners import Row, page

@@ -6,7 +6,7 @@ from itertools import islice
 from typing import TYPE_CHECKING, Iterable, Iterator, Mapping, Optional, Sequence
 
 from ..analysis.heap_ends import Block, Tail
-from ..analysis.holding import Group
+from ..analysis.holds_back import Group
 from ..analysis.pins import PinSearch
 from ..analysis.ranking import Gain, Pin, Ranking, Step, Together, bytes_of
 from ..analysis.trim import Rules, until_locked
@@ -29,8 +29,8 @@ from .framework.command import ARENA, Answer, Context, argument, command, of_hea
 from .types import OWNERS, find_held, looked_for_owners, typed
 
 if TYPE_CHECKING:
-    from ..blocks.holding import Types
-    from ..present.screens.held import HeldMost
+    from ..blocks.holds_back import Types
+    from ..present.screens.held_by import HeldMost
 
 BY_ITSELF = 256 << 20
 """Up to here types are looked at unasked."""
@@ -57,7 +57,7 @@ BY_ITSELF = 256 << 20
 )
 def pins_command(context: Context) -> Answer:
     options = context.options
-    from ..blocks.holding import in_memory, types_of
+    from ..blocks.holds_back import in_memory, types_of
     from .framework.live_copy import can_be_apart, is_small, look_apart  # loaded before the process is held
 
     looked = looked_for_owners(context)

@@ -19,8 +19,8 @@ from .framework.command import GRAPH, LIMIT, Answer, Context, always, argument, 
 )
 def refs_command(context: Context) -> Answer:
     # all that it takes is loaded here, before a process is held, and not with a debugger's door
-    from ..blocks.graph.told import Told
-    from ..blocks.graph.whose import asked_for
+    from ..blocks.graph.asked_address import asked_for
+    from ..blocks.graph.pointer_facts import Told
     from ..present.documents.owner_records import Refs
     from ..present.screens.refs import Asked, Shown, nowhere, pointers
     from .framework.live_copy import looked

@@ -11,8 +11,8 @@ from ..analysis.advice import Advice, find_advice
 from ..analysis.causes import Facts, find_causes
 from ..analysis.figure_names import Document
 from ..analysis.growth import growth
-from ..analysis.held import HeldSums
-from ..analysis.holding import Seen
+from ..analysis.held_or_lost import HeldSums
+from ..analysis.holds_back import Seen
 from ..analysis.report import PARTS, Picture
 from ..analysis.trim import Trim
 from ..analysis.types import TypeRow
@@ -24,7 +24,7 @@ from ..present.documents import report_records as records
 from ..present.documents.record import told
 from ..present.render.allocators import allocator_shares
 from ..present.render.json import hexadecimal
-from ..present.render.marks import unmarked_names
+from ..present.render.marked_names import unmarked_names
 from ..present.render.text import NO_HEAP, Style
 from ..present.screens.advice import words
 from ..present.screens.growth import growth_sentence
@@ -40,8 +40,8 @@ from ..present.screens.report import (
     notes,
 )
 from ..present.screens.verdict import cause, space_verdict, verdict
-from ..present.screens.ways import Words
-from ..session.means import find_means
+from ..present.screens.ways_to_do import Words
+from ..session.can_call import find_means
 from ..session.problems import depends_on_mp, problems_of
 from ..session.resident import resident_picture
 from ..session.session import Session
@@ -53,7 +53,7 @@ from .framework.snapshot_file import read
 
 if TYPE_CHECKING:
     from ..blocks.graph.owners import Owner
-    from ..blocks.holding import Types
+    from ..blocks.holds_back import Types
     from .framework.html_report import Ticket
     from .framework.live_copy import Looked
 
@@ -155,7 +155,7 @@ def report_command(context: Context) -> Answer:
 
 def _types_of() -> Callable[[Session], Types]:
     """Few looks need it."""
-    from ..blocks.holding import types_of
+    from ..blocks.holds_back import types_of
 
     return types_of
 
@@ -381,7 +381,7 @@ def _advice(context: Context, advice: Advice, said: Words) -> records.Advice:
 
 def _sums(held: HeldSums) -> records.Sums:
     """Where it was asked for, what makes it is loaded."""
-    from ..present.screens.held import sums_of
+    from ..present.screens.held_by import sums_of
 
     return sums_of(held)
 

@@ -7,8 +7,8 @@ from typing import Iterable, Sequence
 
 from ..analysis.figure_names import Document
 from ..base.about import __version__
-from ..present.documents.kept import OF_A_TYPE, OF_AN_OWNER, SECTIONS, SIZES
 from ..present.documents.moment_records import Snapshot
+from ..present.documents.snapshot_keys import OF_A_TYPE, OF_AN_OWNER, SECTIONS, SIZES
 from ..present.render.problems import sentences
 from ..present.render.text import count
 from ..session.problems import problems_of

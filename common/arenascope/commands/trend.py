@@ -57,7 +57,7 @@ def trend_command(context: Context) -> Answer:
         judgement=told(_judge(trend), verdict),
     )
     if context.options.html:
-        from ..present.render.pages.filled import filled
+        from ..present.render.pages.assemble import filled
 
         # the page shows the document's figures and no others
         data = filled("trend", {**found.own(), "labels": LABELS, "problems": sentences(problems)}, "what grew")

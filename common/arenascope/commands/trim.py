@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Optional, Sequence
 
-from ..analysis.kept import reasons
+from ..analysis.left_by_trim import reasons
 from ..analysis.trim import Trim
 from ..analysis.usage import total
 from ..base.errors import RefusedError, UsageError
@@ -15,7 +15,7 @@ from ..present.render.json import hexadecimal
 from ..present.render.problems import sentence
 from ..present.render.text import Style
 from ..present.screens.trim import call_line, lines, reason
-from ..session.means import find_means
+from ..session.can_call import find_means
 from ..session.problems import RUN_ON, problems_of
 from ..session.session import Session
 from ..session.trims import trims

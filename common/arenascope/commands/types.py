@@ -17,7 +17,7 @@ from ..session.problems import parts_differ, problems_of
 from .framework.command import ARENA, LIMIT, Answer, Context, always, argument, command, of_heap, parse_size
 
 if TYPE_CHECKING:
-    from ..present.screens.held import Held, HeldMost
+    from ..present.screens.held_by import Held, HeldMost
     from .framework.live_copy import Looked
 
 OWNERS = argument("--owners", action="store_true", help="who holds them (the default for a small core)")
@@ -59,7 +59,7 @@ AnyTyped = TypeVar("AnyTyped", bound=records.Typed)
     whole=always,
 )
 def types_command(context: Context) -> Answer:
-    from ..blocks.holding import types_of  # by few commands, and a debugger loads all of them
+    from ..blocks.holds_back import types_of  # by few commands, and a debugger loads all of them
 
     options, looked = context.options, looked_for_owners(context)
     if looked is None:
@@ -131,7 +131,6 @@ def looked_for_owners(context: Context) -> Optional[Looked]:
     """With --owners: from here on a live process of the shell's runs on, and its copy is looked at."""
     if not context.options.owners:
         return None
-    from ..present.screens import held as held  # loaded before a process is held
     from .framework.live_copy import looked
 
     context.begin()
@@ -149,7 +148,7 @@ def find_held(context: Context, looked: Optional[Looked]) -> Optional[Held]:
             looked = looked_unasked(context)
         if looked is None or not session.started:
             return None
-        from ..present.screens.held import Held
+        from ..present.screens.held_by import Held
 
         return Held(looked.search, looked.lost)
     except KeyboardInterrupt:

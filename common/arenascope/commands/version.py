@@ -13,8 +13,8 @@ from ..glibc.derive.prove import prove
 from ..glibc.find.allocators import find_allocators
 from ..glibc.find.locate import Located
 from ..glibc.layout import Check, Layout
+from ..glibc.release_table import NEVER, text
 from ..glibc.trail import UNASKED, Trail
-from ..glibc.versions import NEVER, text
 from ..present.documents import glibc_records as records
 from ..present.documents.record import told
 from ..present.render.allocators import copies_of, other_allocators, share_record

@@ -11,8 +11,8 @@ from typing import Mapping, Optional
 from ..base.model import Finding, Statement
 from ..base.records import NamedTuple
 from ..sources.target import StructInfo
-from . import versions
-from .versions import Behaviour, Field, Release
+from . import release_table
+from .release_table import Behaviour, Field, Release
 
 
 class Struct:
@@ -134,7 +134,7 @@ def build_struct(fields: tuple[Field, ...], release: Release, word: int, align: 
         if member.kind != "char":
             offset = (offset + width - 1) & ~(width - 1)
         offsets[member.name] = offset
-        count = fastbin_count(word, align) if member.length == versions.FASTBINS else member.length
+        count = fastbin_count(word, align) if member.length == release_table.FASTBINS else member.length
         offset += width * count
     offset = (offset + word - 1) & ~(word - 1)
     if pad_to:
@@ -145,10 +145,10 @@ def build_struct(fields: tuple[Field, ...], release: Release, word: int, align: 
 
 def tcache_layout(release: Release, word: int) -> Optional[TcacheLayout]:
     """In whatever order its members are: how many bins there are is told by the row of `entries`."""
-    lengths = {field.name: field.length for field in versions.TCACHE_PERTHREAD if field.present(release)}
+    lengths = {field.name: field.length for field in release_table.TCACHE_PERTHREAD if field.present(release)}
     if "entries" not in lengths:
         return None
-    struct = build_struct(versions.TCACHE_PERTHREAD, release, word, 2 * word)
+    struct = build_struct(release_table.TCACHE_PERTHREAD, release, word, 2 * word)
     counts = "num_slots" if "num_slots" in lengths else "counts"
     bins = lengths["entries"]
     return TcacheLayout(
@@ -170,7 +170,7 @@ def tcache_forms(layout: Layout) -> list[TcacheLayout]:
 @cache
 def _forms_of_table(word: int) -> tuple[TcacheLayout, ...]:
     """Once for all threads that are asked."""
-    forms = (tcache_layout(release, word) for release in versions.shapes())
+    forms = (tcache_layout(release, word) for release in release_table.shapes())
     return tuple(dict.fromkeys(form for form in forms if form is not None))
 
 
@@ -182,19 +182,19 @@ def heap_max(word: int) -> int:
 @cache
 def from_table(release: Release, word: int, machine: str, align: Optional[int] = None) -> Layout:
     """The layout of a release, as the table has it."""
-    align = align or versions.alignment(word, machine, release)
-    arena = build_struct(versions.MALLOC_STATE, release, word, align)
+    align = align or release_table.alignment(word, machine, release)
+    arena = build_struct(release_table.MALLOC_STATE, release, word, align)
     return Layout(
         word=word,
         align=align,
         release=release,
         arena=arena,
-        heap=build_struct(versions.HEAP_INFO, release, word, align, pad_to=align),
-        params=build_struct(versions.MALLOC_PAR, release, word, align),
+        heap=build_struct(release_table.HEAP_INFO, release, word, align, pad_to=align),
+        params=build_struct(release_table.MALLOC_PAR, release, word, align),
         tcache=tcache_layout(release, word),
         fastbins=fastbin_count(word, align) if "fastbinsY" in arena else 0,
         heap_max=heap_max(word),
-        behaviour=versions.behaviour(release),
+        behaviour=release_table.behaviour(release),
     )
 
 

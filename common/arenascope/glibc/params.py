@@ -9,10 +9,10 @@ from ..base.model import ArenaHeader, Params, Statement, Tally
 from ..base.records import NamedTuple
 from ..sources.memory import Memory
 from ..sources.target import Target
-from . import versions
+from . import release_table
 from .layout import Layout
 
-INTS = {field.name for field in versions.MALLOC_PAR if field.kind == "int"}
+INTS = {field.name for field in release_table.MALLOC_PAR if field.kind == "int"}
 
 
 def read_params(memory: Memory, layout: Layout, address: int) -> Params:

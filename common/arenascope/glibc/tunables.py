@@ -6,7 +6,7 @@ from typing import Mapping, Optional
 
 from ..base.model import Statement
 from ..base.records import NamedTuple
-from .versions import Behaviour
+from .release_table import Behaviour
 
 # the environment's name: mp_'s field, or that of a variable beside it
 VARIABLES = {

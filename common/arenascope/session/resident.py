@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import partial
 from typing import Callable, Mapping, Optional, Sequence
 
-from ..analysis.present import Present
+from ..analysis.in_memory import Present
 from ..analysis.report import Extent, Picture, picture
 from ..analysis.resident import ArenaResident, arena_resident, clipped
 from ..analysis.trim import Trim

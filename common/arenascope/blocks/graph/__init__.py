@@ -6,7 +6,7 @@ blocks that each block leads to, with a bit for pointers to the inside. `reach.p
 `dominators.py` who alone holds what. None of these reads memory, except `strength.py`, which judges a pointer to the
 inside. What nothing plain leads to `leaks.py` looks for once more, by `encodings.py`.
 
-`held.py` tells other commands, `sums.py` the report, `tree.py` the page and pprof. `filed.py` keeps the graph of a
-core in a file, `identity.py` says of which core it is, `backwards.py` reads only the blocks that point to the one
-asked for.
+`holders.py` tells other commands, `sums.py` the report, `tree.py` the page and pprof. `graph_file.py` keeps the graph
+of a core in a file; `file_check.py` says whether one can be believed, `identity.py` of which core it is. `backwards.py`
+reads only the blocks that point to the one asked for.
 """

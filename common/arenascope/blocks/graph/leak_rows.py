@@ -8,8 +8,8 @@ from ...analysis.types import SAMPLES
 from ...base.kinds import Kind
 from ...base.records import NamedTuple
 from ..block_index import WEAK
-from ..holders import of_libstdcxx
-from ..recognise.holders import LEAST_POOL, POOL, is_pool
+from ..named_by_holders import of_libstdcxx
+from ..recognise.containers import LEAST_POOL, POOL, is_pool
 from ..single import kinds_of
 from .components import Lump
 from .edge import FLAGS, INSIDE

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Iterable, Iterator, Sequence
 from ...base.records import NamedTuple
 from .edge import DEEP, FLAGS
 from .edges import Graph
-from .kept import NOBODY
+from .owner_pages import NOBODY
 from .spread import MANY, edges_of, fast
 
 if TYPE_CHECKING:

@@ -8,7 +8,7 @@ from typing import Iterator, Optional, Sequence
 from ...base.records import NamedTuple
 from ...session.session import Session
 from .blocks import LiveBlocks, heap_spans
-from .kept import NOBODY, Kept
+from .owner_pages import NOBODY, Kept
 from .owners import (
     ALONE,
     DEEPEST,

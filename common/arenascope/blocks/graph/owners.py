@@ -15,14 +15,14 @@ from ...sources.elf.registers import GENERAL
 from .dominators import Dominators, dominators
 from .edge import FLAGS
 from .edges import Further, Graph, SecondLook, Seed, build, with_more
-from .kept import NOBODY
-from .lasting import lasting
+from .lasting_graph import lasting
 from .leaks import pointers_again
 from .main_holders import Lead, MainHolders, main_holders
+from .nearest_owners import Common, Shared, Together, Tops
+from .owner_pages import NOBODY
 from .pieces import edges_of_seeds
 from .refs import Search
 from .threads import NUMBERS
-from .together import Common, Shared, Together, Tops
 
 FOREMOST = ("PL_curinterp",)
 """What a program calls its main structure, where other variables of the same rank lead to it as well."""

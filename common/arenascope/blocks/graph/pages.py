@@ -7,14 +7,14 @@ from operator import or_
 from types import ModuleType
 from typing import TYPE_CHECKING, Iterator, Sequence
 
-from ...analysis.present import Present
+from ...analysis.in_memory import Present
 from ...analysis.trim import first_whole
 from ...base.model import Heap, Piece, Run
 from ...base.records import NamedTuple
 from ...glibc.chunks.at_once import chunks
 from ...session.session import Session
 from .blocks import LiveBlocks
-from .kept import NOBODY, Join, Kept, nobodys
+from .owner_pages import NOBODY, Join, Kept, nobodys
 
 if TYPE_CHECKING:
     from ...base.arrays import Numbers

@@ -6,13 +6,13 @@ from itertools import chain
 from typing import Optional, Sequence
 
 from ...sources.target import Span
+from .asked_address import Goal
 from .edge import DEEP, FLAGS, INSIDE
 from .edges import SecondLook, Seed
-from .kept import NOBODY
+from .owner_pages import NOBODY
 from .owners import RANKS, Held, held, held_at_last
 from .refs import BLOCK, Ref, Search, of_word
 from .strength import Strength
-from .whose import Goal
 
 
 def find_owner(search: Search, goal: Goal, refs: Sequence[Ref]) -> Optional[list[Ref]]:

@@ -8,7 +8,7 @@ from typing import Mapping, Optional, Sequence
 from .components import lumps
 from .edge import FLAGS
 from .edges import build
-from .kept import NOBODY
+from .owner_pages import NOBODY
 from .owners import UNREACHED, find_owners
 from .refs import Search
 

@@ -1,7 +1,7 @@
 """What would leave memory with what an owner holds: pages on which nothing else is, once free chunks have joined.
 
 malloc_trim(0) keeps the page in which a free chunk's links lie: what is in use in front of it reaches so much further.
-Where numpy is worth it, pages.py says the same. analysis/holding.py asks what of that is more than goes back now.
+Where numpy is worth it, pages.py says the same. analysis/holds_back.py asks what of that is more than goes back now.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from __future__ import annotations
 from bisect import bisect_right
 from typing import TYPE_CHECKING, Iterator, Optional, Sequence, Union
 
-from ...analysis.present import Present
+from ...analysis.in_memory import Present
 from ...analysis.trim import first_whole
 from ...base.model import Heap, Piece, Run
 from ...base.records import NamedTuple
@@ -18,7 +18,7 @@ from ...session.block_parts import pages_of
 from ...session.session import Session
 from ...sources.target import Span
 from .blocks import LiveBlocks
-from .kept import NOBODY, Join, Kept, nobodys
+from .owner_pages import NOBODY, Join, Kept, nobodys
 from .refs import Search
 
 if TYPE_CHECKING:

@@ -6,7 +6,7 @@ from operator import or_
 from typing import Iterator, Mapping, Optional, Sequence
 
 from ...base.records import NamedTuple
-from .kept import Kept
+from .owner_pages import Kept
 from .owners import ALONE, JOINTLY, find_owners
 from .refs import Search
 from .returns import returns

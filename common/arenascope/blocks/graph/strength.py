@@ -13,11 +13,11 @@ from ...session.session import Session
 from ...sources.memory import Memory
 from ...sources.region_index import RegionIndex
 from ..recognise.catalogue import Catalogue
-from ..recognise.insides import hands_out_pieces, is_by_design
+from ..recognise.inside_pointers import hands_out_pieces, is_by_design
 from ..types import catalogue_of
+from .asked_address import Goal
 from .blocks import LiveBlocks
 from .refs import Ref
-from .whose import Goal
 
 ROUNDED = 3
 """Words by which a block may be larger than was asked for."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Callable, Iterable, Iterator, Optional, Sequence
 
 from ...analysis.causes import WORTH
-from ...analysis.held import FIRST, Beside, HeldSums, Holder, Joint, Keeper, Lost, Turn
+from ...analysis.held_or_lost import FIRST, Beside, HeldSums, Holder, Joint, Keeper, Lost, Turn
 from ...base.records import NamedTuple
 from .components import Lump
 from .edges import build

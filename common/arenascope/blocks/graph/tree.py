@@ -10,7 +10,7 @@ from array import array
 from typing import Callable, Iterable, Optional, Sequence
 
 from ...base.records import NamedTuple
-from .kept import NOBODY
+from .owner_pages import NOBODY
 from .owners import Holding, Owners
 from .refs import Search
 from .returns import returns

@@ -10,7 +10,8 @@ after them.
 5. What the contents look like (`contents.py`). Guesses, but for zeros.
 6. The size.
 
-Nothing overrides what is certain; what holders tell (`holders.py`) comes after all of it, and overrides guesses only.
+Nothing overrides what is certain; what holders tell (`containers.py`) comes after all of it, and overrides guesses
+only.
 """
 
 from __future__ import annotations

@@ -12,7 +12,7 @@ from typing import Optional
 from ...base.kinds import Kind
 from .contents import PLAIN
 from .ground import PAGE_SHIFT, Ground
-from .insides import is_sds
+from .inside_pointers import is_sds
 from .sizes import fits
 
 HOW = "its struct's words, and what they point to"

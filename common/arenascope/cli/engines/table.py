@@ -12,7 +12,7 @@ from typing import Any
 from ...analysis.report import PARTS
 from ...base.errors import UsageError
 from ...base.whole_file import write_whole
-from ..fleet import row
+from ..several_subjects import row
 from .cores import Core
 from .work import Result
 

@@ -17,7 +17,7 @@ from ...base.errors import ArenascopeError
 from ...base.internal_error import fault_line
 from ...base.printable import one_line
 from ...base.records import NamedTuple
-from ..fleet import document
+from ..several_subjects import document
 from .cores import Core
 
 TRIES = 3

@@ -17,7 +17,7 @@ from ...glibc.find.brk import exported
 from ...glibc.find.code import LOAD_SYMBOLS, UNKNOWN_CODE, MallocCode, StackFrame
 from ...glibc.find.stacks import Stacks
 from ...glibc.find.thread_pointers import complete
-from ...session.means import code_of
+from ...session.can_call import code_of
 from ...session.session import Session
 from ...sources.live.procfiles import is_zombie, seccomp_modes
 from ...sources.target import ThreadInfo

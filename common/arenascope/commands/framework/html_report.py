@@ -22,7 +22,7 @@ from ...blocks.heap_map import Picture, draw, lay_types, page_cells, page_rows
 from ...present.documents.owner_records import Written
 from ...present.documents.report_records import Report
 from ...present.glossary import WORDS
-from ...present.render.pages.filled import filled, title_of
+from ...present.render.pages.assemble import filled, title_of
 from ...present.render.pages.heap_map import packed
 from ...present.render.problems import sentences
 from ...present.render.text import Style

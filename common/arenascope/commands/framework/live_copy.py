@@ -153,7 +153,7 @@ def _looked(context: Context) -> Looked:
 def _from_file(context: Context, session: Session, path: str) -> Search:
     """What a file keeps of the core's graph; where there is none, it is written."""
     from ...base.whole_file import write_whole
-    from ...blocks.graph.filed import packed, unpacked
+    from ...blocks.graph.graph_file import packed, unpacked
 
     identity = _identity_of(session)
     if os.path.lexists(path):

@@ -6,9 +6,9 @@ from typing import Mapping, Optional
 
 from ...base.model import Statement
 from ...sources.target import StructInfo, Target
-from .. import versions
+from .. import release_table
 from ..layout import Check, Layout, Struct, TcacheLayout, disagreements, from_table
-from ..versions import Release
+from ..release_table import Release
 
 STRUCTS = ("malloc_state", "_heap_info", "malloc_par", "tcache_perthread_struct")
 RENAMED = {"tcache_small_bins": "tcache_bins"}
@@ -16,9 +16,9 @@ RENAMED = {"tcache_small_bins": "tcache_bins"}
 KNOWN = {
     name: {field.name for field in fields}
     for name, fields in (
-        ("malloc_state", versions.MALLOC_STATE),
-        ("_heap_info", versions.HEAP_INFO),
-        ("malloc_par", versions.MALLOC_PAR),
+        ("malloc_state", release_table.MALLOC_STATE),
+        ("_heap_info", release_table.HEAP_INFO),
+        ("malloc_par", release_table.MALLOC_PAR),
     )
 }
 NEEDED = {
@@ -51,8 +51,8 @@ def from_debug(
     release: Optional[Release], word: int, machine: str, structs: Mapping[str, StructInfo]
 ) -> Optional[Layout]:
     """The members where debug information has them; None where it lacks one that the walkers need."""
-    layout = from_table(release or versions.NEWEST, word, machine)
-    if release is not None and release > versions.NEWEST:
+    layout = from_table(release or release_table.NEWEST, word, machine)
+    if release is not None and release > release_table.NEWEST:
         layout = layout._replace(newer=release)
     built = {}
     for name, needed in NEEDED.items():

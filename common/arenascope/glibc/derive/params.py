@@ -13,7 +13,7 @@ from typing import Iterator, Mapping, Optional
 from ...base.model import ArenaHeader, Finding, Statement
 from ...base.records import NamedTuple
 from ...sources.memory import Memory
-from .. import versions
+from .. import release_table
 from ..layout import Layout, Struct, from_table
 from ..params import INTS
 
@@ -65,7 +65,7 @@ class Proven(NamedTuple):
 def derive_params(window: Window, layout: Layout, main: ArenaHeader, guess: Optional[int]) -> Optional[Proven]:
     """None where nothing proves mp_, or its counters."""
     base = main.brk_base
-    newest = from_table(versions.NEWEST, layout.word, "").params
+    newest = from_table(release_table.NEWEST, layout.word, "").params
     groups = [
         group
         for group in _counters(window, layout.word, base)
@@ -95,7 +95,7 @@ def derive_params(window: Window, layout: Layout, main: ArenaHeader, guess: Opti
     missing = [name for name in newest.offsets if name not in offsets and name != "tcache_unsorted_limit"]
     finding = None
     if missing:
-        names = {"newest": versions.text(versions.NEWEST), "missing": ", ".join(missing)}
+        names = {"newest": release_table.text(release_table.NEWEST), "missing": ", ".join(missing)}
         finding = Finding(Statement("mp-in-parts", names=names), address, unknown="mp-in-parts")
     ordered = dict(sorted(offsets.items(), key=lambda item: item[1]))
     return Proven(address, Struct(ordered, max(ordered.values()) + layout.word), finding, front)

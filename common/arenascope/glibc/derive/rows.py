@@ -11,15 +11,15 @@ from ...base.errors import MemoryReadError, NotFoundError
 from ...base.model import Statement
 from ...base.records import NamedTuple
 from ...sources.memory import Memory
-from .. import versions
+from .. import release_table
 from ..arena import doubt_thread_arena
 from ..chunk import masked, reveal
 from ..heap import heap_for_ptr
 from ..layout import Check, Layout, from_table, tcache_forms
+from ..release_table import Release
 from ..scan import Hit
 from ..tcache import LIST_LIMIT, chunk_sizes, damaged_bins, read_if_sized, tcache_sizes
 from ..trail import UNASKED, Trail
-from ..versions import Release
 from .debug_info import clashes
 from .evidence import PAGE, PAGES_BEHIND, Surroundings, majority
 
@@ -51,7 +51,7 @@ def derive_layout(
     `debug` is what debug information says. It outranks the table, and what memory proves outranks it.
     """
     row = None
-    if release is None or release <= versions.NEWEST:
+    if release is None or release <= release_table.NEWEST:
         row = _row_that_fits(memory, machine, release, hit, trail=trail)
         if row is not None and (debug is None or not clashes(row, debug)):
             if debug is not None:
@@ -72,7 +72,7 @@ def derive_layout(
 
 
 def row_name(row: Layout) -> str:
-    return f"glibc {versions.text(row.release)}" + ("" if row.word == 8 else f", aligned to {row.align}")
+    return f"glibc {release_table.text(row.release)}" + ("" if row.word == 8 else f", aligned to {row.align}")
 
 
 def _taken(layout: Layout, trail: Trail, name: str) -> Layout:
@@ -100,14 +100,14 @@ def _row_that_fits(
 def _alignments(memory: Memory, machine: str) -> Iterable[Callable[[Release], int]]:
     """The machine's own MALLOC_ALIGNMENT for all releases first, then the other: both can fit one malloc_state."""
     word = memory.pointer_size
-    yield lambda release: versions.alignment(word, machine, release)
+    yield lambda release: release_table.alignment(word, machine, release)
     if word == 4:
-        yield lambda release: 24 - versions.alignment(word, machine, release)
+        yield lambda release: 24 - release_table.alignment(word, machine, release)
 
 
 def candidates(release: Optional[Release]) -> list[Release]:
     """The rows to try: the release itself, then the others by their distance from it."""
-    shapes = list(versions.shapes())
+    shapes = list(release_table.shapes())
     if release is None:
         return shapes
     rank = {shape: index for index, shape in enumerate(shapes)}
@@ -186,9 +186,9 @@ def _by_relations(
     # not loaded for known releases, which do not need it
     from .state import derive_state
 
-    known = release is not None and release <= versions.NEWEST
-    newest = from_table(release or versions.NEWEST, memory.pointer_size, machine)
-    newest = newest._replace(newer=versions.NEVER if known or release is None else release)
+    known = release is not None and release <= release_table.NEWEST
+    newest = from_table(release or release_table.NEWEST, memory.pointer_size, machine)
+    newest = newest._replace(newer=release_table.NEVER if known or release is None else release)
     try:
         layout = derive_state(memory, newest, hit, around())
     except NotFoundError as error:
@@ -196,19 +196,19 @@ def _by_relations(
         row = _row_of(memory, machine, release, hit) if known or release is None else None
         if row is not None:
             return _taken(row, trail, row_name(row))
-        what = f"glibc {versions.text(release)}" if release else "this glibc"
-        end = versions.text(versions.NEWEST)
+        what = f"glibc {release_table.text(release)}" if release else "this glibc"
+        end = release_table.text(release_table.NEWEST)
         raise NotFoundError(
-            f"{what} is not among the releases that arenascope knows ({versions.text(versions.OLDEST)} "
+            f"{what} is not among the releases that arenascope knows ({release_table.text(release_table.OLDEST)} "
             f"to {end}), and memory does not prove its structures: {error.message}",
             "load this very libc's debug symbols, or use a newer arenascope",
         ) from None
-    like = next((shape for shape in versions.shapes() if _same(layout, shape, machine)), None)
-    as_in = {"as_in": versions.text(like)} if like else {}
+    like = next((shape for shape in release_table.shapes() if _same(layout, shape, machine)), None)
+    as_in = {"as_in": release_table.text(like)} if like else {}
     checks = (Check(Statement("placed-by-relations", names=as_in)),)
     trail.add("layout", RELATIONS, (Statement("state-as-in", names=as_in), Statement("proven-by-arenas")))
     trail.choose("layout", RELATIONS)
-    return _with_unknown_lists(memory, layout._replace(release=like or versions.NEWEST, checks=checks), hit)
+    return _with_unknown_lists(memory, layout._replace(release=like or release_table.NEWEST, checks=checks), hit)
 
 
 def _row_of(memory: Memory, machine: str, release: Optional[Release], hit: Hit) -> Optional[Layout]:
@@ -258,7 +258,7 @@ def settle_release(
     linked = links_are_safe(memory, [address for address, _ in caches], arenas, layout)
     keyed = True if linked else blocks_bear_keys(memory, [address for address, _ in caches], layout)
     fitting = []
-    for release in versions.shapes():
+    for release in release_table.shapes():
         row = from_table(release, layout.word, machine, layout.align)
         against: Optional[Statement] = None
         if row.arena != layout.arena:

@@ -10,7 +10,7 @@ from ...base.records import NamedTuple
 from ...sources.elf.file import differ
 from ...sources.memory import Memory
 from ...sources.target import Region, Target
-from .. import versions
+from .. import release_table
 from ..arena import evidence_at
 from ..derive.debug_info import compare, from_debug, read_structs
 from ..derive.rows import candidates, derive_layout, settle_release
@@ -112,7 +112,7 @@ class _Search:
         target, memory, trail = self.target, self.memory, self.trail
         main, libc = chosen.main_arena, chosen.libc
         guess = self._beside(by_symbol.ring[0], chosen) if by_symbol is not None else None
-        release = versions.parse(libc.version or "")
+        release = release_table.parse(libc.version or "")
         structs = read_structs(target) if by_symbol is not None else {}
         debug = from_debug(release, memory.pointer_size, target.machine, structs)
         layout = derive_layout(
@@ -224,7 +224,7 @@ class _Search:
         for region in _written(self.target, self._libc_data() or libc_file.file_data(self.regions)):
             for hit in scan(memory, region.start, region.end):
                 libc = libc_file.module_at(target, memory, self.regions, hit.bins)
-                known = versions.parse(libc.version or "")
+                known = release_table.parse(libc.version or "")
                 rows = [from_table(release, memory.pointer_size, target.machine) for release in candidates(known)]
                 starts = [hit.bins - row.arena["bins"] for row in rows]
                 # what is cut off proves nothing, what is there and wrong is damage
@@ -264,7 +264,7 @@ class _Search:
     def _as_linked(self, chosen: Copy, copies: Sequence[Copy], *, by_symbol: bool) -> Located:
         """An arena that nothing but the linker has written to."""
         target, memory, start = self.target, self.memory, chosen.main_arena
-        release = versions.parse(chosen.libc.version or "")
+        release = release_table.parse(chosen.libc.version or "")
         layout = is_untouched(target, memory, start)
         assert layout is not None
         if release is not None and from_table(release, layout.word, target.machine).arena == layout.arena:

@@ -9,7 +9,7 @@ from ...base.model import ArenaHeader, Params, Statement
 from ...base.records import NamedTuple
 from ...sources.memory import Memory
 from ...sources.target import Region, Span, Target
-from .. import versions
+from .. import release_table
 from ..arena import doubt_thread_arena, read_arena
 from ..derive.evidence import Surroundings
 from ..derive.rows import candidates
@@ -164,11 +164,11 @@ def surroundings(
 
 def _forms(layout: Layout, machine: str) -> list[_Form]:
     """The forms of malloc_par, the one of this release first."""
-    forms = [_Form(f"as in glibc {versions.text(layout.release)}", layout.params)]
+    forms = [_Form(f"as in glibc {release_table.text(layout.release)}", layout.params)]
     for release in candidates(layout.release):
         struct = from_table(release, layout.word, machine).params
         if all(struct != form.struct for form in forms):
-            forms.append(_Form(f"as in glibc {versions.text(release)}", struct))
+            forms.append(_Form(f"as in glibc {release_table.text(release)}", struct))
     return forms
 
 

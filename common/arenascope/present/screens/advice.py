@@ -12,7 +12,7 @@ from ..render.text import count, duration
 from .owner_advice import OWNERS
 from .types import name_of
 from .verdict import Figures, Say, lost_blocks, places, strander
-from .ways import POOL_COST, POOLS, ByType, Later, Pasted, Traced, Typed, Way, Words
+from .ways_to_do import POOL_COST, POOLS, ByType, Later, Pasted, Traced, Typed, Way, Words
 
 ABOVE = ("nothing to set: fewer arenas would not fix this",)
 

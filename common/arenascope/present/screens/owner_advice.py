@@ -5,10 +5,10 @@ from __future__ import annotations
 from typing import Callable, Mapping, Optional
 
 from ...analysis.causes import Facts
-from ...analysis.held import Beside, Keeper
+from ...analysis.held_or_lost import Beside, Keeper
 from ..render.text import count
 from .verdict import Figures, Names, Say, owner_called
-from .ways import POOL_COST, POOLS, Typed, Way, Words
+from .ways_to_do import POOL_COST, POOLS, Typed, Way, Words
 
 
 def _clear(figure: Figures, names: Names, facts: Facts, say: Say) -> Words:

@@ -7,13 +7,13 @@ from typing import Iterator, Mapping, Optional, Sequence
 from ...analysis.figure_names import NAMELESS
 from ...base.kinds import Kind
 from ...blocks.graph.edges import SecondLook
-from ...blocks.graph.kept import Kept
 from ...blocks.graph.owned import Owned
+from ...blocks.graph.owner_pages import Kept
 from ...blocks.graph.owners import UNREACHED, Holding, Leading, Owner
 from ...blocks.graph.refs import Search
 from ..documents import owner_records as records
 from ..render.json import hexadecimal
-from ..render.marks import marked, unmarked
+from ..render.marked_names import marked, unmarked
 from ..render.text import UNKNOWN, Style, count, folded_name, in_memory, next_lines, table, worth_a_row
 from .refs import of_thread
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, Iterator, Mapping, Optional, Sequence
 
-from ...analysis.holding import Group
+from ...analysis.holds_back import Group
 from ...analysis.ranking import Pin, Ranking, Together
 from ...base.model import Statement
 from ...base.records import NamedTuple
@@ -13,7 +13,7 @@ from ..render.text import Style, count, left_out, next_lines, table
 from .types import name_of
 
 if TYPE_CHECKING:
-    from .held import HeldBy
+    from .held_by import HeldBy
 
 HEADERS = ("block", "size", "arena", "goes back", "resident", "by", "held by", "what it keeps", "first word")
 

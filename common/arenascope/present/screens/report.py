@@ -7,7 +7,7 @@ from typing import Collection, Iterator, Optional, Sequence
 
 from ...analysis.advice import Advice
 from ...analysis.causes import Facts
-from ...analysis.held import HeldSums, Keeper
+from ...analysis.held_or_lost import HeldSums, Keeper
 from ...analysis.report import ANONYMOUS, FREE, LIVE, PARTS, RESIDENT, SPACE, Picture
 from ...analysis.types import TypeRow
 from ...base.model import Statement
@@ -17,7 +17,7 @@ from .growth import growth_sentence
 from .parts import LABELS, size_of
 from .types import name_of
 from .verdict import ELSEWHERE, Pair
-from .ways import Words
+from .ways_to_do import Words
 
 WIDTH = 100
 """Nobody reads a longer line."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Mapping, Optional, Sequence
 
 from ....base.records import NamedTuple
-from .filled import filled, title_of
+from .assemble import filled, title_of
 
 
 class Row(NamedTuple):

@@ -10,11 +10,11 @@ from heap_mixtures import everything, random_image
 from heapbuilder import ROWS, HeapImage, Row
 from toy_malloc import held
 
-from arenascope.analysis.holding import Holdings, HoldSearch, Typed
-from arenascope.analysis.present import Present
+from arenascope.analysis.holds_back import Holdings, HoldSearch, Typed
+from arenascope.analysis.in_memory import Present
 from arenascope.analysis.trim import Rules
 from arenascope.base.model import ArenaHeader, Heap, Run
-from arenascope.blocks.holding import held_back, in_memory
+from arenascope.blocks.holds_back import held_back, in_memory
 from arenascope.glibc.chunks.blocks import blocks
 from arenascope.session.session import Session
 from arenascope.sources.target import Span

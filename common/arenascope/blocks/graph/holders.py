@@ -12,8 +12,8 @@ from ...base.records import NamedTuple
 from ..live import Live
 from ..recognise.catalogue import NONE
 from ..types import live_kinds
-from .kept import NOBODY
 from .leaks import doubts
+from .owner_pages import NOBODY
 from .owners import UNREACHED, Owner, held
 from .refs import Search
 from .retained import retained

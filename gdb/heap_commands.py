@@ -26,8 +26,8 @@ from arenascope.sources.target import Target
 
 if TYPE_CHECKING:
     # to mypy this folder is a part of GDB's own package
-    from gdb.control import GdbController
-    from gdb.target import GdbTarget
+    from gdb.heap_control import GdbController
+    from gdb.heap_target import GdbTarget
 
 
 def _columns() -> int:
@@ -42,11 +42,11 @@ class GdbDoor(DebuggerDoor):
     find_command = staticmethod(find_command)
 
     def target(self) -> Target:
-        kind: type[GdbTarget] = self.beside("target").GdbTarget
+        kind: type[GdbTarget] = self.beside("heap_target").GdbTarget
         return kind(self.beside("remote").ask_remote)
 
     def controller(self) -> Optional[Controller]:
-        control = self.beside("control")
+        control = self.beside("heap_control")
         control.check_registers()
         kind: type[GdbController] = control.GdbController
         return kind()

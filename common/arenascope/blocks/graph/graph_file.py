@@ -23,13 +23,13 @@ from .blocks import LiveBlocks
 from .edge import FLAGS
 from .edges import ROOT, Disguised, Graph, SecondLook, Seed, build
 from .encodings import NAMES
+from .file_check import Part, adds_up, fits, is_sound
 from .identity import Identity
 from .leaks import Marked, marks_of
 from .owned import WRONG, owned, read, written
 from .owners import Owners
 from .refs import Search
 from .roots import Roots, find_roots
-from .sound import Part, adds_up, fits, is_sound
 
 MAGIC = b"arenascope graph 9\n"
 LONGEST_HEAD = 1 << 16
@@ -44,7 +44,7 @@ PARTS = {
     **dict.fromkeys(("again_encodings", "saved_encodings", "marks", "lead", "owners"), "B"),
 }
 """What stands in a file, in this order. One part more, such as the blocks' declared types, is a row here, a check in
-sound.py, and the next number in MAGIC: files without it are refused."""
+file_check.py, and the next number in MAGIC: files without it are refused."""
 
 
 class _Head(NamedTuple):

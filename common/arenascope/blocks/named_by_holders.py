@@ -17,15 +17,15 @@ from ..glibc.mmapped import without
 from ..session.session import Session
 from ..sources.target import Place, text_of
 from .block_index import Index, Known
+from .large_bodies import Way, name_by_ways
 from .live import Live
 from .python_bodies import name_bodies, name_keys_of_objects
 from .recognise.catalogue import NONE, Catalogue
+from .recognise.containers import HASHED, POOL, Body, Forms
 from .recognise.ground import Ground
-from .recognise.holders import HASHED, POOL, Body, Forms
 from .recognise.members import Member, is_kept, kept_by_member
 from .recognise.names import APART
 from .recognise.nodes import LIST, TREE
-from .ways import Way, name_by_ways
 
 LARGEST = 64 << 10
 """So much of a holder is looked through."""

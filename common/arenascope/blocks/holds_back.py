@@ -5,8 +5,8 @@ from __future__ import annotations
 from itertools import chain
 from typing import Callable, Iterable, Iterator, Mapping, Optional, Sequence
 
-from ..analysis.holding import Held, Holdings, HoldSearch, Seen, Typed, seen
-from ..analysis.present import Present
+from ..analysis.holds_back import Held, Holdings, HoldSearch, Seen, Typed, seen
+from ..analysis.in_memory import Present
 from ..analysis.types import Totals, TypeRow
 from ..base.model import ArenaHeader, Heap
 from ..base.records import NamedTuple

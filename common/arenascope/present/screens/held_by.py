@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Mapping, Optional, Sequence
 
-from ...analysis.held import HeldSums, Holder
+from ...analysis.held_or_lost import HeldSums, Holder
 from ...base.records import NamedTuple
-from ...blocks.graph.held import Holders, Most
+from ...blocks.graph.holders import Holders, Most
 from ...blocks.graph.owners import UNREACHED, Owner
 from ...blocks.graph.refs import Search
 from ...blocks.live import Live

@@ -18,8 +18,8 @@ from .blocks import heap_spans, whole_heap
 from .edge import FLAGS
 from .edges import ROOT, Seed
 from .encodings import ALIKE, NAMES
-from .kept import NOBODY
 from .owned import Owned
+from .owner_pages import NOBODY
 from .owners import ALONE, JOINTLY, MOST_JOINTLY, UNREACHED
 from .reach import DEFINITE
 from .refs import Search

@@ -21,8 +21,8 @@ from ..base.records import NamedTuple
 from ..sources.target import Span
 from .freeing import Break, HeapTrim, Thresholds
 from .heap_ends import Tail
+from .in_memory import Present
 from .pins import TRIES_TRIMMING
-from .present import Present
 from .ranking import WORTH, Step
 from .trim import Rules, advised, until_locked
 from .types import TypeRow, in_order

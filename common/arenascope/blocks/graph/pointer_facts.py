@@ -5,10 +5,10 @@ from __future__ import annotations
 from typing import Optional, Sequence
 
 from ...sources.target import StructInfo
+from .asked_address import Goal
 from .leak_rows import types_of
 from .refs import Ref, Search
 from .strength import Strength
-from .whose import Goal
 
 DEEPEST = 8
 """So far members of members are named."""
