@@ -13,10 +13,10 @@ of just that size, an array that its pointers prove, all else. What a claim lead
 
 
 class Claim(NamedTuple):
-    """That a block is of a type."""
+    """That a block is of a type, or begins with something before what is of this type (`front`)."""
 
     address: int
-    """Where the block must begin."""
+    """Where the block must begin; where `inline`: the object."""
     type: int
     """Of one element, where it is an array."""
     strength: int
@@ -25,9 +25,17 @@ class Claim(NamedTuple):
     elements: Optional[int] = None
     """An array of so many elements in use, the rest of the block is unused; None: one object."""
     capacity: Optional[int] = None
-    """So many elements the block is for; it is refused where they do not fit. None: `elements`."""
+    """So many elements the block is for, from `front` on; it is refused where they do not fit. None: `elements`."""
     words: bool = True
     """Whether what it holds can lead further; False for characters and numbers."""
+    number: Optional[int] = None
+    """Of a container that is ordered or counted: which of its elements lies there, the first where there are several.
+    It is shown after `step`, as [3], or by the element's key."""
+    front: int = 0
+    """So many bytes of the block lie before its (first) element: the count for `delete[]`, unused places of a deque."""
+    inline: bool = False
+    """No block of its own: it lies within what the container is in, where its declared type does not tell (the buffer
+    of an optional, a variant, a small function object). It is to be followed as if it were a member."""
 
 
 class Reader(Protocol):
@@ -49,6 +57,13 @@ class Reader(Protocol):
         """Whether a live block begins there that malloc gives for exactly this size (the chunk may be larger by as much
         as malloc cannot split off)."""
 
+    def symbol(self, address: int) -> Optional[str]:
+        """The demangled name of the function or variable that begins there."""
+
+    def class_of(self, table: int) -> Optional[str]:
+        """The class of which complete objects begin with this word, as RTTI or the vtable's symbol has it, demangled;
+        None where it is no vtable's."""
+
 
 class Types(Protocol):
     """Types by number: a TypeSource's, and those that containers make up."""
@@ -69,7 +84,8 @@ class Container(Protocol):
 
     def claims(self, reader: Reader, address: int) -> Optional[Iterable[Claim]]:
         """What the one at this address holds, once it has proved itself (its counts agree, its links lead back): never
-        more than its count. None: it is damaged, or not yet made. Empty: it holds no block."""
+        more than its count. None: it is damaged, or not yet made. Empty: it holds no block. Each block that is claimed
+        was asked by `holds`, but the one object of a pointer (unique_ptr), of which the dynamic type may be another."""
 
     def elements(self, reader: Reader, address: int) -> Optional[int]:
         """How many elements it has; None where it has not proved itself."""
