@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+from test_split_mappings import ROWS, SIZE, found, image_of, laid, relaid
 
 from arenascope.base.model import MmappedBlock, Tally
 from arenascope.glibc.mmapped import MAX_CHOICES, without_strangers
@@ -43,3 +44,15 @@ def test_it_ends() -> None:
     counted = Tally(30, sum(block.bytes for block in many[:30]))
     assert MAX_CHOICES < 10**9
     assert without_strangers(many, counted) == many
+
+
+@pytest.mark.parametrize("name", ROWS)
+def test_none_is_larger_than_all_together(name: str) -> None:
+    """A thread has just unmapped a block, which glibc still counts; words of a JVM's heap look like a header."""
+    image = image_of(name)
+    image.mmapped(1 << 24)
+    # glibc has not counted this one
+    image.mmapped_blocks.pop()
+    blocks = [image.mmapped(SIZE, apart=not number) for number in range(3)]
+    target = relaid(image.target(), blocks[1].base, blocks[1].base + blocks[1].total)
+    assert found(target) == laid(blocks[0], blocks[2])

@@ -150,7 +150,9 @@ def _as_counted(inner: Inner, ranges: Ranges, counted: Tally, alone: bool) -> li
     layout = inner.layout
     blocks: list[MmappedBlock] = []
     total = 0
-    for block in walk_mmapped(inner, ranges(within=Within.PRIVATE)):
+    # no block is larger than all together, unless that sum is damaged
+    largest = counted.bytes if counted.bytes >= counted.chunks * inner.page else None
+    for block in walk_mmapped(inner, ranges(within=Within.PRIVATE), largest):
         blocks.append(block)
         total += block.bytes
         if alone and (len(blocks), total) == counted:
@@ -160,10 +162,10 @@ def _as_counted(inner: Inner, ranges: Ranges, counted: Tally, alone: bool) -> li
         return private
     most: list[MmappedBlock] = []
     if len(blocks) <= counted.chunks:  # where there are strangers, none is looked for that may be one rather
-        most = list(walk_mmapped(inner, ranges(within=Within.ANY)))
+        most = list(walk_mmapped(inner, ranges(within=Within.ANY), largest))
     if agree(layout, most, counted):
         return most
-    least = list(walk_mmapped(inner, ranges(within=Within.ONE)))
+    least = list(walk_mmapped(inner, ranges(within=Within.ONE), largest))
     known = set(least)
     split = [block for block in most if block not in known]
     for found in (least, without_strangers(least, counted), without_strangers(most, counted)):
@@ -301,8 +303,8 @@ def without(region: Region, taken: Sequence[tuple[int, int]]) -> Iterator[tuple[
         yield start, region.end
 
 
-def walk_mmapped(inner: Inner, ranges: Iterable[Search]) -> Iterator[MmappedBlock]:
-    """The blocks that begin there."""
+def walk_mmapped(inner: Inner, ranges: Iterable[Search], largest: Optional[int] = None) -> Iterator[MmappedBlock]:
+    """The blocks that begin there, of `largest` bytes at most: what lies in a JVM's heap may look like one of 3 GB."""
     memory, page = inner.memory, inner.page
     offsets = chunk_offsets(inner.layout, page)
     past = 0
@@ -314,6 +316,8 @@ def walk_mmapped(inner: Inner, ranges: Iterable[Search]) -> Iterator[MmappedBloc
             block = None
             for place in _likely(memory, page, offsets, position, end=stop):
                 block = _block_at(inner, place, offsets, start=floor, limit=limit)
+                if block is not None and largest is not None and block.bytes > largest:
+                    block = None
                 if block is not None:
                     yield block
                     past = position = floor = block.base + block.bytes
