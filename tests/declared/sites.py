@@ -1,0 +1,443 @@
+"""What each live block of a fixture is, by where it was allocated: the truth for names that debug information gives.
+
+fixtures/library/sites.c notes for each block the bytes asked for and the calls that led to malloc. The innermost call
+that tells decides:
+
+- libstdc++'s `allocator<T>::allocate`: T's, as many as fit. Its callers tell the container.
+- libstdc++'s own `new`: of std::make_unique, of a control block, of what std::function and std::any hold.
+- a method of std::string in libstdc++: characters.
+- a line of the program with a remark: `block: TYPE`.
+
+A remark can say more: `block: TYPE[]` is an array, `block: TYPE + MEMBER[]` ends in a flexible array. `: BASE, BASE`
+names types that begin the block, since its first member is one. `of FIELD, FIELD` names the members that point to it.
+A line with the remark `leak` says that whatever is allocated beneath it is lost. addr2line, which knows inlined calls,
+turns addresses into functions and lines; GDB says how large a type is. Nothing here is arenascope's.
+"""
+
+from __future__ import annotations
+
+import mmap
+import os
+import re
+import shutil
+import struct
+import subprocess
+from functools import cache
+from pathlib import Path
+from typing import Iterable, Iterator, Mapping, NamedTuple, Optional, Sequence
+
+import pytest
+from lifetimes import dies_with_us
+from looks import ROOT
+from spelling import Template, canonical, constant, template
+from subjects import await_parked
+
+LIBRARY = ROOT / "fixtures" / "build" / "libsites.so"
+PROGRAMS = ROOT / "fixtures" / "build" / "declared"
+SOURCES = ROOT / "fixtures" / "declared"
+MASK, GONE, HEADER = 0x5BD1E995C3A5F00F, 1, struct.Struct("4Q")
+"""As in sites.c."""
+REMARK = re.compile(r"(?:/\*|//)\s*block: (?P<type>.+?)(?: : (?P<bases>.+?))?(?: of (?P<fields>.+?))?\s*(?:\*/|$)")
+LEAK = re.compile(r"(?:/\*|//).*\bleak\s*(?:\*/)?$")
+
+LINKED = {
+    "std::_Rb_tree_node": ("map", "multimap", "set", "multiset"),
+    "std::__detail::_Hash_node": ("unordered_map", "unordered_multimap", "unordered_set", "unordered_multiset"),
+    "std::_List_node": ("list",),
+    "std::_Fwd_list_node": ("forward_list",),
+}
+KEYED = ("map", "multimap", "unordered_map", "unordered_multimap")
+BUCKETS = "std::__detail::_Hash_node_base*"
+CONTAINERS = [f"std::{each}" for kinds in LINKED.values() for each in kinds]
+CONTAINERS += ["std::vector", "std::deque", "std::basic_string", "std::string", "std::wstring", "std::u16string"]
+
+
+WITHIN = (("std::_Function_base::_Base_manager", "::_M_create"), ("std::any::_Manager_external", "::_S_create"))
+UNTYPED = {"void", "char", "char[]", "unsigned char[]"}
+"""By what a block may be called that is named by the member which points to it."""
+STRING = re.compile(r"std::(?:__cxx11::)?basic_string<(\w+),[^(]*>::_M_(?:create|mutate|assign|replace|append)\w*\(")
+
+
+class Frame(NamedTuple):
+    function: str
+    file: str
+    line: int
+
+    @property
+    def source(self) -> str:
+        """The line in a fixture's own file; "" elsewhere."""
+        path = Path(self.file)
+        return source_line(path.name, self.line) if path.parent.name == SOURCES.name else ""
+
+
+class Expected(NamedTuple):
+    type: str
+    """As remark or template argument spells it, without "[]"; "" if nothing tells."""
+    array: bool
+    """It was asked for as an array, perhaps of one."""
+    size: int
+    """Bytes asked for."""
+    container: str
+    """Whose node or body it is, with all template arguments; "" if no caller tells."""
+    bases: tuple[str, ...]
+    fields: tuple[str, ...]
+    """Members that hold it: TYPE.MEMBER."""
+    flexible: bool
+    leak: bool
+    foreign: bool
+    """No function of the program's own led there: a library's block."""
+    site: str
+    """FILE:LINE of the program, for messages."""
+
+
+class Sited:
+    """A program that runs with a log of its sites, until it ends."""
+
+    def __init__(self, program: Path, folder: Path, *arguments: str, symbols: Optional[Path] = None) -> None:
+        """`symbols`: the same code with debug information that addr2line can read."""
+        for needed in (LIBRARY, program):
+            if not needed.exists():
+                pytest.skip(f"{needed.relative_to(ROOT)} is not built: make fixtures")
+        if not shutil.which("addr2line"):
+            pytest.skip("addr2line is not installed")
+        self.program, self.log, self._symbols = program, folder / f"{program.name}.sites", symbols or program
+        self.process = subprocess.Popen(
+            [str(program), *arguments],
+            env={"SITES_LOG": str(self.log), "LD_PRELOAD": str(LIBRARY), "LANG": "C"},
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+            bufsize=1,
+            preexec_fn=dies_with_us(),
+        )
+        said = self._read()
+        assert said == f"ready {self.process.pid}", f"{program}: {said}"
+
+    @property
+    def pid(self) -> int:
+        return self.process.pid
+
+    def tick(self) -> None:
+        assert self.process.stdin is not None
+        print("tick", file=self.process.stdin, flush=True)
+        assert self._read() == "ticked"
+
+    def _read(self) -> str:
+        assert self.process.stdout is not None
+        line = self.process.stdout.readline().strip()
+        await_parked(self.pid)
+        return line
+
+    def expected(self) -> dict[int, Expected]:
+        """Of each live block, by its address."""
+        blocks, stacks = read_log(self.log)
+        modules = list(executable_modules(self.pid))
+        wanted: dict[Path, set[int]] = {}
+        place = {}
+        for frame in {frame for each in stacks.values() for frame in each}:
+            found = next((each for each in modules if each.start <= frame < each.end), None)
+            if found is not None and found.path.name != LIBRARY.name:
+                place[frame] = found.path, frame - found.base
+                wanted.setdefault(found.path, set()).add(frame - found.base)
+        files = {path: self._symbols if os.path.samefile(path, self.program) else path for path in wanted}
+        lines = {path: symbolise(files[path], sorted(each)) for path, each in wanted.items()}
+        sites = {}
+        for number, stack in stacks.items():
+            own = any(os.path.samefile(place[each][0], self.program) for each in stack if each in place)
+            frames = [frame for each in stack if each in place for frame in lines[place[each][0]][place[each][1]]]
+            sites[number] = judged(frames)._replace(foreign=not own or is_start_up(frames))
+        return {address: sites[stack]._replace(size=size) for address, (size, stack) in blocks.items()}
+
+    def end(self) -> None:
+        self.process.kill()
+        self.process.wait()
+        for each in (self.process.stdin, self.process.stdout):
+            if each is not None:
+                each.close()
+
+
+def read_log(path: Path) -> tuple[dict[int, tuple[int, int]], dict[int, list[int]]]:
+    """{address: (bytes asked for, number of a stack)} and the stacks, the innermost call first."""
+    with open(path, "rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as data:
+        places, stacks, frames, _ = HEADER.unpack_from(data)
+        one = struct.Struct(f"{2 + frames}Q")
+        block = struct.Struct("3Q")
+        start = HEADER.size + stacks * one.size
+        blocks = {
+            masked ^ MASK: (size, stack)
+            for masked, size, stack in block.iter_unpack(data[start : start + places * block.size])
+            if masked > GONE
+        }
+        found = {}
+        for number in {stack for _, stack in blocks.values()}:
+            _, depth, *calls = one.unpack_from(data, HEADER.size + number * one.size)
+            found[number] = calls[:depth]
+    return blocks, found
+
+
+class Module(NamedTuple):
+    path: Path
+    start: int
+    end: int
+    base: int
+    """To be taken from an address, for what the file calls it."""
+
+
+def executable_modules(pid: int) -> Iterator[Module]:
+    bases: dict[str, int] = {}
+    for line in Path(f"/proc/{pid}/maps").read_text().splitlines():
+        span, flags, offset, _, _, *path = line.split(maxsplit=5)
+        if path and path[0].startswith("/"):
+            start, end = (int(each, 16) for each in span.split("-"))
+            bases.setdefault(path[0], start - int(offset, 16))
+            if "x" in flags:
+                yield Module(Path(path[0]), start, end, bases[path[0]] if is_relocated(path[0]) else 0)
+
+
+@cache
+def is_relocated(path: str) -> bool:
+    with open(path, "rb") as file:
+        return file.read(18)[16] == 3  # ET_DYN
+
+
+@cache
+def source_lines(name: str) -> Sequence[str]:
+    path = SOURCES / name
+    return path.read_text().splitlines() if path.exists() else ()
+
+
+def source_line(name: str, number: int) -> str:
+    lines = source_lines(name)
+    return lines[number - 1] if 0 < number <= len(lines) else ""
+
+
+def symbolise(file: Path, addresses: Sequence[int]) -> dict[int, list[Frame]]:
+    """The inlined functions at each address, the innermost first, and last the function that has the code."""
+    asked = "\n".join(f"{each:#x}" for each in addresses)
+    done = subprocess.run(
+        ["addr2line", "-a", "-f", "-C", "-i", "-e", str(file)], input=asked, capture_output=True, text=True, check=True
+    )
+    found: dict[int, list[Frame]] = {}
+    lines = iter(done.stdout.splitlines())
+    for line in lines:
+        if re.fullmatch(r"0x[0-9a-f]+", line):
+            now = found[int(line, 16)] = []
+        else:
+            path, _, number = next(lines).partition(" (disc")[0].rpartition(":")
+            now.append(Frame(line, os.path.normpath(path), int(number) if number.isdigit() else 0))
+    return found
+
+
+def is_start_up(frames: Sequence[Frame]) -> bool:
+    """Before main, and not by what is initialised there."""
+    return not any(each.source for each in frames)
+
+
+def judged(frames: Sequence[Frame]) -> Expected:
+    own = next((f"{Path(each.file).name}:{each.line}" for each in frames if each.source), "")
+    known = Expected("", False, 0, "", (), (), False, any(LEAK.search(each.source) for each in frames), False, own)
+    for number, frame in enumerate(frames):
+        by_library = from_library(frame)
+        if by_library is not None:
+            container = next(containers(frames[number:], by_library.type), "")
+            return known._replace(type=by_library.type, array=by_library.array, container=container)
+        remark = REMARK.search(frame.source)
+        if remark:
+            text, bases, fields = (remark[each] or "" for each in ("type", "bases", "fields"))
+            fields = re.sub(r"\s*\bleak$", "", fields)
+            text = re.sub(r"\s*\bleak$", "", text)
+            text, _, tail = text.partition(" + ")
+            array = text.endswith("[]")
+            listed = [tuple(re.split(r"\s*,\s*", some)) if some else () for some in (bases, fields)]
+            return known._replace(
+                type=text[:-2].strip() if array else text,
+                array=array,
+                bases=listed[0],
+                fields=listed[1],
+                flexible=bool(tail),
+                site=f"{Path(frame.file).name}:{frame.line}",
+            )
+    return known
+
+
+class ByLibrary(NamedTuple):
+    type: str
+    array: bool
+
+
+def from_library(frame: Frame) -> Optional[ByLibrary]:
+    """What libstdc++'s function makes; None if it makes nothing by itself."""
+    name = frame.function
+    if re.match(r"(std::__new_allocator|__gnu_cxx::new_allocator)<", name):
+        head = template(name)
+        if head is not None and head.rest.startswith("::allocate("):
+            kind = canonical(head.arguments[0])
+            node = template(kind)
+            single = node is not None and (node.head in LINKED or node.head.startswith("std::_Sp_counted"))
+            return ByLibrary(head.arguments[0], not single)
+    counted = re.match(r"std::__shared_count<[^<]*>::(?=__shared_count<)", name)
+    if counted:
+        pointer = template(name[counted.end() :])
+        if pointer is not None and len(pointer.arguments) == 1 and pointer.arguments[0].endswith("*"):
+            return ByLibrary(f"std::_Sp_counted_ptr<{pointer.arguments[0]}, (__gnu_cxx::_Lock_policy)2>", False)
+    made = re.search(r"\bstd::make_unique<", name)
+    if made:
+        what = template(name[made.start() :])
+        if what is not None:
+            element = re.fullmatch(r"(.*\S)\s*\[\]", what.arguments[0])
+            return ByLibrary(element[1], True) if element else ByLibrary(what.arguments[0], False)
+    for holder, method in WITHIN:
+        if name.startswith((holder, f"void {holder}")):
+            what = template(name)
+            if what is not None and what.rest.startswith(method):
+                return ByLibrary(what.arguments[0], False)
+    text = STRING.match(name)
+    # libstdc++'s own has no debug information to tell of allocators
+    if text and not frame.line:
+        return ByLibrary(text[1], True)
+    return None
+
+
+def containers(frames: Iterable[Frame], kind: str) -> Iterator[str]:
+    """Classes of which a method led there, that may have a block of that type."""
+    for frame in frames:
+        name = without_result(frame.function)
+        of = template(name)
+        if of is not None and canonical(of.head) in CONTAINERS and has_blocks_of(of, canonical(kind)):
+            yield name[: len(name) - len(of.rest)]
+
+
+def without_result(function: str) -> str:
+    """Of a template's function the demangler says what it returns, too."""
+    depth = start = 0
+    for at, sign in enumerate(function):
+        if sign == "<":
+            depth += 1
+        elif sign == ">":
+            depth -= 1
+        elif sign == "(" and not depth and not function.startswith("(anonymous", at):
+            break
+        elif sign == " " and not depth and not function.startswith(" namespace)", at):
+            start = at + 1
+    return function[start:]
+
+
+def has_blocks_of(container: Template, kind: str) -> bool:
+    name = container.head.replace("__cxx11::", "").replace("std::", "")
+    of = canonical(container.arguments[0])
+    value = f"std::pair<{constant(of)},{canonical(container.arguments[1])}>" if name in KEYED else of
+    node = template(kind)
+    if node is not None and node.head in LINKED:
+        return name in LINKED[node.head] and canonical(node.arguments[0]) == canonical(value)
+    if kind == BUCKETS:
+        return name in LINKED["std::__detail::_Hash_node"]
+    if name == "vector" and of == "bool":
+        return kind == "unsigned long"
+    return (name in ("vector", "basic_string") and kind == of) or (name == "deque" and kind in (of, f"{of}*"))
+
+
+def sizes_of(program: Path, types: Iterable[str]) -> dict[str, int]:
+    """By GDB, of those that it finds by their name."""
+    asked = list(types)
+    words = ["gdb", "-nx", "-batch", "-iex", "set auto-load off", str(program)]
+    for number, each in enumerate(asked):
+        words += ["-ex", f"echo \\n={number}:", "-ex", f"output sizeof({each})"]
+    said = subprocess.run(words, capture_output=True, text=True, stdin=subprocess.DEVNULL, check=False).stdout
+    return {asked[int(number)]: int(size) for number, size in re.findall(r"^=(\d+):(\d+)$", said, re.MULTILINE)}
+
+
+class Comparison(NamedTuple):
+    typed: float
+    """Shares of what has a truth, leaks among it: blocks that are rightly named by their type."""
+    typed_bytes: float
+    typed_bytes_without_leaks: float
+    by_field: float
+    """Blocks that are rightly named by the member that holds them, and not by their type."""
+    wrong: Sequence[str]
+
+
+def compare(
+    answers: Mapping[int, Optional[str]], expected: Mapping[int, Expected], sizes: Mapping[str, int]
+) -> Comparison:
+    """`answers` are names that debug information gave, by the block's address: none for what is not named by that.
+    `sizes` of types, as `sizes_of` has them."""
+    wrong, blocks, fields, weight, kept, kept_weight, all_weight, count = [], 0, 0, 0, 0, 0, 0, 0
+    for address, each in expected.items():
+        if not each.type or each.foreign:
+            continue
+        count += 1
+        all_weight += each.size
+        kept += 0 if each.leak else each.size
+        name = answers.get(address)
+        verdict = judge(name, each, sizes.get(each.type)) if name else "none"
+        if verdict == "wrong":
+            wrong.append(f"{address:#x}: {name}, not {described(each)} ({each.size} bytes of {each.site})")
+        fields += verdict == "field"
+        if verdict == "type":
+            blocks += 1
+            weight += each.size
+            kept_weight += 0 if each.leak else each.size
+    return Comparison(
+        blocks / max(count, 1), weight / max(all_weight, 1), kept_weight / max(kept, 1), fields / max(count, 1), wrong
+    )
+
+
+def described(expected: Expected) -> str:
+    return f"{expected.type}{'[]' * expected.array}" + (f" of {expected.container}" if expected.container else "")
+
+
+def judge(name: str, expected: Expected, size: Optional[int]) -> str:
+    """ "type": what it is; "field": which member points to it; else "wrong"."""
+    names = {canonical(each) for each in names_of(expected, size)}
+    held = re.fullmatch(r"(.+?) (?:of|at) ([\w.$]+)", name)
+    if held:
+        right = held[2] in expected.fields and canonical(held[1]) in names | UNTYPED
+        return "field" if right else "wrong"
+    tailed = re.fullmatch(r"(.+) and a tail", name)
+    if tailed:
+        right = canonical(tailed[1]) in {canonical(each) for each in (expected.type, *expected.bases)}
+        return "type" if right else "wrong"
+    some = re.fullmatch(r"one of (.+)", name)
+    if some:
+        right = canonical(expected.type) in {canonical(each) for each in re.split(r", | or ", some[1])}
+        return "type" if right else "wrong"
+    counted = re.fullmatch(r"(.+)\[(\d+)\]", name)
+    if counted and expected.array and size and canonical(counted[1]) == canonical(expected.type):
+        # of a body only some may be in use
+        most, number = expected.size // size, int(counted[2])
+        return "type" if number == most or (expected.container and number < most) else "wrong"
+    return "type" if canonical(name) in names else "wrong"
+
+
+def names_of(expected: Expected, size: Optional[int]) -> Iterator[str]:
+    """All names that are true of it and complete, in any spelling."""
+    kind = canonical(expected.type)
+    node = template(kind)
+    if not expected.array or expected.size == size:
+        yield kind
+    if expected.array:
+        yield f"{kind}[]"
+    if node is None or node.head not in LINKED:
+        if expected.container:
+            of = canonical(expected.container)
+            parts = ("body", "buffer")
+            if kind == BUCKETS:
+                parts = ("buckets",)
+            elif of == f"std::deque<{kind[:-1]}>":
+                parts = ("map", "body")
+            yield from (f"{of} {part}" for part in parts)
+        if node is not None and node.head.startswith("std::_Sp_counted"):
+            yield f"std::shared_ptr<{node.arguments[0].rstrip('*')}> control block"
+        return
+    if expected.container:
+        yield f"{canonical(expected.container)} node"
+        return
+    value = canonical(node.arguments[0])
+    pair = template(value)
+    for each in LINKED[node.head]:
+        if each not in KEYED:
+            yield f"std::{each}<{value}> node"
+        elif pair is not None and pair.head == "std::pair":
+            key = pair.arguments[0]
+            key = key[len("const ") :] if key.startswith("const ") else key[: -len(" const")]
+            yield f"std::{each}<{key},{pair.arguments[1]}> node"
