@@ -43,7 +43,8 @@ class GdbDoor(DebuggerDoor):
 
     def target(self) -> Target:
         kind: type[GdbTarget] = self.beside("heap_target").GdbTarget
-        return kind(self.beside("remote").ask_remote)
+        types, variables = self.beside("heap_types").GdbTypes, self.beside("heap_variables").GdbVariables
+        return kind(self.beside("remote").ask_remote, partial(types, variables=variables))
 
     def controller(self) -> Optional[Controller]:
         control = self.beside("heap_control")

@@ -32,6 +32,7 @@ from arenascope.sources.elf.modules import Module, Modules
 from arenascope.sources.memory import Memory
 from arenascope.sources.source import Source
 from arenascope.sources.target import ByteOrder, Member, Place, Region, RegisterSets, StructInfo, Symbol, ThreadInfo
+from arenascope.sources.type_source import TypeSource
 
 if TYPE_CHECKING:
     # to mypy this folder is a part of GDB's own package
@@ -74,7 +75,7 @@ class GdbTarget(DebuggedTarget):
 
     door = "gdb"
 
-    def __init__(self, ask_remote: AskRemote) -> None:
+    def __init__(self, ask_remote: AskRemote, types: Callable[[GdbTarget], TypeSource]) -> None:
         self.inferior = gdb.selected_inferior()
         if not self.inferior.pid or not self.inferior.threads():
             raise nothing_there("attach PID, run, or core-file FILE")
@@ -82,6 +83,7 @@ class GdbTarget(DebuggedTarget):
             raise running("interrupt it")
         name = self._architecture().name()
         super().__init__(self._open_image(ask_remote), MACHINES.get(name, "arm" if name.startswith("arm") else name))
+        self.types = types(self)
         self._tls: dict[str, Optional[int]] = {}
 
     # the image
@@ -216,21 +218,21 @@ class GdbTarget(DebuggedTarget):
     # threads
 
     def own_threads(self) -> Sequence[ThreadInfo]:
-        return self._of_each(self._thread)
+        return self.of_each_thread(self._thread)
 
     def own_register_sets(self) -> Sequence[RegisterSets]:
         def of(thread: gdb.InferiorThread) -> RegisterSets:
             return self.registers_by_name(thread.ptid[1] or thread.ptid[0], self._register, self._wide_register)
 
-        return self._of_each(of)
+        return self.of_each_thread(of)
 
-    def _of_each(self, ask: Callable[[gdb.InferiorThread], T]) -> list[T]:
-        """Of every thread; what was selected stays so."""
+    def of_each_thread(self, ask: Callable[[gdb.InferiorThread], T], most: Optional[int] = None) -> list[T]:
+        """Of every thread, or of so many; what was selected stays so."""
         selected = gdb.selected_thread()
         frame = gdb.selected_frame() if selected else None
         answers = []
         try:
-            for thread in self.inferior.threads():
+            for thread in self.inferior.threads()[:most]:
                 thread.switch()
                 answers.append(ask(thread))
         finally:

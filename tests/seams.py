@@ -7,6 +7,7 @@ from fake_target import FakeTarget
 from gdb.heap_commands import GdbDoor
 from gdb.heap_control import GdbController
 from gdb.heap_target import GdbTarget
+from gdb.heap_types import GdbTypes
 from gdb.mi import _Captured
 from lldb.heap_commands import LldbDoor
 from lldb.heap_control import LldbController
@@ -32,6 +33,7 @@ from arenascope.sources.live.still import KeptResidency, StillNodes
 from arenascope.sources.live.target import ProcessTarget
 from arenascope.sources.shell_target import ShellTarget
 from arenascope.sources.target import Residency, Target
+from arenascope.sources.type_source import TypeSource
 
 TARGETS: list[type[Target]] = [GdbTarget, LldbTarget, ProcessTarget, ShellTarget, FakeTarget]
 CORES: list[type[CoreBytes]] = [CoreFile]
@@ -44,3 +46,4 @@ METERS: list[type[Meter]] = [Unseen, Progress]
 NODES: list[type[Nodes]] = [StillNodes]
 PROCESSORS: list[type[Processor]] = [X8664, Aarch64]
 FRAMES: list[type[Frames]] = [X8664Frames, Aarch64Frames]
+TYPES: list[type[TypeSource]] = [GdbTypes]

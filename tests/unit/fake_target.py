@@ -23,6 +23,7 @@ from arenascope.sources.target import (
     ThreadInfo,
     View,
 )
+from arenascope.sources.type_source import TypeSource
 
 # the processor of a row's architecture, where it has another name
 MACHINES = {"x86-64": "x86_64", "ppc64le": "ppc64", "ppc32": "ppc"}
@@ -139,6 +140,7 @@ class FakeTarget:
         return size
 
     threaded_fill = None
+    types: Optional[TypeSource] = None
     nodes = None
     read_nodes = None
 

@@ -192,6 +192,10 @@ class DebuggedTarget(ImageTarget):
         """By where the module begins."""
         return {each[0].start: self.own_build_id(each) for each in self._modules}
 
+    def module_files(self) -> list[tuple[str, Optional[str]]]:
+        """The file behind each module, and the build-id that memory has of it."""
+        return [(each[0].path, self._inside[each[0].start]) for each in self._modules]
+
     def is_mapped(self, build_id: Optional[str]) -> bool:
         """Whether a module in memory has it."""
         return build_id is not None and build_id in self._inside.values()

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from typing import Mapping, Optional, Sequence
 
-from .elf.naming import DEBUG_FOLDERS, Naming, files_of
+from .elf.naming import DEBUG_FOLDERS, NamedSymbol, Naming, files_of
 from .elf.sysroot import file_within
 from .free_chunk_reader import Nodes, ReadNodes
 from .memory import Fill, Read, Window
 from .source import Source
 from .target import Place, Region, RegisterSets, ThreadInfo
+from .type_source import TypeSource
 
 
 class ImageTarget:
@@ -30,6 +31,7 @@ class ImageTarget:
         self.window: Window = image.window
         self.nodes: Optional[Nodes] = None
         self.read_nodes: Optional[ReadNodes] = None
+        self.types: Optional[TypeSource] = None
         self._folders, self._sysroot = folders, sysroot
         self._naming = Naming(folders, sysroot)
 
@@ -54,6 +56,22 @@ class ImageTarget:
     def own_name(self, address: int) -> Optional[Place]:
         """The debugger's symbol at or before an address, and how far past it: where no file's own table has one."""
         return None
+
+    def symbol_at(self, address: int) -> Optional[NamedSymbol]:
+        """What covers an address by the table of symbols of the very file that is mapped there."""
+        return self._naming.symbol_at(self, address)
+
+    def address_of(self, mangled: str, beside: int) -> Optional[int]:
+        """Of a symbol of the module that has the address `beside`."""
+        return self._naming.address_of(self, mangled, beside)
+
+    def source_of(self, address: int) -> Optional[str]:
+        """The source file of the local symbol that begins there, without folders."""
+        return self._naming.source_of(self, address)
+
+    def thread_variable_names(self) -> set[str]:
+        """Of all modules, mangled."""
+        return self._naming.thread_variables(self)
 
     def symbol_files(self, region: Region, build_id: str) -> Sequence[str]:
         return files_of(self, region, build_id, self._folders, sysroot=self._sysroot)

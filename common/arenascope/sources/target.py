@@ -13,6 +13,7 @@ from ..base.model import Statement
 from ..base.records import NamedTuple
 from .free_chunk_reader import Nodes, ReadNodes
 from .kernel_words import Timer, Watched
+from .type_source import TypeSource
 
 ByteOrder = Literal["little", "big"]
 
@@ -330,6 +331,8 @@ class Target(Protocol):
     machine: str
     """The processor by its Linux name: "x86_64", "i386", "aarch64", "arm", "ppc64", "s390x", "riscv64" … or ""."""
     page_size: int
+    types: Optional[TypeSource]
+    """None where it reads no debug information."""
 
     @property
     def image(self) -> Image:

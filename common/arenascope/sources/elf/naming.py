@@ -27,17 +27,21 @@ from .file import (
     module_build_id,
     proven_files,
 )
-from .symbols import ENTRIES_LIMIT, FIELDS, SHN_UNDEF, STT_TLS, symbol_form
+from .symbols import ENTRIES_LIMIT, FIELDS, SHN_UNDEF, STT_FILE, STT_TLS, symbol_form
 
 STT_OBJECT, STT_FUNC, STT_GNU_IFUNC = 1, 2, 10
 ADDRESSED = (STT_OBJECT, STT_FUNC, STT_GNU_IFUNC)
 DEBUG_FOLDERS = (DEBUG_FOLDER,)
 
 
-class _Name(NamedTuple):
+class NamedSymbol(NamedTuple):
+    """A symbol as a table has it."""
+
     value: int
+    """Its address; of a thread-local variable where it lies in its module's block."""
     size: int
     text: str
+    """Mangled."""
 
 
 def place_of(mangled: str, offset: int) -> Place:
@@ -100,7 +104,7 @@ class Naming:
     def __init__(self, folders: Sequence[str], sysroot: Optional[str] = None) -> None:
         self._folders, self._sysroot = folders, sysroot
         self._modules: Optional[list[list[Region]]] = None
-        self._tables: dict[int, tuple[list[int], list[_Name]]] = {}
+        self._tables: dict[int, tuple[list[int], list[NamedSymbol]]] = {}
         self._ends: dict[int, Optional[int]] = {}
         """Of modules, by where they begin."""
 
@@ -137,21 +141,62 @@ class Naming:
             self._modules = [[*run, nameless[run[-1].end]] if run[-1].end in nameless else run for run in runs]
         return self._modules
 
+    def symbol_at(self, image: Named, address: int) -> Optional[NamedSymbol]:
+        """What covers an address by the tables of the file that is mapped there, and by nothing else."""
+        module = next((each for each in self._runs(image) if each[0].start <= address < each[-1].end), None)
+        return self._covering(image, module[0], address) if module is not None else None
+
+    def address_of(self, image: Named, mangled: str, beside: int) -> Optional[int]:
+        """Of a symbol of the module that has the address `beside`, or of what a compiler made of it: "f.cold"."""
+        module = next((each for each in self._runs(image) if each[0].start <= beside < each[-1].end), None)
+        names = self._table(image, module[0])[1] if module is not None else ()
+        part = mangled + "."
+        return next((each.value for each in names if each.text == mangled or each.text.startswith(part)), None)
+
+    def source_of(self, image: Named, address: int) -> Optional[str]:
+        """The source file of a local symbol that begins at this address."""
+        module = next((each for each in self._runs(image) if each[0].start <= address < each[-1].end), None)
+        for file in self._files(image, module[0]) if module is not None else ():
+            source = source_of(file, address - module[0].start + file.first_address) if module is not None else None
+            if source is not None:
+                return source
+        return None
+
+    def thread_variables(self, image: Named) -> set[str]:
+        """The names of all thread-local variables of all modules, mangled."""
+        found: set[str] = set()
+        for module in self._runs(image):
+            if any(region.executable for region in module):
+                for file in self._files(image, module[0]):
+                    found.update(each.text for each in names_of(file, (STT_TLS,)))
+        return found
+
+    def _files(self, image: Named, start: Region) -> Iterator[ElfFile]:
+        """Those that are proven to have the symbols of the module that begins there."""
+        build_id = module_build_id(image.read, start.start)
+        if build_id is not None:
+            paths = files_of(image, start, build_id, self._folders, sysroot=self._sysroot)
+            yield from proven_files(paths, build_id)
+
     def _search(self, image: Named, start: Region, address: int) -> Optional[Place]:
-        if start.start not in self._tables:
-            names = sorted(self._load(image, start), key=lambda each: (each.value, -len(each.text), each.text))
-            self._tables[start.start] = [each.value for each in names], names
-        values, names = self._tables[start.start]
+        name = self._covering(image, start, address)
+        return place_of(name.text, address - name.value) if name is not None else None
+
+    def _covering(self, image: Named, start: Region, address: int) -> Optional[NamedSymbol]:
+        values, names = self._table(image, start)
         place = bisect_right(values, address) - 1
         if place < 0 or not values[place] <= address < values[place] + max(1, names[place].size):
             return None
-        return place_of(names[place].text, address - values[place])
+        return names[place]
 
-    def _load(self, image: Named, start: Region) -> Iterator[_Name]:
-        build_id = module_build_id(image.read, start.start)
-        if build_id is None:
-            return
-        for file in proven_files(files_of(image, start, build_id, self._folders, sysroot=self._sysroot), build_id):
+    def _table(self, image: Named, start: Region) -> tuple[list[int], list[NamedSymbol]]:
+        if start.start not in self._tables:
+            names = sorted(self._load(image, start), key=lambda each: (each.value, -len(each.text), each.text))
+            self._tables[start.start] = [each.value for each in names], names
+        return self._tables[start.start]
+
+    def _load(self, image: Named, start: Region) -> Iterator[NamedSymbol]:
+        for file in self._files(image, start):
             bias = start.start - file.first_address
             try:
                 names = [name._replace(value=name.value + bias) for name in _names(file)]
@@ -162,7 +207,7 @@ class Naming:
                 return
 
 
-def names_of(file: ElfFile, kinds: Sequence[int] = ADDRESSED) -> list[_Name]:
+def names_of(file: ElfFile, kinds: Sequence[int] = ADDRESSED) -> list[NamedSymbol]:
     """By their values: of thread-local variables (STT_TLS) where they lie in their module's block."""
     try:
         return sorted(_names(file, kinds))
@@ -170,7 +215,29 @@ def names_of(file: ElfFile, kinds: Sequence[int] = ADDRESSED) -> list[_Name]:
         return []
 
 
-def _names(file: ElfFile, kinds: Sequence[int] = ADDRESSED) -> Iterator[_Name]:
+def source_of(file: ElfFile, value: int) -> Optional[str]:
+    """The source file of a local symbol, as the table has it: without folders."""
+    try:
+        table = next((each for each in file.sections if each.type == SHT_SYMTAB), None)
+        if table is None or table.size // symbol_form(file).size > ENTRIES_LIMIT:
+            return None
+        form, strings, source = symbol_form(file), file.linked(table).offset, None
+        entries = file.data[table.offset : table.offset + table.size]
+        for place, at, _, info, section in map(
+            FIELDS[form.size], form.iter_unpack(entries[: len(entries) // form.size * form.size])
+        ):
+            if info == STT_FILE:
+                source = place
+            elif at == value and info == STT_OBJECT and section != SHN_UNDEF and source is not None:
+                start = strings + source
+                end = file.data.find(b"\0", start, start + LONGEST_NAME)
+                return file.data[start:end].decode("utf-8", "replace") if end > start else None
+    except (ArenascopeError, struct.error, IndexError):
+        pass
+    return None
+
+
+def _names(file: ElfFile, kinds: Sequence[int] = ADDRESSED) -> Iterator[NamedSymbol]:
     """Of .symtab, or where the file is stripped of .dynsym."""
     tables = {section.type: section for section in file.sections if section.type in (SHT_SYMTAB, SHT_DYNSYM)}
     table = tables.get(SHT_SYMTAB) or tables.get(SHT_DYNSYM)
@@ -178,7 +245,7 @@ def _names(file: ElfFile, kinds: Sequence[int] = ADDRESSED) -> Iterator[_Name]:
         yield from _entries(file, table, kinds)
 
 
-def _entries(file: ElfFile, table: Section, kinds: Sequence[int]) -> Iterator[_Name]:
+def _entries(file: ElfFile, table: Section, kinds: Sequence[int]) -> Iterator[NamedSymbol]:
     strings = file.linked(table).offset
     if strings > len(file.data):
         return
@@ -196,4 +263,4 @@ def _entries(file: ElfFile, table: Section, kinds: Sequence[int]) -> Iterator[_N
             left -= end - at
             if left < 0:
                 raise TargetError(f"{file.name} has a damaged table of symbols: its names are longer than the file")
-            yield _Name(value, size, file.data[at:end].decode("utf-8", "replace"))
+            yield NamedSymbol(value, size, file.data[at:end].decode("utf-8", "replace"))

@@ -1,0 +1,325 @@
+"""GDB as a TypeSource: what its debug information says of the program's types, variables and locals."""
+
+from __future__ import annotations
+
+import struct
+from contextlib import suppress
+from typing import TYPE_CHECKING, Callable, Iterator, Mapping, Optional, Sequence, Union
+
+import gdb
+
+from arenascope.base.errors import ArenascopeError
+from arenascope.base.records import NamedTuple
+from arenascope.sources.elf.file import ElfFile
+from arenascope.sources.type_source import Argument, Field, Form, Local, TypedVariable, TypeFacts
+from arenascope.sources.type_spelling import spelled
+
+if TYPE_CHECKING:
+    # to mypy this folder is a part of GDB's own package
+    from gdb.heap_target import GdbTarget
+    from gdb.heap_variables import GdbVariables
+
+MAX_ARGUMENTS = 64
+NAMELESS_NAMESPACE = "(anonymous namespace)"
+FORMS: Mapping[int, Form] = {
+    gdb.TYPE_CODE_STRUCT: "struct",
+    gdb.TYPE_CODE_UNION: "union",
+    gdb.TYPE_CODE_ARRAY: "array",
+    gdb.TYPE_CODE_PTR: "pointer",
+    gdb.TYPE_CODE_REF: "reference",
+    gdb.TYPE_CODE_RVALUE_REF: "reference",
+    gdb.TYPE_CODE_INT: "integer",
+    gdb.TYPE_CODE_RANGE: "integer",
+    gdb.TYPE_CODE_CHAR: "character",
+    gdb.TYPE_CODE_BOOL: "boolean",
+    gdb.TYPE_CODE_FLT: "float",
+    gdb.TYPE_CODE_DECFLOAT: "float",
+    gdb.TYPE_CODE_ENUM: "enum",
+    gdb.TYPE_CODE_FUNC: "function",
+    gdb.TYPE_CODE_METHOD: "function",
+    gdb.TYPE_CODE_VOID: "void",
+}
+INFORMATION = (".debug_info", ".zdebug_info")
+Key = tuple[object, ...]
+
+
+class _Known(NamedTuple):
+    """A type that has a number."""
+
+    type: gdb.Type
+    """Without const and typedefs."""
+    name: str
+    form: Form
+    language: str
+    complete: bool = True
+    """False: which of several types of that name is meant cannot be told."""
+
+
+class GdbTypes:
+    """Of what a GdbTarget looks at, for one command."""
+
+    def __init__(self, target: GdbTarget, variables: Callable[[GdbTarget, GdbTypes], GdbVariables]) -> None:
+        self._target = target
+        self._known: list[_Known] = []
+        self._numbers: dict[Key, int] = {}
+        self._facts: dict[int, TypeFacts] = {}
+        self._names: dict[str, Optional[int]] = {}
+        self._believed: dict[gdb.Objfile, bool] = {}
+        self._variables = variables(target, self)
+
+    # variables
+
+    def variables(self, addresses: Sequence[int]) -> Mapping[int, TypedVariable]:
+        return self._variables.variables(addresses)
+
+    def thread_variables(self) -> Sequence[TypedVariable]:
+        return self._variables.thread_variables()
+
+    def locals(self) -> Sequence[Local]:
+        return self._variables.locals()
+
+    # types
+
+    def facts(self, type: int) -> TypeFacts:
+        if type not in self._facts:
+            known = self._known[type]
+            try:
+                self._facts[type] = (
+                    self._describe(known) if known.complete else TypeFacts(spelled(known.name), known.form, 0)
+                )
+            except (gdb.error, RuntimeError, ValueError, TypeError, AttributeError):
+                self._facts[type] = TypeFacts(
+                    spelled(known.name), "other", known.type.sizeof or 0, language=known.language
+                )
+        return self._facts[type]
+
+    def _describe(self, known: _Known) -> TypeFacts:
+        kind, form, language = known.type, known.form, known.language
+        facts = TypeFacts(spelled(known.name), form, kind.sizeof or 0, language=language)
+        if form in ("struct", "union"):
+            fields = self._fields(kind, language)
+            return facts._replace(
+                fields=fields, arguments=self._arguments(kind, language), polymorphic=_is_polymorphic(kind)
+            )
+        if form in ("pointer", "reference"):
+            target = kind.target()
+            is_void = target.strip_typedefs().code == gdb.TYPE_CODE_VOID
+            return facts._replace(target=None if is_void else self._number(target, language))
+        if form == "array":
+            return facts._replace(target=self._number(kind.target(), language), length=_length(kind))
+        if form == "enum":
+            values = {_last(each.name): int(each.enumval) for each in kind.fields() if each.name}
+            return facts._replace(enumerators=values, signed=any(value < 0 for value in values.values()))
+        if form in ("integer", "character"):
+            return facts._replace(signed=_is_signed(kind))
+        return facts
+
+    def _fields(self, kind: gdb.Type, language: str) -> list[Field]:
+        fields = []
+        for each in kind.fields():
+            # a static member has no place, nor has a virtual base
+            place: Optional[int] = getattr(each, "bitpos", None)
+            if place is None or each.bitsize or place % 8 or each.type is None:
+                continue
+            number = self._number(each.type, language)
+            fields.append(Field(each.name or "", place // 8, number, bool(each.is_base_class)))
+        return fields
+
+    def _arguments(self, kind: gdb.Type, language: str) -> list[Argument]:
+        arguments: list[Argument] = []
+        for index in range(MAX_ARGUMENTS):
+            try:
+                argument: Union[gdb.Type, gdb.Value] = kind.template_argument(index)
+            except (gdb.error, RuntimeError, ValueError):
+                break
+            if isinstance(argument, gdb.Type):
+                arguments.append(Argument(type=self._number(argument, language)))
+            else:
+                try:
+                    arguments.append(Argument(value=int(argument)))
+                except (gdb.error, RuntimeError, TypeError, ValueError, OverflowError):
+                    arguments.append(Argument())
+        return arguments
+
+    def by_name(self, name: str) -> Optional[int]:
+        if name not in self._names:
+            self._names[name] = self._find_type(name)
+        return self._names[name]
+
+    def _find_type(self, name: str) -> Optional[int]:
+        found = set()
+        for symbol in self.type_symbols(name):
+            if symbol.type is None or not self.believes(symbol.symtab):
+                continue
+            with suppress(gdb.error, RuntimeError):
+                kind = symbol.type.strip_typedefs()
+                if FORMS.get(kind.code) in ("struct", "union", "enum") and kind.sizeof:
+                    found.add(self._intern(kind, kind.name or name, _language(symbol.symtab)))
+        return found.pop() if len(found) == 1 else None
+
+    def type_symbols(self, name: str) -> Iterator[gdb.Symbol]:
+        if name.startswith(NAMELESS_NAMESPACE) or f"::{NAMELESS_NAMESPACE}" in name:
+            # each source file may have its own
+            with suppress(gdb.error):
+                yield from gdb.lookup_static_symbols(name, gdb.SYMBOL_STRUCT_DOMAIN)
+        for file in gdb.objfiles():
+            for lookup in (file.lookup_static_symbol, file.lookup_global_symbol):
+                with suppress(gdb.error):
+                    symbol = lookup(name, gdb.SYMBOL_STRUCT_DOMAIN)
+                    if symbol is not None:
+                        yield symbol
+
+    def pointer_to(self, type: int) -> int:
+        known = self._known[type]
+        return self._number(known.type.pointer(), known.language)
+
+    def structs(self) -> Iterator[int]:
+        return iter(())
+
+    def without(self) -> Sequence[str]:
+        described: set[Optional[str]] = set()
+        for file in gdb.objfiles():
+            if file.is_valid() and self._believes_file(file) and _has_types(file):
+                owner = file.owner or file
+                described.update((getattr(file, "build_id", None), owner.filename))
+        return [path for path, build_id in self._target.module_files() if not described & {build_id or path, path}]
+
+    # whose they are
+
+    def believes(self, symtab: Optional[gdb.Symtab]) -> bool:
+        return symtab is not None and self._believes_file(symtab.objfile)
+
+    def _believes_file(self, file: Optional[gdb.Objfile]) -> bool:
+        """Whether it is the file that is in memory. What has no file are the debugger's own types."""
+        if file is None:
+            return True
+        if file not in self._believed:
+            build_id: Optional[str] = getattr(file, "build_id", None)
+            self._believed[file] = self._target.is_believed(build_id) and (
+                build_id is None or self._target.is_mapped(build_id)
+            )
+        return self._believed[file]
+
+    # numbers
+
+    def number(self, type: gdb.Type, symtab: Optional[gdb.Symtab]) -> int:
+        """Of a type that a symbol of this source file has."""
+        return self._number(type, _language(symtab))
+
+    def _number(self, type: gdb.Type, language: str) -> int:
+        """Of a type, whatever typedefs and const it comes with."""
+        named = ""
+        while type.code == gdb.TYPE_CODE_TYPEDEF:
+            named = type.name or named
+            type = type.target()
+        declared = type.unqualified()
+        kind = declared.strip_typedefs().unqualified()
+        name = kind.name or ""
+        if not name and FORMS.get(kind.code) in ("struct", "union", "enum"):
+            # typedef struct { … } NAME
+            name = named
+        file, completed = getattr(declared, "objfile", None), getattr(kind, "objfile", None)
+        if file is not completed and name and self.by_name(name) is None:
+            # a forward declaration that GDB completed from another module, where others have another one
+            return self._add(("declared", name), _Known(declared, name, "struct", language, complete=False))
+        return self._intern(kind, name, language)
+
+    def _intern(self, kind: gdb.Type, name: str, language: str) -> int:
+        form = FORMS.get(kind.code, "other")
+        if form == "integer" and kind.sizeof == 1 and name.endswith("char"):
+            form = "character"
+        if not self._believes_file(getattr(kind, "objfile", None)):
+            return self._add(("strange", name), _Known(kind, name, form, language, complete=False))
+        if form in ("struct", "union") and not kind.sizeof and name:
+            named = self.by_name(name)
+            if named is not None:
+                return named
+        return self._add(self._key(kind, name, form, language), _Known(kind, name, form, language))
+
+    def _add(self, key: Key, known: _Known) -> int:
+        number = self._numbers.setdefault(key, len(self._known))
+        if number == len(self._known):
+            self._known.append(known)
+        return number
+
+    def _key(self, kind: gdb.Type, name: str, form: Form, language: str) -> Key:
+        """What two types have in common that are one, in whatever source file and module they are declared."""
+        if form in ("pointer", "reference"):
+            return form, kind.code, self._number(kind.target(), language)
+        if form == "array":
+            return form, self._number(kind.target(), language), _length(kind)
+        if form == "function" or (not name and form == "other"):
+            return form, str(kind)
+        if form == "enum":
+            return form, name, kind.sizeof, tuple((each.name, each.enumval) for each in kind.fields())
+        if form in ("struct", "union"):
+            return form, name, kind.sizeof, tuple(self._member_key(each, language) for each in kind.fields())
+        return form, name, kind.sizeof
+
+    def _member_key(self, field: gdb.Field, language: str) -> Key:
+        place: Optional[int] = getattr(field, "bitpos", None)
+        if place is None or field.type is None:
+            return (field.name,)
+        return field.name, place, field.bitsize, self._shape(field.type, language)
+
+    def _shape(self, type: gdb.Type, language: str) -> Key:
+        """Of a member: by name what it points to, as that may lead back to where it is."""
+        kind = type.strip_typedefs()
+        form = FORMS.get(kind.code)
+        if form in ("pointer", "reference"):
+            target = kind.target().strip_typedefs()
+            return kind.code, target.code, target.name, target.sizeof
+        if form == "array":
+            return form, kind.sizeof, self._shape(kind.target(), language)
+        return (self._number(type, language),)
+
+
+def _has_types(file: gdb.Objfile) -> bool:
+    try:
+        with ElfFile(file.filename or "") as elf:
+            return any(each.name in INFORMATION for each in elf.sections)
+    except (ArenascopeError, struct.error):
+        return False
+
+
+def _last(name: str) -> str:
+    return name.rpartition("::")[2]
+
+
+def _length(kind: gdb.Type) -> Optional[int]:
+    each = kind.target().sizeof
+    if not kind.sizeof:
+        # GDB 13 has (0, 0) as the range of a flexible one
+        return None if each else 0
+    return kind.sizeof // each if each else None
+
+
+def _is_polymorphic(kind: gdb.Type, depth: int = 0) -> bool:
+    for field in kind.fields():
+        if (field.name or "").startswith(("_vptr.", "_vptr$")):
+            return True
+        if (
+            field.is_base_class
+            and field.type is not None
+            and depth < 64
+            and _is_polymorphic(field.type.strip_typedefs(), depth + 1)
+        ):
+            return True
+    return False
+
+
+def _is_signed(kind: gdb.Type) -> bool:
+    told: Optional[bool] = getattr(kind, "is_signed", None)  # GDB 12
+    return bool(gdb.Value(-1).cast(kind) < 0) if told is None else told
+
+
+def _language(symtab: Optional[gdb.Symtab]) -> str:
+    if symtab is None:
+        return ""
+    producer: str = getattr(symtab, "producer", None) or ""
+    name = symtab.filename
+    if "rustc" in producer or name.endswith(".rs"):
+        return "rust"
+    if "GNU C++" in producer or name.endswith((".cc", ".cpp", ".cxx", ".C", ".hpp", ".hh")):
+        return "c++"
+    return "c" if "GNU C" in producer or name.endswith(".c") else ""

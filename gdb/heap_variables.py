@@ -1,0 +1,323 @@
+"""The program's variables and locals, as GDB's symbols and frames have them."""
+
+from __future__ import annotations
+
+import re
+from contextlib import suppress
+from typing import TYPE_CHECKING, Iterator, Mapping, Optional, Sequence
+
+import gdb
+
+from arenascope.base.records import NamedTuple
+from arenascope.sources.elf.demangle import demangle
+from arenascope.sources.elf.naming import NamedSymbol
+from arenascope.sources.type_source import Local, TypedVariable
+from arenascope.sources.type_spelling import within
+
+if TYPE_CHECKING:
+    # to mypy this folder is a part of GDB's own package
+    from gdb.heap_target import GdbTarget
+    from gdb.heap_types import GdbTypes
+
+FRAMES, THREADS = 64, 200
+"""Of so many threads so many innermost frames are asked for their variables."""
+LARGEST_IN_REGISTERS = 256
+STATIC = (gdb.SYMBOL_LOC_STATIC, gdb.SYMBOL_LOC_UNRESOLVED, gdb.SYMBOL_LOC_COMPUTED)
+NUMBERS = (
+    gdb.TYPE_CODE_PTR,
+    gdb.TYPE_CODE_INT,
+    gdb.TYPE_CODE_CHAR,
+    gdb.TYPE_CODE_BOOL,
+    gdb.TYPE_CODE_ENUM,
+)
+CLONE = re.compile(r"\.(?:\d+|lto_priv|constprop|part|isra|llvm|cold)(?=\.|$)")
+"""What compilers put behind the names of statics that would clash with others."""
+ABI = re.compile(r"\[abi:[^]]*\]")
+
+
+class _Static(NamedTuple):
+    """A static variable of a function."""
+
+    symbol: gdb.Symbol
+    function: str
+
+
+class GdbVariables:
+    """Of what a GdbTarget looks at, for one command."""
+
+    def __init__(self, target: GdbTarget, types: GdbTypes) -> None:
+        self._target = target
+        self._types = types
+        self._statics: dict[tuple[str, Optional[str]], dict[int, _Static]] = {}
+        """Of functions, by address: for each source file of each file with debug information."""
+
+    # variables
+
+    def variables(self, addresses: Sequence[int]) -> Mapping[int, TypedVariable]:
+        found: dict[int, TypedVariable] = {}
+        asked: dict[int, Optional[TypedVariable]] = {}
+        for address in addresses:
+            symbol = self._target.symbol_at(address) or self._own_symbol_at(address)
+            if symbol is None:
+                continue
+            if symbol.value not in asked:
+                asked[symbol.value] = self._variable(symbol)
+            variable = asked[symbol.value]
+            if variable is not None and address - variable.address < self._size_of(variable, symbol):
+                found[address] = variable
+        return found
+
+    def _own_symbol_at(self, address: int) -> Optional[NamedSymbol]:
+        """GDB's, where no file is to be had here."""
+        place = self._target.own_name(address)
+        return NamedSymbol(address - place.offset, 0, place.name) if place is not None else None
+
+    def _size_of(self, variable: TypedVariable, symbol: NamedSymbol) -> int:
+        return symbol.size or self._types.facts(variable.type).size
+
+    def _variable(self, symbol: NamedSymbol) -> Optional[TypedVariable]:
+        for name, candidate in self._candidates(symbol):
+            with suppress(gdb.error, RuntimeError, TypeError):
+                if candidate.needs_frame or self._address_of(candidate) != symbol.value:
+                    continue
+                type = _with_length(candidate.type, symbol.size) if candidate.type is not None else None
+                # a larger one has an array at its end that its initialiser makes longer
+                if type is not None and (not symbol.size or (type.sizeof or 0) <= symbol.size):
+                    number = self._types.number(type, candidate.symtab)
+                    return TypedVariable(name, symbol.value, number)
+        return None
+
+    def _candidates(self, symbol: NamedSymbol) -> Iterator[tuple[str, gdb.Symbol]]:
+        """Variables that may be this symbol's, with their names."""
+        plain = _plain(symbol.text)
+        for candidate in self._by_name(plain):
+            yield plain, candidate
+        for symtab in self._symtabs_of(symbol, plain):
+            static = self._statics_of(symtab).get(symbol.value)
+            if static is not None:
+                # C has the name alone
+                yield plain if "::" in plain else f"{static.function}::{static.symbol.name}", static.symbol
+
+    def _symtabs_of(self, symbol: NamedSymbol, plain: str) -> Iterator[gdb.Symtab]:
+        """The source files that may have the function whose static variable it is: "last.1", "f(int)::last"."""
+        if "." not in symbol.text and not symbol.text.startswith("_ZZ"):
+            return
+        enclosing = self._enclosing(symbol)
+        if enclosing is not None:
+            yield from _symtabs_at(enclosing)
+        source = self._target.source_of(symbol.value)
+        if source is not None:
+            yield from _symtabs_named(source)
+        # a member function that is nowhere but inlined
+        owner = within(within(plain)[0])[0]
+        if owner:
+            yield from (each.symtab for each in self._types.type_symbols(owner))
+
+    def _by_name(self, name: str) -> Iterator[gdb.Symbol]:
+        """Variables of this name in all files of the right build-id."""
+        found = []
+        with suppress(gdb.error):
+            found = [gdb.lookup_global_symbol(name), *gdb.lookup_static_symbols(name)]
+        yield from (each for each in found if each is not None and self._is_variable(each))
+        for file in gdb.objfiles():
+            # of two modules' variables of one name the look-ups above find one
+            with suppress(gdb.error):
+                other = file.lookup_global_symbol(name)
+                if other is not None and self._is_variable(other):
+                    yield other
+
+    def _is_variable(self, symbol: gdb.Symbol) -> bool:
+        return symbol.is_variable and symbol.addr_class in STATIC and self._types.believes(symbol.symtab)
+
+    def _address_of(self, symbol: gdb.Symbol) -> Optional[int]:
+        place = symbol.value().address
+        return int(place) & self._target.mask() if place is not None else None
+
+    def _enclosing(self, symbol: NamedSymbol) -> Optional[int]:
+        """Where the function begins whose static variable this is, by its mangled name: _ZZ FUNCTION E NAME."""
+        if not symbol.text.startswith("_ZZ"):
+            return None
+        ends = [at for at, letter in enumerate(symbol.text) if letter == "E"]
+        for end in reversed(ends):
+            address = self._target.address_of("_Z" + symbol.text[3:end], symbol.value)
+            if address is not None:
+                return address
+        return None
+
+    def _statics_of(self, symtab: gdb.Symtab) -> Mapping[int, _Static]:
+        key = (symtab.fullname(), symtab.objfile.filename)
+        if key not in self._statics:
+            self._statics[key] = self._find_statics(symtab) if self._types.believes(symtab) else {}
+        return self._statics[key]
+
+    def _find_statics(self, symtab: gdb.Symtab) -> dict[int, _Static]:
+        """Blocks do not list those within them: each is one that some line's code lies in."""
+        found: dict[int, _Static] = {}
+        seen: set[tuple[int, int, int]] = set()
+        for line in symtab.linetable():
+            name = ""
+            for depth, block in enumerate(_blocks_at(line.pc)):
+                if block.function is not None:
+                    name = _called(block.function)
+                if (block.start, block.end, depth) in seen:
+                    continue
+                seen.add((block.start, block.end, depth))
+                for symbol in block:
+                    if not symbol.is_variable or symbol.addr_class not in STATIC or symbol.needs_frame:
+                        continue
+                    with suppress(gdb.error, RuntimeError, TypeError):
+                        address = self._address_of(symbol)
+                        if address is not None:
+                            found.setdefault(address, _Static(symbol, name))
+        return found
+
+    def thread_variables(self) -> Sequence[TypedVariable]:
+        symbols: list[tuple[str, gdb.Symbol]] = []
+        for mangled in sorted(self._target.thread_variable_names()):
+            name = _plain(mangled)
+            symbols += [(name, each) for each in self._by_name(name) if each.addr_class == gdb.SYMBOL_LOC_COMPUTED]
+        found: dict[tuple[int, int], TypedVariable] = {}
+
+        def ask(thread: gdb.InferiorThread) -> None:
+            tid = thread.ptid[1] or thread.ptid[0]
+            for name, symbol in symbols:
+                with suppress(gdb.error, RuntimeError, TypeError):
+                    value = symbol.value(gdb.newest_frame()) if symbol.needs_frame else symbol.value()
+                    if value.address is None:
+                        continue
+                    address = int(value.address) & self._target.mask()
+                    number = self._types.number(value.type, symbol.symtab)
+                    found[tid, address] = TypedVariable(name, address, number, tid)
+
+        if symbols:
+            self._target.of_each_thread(ask, THREADS)
+        return list(found.values())
+
+    # locals
+
+    def locals(self) -> Sequence[Local]:
+        found: list[Local] = []
+
+        def ask(thread: gdb.InferiorThread) -> None:
+            tid = thread.ptid[1] or thread.ptid[0]
+            with suppress(gdb.error, RuntimeError):
+                frame: Optional[gdb.Frame] = gdb.newest_frame()
+                for number in range(FRAMES):
+                    if frame is None:
+                        break
+                    found.extend(self._locals_of(frame, tid, number))
+                    frame = frame.older()
+
+        self._target.of_each_thread(ask, THREADS)
+        return found
+
+    def _locals_of(self, frame: gdb.Frame, tid: int, number: int) -> Iterator[Local]:
+        function = frame.function()
+        if function is None or not self._types.believes(function.symtab):
+            return
+        try:
+            block: Optional[gdb.Block] = frame.block()
+        except (gdb.error, RuntimeError):
+            return
+        name, line = _called(function), frame.find_sal().line
+        while block is not None and not block.is_static and not block.is_global:
+            for symbol in block:
+                if symbol.addr_class in STATIC[:2] or not (symbol.is_variable or symbol.is_argument):
+                    continue
+                # what is declared further down has its place, and nothing in it yet
+                if symbol.is_argument or symbol.line <= line or symbol.symtab != function.symtab:
+                    local = self._local(frame, block, symbol)
+                    if local is not None:
+                        yield local._replace(tid=tid, frame=number, function=name)
+            if block.function is not None:
+                break
+            block = block.superblock
+
+    def _local(self, frame: gdb.Frame, block: gdb.Block, symbol: gdb.Symbol) -> Optional[Local]:
+        if symbol.type is None:
+            return None
+        local = Local(symbol.name, 0, tid=0, frame=0, function="")
+        try:
+            value = frame.read_var(symbol, block)
+            # of an array whose length is known only now
+            local = local._replace(type=self._types.number(value.type, symbol.symtab))
+            if value.address is not None:
+                return local._replace(address=int(value.address) & self._target.mask())
+            if not value.is_optimized_out:
+                return local._replace(data=self._data(value))
+        except (gdb.error, RuntimeError, TypeError, ValueError):
+            local = local._replace(type=self._types.number(symbol.type, symbol.symtab))
+        return local
+
+    def _data(self, value: gdb.Value) -> Optional[bytes]:
+        """Of a value that lies in registers."""
+        size = value.type.sizeof
+        if not 0 < size <= LARGEST_IN_REGISTERS:
+            return None
+        data: Optional[bytes] = getattr(value, "bytes", None)  # GDB 15
+        if data is not None:
+            return data
+        room = bytearray(size)
+        self._fill(value, room, 0)
+        return bytes(room)
+
+    def _fill(self, value: gdb.Value, room: bytearray, at: int) -> None:
+        """What is in no register is as zeros: it leads nowhere."""
+        kind = value.type.strip_typedefs()
+        if kind.code in (gdb.TYPE_CODE_STRUCT, gdb.TYPE_CODE_UNION):
+            for field in kind.fields():
+                place: Optional[int] = getattr(field, "bitpos", None)
+                if place is not None and not field.bitsize:
+                    with suppress(gdb.error, RuntimeError):
+                        self._fill(value[field], room, at + place // 8)
+        elif kind.code == gdb.TYPE_CODE_ARRAY:
+            low, high = kind.range()
+            size = kind.target().sizeof
+            for index in range(low, min(high, low + len(room)) + 1):
+                with suppress(gdb.error, RuntimeError):
+                    self._fill(value[index], room, at + (index - low) * size)
+        elif kind.code in NUMBERS and at + kind.sizeof <= len(room):
+            number = int(value) & (1 << 8 * kind.sizeof) - 1
+            room[at : at + kind.sizeof] = number.to_bytes(kind.sizeof, self._target.byte_order)
+
+
+def _plain(mangled: str) -> str:
+    return ABI.sub("", demangle(CLONE.sub("", mangled)))
+
+
+def _called(function: gdb.Symbol) -> str:
+    name = str(function.print_name)
+    return name if name.endswith(")") or ")" in name else f"{name}()"
+
+
+def _blocks_at(pc: int) -> list[gdb.Block]:
+    """From the function's on inwards."""
+    blocks = []
+    block = gdb.block_for_pc(pc)
+    while block is not None and not block.is_static and not block.is_global:
+        blocks.append(block)
+        block = block.superblock
+    return blocks[::-1]
+
+
+def _symtabs_at(address: int) -> list[gdb.Symtab]:
+    with suppress(gdb.error):
+        symtab = gdb.find_pc_line(address).symtab
+        return [symtab] if symtab is not None else []
+    return []
+
+
+def _symtabs_named(source: str) -> list[gdb.Symtab]:
+    with suppress(gdb.error, ValueError):
+        places = gdb.decode_line(f"'{source}':1")[1] or ()
+        return [place.symtab for place in places if place.symtab is not None]
+    return []
+
+
+def _with_length(type: gdb.Type, size: int) -> gdb.Type:
+    """An array that is declared without a length has what its variable's size leaves."""
+    kind = type.strip_typedefs()
+    if kind.code != gdb.TYPE_CODE_ARRAY or kind.sizeof or not size:
+        return type
+    each = kind.target().sizeof
+    return kind.target().array(size // each - 1) if each and size >= each else type
