@@ -52,10 +52,16 @@ CONTAINERS = [f"std::{each}" for kinds in LINKED.values() for each in kinds]
 CONTAINERS += ["std::vector", "std::deque", "std::basic_string", "std::string", "std::wstring", "std::u16string"]
 
 
-WITHIN = (("std::_Function_base::_Base_manager", "::_M_create"), ("std::any::_Manager_external", "::_S_create"))
+FUNCTION = "std::function"
+WITHIN = {"std::_Function_base::_Base_manager": "::_M_create", "std::any::_Manager_external": "::_S_create"}
+NAMELESS = {"_M_init_functor", "__allocate_guarded"}
+"""What a function is called whose template arguments have no name outside of their function."""
 UNTYPED = {"void", "char", "char[]", "unsigned char[]"}
 """By what a block may be called that is named by the member which points to it."""
-STRING = re.compile(r"std::(?:__cxx11::)?basic_string<(\w+),[^(]*>::_M_(?:create|mutate|assign|replace|append)\w*\(")
+STRING = re.compile(r"std::(?:__cxx11::)?basic_string<(\w+),.*>::")
+"""A method that calls the allocator out of sight: in libstdc++, which has no debug information."""
+LIBRARYS_OWN = {"__new_exitfn", "__cxa_thread_atexit_impl"}
+"""libc's functions that make blocks for itself, whoever calls them."""
 
 
 class Frame(NamedTuple):
@@ -65,9 +71,12 @@ class Frame(NamedTuple):
 
     @property
     def source(self) -> str:
-        """The line in a fixture's own file; "" elsewhere."""
+        """The line in a fixture's own file, with a remark that stands alone in front of it; "" elsewhere."""
         path = Path(self.file)
-        return source_line(path.name, self.line) if path.parent.name == SOURCES.name else ""
+        if path.parent.name != SOURCES.name:
+            return ""
+        line, before = (source_line(path.name, each) for each in (self.line, self.line - 1))
+        return f"{line} {before.strip()}" if before.strip().startswith("// block: ") else line
 
 
 class Expected(NamedTuple):
@@ -85,7 +94,7 @@ class Expected(NamedTuple):
     flexible: bool
     leak: bool
     foreign: bool
-    """No function of the program's own led there: a library's block."""
+    """A library's block, of which the program's debug information says nothing: libc's, libstdc++'s before main."""
     site: str
     """FILE:LINE of the program, for messages."""
 
@@ -93,14 +102,17 @@ class Expected(NamedTuple):
 class Sited:
     """A program that runs with a log of its sites, until it ends."""
 
-    def __init__(self, program: Path, folder: Path, *arguments: str, symbols: Optional[Path] = None) -> None:
-        """`symbols`: the same code with debug information that addr2line can read."""
+    def __init__(self, program: Path, folder: Path, *arguments: str) -> None:
         for needed in (LIBRARY, program):
             if not needed.exists():
                 pytest.skip(f"{needed.relative_to(ROOT)} is not built: make fixtures")
         if not shutil.which("addr2line"):
             pytest.skip("addr2line is not installed")
-        self.program, self.log, self._symbols = program, folder / f"{program.name}.sites", symbols or program
+        self.program, self.log, self._symbols = (
+            program,
+            folder / f"{program.name}.sites",
+            split_from(program) or program,
+        )
         self.process = subprocess.Popen(
             [str(program), *arguments],
             env={"SITES_LOG": str(self.log), "LD_PRELOAD": str(LIBRARY), "LANG": "C"},
@@ -145,7 +157,10 @@ class Sited:
         for number, stack in stacks.items():
             own = any(os.path.samefile(place[each][0], self.program) for each in stack if each in place)
             frames = [frame for each in stack if each in place for frame in lines[place[each][0]][place[each][1]]]
-            sites[number] = judged(frames)._replace(foreign=not own or is_start_up(frames))
+            site = judged(frames)
+            by_loader = next((place[each][0].name.startswith("ld-") for each in stack if each in place), True)
+            foreign = not own or not site.site or by_loader or is_librarys_own(frames)
+            sites[number] = site._replace(foreign=foreign)
         return {address: sites[stack]._replace(size=size) for address, (size, stack) in blocks.items()}
 
     def end(self) -> None:
@@ -211,6 +226,12 @@ def source_line(name: str, number: int) -> str:
     return lines[number - 1] if 0 < number <= len(lines) else ""
 
 
+def split_from(program: Path) -> Optional[Path]:
+    """What was built with -gsplit-dwarf has a twin with the same code, whose debug information addr2line can read."""
+    twin = program.with_name(program.name.replace(".split.", "."))
+    return twin if twin != program else None
+
+
 def symbolise(file: Path, addresses: Sequence[int]) -> dict[int, list[Frame]]:
     """The inlined functions at each address, the innermost first, and last the function that has the code."""
     asked = "\n".join(f"{each:#x}" for each in addresses)
@@ -228,9 +249,9 @@ def symbolise(file: Path, addresses: Sequence[int]) -> dict[int, list[Frame]]:
     return found
 
 
-def is_start_up(frames: Sequence[Frame]) -> bool:
-    """Before main, and not by what is initialised there."""
-    return not any(each.source for each in frames)
+def is_librarys_own(frames: Sequence[Frame]) -> bool:
+    first = next((each for each in frames if each.function not in ("malloc", "calloc")), None)
+    return first is not None and first.function in LIBRARYS_OWN
 
 
 def judged(frames: Sequence[Frame]) -> Expected:
@@ -239,7 +260,8 @@ def judged(frames: Sequence[Frame]) -> Expected:
     for number, frame in enumerate(frames):
         by_library = from_library(frame)
         if by_library is not None:
-            container = next(containers(frames[number:], by_library.type), "")
+            holders = containers if by_library.function is None else functions
+            container = next(holders(frames[number:], by_library.type), by_library.function or "")
             return known._replace(type=by_library.type, array=by_library.array, container=container)
         remark = REMARK.search(frame.source)
         if remark:
@@ -263,6 +285,8 @@ def judged(frames: Sequence[Frame]) -> Expected:
 class ByLibrary(NamedTuple):
     type: str
     array: bool
+    function: Optional[str] = None
+    """It is what a std::function calls."""
 
 
 def from_library(frame: Frame) -> Optional[ByLibrary]:
@@ -286,14 +310,17 @@ def from_library(frame: Frame) -> Optional[ByLibrary]:
         if what is not None:
             element = re.fullmatch(r"(.*\S)\s*\[\]", what.arguments[0])
             return ByLibrary(element[1], True) if element else ByLibrary(what.arguments[0], False)
-    for holder, method in WITHIN:
-        if name.startswith((holder, f"void {holder}")):
-            what = template(name)
-            if what is not None and what.rest.startswith(method):
-                return ByLibrary(what.arguments[0], False)
-    text = STRING.match(name)
-    # libstdc++'s own has no debug information to tell of allocators
-    if text and not frame.line:
+    what = template(name)
+    if what is not None:
+        head = what.head.replace("void ", "")
+        if head in WITHIN and what.rest.startswith(WITHIN[head]):
+            return ByLibrary(what.arguments[0], False, FUNCTION if head.endswith("_Base_manager") else None)
+        if head in NAMELESS:
+            made = template(what.arguments[0])
+            kind = made.arguments[0] if made is not None and made.head == "std::allocator" else what.arguments[0]
+            return ByLibrary(kind, False, FUNCTION if head == "_M_init_functor" else None)
+    text = STRING.match(without_result(name))
+    if text:
         return ByLibrary(text[1], True)
     return None
 
@@ -305,6 +332,13 @@ def containers(frames: Iterable[Frame], kind: str) -> Iterator[str]:
         of = template(name)
         if of is not None and canonical(of.head) in CONTAINERS and has_blocks_of(of, canonical(kind)):
             yield name[: len(name) - len(of.rest)]
+
+
+def functions(frames: Iterable[Frame], _kind: str) -> Iterator[str]:
+    for frame in frames:
+        of = template(without_result(frame.function))
+        if of is not None and of.head == FUNCTION:
+            yield f"{FUNCTION}<{of.arguments[0]}>"
 
 
 def without_result(function: str) -> str:
@@ -341,7 +375,8 @@ def sizes_of(program: Path, types: Iterable[str]) -> dict[str, int]:
     asked = list(types)
     words = ["gdb", "-nx", "-batch", "-iex", "set auto-load off", str(program)]
     for number, each in enumerate(asked):
-        words += ["-ex", f"echo \\n={number}:", "-ex", f"output sizeof({each})"]
+        quoted = f"'{each}'" if "(anonymous" in each else each
+        words += ["-ex", f"echo \\n={number}:", "-ex", f"output sizeof({quoted})"]
     said = subprocess.run(words, capture_output=True, text=True, stdin=subprocess.DEVNULL, check=False).stdout
     return {asked[int(number)]: int(size) for number, size in re.findall(r"^=(\d+):(\d+)$", said, re.MULTILINE)}
 
@@ -401,6 +436,9 @@ def judge(name: str, expected: Expected, size: Optional[int]) -> str:
     if some:
         right = canonical(expected.type) in {canonical(each) for each in re.split(r", | or ", some[1])}
         return "type" if right else "wrong"
+    if expected.container == FUNCTION and re.fullmatch(r"std::function<.*> body", name):
+        # no caller told what its arguments are
+        return "type"
     counted = re.fullmatch(r"(.+)\[(\d+)\]", name)
     if counted and expected.array and size and canonical(counted[1]) == canonical(expected.type):
         # of a body only some may be in use
@@ -417,7 +455,10 @@ def names_of(expected: Expected, size: Optional[int]) -> Iterator[str]:
         yield kind
     if expected.array:
         yield f"{kind}[]"
-    if node is None or node.head not in LINKED:
+    if expected.container.startswith(FUNCTION):
+        yield f"{FUNCTION} body"
+        yield f"{expected.container} body"
+    elif node is None or node.head not in LINKED:
         if expected.container:
             of = canonical(expected.container)
             parts = ("body", "buffer")
@@ -428,10 +469,14 @@ def names_of(expected: Expected, size: Optional[int]) -> Iterator[str]:
             yield from (f"{of} {part}" for part in parts)
         if node is not None and node.head.startswith("std::_Sp_counted"):
             yield f"std::shared_ptr<{node.arguments[0].rstrip('*')}> control block"
-        return
-    if expected.container:
+    elif expected.container:
         yield f"{canonical(expected.container)} node"
-        return
+    else:
+        yield from containers_nodes(node)
+
+
+def containers_nodes(node: Template) -> Iterator[str]:
+    """By each container that has such nodes."""
     value = canonical(node.arguments[0])
     pair = template(value)
     for each in LINKED[node.head]:

@@ -13,6 +13,7 @@ WORDS = {"unsigned", "signed", "long", "short", "int", "char", "double"}
 INLINE = re.compile(r"\b(std|__gnu_cxx)::(?:__cxx11|_V2|__1|__8)::")
 KEYWORD = re.compile(r"\b(?:struct|class|enum|union) ")
 LITERAL = re.compile(r"(?:\([\w: ]+\))?(-?\d+)(?:u|l|ul|ll|ull)?", re.I)
+LAMBDA = re.compile(r"[{<]lambda\(([^{}]*?)\)(?:#\d+\}|>|\})")
 PLAIN = re.compile(r"((?:const |volatile )*)([\w:$]+(?: [\w:$]+)*?)((?: const\b| volatile\b)*\s*(?:[*&\[].*)?)")
 POLICIES = {"__gnu_cxx::_S_single": "0", "__gnu_cxx::_S_mutex": "1", "__gnu_cxx::_S_atomic": "2"}
 POLICIES.update({name.replace("__gnu_cxx", "std"): value for name, value in POLICIES.items()})
@@ -55,13 +56,18 @@ def canonical(text: str) -> str:
     text = KEYWORD.sub("", re.sub(r"\s+", " ", text.strip()))
     while INLINE.search(text):
         text = INLINE.sub(r"\1::", text)
+    # its number in the function is known to the demangler alone
+    text = LAMBDA.sub(r"{lambda(\1)}", text)
     literal = LITERAL.fullmatch(text)
     if literal:
         return literal[1]
     if text in POLICIES:
         return POLICIES[text]
-    lambda_ = re.search(r"[{<]lambda\(", text)
-    found = None if lambda_ else template(text)
+    called = _called(text)
+    if called:
+        result, arguments = text[:called], template(f"f<{text[called + 1 : -1]}>")
+        return f"{canonical(result)}({','.join(map(canonical, arguments.arguments if arguments else ()))})"
+    found = template(text)
     if found is None or re.search(r"[({]", found.head):
         return _plain(text)
     prefix, head = re.fullmatch(r"((?:const |volatile )*)(.*)", found.head.strip()).groups()  # type: ignore[union-attr]
@@ -77,6 +83,16 @@ def canonical(text: str) -> str:
         # of what lies in it, the rest may be a template again
         return prefix + name + "::" + canonical(rest.strip()[2:])
     return _ordered(prefix, name, rest)
+
+
+def _called(text: str) -> int:
+    """Where the arguments begin, of a function's type; 0 if it is none."""
+    depth = 0
+    for at in range(len(text) - 1, 0, -1) if text.endswith(")") else ():
+        depth += (text[at] in ")>]}") - (text[at] in "(<[{")
+        if not depth:
+            return at if text[at] == "(" else 0
+    return 0
 
 
 def _default(head: str, arguments: list[str]) -> Optional[str]:
