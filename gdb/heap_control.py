@@ -13,7 +13,7 @@ import gdb
 
 from arenascope.base.errors import EndedError, RefusedError
 from arenascope.commands.framework.apply import FATAL_SIGNALS, ROUNDS, Call, gone, locked_out, still_at_work, taken_back
-from arenascope.glibc.find.code import StackFrame
+from arenascope.glibc.find.malloc_code import StackFrame
 from arenascope.sources.live.procfiles import exit_code, is_dead
 from arenascope.sources.target import ThreadInfo
 

@@ -15,7 +15,8 @@ import gdb
 
 from arenascope.base.errors import MemoryReadError
 from arenascope.sources.core.image import CoreImage
-from arenascope.sources.debugged import (
+from arenascope.sources.debug_info_types import TypeSource
+from arenascope.sources.debugger_target import (
     AskedImage,
     DebuggedTarget,
     Told,
@@ -32,7 +33,6 @@ from arenascope.sources.elf.modules import Module, Modules
 from arenascope.sources.memory import Memory
 from arenascope.sources.source import Source
 from arenascope.sources.target import ByteOrder, Member, Place, Region, RegisterSets, StructInfo, Symbol, ThreadInfo
-from arenascope.sources.type_source import TypeSource
 
 if TYPE_CHECKING:
     # to mypy this folder is a part of GDB's own package

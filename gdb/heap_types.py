@@ -10,8 +10,8 @@ import gdb
 
 from arenascope.base.errors import ArenascopeError
 from arenascope.base.records import NamedTuple
-from arenascope.sources.elf.file import ElfFile
-from arenascope.sources.type_source import Argument, Field, Form, Local, TypedVariable, TypeFacts
+from arenascope.sources.debug_info_types import Argument, Field, Form, Local, TypedVariable, TypeFacts
+from arenascope.sources.elf.elf_file import ElfFile
 from arenascope.sources.type_spelling import spelled
 
 if TYPE_CHECKING:

@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Iterator, Mapping, Optional, Sequence
 import gdb
 
 from arenascope.base.records import NamedTuple
+from arenascope.sources.debug_info_types import Local, TypedVariable
+from arenascope.sources.elf.address_names import NamedSymbol
 from arenascope.sources.elf.demangle import demangle
-from arenascope.sources.elf.naming import NamedSymbol
-from arenascope.sources.type_source import Local, TypedVariable
 from arenascope.sources.type_spelling import within
 
 if TYPE_CHECKING:

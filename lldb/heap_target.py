@@ -13,7 +13,7 @@ from typing import Any, Callable, Iterator, Optional, Sequence, TypeVar, cast
 import lldb
 
 from arenascope.base.errors import MemoryReadError
-from arenascope.sources.debugged import (
+from arenascope.sources.debugger_target import (
     AskedImage,
     DebuggedTarget,
     Told,
@@ -25,7 +25,7 @@ from arenascope.sources.debugged import (
     open_process,
     running,
 )
-from arenascope.sources.elf.file import BUILD_ID_DIGITS
+from arenascope.sources.elf.elf_file import BUILD_ID_DIGITS
 from arenascope.sources.source import Source
 from arenascope.sources.target import ByteOrder, Member, Place, Region, RegisterSets, StructInfo, Symbol, ThreadInfo
 

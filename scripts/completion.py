@@ -7,7 +7,7 @@ import re
 
 import shtab
 
-from arenascope.cli.tree import COMMAND, Tree, branch_names
+from arenascope.cli.command_line import COMMAND, Tree, branch_names
 
 SHELLS = ("bash", "zsh", "fish")
 PROCESSES = {"bash": "_arenascope_pids", "zsh": "_pids", "fish": "(__fish_complete_pids)"}

@@ -17,7 +17,7 @@ ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT / "common"))
 
 from arenascope import __version__  # noqa: E402
-from arenascope.cli.tree import IN_THE_SHELL, INSTEAD, LOOPS, Tree, branch_names  # noqa: E402
+from arenascope.cli.command_line import IN_THE_SHELL, INSTEAD, LOOPS, Tree, branch_names  # noqa: E402
 from arenascope.commands import all_commands  # noqa: E402
 from arenascope.commands.framework.arguments import Argument, Group, Outline  # noqa: E402
 from arenascope.commands.framework.command import COMMON  # noqa: E402

@@ -1,7 +1,8 @@
 """Counts, for the support matrix, which tests passed in which cell: `pytest --cells FILE`, then scripts/matrix.py.
 
 A cell is a look's release, machine, door, image and symbols; a test that judges several looks notes how each came off
-(tests/debuggers/kept.py). With pytest-xdist the notes travel with each report, so workers need not agree on anything.
+(tests/debuggers/made_once.py). With pytest-xdist the notes travel with each report, so workers need not agree on
+anything.
 
 And what pytest-xdist begins with, and which tests are traced for the lines that they reach.
 """

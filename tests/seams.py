@@ -19,21 +19,21 @@ from arenascope.cli.shell_control import ShellController
 from arenascope.commands.framework.apply import Controller
 from arenascope.commands.framework.command import Door
 from arenascope.present.render.progress import Progress
-from arenascope.sources.core.corefile import CoreBytes, CoreFile
 from arenascope.sources.core.holes import DenseResidency, HoleResidency
+from arenascope.sources.core.open_core import CoreBytes, CoreFile
+from arenascope.sources.debug_info_types import TypeSource
 from arenascope.sources.free_chunk_reader import Nodes
 from arenascope.sources.live.guard import Holder
 from arenascope.sources.live.injection import Frames, Processor
 from arenascope.sources.live.injection_aarch64 import Aarch64, Aarch64Frames
 from arenascope.sources.live.injection_x86_64 import X8664, X8664Frames
+from arenascope.sources.live.live_target import ProcessTarget
 from arenascope.sources.live.pagemap import EntryReader, PagemapResidency, Reader, ScanReader
 from arenascope.sources.live.ptrace import Tracer
+from arenascope.sources.live.short_hold import KeptResidency, StillNodes
 from arenascope.sources.live.sigstop import Stopper
-from arenascope.sources.live.still import KeptResidency, StillNodes
-from arenascope.sources.live.target import ProcessTarget
 from arenascope.sources.shell_target import ShellTarget
 from arenascope.sources.target import Residency, Target
-from arenascope.sources.type_source import TypeSource
 
 TARGETS: list[type[Target]] = [GdbTarget, LldbTarget, ProcessTarget, ShellTarget, FakeTarget]
 CORES: list[type[CoreBytes]] = [CoreFile]

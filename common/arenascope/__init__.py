@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from .base.errors import RefusedError as RefusedError
     from .base.errors import TargetError as TargetError
     from .base.errors import UsageError as UsageError
-    from .commands.framework.subject import Subject as Subject
+    from .commands.framework.api_subject import Subject as Subject
     from .present.documents.arena_records import Arenas as Arenas
     from .present.documents.owner_records import Owners as Owners
     from .present.documents.record import Document as Document
@@ -42,7 +42,7 @@ else:
         if name in ("ArenascopeError", "RefusedError", "TargetError", "UsageError"):
             from .base import errors as home
         elif name in ("Arenas", "Document", "Owners", "Subject", "Trim", "Types"):
-            from .commands.framework import subject as home
+            from .commands.framework import api_subject as home
         else:
             raise AttributeError(f"module 'arenascope' has no attribute {name!r}")
         return getattr(home, name)

@@ -12,8 +12,8 @@ from typing import Any, Iterable, Mapping, Optional, Sequence, Union
 
 from covered import only_if
 from doors import DOORS, GDB, Core, Image, Live
-from kept import Kept, Said, Seen, attempt, unless_failed
 from looks import Asked, opened
+from made_once import Kept, Said, Seen, attempt, unless_failed
 from platforms import Platform
 from scenarios import GUARDED, SHORT, TABLE, TRACED, Scenario, View
 from shell_door import SHELL

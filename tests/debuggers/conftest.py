@@ -8,9 +8,9 @@ import pytest
 from album import Album
 from choice import beyond_pairs, not_in_turn
 from doors import GDB, NEWEST, Door, Gdb
-from kept import Looks, Sights
 from lldb_door import EVERY_LLDB, LLDBS, Lldb
 from looks import opened
+from made_once import Looks, Sights
 from platforms import HOST, Platform
 from scenarios import Scenario, View
 from subjects import Subject

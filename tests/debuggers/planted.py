@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from arenascope.base.kinds import Kind
+from arenascope.base.block_kinds import Kind
 from arenascope.blocks.types import live_kinds
 from arenascope.session.session import Session
 

@@ -8,7 +8,7 @@ from typing import Any, Callable, Iterator, Mapping, Optional, Sequence
 import pytest
 from choice import few
 from doors import DOORS, NEWEST
-from kept import Looks, cell_of, each_look
+from made_once import Looks, cell_of, each_look
 from platforms import ELSEWHERE, HOST, Platform
 
 IMAGES = ("live", "gcore", "kernel")

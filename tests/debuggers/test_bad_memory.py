@@ -6,9 +6,9 @@ from typing import BinaryIO, Iterable, Iterator, Union
 
 import pytest
 from doors import Door, Gdb, Live
-from kept import Kept
 from lldb_door import Lldb
 from looks import SECONDS, TIMEOUT, Outcome, one_line
+from made_once import Kept
 from subjects import Subject
 
 DAMAGES = {

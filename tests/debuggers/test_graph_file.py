@@ -22,8 +22,8 @@ from schemas import valid
 from secret_bytes import leaked_in, libraries_of, present, secrets_of
 from subjects import Subject
 
-from arenascope.blocks import finder
-from arenascope.sources.core import contents
+from arenascope.blocks import pointer_finder
+from arenascope.sources.core import same_core
 from arenascope.sources.core.image import CoreImage
 
 LOOKS = ("leaks --possible", "owners --limit 0")
@@ -160,13 +160,13 @@ def place_in(core: Path, what: str) -> int:
         return address - segment.address + segment.offset
 
 
-@pytest.mark.parametrize(("what", "soon_read"), [("block", contents.SOON_READ), ("variable", -1)])
+@pytest.mark.parametrize(("what", "soon_read"), [("block", same_core.SOON_READ), ("variable", -1)])
 def test_a_core_that_was_changed_by_mmap(
     cores: list[Path], tmp_path: Path, what: str, soon_read: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """In a page that is dirty already no time of the file changes; in memory none ever does. Of a large core, variables
     tell."""
-    monkeypatch.setattr(contents, "SOON_READ", soon_read)
+    monkeypatch.setattr(same_core, "SOON_READ", soon_read)
     graph = tmp_path / "graph"
     with tempfile.NamedTemporaryFile(dir="/dev/shm") as in_memory:
         core = Path(in_memory.name)
@@ -324,7 +324,7 @@ def test_what_cannot_be_is_refused(
     """Though its sum is right, and it says that it is of this core."""
     if with_numpy:
         pytest.importorskip("numpy", reason="numpy is not installed")
-        monkeypatch.setattr(finder, "WORTH_IT", 0)
+        monkeypatch.setattr(pointer_finder, "WORTH_IT", 0)
     graph = tmp_path / "graph"
     assert look(cores[0], f"leaks --graph {graph}")[0] == 1
     file = GraphFile(graph.read_bytes())

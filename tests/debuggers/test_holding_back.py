@@ -15,8 +15,8 @@ from arenascope.base.model import ArenaHeader, Heap, Run
 from arenascope.blocks.holds_back import held_back, in_memory
 from arenascope.glibc.chunks.blocks import blocks
 from arenascope.session.session import Session
+from arenascope.sources.live.live_target import ProcessTarget
 from arenascope.sources.live.process import ProcessImage
-from arenascope.sources.live.target import ProcessTarget
 
 UNCACHED = {"GLIBC_TUNABLES": "glibc.malloc.tcache_count=0"}
 """So that what the subject frees is free."""

@@ -20,7 +20,7 @@ from subjects import Subject
 from arenascope.present.glossary import WORDS
 from arenascope.present.render.pages.assemble import filled
 from arenascope.present.render.text import Style
-from arenascope.present.screens.parts import LABELS
+from arenascope.present.screens.part_names import LABELS
 
 PLAY = HERE / "play_report.js"
 ASKED = {

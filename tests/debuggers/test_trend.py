@@ -17,7 +17,7 @@ from looks import HERE, ROOT, plain_environment
 from schemas import valid, valid_snapshot
 from subjects import Subject
 
-from arenascope.commands.framework import moments
+from arenascope.commands.framework import snapshot_folder
 from arenascope.present.render.text import Style
 from arenascope.sources.live.cgroups import memory_limit
 
@@ -100,7 +100,7 @@ def test_what_grew_by_the_kernels_count(grown: tuple[Path, int]) -> None:
 @pytest.mark.xdist_group("trend")
 def test_what_is_kept_is_a_snapshot(grown: tuple[Path, int]) -> None:
     folder, _ = grown
-    documents, wrong = moments.read_all(str(folder))
+    documents, wrong = snapshot_folder.read_all(str(folder))
     assert (len(documents), wrong) == (9, [])
     for document in documents:
         valid_snapshot(dict(document))
@@ -115,7 +115,7 @@ def test_types_and_owners_are_kept_where_they_are_asked_for(tmp_path: Path) -> N
             subject, tmp_path, 3, lambda number: subject.send("tick") and None, "--owners", "--types", "--interval", "2"
         )
         assert subject.quit() == 0
-    documents, wrong = moments.read_all(str(tmp_path))
+    documents, wrong = snapshot_folder.read_all(str(tmp_path))
     assert (len(documents), wrong) == (3, [])
     for document in documents:
         valid_snapshot(dict(document))

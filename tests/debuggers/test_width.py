@@ -19,7 +19,7 @@ from doors import DOORS, NEWEST, Live, give_up
 from looks import ROOT, plain_environment
 from subjects import Subject
 
-from arenascope.present.screens.parts import LABELS
+from arenascope.present.screens.part_names import LABELS
 
 COMMANDS = (
     "report",

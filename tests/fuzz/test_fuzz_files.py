@@ -25,8 +25,8 @@ from test_fuzz import LONG, MAX_SHOWN, today
 from arenascope.base.errors import ArenascopeError
 from arenascope.commands import COMMAND_NAMES
 from arenascope.sources.core.image import CoreImage
-from arenascope.sources.elf.file import ElfFile, glibc_version
-from arenascope.sources.elf.naming import _names
+from arenascope.sources.elf.address_names import _names
+from arenascope.sources.elf.elf_file import ElfFile, glibc_version
 from arenascope.sources.elf.symbols import find_symbols
 
 SHORT = 300

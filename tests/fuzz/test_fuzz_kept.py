@@ -21,7 +21,7 @@ from test_fuzz import LONG, today
 from test_fuzz_files import RAW, Failure, check, fuzz
 from test_fuzz_notes import a_block
 
-from arenascope.blocks import finder
+from arenascope.blocks import pointer_finder
 
 SHORT = 80
 SNAPSHOTS = 5
@@ -76,11 +76,11 @@ class Kept:
     def run(self, rng: random.Random, words: list[str], files: dict[Path, bytes], damage: str) -> Run:
         if rng.random() < 0.5:
             words = [*words, "--json"]
-        worth_it = rng.choice((0, finder.WORTH_IT))
+        worth_it = rng.choice((0, pointer_finder.WORTH_IT))
 
         def act() -> None:
             # half of them by numpy, where it is installed
-            before, finder.WORTH_IT = finder.WORTH_IT, worth_it
+            before, pointer_finder.WORTH_IT = pointer_finder.WORTH_IT, worth_it
             for path, data in files.items():
                 path.write_bytes(data)
             try:
@@ -88,7 +88,7 @@ class Kept:
                 if self.page.exists() and RAW.search(self.page.read_text()):
                     raise Failure("characters that steer what is written, on a page")
             finally:
-                finder.WORTH_IT = before
+                pointer_finder.WORTH_IT = before
                 for path in (*files, self.page, self.profile):
                     path.unlink(missing_ok=True)
 

@@ -22,7 +22,7 @@ from test_fuzz_files import NAMES, RAW, Failure, check, fuzz
 from test_hostile_files import appended, load
 
 from arenascope.sources.core.image import CoreImage
-from arenascope.sources.elf.kernel import NT_MOMENT, NT_RESIDENT, NT_SWAPPED
+from arenascope.sources.elf.kernel_records import NT_MOMENT, NT_RESIDENT, NT_SWAPPED
 
 SHORT = 240
 ASKED = (

@@ -15,7 +15,7 @@ from itertools import product
 
 from arenascope.cli import main as cli
 from arenascope.cli import shell_callers
-from arenascope.sources.live import running
+from arenascope.sources.live import thread_calls
 
 TURN = 0.3
 pid, delay = int(sys.argv[1]), int(sys.argv[4])
@@ -23,7 +23,7 @@ chosen, at = 0, -1
 every = shell_callers.Moment.candidates
 shell_callers.Moment.candidates = lambda self: [each for each in every(self) if chosen in (0, each[0].tid)]
 
-call = running.Runner.call
+call = thread_calls.Runner.call
 
 
 def counted(self, *arguments):
@@ -43,7 +43,7 @@ def counted(self, *arguments):
         self._ptrace = ptrace
 
 
-running.Runner.call = counted
+thread_calls.Runner.call = counted
 status = 0
 for each in product(map(int, sys.argv[2].split(",")), map(int, sys.argv[3].split(","))):
     chosen, at = each

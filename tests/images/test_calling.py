@@ -18,9 +18,9 @@ from platforms import HOST, host_and, needs_the_lock
 from subjects import Subject
 
 from arenascope.cli.shell_control import ShellController
-from arenascope.sources.live import freeze
+from arenascope.sources.live import process_hold
+from arenascope.sources.live.live_target import ProcessTarget
 from arenascope.sources.live.process import ProcessImage
-from arenascope.sources.live.target import ProcessTarget
 
 pytestmark = pytest.mark.skipif(
     HOST.machine not in ("x86_64", "aarch64"), reason="the shell calls into x86-64 and aarch64 processes alone"
@@ -170,7 +170,7 @@ def test_a_thread_that_was_let_run_stands_elsewhere():
     with Subject("churn") as subject:
         tid = spinner(subject)
         target = ProcessTarget(ProcessImage(subject.pid), (), symbols=False)
-        held = freeze.Freeze("ptrace")
+        held = process_hold.Freeze("ptrace")
         held.hold(subject.pid, target.image.born)
         try:
             target.look(held)
@@ -319,12 +319,12 @@ def test_more_threads_than_the_time_allows_are_not_stopped_at_all(build, start):
 STOPPED = """
 import os, signal, sys
 from arenascope.cli import main as cli
-from arenascope.session import audit
-check = audit._arena
+from arenascope.session import check as heap_check
+check = heap_check._arena
 def interrupted(*arguments, **more):
     os.kill(os.getpid(), signal.SIGINT)
     return check(*arguments, **more)
-audit._arena = interrupted
+heap_check._arena = interrupted
 sys.exit(cli.main(["trim", sys.argv[1], "--apply", "-y"]))
 """
 

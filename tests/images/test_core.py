@@ -18,8 +18,8 @@ from arenascope.base.errors import MemoryReadError, TargetError
 from arenascope.session.session import Session
 from arenascope.sources.core.image import CoreImage
 from arenascope.sources.core.regions import build_regions
-from arenascope.sources.elf.file import PF_R, PF_W, PT_LOAD, Segment
-from arenascope.sources.elf.kernel import FileMapping
+from arenascope.sources.elf.elf_file import PF_R, PF_W, PT_LOAD, Segment
+from arenascope.sources.elf.kernel_records import FileMapping
 from arenascope.sources.shell_target import ShellTarget
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -290,8 +290,8 @@ import sys
 from pathlib import Path
 from arenascope.cli.main import main
 from arenascope.sources import memory
-from arenascope.sources.core import corefile
-corefile.LARGE, memory.MOST_SLOTS = 0, int(sys.argv[1])
+from arenascope.sources.core import open_core
+open_core.LARGE, memory.MOST_SLOTS = 0, int(sys.argv[1])
 status = main(sys.argv[2:])
 rows = Path("/proc/self/status").read_text().splitlines()
 print(next(row.split()[1] for row in rows if row.startswith("VmHWM")), file=sys.stderr)

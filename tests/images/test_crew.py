@@ -20,7 +20,7 @@ from arenascope.base.worker_pool import share_out
 from arenascope.cli.several_subjects import Look, look
 from arenascope.cli.shell import How
 from arenascope.commands import find_command
-from arenascope.session import sweeps
+from arenascope.session import parallel_sweeps
 
 ROOT = Path(__file__).resolve().parents[2]
 COMMANDS = ("chunks --free --limit 7", "pins --limit 0 --ranges", "map", "check")
@@ -82,15 +82,15 @@ def all_say_the_same(core: Path, counting: Counting) -> None:
 def short_stretches(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     """Heaps are cut into short ones; how many cuts there were."""
     made: list[int] = []
-    cut = sweeps.cuts
+    cut = parallel_sweeps.cuts
 
     def counted(*args: Any, **options: Any) -> list[int]:
         found = cut(*args, **options)
         made.extend(found)
         return found
 
-    monkeypatch.setattr(sweeps, "SHORTEST", 64 << 10)
-    monkeypatch.setattr(sweeps, "cuts", counted)
+    monkeypatch.setattr(parallel_sweeps, "SHORTEST", 64 << 10)
+    monkeypatch.setattr(parallel_sweeps, "cuts", counted)
     return made
 
 
@@ -124,7 +124,7 @@ def test_a_cut_where_there_can_be_none_is_no_cut(
     """A heap that was cut in the middle of a block, or of what is judged together, is swept again, as a whole."""
     if fixture == "fastbins" and not HOST.has_fastbins:
         pytest.skip("this glibc has no fastbins")
-    cut, made = sweeps.cuts, []
+    cut, made = parallel_sweeps.cuts, []
 
     def badly(memory: Any, layout: Any, header: Any, heap: Any, listed: Any, **options: Any) -> list[int]:
         if wrong == "inside a block":
@@ -135,8 +135,8 @@ def test_a_cut_where_there_can_be_none_is_no_cut(
         made.extend(found)
         return found
 
-    monkeypatch.setattr(sweeps, "SHORTEST", 4096)
-    monkeypatch.setattr(sweeps, "cuts", badly)
+    monkeypatch.setattr(parallel_sweeps, "SHORTEST", 4096)
+    monkeypatch.setattr(parallel_sweeps, "cuts", badly)
     with Subject(fixture, *FIXTURES[fixture]) as subject:
         all_say_the_same(subject.kernel_core(), counting)
     assert made

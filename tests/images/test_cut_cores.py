@@ -14,7 +14,7 @@ from partial import check_image, documents, look
 from subjects import Subject
 
 from arenascope.sources.core.image import CoreImage
-from arenascope.sources.elf.file import PT_LOAD, PT_NOTE
+from arenascope.sources.elf.elf_file import PT_LOAD, PT_NOTE
 
 PAGE = os.sysconf("SC_PAGE_SIZE")
 

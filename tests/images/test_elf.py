@@ -13,8 +13,8 @@ from elf_witnesses import SOURCE, nm, readelf_symbols, tool
 from looks import give_up
 
 from arenascope.base.errors import MemoryReadError, TargetError
-from arenascope.sources.elf.file import Elf, ElfFile, find_debug_file, glibc_version, module_build_id
-from arenascope.sources.elf.naming import Naming
+from arenascope.sources.elf.address_names import Naming
+from arenascope.sources.elf.elf_file import Elf, ElfFile, find_debug_file, glibc_version, module_build_id
 from arenascope.sources.elf.symbols import dynamic_symbols, find_symbols
 from arenascope.sources.target import Place, Region
 

@@ -27,9 +27,9 @@ CHANGES = """
 import os, signal, sys, time
 from pathlib import Path
 from arenascope.cli.main import main
-from arenascope.sources.live import freeze
+from arenascope.sources.live import process_hold
 how, pid = sys.argv[1], int(sys.argv[2])
-hold = freeze.Freeze.hold
+hold = process_hold.Freeze.hold
 def hold_and_kill(self, pid, born):
     hold(self, pid, born)
     os.kill(pid, signal.SIGKILL)
@@ -40,7 +40,7 @@ def become_another(self, pid, born):
     while Path(f"/proc/{pid}/comm").read_text() != "sleep\\n":
         time.sleep(0.001)
     hold(self, pid, born)
-freeze.Freeze.hold = hold_and_kill if how == "ends" else become_another
+process_hold.Freeze.hold = hold_and_kill if how == "ends" else become_another
 sys.exit(main(sys.argv[3:]))
 """
 

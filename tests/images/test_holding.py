@@ -16,7 +16,7 @@ import pytest
 from subjects import Subject
 
 from arenascope.base.errors import TargetError
-from arenascope.sources.live import freeze, guard, procfiles, stopping
+from arenascope.sources.live import guard, process_hold, procfiles, stop_wait
 from arenascope.sources.live.procfiles import born, thread_state
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -38,10 +38,10 @@ for _ in range(int(number)):
 HOLD = """
 import sys, time
 from arenascope.base.errors import HoldEnded
-from arenascope.sources.live import freeze
+from arenascope.sources.live import process_hold
 from arenascope.sources.live.procfiles import born
 pid, how, at_most = int(sys.argv[1]), sys.argv[2], float(sys.argv[3])
-held = freeze.Freeze(how, at_most)
+held = process_hold.Freeze(how, at_most)
 held.hold(pid, born(pid))
 print("held", held._guard, flush=True)
 sys.stdin.readline()
@@ -190,7 +190,7 @@ def vforked():
 
 def hold(subject, how, at_most):
     """What it is refused with; the guard is a fork of this very program, with all that a test has put into it."""
-    held = freeze.Freeze(how, at_most)
+    held = process_hold.Freeze(how, at_most)
     try:
         held.hold(subject.pid, born(subject.pid))
     except TargetError as error:
@@ -205,10 +205,10 @@ def hold(subject, how, at_most):
 def test_a_thread_that_cannot_be_stopped(vforked, monkeypatch, how, ends):
     """All others stand still meanwhile: not for longer than such a one is waited for, nor than was allowed."""
     subject, parent = vforked
-    monkeypatch.setattr(stopping, "LONGEST", 1000.0)
+    monkeypatch.setattr(stop_wait, "LONGEST", 1000.0)
     monkeypatch.setattr(guard, "GRACE", 1000.0)
     if ends == "hold-at-most":
-        monkeypatch.setattr(stopping, "IN_THE_KERNEL", 1000.0)
+        monkeypatch.setattr(stop_wait, "IN_THE_KERNEL", 1000.0)
     said = hold(subject, how, 0.2 if ends == "hold-at-most" else 1000.0)
     assert re.match(rf"thread {parent} .*vfork\(\)", said)
     wait_until(lambda: set(states(subject.pid)) <= {"R", "S", "D"})
@@ -221,7 +221,7 @@ def test_a_thread_that_cannot_be_stopped(vforked, monkeypatch, how, ends):
 def test_a_vfork_that_ends_in_time(vforked, monkeypatch, how):
     """As nearly all do: it is waited for, and then held with the others."""
     subject, parent = vforked
-    monkeypatch.setattr(stopping, "IN_THE_KERNEL", 1000.0)
+    monkeypatch.setattr(stop_wait, "IN_THE_KERNEL", 1000.0)
     waits, child = [], subject.truth["notes"]["child"]
 
     def end_child():
@@ -230,7 +230,7 @@ def test_a_vfork_that_ends_in_time(vforked, monkeypatch, how):
         os.kill(child, signal.SIGKILL)
 
     ending = threading.Thread(target=end_child)
-    held = freeze.Freeze(how, 1000.0)
+    held = process_hold.Freeze(how, 1000.0)
     ending.start()
     try:
         held.hold(subject.pid, born(subject.pid))

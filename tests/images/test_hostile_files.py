@@ -28,10 +28,10 @@ from arenascope.sources.core import compressed
 from arenascope.sources.core.holes import DenseResidency
 from arenascope.sources.core.image import CoreImage
 from arenascope.sources.core.writing import note_bytes
+from arenascope.sources.elf.address_names import _names
+from arenascope.sources.elf.elf_file import PT_LOAD, PT_NOTE, ElfFile
 from arenascope.sources.elf.environment import from_stack
-from arenascope.sources.elf.file import PT_LOAD, PT_NOTE, ElfFile
-from arenascope.sources.elf.kernel import AT_PAGESZ, NT_AUXV
-from arenascope.sources.elf.naming import _names
+from arenascope.sources.elf.kernel_records import AT_PAGESZ, NT_AUXV
 from arenascope.sources.elf.notes import Note, parse_notes
 
 EHDR, PHDR = 64, 56
@@ -76,7 +76,7 @@ def test_program_headers_of_another_size(copy: Path, size: int) -> None:
 def test_section_headers_of_another_size(size: int, tmp_path: Path) -> None:
     """Of a debug file: it is as if there were none."""
     from arenascope.base.errors import TargetError
-    from arenascope.sources.elf.file import ElfFile
+    from arenascope.sources.elf.elf_file import ElfFile
 
     path = Path(shutil.copy(os.path.realpath(sys.executable), tmp_path / "program"))
     patch(path, 58, struct.pack("<H", size))

@@ -18,12 +18,12 @@ from subjects import Subject
 from test_hostile_files import EHDR, PHDR, appended, load, patch, refused
 
 from arenascope.base.errors import ArenascopeError, MemoryReadError, TargetError
-from arenascope.glibc.find.locate import _written
+from arenascope.glibc.find.main_arena import _written
 from arenascope.sources.core.image import CoreImage
 from arenascope.sources.core.saving import _was_saved
 from arenascope.sources.core.writing import note_bytes
-from arenascope.sources.elf.environment import from_stack
-from arenascope.sources.elf.file import (
+from arenascope.sources.elf.address_names import _names
+from arenascope.sources.elf.elf_file import (
     MAGIC,
     MAX_SECTIONS,
     MAX_SEGMENTS,
@@ -34,9 +34,9 @@ from arenascope.sources.elf.file import (
     buffer_reader,
     glibc_version,
 )
-from arenascope.sources.elf.kernel import AT_RANDOM, NT_PRSTATUS
+from arenascope.sources.elf.environment import from_stack
+from arenascope.sources.elf.kernel_records import AT_RANDOM, NT_PRSTATUS
 from arenascope.sources.elf.modules import Module, Modules
-from arenascope.sources.elf.naming import _names
 from arenascope.sources.elf.notes import Note
 from arenascope.sources.elf.symbols import ENTRIES_LIMIT, find_symbols
 from arenascope.sources.live.process import _can_read

@@ -15,7 +15,7 @@ from schemas import valid
 
 import arenascope
 from arenascope.base.errors import MemoryReadError, TargetError
-from arenascope.sources.elf.file import ElfFile
+from arenascope.sources.elf.elf_file import ElfFile
 from arenascope.sources.live import procfiles
 from arenascope.sources.live.process import ProcessImage
 

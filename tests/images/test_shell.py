@@ -172,8 +172,8 @@ def test_a_stopped_process_stays_stopped(bins):
 LOADS = """
 import sys
 from arenascope.cli.main import main
-from arenascope.sources.live import freeze
-release = freeze.Freeze.release
+from arenascope.sources.live import process_hold
+release = process_hold.Freeze.release
 opened = []
 sys.addaudithook(lambda event, words: event == "open" and opened.append(str(words[0])))
 def told(self):
@@ -181,14 +181,14 @@ def told(self):
         print("LOADED", *sorted(set(sys.modules) - before), file=sys.stderr)
         print("OPENED", *opened, file=sys.stderr)
     return release(self)
-freeze.Freeze.release = told
-hold = freeze.Freeze.hold
+process_hold.Freeze.release = told
+hold = process_hold.Freeze.hold
 def held(self, pid, born):
     global before
     hold(self, pid, born)
     before = set(sys.modules)
     opened.clear()
-freeze.Freeze.hold = held
+process_hold.Freeze.hold = held
 sys.exit(main(sys.argv[1:]))
 """
 

@@ -25,7 +25,7 @@ from arenascope.cli import several_subjects, shell
 from arenascope.commands import find_command, pins
 from arenascope.commands.framework import live_copy as apart
 from arenascope.session import before_hold, session
-from arenascope.sources.live import freeze, many, process, procfiles, still
+from arenascope.sources.live import bulk_reads, process, process_hold, procfiles, short_hold
 from arenascope.sources.live.procfiles import thread_ids, thread_state
 
 COMMANDS = ("arenas", "bins", "trim", "trim --ranges", "report", "report --full", "info", "stats")
@@ -59,7 +59,7 @@ def stop(pid):
 @pytest.fixture
 def stopped_at_the_hold(monkeypatch):
     """Whatever is held stands still from then on, by SIGSTOP: what looks later sees the same moment."""
-    hold = freeze.Freeze.hold
+    hold = process_hold.Freeze.hold
 
     def stopping(self, pid, born):
         if thread_state(pid, pid) != "T":
@@ -67,7 +67,7 @@ def stopped_at_the_hold(monkeypatch):
             stop(pid)
         hold(self, pid, born)
 
-    monkeypatch.setattr(freeze.Freeze, "hold", stopping)
+    monkeypatch.setattr(process_hold.Freeze, "hold", stopping)
 
 
 def both_ways(subject, words):
@@ -98,7 +98,7 @@ def test_the_same_under_churn(stopped_at_the_hold, monkeypatch, call):
 
     A link that was half written in that moment may lead where no chunk can be: such a look begins anew."""
     if call == "none":
-        monkeypatch.setattr(many, "_find_call", lambda: None)
+        monkeypatch.setattr(bulk_reads, "_find_call", lambda: None)
     late = []
     with Subject("churn") as subject:
         for words in 2 * COMMANDS:
@@ -129,7 +129,7 @@ def test_what_is_wrong_while_it_runs_is_no_finding(stopped_at_the_hold, monkeypa
 def test_a_chunk_costs_no_call_of_its_own(monkeypatch, tmp_path):
     """While it is held as good as nothing is read in single calls, and nothing at all afterwards."""
     reads, held = [], [False]
-    read, hold, release = process.ProcessImage.read, freeze.Freeze.hold, freeze.Freeze.release
+    read, hold, release = process.ProcessImage.read, process_hold.Freeze.hold, process_hold.Freeze.release
 
     def counted(self, address, size):
         reads.append(held[0])
@@ -143,11 +143,11 @@ def test_a_chunk_costs_no_call_of_its_own(monkeypatch, tmp_path):
         held[0] = None
         return release(self)
 
-    run = many.ManyReader.run
-    monkeypatch.setattr(many.ManyReader, "run", lambda self: (reads.append(held[0]), run(self)))
+    run = bulk_reads.ManyReader.run
+    monkeypatch.setattr(bulk_reads.ManyReader, "run", lambda self: (reads.append(held[0]), run(self)))
     monkeypatch.setattr(process.ProcessImage, "read", counted)
-    monkeypatch.setattr(freeze.Freeze, "hold", holding)
-    monkeypatch.setattr(freeze.Freeze, "release", releasing)
+    monkeypatch.setattr(process_hold.Freeze, "hold", holding)
+    monkeypatch.setattr(process_hold.Freeze, "release", releasing)
     file = tmp_path / "snapshot"
     with Subject("big", "40") as subject:
         for words in (*COMMANDS, f"snapshot {file}", f"diff {file}"):
@@ -177,7 +177,7 @@ def test_lists_are_read_together_where_it_is_held_to_the_end(monkeypatch):
 def test_what_mappings_have_in_memory_is_read_beside_the_chunks(monkeypatch, swapped):
     """But not where reading brings pages back from swap."""
     chunks_read, order = threading.Event(), []
-    run, smaps, status = many.ManyReader.run, procfiles.read_smaps, procfiles.read_status
+    run, smaps, status = bulk_reads.ManyReader.run, procfiles.read_smaps, procfiles.read_status
 
     def runs(self):
         run(self)
@@ -190,7 +190,7 @@ def test_what_mappings_have_in_memory_is_read_beside_the_chunks(monkeypatch, swa
         order.append("mappings")
         return smaps(pid)
 
-    monkeypatch.setattr(many.ManyReader, "run", runs)
+    monkeypatch.setattr(bulk_reads.ManyReader, "run", runs)
     monkeypatch.setattr(procfiles, "read_smaps", late)
     monkeypatch.setattr(procfiles, "read_status", lambda pid: status(pid)._replace(swap=swapped))
     with Subject("bins") as subject:
@@ -210,7 +210,7 @@ def test_places_of_one_page_are_read_together(monkeypatch, step):
     start = ctypes.addressof(ctypes.c_char.from_buffer(area))
     places = [start + step * each for each in seed.sample(range((bytes_there - size) // step), 20_000)]
     places[10:10] = lost = [4096 + 16 * each for each in range(5)]
-    find, asked = many._find_call(), []
+    find, asked = bulk_reads._find_call(), []
 
     def counted(pid, ours, our_number, theirs, their_number, flags):
         asked.append((our_number, their_number))
@@ -221,14 +221,14 @@ def test_places_of_one_page_are_read_together(monkeypatch, step):
             raise MemoryReadError(address, size)
         return ctypes.string_at(address, size)
 
-    monkeypatch.setattr(many, "_find_call", lambda: counted)
-    reader = many.ManyReader(os.getpid(), one_by_one, places, size)
+    monkeypatch.setattr(bulk_reads, "_find_call", lambda: counted)
+    reader = bulk_reads.ManyReader(os.getpid(), one_by_one, places, size)
     reader.run()
     assert sorted(reader.lost) == list(range(10, 15))
     for index, place in enumerate(places):
         if place not in lost:
             assert reader.buffer[size * index : size * (index + 1)] == ctypes.string_at(place, size), index
-    assert all(each <= many.AT_ONCE for pair in asked for each in pair)
+    assert all(each <= bulk_reads.AT_ONCE for pair in asked for each in pair)
     if step > size:
         # a call may end within a page
         assert sum(number for _, number in asked) <= bytes_there // 4096 + len(asked) + len(lost)
@@ -238,7 +238,7 @@ def test_places_of_one_page_are_read_together(monkeypatch, step):
 def test_blocks_are_read_whatever_the_process_may_read_of_them(monkeypatch, tmp_path, call):
     """Also what it may not, up to where there is nothing, and nothing once it runs on."""
     if call == "none":
-        monkeypatch.setattr(many, "_find_call", lambda: None)
+        monkeypatch.setattr(bulk_reads, "_find_call", lambda: None)
     page, libc = mmap.PAGESIZE, ctypes.CDLL(None)
     file = tmp_path / "file"
     file.write_bytes(bytes(range(256)) * (4 * page // 256))
@@ -249,7 +249,7 @@ def test_blocks_are_read_whatever_the_process_may_read_of_them(monkeypatch, tmp_
     assert libc.mprotect(ctypes.c_void_p(start + page), page, 0) == 0
     block = bytearray(4 * page)
     with process.ProcessImage(os.getpid()) as image:
-        fill = many.block_reader(image.memory_tid, image.fill)
+        fill = bulk_reads.block_reader(image.memory_tid, image.fill)
         for size in (3, 4):
             block[:] = bytes(4 * page)
             assert fill(start, memoryview(block)[: size * page]) == 3 * page
@@ -261,10 +261,10 @@ def test_blocks_are_read_whatever_the_process_may_read_of_them(monkeypatch, tmp_
 
 def test_a_look_that_wants_more_holds_to_the_end(monkeypatch):
     """Nothing was read beforehand but what the command wants of a heap without lists: it must begin anew."""
-    monkeypatch.setattr("arenascope.glibc.links.Links.find_again", lambda self: None)
+    monkeypatch.setattr("arenascope.glibc.free_chunk_places.Links.find_again", lambda self: None)
     holds = []
-    hold = freeze.Freeze.hold
-    monkeypatch.setattr(freeze.Freeze, "hold", lambda self, *who: (holds.append(who), hold(self, *who)))
+    hold = process_hold.Freeze.hold
+    monkeypatch.setattr(process_hold.Freeze, "hold", lambda self, *who: (holds.append(who), hold(self, *who)))
     with Subject("bins") as subject:
         seen = several_subjects.look(asked(subject.pid, "info"))
         assert seen.error is None
@@ -288,7 +288,7 @@ def test_figures_for_metrics_and_watch(stopped_at_the_hold):
 def time_is_up(monkeypatch):
     """When the hold is over is told by what was done, not by a clock: a list with True in it."""
     told = [False]
-    monkeypatch.setattr(freeze.Freeze, "is_over", lambda self: told[0])
+    monkeypatch.setattr(process_hold.Freeze, "is_over", lambda self: told[0])
     return told
 
 
@@ -308,7 +308,7 @@ def test_what_was_read_in_time_is_the_answer(stopped_at_the_hold, time_is_up, mo
     """Some batches of free chunks, then time is up: arenas whose lists were read are told, of the others nothing."""
     with Subject("big", "40") as subject:
         whole = answer(subject.pid, "arenas", early=True)
-        find, again, read_now = many._find_call, before_hold.find_lists_again, still.StillProcess.read_now
+        find, again, read_now = bulk_reads._find_call, before_hold.find_lists_again, short_hold.StillProcess.read_now
         reads, enough = [0], [0]
 
         def begins(session, nodes):
@@ -323,10 +323,10 @@ def test_what_was_read_in_time_is_the_answer(stopped_at_the_hold, time_is_up, mo
 
         monkeypatch.setattr(before_hold, "find_lists_again", begins)
         if call == "process_vm_readv":
-            monkeypatch.setattr(many, "_find_call", lambda: lambda *words: (find()(*words), count())[0])
+            monkeypatch.setattr(bulk_reads, "_find_call", lambda: lambda *words: (find()(*words), count())[0])
         else:
-            monkeypatch.setattr(many, "_find_call", lambda: None)
-            monkeypatch.setattr(still.StillProcess, "read_now", lambda *words: (read_now(*words), count())[0])
+            monkeypatch.setattr(bulk_reads, "_find_call", lambda: None)
+            monkeypatch.setattr(short_hold.StillProcess, "read_now", lambda *words: (read_now(*words), count())[0])
         try:
             for words in ("arenas", "trim", "bins", "report"):
                 time_is_up[0], enough[0] = False, 0
@@ -348,8 +348,8 @@ def test_what_was_read_in_time_is_the_answer(stopped_at_the_hold, time_is_up, mo
 @pytest.mark.parametrize("words", ["pins", "report --types", "snapshot FILE --types"])
 def test_types_are_looked_for_in_a_copy(monkeypatch, tmp_path, words):
     """`pins` asks what the blocks are by itself; no process waits for it."""
-    done, release, look = [], freeze.Freeze.release, holds_back.types_of
-    monkeypatch.setattr(freeze.Freeze, "release", lambda self: (done.append("let go"), release(self))[1])
+    done, release, look = [], process_hold.Freeze.release, holds_back.types_of
+    monkeypatch.setattr(process_hold.Freeze, "release", lambda self: (done.append("let go"), release(self))[1])
     monkeypatch.setattr(holds_back, "types_of", lambda *each, **more: (done.append("types"), look(*each, **more))[1])
     file = tmp_path / "snapshot"
     with Subject("mystery", "scattered", "4") as subject:
@@ -368,8 +368,8 @@ def test_types_are_looked_for_in_a_copy(monkeypatch, tmp_path, words):
 @pytest.mark.parametrize("words", ["pins", "chunks --type .", "map --types", "chunks", "check", "map"])
 def test_a_sweep_goes_through_a_copy(monkeypatch, words):
     """Of large heaps, too: nothing of malloc's is read while the process waits, and the answer is that of a freeze."""
-    done, release, read = [], freeze.Freeze.release, session.Session.headers.func
-    monkeypatch.setattr(freeze.Freeze, "release", lambda self: (done.append("let go"), release(self))[1])
+    done, release, read = [], process_hold.Freeze.release, session.Session.headers.func
+    monkeypatch.setattr(process_hold.Freeze, "release", lambda self: (done.append("let go"), release(self))[1])
     monkeypatch.setattr(session.Session, "headers", property(lambda self: (done.append("arenas"), read(self))[1]))
     monkeypatch.setattr(pins, "BY_ITSELF", 0)
     with Subject("mystery", "scattered", "4") as subject:
@@ -440,8 +440,10 @@ def test_nothing_read_in_time_is_one_line(time_is_up, monkeypatch, words):
 def test_half_a_copy_is_none(time_is_up, monkeypatch, tmp_path):
     """What is worth nothing by half is never cut, nor held for longer."""
     limits = []
-    make = freeze.Freeze.__init__
-    monkeypatch.setattr(freeze.Freeze, "__init__", lambda self, how, most: limits.append(most) or make(self, how, most))
+    make = process_hold.Freeze.__init__
+    monkeypatch.setattr(
+        process_hold.Freeze, "__init__", lambda self, how, most: limits.append(most) or make(self, how, most)
+    )
     time_is_up[0] = True
     with Subject("bins") as subject:
         seen = several_subjects.look(asked(subject.pid, f"save {tmp_path / 'core'}", at_most=None))

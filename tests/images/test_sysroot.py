@@ -16,7 +16,7 @@ from schemas import valid
 
 from arenascope.base.errors import TargetError
 from arenascope.sources.core.image import CoreImage
-from arenascope.sources.elf.file import ElfFile
+from arenascope.sources.elf.elf_file import ElfFile
 from arenascope.sources.elf.sysroot import file_within
 
 # whoever waits for a FIFO waits for good

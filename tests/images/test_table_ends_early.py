@@ -21,8 +21,8 @@ CUT = (2, 31)
 DRIVER = f"""
 import sys
 sys.path.insert(0, {str(ROOT / "common")!r})
-from arenascope.glibc import versions
-versions.NEWEST = {CUT}
+from arenascope.glibc import release_table
+release_table.NEWEST = {CUT}
 from arenascope.cli.main import main
 sys.exit(main(sys.argv[1:]))
 """

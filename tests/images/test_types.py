@@ -19,7 +19,7 @@ from schemas import valid
 from subjects import Subject
 
 from arenascope.blocks import python_bodies
-from arenascope.blocks.single import kinds_of
+from arenascope.blocks.single_blocks import kinds_of
 from arenascope.cli.shell import How, ShellDoor
 from arenascope.present.screens.types import name_of
 from arenascope.session.session import Session

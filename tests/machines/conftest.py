@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import pytest
-from kept import Sights
 from machine_album import Album
 from machine_table import View
+from made_once import Sights
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

@@ -10,10 +10,10 @@ from typing import Any
 
 from covered import only_if
 from emulated import Emulated, Trimmed
-from kept import Kept, Said, Seen, by_command, unless_failed
 from looks import Core
 from machine_doors import over_stub, through
 from machine_table import CORE, GDB_NAME, STUB, Machine, Scenario, View, subjects, views
+from made_once import Kept, Said, Seen, by_command, unless_failed
 
 TRIM = "trim --ranges --json"
 MMAPPED = "mmapped --json"

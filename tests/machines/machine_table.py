@@ -12,8 +12,8 @@ from typing import Any, Callable, Iterator, Sequence
 
 import pytest
 from choice import few
-from kept import Looks, each_look
 from lldb_door import LLDBS
+from made_once import Looks, each_look
 from platforms import BUILD, Platform
 
 GDB_NAME = "gdb-multiarch"

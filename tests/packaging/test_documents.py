@@ -15,7 +15,7 @@ from typing import Iterator
 import pytest
 from subjects import Subject
 
-from arenascope.cli.tree import LOOPS
+from arenascope.cli.command_line import LOOPS
 from arenascope.commands import all_commands
 
 ROOT = Path(__file__).resolve().parents[2]

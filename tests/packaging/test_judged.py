@@ -10,7 +10,7 @@ import machine_table
 import pytest
 from choice import turns
 from doors import DOORS, NEWEST
-from kept import Looks, Sights, cell_of, each_look
+from made_once import Looks, Sights, cell_of, each_look
 from platforms import HOST
 from scenarios import ALIKE, AT_HOME, IMAGES, SHORT, TABLE, TAKEN, every_view, is_unlike
 

@@ -14,7 +14,7 @@ import pytest
 from platforms import needs_the_lock
 from schemas import valid
 
-from arenascope.base import optional
+from arenascope.base import optional_libraries
 
 ROOT = Path(__file__).resolve().parents[2]
 FIXTURE = ROOT / "fixtures" / "build" / "bins"
@@ -100,7 +100,7 @@ def test_what_is_loaded_is_asked_for():
     tomllib = pytest.importorskip("tomllib", reason="Python's reader of TOML came with 3.11")
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
     asked = {re.match(r"[\w-]+", each)[0].replace("-", "_") for each in project["dependencies"]}
-    assert asked == set(optional.NAMES)
+    assert asked == set(optional_libraries.NAMES)
     assert any(each.startswith("numpy") for each in project["optional-dependencies"]["full"])
 
 

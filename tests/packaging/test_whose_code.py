@@ -132,8 +132,8 @@ def test_an_environment_nearby(
 
 
 def loads(root: Path) -> bool:
-    code = f"import sys; sys.path.insert(0, {str(root / 'common')!r})\nfrom arenascope.base import optional\n"
-    return run(*BARE, "-c", f"{code}print(optional.load({PLANTED!r}) is not None)") == "True\n"
+    code = f"import sys; sys.path.insert(0, {str(root / 'common')!r})\nfrom arenascope.base import optional_libraries\n"
+    return run(*BARE, "-c", f"{code}print(optional_libraries.load({PLANTED!r}) is not None)") == "True\n"
 
 
 WAY = (".venv", ".venv/lib", "python", "site-packages", "library", "file")

@@ -16,10 +16,10 @@ from arenascope.analysis.resident import ArenaResident
 from arenascope.analysis.types import TypeRow
 from arenascope.analysis.usage import ArenaUsage
 from arenascope.analysis.verdict import judge
-from arenascope.base.kinds import Kind
+from arenascope.base.block_kinds import Kind
 from arenascope.base.model import Applied, ArenaHeader, Params
 from arenascope.present.render.text import Style
-from arenascope.present.screens.advice import words
+from arenascope.present.screens.advice_sentences import words
 from arenascope.present.screens.pins import group_lines
 from arenascope.present.screens.report import advice_line
 from arenascope.present.screens.trim import lines

@@ -7,11 +7,11 @@ from typing import Sequence
 import pytest
 from heap_mixtures import everything
 
-from arenascope.blocks.graph import runtimes
-from arenascope.blocks.graph.runtimes import Form, Page, Runtimes
+from arenascope.blocks.graph import runtime_mappings
+from arenascope.blocks.graph.runtime_mappings import Form, Page, Runtimes
 from arenascope.session.session import Session
+from arenascope.sources.elf.address_names import modules_of
 from arenascope.sources.elf.modules import Modules
-from arenascope.sources.elf.naming import modules_of
 from arenascope.sources.memory import Memory
 from arenascope.sources.target import Region, Span
 
@@ -28,8 +28,8 @@ def test_mappings_that_are_said_to_be_large(monkeypatch: pytest.MonkeyPatch) -> 
     def words(_: Memory, address: int) -> Sequence[int]:
         return (address,)
 
-    monkeypatch.setattr(runtimes, "MOST_IN_ALL", MOST)
-    monkeypatch.setattr(runtimes, "_words", words)
+    monkeypatch.setattr(runtime_mappings, "MOST_IN_ALL", MOST)
+    monkeypatch.setattr(runtime_mappings, "_words", words)
     session = Session(everything("2.36-64").target())
     found = Runtimes(session, Modules(session.target, modules_of(session.regions)))
     monkeypatch.setattr(found, "_forms", {"CPython": Form(4 << 10, none_is)})

@@ -10,9 +10,9 @@ from heapbuilder import HeapImage
 
 from arenascope.analysis.report import picture
 from arenascope.base.model import Heap, MmappedBlock, Run, Tally
+from arenascope.glibc.arena_scan import follow_ring
 from arenascope.glibc.check.chunks import ChunkCheck
 from arenascope.glibc.mmapped import search_ranges, without_strangers
-from arenascope.glibc.scan import follow_ring
 from arenascope.session.session import Session
 from arenascope.sources.memory import Memory
 from arenascope.sources.target import MappingUse, Region

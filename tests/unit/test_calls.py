@@ -16,9 +16,9 @@ CALLS = ("call", "one_of")
 """C functions, which have no names for them; a text and what it may be."""
 OFTEN = {
     "follow": ("step", "_add_ends"),
-    "links": ("_after",),
-    "nodes": ("_back",),
-    "catalogue": ("classify_many", "other", "_after_front", "_of_table"),
+    "free_chunk_places": ("_after",),
+    "linked_nodes": ("_back",),
+    "all_recognisers": ("classify_many", "other", "_after_front", "_of_table"),
     "types": ("classify_many",),
     "containers": ("Body", "_as_string"),
 }
@@ -30,7 +30,7 @@ TUPLES = {
     "records": "sources/live: rows that cross a pipe; their reader makes records of them",
     "register_sets": "sources/live: the same",
     "_batches": "sources/live/pagemap.py: columns of what the kernel found, each unpacked where it is asked for",
-    "_weight": "glibc/find/copies.py: compared, and never taken apart but where it is shown",
+    "_weight": "glibc/find/several_glibcs.py: compared, and never taken apart but where it is shown",
 }
 """Functions that return longer tuples, and why."""
 

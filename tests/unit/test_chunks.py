@@ -17,8 +17,8 @@ from arenascope.base.model import Gap, Run
 from arenascope.blocks.holds_back import types_of
 from arenascope.commands import report
 from arenascope.glibc.chunks.blocks import blocks
+from arenascope.session.parallel_sweeps import likely_chunks
 from arenascope.session.session import Session
-from arenascope.session.sweeps import likely_chunks
 
 rows = pytest.mark.parametrize("row", ROWS, ids=str)
 STATES = {"cached": "tcache"}

@@ -7,7 +7,7 @@ import re
 import pytest
 
 from arenascope.analysis.types import Totals, TypeRow
-from arenascope.base.kinds import Kind
+from arenascope.base.block_kinds import Kind
 from arenascope.present.render.text import FEW_ROWS, Style, worth_a_row
 from arenascope.present.screens.types import lines
 

@@ -9,19 +9,19 @@ from typing import Sequence
 
 import pytest
 
-from arenascope.base import optional
-from arenascope.blocks.finder import Finder, finder_of
+from arenascope.base import optional_libraries
 from arenascope.blocks.graph.blocks import Stretch, put_in_order
 from arenascope.blocks.graph.components import lumps
+from arenascope.blocks.graph.descendants import Spread
 from arenascope.blocks.graph.dominators import Dominators, dominators
 from arenascope.blocks.graph.edge import FLAGS
 from arenascope.blocks.graph.edges import Further, Graph, Seed, with_more, without
 from arenascope.blocks.graph.encodings import decoded
+from arenascope.blocks.graph.memory_windows import Window
 from arenascope.blocks.graph.nearest_owners import MOST, NONE, Common, Shared, Tops
 from arenascope.blocks.graph.retained import by_kind
 from arenascope.blocks.graph.spans import Mark, Marks
-from arenascope.blocks.graph.spread import Spread
-from arenascope.blocks.graph.windows import Window
+from arenascope.blocks.pointer_finder import Finder, finder_of
 from arenascope.sources.memory import Memory
 from arenascope.sources.target import Span
 
@@ -35,7 +35,7 @@ def words(values: Sequence[int]) -> memoryview:
 @pytest.mark.parametrize("spread", [1 << 12, 1 << 22, 1 << 30, 1 << 34, 1 << 42])
 def test_every_word_that_leads_there(spread: int) -> None:
     """Of ranges that lie close together or not: by bytes, by halves of words, word by word."""
-    numpy = optional.load("numpy")
+    numpy = optional_libraries.load("numpy")
     rng = random.Random(spread)
     starts = sorted({rng.randrange(0x5500_0000_0000, 0x5500_0000_0000 + spread, 16) for _ in range(40)})
     ends = [min(start + rng.randrange(8, 400), after - 1) for start, after in zip(starts, [*starts[1:], 1 << 63])]
@@ -135,7 +135,7 @@ def test_dominators_are_what_deletion_shows(seed: int) -> None:
 def test_numpy_tells_the_same_dominators(seed: int) -> None:
     """Of graphs with owners, after few passes of each kind or all that get any further; met many at a time or not."""
     numpy = pytest.importorskip("numpy", reason="numpy is not installed: scripts/setup.sh installs it")
-    from arenascope.blocks.graph import shrink
+    from arenascope.blocks.graph import dominators_with_numpy
 
     rng = random.Random(seed)
     for round_ in range(20):
@@ -150,7 +150,7 @@ def test_numpy_tells_the_same_dominators(seed: int) -> None:
         worth, patience = (1, 1 << 30)[round_ % 2], (1, 2, 3, 1 << 30)[round_ % 4]
         parents = array("i", [-1]) * count
         Spread(graph, bytearray(count), parents, many=round_ % 3).mark([to for each in held for to in each], 1)
-        found = shrink.dominators_at_once(numpy, graph, held, parents, worth=worth, patience=patience)
+        found = dominators_with_numpy.dominators_at_once(numpy, graph, held, parents, worth=worth, patience=patience)
         is_told(dict(enumerate(lists)), found)
         marks = [bytearray(count), bytearray(count)]
         begin = held[0] if held else []
@@ -177,7 +177,7 @@ def test_lumps_hold_each_block_once(seed: int) -> None:
 def test_numpy_finds_the_same_blocks(word: int) -> None:
     """Of blocks in heaps far apart, or not, and of gigabytes: by the bitmap and by a search."""
     numpy = pytest.importorskip("numpy", reason="numpy is not installed: scripts/setup.sh installs it")
-    from arenascope.blocks.graph.numbers import Places
+    from arenascope.blocks.graph.edges_with_numpy import Places
 
     rng = random.Random(word)
     for apart in (1 << 12, 1 << 24, *([1 << 40] if word == 8 else [])):
@@ -216,7 +216,7 @@ def test_numpy_finds_the_same_blocks(word: int) -> None:
 @pytest.mark.parametrize("by", ["numpy", "hand"])
 def test_who_leads_to_what_several_do(by: str) -> None:
     """Against every owner followed by itself: of what none of them alone leads to."""
-    numpy = optional.load("numpy") if by == "numpy" else None
+    numpy = optional_libraries.load("numpy") if by == "numpy" else None
     if by == "numpy" and numpy is None:
         pytest.skip("numpy is not installed: scripts/setup.sh installs it")
     met = 0
@@ -269,7 +269,7 @@ def test_some_pointers_more(seed: int) -> None:
     edges = array("I", itertools.chain.from_iterable(of))
     old, new = Seed(0, 16, 0), Seed(1, 32, 0)
     expected = [sorted([*each, *(edge for source, edge in more if source == block)]) for block, each in enumerate(of)]
-    for numpy in (None, optional.load("numpy")):
+    for numpy in (None, optional_libraries.load("numpy")):
         graph = Graph(range(count), offsets, edges, [old], numpy=numpy)  # type: ignore[arg-type]
         found = with_more(graph, [new], more)
         assert [sorted(map(int, found.of(block))) for block in range(count)] == expected
@@ -285,7 +285,7 @@ def test_some_pointers_less(seed: int) -> None:
     edges = array("I", itertools.chain.from_iterable(of))
     places = sorted(rng.sample(range(len(edges)), len(edges) // rng.choice((1, 2, 5))))
     left = [[edge for at, edge in enumerate(row, first) if at not in places] for row, first in zip(of, offsets)]
-    for numpy in (None, optional.load("numpy")):
+    for numpy in (None, optional_libraries.load("numpy")):
         graph = Graph(range(len(of)), offsets, edges, [Seed(0, 16, 0)], numpy=numpy)  # type: ignore[arg-type]
         found = without(graph, places)
         assert [[*map(int, found.of(block))] for block in range(len(of))] == left

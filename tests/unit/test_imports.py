@@ -58,7 +58,7 @@ def graph() -> dict[str, set[str]]:
 
 
 def test_the_graph_is_read() -> None:
-    assert "glibc/find/locate" in graph()["session/session"]
+    assert "glibc/find/main_arena" in graph()["session/session"]
     assert "base/errors" in graph()["sources/memory"]
     assert "present/render/text" in graph()["commands/arenas"]
     assert {target for targets in graph().values() for target in targets} <= {
@@ -181,7 +181,9 @@ def test_where_you_go_is_there() -> None:
 
 def test_what_render_and_analysis_take_is_types_alone() -> None:
     """Located and Target are annotations there: nothing of them runs."""
-    users = {name for name in graph() if name.startswith("render/") and graph()[name] & {"glibc/find/locate", "target"}}
+    users = {
+        name for name in graph() if name.startswith("render/") and graph()[name] & {"glibc/find/main_arena", "target"}
+    }
     assert users <= {"render/json"}
     for name in graph():
         if name.startswith("analysis/"):
@@ -250,7 +252,7 @@ def test_other_peoples_code_is_optional() -> None:
             module = target.split(".")[0]
             if module in getattr(sys, "stdlib_module_names", ()) or module == "__future__":
                 continue
-            assert name in ("present/render/highlight", "base/arrays"), f"{name} imports {target}"
+            assert name in ("present/render/highlight", "base/array_types"), f"{name} imports {target}"
             assert id(node) not in top, f"{name} imports {target} at load time"
 
 
@@ -296,14 +298,16 @@ def test_what_programs_import_is_loaded_when_it_is_used() -> None:
     loaded = {each for each in loaded_by("base.about") if each.startswith(OURS)}
     assert loaded == {OURS, f"{OURS}.base", f"{OURS}.base.about"}
     looked = loaded_by("cli.main", "commands.arenas")
-    assert not {f"{OURS}.cli.api", f"{OURS}.commands.framework.subject"} & looked
+    assert not {f"{OURS}.cli.api", f"{OURS}.commands.framework.api_subject"} & looked
 
 
-ONLY_FOR_UNKNOWN_RELEASES = {f"{OURS}.glibc.derive.{each}" for each in ("state", "heaps", "lists", "params", "prove")}
+ONLY_FOR_UNKNOWN_RELEASES = {
+    f"{OURS}.glibc.derive.{each}" for each in ("state", "heaps", "lists", "params", "layout_checks")
+}
 
 
 def test_what_a_release_that_is_known_does_not_need_is_not_loaded() -> None:
-    loaded = loaded_by("cli", "commands.arenas", "sources.live.target")
+    loaded = loaded_by("cli", "commands.arenas", "sources.live.live_target")
     assert sorted(ONLY_FOR_UNKNOWN_RELEASES & loaded) == []
 
 
@@ -374,11 +378,11 @@ def test_versions_stand_in_one_file() -> None:
     assert found == {"glibc/release_table"}
 
 
-LAST_RESORTS = ("main.py", "several_subjects.py", "scrape.py", "work.py")
+LAST_RESORTS = ("main.py", "several_subjects.py", "metrics_server.py", "worker.py")
 """What nobody foresaw is caught once in each door, and becomes a line that can be sent (internal_error.py)."""
 
 
-ENGINES = ("work.py",)
+ENGINES = ("worker.py",)
 """What their libraries raise is passed on as an error of one line."""
 
 

@@ -8,7 +8,7 @@ from typing import Iterator, Sequence, Union
 
 import pytest
 
-from arenascope.base import optional
+from arenascope.base import optional_libraries
 from arenascope.blocks.graph.edge import DEEP, FLAGS, INSIDE
 from arenascope.blocks.graph.edges import Graph
 from arenascope.blocks.graph.lasting_graph import lasting
@@ -25,7 +25,7 @@ def some_graph(rng: random.Random, numpy: bool) -> Graph:
     for _ in range(FEW):
         edges.extend(sorted(edge(rng) for _ in range(rng.randrange(4))))
         offsets.append(len(edges))
-    library = optional.load("numpy") if numpy else None
+    library = optional_libraries.load("numpy") if numpy else None
     return Graph(range(FEW), offsets, edges, [], numpy=library)  # type: ignore[arg-type]
 
 

@@ -14,13 +14,13 @@ from fake_door import FakeDoor, run_json
 from heap_mixtures import everything
 from schemas import valid
 
-from arenascope.base import optional
+from arenascope.base import optional_libraries
 from arenascope.commands import find_command, trim
 from arenascope.commands.framework.command import execute
 from arenascope.glibc import bins
 from arenascope.present.render import progress
 from arenascope.present.render.progress import PATIENCE, OverwrittenLine, Progress, ProgressOfAll
-from arenascope.session import audit
+from arenascope.session import check
 from arenascope.session.session import Session
 from arenascope.sources.target import MemoryUse
 
@@ -47,12 +47,12 @@ def test_what_is_soon_done_shows_nothing(terminal: Terminal) -> None:
 def test_what_takes_longer_says_how_far_it_is(
     library: bool, terminal: Terminal, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    if library and optional.load("tqdm") is None:
+    if library and optional_libraries.load("tqdm") is None:
         pytest.skip("tqdm is not installed")
     monkeypatch.setattr(progress, "PATIENCE", 0.0)
     monkeypatch.setattr(progress, "EVERY", 0.0)
     if not library:
-        monkeypatch.setattr(optional, "load", lambda name: None)
+        monkeypatch.setattr(optional_libraries, "load", lambda name: None)
     with Progress("sweeping", 1000) as shown:
         shown.advance(500)
         shown.advance(250)
@@ -64,7 +64,7 @@ def test_what_takes_longer_says_how_far_it_is(
 
 def test_no_time_is_announced_by_next_to_nothing(terminal: Terminal, monkeypatch: pytest.MonkeyPatch) -> None:
     """A thousandth of a core's addresses says nothing of the rest: 0.3 s were told to take 52,429."""
-    if optional.load("tqdm") is None:
+    if optional_libraries.load("tqdm") is None:
         pytest.skip("tqdm is not installed")
     monkeypatch.setattr(progress, "PATIENCE", 0.0)
     monkeypatch.setattr(progress, "EVERY", 0.0)
@@ -80,7 +80,7 @@ def test_several_short_things_show_something_together(terminal: Terminal, monkey
     """A command of five parts, of which none takes a second, was silent for four."""
     clock = SimpleNamespace(monotonic=lambda: clock.now, time=lambda: clock.now, now=100.0)
     monkeypatch.setattr(progress, "time", clock)
-    monkeypatch.setattr(optional, "load", lambda name: None)
+    monkeypatch.setattr(optional_libraries, "load", lambda name: None)
     of_all = ProgressOfAll()
     shown = []
     for part in ("first", "second", "third"):
@@ -95,7 +95,7 @@ def test_what_begins_late_is_shown_at_once(terminal: Terminal, monkeypatch: pyte
     """Before the first piece of it is done."""
     clock = SimpleNamespace(monotonic=lambda: clock.now, time=lambda: clock.now, now=100.0)
     monkeypatch.setattr(progress, "time", clock)
-    monkeypatch.setattr(optional, "load", lambda name: None)
+    monkeypatch.setattr(optional_libraries, "load", lambda name: None)
     of_all = ProgressOfAll()
     clock.now += 2 * PATIENCE
     with of_all("third", 1000):
@@ -187,7 +187,7 @@ def test_ctrl_c_anywhere_is_never_taken_for_the_whole(command: str) -> None:
     assert told, "no moment at which the command keeps what it has"
 
 
-@pytest.mark.parametrize(("place", "what"), [(bins, "walk_bins"), (audit, "_arenas")], ids=["planned", "checked"])
+@pytest.mark.parametrize(("place", "what"), [(bins, "walk_bins"), (check, "_arenas")], ids=["planned", "checked"])
 def test_trim_applies_nothing_where_it_was_stopped(monkeypatch: pytest.MonkeyPatch, place: Any, what: str) -> None:
     """Ctrl-C while the plan is made, or while the heap is checked for damage, means: do not."""
 

@@ -15,7 +15,7 @@ from heap_mixtures import everything
 from heapbuilder import HeapImage
 from schemas import ENVELOPE, OWN_KEYS, ROW_KEYS
 
-from arenascope.base import optional
+from arenascope.base import optional_libraries
 from arenascope.base.errors import UsageError
 from arenascope.base.model import SHELL_CALLS_INTO
 from arenascope.cli.shell_control import PROCESSORS
@@ -82,7 +82,7 @@ def test_tables_are_the_same_without_tabulate(case: tuple[object, ...], monkeypa
     headers, rows, left, footer, width = case
     pytest.importorskip("tabulate")
     with_it = list(table(Style(width=width), headers, rows, left=left, footer=footer, expendable=("to",)))  # type: ignore[arg-type]
-    monkeypatch.setattr(optional, "loaded", lambda name: None)
+    monkeypatch.setattr(optional_libraries, "loaded", lambda name: None)
     without = list(table(Style(width=width), headers, rows, left=left, footer=footer, expendable=("to",)))  # type: ignore[arg-type]
     assert without == with_it
     assert not [line for line in without if line != line.rstrip()]
@@ -149,7 +149,7 @@ def test_a_cut_list_says_so() -> None:
 def test_highlighting_needs_pygments(monkeypatch: pytest.MonkeyPatch) -> None:
     pytest.importorskip("pygments")
     assert "\033[" in highlight("<a/>", "xml")
-    monkeypatch.setattr(optional, "load", lambda name: None)
+    monkeypatch.setattr(optional_libraries, "load", lambda name: None)
     assert highlight("<a/>", "xml") == "<a/>"
 
 
@@ -159,13 +159,13 @@ def test_where_a_library_is_without_loading_it(monkeypatch: pytest.MonkeyPatch, 
     (tmp_path / "tqdm-7.1.dist-info").mkdir()
     monkeypatch.delitem(sys.modules, "tqdm", raising=False)
     monkeypatch.setattr(sys, "path", [str(tmp_path)])
-    assert optional.where("tqdm") == f"tqdm 7.1 ({tmp_path})"
+    assert optional_libraries.where("tqdm") == f"tqdm 7.1 ({tmp_path})"
     monkeypatch.setitem(sys.modules, "tqdm", None)
-    assert "(" not in optional.where("tqdm")
+    assert "(" not in optional_libraries.where("tqdm")
 
 
 def test_a_library_that_is_nowhere() -> None:
-    assert optional.load("no_such_module_anywhere") is None
+    assert optional_libraries.load("no_such_module_anywhere") is None
 
 
 # whole documents
@@ -212,7 +212,7 @@ def test_the_envelope() -> None:
 def test_text_is_the_same_without_libraries(command: str, monkeypatch: pytest.MonkeyPatch) -> None:
     target = everything("2.36-64").target()
     with_them = run_text(target, command)
-    monkeypatch.setattr(text.optional, "load", lambda name: None)
+    monkeypatch.setattr(text.optional_libraries, "load", lambda name: None)
     assert run_text(target, command) == with_them
 
 
@@ -280,7 +280,7 @@ def test_cells_do_not_break_a_format() -> None:
 
 
 def test_without_tabulate_a_format_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(text.optional, "load", lambda name: None)
+    monkeypatch.setattr(text.optional_libraries, "load", lambda name: None)
     with pytest.raises(UsageError, match="tabulate"):
         run_text(everything("2.36-64").target(), "heaps", "--table", "html")
 

@@ -15,8 +15,8 @@ from arenascope.analysis.in_memory import Present
 from arenascope.base.model import ArenaHeader, Heap, Run
 from arenascope.blocks.graph.blocks import LiveBlocks, live_blocks
 from arenascope.blocks.graph.owner_pages import NOBODY, Join, Kept, nobodys
-from arenascope.blocks.graph.pages import AtOnce
 from arenascope.blocks.graph.returns import OneByOne
+from arenascope.blocks.graph.returns_with_numpy import AtOnce
 from arenascope.blocks.holds_back import InMemory, held_back
 from arenascope.glibc.chunks.blocks import blocks
 from arenascope.session.session import Session

@@ -14,7 +14,7 @@ from heapbuilder import HeapImage
 from schemas import FOLDER, schema, valid_snapshot, wrong
 
 from arenascope.commands import COMMAND_NAMES
-from arenascope.commands.framework.subject import Subject
+from arenascope.commands.framework.api_subject import Subject
 from arenascope.present.documents.record import Record
 from arenascope.present.documents.schemas import COMMANDS
 

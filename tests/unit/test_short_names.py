@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from arenascope.blocks.recognise.names import with_short_names
+from arenascope.blocks.recognise.class_names import with_short_names
 from arenascope.commands.framework.answer import Answer
 from arenascope.present.render.text import Style, table
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from arenascope.blocks.recognise.catalogue import true_sizes
+from arenascope.blocks.recognise.all_recognisers import true_sizes
 
 
 @pytest.mark.parametrize(

@@ -11,10 +11,10 @@ import pytest
 
 from arenascope.analysis import advice, causes
 from arenascope.analysis.report import PARTS
-from arenascope.glibc.find.allocators import KINDS
-from arenascope.present.screens.advice import ADVICE
-from arenascope.present.screens.owner_advice import OWNERS
-from arenascope.present.screens.parts import LABELS
+from arenascope.glibc.find.known_allocators import KINDS
+from arenascope.present.screens.advice_sentences import ADVICE
+from arenascope.present.screens.owner_advice_sentences import OWNERS
+from arenascope.present.screens.part_names import LABELS
 from arenascope.present.screens.verdict import CAUSES
 
 TESTS = Path(__file__).resolve().parents[1]
@@ -52,7 +52,7 @@ def untested(names: Iterable[str]) -> set[str]:
 @pytest.mark.parametrize(
     ("module", "said", "words"),
     [
-        (advice, {**ADVICE, **OWNERS}, "ADVICE of present/screens/advice.py"),
+        (advice, {**ADVICE, **OWNERS}, "ADVICE of present/screens/advice_sentences.py"),
         (causes, CAUSES, "CAUSES of present/screens/verdict.py"),
     ],
     ids=["advice", "causes"],

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Optional, Sequence
 from ..sources.target import Span
 
 if TYPE_CHECKING:
-    from ..base.arrays import Numbers
+    from ..base.array_types import Numbers
 
 
 class Present:

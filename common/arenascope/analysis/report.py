@@ -27,7 +27,7 @@ PARTS = (
     "other",
     "kernel",
 )
-"""In the order in which they are shown; their words are those of present/screens/parts.py."""
+"""In the order in which they are shown; their words are those of present/screens/part_names.py."""
 RESIDENT, ANONYMOUS, SPACE = "resident", "anonymous", "address-space"
 """What the parts measure: all that is in memory; that of anonymous memory alone (a core that has holes where nothing
 was); or what is mapped and anonymous, in memory or not (a core without holes)."""

@@ -14,7 +14,7 @@ from ..glibc.layout import Layout
 from ..sources.target import Span
 
 if TYPE_CHECKING:
-    from ..base.arrays import Numbers
+    from ..base.array_types import Numbers
 
 Chunk = tuple[int, int]
 """(address, bytes) of a free chunk, or a Range: there may be millions, and a record takes ten times as long to make."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Callable, Iterable, Optional, Sequence
 
-from ..base.kinds import Kind
+from ..base.block_kinds import Kind
 from ..base.records import NamedTuple
 
 SAMPLES = 3

@@ -13,9 +13,9 @@ from ..base.records import NamedTuple
 from ..glibc.chunk import SIZE_BITS
 from ..session.session import Session
 from ..sources.target import Span
-from .live import Live, Typed
-from .recognise.catalogue import NONE, Catalogue
-from .recognise.ground import PAGE_SHIFT
+from .live_blocks import Live, Typed
+from .recognise.all_recognisers import NONE, Catalogue
+from .recognise.module_memory import PAGE_SHIFT
 
 FEW = 3
 """Words that are read together as fast as one."""

@@ -10,10 +10,10 @@ from ..analysis.trim import plan_trim, until_locked
 from ..analysis.types import TypeRow, in_order
 from ..base.model import ArenaHeader, Heap, Piece, Range, Statement
 from ..base.records import NamedTuple
+from ..session.parallel_sweeps import Part, swept
 from ..session.problems import listed_not_met, parts_differ, top_differs
 from ..session.resident import resident_spans
 from ..session.session import Session
-from ..session.sweeps import Part, swept
 from ..session.trims import trim_rules
 from ..sources.target import Span
 from .holds_back import types_of

@@ -14,7 +14,7 @@ from ..session.block_parts import pages_of
 from ..session.resident import resident_spans
 from ..session.session import Session
 from ..session.trims import thresholds_of, trim_rules
-from .live import Live
+from .live_blocks import Live
 from .type_sums import summed
 from .types import live_kinds
 

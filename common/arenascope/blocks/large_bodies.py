@@ -9,10 +9,10 @@ from __future__ import annotations
 from collections import Counter, deque
 from typing import Iterable, Iterator, Sequence
 
-from ..base.kinds import POINTED, Kind
+from ..base.block_kinds import POINTED, Kind
 from ..base.records import NamedTuple
 from .block_index import WEAK, Index
-from .recognise.catalogue import EXACT, NONE
+from .recognise.all_recognisers import EXACT, NONE
 
 DEEPEST = 4
 MOST_BLOCKS = 1 << 15

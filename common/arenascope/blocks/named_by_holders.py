@@ -10,7 +10,7 @@ import re
 from collections import Counter, deque
 from typing import Container, Iterator, Optional, Sequence
 
-from ..base.kinds import POINTED, Kind
+from ..base.block_kinds import POINTED, Kind
 from ..base.meter import Meter
 from ..base.records import NamedTuple
 from ..glibc.mmapped import without
@@ -18,14 +18,14 @@ from ..session.session import Session
 from ..sources.target import Place, text_of
 from .block_index import Index, Known
 from .large_bodies import Way, name_by_ways
-from .live import Live
+from .live_blocks import Live
 from .python_bodies import name_bodies, name_keys_of_objects
-from .recognise.catalogue import NONE, Catalogue
+from .recognise.all_recognisers import NONE, Catalogue
+from .recognise.class_names import APART
 from .recognise.containers import HASHED, POOL, Body, Forms
-from .recognise.ground import Ground
-from .recognise.members import Member, is_kept, kept_by_member
-from .recognise.names import APART
-from .recognise.nodes import LIST, TREE
+from .recognise.linked_nodes import LIST, TREE
+from .recognise.member_bodies import Member, is_kept, kept_by_member
+from .recognise.module_memory import Ground
 
 LARGEST = 64 << 10
 """So much of a holder is looked through."""

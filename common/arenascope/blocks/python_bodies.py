@@ -4,16 +4,16 @@ from __future__ import annotations
 
 from typing import Callable, Iterable, Iterator, Sequence
 
-from ..base.kinds import Kind
+from ..base.block_kinds import Kind
 from ..base.meter import Meter
 from ..base.records import NamedTuple
 from ..glibc.mmapped import without
 from ..session.session import Session
 from ..sources.target import Region, Span
 from .block_index import Index
-from .finder import FastFinder, finder_of, library
-from .recognise.programs import Keeper
+from .pointer_finder import FastFinder, finder_of, library
 from .recognise.python import DEQUE_BLOCK, DEQUE_NEXT, DICT_KEYS, TO_KEYS, Python
+from .recognise.well_known_programs import Keeper
 
 PIECE = 1 << 20
 """Looked through at once: no pool of pymalloc's lies across its end."""

@@ -14,8 +14,8 @@ from ..base.model import Gap
 from ..glibc.chunk import SIZE_BITS
 from ..session.session import Session
 from ..sources.target import Span
-from .live import Live, Typed
-from .recognise.catalogue import NONE
+from .live_blocks import Live, Typed
+from .recognise.all_recognisers import NONE
 
 
 class _Sum:

@@ -13,18 +13,18 @@ from itertools import accumulate, compress, islice, repeat
 from operator import sub
 from typing import Iterable, Iterator, Optional, Sequence
 
+from ..base.block_kinds import Kind
 from ..base.errors import MemoryReadError, RedactedError
-from ..base.kinds import Kind
 from ..base.model import ArenaHeader, MmappedBlock, Piece, Run
 from ..base.records import NamedTuple
 from ..glibc.chunk import PREV_INUSE, SIZE_BITS
+from ..session.parallel_sweeps import Part, swept
 from ..session.session import Session
-from ..session.sweeps import Part, swept
-from .live import HeapBlocks, Live, Swept, Typed
+from .live_blocks import HeapBlocks, Live, Swept, Typed
 from .named_by_holders import name_by_holders
-from .recognise.catalogue import NONE, Catalogue, Entry
+from .recognise.all_recognisers import NONE, Catalogue, Entry
 from .recognise.contents import LOOKED_AT
-from .recognise.ground import Ground
+from .recognise.module_memory import Ground
 
 THREAD_CACHE = Kind("glibc's thread cache", "holder", how="its thread's own pointer to it")
 FAR = 32 << 10

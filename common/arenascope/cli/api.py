@@ -8,8 +8,8 @@ from typing import Iterator, Optional
 
 from ..base.errors import HoldOver, UsageError
 from ..commands import find_command
+from ..commands.framework.api_subject import Subject
 from ..commands.framework.command import Command, document
-from ..commands.framework.subject import Subject
 from ..present.documents.record import Document
 from ..sources.target import HOLD
 from .shell import How, QuietDoor, check_how, door_for, unbroken

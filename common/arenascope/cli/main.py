@@ -17,8 +17,8 @@ from ..commands.framework.command import Command, answer
 from ..commands.framework.overview import meaning
 from ..present.render.json import failed
 from ..present.render.text import fitted, folded
+from .command_line import HELP_NAME, LOOPS, Tree, branch_names, find_loop
 from .shell import TRIES, How, ShellDoor, check_how, door_for, seconds_to_hold, terminal_width, unbroken
-from .tree import HELP_NAME, LOOPS, Tree, branch_names, find_loop
 
 DONE, NOTHING, FAILED = 0, 1, 2
 

@@ -12,7 +12,7 @@ from importlib import import_module
 from typing import Any, Iterator, Mapping, Optional, Sequence
 
 from ..analysis.diff import Figure, figures_of
-from ..base import optional
+from ..base import optional_libraries
 from ..base.errors import ArenascopeError, UsageError
 from ..base.printable import one_line
 from ..base.whole_file import write_whole
@@ -64,7 +64,7 @@ STATE, STARTTIME = 3, 22
 
 
 def run(options: argparse.Namespace) -> int:
-    if optional.load("prometheus_client") is None:
+    if optional_libraries.load("prometheus_client") is None:
         raise ArenascopeError("prometheus-client is not installed", "pip install prometheus-client")
     for name in ("types", "owners"):
         number = getattr(options, name)
@@ -96,7 +96,7 @@ def _serve(where: str, collector: Collector) -> int:
         sys.stderr.write(text)
         sys.stderr.flush()
 
-    from .scrape import serve  # few looks serve anybody
+    from .metrics_server import serve  # few looks serve anybody
 
     serve(host.strip("[]") or "127.0.0.1", int(port), lambda: list(collector.collect()), encode, say=say)
     return 0

@@ -20,10 +20,10 @@ if TYPE_CHECKING:
 
     from ..commands.framework.apply import Controller
     from ..commands.framework.command import Command
-    from ..sources.live.freeze import Freeze
+    from ..sources.live.live_target import ProcessTarget
     from ..sources.live.process import ProcessImage
-    from ..sources.live.still import StillProcess
-    from ..sources.live.target import ProcessTarget
+    from ..sources.live.process_hold import Freeze
+    from ..sources.live.short_hold import StillProcess
 
 AnyDoor = TypeVar("AnyDoor", bound="ShellDoor")
 TRIES = 10
@@ -116,7 +116,7 @@ class ShellDoor:
         image = self._open(pid)  # the kernel's refusals are met here
         self._check_time(pid)
         if self.how.stop != "none":
-            from ..sources.live.freeze import Freeze
+            from ..sources.live.process_hold import Freeze
 
             # it gets ready while we do
             self.freeze = Freeze(self.how.stop, self.hold_at_most)
@@ -125,7 +125,7 @@ class ShellDoor:
         import queue  # noqa: F401
         import threading  # noqa: F401
 
-        from ..sources.live.target import ProcessTarget
+        from ..sources.live.live_target import ProcessTarget
 
         # everything that can be read beforehand is: symbols and modules
         target = ProcessTarget(image, self.how.folders, self.how.symbols, self.how.sysroot)
@@ -161,7 +161,7 @@ class ShellDoor:
             from ..sources.live.process import ProcessImage
 
             return ProcessImage(pid)
-        from ..sources.live.still import StillProcess
+        from ..sources.live.short_hold import StillProcess
 
         self._still = StillProcess(pid)
         return self._still

@@ -10,16 +10,16 @@ from typing import Iterator, Mapping, Optional, Sequence
 from ..base.errors import RefusedError
 from ..base.records import NamedTuple
 from ..commands.framework.apply import ELSEWHERE, LOCK_WAITS, gone
-from ..glibc.find.code import StackFrame
+from ..glibc.find.malloc_code import StackFrame
 from ..session.session import Session
-from ..sources.elf.frames import Unwinder, by_number
-from ..sources.elf.naming import modules_of
+from ..sources.elf.address_names import modules_of
+from ..sources.elf.stack_frames import Unwinder, by_number
 from ..sources.elf.symbols import ElfSymbol, dynamic_symbols
 from ..sources.elf.unwind import UnwindTables
 from ..sources.live import injection, messages, procfiles
-from ..sources.live.freeze import Freeze
+from ..sources.live.live_target import ProcessTarget
 from ..sources.live.pagekinds import last_guard
-from ..sources.live.target import ProcessTarget
+from ..sources.live.process_hold import Freeze
 from ..sources.region_index import RegionIndex
 from ..sources.target import Region, Span, ThreadInfo
 

@@ -1,4 +1,4 @@
-"""The shell as a Controller: no debugger, but a guard that holds every thread (sources/live/running.py)."""
+"""The shell as a Controller: no debugger, but a guard that holds every thread (sources/live/thread_calls.py)."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ from typing import Callable, Optional, Sequence
 
 from ..base.errors import EndedError, RefusedError
 from ..commands.framework.apply import ELSEWHERE, Call, taken_back
-from ..glibc.find.code import StackFrame
+from ..glibc.find.malloc_code import StackFrame
 from ..sources.live import injection, messages
-from ..sources.live.freeze import Freeze
 from ..sources.live.injection_aarch64 import Aarch64
 from ..sources.live.injection_x86_64 import X8664
-from ..sources.live.target import ProcessTarget
+from ..sources.live.live_target import ProcessTarget
+from ..sources.live.process_hold import Freeze
 from ..sources.target import ThreadInfo
 from .shell_callers import LOCK, MOVES_IN, Moment
 

@@ -14,7 +14,7 @@ from ..analysis.figure_names import Document
 from ..base.errors import ArenascopeError, TargetError, UsageError
 from ..base.printable import one_line
 from ..base.records import NamedTuple
-from ..commands.framework import moments
+from ..commands.framework import snapshot_folder
 from ..commands.framework.arguments import HELP, Group, Outline, argument
 from ..commands.framework.command import EXACT, Answer, Context
 from ..commands.snapshot import take
@@ -101,7 +101,7 @@ def run(options: argparse.Namespace) -> int:
         if getattr(options, name) and not options.save:
             raise UsageError(f"--{name} is for what is saved", f"watch PID --save FOLDER --{name}")
     if options.save:
-        moments.make(options.save)
+        snapshot_folder.make(options.save)
     pids = list(dict.fromkeys(options.pids))
     shown = _show(options, pids)
     try:
@@ -143,8 +143,8 @@ def _keep(options: argparse.Namespace, pid: int, document: Document, shown: _Sho
     """A disk that is full for a while ends nothing."""
     process = (pid, document["target"]["started"])
     try:
-        moments.save(options.save, document, process)
-        moments.thin(options.save, process, options.keep)
+        snapshot_folder.save(options.save, document, process)
+        snapshot_folder.thin(options.save, process, options.keep)
     except ArenascopeError as error:
         shown.say(one_line(error.message))
 

@@ -18,7 +18,7 @@ from .framework.command import ARENA, LIMIT, Answer, Context, command
 from .types import look_at_a_copy
 
 if TYPE_CHECKING:
-    from ..session.audit import Audit
+    from ..session.check import Audit
 
 BROKEN = 1
 
@@ -33,7 +33,7 @@ BROKEN = 1
     arguments=(ARENA, LIMIT),
 )
 def check_command(context: Context) -> Answer:
-    from ..session.audit import audit  # by few commands, and a debugger loads all of them
+    from ..session.check import audit  # by few commands, and a debugger loads all of them
 
     look_at_a_copy(context, if_sooner=True)
     session = context.session

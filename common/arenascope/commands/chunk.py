@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import Iterator, Optional, Sequence, Union
 
+from ..base.block_kinds import Kind
 from ..base.errors import MemoryReadError, UsageError
-from ..base.kinds import Kind
 from ..base.model import ArenaHeader, Heap, MmappedBlock, Statement
 from ..base.records import NamedTuple
-from ..blocks.single import kinds_by_types
+from ..blocks.single_blocks import kinds_by_types
 from ..blocks.types import THREAD_CACHE
 from ..glibc.bins import bin_kind, find_bin
 from ..glibc.chunks.blocks import Placed, find_blocks

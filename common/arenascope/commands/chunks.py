@@ -27,9 +27,9 @@ from ..present.render.spool import Spool
 from ..present.screens.chunks import FEW, Sizes, chunk_row, heading, summary_lines, table_of, typed_row
 from ..present.screens.types import name_of
 from ..session.first_chunks import ORDERS, Foremost, chunks_of
+from ..session.parallel_sweeps import Part, swept
 from ..session.problems import listed_not_met, parts_differ, problems_of, top_differs
 from ..session.session import Session
-from ..session.sweeps import Part, swept
 from .framework.command import ARENA, LIMIT, Answer, Context, argument, command, of_heap, parse_size
 from .types import look_at_a_copy, pattern_of
 

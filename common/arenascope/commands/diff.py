@@ -13,7 +13,7 @@ from ..present.documents.record import told
 from ..present.render.problems import sentence
 from ..present.render.text import Style, signed, table
 from ..present.screens.growth import time_apart
-from ..present.screens.parts import LABELS
+from ..present.screens.part_names import LABELS
 from ..session.problems import problems_of
 from .framework.command import Answer, Context, argument, command
 from .framework.snapshot_file import read

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Iterator, Optional, Sequence
 
-from ..base.kinds import Kind
+from ..base.block_kinds import Kind
 from ..base.model import MmappedBlock
-from ..blocks.single import kinds_by_types
+from ..blocks.single_blocks import kinds_by_types
 from ..present.documents.arena_records import Mmapped, MmappedRow
 from ..present.documents.record import tallied
 from ..present.render.json import hexadecimal

@@ -40,7 +40,7 @@ if TYPE_CHECKING:
 def owners_command(context: Context) -> Answer:
     # as in refs
     from ..blocks.graph.leak_rows import types_of
-    from ..blocks.graph.owned import owned
+    from ..blocks.graph.saved_owners import owned
     from ..present.screens.owners import Shown, lines
     from .framework.live_copy import looked
 
@@ -88,8 +88,8 @@ def _write(path: Optional[str], data: bytes) -> Optional[Written]:
 
 def _files(context: Context, shown: Shown, problems: Sequence[Statement], live: bool) -> dict[str, bytes]:
     """What --html and --pprof write."""
+    from ..blocks.graph.holder_tree import grown
     from ..blocks.graph.holders import kinds_of_all
-    from ..blocks.graph.tree import grown
     from ..present.render.owners_profile import profile_of
     from ..present.render.pages.owners import Row, page
     from ..present.screens.owners import summary

@@ -20,9 +20,9 @@ from ..present.documents import chunk_records as records
 from ..present.documents.record import told
 from ..present.render.json import hexadecimal
 from ..present.screens.pins import Shown, Sums, lines, note_text
+from ..session.parallel_sweeps import Part, swept
 from ..session.problems import problems_of
 from ..session.session import Session
-from ..session.sweeps import Part, swept
 from ..session.trims import resident_bytes, thresholds_of, trim_rules
 from ..sources.target import text_of
 from .framework.command import ARENA, Answer, Context, argument, command, of_heap

@@ -26,9 +26,9 @@ from ..present.render.allocators import allocator_shares
 from ..present.render.json import hexadecimal
 from ..present.render.marked_names import unmarked_names
 from ..present.render.text import NO_HEAP, Style
-from ..present.screens.advice import words
+from ..present.screens.advice_sentences import words
 from ..present.screens.growth import growth_sentence
-from ..present.screens.parts import label_of
+from ..present.screens.part_names import label_of
 from ..present.screens.report import (
     NO_BLOCKS,
     NO_RESIDENCY,
@@ -42,10 +42,10 @@ from ..present.screens.report import (
 from ..present.screens.verdict import cause, space_verdict, verdict
 from ..present.screens.ways_to_do import Words
 from ..session.can_call import find_means
+from ..session.parallel_sweeps import likely_chunks
 from ..session.problems import depends_on_mp, problems_of
 from ..session.resident import resident_picture
 from ..session.session import Session
-from ..session.sweeps import likely_chunks
 from ..session.trims import trims
 from ..session.usage import full_usages
 from .framework.command import Answer, Context, argument, command
@@ -199,7 +199,7 @@ def _looked(context: Context) -> Iterator[Looked]:
 
 def _held() -> Callable[[Context, Looked], Optional[HeldSums]]:
     from ..blocks.graph.owners import Leading
-    from ..blocks.graph.sums import summed
+    from ..blocks.graph.report_sums import summed
     from ..present.screens.owners import together
     from .framework import live_copy as live_copy
 

@@ -27,7 +27,7 @@ from .framework.command import Answer, Context, always, argument, command
 )
 def save_command(context: Context) -> Answer:
     # all that it takes is loaded here, before a process is held, and not with a debugger's door
-    from .framework.saving import save
+    from .framework.save_core import save
 
     path = context.options.file
     saved = save(context.target, path, context.door.release, context.options.redact)

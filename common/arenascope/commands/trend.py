@@ -13,10 +13,10 @@ from ..present.documents import moment_records as records
 from ..present.documents.record import told
 from ..present.render.problems import sentences
 from ..present.render.text import count
-from ..present.screens.parts import LABELS
+from ..present.screens.part_names import LABELS
 from ..present.screens.trend import lines, sentence
 from .framework.command import Answer, Context, argument, command, parse_size
-from .framework.moments import read_all
+from .framework.snapshot_folder import read_all
 
 
 @command(

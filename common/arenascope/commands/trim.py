@@ -166,7 +166,7 @@ def _heed_ctrl_c(context: Context) -> None:
 
 def _check_soundness(context: Context) -> None:
     """malloc_trim aborts the process at the first damage that it meets: `check` finds it beforehand."""
-    from ..session.audit import audit
+    from ..session.check import audit
 
     outcome = audit(context.session)
     _heed_ctrl_c(context)

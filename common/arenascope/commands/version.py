@@ -5,16 +5,16 @@ from __future__ import annotations
 import sys
 from typing import Iterable, Iterator, Optional, Sequence
 
-from ..base import optional
+from ..base import optional_libraries
 from ..base.about import __version__
 from ..base.errors import ArenascopeError, UsageError
 from ..base.model import Allocator, Statement
-from ..glibc.derive.prove import prove
-from ..glibc.find.allocators import find_allocators
-from ..glibc.find.locate import Located
+from ..glibc.candidates import UNASKED, Trail
+from ..glibc.derive.layout_checks import prove
+from ..glibc.find.known_allocators import find_allocators
+from ..glibc.find.main_arena import Located
 from ..glibc.layout import Check, Layout
 from ..glibc.release_table import NEVER, text
-from ..glibc.trail import UNASKED, Trail
 from ..present.documents import glibc_records as records
 from ..present.documents.record import told
 from ..present.render.allocators import copies_of, other_allocators, share_record
@@ -46,7 +46,7 @@ def version_command(context: Context) -> Answer:
     problem: Optional[str] = None
     trail = Trail() if context.options.full else None
     # which may load them: before a process is held
-    libraries = {name: optional.where(name) for name in optional.NAMES}
+    libraries = {name: optional_libraries.where(name) for name in optional_libraries.NAMES}
     try:
         context.session.trail = trail or UNASKED
         context.session.find()

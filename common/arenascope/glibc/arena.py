@@ -8,10 +8,10 @@ from typing import Optional, Sequence
 from ..base.errors import MemoryReadError
 from ..base.model import ArenaHeader, Finding, Statement, cannot_read
 from ..sources.memory import Memory
+from .arena_scan import RING_LIMIT, wrong_bins
 from .chunk import IS_MMAPPED, NON_MAIN_ARENA, PREV_INUSE, masked
 from .heap import heap_for_ptr
 from .layout import Layout
-from .scan import RING_LIMIT, wrong_bins
 
 LEAST_PAGE = 4096
 """Every page size is a multiple of it; an arena grows and shrinks by pages."""

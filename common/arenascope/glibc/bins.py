@@ -12,10 +12,10 @@ from ..base.model import ArenaHeader, Bin, Finding, Lists, Statement, cannot_rea
 from ..base.records import NamedTuple
 from ..base.worker_pool import share_out
 from ..sources.memory import Memory
+from .all_bins import Followed, Start, follow_rings
+from .arena_bounds import Reach, Reaches
 from .chunk import IS_MMAPPED, NON_MAIN_ARENA, PREV_INUSE, SIZE_BITS, Sizes
 from .layout import Layout
-from .reach import Reach, Reaches
-from .rings import Followed, Start, follow_rings
 
 NBINS = 128
 UNSORTED = 1

@@ -7,9 +7,9 @@ from typing import Iterator
 from ..base.errors import MemoryReadError, Unread
 from ..base.model import ArenaHeader, Bin, Finding, Lists, cannot_read
 from ..sources.memory import Memory
+from .arena_bounds import Reach
 from .chunk import OneWay
 from .layout import Layout
-from .reach import Reach
 
 
 def fastbin_index(layout: Layout, size: int) -> int:

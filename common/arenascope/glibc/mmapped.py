@@ -18,7 +18,7 @@ from ..base.model import Heap, MmappedBlock, Tally
 from ..base.records import NamedTuple
 from ..sources.memory import Memory
 from ..sources.target import Region, Residency
-from .aligned import Inner, Try, is_private, without_some
+from .aligned_mmapped import Inner, Try, is_private, without_some
 from .chunk import IS_MMAPPED, SIZE_BITS
 from .layout import Layout
 

@@ -1,6 +1,6 @@
 """Reading a process ahead: all that a command will want of it, but the lists of free chunks, which its image knows.
 
-See sources/live/still.py for what becomes of it.
+See sources/live/short_hold.py for what becomes of it.
 """
 
 from __future__ import annotations
@@ -10,8 +10,8 @@ from functools import cached_property
 from ..base.model import Lists, ThreadCache
 from ..glibc import bins
 from ..glibc.chunks.sweep import first_chunk
-from ..glibc.derive.rows import with_tcache_seen
-from ..glibc.links import Links, read_caches
+from ..glibc.derive.fitting_layout import with_tcache_seen
+from ..glibc.free_chunk_places import Links, read_caches
 from ..sources.free_chunk_reader import Nodes
 from ..sources.target import Span
 from .session import Session

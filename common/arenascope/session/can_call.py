@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ..base.model import SHELL_CALLS_INTO, Means
-from ..glibc.find.code import LOAD_SYMBOLS, UNKNOWN_CODE, MallocCode, lies_in_libc
+from ..glibc.find.malloc_code import LOAD_SYMBOLS, UNKNOWN_CODE, MallocCode, lies_in_libc
 from .session import Session
 
 

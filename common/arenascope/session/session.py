@@ -14,19 +14,19 @@ from ..base.model import Arena, ArenaHeader, Finding, Heap, Lists, MmappedBlock,
 from ..base.printable import one_line
 from ..base.records import NamedTuple
 from ..base.worker_pool import how_many
-from ..glibc import aligned, bins, fastbins, mmapped, params, regions, tcache
+from ..glibc import aligned_mmapped, bins, fastbins, main_arena_regions, mmapped, params, tcache
 from ..glibc.arena import has_heap, is_closed, walk_ring
+from ..glibc.arena_bounds import Reaches, reaches_of
+from ..glibc.arena_of_chunk import Owners
+from ..glibc.candidates import UNASKED
 from ..glibc.chunk import masked
 from ..glibc.chunks.blocks import listed_chunks
 from ..glibc.chunks.sweep import Sweep
-from ..glibc.derive.rows import settle_release, with_tcache_seen
+from ..glibc.derive.fitting_layout import settle_release, with_tcache_seen
 from ..glibc.derive.tcache_form import settle
 from ..glibc.find import thread_pointers, threads
-from ..glibc.find.locate import Located, locate
+from ..glibc.find.main_arena import Located, locate
 from ..glibc.layout import Layout
-from ..glibc.owners import Owners
-from ..glibc.reach import Reaches, reaches_of
-from ..glibc.trail import UNASKED
 from ..sources.elf.bss import bss_ends
 from ..sources.elf.other_files import other_files
 from ..sources.memory import Memory
@@ -190,9 +190,9 @@ class Session:
     @cached_property
     def heaps(self) -> dict[int, tuple[Heap, ...]]:
         """Every arena's heaps; the main arena's are the regions that it grew into."""
-        ground = regions.Ground(self._mp, self.regions, self.target.page_size)
+        ground = main_arena_regions.Ground(self._mp, self.regions, self.target.page_size)
         return {
-            header.index: regions.heaps_of(self.memory, self.layout, header, ground, findings=self.findings)
+            header.index: main_arena_regions.heaps_of(self.memory, self.layout, header, ground, findings=self.findings)
             for header in self.headers
         }
 
@@ -370,7 +370,7 @@ class Session:
         ranges = partial(mmapped.search_ranges, self.layout, self.regions, arenas, residency=residency)
         mp_ = self._mp if self.located.layout.mmaps_proven else None
         counted = params.counts(mp_) if mp_ else None
-        inner = aligned.Inner(self.memory, self.layout, self.target.page_size, self.regions)
+        inner = aligned_mmapped.Inner(self.memory, self.layout, self.target.page_size, self.regions)
         return mmapped.find_mmapped(inner, ranges, counted, alone=not self.located.others)
 
     @property

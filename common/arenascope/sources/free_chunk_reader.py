@@ -1,8 +1,8 @@
 """Free chunks by their words alone, many at once: all of malloc's that a target may know besides its bytes.
 
 Lists of free chunks are links, and each link would be a read of its own. Where a read costs a system call, a target
-that knows where the chunks lie reads them together (sources/live/many.py); whoever walks lists asks it for them
-(glibc/links.py, glibc/rings.py).
+that knows where the chunks lie reads them together (sources/live/bulk_reads.py); whoever walks lists asks it for them
+(glibc/free_chunk_places.py, glibc/all_bins.py).
 """
 
 from __future__ import annotations

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from typing import Mapping, Optional, Sequence
 
-from .elf.naming import DEBUG_FOLDERS, NamedSymbol, Naming, files_of
+from .debug_info_types import TypeSource
+from .elf.address_names import DEBUG_FOLDERS, NamedSymbol, Naming, files_of
 from .elf.sysroot import file_within
 from .free_chunk_reader import Nodes, ReadNodes
 from .memory import Fill, Read, Window
 from .source import Source
 from .target import Place, Region, RegisterSets, ThreadInfo
-from .type_source import TypeSource
 
 
 class ImageTarget:

@@ -7,8 +7,8 @@ import re
 from typing import Optional, Sequence
 
 from ..base.errors import ArenascopeError, UsageError
-from .elf.file import module_build_id, proven_files
-from .elf.naming import DEBUG_FOLDERS, files_of
+from .elf.address_names import DEBUG_FOLDERS, files_of
+from .elf.elf_file import module_build_id, proven_files
 from .elf.symbols import find_symbols
 from .image_target import ImageTarget
 from .source import Source

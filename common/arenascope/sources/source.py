@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Mapping, Optional, Sequence
 
+from .elf.address_names import local_file
 from .elf.machines import machine_name
-from .elf.naming import local_file
 from .memory import Fill
 from .target import ByteOrder, Image, Region, RegisterSets, ThreadInfo, View
 

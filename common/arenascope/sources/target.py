@@ -11,9 +11,9 @@ from typing import Callable, Iterable, Literal, Mapping, Optional, Protocol, Seq
 from ..base.mapping_names import HUGE_PAGES, may_be_shared
 from ..base.model import Statement
 from ..base.records import NamedTuple
+from .debug_info_types import TypeSource
 from .free_chunk_reader import Nodes, ReadNodes
 from .kernel_words import Timer, Watched
-from .type_source import TypeSource
 
 ByteOrder = Literal["little", "big"]
 

@@ -12,7 +12,7 @@ import re
 from typing import Optional, Sequence
 
 from ..base.records import NamedTuple
-from .elf.declared import Type, listed, pointing
+from .elf.declarators import Type, listed, pointing
 
 DEEPEST = 64
 LONGEST = 16 << 10

@@ -4,5 +4,5 @@ The tracer follows the pointers of typed variables, locals and containers to blo
 block is a `Session`, for the member `table.buckets[3]` of that one leads to it. A layout is a type flattened into the
 slots that can lead to blocks. Each standard library's containers have a file: a container proves itself by its own
 words, and claims its nodes and bodies. No file here knows a debugger: types come from a TypeSource
-(`sources/type_source.py`), memory from a Reader.
+(`sources/debug_info_types.py`), memory from a Reader.
 """

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Iterable, Optional, Protocol, Sequence
 
 from ...base.records import NamedTuple
-from ...sources.type_source import Field, TypeFacts
+from ...sources.debug_info_types import Field, TypeFacts
 
 CONTAINER, VTABLE, EXACT, ARRAY, WEAK = range(5)
 """How strong a claim is, the strongest first: a container that proved itself, an object's vtable, a pointer to a block

@@ -7,10 +7,10 @@ from typing import Optional
 from ...base.records import NamedTuple
 from ...glibc.chunks.blocks import Placed, find_blocks
 from ...sources.target import Span
-from .backwards import pointers_to
 from .blocks import heap_spans
 from .edges import Graph, SecondLook
 from .refs import Ref, Search
+from .refs_by_graph import pointers_to
 
 
 class Goal(NamedTuple):

@@ -17,7 +17,7 @@ from ...glibc.chunks.blocks import blocks
 from ...session.block_parts import parts_of
 from ...session.session import Session
 from ...sources.target import Span, joined
-from ..finder import library
+from ..pointer_finder import library
 
 
 class _HasBytes(Protocol):
@@ -140,7 +140,7 @@ def _adder(session: Session, own: set[int], numpy: Optional[ModuleType]) -> Call
     not_live = numpy.array(sorted(own), dtype=numpy.uint64)
 
     def at_once(run: Run, to: Stretch) -> None:
-        from ...glibc.chunks.at_once import chunks
+        from ...glibc.chunks.blocks_with_numpy import chunks
 
         addresses, sizes, _, live = chunks(numpy, run)
         starts = addresses + numpy.uint64(header)

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Iterator, Optional, Sequence, Union
 from ...base.meter import Meter
 from ...base.records import NamedTuple
 from ...sources.target import Span
-from ..finder import Finder
+from ..pointer_finder import Finder
 from ..recognise.postgres import Member, Postgres
 from ..types import ground_of
 from .blocks import LiveBlocks, heap_spans
@@ -20,7 +20,7 @@ from .edge import DEEP, FLAGS, edge_to
 from .refs import Search
 
 if TYPE_CHECKING:
-    from ...base.arrays import Numbers
+    from ...base.array_types import Numbers
 
 FIRST = Member(0, 0, 0, 0)
 ROOT = -1
@@ -202,7 +202,7 @@ def _plain(search: Search, seeds: list[Seed], meter: Meter) -> tuple[Sequence[in
 
 
 def _fast(search: Search, numpy: ModuleType, seeds: list[Seed], meter: Meter) -> tuple[Sequence[int], Sequence[int]]:
-    from .numbers import Pointers
+    from .edges_with_numpy import Pointers
 
     pointers = Pointers(numpy, search)
     for number, root in enumerate(search.roots.ranges):

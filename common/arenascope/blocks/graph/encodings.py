@@ -12,10 +12,10 @@ from typing import TYPE_CHECKING, Callable, Iterator, Literal, Mapping, Optional
 
 from ...base.records import NamedTuple
 from ...sources.memory import Memory
-from .windows import Window
+from .memory_windows import Window
 
 if TYPE_CHECKING:
-    from ...base.arrays import Numbers
+    from ...base.array_types import Numbers
 
 HALVES = 4
 """Of 16 bits in a word; user space has no more than three of them."""

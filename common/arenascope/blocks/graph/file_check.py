@@ -1,7 +1,7 @@
 """Whether a graph's file says what can be: what has the right sum need not have been written here.
 
-Every number of it is checked here, but for the owners' rows, which owned.py reads. Where numpy is worth it, it does the
-same.
+Every number of it is checked here, but for the owners' rows, which saved_owners.py reads. Where numpy is worth it, it
+does the same.
 """
 
 from __future__ import annotations
@@ -13,19 +13,19 @@ from typing import TYPE_CHECKING, Callable, Mapping, Optional, Sequence, Union
 
 from ...session.session import Session
 from ...sources.target import Span
-from ..finder import library
+from ..pointer_finder import library
 from .blocks import heap_spans, whole_heap
 from .edge import FLAGS
 from .edges import ROOT, Seed
 from .encodings import ALIKE, NAMES
-from .owned import Owned
 from .owner_pages import NOBODY
 from .owners import ALONE, JOINTLY, MOST_JOINTLY, UNREACHED
 from .reach import DEFINITE
 from .refs import Search
+from .saved_owners import Owned
 
 if TYPE_CHECKING:
-    from ...base.arrays import Numbers
+    from ...base.array_types import Numbers
 
 Part = memoryview
 """Numbers as they lie in the file."""

@@ -18,18 +18,18 @@ from ...base.errors import ArenascopeError
 from ...base.records import NamedTuple
 from ...session.session import Session
 from ...sources.target import Span
-from ..finder import library
+from ..pointer_finder import library
 from .blocks import LiveBlocks
+from .core_identity import Identity
 from .edge import FLAGS
 from .edges import ROOT, Disguised, Graph, SecondLook, Seed, build
 from .encodings import NAMES
 from .file_check import Part, adds_up, fits, is_sound
-from .identity import Identity
 from .leaks import Marked, marks_of
-from .owned import WRONG, owned, read, written
 from .owners import Owners
 from .refs import Search
 from .roots import Roots, find_roots
+from .saved_owners import WRONG, owned, read, written
 
 MAGIC = b"arenascope graph 9\n"
 LONGEST_HEAD = 1 << 16

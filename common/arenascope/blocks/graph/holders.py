@@ -7,10 +7,10 @@ from bisect import bisect_left
 from collections import Counter
 from typing import Iterator, Mapping, Optional
 
-from ...base.kinds import Kind
+from ...base.block_kinds import Kind
 from ...base.records import NamedTuple
-from ..live import Live
-from ..recognise.catalogue import NONE
+from ..live_blocks import Live
+from ..recognise.all_recognisers import NONE
 from ..types import live_kinds
 from .leaks import doubts
 from .owner_pages import NOBODY

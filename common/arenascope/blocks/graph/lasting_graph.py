@@ -6,12 +6,12 @@ from __future__ import annotations
 from types import ModuleType
 from typing import TYPE_CHECKING, Sequence
 
+from .descendants import AT_ONCE, fast
 from .edge import FLAGS
 from .edges import Graph, without
-from .spread import AT_ONCE, fast
 
 if TYPE_CHECKING:
-    from ...base.arrays import Numbers
+    from ...base.array_types import Numbers
 
 
 def lasting(graph: Graph, passing: bytes) -> Graph:

@@ -5,12 +5,12 @@ from __future__ import annotations
 from typing import Mapping, Sequence
 
 from ...analysis.types import SAMPLES
-from ...base.kinds import Kind
+from ...base.block_kinds import Kind
 from ...base.records import NamedTuple
 from ..block_index import WEAK
 from ..named_by_holders import of_libstdcxx
 from ..recognise.containers import LEAST_POOL, POOL, is_pool
-from ..single import kinds_of
+from ..single_blocks import kinds_of
 from .components import Lump
 from .edge import FLAGS, INSIDE
 from .edges import Graph

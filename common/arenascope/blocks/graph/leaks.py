@@ -9,17 +9,17 @@ from ...base.records import NamedTuple
 from ...session.problems import miscounted
 from ...session.session import Session
 from ...sources.target import Span
-from ..finder import finder_of
+from ..pointer_finder import finder_of
 from .blocks import LiveBlocks, heap_spans
 from .components import Lump, lumps
 from .distances import Distances
 from .edge import FLAGS, INSIDE
 from .edges import ROOT, Disguised, Graph, SecondLook, Seed, build
 from .encodings import ALIKE, RELATIVE, TAGS, UNALIGNED, decoded, is_meant
+from .memory_windows import Window
 from .reach import POSSIBLE, UNMARKED, Reach, marked
 from .refs import Find, Search
 from .roots import Roots
-from .windows import Window
 
 UNWATCHED = "epoll-unknown"
 

@@ -12,13 +12,13 @@ from types import ModuleType
 from typing import TYPE_CHECKING, Iterable, Iterator, Sequence
 
 from ...base.records import NamedTuple
+from .descendants import MANY, edges_of, fast
 from .edge import DEEP, FLAGS
 from .edges import Graph
 from .owner_pages import NOBODY
-from .spread import MANY, edges_of, fast
 
 if TYPE_CHECKING:
-    from ...base.arrays import Numbers
+    from ...base.array_types import Numbers
 
 FIELDS = 3
 """Of a way to a block, in a row of such: the block, the owner, the block before it or NOBODY."""

@@ -14,9 +14,9 @@ from types import ModuleType
 from typing import Iterator, Optional, Sequence
 
 from ...base.records import NamedTuple
+from .descendants import AT_ONCE, fast
 from .edge import FLAGS
 from .edges import Graph
-from .spread import AT_ONCE, fast
 
 MOST = 8
 """So many owners a block learns of."""

@@ -19,8 +19,8 @@ from .lasting_graph import lasting
 from .leaks import pointers_again
 from .main_holders import Lead, MainHolders, main_holders
 from .nearest_owners import Common, Shared, Together, Tops
+from .nginx_pieces import edges_of_seeds
 from .owner_pages import NOBODY
-from .pieces import edges_of_seeds
 from .refs import Search
 from .threads import NUMBERS
 
@@ -193,7 +193,7 @@ def _dominators(graph: Graph, held: Sequence[Sequence[int]], parents: array[int]
     """Of node 0, which leads to the owners, and of blocks after these."""
     numpy = graph.numpy
     if numpy is not None:
-        from .shrink import dominators_at_once
+        from .dominators_with_numpy import dominators_at_once
 
         return dominators_at_once(numpy, graph, held, parents)
     count = len(held)

@@ -11,8 +11,8 @@ from .edge import DEEP, FLAGS, INSIDE
 from .edges import SecondLook, Seed
 from .owner_pages import NOBODY
 from .owners import RANKS, Held, held, held_at_last
+from .pointer_strength import Strength
 from .refs import BLOCK, Ref, Search, of_word
-from .strength import Strength
 
 
 def find_owner(search: Search, goal: Goal, refs: Sequence[Ref]) -> Optional[list[Ref]]:

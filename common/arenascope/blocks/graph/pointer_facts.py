@@ -7,8 +7,8 @@ from typing import Optional, Sequence
 from ...sources.target import StructInfo
 from .asked_address import Goal
 from .leak_rows import types_of
+from .pointer_strength import Strength
 from .refs import Ref, Search
-from .strength import Strength
 
 DEEPEST = 8
 """So far members of members are named."""

@@ -7,12 +7,12 @@ from typing import Iterable, Iterator, Optional, Sequence
 
 from ...base.records import NamedTuple
 from ...sources.target import Span
-from ..finder import Finder
+from ..pointer_finder import Finder
+from .descendants import AT_ONCE, Spread, fast
 from .edge import FLAGS, INSIDE
 from .edges import Graph, Seed
+from .pointer_strength import Strength
 from .refs import Search
-from .spread import AT_ONCE, Spread, fast
-from .strength import Strength
 
 UNMARKED, POSSIBLE, DEFINITE = 0, 1, 2
 SMALL = 512

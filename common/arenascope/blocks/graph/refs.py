@@ -6,18 +6,18 @@ from functools import cached_property
 from types import ModuleType
 from typing import Callable, Iterator, Optional, Sequence, Union
 
-from ...base.kinds import ROOT_KINDS
+from ...base.block_kinds import ROOT_KINDS
 from ...base.memo import Memo
 from ...base.meter import Meter
 from ...base.records import NamedTuple
 from ...session.session import Session
 from ...sources.target import Span
-from ..finder import FastFinder, Finder, finder_of, library
+from ..pointer_finder import FastFinder, Finder, finder_of, library
 from .blocks import LiveBlocks, heap_spans
 from .encodings import decoded, is_meant
-from .names import Names
+from .memory_windows import Window, Words
+from .root_names import Names
 from .roots import Root, Roots, RootWord
-from .windows import Window, Words
 
 BLOCK = "block"
 QUICK = 16 << 20

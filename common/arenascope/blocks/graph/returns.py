@@ -1,7 +1,8 @@
 """What would leave memory with what an owner holds: pages on which nothing else is, once free chunks have joined.
 
 malloc_trim(0) keeps the page in which a free chunk's links lie: what is in use in front of it reaches so much further.
-Where numpy is worth it, pages.py says the same. analysis/holds_back.py asks what of that is more than goes back now.
+Where numpy is worth it, returns_with_numpy.py says the same. analysis/holds_back.py asks what of that is more than goes
+back now.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ from .owner_pages import NOBODY, Join, Kept, nobodys
 from .refs import Search
 
 if TYPE_CHECKING:
-    from .pages import AtOnce
+    from .returns_with_numpy import AtOnce
 
 
 def returns(search: Search, whose: Sequence[int], owners: int, join: Join = nobodys) -> Optional[list[Kept]]:
@@ -46,7 +47,7 @@ def returns(search: Search, whose: Sequence[int], owners: int, join: Join = nobo
 def _sums(search: Search, whose: Sequence[int], owners: int, join: Join) -> Union[OneByOne, AtOnce]:
     if search.numpy is None:
         return OneByOne(search.session, search.blocks, whose, owners, join=join)
-    from .pages import AtOnce
+    from .returns_with_numpy import AtOnce
 
     return AtOnce(search.numpy, search.session, search.blocks, whose=whose, owners=owners, join=join)
 

@@ -13,12 +13,12 @@ from ...base.records import NamedTuple
 from ...glibc.find.dtv import Dtv, read_dtv
 from ...glibc.find.stack_cache import CachedStack, cached_stacks
 from ...session.session import Session
+from ...sources.elf.address_names import modules_of
 from ...sources.elf.modules import Modules
-from ...sources.elf.naming import modules_of
 from ...sources.target import Region, SharedMemory, ThreadInfo
 from .blocks import LiveBlocks, heap_spans
-from .constants import with_constants
-from .runtimes import Part, Runtimes
+from .memory_with_files import with_constants
+from .runtime_mappings import Part, Runtimes
 from .spans import Mark, Marks
 from .threads import Stacks, registers
 

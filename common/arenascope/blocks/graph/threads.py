@@ -11,15 +11,15 @@ from ...glibc.find.stack_cache import UsedStack, used_stacks
 from ...glibc.find.stacks import MAIN
 from ...glibc.find.thread_pointers import AT_BLOCK
 from ...session.session import Session
-from ...sources.elf.kernel import NT_FPREGSET, NT_VECTORS, NT_X86_XSTATE, OWN
+from ...sources.elf.address_names import modules_of
+from ...sources.elf.kernel_records import NT_FPREGSET, NT_VECTORS, NT_X86_XSTATE, OWN
 from ...sources.elf.machines import EM_386, EM_AARCH64, EM_X86_64
 from ...sources.elf.modules import Modules
-from ...sources.elf.naming import modules_of
 from ...sources.elf.registers import GENERAL, WIDE_BYTES
 from ...sources.memory import Memory
 from ...sources.region_index import RegionIndex
 from ...sources.target import Region, RegisterSet, RegisterSets, Span, ThreadInfo
-from .constants import with_constants
+from .memory_with_files import with_constants
 from .spans import Mark
 
 RED_ZONE = {"x86_64": 128, "ppc64": 512}

@@ -15,8 +15,8 @@ from ...base.records import NamedTuple
 from ...sources.target import Span
 from .contents import PLAIN, SHORTEST
 from .hashbrown import table_in
-from .nodes import LIST, TREE
-from .sizes import fits
+from .linked_nodes import LIST, TREE
+from .size_fits import fits
 
 LOCAL = 15
 """Letters that libstdc++'s strings have inside."""

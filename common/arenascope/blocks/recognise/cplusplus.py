@@ -12,8 +12,8 @@ from typing import Optional
 
 from ...base.records import NamedTuple
 from ...sources.elf.demangle import demangle
-from .ground import Ground
-from .names import named
+from .class_names import named
+from .module_memory import Ground
 
 TYPE_INFOS = (
     b"N10__cxxabiv117__class_type_infoE",

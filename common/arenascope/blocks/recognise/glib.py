@@ -9,10 +9,10 @@ from __future__ import annotations
 import struct
 from typing import Optional, Sequence
 
-from ...base.kinds import Kind
+from ...base.block_kinds import Kind
 from .contents import PLAIN
-from .ground import PAGE_SHIFT, Ground
-from .sizes import fits
+from .module_memory import PAGE_SHIFT, Ground
+from .size_fits import fits
 
 HOW = "its struct's words, and what they point to"
 TABLE = Kind("GHashTable", "holder", how=HOW)

@@ -13,10 +13,10 @@ from __future__ import annotations
 import re
 from typing import Iterator, Optional, Sequence
 
-from ...base.kinds import Kind
+from ...base.block_kinds import Kind
 from ...base.records import NamedTuple
-from .ground import Ground
-from .sizes import fits
+from .module_memory import Ground
+from .size_fits import fits
 
 TYPES, QUARKS = "libgobject-2.0.so", "libglib-2.0.so"
 IN_FRONT = 32

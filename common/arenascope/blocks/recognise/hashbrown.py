@@ -10,7 +10,7 @@ from typing import Iterator, Optional, Sequence
 from ...base.records import NamedTuple
 from ...sources.memory import Memory
 from ...sources.target import Span
-from .sizes import fits
+from .size_fits import fits
 
 GROUP = 16
 GROUPS = (GROUP, 8)

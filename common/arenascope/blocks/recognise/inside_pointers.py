@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from ...sources.memory import Memory
 from .hashbrown import is_table
-from .sizes import SLACK, fits
+from .size_fits import SLACK, fits
 
 SDS = {1: 0, 3: 1, 5: 2, 9: 3, 17: 4}
 """Of an sds header its bytes, the text's type by it."""

@@ -11,9 +11,9 @@ from __future__ import annotations
 import struct
 from typing import Collection, Optional, Sequence
 
-from ...base.kinds import Kind
-from .ground import Ground
-from .sizes import fits
+from ...base.block_kinds import Kind
+from .module_memory import Ground
+from .size_fits import fits
 
 CHUNK = Kind("HotSpot arena chunk", "holder", how="its length, which is one of the four that there are")
 SYMBOL = Kind("HotSpot Symbol", "string", how="its count of references and its length")

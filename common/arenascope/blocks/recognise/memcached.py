@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from typing import Optional
 
-from ...base.kinds import Kind
-from .ground import Ground
+from ...base.block_kinds import Kind
+from .module_memory import Ground
 
 CLASS, CLASSES = 40, 63
 """Where in an item its class is, and the bits of it; the others say which queue it is in."""

@@ -8,9 +8,9 @@ from __future__ import annotations
 
 from typing import Optional, Sequence
 
-from .fronts import Front
-from .ground import Ground
-from .sizes import LARGEST_PAGE, fits
+from .module_memory import Ground
+from .prefix_headers import Front
+from .size_fits import LARGEST_PAGE, fits
 
 ALLOCATOR = "my_malloc"
 MAGIC = 1234

@@ -6,9 +6,9 @@ from __future__ import annotations
 import struct
 from typing import Optional
 
-from ...base.kinds import Kind
-from .ground import Ground
-from .sizes import fits
+from ...base.block_kinds import Kind
+from .module_memory import Ground
+from .size_fits import fits
 
 POOL = Kind("ngx_pool_t block", "holder", how="its own end, and the next block's")
 FRONT = 32

@@ -5,10 +5,10 @@ from __future__ import annotations
 import struct
 from typing import Optional
 
-from ...base.kinds import Kind
+from ...base.block_kinds import Kind
 from ...glibc.chunk import SIZE_BITS
-from .ground import Ground
-from .sizes import fits
+from .module_memory import Ground
+from .size_fits import fits
 
 CHUNK = Kind("obstack chunk", "holder", how="its own end, and that of the chunk before")
 PROGRAMS = ("gdb", "cc1", "cc1plus", "lto1", "as", "ld", "ld.bfd", "bison")

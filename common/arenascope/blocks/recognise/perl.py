@@ -10,9 +10,9 @@ from __future__ import annotations
 import struct
 from typing import Optional, Sequence
 
-from ...base.kinds import Kind
-from .ground import Ground
-from .sizes import fits
+from ...base.block_kinds import Kind
+from .module_memory import Ground
+from .size_fits import fits
 
 HEADS = Kind("Perl SV arena", "holder", how="its first head, and those after it")
 ARENAS = Kind("Perl list of body arenas", "holder", how="its counts, and the first arena's size")

@@ -8,9 +8,9 @@ from __future__ import annotations
 import struct
 from typing import Optional
 
-from ...base.kinds import Kind
-from .ground import PAGE_SHIFT, Ground
-from .sizes import fits
+from ...base.block_kinds import Kind
+from .module_memory import PAGE_SHIFT, Ground
+from .size_fits import fits
 
 STRING = Kind("zend_string", "string", how="its type, length and hash")
 FUNCTION = Kind("zend_internal_function", "holder", how="its name, its handler and its module")

@@ -12,11 +12,11 @@ from __future__ import annotations
 import struct
 from typing import Optional
 
-from ...base.kinds import Kind
+from ...base.block_kinds import Kind
 from ...base.records import NamedTuple
 from .contents import PLAIN
-from .ground import PAGE_SHIFT, Ground
-from .sizes import fits
+from .module_memory import PAGE_SHIFT, Ground
+from .size_fits import fits
 
 HOW = "its memory context's name"
 FREED = Kind("freed memory context", "holder", how="a context's words, without a parent")

@@ -11,10 +11,10 @@ from __future__ import annotations
 import re
 from typing import Callable, Optional, Sequence
 
-from ...base.kinds import POINTED, Kind
+from ...base.block_kinds import POINTED, Kind
 from ...base.records import NamedTuple
-from .ground import PAGE_SHIFT, Ground
-from .sizes import LARGEST_PAGE, fits
+from .module_memory import PAGE_SHIFT, Ground
+from .size_fits import LARGEST_PAGE, fits
 
 TYPE_TYPE = "PyType_Type"
 IN_FRONT = (0, 2, 4)

@@ -9,11 +9,11 @@ from __future__ import annotations
 import struct
 from typing import Optional
 
-from ...base.kinds import Kind
+from ...base.block_kinds import Kind
 from .contents import PLAIN
-from .ground import PAGE_SHIFT, Ground
 from .inside_pointers import is_sds
-from .sizes import fits
+from .module_memory import PAGE_SHIFT, Ground
+from .size_fits import fits
 
 HOW = "its struct's words, and what they point to"
 NAMES = ("sds", "robj", "dict", "dictEntry", "dict table", "quicklist", "quicklistNode", "listpack", "zskiplistNode")

@@ -10,9 +10,9 @@ from __future__ import annotations
 import struct
 from typing import Optional, Sequence
 
-from ...base.kinds import Kind
-from .ground import PAGE_SHIFT, Ground
-from .sizes import fits
+from ...base.block_kinds import Kind
+from .module_memory import PAGE_SHIFT, Ground
+from .size_fits import fits
 
 TABLE = Kind("st_table", "holder", how="its type, and its entries' size")
 ENTRIES = Kind("st_table entries", "holder", how="its table's own words")

@@ -9,9 +9,9 @@ from __future__ import annotations
 import struct
 from typing import Optional
 
-from ...base.kinds import Kind
-from .ground import Ground
-from .sizes import fits
+from ...base.block_kinds import Kind
+from .module_memory import Ground
+from .size_fits import fits
 
 PAGE = Kind("sqlite page cache", "holder", how="its page header, which points back")
 SMALLEST, LARGEST = 512, 64 << 10

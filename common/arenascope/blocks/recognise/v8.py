@@ -10,11 +10,11 @@ from __future__ import annotations
 import struct
 from typing import Optional
 
-from ...base.kinds import Kind
+from ...base.block_kinds import Kind
 from ...base.records import NamedTuple
 from .contents import PLAIN
-from .ground import PAGE_SHIFT, Ground
-from .sizes import fits
+from .module_memory import PAGE_SHIFT, Ground
+from .size_fits import fits
 
 HOW = "its zone, which leads back"
 STRINGS = Kind("V8 string table", "holder", how="its counts, and its tagged pointers")

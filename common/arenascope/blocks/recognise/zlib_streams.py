@@ -11,9 +11,9 @@ from __future__ import annotations
 import struct
 from typing import Optional, Sequence
 
-from ...base.kinds import Kind
-from .ground import Ground
-from .sizes import fits
+from ...base.block_kinds import Kind
+from .module_memory import Ground
+from .size_fits import fits
 
 HOW = "its z_stream, which points back"
 DEFLATE = Kind("zlib deflate state", "holder", how=HOW)

@@ -7,8 +7,8 @@ from contextlib import ExitStack, contextmanager, suppress
 from importlib import import_module
 from typing import Any, Iterator, Optional, Sequence
 
-from .cores import Core
-from .work import TRIES, Result, Task, engine_errors, look_at, lost, starting
+from .which_cores import Core
+from .worker import TRIES, Result, Task, engine_errors, look_at, lost, starting
 
 PATIENCE = "20s"
 """For a scheduler to answer."""

@@ -8,8 +8,8 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any, Iterator, Optional, Sequence
 
-from .cores import Core
-from .work import TRIES, Result, Task, engine_errors, look_at, lost, starting
+from .which_cores import Core
+from .worker import TRIES, Result, Task, engine_errors, look_at, lost, starting
 
 AHEAD = 4
 """So many looks for each processor are asked for at a time: a hundred thousand would only wait."""

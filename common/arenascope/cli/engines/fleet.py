@@ -11,14 +11,14 @@ import sys
 import time
 from typing import Any, Iterable, Iterator, Optional
 
-from ...base import optional
+from ...base import optional_libraries
 from ...base.errors import ArenascopeError, UsageError
 from ...base.printable import one_line
 from ...commands import find_command
 from ...commands.framework.arguments import HELP, Group, Outline, argument
 from ..shell import typed_program
-from .cores import Core, find_cores
-from .work import Result, Task
+from .which_cores import Core, find_cores
+from .worker import Result, Task
 
 ENGINES = {"dask": "distributed", "ray": "ray"}
 """Each with the library that it is; the first that is there is taken."""
@@ -92,7 +92,7 @@ def _keep(results: Iterable[tuple[Core, Result]], table: Any, total: int) -> int
 
 
 def _shown(results: Iterable[tuple[Core, Result]], total: int) -> Iterator[tuple[Core, Result]]:
-    tqdm: Any = optional.load("tqdm") if sys.stderr.isatty() else None
+    tqdm: Any = optional_libraries.load("tqdm") if sys.stderr.isatty() else None
     if tqdm is not None:
         yield from tqdm.tqdm(results, total=total, unit="core", file=sys.stderr)
     else:
@@ -121,7 +121,7 @@ def _table(where: str) -> Any:
     for library in ("pyarrow", "fsspec"):
         if not _is_there(library):
             raise ArenascopeError(f"{library} is not installed", EXTRAS)
-    from .table import Table
+    from .parquet_table import Table
 
     return Table(where)
 

@@ -7,7 +7,7 @@ from typing import Iterable, Mapping, Optional, Sequence, Union
 from ...base.model import Statement
 from ...base.printable import printable
 from ...base.records import NamedTuple
-from ...blocks.recognise.names import with_short_names
+from ...blocks.recognise.class_names import with_short_names
 from ...present.documents.record import Document
 from ...present.render.problems import first_sentences
 from ...present.render.text import NO_HEAP, Laid, Style, fitted

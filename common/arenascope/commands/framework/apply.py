@@ -14,7 +14,7 @@ from ...base.errors import RefusedError
 from ...base.model import Range
 from ...base.records import NamedTuple
 from ...glibc.find.brk import exported
-from ...glibc.find.code import LOAD_SYMBOLS, UNKNOWN_CODE, MallocCode, StackFrame
+from ...glibc.find.malloc_code import LOAD_SYMBOLS, UNKNOWN_CODE, MallocCode, StackFrame
 from ...glibc.find.stacks import Stacks
 from ...glibc.find.thread_pointers import complete
 from ...session.can_call import code_of

@@ -25,7 +25,7 @@ def looked_unasked(context: Context) -> Optional[Looked]:
     if len(blocks) > UNASKED_BLOCKS:
         return None
     # most cores that people look at are larger, and need none of it
-    from ...blocks.finder import WORTH_IT, library
+    from ...blocks.pointer_finder import WORTH_IT, library
     from .live_copy import Looked, search_of
 
     search = search_of(session, blocks)

@@ -11,9 +11,9 @@ from typing import Callable, Optional, Sequence
 
 from ...base.errors import TargetError, UsageError
 from ...present.documents.record import Document
+from .api_subject import Subject
 from .command import Command, Door, document
 from .load_once import load_once
-from .subject import Subject
 
 ALWAYS = "arenascope"
 """The word that is registered whatever else is loaded."""

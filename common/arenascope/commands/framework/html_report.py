@@ -11,7 +11,7 @@ import time
 from typing import Callable, Mapping, Optional, Sequence
 
 from ...analysis.figure_names import Document
-from ...base import optional
+from ...base import optional_libraries
 from ...base.errors import ArenascopeError
 from ...base.model import Statement
 from ...base.records import NamedTuple
@@ -59,8 +59,8 @@ class Ticket:
         self._sections: dict[str, Section] = {}
         for words in (*AT_ONCE, *APART):
             asked(words, context.door.find_command)
-        for name in optional.NAMES:
-            optional.where(name)
+        for name in optional_libraries.NAMES:
+            optional_libraries.where(name)
 
     def read_at_once(self) -> None:
         """While the process is held."""

@@ -15,14 +15,14 @@ from ...base.errors import ArenascopeError, RedactedError, TargetError, UsageErr
 from ...base.model import Statement
 from ...base.records import NamedTuple
 from ...base.whole_file import nameless_file
-from ...blocks.finder import library
 from ...blocks.graph.blocks import LiveBlocks, live_blocks
 from ...blocks.graph.refs import Search
 from ...blocks.graph.roots import find_roots
+from ...blocks.pointer_finder import library
 from ...present.render.progress import ProgressOfAll
 from ...present.render.text import Style
+from ...session.parallel_sweeps import likely_chunks
 from ...session.session import Session
-from ...session.sweeps import likely_chunks
 from ...sources.core.image import CoreImage
 from ...sources.elf.sysroot import open_regular
 from ...sources.live.process import ProcessImage
@@ -32,7 +32,7 @@ from ...sources.target import HOLD
 from .command import Context
 
 if TYPE_CHECKING:
-    from ...blocks.graph.identity import Identity
+    from ...blocks.graph.core_identity import Identity
 
 SLOW, SPEED = 256 << 20, 20 << 20
 """From so many bytes on it is said that numpy would help, by so many that are followed in a second without."""
@@ -159,7 +159,7 @@ def _from_file(context: Context, session: Session, path: str) -> Search:
     if os.path.lexists(path):
         return unpacked(_contents(path), path, session, identity)
     from ...blocks.graph.leaks import find_leaks
-    from ...blocks.graph.owned import owned
+    from ...blocks.graph.saved_owners import owned
 
     search = search_of(session, live_blocks(session))
     find_leaks(search, 0)
@@ -174,8 +174,8 @@ def _from_file(context: Context, session: Session, path: str) -> Search:
 
 
 def _identity_of(session: Session) -> Identity:
-    from ...blocks.graph.identity import Identity, digest_of, found_of
-    from ...sources.core.contents import digest, written
+    from ...blocks.graph.core_identity import Identity, digest_of, found_of
+    from ...sources.core.same_core import digest, written
 
     core = session.target.image
     if not isinstance(core, CoreImage) or core.file < 0:

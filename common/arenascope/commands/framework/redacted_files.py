@@ -7,15 +7,15 @@ from contextlib import ExitStack, suppress
 from typing import Mapping, Optional
 
 from ...base.errors import ArenascopeError
-from ...glibc.find.allocators import places_of_modules
+from ...glibc.find.known_allocators import places_of_modules
 from ...glibc.params import MAX_FAST, PERTURB
 from ...session.session import Session
-from ...sources.elf.file import Elf, ElfFile
+from ...sources.elf.address_names import modules_of
+from ...sources.elf.elf_file import Elf, ElfFile
 from ...sources.elf.modules import FIRST_PAGE, Module, Modules
-from ...sources.elf.naming import modules_of
 from ...sources.elf.notes import Buffer
 from ...sources.target import Region
-from .proved import SMALL, Kept, Proved
+from .provable_words import SMALL, Kept, Proved
 from .redacted_headers import headers_of
 
 

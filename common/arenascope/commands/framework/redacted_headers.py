@@ -8,10 +8,10 @@ from __future__ import annotations
 import os
 from typing import Container
 
-from ...sources.elf.file import LONGEST_NAME, PT_INTERP, PT_NOTE, Elf, Segment
+from ...sources.elf.elf_file import LONGEST_NAME, PT_INTERP, PT_NOTE, Elf, Segment
 from ...sources.elf.modules import Module
 from ...sources.elf.notes import NT_GNU_BUILD_ID, places_of_notes
-from .proved import Kept
+from .provable_words import Kept
 
 GNU = b"GNU\0"
 NT_GNU_ABI_TAG = 1

@@ -21,7 +21,7 @@ from ...glibc.mmapped import read_mmapped
 from ...glibc.tcache import read_tcache
 from ...session.session import Session
 from ...sources.target import Span, joined
-from .proved import SMALL, Kept, Proved
+from .provable_words import SMALL, Kept, Proved
 from .redacted_files import RedactedFiles
 
 AROUND = (8 << 10, 4 << 10)

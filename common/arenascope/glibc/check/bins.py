@@ -12,10 +12,10 @@ from ...base.errors import MemoryReadError
 from ...base.model import ArenaHeader, Bin, Breach, Statement
 from ...base.records import NamedTuple
 from ...sources.memory import Memory
+from ..arena_bounds import Reach
 from ..bins import NBINS, UNSORTED, bin_kind, bin_sizes, min_large_size
 from ..chunk import SIZE_BITS
 from ..layout import Layout
-from ..reach import Reach
 
 
 class Rescued(NamedTuple):

@@ -9,8 +9,8 @@ from ...base.errors import MemoryReadError
 from ...base.model import Arena, Breach, Finding, Statement, ThreadCache
 from ...base.records import NamedTuple
 from ...sources.memory import Memory
+from ..arena_of_chunk import Owners
 from ..layout import Layout
-from ..owners import Owners
 
 LINKS = ("fast-link", "tcache-link")
 SIZES = ("fast-size", "tcache-size")

@@ -12,9 +12,9 @@ from ...base.errors import MemoryReadError
 from ...base.records import NamedTuple
 from ...sources.memory import Memory
 from ...sources.target import Region
+from ..arena_scan import Hit, next_offset
 from ..chunk import IS_MMAPPED, NON_MAIN_ARENA, PREV_INUSE, masked
 from ..layout import Layout
-from ..scan import Hit, next_offset
 
 WINDOW = 10
 """How many words are examined from next_free on: up to max_system_mem they are 4 so far."""

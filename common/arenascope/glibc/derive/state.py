@@ -1,7 +1,7 @@
 """malloc_state by relations, for a release that the table does not know (docs/derivation.md has the reasons).
 
-Given are `bins` and `next` (scan.py: bins lead back to themselves, the ring closes). top is proven by where it ends,
-system_mem by what it must add up to; what merely stands in a likely place is left out, or listed as not known.
+Given are `bins` and `next` (arena_scan.py: bins lead back to themselves, the ring closes). top is proven by where it
+ends, system_mem by what it must add up to; what merely stands in a likely place is left out, or listed as not known.
 """
 
 from __future__ import annotations
@@ -12,10 +12,10 @@ from ...base.errors import NotFoundError
 from ...base.model import ARENA_FLAGS, NONCONTIGUOUS, ArenaHeader
 from ...base.records import NamedTuple
 from ...sources.memory import Memory
+from ..arena_scan import PREFIX_LIMIT, Hit, follow_ring, next_offset, scan
 from ..chunk import IS_MMAPPED, PREV_INUSE, masked
 from ..layout import Layout, Struct
-from ..regions import Ground, main_regions
-from ..scan import PREFIX_LIMIT, Hit, follow_ring, next_offset, scan
+from ..main_arena_regions import Ground, main_regions
 from .evidence import Raw, Surroundings, Top, majority, not_less, read_raws, read_top, told_apart
 from .heaps import Heaps, derive_heaps
 from .lists import place_lists

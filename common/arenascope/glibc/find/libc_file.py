@@ -8,8 +8,8 @@ from typing import Mapping, Optional, Sequence
 from ...base.errors import MemoryReadError
 from ...base.model import Allocator, Statement
 from ...base.records import NamedTuple
-from ...sources.elf.file import glibc_version, module_build_id, proven_files
-from ...sources.elf.naming import modules_of
+from ...sources.elf.address_names import modules_of
+from ...sources.elf.elf_file import glibc_version, module_build_id, proven_files
 from ...sources.memory import Memory
 from ...sources.target import Region, Target
 

@@ -11,12 +11,12 @@ from ...sources.memory import Memory
 from ...sources.target import Region, Span, Target
 from .. import release_table
 from ..arena import doubt_thread_arena, read_arena
+from ..arena_scan import Hit
+from ..candidates import UNASKED, Trail
 from ..derive.evidence import Surroundings
-from ..derive.rows import candidates
+from ..derive.fitting_layout import candidates
 from ..layout import Layout, Struct, from_table
 from ..params import doubt_params, read_params
-from ..scan import Hit
-from ..trail import UNASKED, Trail
 
 NEAR = 0x4000
 """mp_ precedes main_arena by 0x900 to 0x940 bytes in the builds that were looked at."""

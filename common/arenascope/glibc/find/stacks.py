@@ -10,12 +10,12 @@ from typing import Iterator, Optional, Sequence
 
 from ...base.errors import MemoryReadError
 from ...base.records import NamedTuple
-from ...sources.elf.frames import MACHINES, Unwinder
+from ...sources.elf.stack_frames import MACHINES, Unwinder
 from ...sources.elf.unwind import UnwindTables
 from ...sources.memory import Memory
 from ...sources.region_index import RegionIndex
 from ...sources.target import Region, Span, ThreadInfo
-from .code import MallocCode, StackFrame
+from .malloc_code import MallocCode, StackFrame
 
 START = 64 << 10
 """A thread's first frame lies within this distance of its control block, below TLS variables."""

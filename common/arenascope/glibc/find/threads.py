@@ -1,8 +1,8 @@
 """Whose arena is whose: each thread's thread_arena and tcache, by symbol or by what its TLS block holds.
 
 Without symbols the two words are recognised by value: one equals a known arena, the other points to a
-tcache_perthread_struct (caches.py). Both lie at the same distance from every thread's pointer: near it, and where the
-program has large TLS of its own, in one of the blocks that ld.so's vector tells (dtv.py).
+tcache_perthread_struct (tcache_pointers.py). Both lie at the same distance from every thread's pointer: near it, and
+where the program has large TLS of its own, in one of the blocks that ld.so's vector tells (dtv.py).
 """
 
 from __future__ import annotations
@@ -15,11 +15,11 @@ from ...base.model import ArenaHeader, Statement
 from ...base.records import NamedTuple
 from ...sources.memory import Memory
 from ...sources.target import Target, ThreadInfo
+from ..candidates import UNASKED, Trail
 from ..layout import Layout
-from ..trail import UNASKED, Trail
-from .caches import ARENA_NAMES, SAMPLE, Blocks, CacheFinder, CachePlace
 from .dtv import STATIC, TLS_BIAS, read_dtv
 from .libc_file import Libc
+from .tcache_pointers import ARENA_NAMES, SAMPLE, Blocks, CacheFinder, CachePlace
 
 WINDOW = 4096
 SPANS = (1, 4, 16)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Annotated, Optional, Sequence
 
-from ...base.kinds import ROOT_KINDS
+from ...base.block_kinds import ROOT_KINDS
 from .arena_records import ArenaOrNone
 from .record import Address, Document, Record, Size
 

@@ -4,8 +4,8 @@
         "A thread."
         tid: Annotated[int, "The thread's id in its process"]
 
-A field is what JSON has under that key; its text says what it means (keys.py makes the schema of both). One with a
-default is a key that is there only where an option asks for it.
+A field is what JSON has under that key; its text says what it means (schema_pieces.py makes the schema of both). One
+with a default is a key that is there only where an option asks for it.
 """
 
 from __future__ import annotations

@@ -11,8 +11,8 @@ from . import mapping_records as mappings
 from . import moment_records as moments
 from . import owner_records as owners
 from . import report_records as report
-from .keys import Schema, keys_of, one_of, optional, record
 from .record import Document, Envelope, Failed, InList
+from .schema_pieces import Schema, keys_of, one_of, optional, record
 from .snapshot_keys import OF_A_TYPE, OF_AN_OWNER, SECTIONS, SIZES
 from .trim_records import Trim
 from .type_records import Types

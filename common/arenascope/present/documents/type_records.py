@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Annotated, Optional, Sequence
 
-from ...base.kinds import KINDS
+from ...base.block_kinds import KINDS
 from .owner_records import Owner
 from .record import Address, Document, Record, Size, Told
 

@@ -6,7 +6,7 @@ from typing import Optional, Sequence
 
 from ...analysis.report import Picture
 from ...base.model import Allocator
-from ...glibc.find.copies import Copy
+from ...glibc.find.several_glibcs import Copy
 from ...session.allocators import Share
 from ..documents.arena_records import AllocatorShare, OtherAllocator
 from ..documents.arena_records import Share as ShareRecord

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from ...base import optional
+from ...base import optional_libraries
 
 
 def highlight(text: str, language: str) -> str:
     """The text with ANSI colours; unchanged where pygments is missing."""
-    pygments = optional.load("pygments")
+    pygments = optional_libraries.load("pygments")
     if pygments is None:
         return text
     from pygments.formatters import TerminalFormatter

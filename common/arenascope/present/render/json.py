@@ -12,7 +12,7 @@ from .problems import sentence
 from .spool import Spool
 
 if TYPE_CHECKING:
-    from ...glibc.find.locate import Located
+    from ...glibc.find.main_arena import Located
     from ...sources.target import Target
 
 

@@ -17,7 +17,7 @@ import time
 from types import TracebackType
 from typing import Any, Optional, TextIO
 
-from ...base import optional
+from ...base import optional_libraries
 
 PATIENCE = 1.0
 EVERY = 0.2
@@ -90,7 +90,7 @@ class Progress:
 
     def _show(self) -> None:
         self._clock.due = time.monotonic() + EVERY
-        tqdm: Any = optional.load("tqdm") if self._bar is None and self._line is None else None
+        tqdm: Any = optional_libraries.load("tqdm") if self._bar is None and self._line is None else None
         if tqdm is not None:
             # no thread besides the debugger's own
             tqdm.tqdm.monitor_interval = 0

@@ -6,12 +6,12 @@ import os
 import re
 from typing import Any, Iterable, Iterator, Optional, Sequence, TypeVar
 
-from ...base import optional
+from ...base import optional_libraries
 from ...base.errors import UsageError
 from ...base.model import SHELL_CALLS_INTO
 from ...base.printable import one_line
 from ...base.records import NamedTuple
-from ...blocks.recognise.names import with_short_names
+from ...blocks.recognise.class_names import with_short_names
 
 UNITS = ("B", "KiB", "MiB", "GiB", "TiB", "PiB")
 UNKNOWN = "?"
@@ -276,7 +276,7 @@ def shortened(text: str, width: int) -> str:
 
 
 def _table_lines(headers: Sequence[str], rows: Sequence[Sequence[str]], align: Sequence[str]) -> list[str]:
-    tabulate: Any = optional.loaded("tabulate")
+    tabulate: Any = optional_libraries.loaded("tabulate")
     if tabulate is None:
         return list(_plain_table(headers, rows, align))
     # tabulate would make columns two wider than their headers
@@ -293,7 +293,7 @@ MARKDOWN = ("github", "pipe")
 
 def known_form(form: str) -> str:
     """One of tabulate's formats; UsageError where that, or tabulate, is missing."""
-    tabulate: Any = optional.load("tabulate")
+    tabulate: Any = optional_libraries.load("tabulate")
     if tabulate is None:
         raise UsageError("--table needs tabulate, which is not installed for this Python", "pip install tabulate")
     known = tabulate.tabulate_formats
@@ -303,7 +303,7 @@ def known_form(form: str) -> str:
 
 
 def _in_form(headers: Sequence[str], rows: Sequence[Sequence[str]], align: Sequence[str], form: str) -> Iterator[str]:
-    tabulate: Any = optional.load("tabulate")
+    tabulate: Any = optional_libraries.load("tabulate")
     if form in MARKDOWN:
         rows = [[cell.replace("|", "\\|") for cell in row] for row in rows]
     if form == "tsv":

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Iterator, Optional, Sequence
 
 from ...base.model import Allocator
-from ...glibc.find.copies import Copy
+from ...glibc.find.several_glibcs import Copy
 from ...session.allocators import Share
 from ..render.text import Style
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Iterator
 
-from ...glibc.trail import KINDS, Candidate, Trail
+from ...glibc.candidates import KINDS, Candidate, Trail
 from ..documents import glibc_records as records
 from ..documents.record import told
 from ..render.text import Style, count

@@ -9,7 +9,7 @@ from ...base.records import NamedTuple
 from ...blocks.graph.holders import Holders, Most
 from ...blocks.graph.owners import UNREACHED, Owner
 from ...blocks.graph.refs import Search
-from ...blocks.live import Live
+from ...blocks.live_blocks import Live
 from ..documents import owner_records as records
 from ..documents.report_records import Joint, Keeper, Sums, Turn
 from ..documents.type_records import HolderOfMost

@@ -5,12 +5,12 @@ from __future__ import annotations
 from typing import Iterator, Mapping, Optional, Sequence
 
 from ...analysis.figure_names import NAMELESS
-from ...base.kinds import Kind
+from ...base.block_kinds import Kind
 from ...blocks.graph.edges import SecondLook
-from ...blocks.graph.owned import Owned
 from ...blocks.graph.owner_pages import Kept
 from ...blocks.graph.owners import UNREACHED, Holding, Leading, Owner
 from ...blocks.graph.refs import Search
+from ...blocks.graph.saved_owners import Owned
 from ..documents import owner_records as records
 from ..render.json import hexadecimal
 from ..render.marked_names import marked, unmarked
@@ -119,7 +119,7 @@ def listed(names: Sequence[str]) -> str:
 
 
 def is_hint(name: Optional[str]) -> bool:
-    """Whether it ends in what references.py quotes."""
+    """Whether it ends in what code_references.py quotes."""
     return name is not None and name.endswith('")')
 
 

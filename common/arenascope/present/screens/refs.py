@@ -7,9 +7,9 @@ from typing import Iterator, Optional, Sequence
 from ...base.model import Statement
 from ...base.records import NamedTuple
 from ...blocks.graph.asked_address import Goal
-from ...blocks.graph.names import Names
 from ...blocks.graph.pointer_facts import Told
 from ...blocks.graph.refs import BLOCK, Ref
+from ...blocks.graph.root_names import Names
 from ...sources.target import Span
 from ..documents import owner_records as records
 from ..render.json import address

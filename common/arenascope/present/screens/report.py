@@ -14,7 +14,7 @@ from ...base.model import Statement
 from ...base.records import NamedTuple
 from ..render.text import Style, count, next_lines, table
 from .growth import growth_sentence
-from .parts import LABELS, size_of
+from .part_names import LABELS, size_of
 from .types import name_of
 from .verdict import ELSEWHERE, Pair
 from .ways_to_do import Words

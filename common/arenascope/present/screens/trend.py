@@ -9,7 +9,7 @@ from ...analysis.report import FREE, LIVE
 from ...analysis.trend import AT_ONCE, ENDED, STEADILY, STILL, UNEVENLY, Life, Reached, Series, Trend
 from ..render.text import Style, count, next_lines, signed, table
 from .growth import time_apart
-from .parts import LABELS
+from .part_names import LABELS
 
 TABLES = {
     "part": "part of resident memory",

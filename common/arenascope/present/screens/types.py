@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Iterator, Mapping, Optional, Sequence
 
 from ...analysis.types import Totals, TypeRow
-from ...base.kinds import Kind
+from ...base.block_kinds import Kind
 from ...base.model import Statement
 from ..render.text import UNKNOWN, Style, count, cut, folded_name, in_memory, next_lines, table, worth_a_row
 

@@ -13,7 +13,7 @@ from ...analysis.trend import STILL, Moment, Series, judged
 from ...base.records import NamedTuple
 from ..render.text import Style, duration, fitted, signed, table
 from .growth import time_apart
-from .parts import LABELS, size_of
+from .part_names import LABELS, size_of
 from .trend import HOW, drawn
 
 ENTER, LEAVE = "\033[?1049h\033[?25l", "\033[?25h\033[?1049l"

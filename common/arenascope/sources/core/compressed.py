@@ -19,8 +19,8 @@ from typing import BinaryIO, Callable, Iterator, Optional
 from ...base.errors import TargetError
 from ...base.model import Statement
 from ...base.records import NamedTuple
-from ..elf.file import MAGIC
-from .packings import READ, Format, damage_errors, window_log
+from ..elf.elf_file import MAGIC
+from .compressions import READ, Format, damage_errors, window_log
 
 MAX_TIMES, ALWAYS = 4096, 1 << 30
 """At most this many times the packed size is unpacked, or this much if that is more: a core of zeros is packed a

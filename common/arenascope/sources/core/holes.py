@@ -16,8 +16,8 @@ from typing import Iterator, Optional, Sequence
 
 from ...base.mapping_names import HUGE_PAGES
 from ...base.records import NamedTuple
-from ..elf.file import PF_W, Segment
-from ..runs import Runs
+from ..address_runs import Runs
+from ..elf.elf_file import PF_W, Segment
 from ..target import MappingUse, Pages, Region, Residency, Span, joined
 from .memory import CoreMemory, Held
 

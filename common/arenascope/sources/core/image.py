@@ -30,7 +30,7 @@ class CoreImage(CoreMemory, Source):
 
     def residency(self) -> Optional[Residency]:
         if self.moment is not None:
-            from .moment import SavedResidency
+            from .saved_note import SavedResidency
 
             return SavedResidency(self.moment, self.page_size)
         from .holes import core_residency

@@ -17,19 +17,19 @@ from ...base.model import Statement
 from ...base.records import NamedTuple
 from .. import target
 from ..elf import environment
-from ..elf.file import ET_CORE, PT_LOAD, PT_NOTE, Elf, Segment, file_reader
-from ..elf.kernel import AT_PAGESZ, AT_RANDOM, is_secure
+from ..elf.elf_file import ET_CORE, PT_LOAD, PT_NOTE, Elf, Segment, file_reader
+from ..elf.kernel_records import AT_PAGESZ, AT_RANDOM, is_secure
 from ..elf.linkmap import named_regions
 from ..elf.notes import Note, parse_notes
 from ..elf.registers import ThreadRecord
 from ..memory import Memory
-from . import corefile
+from . import open_core
 from .notes import CoreNotes
 from .regions import build_regions
 
 if TYPE_CHECKING:
     from .compressed import Say
-    from .moment import Moment
+    from .saved_note import Moment
 
 
 Core = TypeVar("Core", bound="CoreMemory")
@@ -68,13 +68,13 @@ class Held(NamedTuple):
 class CoreMemory:
     """An ELF core. Only bytes that the file holds can be read: what was left out is unknown, never zero."""
 
-    def __init__(self, path: str, say: Optional[Say] = None, held: Optional[corefile.CoreBytes] = None) -> None:
+    def __init__(self, path: str, say: Optional[Say] = None, held: Optional[open_core.CoreBytes] = None) -> None:
         """A compressed core is opened only where its progress can be shown: it costs time and room.
 
         `held` are the bytes of one that is no local file.
         """
         self.path = path
-        self.held: corefile.CoreBytes = corefile.open_core(path, say) if held is None else held
+        self.held: open_core.CoreBytes = open_core.open_core(path, say) if held is None else held
         self.unpacked = self.held.unpacked
         self.size = self.held.size
         self._bytes = self.held.read
@@ -109,7 +109,7 @@ class CoreMemory:
 
     def _told(self) -> tuple[Optional[Moment], bool]:
         """What `save` says of the moment, and whether it redacted the file."""
-        from .moment import is_redacted, moment_of  # which only a file of `save` has
+        from .saved_note import is_redacted, moment_of  # which only a file of `save` has
 
         moment = moment_of(self.notes.own, self._written, self.pointer_size)
         return moment, is_redacted(self.notes.own, moment)

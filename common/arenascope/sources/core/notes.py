@@ -6,8 +6,8 @@ import os
 import struct
 from typing import Iterable, Optional
 
-from ..elf.file import Elf
-from ..elf.kernel import (
+from ..elf.elf_file import Elf
+from ..elf.kernel_records import (
     NT_386_TLS,
     NT_ARM_TLS,
     NT_AUXV,
@@ -41,7 +41,7 @@ class CoreNotes:
         self.name: Optional[str] = None
         self.arguments: Optional[str] = None
         self.own: dict[int, bytes] = {}
-        """Of `save`: see moment.py."""
+        """Of `save`: see saved_note.py."""
         order = []
         for note in notes:
             self._take(note)

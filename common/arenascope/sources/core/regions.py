@@ -5,8 +5,8 @@ from __future__ import annotations
 from bisect import bisect_right
 from typing import Iterator, Mapping, Optional, Sequence
 
-from ..elf.file import PF_R, PF_W, PF_X, Segment
-from ..elf.kernel import AT_EXECFN, AT_RANDOM, AT_SYSINFO_EHDR, FileMapping
+from ..elf.elf_file import PF_R, PF_W, PF_X, Segment
+from ..elf.kernel_records import AT_EXECFN, AT_RANDOM, AT_SYSINFO_EHDR, FileMapping
 from ..region_index import RegionIndex
 from ..target import Region
 

@@ -7,13 +7,13 @@ from bisect import bisect_left
 from typing import Iterable, Iterator, Optional, Sequence, Union
 
 from ...base.model import Range
-from ..elf.kernel import NT_386_TLS, NT_ARM_TLS, NT_AUXV, NT_FILE, NT_PRPSINFO, NT_PRSTATUS, NT_SIGINFO, OWN
+from ..elf.kernel_records import NT_386_TLS, NT_ARM_TLS, NT_AUXV, NT_FILE, NT_PRPSINFO, NT_PRSTATUS, NT_SIGINFO, OWN
 from ..elf.notes import Note
 from ..elf.registers import without_values
 from ..target import MappingUse, Residency, Saved, Span
 from .holes import data_within
 from .memory import CoreMemory
-from .moment import Moment
+from .saved_note import Moment
 from .saving import CoreWriter, Piece, lay_out_notes
 from .writing import Form
 

@@ -20,13 +20,13 @@ from ...base.errors import ArenascopeError, MemoryReadError
 from ...base.model import Range
 from ...base.records import NamedTuple
 from ...base.whole_file import PartialFile
-from ..elf.file import MAGIC, PF_R, PF_W, PF_X, Segment
-from ..elf.kernel import OWN, FileMapping
+from ..elf.elf_file import MAGIC, PF_R, PF_W, PF_X, Segment
+from ..elf.kernel_records import OWN, FileMapping
 from ..elf.notes import Note
 from ..elf.sysroot import open_regular
 from ..memory import Fill
 from ..target import MappingUse, Region, RegisterSets, Span, joined
-from .moment import Moment, mark
+from .saved_note import Moment, mark
 from .writing import Form, Who, head, head_bytes, load_segment, note_bytes, note_segment, process_notes
 
 PAGE = 4096

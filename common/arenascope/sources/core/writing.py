@@ -7,8 +7,8 @@ import struct
 from typing import Iterable, Iterator, Sequence
 
 from ...base.records import NamedTuple
-from ..elf.file import ET_CORE, MAGIC, PN_XNUM, PT_LOAD, PT_NOTE, Segment
-from ..elf.kernel import NT_AUXV, NT_FILE, NT_PRPSINFO, NT_PRSTATUS, NT_SIGINFO, FileMapping
+from ..elf.elf_file import ET_CORE, MAGIC, PN_XNUM, PT_LOAD, PT_NOTE, Segment
+from ..elf.kernel_records import NT_AUXV, NT_FILE, NT_PRPSINFO, NT_PRSTATUS, NT_SIGINFO, FileMapping
 from ..elf.notes import Note
 from ..target import RegisterSets
 

@@ -8,7 +8,7 @@ from typing import Optional, Sequence
 
 from ...base.errors import ArenascopeError, MemoryReadError
 from ..target import Region
-from .file import PT_LOAD, Elf, Read
+from .elf_file import PT_LOAD, Elf, Read
 
 
 def memory_end(read: Read, start: int) -> Optional[int]:

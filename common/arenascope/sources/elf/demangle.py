@@ -11,7 +11,7 @@ from __future__ import annotations
 import re
 from typing import Callable, TypeVar
 
-from .declared import Type, listed, pointing, without_arguments
+from .declarators import Type, listed, pointing, without_arguments
 from .mangling import BUILTIN, NUMBERS, OPERATORS, QUALIFIERS, SPECIAL, STANDARD, SUFFIXES
 from .rust_names import of_rust
 

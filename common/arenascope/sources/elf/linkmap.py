@@ -13,9 +13,9 @@ from ...base.errors import ArenascopeError, MemoryReadError
 from ...base.records import NamedTuple
 from ..memory import Memory
 from ..target import Region
+from .elf_file import PF_R, PF_W, PF_X, PT_DYNAMIC, PT_LOAD, Elf
 from .environment import read_string
-from .file import PF_R, PF_W, PF_X, PT_DYNAMIC, PT_LOAD, Elf
-from .kernel import AT_BASE, AT_EXECFN, AT_PHDR
+from .kernel_records import AT_BASE, AT_EXECFN, AT_PHDR
 from .symbols import dynamic_tags
 
 DT_DEBUG = 21

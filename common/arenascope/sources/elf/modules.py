@@ -14,8 +14,8 @@ from typing import Iterable, Iterator, Optional, Sequence
 from ...base.errors import ArenascopeError, MemoryReadError
 from ...base.records import NamedTuple
 from ..target import Region, Span, Target, joined
+from .elf_file import PT_DYNAMIC, SHT_SYMTAB, Elf, ElfFile, Segment
 from .environment import read_string
-from .file import PT_DYNAMIC, SHT_SYMTAB, Elf, ElfFile, Segment
 from .linkmap import DT_DEBUG, MAX_MODULES
 from .symbols import LONGEST_DYNAMIC, dynamic_strings, dynamic_symbols, dynamic_tags, find_symbols
 

@@ -12,7 +12,7 @@ from ...base.records import NamedTuple
 Buffer = Union[bytes, bytearray, memoryview, mmap.mmap]
 
 NT_GNU_BUILD_ID = 3
-"""Linkers write it, as "GNU"; the kernel's numbers stand in kernel.py."""
+"""Linkers write it, as "GNU"; the kernel's numbers stand in kernel_records.py."""
 MAX_NOTES = 1 << 20
 """A core has about six for each thread."""
 LONGEST_OWNER = 64

@@ -7,9 +7,9 @@ from typing import Iterator, Optional
 
 from ...base.model import OTHER_FILES, Statement
 from ..target import Target
-from .file import build_id_in_memory, differ
+from .address_names import programs_of
+from .elf_file import build_id_in_memory, differ
 from .modules import Modules
-from .naming import programs_of
 
 NAMED = 4
 

@@ -9,7 +9,7 @@ from typing import Iterable, Iterator, Optional, Sequence
 
 from ...base.errors import ArenascopeError, TargetError
 from ...base.records import NamedTuple
-from .file import PT_DYNAMIC, SHT_DYNSYM, SHT_SYMTAB, Elf, ElfFile, Read, Section, Segment, proven_files
+from .elf_file import PT_DYNAMIC, SHT_DYNSYM, SHT_SYMTAB, Elf, ElfFile, Read, Section, Segment, proven_files
 from .machines import EM_ALPHA, EM_S390
 
 STT_SECTION, STT_FILE, STT_TLS = 3, 4, 6

@@ -12,7 +12,7 @@ from ...base.errors import ArenascopeError
 from ...base.records import NamedTuple
 from ..memory import Memory
 from ..target import ByteOrder, Region
-from .file import Elf
+from .elf_file import Elf
 
 PT_GNU_EH_FRAME = 0x6474E550
 HEADER = bytes([1, 0x1B, 0x03, 0x3B])

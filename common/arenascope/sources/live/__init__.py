@@ -6,10 +6,10 @@ tracer has traced, and `sigstop.py` has it send SIGCONT. After Ctrl-Z a look sta
 is never shown. A process can notice time, and EINTR from the calls that signal(7) lists as not restarted after a
 stop.
 
-`still.py` shortens a hold: the places of listed chunks are found while the process runs, and read again, page by
+`short_hold.py` shortens a hold: the places of listed chunks are found while the process runs, and read again, page by
 page, while it is held. What was not kept is never read late: the look begins anew.
 
-`running.py` lets single threads run, and `injection.py` makes one call a function. A thread is made to call only
+`thread_calls.py` lets single threads run, and `injection.py` makes one call a function. A thread is made to call only
 where it can be put back: no shadow stack, no seccomp filter, no restartable sequence, not at a signal's delivery, in
 no system call that changes the signal mask meanwhile, on a stack whose end is known. All that brings it back is
 written below its stack, beyond the red zone, before its registers change: the function returns into `tkill`, and

@@ -1,4 +1,4 @@
-"""The process that holds another one while freeze.py's reads it. Its end, of whatever kind, lets go.
+"""The process that holds another one while process_hold.py's reads it. Its end, of whatever kind, lets go.
 
 It has a session of its own and blocks every signal, so that what ends or stops us (Ctrl-C, Ctrl-\\, Ctrl-Z, a signal
 to the group) leaves it running. It lets go when it is told to, when we end or are stopped, and when a hold lasts too
@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from types import ModuleType
 
     from .ptrace import Tracer
-    from .running import Runner
+    from .thread_calls import Runner
 
 TICK_MS = 10
 GRACE = 1.0
@@ -131,7 +131,7 @@ class _Guard:
         try:
             if self._runner is None:
                 # few holds are for more than looking
-                from .running import Runner
+                from .thread_calls import Runner
 
                 self._runner = Runner(cast("Tracer", holder))
             return self._runner.obey(order)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import struct
 from typing import Mapping, Optional, Sequence
 
-from ..elf.kernel import NT_X86_XSTATE
+from ..elf.kernel_records import NT_X86_XSTATE
 from ..elf.machines import EM_X86_64
 from ..elf.registers import GENERAL
 from ..memory import Memory

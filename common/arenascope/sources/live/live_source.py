@@ -9,7 +9,7 @@ from ..target import Residency
 
 if TYPE_CHECKING:
     from .procfiles import Status
-    from .shared import SharedFiles
+    from .shared_memory import SharedFiles
 
 
 class LiveSource(Source):

@@ -1,4 +1,4 @@
-"""What freeze.py and its guard say to each other: a record for each order and each answer, over a pipe.
+"""What process_hold.py and its guard say to each other: a record for each order and each answer, over a pipe.
 
 marshal, which every Python has loaded, takes the records' fields: numbers, bytes, texts and what is made of them.
 """
@@ -111,7 +111,7 @@ class Ran(NamedTuple):
 
 class Called(NamedTuple):
     became: str
-    """One of running.py's words."""
+    """One of thread_calls.py's words."""
     number: int
     """Of a signal, or the wait status of a process that ended."""
 

@@ -21,7 +21,7 @@ from typing import Iterable, Iterator, Optional, Protocol, Sequence
 
 from ...base.errors import TargetError
 from ...base.records import NamedTuple
-from ..runs import Runs
+from ..address_runs import Runs
 from ..target import Pages, Span, joined
 from .pagekinds import IN_MEMORY, IN_SWAP, PageKinds
 from .procfiles import read_regions

@@ -9,17 +9,17 @@ from typing import TYPE_CHECKING, Callable, Mapping, Optional, Sequence, TypeVar
 from ...base.errors import MemoryReadError, TargetError
 from .. import target
 from ..elf import environment
-from ..elf.file import MAGIC
-from ..elf.kernel import AT_PAGESZ, is_secure, parse_auxv
+from ..elf.elf_file import MAGIC
+from ..elf.kernel_records import AT_PAGESZ, is_secure, parse_auxv
 from ..elf.sysroot import open_regular
 from ..kernel_words import Timer, Watched
 from . import procfiles
+from .kernel_refusal import refusal
 from .live_source import LiveSource
 from .pagemap import PagemapResidency
-from .refusal import refusal
 
 if TYPE_CHECKING:
-    from .shared import SharedFiles
+    from .shared_memory import SharedFiles
 
 T = TypeVar("T")
 # one pread moves at most MAX_RW_COUNT bytes, and takes no offset above the signed range
@@ -239,12 +239,12 @@ class ProcessImage(LiveSource):
         return self.guarded(lambda: procfiles.unreleasable_ranges(self.memory_tid))
 
     def watched(self) -> Optional[Sequence[Watched]]:
-        from .kernel import epoll_words  # which few looks ask for
+        from .kernel_pointers import epoll_words  # which few looks ask for
 
         return epoll_words(self.pid)
 
     def timers(self) -> Sequence[Timer]:
-        from .kernel import timer_words
+        from .kernel_pointers import timer_words
 
         return timer_words(self.pid)
 
@@ -266,7 +266,7 @@ class ProcessImage(LiveSource):
         return self.shared_files(residency).told if residency is not None else None
 
     def shared_files(self, residency: target.Residency, most: Optional[int] = None) -> SharedFiles:
-        from .shared import MOST, SharedFiles
+        from .shared_memory import MOST, SharedFiles
 
         most = MOST if most is None else min(most, MOST)
         self._shared = SharedFiles(self._folder, self.regions(), residency, most)

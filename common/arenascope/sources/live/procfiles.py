@@ -10,7 +10,7 @@ from typing import Callable, Iterator, Optional, Sequence, Union, overload
 from ...base.errors import TargetError
 from ...base.mapping_names import HUGE_PAGES
 from ...base.records import NamedTuple
-from ..elf.kernel import undeleted
+from ..elf.kernel_records import undeleted
 from ..target import MappingUse, MemoryUse, Region, Span
 
 READ, WRITE, EXECUTE, SHARED = b"rwxs"

@@ -15,9 +15,9 @@ from contextlib import suppress
 from typing import Optional, Sequence
 
 from ...base.errors import TargetError
-from ..elf.kernel import NT_386_TLS, NT_ARM_TLS, NT_PRSTATUS, REGISTER_NOTES
+from ..elf.kernel_records import NT_386_TLS, NT_ARM_TLS, NT_PRSTATUS, REGISTER_NOTES
 from . import procfiles
-from .stopping import Wait
+from .stop_wait import Wait
 
 PTRACE_GETREGSET, PTRACE_SEIZE, PTRACE_INTERRUPT, PTRACE_DETACH = 0x4204, 0x4206, 0x4207, 17
 PTRACE_EVENT_STOP = 128

@@ -9,17 +9,17 @@ from typing import Callable, Optional, Sequence, Union
 
 from ...base.errors import TargetError
 from ..core.image import CoreImage
-from ..core.moment import Moment
+from ..core.saved_note import Moment
 from ..core.saving import CoreWriter, Piece, first_notes, lay_out, pieces_of, whole_piece
 from ..core.writing import Form, Who
-from ..elf.naming import local_file
+from ..elf.address_names import local_file
 from ..target import Region, RegisterSets, Saved, Span, Target
-from . import kernel as _kernel  # noqa: F401  what `watched` takes, loaded before a process is held
+from . import kernel_pointers as _kernel  # noqa: F401  what `watched` takes, loaded before a process is held
 from . import procfiles
+from .bulk_reads import block_reader
 from .live_source import LiveSource
-from .many import block_reader
 from .pagemap import PagemapResidency
-from .shared import SharedFiles
+from .shared_memory import SharedFiles
 
 
 def save_process(

@@ -10,7 +10,7 @@ from typing import Optional, Sequence
 
 from ...base.errors import TargetError
 from . import procfiles
-from .stopping import Wait
+from .stop_wait import Wait
 
 
 class Stopper:

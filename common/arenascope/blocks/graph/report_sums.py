@@ -1,0 +1,161 @@
+"""What is held and what is lost, summed up for the report."""
+
+from __future__ import annotations
+
+from typing import Callable, Iterable, Iterator, Optional, Sequence
+
+from ...analysis.causes import WORTH
+from ...analysis.held_or_lost import FIRST, Beside, HeldSums, Holder, Joint, Keeper, Lost, Turn
+from ...base.records import NamedTuple
+from .components import Lump
+from .edges import build
+from .leak_rows import rows_of
+from .leaks import Leaks, doubts, find_leaks
+from .owners import UNREACHED, Owner, find_owners
+from .reach import POSSIBLE, UNMARKED, Reach, marked
+from .refs import Search
+from .saved_owners import owned
+from .shared_pages import SharedPages, shared_pages
+
+NOBODYS = "what nobody holds"
+ASKED = 6
+"""Of so many owners it is asked whose pages they share: who holds little can be in the way."""
+
+
+def summed(search: Search, lost: int, words: Callable[[Sequence[Owner]], str], asked: bool) -> HeldSums:
+    """`lost`: bytes of a process that could not be copied; `words` names owners; `asked`: not only beside
+    something else."""
+    blocks = search.blocks
+    marks = Reach(search, build(search)).marks
+    unreached, inside = marked(marks, UNMARKED), marked(marks, POSSIBLE)
+    leaks: Optional[Leaks] = None
+    if unreached and search.looks_again:
+        leaks = find_leaks(search, lost)
+        unreached, inside = _blocks(leaks.definite), _blocks(leaks.possible)
+    nowhere, possible = blocks.bytes_of(unreached), blocks.bytes_of(inside)
+    doubted = bool(leaks.doubts if leaks is not None else doubts(search.session, search.roots, blocks, lost))
+    known = leaks is not None and not doubted
+    owners = find_owners(search)
+    named = [each for each in owners.holdings if each.owner.kind != UNREACHED][:ASKED]
+    lost_blocks = len(unreached) if known else 0
+    most_lost = _most_lost(search, leaks) if leaks is not None and lost_blocks else None
+    keepers = [
+        Keeper(
+            *each.owner,
+            bytes=each.bytes,
+            alone=each.alone_bytes,
+            called=words([each.owner]),
+            alone_blocks=each.alone_blocks,
+        )
+        for each in named
+    ]
+    jointly = [Joint(each.owners, each.bytes, words(each.owners)) for each in owners.jointly]
+    steps: Optional[_Steps] = None
+    if asked and max([each.alone for each in keepers] + [each.bytes for each in jointly], default=0) >= WORTH:
+        nobody = next((each.number for each in owners.holdings if each.owner.kind == UNREACHED and lost_blocks), None)
+        pages = shared_pages(search, [each.number for each in named], len(jointly), nobody)
+        if pages is not None:
+            steps = _Steps(pages, keepers, jointly, nowhere)
+            keepers, jointly = steps.owners()
+    held = blocks.bytes - nowhere - possible
+    return HeldSums(
+        live=blocks.bytes,
+        reached=held,
+        possible=possible,
+        lost=nowhere if known else 0,
+        unknown=0 if known else nowhere,
+        lost_blocks=lost_blocks,
+        doubted=doubted,
+        keepers=keepers,
+        others=max(0, held - sum(each.bytes for each in keepers[:FIRST])),
+        jointly=jointly,
+        in_turn=list(steps.in_turn()) if steps is not None else (),
+        held_returns=steps.returns if steps is not None else 0,
+        most_lost=most_lost,
+        returns=_returned(search) if asked and lost_blocks else None,
+    )
+
+
+class _Member(NamedTuple):
+    """One of the groups that pages are told of."""
+
+    place: int
+    called: str
+    owners: Sequence[Holder]
+    bytes: int
+
+
+class _Steps:
+    """What leaves memory with those that hold most: with each alone, and one after the other."""
+
+    def __init__(self, pages: SharedPages, keepers: Sequence[Keeper], jointly: Sequence[Joint], lost: int) -> None:
+        """`lost`: of the last group, which nobody holds."""
+        self._pages, self._keepers, self._jointly, self._lost = pages, keepers, jointly, lost
+        self._called = [*(each.called for each in keepers), *(each.called for each in jointly)]
+        self._nobody = len(self._called)
+        held = [_Member(at, each.called, [_owner(each)], each.alone) for at, each in enumerate(keepers)]
+        held += [_Member(at, each.called, each.owners, each.bytes) for at, each in enumerate(jointly, len(keepers))]
+        # of some that hold together it is not known which blocks are theirs alone
+        self._held = [each for each in held if pages.of(each.place).resident]
+        self._every = sum(1 << each.place for each in self._held)
+        self.returns = pages.together(self._every)
+
+    def owners(self) -> tuple[list[Keeper], list[Joint]]:
+        """These, with what they alone bring, and with whom more."""
+        return (
+            [self._own(place, each) for place, each in enumerate(self._keepers)],
+            [self._theirs(place, each) for place, each in enumerate(self._jointly, len(self._keepers))],
+        )
+
+    def _own(self, place: int, each: Keeper) -> Keeper:
+        kept = self._pages.of(place)
+        return each._replace(returns=kept.returns, resident=kept.resident, beside=self._beside(place))
+
+    def _theirs(self, place: int, each: Joint) -> Joint:
+        kept = self._pages.of(place)
+        return each._replace(returns=kept.returns, beside=self._beside(place)) if kept.resident else each
+
+    def _beside(self, place: int) -> Optional[Beside]:
+        most = next(self._pages.beside(place, self._every), None)
+        return Beside(self._called[most.other], most.more, most.returns) if most is not None else None
+
+    def in_turn(self) -> Iterator[Turn]:
+        """Whoever brings most first, then whoever brings most after these; what nobody holds comes last."""
+        if not self._held:
+            return
+        held, pages = {each.place: each for each in self._held}, self._pages
+        first = max(held, key=lambda place: pages.of(place).returns)
+        yield self._turn(held[first], pages.of(first).returns)
+        for each in pages.beside(first, self._every):
+            yield self._turn(held[each.other], each.returns)
+        if pages.of(self._nobody).resident:
+            returns = pages.together(self._every | 1 << self._nobody)
+            yield self._turn(_Member(self._nobody, NOBODYS, (), self._lost), returns)
+
+    def _turn(self, member: _Member, so_far: int) -> Turn:
+        place, called, owners, size = member
+        holds_up = self.returns - self._pages.together(self._every & ~(1 << place))
+        alone = self._pages.of(place).returns
+        return Turn(owners, size, called, alone=alone, returns=so_far, holds_up=holds_up)
+
+
+def _owner(keeper: Keeper) -> Owner:
+    return Owner(keeper.kind, keeper.name, keeper.tid)
+
+
+def _most_lost(search: Search, leaks: Leaks) -> Lost:
+    row = rows_of(search, leaks.definite, "definite")[0]
+    return Lost(row.type, row.blocks, row.all_bytes, row.indirect_blocks)
+
+
+def _returned(search: Search) -> Optional[int]:
+    """What leaves memory with what is lost."""
+    whose = owned(search)
+    nobodys = [each for each in whose.owners.holdings if each.owner.kind == UNREACHED]
+    if whose.kept is None or not nobodys:
+        return None
+    return whose.kept[nobodys[0].number].returns
+
+
+def _blocks(lumps: Iterable[Lump]) -> list[int]:
+    return [block for each in lumps for block in (each.head, *each.others)]

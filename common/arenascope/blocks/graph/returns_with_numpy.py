@@ -1,0 +1,133 @@
+"""The same as returns.py with numpy: all stretches of a run at once."""
+
+from __future__ import annotations
+
+from functools import reduce
+from operator import or_
+from types import ModuleType
+from typing import TYPE_CHECKING, Iterator, Sequence
+
+from ...analysis.in_memory import Present
+from ...analysis.trim import first_whole
+from ...base.model import Heap, Piece, Run
+from ...base.records import NamedTuple
+from ...glibc.chunks.blocks_with_numpy import chunks
+from ...session.session import Session
+from .blocks import LiveBlocks
+from .owner_pages import NOBODY, Join, Kept, nobodys
+
+if TYPE_CHECKING:
+    from ...base.array_types import Numbers
+
+
+class _Touched(NamedTuple):
+    """Pages that somebody has something on, and who; in no order, and some of them more than once."""
+
+    pages: Numbers
+    owners: Numbers
+
+
+class _Stretches(NamedTuple):
+    """Of bytes that are not free, in order."""
+
+    starts: Numbers
+    ends: Numbers
+    owners: Numbers
+
+
+class AtOnce:
+    def __init__(
+        self, numpy: ModuleType, session: Session, blocks: LiveBlocks, *, whose: Sequence[int], owners: int, join: Join
+    ) -> None:
+        self._numpy, self._session, self._join = numpy, session, join
+        self._page, self._kept = session.target.page_size, session.layout.chunk_struct
+        self._starts = numpy.frombuffer(blocks.starts, dtype=numpy.uint64)
+        self._whose = numpy.asarray(whose)
+        self._resident = numpy.zeros(owners, dtype=numpy.int64)
+        self._returns = numpy.zeros(owners, dtype=numpy.int64)
+
+    @property
+    def kept(self) -> list[Kept]:
+        return list(map(Kept, self._resident.tolist(), self._returns.tolist()))
+
+    def add(self, owner: int, resident: int) -> None:
+        """What is alone on its pages."""
+        self._resident[owner] += resident
+        self._returns[owner] += resident
+
+    def add_heap(self, there: Present, heap: Heap, pieces: Iterator[Piece]) -> None:
+        numpy, size = self._numpy, self._page
+        none = numpy.zeros(0, dtype=numpy.int64)
+        rest = _Touched(none, none)
+        for piece in pieces:
+            each = self._stretches(piece)
+            if not len(each.starts):
+                continue
+            self._sum(self._resident, there, each)
+            # links of what is in front reach into the second page as well
+            first, last = each.starts // size, (each.ends - 1) // size
+            second, beyond = numpy.minimum(first + 1, last), first_whole(each.ends, self._kept, size) // size - 1
+            pages = numpy.stack((first, second, last), axis=1).ravel()
+            touched = _Touched(
+                numpy.concatenate((rest.pages, pages, beyond)),
+                numpy.concatenate((rest.owners, numpy.repeat(each.owners, 3), each.owners)),
+            )
+            # what follows begins there at the earliest
+            rest = self._closed(there, heap, touched, int(each.ends[-1]) // size)
+            long = last - first > 2
+            self._gone(there, heap, _Stretches((first[long] + 2) * size, last[long] * size, each.owners[long]))
+        self._closed(there, heap, rest, heap.end // size + 1)
+
+    def _stretches(self, piece: Piece) -> _Stretches:
+        numpy = self._numpy
+        if not isinstance(piece, Run):
+            places = [] if piece.kind == "top" else [piece.address]
+            starts = numpy.array(places, dtype=numpy.int64)
+            return _Stretches(starts, starts + piece.bytes, numpy.full(len(places), NOBODY, dtype=numpy.int64))
+        found = chunks(numpy, piece)
+        # malloc_trim(0) merges these before it looks
+        found.taken[[index for index, chunk in piece.marks if self._session.listed[chunk] == "fast"]] = False
+        starts, sizes = found.addresses[found.taken], found.sizes[found.taken]
+        users = starts + numpy.uint64(self._session.layout.header)
+        number = numpy.searchsorted(self._starts, users)
+        number[number == len(self._starts)] = 0
+        owners = numpy.full(len(starts), NOBODY, dtype=numpy.int64)
+        if len(self._starts):
+            known = self._starts[number] == users
+            owners[known] = self._whose[number[known]]
+        return _Stretches(starts.astype(numpy.int64), (starts + sizes).astype(numpy.int64), owners)
+
+    def _closed(self, there: Present, heap: Heap, touched: _Touched, end: int) -> _Touched:
+        """Adds up the pages in front of `end`; what is left."""
+        numpy, size = self._numpy, self._page
+        whole = touched.pages < end
+        rest = _Touched(touched.pages[~whole], touched.owners[~whole])
+        pages, owners = touched.pages[whole], touched.owners[whole]
+        if not len(pages):
+            return rest
+        order = numpy.argsort(pages, kind="stable")
+        pages, owners = pages[order], owners[order]
+        begins = numpy.flatnonzero(numpy.concatenate(([True], pages[1:] != pages[:-1])))
+        least, most = numpy.minimum.reduceat(owners, begins), numpy.maximum.reduceat(owners, begins)
+        mixed = numpy.flatnonzero(least != most)
+        if self._join is nobodys:
+            least[mixed] = NOBODY
+        elif self._join is or_:
+            least = numpy.bitwise_or.reduceat(owners, begins)
+        else:
+            ends = numpy.append(begins[1:], len(pages))
+            for group, begin, stop in zip(mixed.tolist(), begins[mixed].tolist(), ends[mixed].tolist()):
+                least[group] = reduce(self._join, dict.fromkeys(owners[begin:stop].tolist()))
+        starts = pages[begins] * size
+        self._gone(there, heap, _Stretches(starts, starts + size, least))
+        return rest
+
+    def _gone(self, there: Present, heap: Heap, pages: _Stretches) -> None:
+        inside = (pages.starts >= heap.address) & (pages.ends <= heap.end)
+        self._sum(self._returns, there, _Stretches(*(each[inside] for each in pages)))
+
+    def _sum(self, sums: Numbers, there: Present, stretches: _Stretches) -> None:
+        """What of them is in memory, to their owners."""
+        owned = stretches.owners != NOBODY
+        starts, ends, owners = (each[owned] for each in stretches)
+        self._numpy.add.at(sums, owners, there.at_once(self._numpy, starts, ends))

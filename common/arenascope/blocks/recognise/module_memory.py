@@ -1,0 +1,126 @@
+"""What recognisers read besides the blocks: what the modules of the process hold, from memory or from their files."""
+
+from __future__ import annotations
+
+import os
+import struct
+from bisect import bisect_right
+from typing import Optional, Sequence
+
+from ...base.errors import ArenascopeError, MemoryReadError
+from ...sources.elf.address_names import modules_of
+from ...sources.elf.modules import Module, Modules
+from ...sources.memory import Memory
+from ...sources.target import Region, Target
+
+PAGE_SHIFT = 12
+MOST_PAGES = 1 << 20
+"""4 GiB of modules."""
+LONGEST_STRING = 4096
+PIECE = 256
+RUST, RUST_WITHIN, RUST_PIECE = b"/rustc/", 16 << 20, 1 << 20
+
+
+class Ground:
+    """The modules of one image."""
+
+    def __init__(self, target: Target, memory: Memory, regions: Sequence[Region]) -> None:
+        self.target = target
+        self.memory = memory
+        self.regions = regions
+        self._by_start = sorted(regions, key=lambda each: each.start)
+        self._starts = [each.start for each in self._by_start]
+        self.modules = Modules(target, modules_of(regions))
+        self.pages: set[int] = set()
+        """The numbers of the pages of modules: what does not lie there needs no second look."""
+        for module in self.modules.all:
+            for region in module.regions:
+                first, last = region.start >> PAGE_SHIFT, region.end - 1 >> PAGE_SHIFT
+                if region.readable and len(self.pages) + last - first < MOST_PAGES:
+                    self.pages.update(range(first, last + 1))
+
+    @property
+    def has_cplusplus(self) -> bool:
+        return any(each.name.startswith(("libstdc++", "libc++")) for each in self.modules.all)
+
+    @property
+    def may_have_libcxx(self) -> bool:
+        """A program that has neither library as a file may be linked with either."""
+        names = [each.name for each in self.modules.all]
+        return any(each.startswith("libc++") for each in names) or not any(
+            each.startswith("libstdc++") for each in names
+        )
+
+    def has(self, symbol: str, *libraries: str) -> bool:
+        """Whether the program exports it, or a module that has one of these words in its name."""
+        return any(
+            self.modules.exported(each, (symbol,))
+            for each in self.modules.all
+            if each is self.modules.program or any(word in each.name for word in libraries)
+        )
+
+    @property
+    def has_rust(self) -> bool:
+        """Whether the program has the places of Rust's own library, as its panics tell them."""
+        program = self.modules.program
+        regions = [each for each in program.regions if each.readable and not each.writable] if program else []
+        for region in regions:
+            for start in range(region.start, min(region.end, region.start + RUST_WITHIN), RUST_PIECE):
+                try:
+                    if RUST in self.read(start, min(RUST_PIECE, region.end - start)):
+                        return True
+                except MemoryReadError:
+                    break
+        return False
+
+    def is_data(self, address: int) -> bool:
+        """Whether it lies in memory that can be written to: between heaps there is other memory, and none."""
+        at = bisect_right(self._starts, address) - 1
+        return at >= 0 and self._by_start[at].contains(address) and self._by_start[at].writable
+
+    def module_of(self, address: int) -> Optional[Module]:
+        return next((each for each in self.modules.all if each.contains(address)), None)
+
+    def module_name(self, address: int) -> Optional[str]:
+        module = self.module_of(address)
+        return os.path.basename(module.name) if module is not None else None
+
+    def read(self, address: int, size: int) -> bytes:
+        """What is there; a core may leave out what the loader does not change. MemoryReadError."""
+        try:
+            return self.memory.read(address, size)
+        except MemoryReadError:
+            module = self.module_of(address)
+            if module is None:
+                raise
+            try:
+                return self.modules.read(module, address, size)
+            except (ArenascopeError, struct.error):
+                raise MemoryReadError(address, size) from None
+
+    def words(self, address: int, count: int) -> Optional[tuple[int, ...]]:
+        """None where they cannot be read."""
+        try:
+            return self.memory.unpack_words(self.read(address, count * self.memory.pointer_size))
+        except MemoryReadError:
+            return None
+
+    def word(self, address: int) -> Optional[int]:
+        words = self.words(address, 1)
+        return words[0] if words else None
+
+    def string(self, address: int, limit: int = LONGEST_STRING) -> Optional[bytes]:
+        """Up to its zero byte; None where there is none."""
+        text = b""
+        while len(text) < limit:
+            # no further than the page, as nothing says what follows it
+            size = min(PIECE, (1 << PAGE_SHIFT) - (address + len(text)) % (1 << PAGE_SHIFT))
+            try:
+                piece = self.read(address + len(text), size)
+            except MemoryReadError:
+                return None
+            end = piece.find(b"\0")
+            if end >= 0:
+                return text + piece[:end]
+            text += piece
+        return None

@@ -1,0 +1,66 @@
+"""Blocks of well-known programs, by their structs' own words; each asked only where its program or library runs."""
+
+from __future__ import annotations
+
+from typing import Collection, Optional, Protocol, Sequence, runtime_checkable
+
+from ...base.block_kinds import Kind
+from .glib import Glib
+from .jvm import Jvm
+from .memcached import Memcached
+from .module_memory import Ground
+from .nginx import Nginx
+from .obstacks import Obstacks
+from .perl import Perl
+from .php import Php
+from .postgres import Postgres
+from .redis import Redis
+from .ruby import Ruby
+from .sqlite import Sqlite
+from .v8 import V8
+from .zlib_streams import Zlib
+
+
+class Program(Protocol):
+    """The structs of one program."""
+
+    runs: bool
+
+    def kind_of(self, user: int, usable: int, head: bytes) -> Optional[Kind]:
+        """Of a block of so many bytes; `head` is its beginning."""
+
+
+@runtime_checkable
+class Keeper(Protocol):
+    """A runtime whose objects keep blocks."""
+
+    holders: Collection[str]
+    """What blocks are called that are objects, or full of them."""
+    apart: bool
+    """Others lie in memory that it maps by itself."""
+    past: Sequence[int]
+    """How far into such a block they may point."""
+
+    def kept_by(self, words: Sequence[int], at: int, usable: int) -> Optional[Kind]:
+        """What a block of so many bytes is that words[at] points to."""
+
+
+def programs_in(ground: Ground) -> Sequence[Program]:
+    if ground.memory.pointer_size != 8 or ground.memory.byte_order != "little":
+        return ()
+    every: Sequence[Program] = (
+        Glib(ground),
+        Jvm(ground),
+        Memcached(ground),
+        Nginx(ground),
+        Obstacks(ground),
+        Perl(ground),
+        Php(ground),
+        Postgres(ground),
+        Redis(ground),
+        Ruby(ground),
+        Sqlite(ground),
+        V8(ground),
+        Zlib(ground),
+    )
+    return [each for each in every if each.runs]

@@ -1,0 +1,151 @@
+"""What single blocks are, without a sweep of all: what a class has for its size is told by blocks near by.
+
+free() leaves most of a block as it was, so that a vtable can stand in a block that is something else by now. Where all
+blocks are seen, the class's usual size tells; here it is looked for in the same heap.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import Iterator, Optional, Sequence
+
+from ..base.block_kinds import Kind
+from ..base.model import Heap
+from ..glibc.chunk import PREV_INUSE, SIZE_BITS
+from ..session.parallel_sweeps import likely_chunks
+from ..session.session import Session
+from .live_blocks import Live
+from .recognise.all_recognisers import GRAIN, NONE, SEVERAL, UNTOLD, Catalogue, Entry, true_sizes
+from .types import catalogue_of, live_kinds, one_by_one
+
+FEW = 20_000
+"""Blocks of all heaps: a second without numpy."""
+NEAR = 8 << 20
+"""So far to both sides."""
+ALTOGETHER = 256 << 20
+"""No more than that for all blocks that are asked for."""
+ALONE = "{}, of this block alone"
+NOTHING_NEAR = f"{ALONE}: nothing near it is of that class"
+
+
+def kinds_by_types(session: Session, placed: Sequence[tuple[int, int]]) -> dict[int, Kind]:
+    """As `types` has them, where there are so few blocks that all can be looked at: those that hold a block name it,
+    too. Of more, `kinds_of`."""
+    alone = kinds_of(session, placed)
+    if session.target.image.redacted or not session.started or likely_chunks(session, FEW) > FEW:
+        return alone
+    live = session.memo.get(Live) or session.memo.keep(live_kinds(session))
+    asked = {chunk for chunk, _ in placed}
+    kinds: dict[int, Kind] = {}
+    for heap in live.heaps:
+        if any(heap.heap.address <= chunk < heap.heap.end for chunk in asked):
+            blocks = ((chunk, kind) for chunk, _, _, kind in live.blocks(heap) if chunk in asked and kind != NONE)
+            kinds.update((chunk, live.kinds[kind]) for chunk, kind in blocks)
+    kinds.update((block.chunk, live.kinds[kind]) for block, kind in live.mmapped if block.chunk in asked)
+    # what a block says of itself may be doubted for reasons of its own
+    same = {chunk: each for chunk, each in alone.items() if chunk in kinds and kinds[chunk].name == each.name}
+    return {**alone, **kinds, **same}
+
+
+def kinds_of(session: Session, placed: Sequence[tuple[int, int]]) -> dict[int, Kind]:
+    """Of single live blocks, by (chunk, bytes); of an image without the program's data, of none."""
+    if session.target.image.redacted:
+        return {}
+    catalogue = catalogue_of(session)
+    header, word = session.layout.header, session.layout.word
+    near = _Near(session)
+    kinds = {}
+    for chunk, size in placed:
+        (index,) = one_by_one(session, catalogue, [chunk + header], [size - word])
+        entry = catalogue.entries[index]
+        if entry.usable is not None and catalogue.front(chunk + header, size - word):
+            # those near by begin with a header, too
+            kinds[chunk] = entry.kind._replace(certain=False, how=ALONE.format(entry.kind.how))
+        else:
+            kinds[chunk] = near.settled(catalogue, entry, chunk, size - word)
+    return kinds
+
+
+class _Near:
+    """The sizes that classes have near the blocks that are asked for."""
+
+    def __init__(self, session: Session) -> None:
+        self._session = session
+        self._left = ALTOGETHER
+        self._sizes: dict[Kind, dict[int, int]] = {}
+        """What is usable of each block that begins with its vtable, by what malloc returned."""
+        self._counts: dict[Kind, Counter[int]] = {}
+        """How many of these have which size: blocks are asked for one by one, thousands of a class."""
+        self._seen: dict[Kind, list[tuple[int, int]]] = {}
+
+    def settled(self, catalogue: Catalogue, entry: Entry, chunk: int, usable: int) -> Kind:
+        """What a block is, if it says to be that by its vtable."""
+        if entry.usable is None:
+            return entry.kind
+        of, user = entry.element or entry.kind, chunk + self._session.layout.header
+        self._look_near(of, chunk)
+        sizes = self._sizes.setdefault(of, {})
+        if entry.element is None:
+            self._put(of, user, usable)
+        several = true_sizes(self._counts[of]) if sizes else ()
+        own = several[0] if len(several) == 1 else None
+        if entry.element is not None:
+            # side by side, without headers between
+            fits = own is None or own - GRAIN < entry.usable <= own
+        else:
+            fits = any(each <= usable <= each + GRAIN for each in several)
+        if not fits:
+            return UNTOLD if entry.element else catalogue.kind(catalogue.by_size(usable))
+        if len(several) > 1:
+            return entry.kind._replace(certain=False, how=SEVERAL.format(entry.kind.how))
+        if any(other != user for other in sizes):
+            return entry.kind
+        return entry.kind._replace(certain=False, how=NOTHING_NEAR.format(entry.kind.how))
+
+    def _look_near(self, kind: Kind, chunk: int) -> None:
+        heap = self._heap_of(chunk)
+        if heap is None:
+            return
+        start, end = max(heap.address, chunk - NEAR), min(heap.end, chunk + NEAR)
+        seen = self._seen.setdefault(kind, [])
+        if any(low <= chunk < high for low, high in seen) or end - start > self._left:
+            return
+        seen.append((start, end))
+        self._left -= end - start
+        for user, usable in self._alike(start, end, chunk):
+            self._put(kind, user, usable)
+
+    def _put(self, kind: Kind, user: int, usable: int) -> None:
+        sizes, counts = self._sizes.setdefault(kind, {}), self._counts.setdefault(kind, Counter())
+        before = sizes.get(user)
+        if before != usable:
+            sizes[user] = usable
+            counts[usable] += 1
+            if before is not None:
+                counts[before] -= 1
+
+    def _heap_of(self, chunk: int) -> Optional[Heap]:
+        heaps = (heap for each in self._session.heaps.values() for heap in each)
+        return next((heap for heap in heaps if heap.address <= chunk < heap.end), None)
+
+    def _alike(self, start: int, end: int, chunk: int) -> Iterator[tuple[int, int]]:
+        """(user, usable) of blocks in use there that hold one object of the class, by their headers."""
+        session = self._session
+        memory, layout = session.memory, session.layout
+        first = memory.try_read(chunk + layout.header, layout.word)
+        data = memory.try_read(start, end - start)
+        if data is None or first is None:
+            return
+        words = memory.as_words(data[: len(data) // layout.word * layout.word])
+        place = data.find(first, layout.header)
+        while place >= 0:
+            at = start + place - layout.header
+            if layout.first_aligned(at) == at and at not in session.listed:
+                size = words[place // layout.word - 1] & ~SIZE_BITS
+                following = (place + size) // layout.word - 1
+                sound = size >= layout.min_size and not size & layout.mask and following < len(words)
+                # several side by side tell no size of one
+                alone = sound and data.find(first, place + layout.word, place + size - layout.word) < 0
+                if alone and words[following] & PREV_INUSE:
+                    yield start + place, size - layout.word
+            place = data.find(first, place + layout.word)

@@ -1,0 +1,198 @@
+"""All bins of all arenas followed at once, each from both its ends: so many places are read in one call.
+
+For a process that stands still and whose memory is read in bulk (sources/live/bulk_reads.py): what one chunk costs is
+the call, and the wait for the next address. Every chunk is held to what bins.py holds it to; a ring in which anything
+is otherwise is none of those that are returned, and is followed there, link by link.
+"""
+
+from __future__ import annotations
+
+from array import array
+from itertools import compress, repeat
+from operator import add, eq
+from typing import Iterable, Mapping, Optional, Sequence
+
+from ..base.read_ahead import ReadBeside
+from ..base.records import NamedTuple
+from ..sources.free_chunk_reader import NodeWords, ReadNodes
+from .chunk import PREV_INUSE, SIZE_BITS, Sizes
+from .layout import Layout
+
+MANY = 64
+"""With fewer rings, handing over to a thread costs more than it saves."""
+SPARE = 16
+"""One ring in so many may be read in vain: those that ended are left out together."""
+LARGEST = (1 << 64) - 1
+
+
+class Start(NamedTuple):
+    """A bin that is not empty."""
+
+    header: int
+    """The bin's own place, as a chunk's."""
+    first: int
+    last: int
+    sizes: Sizes
+    """Of the chunks that belong there."""
+
+
+class Followed(NamedTuple):
+    """What a ring holds, in its order."""
+
+    addresses: array[int]
+    sizes: array[int]
+
+
+class _Ring:
+    """One that is followed: what was met from its front, and from its back."""
+
+    __slots__ = ("front", "front_raws", "raws", "reverse", "start")
+
+    def __init__(self, start: Start) -> None:
+        self.start = start
+        self.front, self.front_raws = array("Q"), array("Q")
+        self.reverse, self.raws = array("Q"), array("Q")
+        """From the back: addresses, and size words."""
+
+    def followed(self, layout: Layout, odd: bool) -> Optional[Followed]:
+        """None where a chunk is not as one of this bin must be. `odd`: both ends met the one in the middle."""
+        if odd:
+            self.reverse.pop()
+            self.raws.pop()
+        self.reverse.reverse()
+        self.raws.reverse()
+        addresses, raws = self.front + self.reverse, self.front_raws + self.raws
+        mask, sizes = layout.mask, self.start.sizes
+        low = mask | SIZE_BITS
+        if {address & mask for address in addresses} - {-layout.header & mask}:
+            return None
+        if any(raw & low != PREV_INUSE or not sizes.least <= raw - PREV_INUSE <= sizes.most for raw in set(raws)):
+            return None
+        return Followed(addresses, array("Q", [raw - PREV_INUSE for raw in raws]))
+
+
+def follow_rings(
+    starts: Sequence[Start], layout: Layout, read: ReadNodes, longest: int, beside: bool = False
+) -> Mapping[int, Followed]:
+    """By the bin's place; `longest`: no ring can have more chunks. `beside`: a thread may read, too."""
+    whole: dict[int, Followed] = {}
+    rounds = longest + 4
+    if beside and len(starts) >= MANY:
+        groups = [_Group(starts[::2], layout, whole), _Group(starts[1::2], layout, whole)]
+        rounds = _at_once(groups, read, rounds)
+    else:
+        groups = [_Group(starts, layout, whole)]
+    for group in groups:
+        left = rounds
+        while group.rings and left:
+            group.judge(read(group.places()))
+            left -= 1
+    return whole
+
+
+def _at_once(groups: Sequence[_Group], read: ReadNodes, rounds: int) -> int:
+    """One is read here and the other by a thread, as long as they are many; the rounds that are left."""
+    reader: ReadBeside[array[int], NodeWords] = ReadBeside(read)
+    one, other = groups
+    while rounds and other.rings and len(one.rings) + len(other.rings) >= MANY:
+        begun = reader.begin(other.places())
+        one.judge(read(one.places()))
+        other.judge(begun.result())
+        rounds -= 1
+    return rounds
+
+
+class _Group:
+    """Rings that are followed together, a step from either end at a time.
+
+    A step of all of them is a row. What is asked of a row is asked of all its columns at once, without a line of Python
+    for each: whether links lead back, and whether the two ends of any ring have met. A ring that has ended stands still
+    where it is until there are enough of them; then rows are cut into rings.
+    """
+
+    def __init__(self, starts: Iterable[Start], layout: Layout, whole: dict[int, Followed]) -> None:
+        self._layout, self._whole = layout, whole
+        self.rings = [_Ring(start) for start in starts]
+        own = [ring.start for ring in self.rings]
+        self._fronts, self._backs = array("Q", [each.first for each in own]), array("Q", [each.last for each in own])
+        self._before = array("Q", [each.header for each in own])
+        self._after = self._before[:]
+        """Where the ends' links must lead back to."""
+        self._rows: list[tuple[array[int], array[int], Sequence[int]]] = []
+        """Fronts, backs, and size words of both in turns."""
+        self._still: dict[int, tuple[int, Optional[bool]]] = {}
+        """By column, of those that stand still: how many rows are theirs, and whether a chunk is in the middle; None
+        where a link is wrong."""
+        self._met = 0
+        """What these add to the meetings of each row."""
+
+    def places(self) -> array[int]:
+        """Of the next chunk from either end."""
+        asked = array("Q", bytes(16 * len(self._fronts)))
+        for at, chunks in enumerate((self._fronts, self._backs)):
+            word = self._layout.word
+            try:
+                asked[at::2] = array("Q", map(add, chunks, repeat(word)))
+            except OverflowError:
+                asked[at::2] = array("Q", [chunk + word & LARGEST for chunk in chunks])
+        return asked
+
+    def judge(self, words: NodeWords) -> None:
+        """Takes what was read of a row."""
+        fronts, backs = self._fronts, self._backs
+        front_fd, back_fd = _columns(words.forward)
+        front_bk, back_bk = _columns(words.backward)
+        self._rows.append((fronts, backs, words.raws))
+        met = sum(map(eq, fronts, backs)) + sum(map(eq, front_fd, backs))
+        if met != self._met or front_bk != self._before or back_fd != self._after:
+            self._stop(front_fd, back_fd, front_bk, back_bk)
+        before, after = fronts[:], backs[:]
+        for at in self._still:
+            front_fd[at], before[at] = fronts[at], front_bk[at]
+            back_bk[at], after[at] = backs[at], back_fd[at]
+        self._fronts, self._backs, self._before, self._after = front_fd, back_bk, before, after
+        if len(self._still) * SPARE > len(self.rings):
+            self._cut()
+
+    def _stop(self, front_fd: array[int], back_fd: array[int], front_bk: array[int], back_bk: array[int]) -> None:
+        """Of all columns, those that have ended."""
+        rows = len(self._rows)
+        for at, (front, back, leads) in enumerate(zip(self._fronts, self._backs, front_fd)):
+            wrong = front_bk[at] != self._before[at] or back_fd[at] != self._after[at]
+            meets = front == back or leads == back
+            if at in self._still or not (wrong or meets):
+                continue
+            odd = front == back
+            wrong = wrong or (not odd and back_bk[at] != front)
+            self._still[at] = rows, None if wrong else odd
+            self._met += odd + (leads == back)
+
+    def _cut(self) -> None:
+        """Each ring gets what is its own; those that have ended are left out."""
+        fronts, backs, raws = array("Q"), array("Q"), array("Q")
+        for row in self._rows:
+            fronts += row[0]
+            backs += row[1]
+            raws += array("Q", row[2])  # of 32 bits it comes as an array of another kind
+        width = len(self.rings)
+        for at, ring in enumerate(self.rings):
+            rows, odd = self._still.get(at, (len(self._rows), None))
+            end = rows * width
+            ring.front += fronts[at:end:width]
+            ring.reverse += backs[at:end:width]
+            ring.front_raws += raws[2 * at : 2 * end : 2 * width]
+            ring.raws += raws[2 * at + 1 : 2 * end : 2 * width]
+            followed = ring.followed(self._layout, odd) if odd is not None else None
+            if followed is not None:
+                self._whole[ring.start.header] = followed
+        going = [at not in self._still for at in range(width)]
+        self.rings = list(compress(self.rings, going))
+        self._fronts, self._backs, self._before, self._after = (
+            array("Q", compress(each, going)) for each in (self._fronts, self._backs, self._before, self._after)
+        )
+        self._rows, self._still, self._met = [], {}, 0
+
+
+def _columns(words: Sequence[int]) -> tuple[array[int], array[int]]:
+    """Of the fronts, and of the backs."""
+    return array("Q", words[0::2]), array("Q", words[1::2])

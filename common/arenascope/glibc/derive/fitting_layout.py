@@ -1,0 +1,364 @@
+"""The layout that fits this image: the table's row for the release, or whatever row memory agrees with.
+
+Distributions ship backports and new releases come, so a version string only says which row to try first.
+"""
+
+from __future__ import annotations
+
+from typing import Callable, Iterable, Iterator, Optional, Sequence
+
+from ...base.errors import MemoryReadError, NotFoundError
+from ...base.model import Statement
+from ...base.records import NamedTuple
+from ...sources.memory import Memory
+from .. import release_table
+from ..arena import doubt_thread_arena
+from ..arena_scan import Hit
+from ..candidates import UNASKED, Trail
+from ..chunk import masked, reveal
+from ..heap import heap_for_ptr
+from ..layout import Check, Layout, from_table, tcache_forms
+from ..release_table import Release
+from ..tcache import LIST_LIMIT, chunk_sizes, damaged_bins, read_if_sized, tcache_sizes
+from .debug_info import clashes
+from .evidence import PAGE, PAGES_BEHIND, Surroundings, majority
+
+MANY_THREADS = 1 << 16
+LEAST_HEAP_MAX = 4 * (64 << 10)
+"""Of the smallest huge pages that there are."""
+DEBUG, RELATIONS = "debug information", "members placed by what holds in every release"
+
+
+class Fit(NamedTuple):
+    """How well a row fits the arenas that were found."""
+
+    agrees: tuple[Statement, ...]
+    against: Optional[Statement] = None
+    """What does not agree; None where all does."""
+
+
+def derive_layout(
+    memory: Memory,
+    machine: str,
+    release: Optional[Release],
+    hit: Hit,
+    around: Callable[[], Surroundings],
+    debug: Optional[Layout] = None,
+    trail: Trail = UNASKED,
+) -> Layout:
+    """The layout whose malloc_state and heap_info fit the arenas that were found; NotFoundError where none is proven.
+
+    `debug` is what debug information says. It outranks the table, and what memory proves outranks it.
+    """
+    row = None
+    if release is None or release <= release_table.NEWEST:
+        row = _row_that_fits(memory, machine, release, hit, trail=trail)
+        if row is not None and (debug is None or not clashes(row, debug)):
+            if debug is not None:
+                trail.add("layout", DEBUG, (Statement("places-as-the-row"),))
+            return _taken(row, trail, row_name(row))
+    if debug is not None:
+        from .layout_checks import believed
+
+        sound = believed(memory, debug, hit.ring[0], around().near)
+        said = (Statement("kept-by-most-arenas" if sound else "kept-by-too-few-arenas"),)
+        trail.add("layout", DEBUG, said if sound else (), () if sound else said)
+        if sound:
+            layout = debug._replace(checks=(Check(Statement("debug-information-gives-state")),))
+            return _taken(_with_unknown_lists(memory, layout, hit), trail, DEBUG)
+    if row is not None:
+        return _taken(row, trail, row_name(row))
+    return _by_relations(memory, machine, release, hit, around=around, trail=trail)
+
+
+def row_name(row: Layout) -> str:
+    return f"glibc {release_table.text(row.release)}" + ("" if row.word == 8 else f", aligned to {row.align}")
+
+
+def _taken(layout: Layout, trail: Trail, name: str) -> Layout:
+    trail.choose("layout", name, Statement("another-is-nearer"))
+    return layout
+
+
+def _row_that_fits(
+    memory: Memory, machine: str, release: Optional[Release], hit: Hit, trail: Trail
+) -> Optional[Layout]:
+    first: Optional[Layout] = None
+    for align in _alignments(memory, machine):
+        for candidate in candidates(release):
+            layout = from_table(candidate, memory.pointer_size, machine, align(candidate))
+            layout = with_small_heaps(memory, layout, hit)
+            fitting = fit(memory, layout, hit)
+            if first is None and not fitting.against:
+                first = layout._replace(checks=tuple(map(Check, fitting.agrees)))
+            trail.add("layout", row_name(layout), fitting.agrees, [fitting.against] if fitting.against else ())
+            if first is not None and not trail.wanted:
+                return first
+    return first
+
+
+def _alignments(memory: Memory, machine: str) -> Iterable[Callable[[Release], int]]:
+    """The machine's own MALLOC_ALIGNMENT for all releases first, then the other: both can fit one malloc_state."""
+    word = memory.pointer_size
+    yield lambda release: release_table.alignment(word, machine, release)
+    if word == 4:
+        yield lambda release: 24 - release_table.alignment(word, machine, release)
+
+
+def candidates(release: Optional[Release]) -> list[Release]:
+    """The rows to try: the release itself, then the others by their distance from it."""
+    shapes = list(release_table.shapes())
+    if release is None:
+        return shapes
+    rank = {shape: index for index, shape in enumerate(shapes)}
+    own = next((shape for shape in shapes if shape <= release), shapes[-1])
+    return [release, *sorted(shapes, key=lambda shape: abs(rank[shape] - rank[own]))]
+
+
+def with_small_heaps(memory: Memory, layout: Layout, hit: Hit) -> Layout:
+    """2.35 to 2.41: the row with heaps of 4 huge pages where no arena lies right behind the start of a larger one.
+
+    mp_ says how large they are (follow_hugepages), and is not found before the row. Larger ones begin where the usual
+    ones may, too.
+    """
+    if not layout.behaviour.heap_max_follows_hugepages or len(hit.ring) < 2:
+        return layout
+    usual = layout.heap_max
+    for heap_max in [usual, *(usual >> bits for bits in range(1, 9))]:
+        row = layout._replace(heap_max=heap_max)
+        if heap_max >= LEAST_HEAP_MAX and majority(not doubt_thread_arena(memory, row, each) for each in hit.ring[1:]):
+            return row
+    return layout
+
+
+def fit(memory: Memory, layout: Layout, hit: Hit) -> Fit:
+    """What agrees between this layout and the arenas, and the first thing that does not."""
+    arena = hit.ring[0]
+    if hit.bins - arena != layout.arena["bins"]:
+        return Fit((), Statement("bins-elsewhere", {"offset": layout.arena["bins"], "seen_at": hit.bins - arena}))
+    checks = [Statement("bins-at", {"offset": layout.arena["bins"]})]
+    heap_info = {"bytes": layout.heap.size}
+    # the majority must agree: one arena may be damaged, and this is still its row
+    others = [address - heap_for_ptr(layout, address) for address in hit.ring[1:]]
+    if others:
+        if not majority(size == layout.heap.size for size in others):
+            return Fit(tuple(checks), Statement("heap-info-of-another-size", heap_info))
+        checks.append(Statement("heap-info-before-arenas", heap_info))
+    attached = "attached_threads" in layout.arena
+    if not majority(has_attached_threads(memory, hit.bins - arena + each) == attached for each in hit.ring):
+        return Fit(tuple(checks), Statement("no-attached-threads" if attached else "attached-threads"))
+    if not majority(_top_fits(memory, layout, each) for each in hit.ring):
+        return Fit(tuple(checks), Statement("tops-not-aligned", {"alignment": layout.align}))
+    return Fit((*checks, Statement("counters-in-order"), Statement("tops-aligned")))
+
+
+def has_attached_threads(memory: Memory, bins: int) -> bool:
+    """Whether a small count stands between next_free and system_mem (2.23, and 2.22's branch)."""
+    word = memory.pointer_size
+    try:
+        first, second, third = memory.words(bins + 254 * word + 16 + 2 * word, 3)
+    except MemoryReadError:
+        return True
+    # systrim may grow the heap by a page and leaves max_system_mem behind: where top is MINSIZE, since 2.19
+    lag = second - third
+    return first < MANY_THREADS and (lag <= 0 or (third >= PAGE and lag % PAGE == 0 and lag <= PAGES_BEHIND))
+
+
+def _top_fits(memory: Memory, layout: Layout, arena: int) -> bool:
+    try:
+        top = memory.word(arena + layout.arena["top"])
+        if top == arena + layout.arena["bins"] - layout.header or not top:
+            return True
+        return layout.aligned(top)
+    except MemoryReadError:
+        return False
+
+
+def _by_relations(
+    memory: Memory,
+    machine: str,
+    release: Optional[Release],
+    hit: Hit,
+    around: Callable[[], Surroundings],
+    trail: Trail,
+) -> Layout:
+    """A malloc_state that no row describes, or one of a release newer than the table."""
+    # not loaded for known releases, which do not need it
+    from .state import derive_state
+
+    known = release is not None and release <= release_table.NEWEST
+    newest = from_table(release or release_table.NEWEST, memory.pointer_size, machine)
+    newest = newest._replace(newer=release_table.NEVER if known or release is None else release)
+    try:
+        layout = derive_state(memory, newest, hit, around())
+    except NotFoundError as error:
+        trail.add("layout", RELATIONS, (), (Statement("not-proven", text=error.message),))
+        row = _row_of(memory, machine, release, hit) if known or release is None else None
+        if row is not None:
+            return _taken(row, trail, row_name(row))
+        what = f"glibc {release_table.text(release)}" if release else "this glibc"
+        end = release_table.text(release_table.NEWEST)
+        raise NotFoundError(
+            f"{what} is not among the releases that arenascope knows ({release_table.text(release_table.OLDEST)} "
+            f"to {end}), and memory does not prove its structures: {error.message}",
+            "load this very libc's debug symbols, or use a newer arenascope",
+        ) from None
+    like = next((shape for shape in release_table.shapes() if _same(layout, shape, machine)), None)
+    as_in = {"as_in": release_table.text(like)} if like else {}
+    checks = (Check(Statement("placed-by-relations", names=as_in)),)
+    trail.add("layout", RELATIONS, (Statement("state-as-in", names=as_in), Statement("proven-by-arenas")))
+    trail.choose("layout", RELATIONS)
+    return _with_unknown_lists(memory, layout._replace(release=like or release_table.NEWEST, checks=checks), hit)
+
+
+def _row_of(memory: Memory, machine: str, release: Optional[Release], hit: Hit) -> Optional[Layout]:
+    """For a heap too damaged for any row to fit: the row whose bins are where these are; no check is claimed."""
+    for candidate in candidates(release):
+        layout = from_table(candidate, memory.pointer_size, machine)
+        if layout.arena["bins"] == hit.bins - hit.ring[0]:
+            return layout
+    return None
+
+
+def _same(layout: Layout, shape: Release, machine: str) -> bool:
+    row = from_table(shape, layout.word, machine, layout.align)
+    both = set(row.arena.offsets) - {"have_fastchunks", "fastbinsY"}
+    return {name: layout.arena.get(name) for name in both} == {name: row.arena[name] for name in both}
+
+
+def _with_unknown_lists(memory: Memory, layout: Layout, hit: Hit) -> Layout:
+    from .lists import heap_extents, unknown_lists
+
+    inside = heap_extents(memory, layout, hit.ring)
+    return layout._replace(unknown=(*layout.unknown, *unknown_lists(memory, layout, hit.ring, inside)))
+
+
+def with_tcache_seen(layout: Layout, sizes: Sequence[int]) -> Layout:
+    """The layout with the form of thread cache that these chunk sizes prove: backports change it within a release."""
+    if layout.tcache is None or not sizes or layout.newer is not None:
+        return layout
+    for form in tcache_forms(layout):
+        if all(size in chunk_sizes(form, layout) for size in sizes):
+            return layout._replace(tcache=form)
+    return layout
+
+
+def settle_release(
+    memory: Memory,
+    machine: str,
+    layout: Layout,
+    caches: Sequence[tuple[int, int]],
+    arenas: Sequence[int],
+    trail: Trail = UNASKED,
+) -> Layout:
+    """For an image that does not say its release: the newest row that all it shows agrees with.
+
+    `caches` are the (address, chunk size) of thread caches that were found, `arenas` the addresses of all arenas.
+    """
+    linked = links_are_safe(memory, [address for address, _ in caches], arenas, layout)
+    keyed = True if linked else blocks_bear_keys(memory, [address for address, _ in caches], layout)
+    fitting = []
+    for release in release_table.shapes():
+        row = from_table(release, layout.word, machine, layout.align)
+        against: Optional[Statement] = None
+        if row.arena != layout.arena:
+            against = Statement("another-malloc-state")
+        # without a thread's arena nothing shows how large heap_info is
+        elif len(arenas) > 1 and row.heap.size != layout.heap.size:
+            against = Statement("heap-info-of-another-size", {"bytes": row.heap.size})
+        elif caches and not (row.tcache and all(size in chunk_sizes(row.tcache, row) for _, size in caches)):
+            against = Statement("caches-of-other-sizes")
+        elif linked is not None and row.behaviour.safe_linking != linked:
+            against = Statement("links-protected" if linked else "links-not-protected")
+        elif keyed is not None and row.behaviour.tcache_key != keyed:
+            against = Statement("cached-with-key" if keyed else "cached-without-key")
+        else:
+            fitting.append(row)
+        trail.add("layout", row_name(row), (), [against] if against else ())
+    fitting = _with_blocks_in_bins(memory, fitting, [address for address, _ in caches])
+    # where mp_ was not found, its form is no more than a guess
+    best = next((row for row in fitting if row.params == layout.params), fitting[0] if fitting else layout)
+    if best in fitting:
+        own = (Statement("mp-as-in-release"),) if best.params == layout.params else ()
+        trail.add("layout", row_name(best), (Statement("all-agrees"), *own))
+    trail.choose("layout", row_name(best), Statement("another-is-newer"))
+    return best._replace(params=layout.params, heap_max=layout.heap_max, checks=layout.checks)
+
+
+def _with_blocks_in_bins(memory: Memory, rows: list[Layout], caches: Sequence[int]) -> list[Layout]:
+    """Of rows whose caches have one size and different forms, those by whose form most lists begin as they must."""
+    if len({row.tcache for row in rows}) < 2:
+        return rows
+    shown = [sum(_blocks_in_bins(memory, row, address) for address in caches) for row in rows]
+    return [row for row, lists in zip(rows, shown) if lists == max(shown)]
+
+
+def _blocks_in_bins(memory: Memory, row: Layout, address: int) -> int:
+    """How many bins begin with a block of their own size, less those that begin with anything else."""
+    cache = read_if_sized(memory, row, row.tcache, address) if row.tcache is not None else None
+    shown = 0
+    for index, entry in enumerate(cache.entries if cache is not None else ()):
+        if entry:
+            least, most = tcache_sizes(row, index)
+            shown += 1 if least <= masked(memory.try_word(entry - row.word) or 0) <= most else -1
+    return shown
+
+
+def links_are_safe(memory: Memory, caches: Sequence[int], arenas: Sequence[int], layout: Layout) -> Optional[bool]:
+    """Whether lists end in a protected 0 (safe-linking) or in a plain one; None where no list tells."""
+    for entry, to_user in _list_heads(memory, caches, arenas, layout):
+        ended = _how_it_ends(memory, layout, entry, to_user)
+        if ended is not None:
+            return ended
+    return None
+
+
+def _filled_bins(memory: Memory, caches: Sequence[int], layout: Layout) -> Iterator[tuple[int, Sequence[int]]]:
+    """(cache, first blocks of its bins), in every form in which nothing there is impossible."""
+    for address in caches:
+        for form in tcache_forms(layout):
+            cache = read_if_sized(memory, layout, form, address)
+            if cache is not None and not damaged_bins(layout, form, cache):
+                yield address, [entry for entry in cache.entries if entry]
+
+
+def _list_heads(
+    memory: Memory, caches: Sequence[int], arenas: Sequence[int], layout: Layout
+) -> Iterator[tuple[int, int]]:
+    """(first block, what its links lack to be blocks) of every thread-cache bin, then of every fastbin."""
+    for _, entries in _filled_bins(memory, caches, layout):
+        yield from ((entry, 0) for entry in entries)
+    for arena in arenas if layout.fastbins else ():
+        heads = memory.words(arena + layout.arena["fastbinsY"], layout.fastbins)
+        yield from ((chunk + layout.header, layout.header) for chunk in heads if chunk)
+
+
+def blocks_bear_keys(memory: Memory, caches: Sequence[int], layout: Layout) -> Optional[bool]:
+    """Whether what is in these caches bears the cache's address after its link; None where they hold nothing.
+
+    That is so up to 2.33. Since then the key is random, in releases that their links already tell apart.
+    """
+    told: Optional[bool] = None
+    for address, entries in _filled_bins(memory, caches, layout):
+        if any(memory.try_word(entry + layout.word) == address for entry in entries):
+            return True
+        told = False if entries else told
+    return told
+
+
+def _how_it_ends(memory: Memory, layout: Layout, entry: int, to_user: int) -> Optional[bool]:
+    """Follows one list by either rule: the wrong one soon leads to something that is no block of the same size."""
+    size = memory.try_word(entry - layout.word)
+    for safe in (True, False):
+        position = entry
+        for _ in range(LIST_LIMIT):
+            stored = memory.try_word(position)
+            if stored is None or memory.try_word(position - layout.word) is None:
+                break
+            following = reveal(stored, position) if safe else stored
+            if not following:
+                return safe
+            position = following + to_user
+            if position & layout.mask or masked(memory.try_word(position - layout.word) or 0) != masked(size or 1):
+                break
+    return None

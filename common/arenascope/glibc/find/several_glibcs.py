@@ -1,0 +1,203 @@
+"""Several glibcs in one process: dlmopen, libc_malloc_debug, dlopen from a static program. Each has a main_arena.
+
+Number 0 is the one that serves the program's malloc; the others follow, the larger ones first.
+"""
+
+from __future__ import annotations
+
+from typing import Iterator, Optional, Sequence
+
+from ...base.errors import ArenascopeError, MemoryReadError, UsageError
+from ...base.model import NONCONTIGUOUS, Statement
+from ...base.records import NamedTuple
+from ...sources.elf.address_names import modules_of
+from ...sources.elf.elf_file import PT_INTERP, Elf
+from ...sources.memory import Memory
+from ...sources.target import Region, Target
+from ..arena import read_arena
+from ..arena_scan import Hit, next_offset
+from ..candidates import UNASKED, Trail
+from ..derive.fitting_layout import candidates
+from ..layout import Layout, Struct, from_table
+from . import libc_file
+from .libc_file import Libc
+
+MALLOC_DEBUG = "libc_malloc_debug.so"
+MAX_THREADS = 1 << 16
+"""No arena has this many threads attached, and none is as small as this in bytes."""
+
+
+class Copy(NamedTuple):
+    """One of them."""
+
+    main_arena: int
+    libc: Libc
+    hit: Optional[Hit] = None
+    """None where nothing but the linker has written there."""
+    system: int = 0
+    """What its main arena has from the kernel."""
+
+    @property
+    def used(self) -> bool:
+        """Whether its malloc has anything; it may be set up without ever having been called."""
+        return self.hit is not None and (self.system > 0 or len(self.hit.ring) > 1)
+
+    @property
+    def debugs(self) -> bool:
+        """libc_malloc_debug: malloc with checks, beside the malloc of libc.so itself."""
+        return MALLOC_DEBUG in self.libc.path
+
+    @property
+    def file(self) -> str:
+        return self.libc.path or "no file known"
+
+
+def with_static_program(target: Target, memory: Memory, regions: Sequence[Region], libcs: list[Libc]) -> list[Libc]:
+    """Where a libc is loaded by a static program, that program's own comes first."""
+    if not libcs:
+        return libcs
+    paths = {libc.path for libc in libcs}
+    for module in modules_of(regions):
+        # no program is mapped shared, and reading shared memory would make pages there
+        if module[0].shared or module[0].offset or ".so" in module[0].path or module[0].path in paths:
+            continue
+        # nor has it no code, unless a core lacks that: what is read of a file becomes the process's memory
+        if not any(each.executable or not each.present for each in module):
+            continue
+        try:
+            elf = Elf(memory.read, module[0].start, mapped=True)
+            if all(segment.type != PT_INTERP for segment in elf.segments):
+                return [libc_file.describe(target, memory, libc_file.bss_of(regions), module), *libcs]
+        except ArenascopeError:
+            continue
+    return libcs
+
+
+def find_copies(
+    target: Target,
+    memory: Memory,
+    regions: Sequence[Region],
+    libcs: Sequence[Libc],
+    hits: Sequence[Hit],
+    trail: Trail = UNASKED,
+) -> list[Copy]:
+    """All of them, in their order."""
+    copies: list[Copy] = []
+    for hit in hits:
+        if not any(hit.ring[0] in known.hit.ring for known in copies if known.hit):
+            libc = libc_file.module_at(target, memory, regions, hit.ring[0])
+            copies.append(Copy(hit.ring[0], libc, hit, _system(memory, hit)))
+    copies.sort(key=lambda copy: _weight(memory, copy), reverse=True)
+    if len(copies) > 1:
+        for copy in copies:
+            serves, grows, _ = _weight(memory, copy)
+            own = [Statement("malloc-leads-to-it" if serves else "grows-by-brk")] if serves or grows else []
+            lost = [] if own else [Statement("does-not-grow-by-brk")]
+            trail.add("main_arena", f"{copy.main_arena:#x}", own, lost)
+    if len(libcs) > 1:
+        for libc in libcs:
+            if not any(region.contains(copy.main_arena) for region in libc.data for copy in copies):
+                copies += [Copy(start, libc) for start in untouched(target, memory, libc.data)][:1]
+    version = next((copy.libc.version for copy in copies if copy.libc.version), None)
+    # libc_malloc_debug says no version: it belongs to the libc.so beside it
+    return [copy._replace(libc=copy.libc._replace(version=version)) if copy.debugs else copy for copy in copies]
+
+
+def _system(memory: Memory, hit: Hit) -> int:
+    """system_mem, which is the first word, or the second where attached_threads stands in front of it."""
+    try:
+        first, second = memory.words(hit.bins + next_offset(memory.pointer_size) + 2 * memory.pointer_size, 2)
+    except MemoryReadError:
+        return 0
+    return second if first < MAX_THREADS else first
+
+
+def _weight(memory: Memory, copy: Copy) -> tuple[bool, bool, int]:
+    """The program's own is the one that malloc leads to, else the one that grows by brk, else the largest."""
+    flags = memory.u32(copy.main_arena + 4)
+    return copy.debugs and copy.used, not flags & NONCONTIGUOUS, copy.system
+
+
+def choose(copies: Sequence[Copy], number: int, trail: Trail = UNASKED) -> Copy:
+    """UsageError where there is none of that number."""
+    _tell(copies, number, trail)
+    if 0 <= number < len(copies):
+        return copies[number]
+    some = f"this process has libcs 0 to {len(copies) - 1}" if len(copies) > 1 else "this process has one, number 0"
+    raise UsageError(f"there is no libc {number}", some)
+
+
+def _tell(copies: Sequence[Copy], number: int, trail: Trail) -> None:
+    """What decides between several."""
+    for index, copy in enumerate(copies):
+        good = [Statement("its-file", names={"file": copy.file})]
+        if copy.hit is not None:
+            good.append(Statement("has-bytes" if copy.system else "has-nothing-yet", {"bytes": copy.system}))
+        bad = [Statement("of-another-libc", {"libc": index})] if index != number else []
+        trail.add("main_arena", f"{copy.main_arena:#x}", good, bad)
+    taken = f"{copies[number].main_arena:#x}" if 0 <= number < len(copies) else None
+    trail.choose("main_arena", taken, Statement("another-in-libc-data"))
+
+
+def notes_on(copies: Sequence[Copy], number: int) -> list[str]:
+    """What a reader of one of them should know about the others."""
+    notes = []
+    more = [f"{copy.main_arena:#x}" for copy in copies[1:] if copy.used]
+    if copies[0].debugs and copies[0].used:
+        notes.append(
+            f"{MALLOC_DEBUG} serves malloc here (libc 0); what went past it is in libc.so's own arenas (--libc 1)"
+        )
+    elif more and not number:
+        notes.append(
+            f"{len(more)} more libc with a heap of its own in this process, main_arena at {', '.join(more)}: "
+            f"--libc {1 if len(copies) == 2 else 'N'} shows it"
+        )
+    if number:
+        notes.append(f"this is libc {number} ({copies[number].file}); the program's malloc is libc 0's")
+    return notes
+
+
+def without_tcache(layout: Layout) -> Layout:
+    """libc_malloc_debug is compiled without USE_TCACHE: no thread caches, and mp_ ends before their limits."""
+    offsets = {name: offset for name, offset in layout.params.offsets.items() if not name.startswith("tcache_")}
+    size = layout.params.get("tcache_bins") or layout.params.size
+    return layout._replace(tcache=None, params=Struct(offsets, size))
+
+
+def untouched(target: Target, memory: Memory, data: Sequence[Region]) -> Iterator[int]:
+    """Where main_arena stands as the linker left it."""
+    for region in data:
+        for start in _self_links(memory, target.machine, region):
+            if is_untouched(target, memory, start) is not None:
+                yield start
+
+
+def is_untouched(target: Target, memory: Memory, arena: int) -> Optional[Layout]:
+    """The layout whose malloc_state stands here as the linker left it: all zero but `next`, which is itself."""
+    for release in candidates(None):
+        layout = from_table(release, memory.pointer_size, target.machine)
+        try:
+            header = read_arena(memory, layout, arena)
+            data = memory.read(arena, layout.arena["next"])
+        except MemoryReadError:
+            return None
+        if (
+            header.next == arena
+            and not data.strip(b"\0")
+            and not header.system_mem
+            and header.attached_threads in (1, None)
+        ):
+            return layout
+    return None
+
+
+def _self_links(memory: Memory, machine: str, region: Region) -> Iterator[int]:
+    word = memory.pointer_size
+    distances = {from_table(release, word, machine).arena["next"] for release in candidates(None)}
+    try:
+        values = memory.words(region.start, region.size // word)
+    except MemoryReadError:
+        return
+    for index, value in enumerate(values):
+        if value and region.start + index * word - value in distances:
+            yield value

@@ -1,0 +1,319 @@
+"""The sentences of `heap report`'s advice: what it is, why, how it is done, what it costs and when not to."""
+
+from __future__ import annotations
+
+from typing import Callable, Iterator, Mapping
+
+from ...analysis.advice import Advice
+from ...analysis.causes import Facts, lost_of, stranded_by
+from ...analysis.verdict import trim_seconds
+from ...base.model import whole
+from ..render.text import count, duration
+from .owner_advice_sentences import OWNERS
+from .types import name_of
+from .verdict import Figures, Say, lost_blocks, places, strander
+from .ways_to_do import POOL_COST, POOLS, ByType, Later, Pasted, Traced, Typed, Way, Words
+
+ABOVE = ("nothing to set: fewer arenas would not fix this",)
+
+
+def words(advice: Advice, facts: Facts, say: Say) -> Words:
+    if advice.id in OWNERS:
+        return OWNERS[advice.id](whole(advice.figures), advice.names, facts, say)
+    return ADVICE[advice.id](whole(advice.figures), facts, say)
+
+
+def _setting(facts: Facts, variable: str, tunable: str, mallopt: str, value: int) -> tuple[Way, ...]:
+    """How a parameter is set, for this glibc."""
+    lines: list[Way] = [
+        Pasted(f"{variable}={value}", " in the environment, from the next start on"),
+        f'systemd: Environment={variable}={value}; Kubernetes: env: [{{name: {variable}, value: "{value}"}}]',
+    ]
+    if facts.tunables:
+        reads = f" (glibc {facts.release} reads it)"
+        lines.append(Pasted(f"GLIBC_TUNABLES=glibc.malloc.{tunable}={value}", reads, before="or "))
+    else:
+        lines.append(f"not GLIBC_TUNABLES: glibc {facts.release} does not read malloc's tunables (2.26 does)")
+    lines.append(Pasted(f"mallopt({mallopt}, {value})", " before the first allocation", before="or "))
+    return tuple(lines)
+
+
+def _java(facts: Facts, how: str) -> tuple[Way, ...]:
+    """What a JVM offers, where this is one."""
+    return (Pasted(how, " (JDK 17.0.9, 21 and later)"),) if any(each.name == "JVM" for each in facts.allocators) else ()
+
+
+def _trim(figure: Figures, facts: Facts, say: Say) -> Words:
+    seconds = trim_seconds(figure["between_bytes"] + figure["end_bytes"], facts.calls)
+    return Words(
+        "call malloc_trim(0) once",
+        " and ".join(_where(figure, say)),
+        (
+            *_java(facts, "jcmd PID System.trim_native_heap"),
+            Typed("trim --apply", applies=True),
+            "malloc_trim(0) in the program",
+        ),
+        f"about {duration(seconds)}, one arena locked at a time; pages used again fault in again",
+        not_when="not when the program soon needs as much again: take a snapshot before, and a diff later",
+    )
+
+
+def _where(figure: Figures, say: Say) -> Iterator[str]:
+    """What malloc_trim returns, by where it lies."""
+    if figure["between_bytes"]:
+        yield f"{say(figure['between_bytes'])} of whole pages are free, in {places(figure['places'])}"
+    if figure["end_bytes"]:
+        yield f"{say(figure['end_bytes'])} at the end of the main arena's top"
+
+
+def _tops(figure: Figures, facts: Facts, say: Say) -> Words:
+    return Words(
+        "release the tops of thread arenas",
+        f"{say(figure['tops_bytes'])} in tops, which malloc_trim never touches in any glibc",
+        (Typed("trim --apply --tops", _both(figure, say), applies=True),),
+        "one madvise an arena; pages used again fault in again",
+    )
+
+
+def _both(figure: Figures, say: Say) -> str:
+    """The command does more than the advice is about."""
+    both = figure["with_trim_bytes"]
+    return f"which trims as well: {say(both)} in all" if both else ""
+
+
+def _thresholds(figure: Figures, facts: Facts, say: Say) -> Words:
+    trim = say(figure["trim_threshold_bytes"])
+    why = f"trim_threshold was set to {trim}"
+    if figure["grew"]:
+        why = (
+            f"mmap_threshold grew to {say(figure['mmap_threshold_bytes'])} by itself "
+            f"(default {say(figure['mmap_threshold_default_bytes'])}), trim_threshold to {trim}; "
+            + ", ".join(_above_default(figure, say))
+        )
+    return Words(
+        "pin the thresholds: trim_threshold at 128 KiB, which also stops mmap_threshold from growing",
+        why,
+        _setting(facts, "MALLOC_TRIM_THRESHOLD_", "trim_threshold", "M_TRIM_THRESHOLD", value=figure["set_to_bytes"]),
+        "blocks of 128 KiB and more then get a mapping of their own: a system call and page faults for each",
+        not_when="not where such blocks come and go thousands of times a second",
+    )
+
+
+def _above_default(figure: Figures, say: Say) -> Iterator[str]:
+    """What the default thresholds would have given back, by where it lies."""
+    if figure["tops_bytes"]:
+        yield f"{say(figure['tops_bytes'])} of what is free lies in tops"
+    if figure["large_free_bytes"]:
+        yield f"{say(figure['large_free_bytes'])} in pieces that a block above the default can have left"
+
+
+def _periodic(figure: Figures, facts: Facts, say: Say) -> Words:
+    seconds = trim_seconds(figure["between_bytes"], facts.calls)
+    return Words(
+        "call malloc_trim(0) regularly, say every 30 s, if free memory piles up again",
+        f"only malloc_trim returns whole pages between blocks in use ({say(figure['between_bytes'])} now)",
+        (*_java(facts, "-XX:TrimNativeHeapInterval=30000"), "a timer or an idle moment in the program"),
+        f"each call takes about {duration(seconds)} at today's size, less if it is called often",
+        not_when="not when a diff of two snapshots shows that it is used again at once",
+    )
+
+
+def _arena_max(figure: Figures, facts: Facts, say: Say) -> Words:
+    value = figure["set_to"]
+    return Words(
+        f"limit the number of arenas (MALLOC_ARENA_MAX={value}, or 4)",
+        f"{say(figure['outside_bytes'])} of {say(figure['free_bytes'])} free lie outside main_arena and the fullest "
+        "other arena",
+        _setting(facts, "MALLOC_ARENA_MAX", "arena_max", "M_ARENA_MAX", value=value),
+        "threads wait for each other's locks in malloc; it only helps if threads need their peaks at different times",
+        not_when="not where many threads allocate all the time",
+    )
+
+
+def _caches(figure: Figures, facts: Facts, say: Say) -> Words:
+    return Words(
+        "make thread caches smaller",
+        f"{say(figure['bytes'])} in them",
+        (Pasted("GLIBC_TUNABLES=glibc.malloc.tcache_count=2", f" (glibc {facts.release})"),),
+        "malloc and free take the arena's lock more often",
+    )
+
+
+def _apart(figure: Figures, facts: Facts, say: Say) -> Words:
+    names = stranded_by(facts.strander).names
+    whose, name = strander(figure, names, say), names["type"]
+    return Words(
+        f"allocate the blocks of {name} apart from short-lived blocks",
+        f"{whose} lie among free pieces: freeing all of them would return {say(figure['beside_bytes'])} besides their "
+        f"own memory; {say(figure['scraps_bytes'])} is stranded in all",
+        (
+            *POOLS,
+            Typed("types --by holds-back", "what else keeps memory"),
+        ),
+        POOL_COST,
+        not_when="not where the freed pieces between them are used again at once: compare two snapshots",
+    )
+
+
+def _allocator(figure: Figures, facts: Facts, say: Say) -> Words:
+    return Words(
+        "if long-lived and short-lived blocks differ in size, try an allocator that keeps sizes apart (jemalloc, "
+        "tcmalloc, mimalloc)",
+        f"{say(figure['bytes'])} is stranded: free in pages that blocks in use share; nothing that glibc offers "
+        "returns it, only a restart does",
+        (
+            Typed(
+                "chunks --summary",
+                "which sizes are in use, and which free: a free chunk may be several freed blocks that have merged. "
+                "Where all were of one size, no allocator does better",
+            ),
+            Pasted("LD_PRELOAD=libjemalloc.so.2", ", measured under the real load"),
+        ),
+        "another program to know; more memory for small heaps",
+        all_apply=True,
+    )
+
+
+def _most_of(facts: Facts, say: Say) -> str:
+    """What there is most of among live blocks, where it is much."""
+    rows = facts.seen.rows[:1] if facts.seen else ()
+    much = [row for row in rows if 4 * row.bytes >= facts.picture.live]
+    return "".join(
+        f"; the largest part: {count(row.blocks, 'block')} of {name_of(row.kind)}, {say(row.bytes)}" for row in much
+    )
+
+
+PROFILER = "a heap profiler (heaptrack, memray, bpf memleak): who allocated them"
+
+
+def _what_is_in_use(figure: Figures, facts: Facts, say: Say) -> str:
+    evidence = (
+        f"{say(figure['live_bytes'])} of {say(figure['known_bytes'])} is in blocks that the program has not freed"
+    )
+    if figure["left_bytes"]:
+        whose = "an arena whose threads have" if figure["left_arenas"] == 1 else "arenas whose threads have"
+        which = whose if figure["left_arenas"] == 1 else f"{figure['left_arenas']} {whose}"
+        evidence += f", {say(figure['left_bytes'])} of it in {which} ended"
+    return evidence + _most_of(facts, say)
+
+
+def _which_blocks(figure: Figures, facts: Facts) -> Typed:
+    if facts.held is not None:
+        return Typed("owners", "who holds them")
+    alone = figure["mmapped_bytes"] > figure["in_arenas_bytes"]
+    return Typed("mmapped", "which blocks") if alone else Typed("types", "what they are")
+
+
+def _again(figure: Figures, facts: Facts, say: Say) -> Words:
+    return Words(
+        "look a second time, to see whether it grows: no setting changes what is in use",
+        _what_is_in_use(figure, facts, say),
+        (Later(), _which_blocks(figure, facts), PROFILER),
+    )
+
+
+def _grew(figure: Figures, facts: Facts, say: Say) -> Words:
+    return Words(
+        "find who allocates what grew: no setting changes what is in use",
+        _what_is_in_use(figure, facts, say),
+        (ByType(), Typed("owners", "who holds most"), PROFILER),
+        all_apply=True,
+    )
+
+
+def _nothing(figure: Figures, facts: Facts, say: Say) -> Words:
+    return Words(
+        "nothing to tune: it is in use, and did not grow",
+        _what_is_in_use(figure, facts, say),
+        (
+            # what was lost once does not grow either
+            *([Typed("report --owners", "whether it is lost, and who holds it")] if facts.held is None else ()),
+            _which_blocks(figure, facts),
+            PROFILER,
+        ),
+    )
+
+
+def _nothing_more(figure: Figures, facts: Facts, say: Say) -> Words:
+    return _nothing(figure, facts, say)._replace(action="nothing more to tune: the rest is in use, and did not grow")
+
+
+def _leak(figure: Figures, facts: Facts, say: Say) -> Words:
+    which = lost_blocks(figure, lost_of(facts.held).names, say) if facts.held else ""
+    back = ""
+    if facts.held and facts.held.returns is not None:
+        goes = say(facts.held.returns) if facts.held.returns else "nothing"
+        back = f"; once they are freed, and malloc_trim(0) called, {goes} leaves memory by that alone"
+    what = "leak" if facts.matters(figure["bytes"] or 0) else "small leak"
+    return Words(
+        f"fix the {what}: nothing leads to {say(figure['bytes'])} in {count(figure['blocks'], 'block')} any more"
+        + (f", {which}" if which else ""),
+        f"of {say(figure['live_bytes'])} in blocks, in memory or not; pointers were followed from variables, stacks "
+        f"and registers{back}",
+        (Typed("leaks", "what they are, and what hangs on them"), PROFILER),
+    )
+
+
+def _ask(figure: Figures, facts: Facts, say: Say) -> Words:
+    instead = tuple(f"{each.name}: {each.instead}" for each in facts.allocators)
+    names = " and ".join(dict.fromkeys(each.name for each in facts.allocators))
+    return Words(
+        f"ask {names} about its memory" if names else "find out who mapped it",
+        f"{say(figure['bytes'])} did not come from glibc's malloc",
+        instead
+        or (
+            Typed("mappings", "each of them, the largest first"),
+            *(Typed(f"refs {each.region.start:#x}", "what points to the largest") for each in facts.picture.others[:1]),
+            Traced(),
+        ),
+        all_apply=True,
+    )
+
+
+def _no_help(figure: Figures, facts: Facts, say: Say) -> Words:
+    limit = figure["limit"]
+    return Words(
+        f"the limit of {limit} {'arena' if limit == 1 else 'arenas'} that was set does not help here",
+        f"{say(figure['between_bytes'])} of {say(figure['free_bytes'])} free lies between blocks in use: it "
+        "would do so with fewer arenas, too",
+        ABOVE,
+    )
+
+
+def _leave(figure: Figures, facts: Facts, say: Say) -> Words:
+    bound, free = figure["outside_bytes"], figure["free_bytes"]
+    kept = " in tops that the grown trim_threshold would keep in fewer arenas, too," if facts.grown else ""
+    why = (
+        f"{say(free - bound)} of {say(free)} free would still be there: it lies inside main_arena and the fullest "
+        f"other arena,{kept} or in pages that blocks in use share"
+    )
+    if 2 * bound >= free:
+        why = (
+            f"at most {say(bound)} of {say(free)} would go, and the threads would share a lock: "
+            "the thresholds are the cause"
+        )
+    setting, stranded = f"MALLOC_ARENA_MAX={figure['not_set_to']}", figure["stranded_outside_bytes"]
+    if 2 * bound < free <= 2 * (bound + stranded):
+        why += f"; {say(stranded)} of that in other arenas: that shrinks only if threads need most at different times"
+        return Words(f"do not count on {setting}", why, ("try it under the same load: one look cannot show it",))
+    return Words(f"do not set {setting}", why, ABOVE)
+
+
+ADVICE: Mapping[str, Callable[[Figures, Facts, Say], Words]] = {
+    "trim-once": _trim,
+    "release-tops": _tops,
+    "pin-thresholds": _thresholds,
+    "trim-regularly": _periodic,
+    "limit-arenas": _arena_max,
+    "shrink-thread-caches": _caches,
+    "keep-type-apart": _apart,
+    "other-allocator": _allocator,
+    "mend-leak": _leak,
+    "look-again": _again,
+    "find-what-grew": _grew,
+    "nothing-more-to-tune": _nothing_more,
+    "nothing-to-tune": _nothing,
+    "ask-who-mapped": _ask,
+    "arena-limit-no-help": _no_help,
+    "leave-arena-max": _leave,
+}

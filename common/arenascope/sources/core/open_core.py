@@ -1,0 +1,163 @@
+"""Opening what should be a core: a file of the right kind, or one line that says what it is instead."""
+
+from __future__ import annotations
+
+import mmap
+import os
+import stat
+from contextlib import suppress
+from typing import TYPE_CHECKING, Optional, Protocol, Sequence
+
+from ...base.errors import TargetError
+from ...base.model import Statement
+from ..elf.elf_file import MAGIC
+from ..memory import Read
+
+if TYPE_CHECKING:
+    from .compressed import Say
+    from .compressions import Format
+
+# first bytes, what it is, what makes a core of it
+_FOREIGN: Sequence[tuple[bytes, str, str]] = (
+    (b"MDMP", "a minidump, not an ELF core", "gcore PID, or a kernel core, has the whole memory"),
+    (b"ProblemType:", "an Apport report", "apport-unpack {path} DIR leaves DIR/CoreDump"),
+)
+
+
+LARGE = 256 << 20
+"""A file of more bytes is read, not looked at where it is mapped: all pages of a heap count as memory otherwise. Lists
+lead through so much of it where it is mapped that they are worth it (memory.py, MOST_SLOTS)."""
+MOST_READ = 1 << 20
+"""A longer piece is copied from the mapping."""
+
+
+class CoreBytes(Protocol):
+    """What CoreMemory asks of wherever a core's bytes are, by their offsets there."""
+
+    @property
+    def size(self) -> int: ...
+
+    @property
+    def file(self) -> int:
+        """The descriptor of a local file; -1 where there is none: then nothing is known of holes in it."""
+
+    @property
+    def unpacked(self) -> bool: ...
+
+    @property
+    def shortage(self) -> Optional[Statement]:
+        """Where it could not be had whole."""
+
+    @property
+    def read(self) -> Read:
+        """As many as asked for, or as many as there are."""
+
+    def fill(self, block: memoryview, offset: int) -> int: ...
+
+    def view(self, offset: int, size: int) -> Optional[memoryview]:
+        """Without a copy; None where that is not to be had."""
+
+    def forget(self) -> None:
+        """What was looked at in views is not likely to be needed again."""
+
+    def close(self) -> None: ...
+
+
+class CoreFile:
+    """A local file; where it was compressed, what it was unpacked into."""
+
+    file = -1
+
+    def __init__(self, path: str, file: int, unpacked: bool = False, shortage: Optional[Statement] = None) -> None:
+        """From here on the descriptor is closed with this."""
+        self.map = _map(path, file)
+        self.file, self.size, self.unpacked, self.shortage = file, len(self.map), unpacked, shortage
+        self._views: list[memoryview] = []
+
+    def read(self, offset: int, size: int) -> bytes:
+        data = os.pread(self.file, size, offset) if self.size > LARGE and size <= MOST_READ else b""
+        # a file that was cut meanwhile is the mapping's affair
+        return data if len(data) == size else self.map[offset : offset + size]
+
+    def fill(self, block: memoryview, offset: int) -> int:
+        """By the file, not the mapping: what is swept once is not to count as this process's memory."""
+        return os.preadv(self.file, [block], offset)
+
+    def view(self, offset: int, size: int) -> memoryview:
+        with memoryview(self.map) as whole:
+            self._views.append(whole[offset : offset + size])
+        return self._views[-1]
+
+    def forget(self) -> None:
+        self.map.madvise(mmap.MADV_DONTNEED)
+
+    def close(self) -> None:
+        """Lets go of the file; where a slice of a window is still held, the mapping goes with that."""
+        self._close_file()
+        with suppress(BufferError):
+            for view in self._views:
+                view.release()
+            self.map.close()
+
+    def __del__(self) -> None:
+        # a debugger makes many looks in one process: each opens the file again
+        self._close_file()
+
+    def _close_file(self) -> None:
+        file, self.file = self.file, -1
+        if file >= 0:
+            os.close(file)
+
+
+def open_core(path: str, say: Optional[Say]) -> CoreFile:
+    """What is at least an ELF file, or a TargetError that says what it is instead."""
+    try:
+        # a FIFO would wait for its writer
+        file = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
+    except OSError as error:
+        raise TargetError(f"cannot open {path}: {error.strerror}") from error
+    try:
+        form = _check_kind(path, file, say is not None)
+        if form is None or say is None:
+            return CoreFile(path, file)
+        from .compressed import unpack
+
+        unpacked = unpack(path, file, form, say)
+        os.close(file)
+        file = unpacked.file
+        _check_kind(f"{path}, unpacked,", file, False)
+        return CoreFile(path, file, True, unpacked.shortage)
+    except BaseException:
+        # unpacking a large one is what people interrupt, and in a debugger this process goes on
+        os.close(file)
+        raise
+
+
+def _map(path: str, file: int) -> mmap.mmap:
+    try:
+        return mmap.mmap(file, 0, access=mmap.ACCESS_READ)
+    except (OSError, ValueError, OverflowError) as error:
+        raise TargetError(f"cannot map {path}: {error}") from error
+
+
+def _check_kind(path: str, file: int, may_unpack: bool) -> Optional[Format]:
+    """How it is compressed, where it may be; None for an ELF file."""
+    status = os.fstat(file)
+    if not stat.S_ISREG(status.st_mode):
+        raise TargetError(f"{path} is not a regular file")
+    if not status.st_size:
+        raise TargetError(f"{path} is empty", "a core of 0 bytes: ulimit -c was 0, or the disk was full")
+    start = os.pread(file, 16, 0)
+    if start[:4] == MAGIC:
+        return None
+    from .compressions import format_of  # needed for few cores
+
+    form = format_of(start)
+    if form is not None:
+        if may_unpack:
+            return form
+        raise TargetError(f"{path} is compressed by {form.name}", form.command.format(path=path))
+    for magic, what, hint in _FOREIGN:
+        if start.startswith(magic):
+            raise TargetError(f"{path} is {what}", hint.format(path=path))
+    raise TargetError(f"{path} is not an ELF file")

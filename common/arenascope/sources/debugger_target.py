@@ -1,0 +1,297 @@
+"""The image that a debugger looks at, opened beside the debugger, so that its door need not ask the debugger.
+
+/proc/PID and a mapped core give bytes ten to a hundred times faster than a debugger's own read, and mappings, residency
+and environment, which no debugger's API tells. They are used only where they are provably the same image; what only the
+debugger can reach is read through it.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from contextlib import suppress
+from functools import cached_property
+from typing import Callable, Iterable, Iterator, Mapping, Optional, Sequence
+
+from ..base.errors import ArenascopeError, MemoryReadError, TargetError, UsageError
+from ..base.records import NamedTuple
+from .core.image import CoreImage
+from .elf.address_names import programs_of
+from .elf.elf_file import build_id_in_memory, differ
+from .elf.kernel_records import NT_ARM_TLS, NT_VECTORS, OWN
+from .elf.machines import EM_AARCH64
+from .elf.registers import GENERAL, WIDE, WIDE_BYTES
+from .image_target import ImageTarget
+from .live.bulk_reads import NodeReader
+from .live.process import ProcessImage
+from .live.procfiles import read_bytes, read_regions, status_number, thread_ids, thread_state
+from .memory import BlockCache, Read
+from .source import Source
+from .target import ByteOrder, Place, Region, RegisterSet, RegisterSets, Span, StructInfo, Symbol, ThreadInfo
+
+PLACES = 8
+"""How many places of a core are compared with what the debugger reads."""
+PLACE_SIZE = 64
+MAX_ANCESTORS = 8
+
+
+class AskedImage(Source):
+    """What only the debugger reaches: a process on the other side of a stub, a core whose file was not found."""
+
+    page_size = 4096
+    threaded_fill = None
+
+    def __init__(self, kind: str, pid: Optional[int], pointer_size: int, byte_order: ByteOrder, read: Read) -> None:
+        """`read` is the debugger's own."""
+        self.kind = kind
+        self.pid = pid
+        self.pointer_size = pointer_size
+        self.byte_order = byte_order
+        self._blocks = BlockCache(read)
+        self.told_regions: Callable[[], Sequence[Region]] = tuple
+        self.told_environment: Optional[Mapping[str, str]] = None
+
+    def read(self, address: int, size: int) -> bytes:
+        return self._blocks.read(address, size)
+
+    def regions(self) -> Sequence[Region]:
+        return self.told_regions()
+
+    def environment(self) -> Optional[Mapping[str, str]]:
+        return self.told_environment
+
+
+def running(command: str) -> TargetError:
+    return TargetError("the process is running", f"{command} first, then ask again")
+
+
+def nothing_there(commands: str) -> TargetError:
+    return TargetError("there is no process and no core to look at", f"{commands} first")
+
+
+def no_address(expression: str, why: object) -> UsageError:
+    return UsageError(f"{expression!r} is no address: {why}")
+
+
+class Told(NamedTuple):
+    """The debugger's own name of an address, and the build-id of the file that it is from (None: not known)."""
+
+    place: Place
+    build_id: Optional[str]
+
+
+class Typed(NamedTuple):
+    """A struct, and the same of its file."""
+
+    struct: StructInfo
+    build_id: Optional[str]
+
+
+class _Strange(NamedTuple):
+    """Of modules for which the debugger has loaded another file: what that file says is of no use."""
+
+    build_ids: frozenset[str]
+    spans: Sequence[Span]
+
+
+class DebuggedTarget(ImageTarget):
+    """What is the same for every debugger."""
+
+    def __init__(self, image: Source, machine: str) -> None:
+        """`machine` is the debugger's word, which may be wrong where it cannot open the program's file: it goes where
+        the image has none."""
+        super().__init__(image)
+        self.machine = self.machine or machine
+        if isinstance(image, ProcessImage) and image.byte_order == sys.byteorder:
+            # it stands still, and a walk that waits for each link keeps it from its work
+            self.read_nodes = NodeReader(image.memory_tid, image.pointer_size).read
+
+    def threads(self) -> Sequence[ThreadInfo]:
+        """A core's notes say more of its threads than a debugger does; of a live one it alone has the registers."""
+        if self.kind == "core":
+            return super().threads() or self.own_threads()
+        held = self.own_threads()
+        return [*held, *_running(self.image, held)] if isinstance(self.image, ProcessImage) else held
+
+    def own_threads(self) -> Sequence[ThreadInfo]:
+        """The threads as the debugger has them."""
+        raise NotImplementedError
+
+    def register_sets(self) -> Sequence[RegisterSets]:
+        """As with threads: a core's notes have vectors, too."""
+        return (super().register_sets() if self.kind == "core" else ()) or self.own_register_sets()
+
+    def own_register_sets(self) -> Sequence[RegisterSets]:
+        """The registers as the debugger has them."""
+        raise NotImplementedError
+
+    def registers_by_name(
+        self, tid: int, ask: Callable[[str], Optional[int]], ask_wide: Callable[[str], bytes]
+    ) -> RegisterSets:
+        """A thread's, as far as the debugger has names for them. `ask_wide`: of a vector register, or b""."""
+        machine = self.image.machine if isinstance(self.image, ProcessImage) else 0
+        names = GENERAL.get(machine, ())
+        size, order = self.pointer_size, self.byte_order
+        # what LLDB does not have is 0, but orig_rax and its like: of these -1 is none
+        unknown = [self.mask() if name.startswith("orig") else 0 for name in names]
+        values = [ask(name) for name in names]
+        numbers = [other if value is None else value & self.mask() for value, other in zip(values, unknown)]
+        general = b"".join(number.to_bytes(size, order) for number in numbers)
+        pointer = ask("tpidr") if machine == EM_AARCH64 else None
+        others = [] if pointer is None else [RegisterSet("LINUX", NT_ARM_TLS, pointer.to_bytes(size, order))]
+        wide = [ask_wide(name)[:WIDE_BYTES].ljust(WIDE_BYTES, b"\0") for name in WIDE.get(machine, ())]
+        others += [RegisterSet(OWN, NT_VECTORS, b"".join(wide))] if wide else []
+        return RegisterSets(tid, general, others)
+
+    # symbols and types
+
+    def symbol(self, name: str) -> Optional[Symbol]:
+        return next((each for each in self.own_symbols(name) if self.is_believed(each.build_id, each.address)), None)
+
+    def own_symbols(self, name: str) -> Iterator[Symbol]:
+        """What the debugger has of that name, the likeliest first."""
+        raise NotImplementedError
+
+    def own_name(self, address: int) -> Optional[Place]:
+        told = self.told_name(address)
+        return told.place if told is not None and self.is_believed(told.build_id, address) else None
+
+    def told_name(self, address: int) -> Optional[Told]:
+        """The debugger's symbol at or before it, and how far past it."""
+        raise NotImplementedError
+
+    def struct(self, name: str) -> Optional[StructInfo]:
+        return next((each.struct for each in self.own_structs(name) if self.is_believed(each.build_id)), None)
+
+    def own_structs(self, name: str) -> Iterator[Typed]:
+        """What the debugger has of that name, the likeliest first."""
+        raise NotImplementedError
+
+    # whose they are
+
+    def loaded_build_id(self, region: Region) -> Optional[str]:
+        return self._loaded.get(region.start)
+
+    def own_build_id(self, module: Sequence[Region]) -> Optional[str]:
+        """As loaded_build_id, of a module's mappings."""
+        raise NotImplementedError
+
+    def is_believed(self, build_id: Optional[str], address: Optional[int] = None) -> bool:
+        """Whether nothing proves that what a file of that build-id says, of that address, is said of another module."""
+        strange = self._strange
+        if build_id is not None and build_id in strange.build_ids:
+            return False
+        return address is None or not any(start <= address < end for start, end in strange.spans)
+
+    @cached_property
+    def _modules(self) -> list[list[Region]]:
+        return [*programs_of(self.regions())]
+
+    @cached_property
+    def _loaded(self) -> dict[int, Optional[str]]:
+        """By where the module begins."""
+        return {each[0].start: self.own_build_id(each) for each in self._modules}
+
+    def module_files(self) -> list[tuple[str, Optional[str]]]:
+        """The file behind each module, and the build-id that memory has of it."""
+        return [(each[0].path, self._inside[each[0].start]) for each in self._modules]
+
+    def is_mapped(self, build_id: Optional[str]) -> bool:
+        """Whether a module in memory has it."""
+        return build_id is not None and build_id in self._inside.values()
+
+    @cached_property
+    def _inside(self) -> dict[int, Optional[str]]:
+        """What memory says, by where the module begins."""
+        return {each[0].start: build_id_in_memory(self.read, each[0].start) for each in self._modules}
+
+    @cached_property
+    def _strange(self) -> _Strange:
+        inside = self._inside
+        strange = {start for start, loaded in self._loaded.items() if differ(inside[start], loaded)}
+        named = {loaded for start, loaded in self._loaded.items() if start in strange and loaded}
+        spans = [Span(each[0].start, each[-1].end) for each in self._modules if each[0].start in strange]
+        return _Strange(frozenset(named.difference(each for each in inside.values() if each)), spans)
+
+    def mask(self) -> int:
+        """Of an address: debuggers give some as negative numbers."""
+        return (1 << (8 * self.pointer_size)) - 1
+
+
+def _running(process: ProcessImage, held: Sequence[ThreadInfo]) -> Iterator[ThreadInfo]:
+    """Threads of the same process that the debugger does not have: GDB attaches to all by the main thread's number
+    alone, and where that one has exited to the one thread whose number it is given."""
+    known = {thread.tid for thread in held}
+    try:
+        others = [tid for tid in thread_ids(process.pid) if tid not in known]
+    except OSError:
+        return
+    for tid in others:
+        if thread_state(process.pid, tid) not in "ZX":
+            yield ThreadInfo(tid, process.thread_name(tid), runs=True)
+
+
+def open_process(pid: int) -> Optional[ProcessImage]:
+    """The live process, where this debugger is what traces it: then no other has this number here."""
+    try:
+        return ProcessImage(pid) if is_traced_by_us(pid) else None
+    except ArenascopeError:
+        return None
+
+
+def is_traced_by_us(pid: int) -> bool:
+    """The kernel's word that this very process, or a server that it started, traces the process of that number."""
+    tracer = status_number(pid, "TracerPid")
+    for _ in range(MAX_ANCESTORS):
+        if not tracer:
+            return False
+        if tracer == os.getpid():
+            return True
+        tracer = status_number(tracer, "PPid")
+    return False
+
+
+def held_files() -> list[str]:
+    """Files that this debugger has open or mapped, or was called with: its API may not tell the core's name."""
+    held = [path for path in map(_opened, os.listdir("/proc/self/fd")) if path]
+    with suppress(OSError):
+        held += [region.path for region in read_regions(os.getpid()) if region.is_file]
+        held += [os.fsdecode(word) for word in read_bytes("/proc/self/cmdline").split(b"\0")]
+    return [path for path in dict.fromkeys(held) if os.path.isfile(path)]
+
+
+def _opened(descriptor: str) -> Optional[str]:
+    """Where it leads; None where another thread has closed it meanwhile, as it is listdir's own."""
+    try:
+        return os.readlink(f"/proc/self/fd/{descriptor}")
+    except OSError:
+        return None
+
+
+def find_core(paths: Iterable[str], tids: Iterable[int], read: Read) -> Optional[CoreImage]:
+    """The core among these files that has these threads and holds what the debugger reads."""
+    wanted = set(tids)
+    for path in paths:
+        try:
+            image = CoreImage(path)
+        except ArenascopeError:
+            continue
+        listed = {thread.tid for thread in image.threads()}
+        # GDB also has a main thread that had exited, which the kernel dumps no registers of
+        if wanted in (listed, {*listed, image.pid}) and _same_bytes(image, read):
+            return image
+        image.close()
+    return None
+
+
+def _same_bytes(image: CoreImage, read: Read) -> bool:
+    present = [region for region in image.regions() if region.present]
+    # a core of a filter without memory has headers of files at most: its threads must do
+    places = [region for region in present if region.writable] or present
+    for region in places[:: max(1, len(places) // PLACES)]:
+        try:
+            if image.read(region.start, PLACE_SIZE) != read(region.start, PLACE_SIZE):
+                return False
+        except MemoryReadError:
+            return False
+    return True

@@ -1,0 +1,266 @@
+"""What an address is called: the symbol that covers it, by the tables of the very file that is mapped there.
+
+All doors ask here first, so that they say the same; a debugger may know more (symbols from elsewhere).
+"""
+
+from __future__ import annotations
+
+import os
+import struct
+from bisect import bisect_right
+from typing import Iterator, Optional, Protocol, Sequence
+
+from ...base.errors import ArenascopeError, TargetError
+from ...base.records import NamedTuple
+from ..target import Place, Region
+from .bss import memory_end
+from .demangle import demangle
+from .elf_file import (
+    DEBUG_FOLDER,
+    LONGEST_NAME,
+    SHT_DYNSYM,
+    SHT_SYMTAB,
+    ElfFile,
+    Read,
+    Section,
+    find_debug_file,
+    module_build_id,
+    proven_files,
+)
+from .symbols import ENTRIES_LIMIT, FIELDS, SHN_UNDEF, STT_FILE, STT_TLS, symbol_form
+
+STT_OBJECT, STT_FUNC, STT_GNU_IFUNC = 1, 2, 10
+ADDRESSED = (STT_OBJECT, STT_FUNC, STT_GNU_IFUNC)
+DEBUG_FOLDERS = (DEBUG_FOLDER,)
+
+
+class NamedSymbol(NamedTuple):
+    """A symbol as a table has it."""
+
+    value: int
+    """Its address; of a thread-local variable where it lies in its module's block."""
+    size: int
+    text: str
+    """Mangled."""
+
+
+def place_of(mangled: str, offset: int) -> Place:
+    return Place(demangle(mangled), offset)
+
+
+class Named(Protocol):
+    """What is named: a Target, as far as names need it."""
+
+    @property
+    def read(self) -> Read: ...
+
+    def regions(self) -> Sequence[Region]: ...
+
+    def open_file(self, region: Region) -> Optional[str]: ...
+
+    def own_name(self, address: int) -> Optional[Place]:
+        """The debugger's own knowledge, mangled."""
+
+
+def modules_of(regions: Sequence[Region]) -> Iterator[list[Region]]:
+    """Runs of mappings of the same file, in address order: one for each time that it was loaded."""
+    module: list[Region] = []
+    for region in regions:
+        if not region.is_file:
+            continue
+        if module and (region.path != module[0].path or region.offset <= module[0].offset):
+            yield module
+            module = []
+        module.append(region)
+    if module:
+        yield module
+
+
+def programs_of(regions: Sequence[Region]) -> Iterator[list[Region]]:
+    """Of these runs the program's and its libraries': they begin with the file's first byte, which the loader has read,
+    and have code. To read of any other file that is mapped would make a page of it resident."""
+    for module in modules_of(regions):
+        if not module[0].offset and not module[0].shared and any(region.executable for region in module):
+            yield module
+
+
+def files_of(
+    image: Named, region: Region, build_id: str, folders: Sequence[str], sysroot: Optional[str] = None
+) -> list[str]:
+    """Where a module's symbols may be: its separate debug file first, then the file itself."""
+    paths = find_debug_file(build_id, folders, sysroot), image.open_file(region)
+    return [path for path in paths if path is not None]
+
+
+def local_file(likely: Sequence[str]) -> Optional[str]:
+    """Which of these places has the file of a mapping. Not known to be the same file: whoever reads it compares
+    build-ids."""
+    return next((path for path in likely if os.path.isfile(path)), None)
+
+
+class Naming:
+    """The names of one image, which keeps this: so that it can go at once, this does not keep the image."""
+
+    def __init__(self, folders: Sequence[str], sysroot: Optional[str] = None) -> None:
+        self._folders, self._sysroot = folders, sysroot
+        self._modules: Optional[list[list[Region]]] = None
+        self._tables: dict[int, tuple[list[int], list[NamedSymbol]]] = {}
+        self._ends: dict[int, Optional[int]] = {}
+        """Of modules, by where they begin."""
+
+    def describe(self, image: Named, address: int) -> Optional[Place]:
+        """As Target has it."""
+        module = next((each for each in self._runs(image) if each[0].start <= address < each[-1].end), None)
+        if module is not None:
+            found = self._search(image, module[0], address)
+            if found is not None:
+                return found
+        told = image.own_name(address)
+        if told is not None:
+            return place_of(told.name, told.offset)
+        if module is None or not self._is_within(image, module, address):
+            return None
+        return Place(os.path.basename(module[0].path), address - module[0].start, in_file=True)
+
+    def _is_within(self, image: Named, module: Sequence[Region], address: int) -> bool:
+        """Whether it is the file's own: other memory may lie right after its .bss, and is one mapping with it."""
+        if module[-1].path or address < module[-1].start:
+            return True
+        start = module[0].start
+        if start not in self._ends:
+            self._ends[start] = memory_end(image.read, start)
+        end = self._ends[start]
+        return end is None or address < end
+
+    def _runs(self, image: Named) -> list[list[Region]]:
+        """Each file's mappings, with the nameless one right after them: its .bss."""
+        if self._modules is None:
+            regions = image.regions()
+            nameless = {region.start: region for region in regions if not region.path}
+            runs = modules_of(regions)
+            self._modules = [[*run, nameless[run[-1].end]] if run[-1].end in nameless else run for run in runs]
+        return self._modules
+
+    def symbol_at(self, image: Named, address: int) -> Optional[NamedSymbol]:
+        """What covers an address by the tables of the file that is mapped there, and by nothing else."""
+        module = next((each for each in self._runs(image) if each[0].start <= address < each[-1].end), None)
+        return self._covering(image, module[0], address) if module is not None else None
+
+    def address_of(self, image: Named, mangled: str, beside: int) -> Optional[int]:
+        """Of a symbol of the module that has the address `beside`, or of what a compiler made of it: "f.cold"."""
+        module = next((each for each in self._runs(image) if each[0].start <= beside < each[-1].end), None)
+        names = self._table(image, module[0])[1] if module is not None else ()
+        part = mangled + "."
+        return next((each.value for each in names if each.text == mangled or each.text.startswith(part)), None)
+
+    def source_of(self, image: Named, address: int) -> Optional[str]:
+        """The source file of a local symbol that begins at this address."""
+        module = next((each for each in self._runs(image) if each[0].start <= address < each[-1].end), None)
+        for file in self._files(image, module[0]) if module is not None else ():
+            source = source_of(file, address - module[0].start + file.first_address) if module is not None else None
+            if source is not None:
+                return source
+        return None
+
+    def thread_variables(self, image: Named) -> set[str]:
+        """The names of all thread-local variables of all modules, mangled."""
+        found: set[str] = set()
+        for module in self._runs(image):
+            if any(region.executable for region in module):
+                for file in self._files(image, module[0]):
+                    found.update(each.text for each in names_of(file, (STT_TLS,)))
+        return found
+
+    def _files(self, image: Named, start: Region) -> Iterator[ElfFile]:
+        """Those that are proven to have the symbols of the module that begins there."""
+        build_id = module_build_id(image.read, start.start)
+        if build_id is not None:
+            paths = files_of(image, start, build_id, self._folders, sysroot=self._sysroot)
+            yield from proven_files(paths, build_id)
+
+    def _search(self, image: Named, start: Region, address: int) -> Optional[Place]:
+        name = self._covering(image, start, address)
+        return place_of(name.text, address - name.value) if name is not None else None
+
+    def _covering(self, image: Named, start: Region, address: int) -> Optional[NamedSymbol]:
+        values, names = self._table(image, start)
+        place = bisect_right(values, address) - 1
+        if place < 0 or not values[place] <= address < values[place] + max(1, names[place].size):
+            return None
+        return names[place]
+
+    def _table(self, image: Named, start: Region) -> tuple[list[int], list[NamedSymbol]]:
+        if start.start not in self._tables:
+            names = sorted(self._load(image, start), key=lambda each: (each.value, -len(each.text), each.text))
+            self._tables[start.start] = [each.value for each in names], names
+        return self._tables[start.start]
+
+    def _load(self, image: Named, start: Region) -> Iterator[NamedSymbol]:
+        for file in self._files(image, start):
+            bias = start.start - file.first_address
+            try:
+                names = [name._replace(value=name.value + bias) for name in _names(file)]
+            except (ArenascopeError, struct.error, IndexError):
+                continue
+            if names:
+                yield from names
+                return
+
+
+def names_of(file: ElfFile, kinds: Sequence[int] = ADDRESSED) -> list[NamedSymbol]:
+    """By their values: of thread-local variables (STT_TLS) where they lie in their module's block."""
+    try:
+        return sorted(_names(file, kinds))
+    except (ArenascopeError, struct.error, IndexError):
+        return []
+
+
+def source_of(file: ElfFile, value: int) -> Optional[str]:
+    """The source file of a local symbol, as the table has it: without folders."""
+    try:
+        table = next((each for each in file.sections if each.type == SHT_SYMTAB), None)
+        if table is None or table.size // symbol_form(file).size > ENTRIES_LIMIT:
+            return None
+        form, strings, source = symbol_form(file), file.linked(table).offset, None
+        entries = file.data[table.offset : table.offset + table.size]
+        for place, at, _, info, section in map(
+            FIELDS[form.size], form.iter_unpack(entries[: len(entries) // form.size * form.size])
+        ):
+            if info == STT_FILE:
+                source = place
+            elif at == value and info == STT_OBJECT and section != SHN_UNDEF and source is not None:
+                start = strings + source
+                end = file.data.find(b"\0", start, start + LONGEST_NAME)
+                return file.data[start:end].decode("utf-8", "replace") if end > start else None
+    except (ArenascopeError, struct.error, IndexError):
+        pass
+    return None
+
+
+def _names(file: ElfFile, kinds: Sequence[int] = ADDRESSED) -> Iterator[NamedSymbol]:
+    """Of .symtab, or where the file is stripped of .dynsym."""
+    tables = {section.type: section for section in file.sections if section.type in (SHT_SYMTAB, SHT_DYNSYM)}
+    table = tables.get(SHT_SYMTAB) or tables.get(SHT_DYNSYM)
+    if table is not None and table.size // symbol_form(file).size <= ENTRIES_LIMIT:
+        yield from _entries(file, table, kinds)
+
+
+def _entries(file: ElfFile, table: Section, kinds: Sequence[int]) -> Iterator[NamedSymbol]:
+    strings = file.linked(table).offset
+    if strings > len(file.data):
+        return
+    # names share their ends, if at all: all entries of a file that lies may lead to the same long one
+    left = len(file.data)
+    entries = file.data[table.offset : table.offset + table.size]
+    form = symbol_form(file)
+    whole = form.iter_unpack(entries[: len(entries) // form.size * form.size])
+    for place, value, size, info, section in map(FIELDS[form.size], whole):
+        if info & 15 in kinds and section != SHN_UNDEF and (value or info & 15 == STT_TLS):
+            at = strings + place
+            end = file.data.find(b"\0", at, at + LONGEST_NAME)
+            if end < 0:
+                continue
+            left -= end - at
+            if left < 0:
+                raise TargetError(f"{file.name} has a damaged table of symbols: its names are longer than the file")
+            yield NamedSymbol(value, size, file.data[at:end].decode("utf-8", "replace"))

@@ -1,0 +1,118 @@
+"""A live process as a Target, for the shell door."""
+
+from __future__ import annotations
+
+import sys
+from array import array
+from typing import TYPE_CHECKING, Optional, Sequence
+
+from ...base.errors import MemoryReadError
+from ..elf.address_names import Naming
+from ..elf.registers import ThreadRecord, thread_from_record
+from ..free_chunk_reader import NodeWords
+from ..shell_target import ShellTarget
+from ..target import RegisterSets, ThreadInfo
+from .bulk_reads import NodeReader
+from .process import ProcessImage
+
+if TYPE_CHECKING:
+    from .process_hold import Freeze
+
+
+class ProcessTarget(ShellTarget):
+    """A live process, running on until it is held."""
+
+    def __init__(
+        self, process: ProcessImage, folders: Sequence[str], symbols: bool, sysroot: Optional[str] = None
+    ) -> None:
+        super().__init__(process, folders, symbols, sysroot)
+        self._process = process
+        self.image: ProcessImage = process
+        self._freeze: Optional[Freeze] = None
+        self._threads: Optional[dict[int, ThreadInfo]] = None
+        self._elsewhere: set[int] = set()
+        """Of `_threads`: those that ran since."""
+        self._reader = NodeReader(process.memory_tid, process.pointer_size)
+        self._reader.load()
+
+    def look(self, freeze: Optional[Freeze]) -> None:
+        """From now on it is held by `freeze`, or still runs on: symbols stay, mappings are read anew.
+
+        And the same image: were it another program's by now, its memory would say so.
+        """
+        self._regions, self._threads, self._naming = None, None, Naming(self._folders, self._sysroot)
+        self._freeze = freeze
+        if freeze is not None:
+            freeze.on_end(self._process.give_up)
+            if self.nodes is None and self._process.byte_order == sys.byteorder:
+                self.read_nodes = self._reader.read
+
+    def heed(self, freeze: Freeze) -> None:
+        """HoldOver from a read, once, when it has been held for as long as it may be: what was read by then is the
+        answer, and a part of the time is left for all that goes with it."""
+        read, fill, read_nodes = self.read, self.fill, self.read_nodes
+
+        def is_over() -> bool:
+            return self.image.cut is None and freeze.is_over()
+
+        def heed() -> None:
+            if is_over():
+                self.image.cut = freeze.cut
+                raise freeze.over()
+
+        def read_on(address: int, size: int) -> bytes:
+            heed()
+            return read(address, size)
+
+        def fill_on(address: int, block: memoryview) -> int:
+            heed()
+            return fill(address, block)
+
+        def fill_ahead(address: int, block: memoryview) -> int:
+            if is_over():
+                # whoever waits reads there again, and meets it in the command's own thread
+                raise MemoryReadError(address, len(block))
+            return fill(address, block)
+
+        def nodes_on(places: array[int]) -> NodeWords:
+            if is_over() or read_nodes is None:
+                # no chunk's words: each is read by itself then, and meets it as above
+                nothing = array("Q", bytes(8 * len(places)))
+                return NodeWords(nothing, nothing, nothing)
+            return read_nodes(places)
+
+        self.read, self.fill, self.threaded_fill = read_on, fill_on, fill_ahead
+        self.read_nodes = nodes_on if read_nodes is not None else None
+
+    def moved(self, tid: Optional[int] = None) -> None:
+        """It ran for a while, or this thread of it alone: its mappings are others, and its threads stand elsewhere."""
+        self._regions = None
+        if tid is None:
+            self._threads = None
+        else:
+            self._elsewhere.add(tid)
+
+    def register_sets(self) -> Sequence[RegisterSets]:
+        return self._freeze.register_sets() if self._freeze is not None else ()
+
+    def threads(self) -> Sequence[ThreadInfo]:
+        if self._threads is None:
+            self._threads = {thread.tid: thread for thread in self._read_threads()}
+        elif self._elsewhere and self._freeze is not None:
+            moved = self._infos(self._freeze.records(sorted(self._elsewhere)))
+            self._threads.update((each.tid, each._replace(name=self._threads[each.tid].name)) for each in moved)
+        self._elsewhere = set()
+        return list(self._threads.values())
+
+    def _read_threads(self) -> Sequence[ThreadInfo]:
+        records = self._freeze.records() if self._freeze is not None else []
+        if not records:
+            return super().threads()
+        held = {each.tid: each for each in self._infos(records)}
+        # of one that is not held nothing but its name is left: it has exited
+        names = self._process.thread_names()
+        return [held.get(tid, ThreadInfo(tid))._replace(name=name) for tid, name in names.items()]
+
+    def _infos(self, records: Sequence[ThreadRecord]) -> list[ThreadInfo]:
+        image = self._process
+        return [thread_from_record(image.machine, image.pointer_size, image.byte_order, each) for each in records]

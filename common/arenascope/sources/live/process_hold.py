@@ -1,0 +1,205 @@
+"""Holding a process still while it is read, by a guard (guard.py): whatever becomes of us, the process is let go."""
+
+from __future__ import annotations
+
+import _thread
+import os
+import signal
+import time
+from contextlib import suppress
+from typing import Callable, Optional, Sequence, TypeVar
+
+from ...base.errors import HoldEnded, HoldOver, RefusedError, TargetError
+from ...base.model import HOLD_OVER, Statement
+from ...base.records import NamedTuple
+from ..elf.registers import ThreadRecord
+from ..target import HOLD_AT_MOST, RegisterSet, RegisterSets
+from . import background, guard, messages
+
+Kind = TypeVar("Kind", bound=messages.Answer)
+
+ANSWERS_IN = 15.0
+"""Longer than the guard itself waits for a thread to stop."""
+LETS_GO_IN = 2.0
+RESERVE, LONGEST_RESERVE = 0.2, 1.0
+"""What is kept of the time, a part of it and seconds: what was read becomes an answer before the guard lets go."""
+
+
+class Freeze:
+    """A process that is held: from hold() to release()."""
+
+    def __init__(self, how: str, at_most: float = HOLD_AT_MOST) -> None:
+        """Starts the guard, which makes itself ready meanwhile. `how`: "ptrace" or "signal"."""
+        self.how, self.at_most = how, at_most
+        self._pid = 0
+        self._started = 0.0
+        self._until = float("inf")
+        self._why: Optional[bytes] = None
+        self._lost: Optional[HoldEnded] = None
+        self._on_end: Optional[Callable[[HoldEnded], None]] = None
+        self._watched = _thread.allocate_lock()
+        self._guard, self._orders, self._replies, self._last_word = _start_guard(how)
+
+    def hold(self, pid: int, born: int) -> None:
+        """Stops the process that was started at `born`; TargetError where that cannot be done."""
+        self._pid, self._started = pid, time.monotonic()
+        self._until = self._started + self.at_most - min(RESERVE * self.at_most, LONGEST_RESERVE)
+        messages.send_order(self._orders, messages.Hold(pid, born, self.at_most))
+        answer = self._answer(ANSWERS_IN)
+        if isinstance(answer, messages.Refused):
+            raise TargetError(answer.message, answer.hint)
+        self.how = _of(messages.Held, answer).how
+        self._watched.acquire()
+        try:
+            background.start(self._watch)
+        except RuntimeError as error:
+            self._watched.release()
+            raise TargetError(f"cannot watch over the hold: {error}") from error
+
+    def obey(self, order: messages.Order, kind: type[Kind], seconds: float = ANSWERS_IN) -> Kind:
+        """Asks the guard, who answers by a record of this kind; RefusedError where it cannot be done."""
+        try:
+            messages.send_order(self._orders, order)
+        except OSError:
+            raise self._broken() from None
+        answer = self._answer(seconds)
+        if isinstance(answer, messages.Refused):
+            raise RefusedError(answer.message, answer.hint)
+        return _of(kind, answer)
+
+    def _answer(self, seconds: float) -> messages.Answer:
+        try:
+            return messages.receive_answer(self._replies, seconds)
+        except TimeoutError:
+            os.kill(self._guard, signal.SIGKILL)
+            raise self._broken() from None
+        except EOFError:
+            raise self._broken() from None
+
+    def on_end(self, told: Callable[[HoldEnded], None]) -> None:
+        """Who is told, from a thread of its own, when the process is let go before release()."""
+        self._on_end = told
+        if self._why is not None:
+            told(self._ended())  # it was by now
+
+    def _watch(self) -> None:
+        self._why = os.read(self._last_word, 1)
+        if self._why != guard.DONE and self._on_end is not None:
+            self._on_end(self._ended())
+        self._watched.release()
+
+    def _ended(self) -> HoldEnded:
+        who = f"process {self._pid} was let go before it was read whole"
+        if self._why == guard.SUSPENDED:
+            return HoldEnded(f"{who}: arenascope was suspended", "look again", again=True)
+        if self._why == guard.TOO_LONG or time.monotonic() - self._started > self.at_most:
+            return self._too_long(who)
+        return HoldEnded(f"{who}: what held it was killed", "look again")
+
+    def _too_long(self, who: str) -> HoldEnded:
+        return HoldEnded(
+            f"{who}: it had stood still for {self.at_most:g} s",
+            "--hold-at-most allows more; --no-stop does not stop it; arenas --quick reads little",
+        )
+
+    def is_over(self) -> bool:
+        """Whether it is time to stop reading."""
+        return time.monotonic() > self._until
+
+    @property
+    def left(self) -> float:
+        """Seconds until then; less than 0 afterwards."""
+        return self._until - time.monotonic()
+
+    def over(self) -> HoldOver:
+        """For whoever stops then."""
+        return HoldOver(self._too_long(f"process {self._pid} was let go before it was read whole"))
+
+    @property
+    def cut(self) -> Statement:
+        """And for the reader of what had been read until then."""
+        milliseconds = round(self.at_most * 1000, 3)
+        return Statement(HOLD_OVER, {"milliseconds": int(milliseconds) if milliseconds % 1 == 0 else milliseconds})
+
+    def records(self, tids: Optional[Sequence[int]] = None) -> list[ThreadRecord]:
+        """The threads' registers, or those of these, where holding them gives a right to see them."""
+        return [ThreadRecord(*each) for each in self.obey(messages.GetRegisters(tids), messages.Registers).threads]
+
+    def register_sets(self) -> list[RegisterSets]:
+        """All their registers, for a core."""
+        return [
+            RegisterSets(tid, general, [RegisterSet(*each) for each in others])
+            for tid, general, others in self.obey(messages.GetRegisterSets(), messages.EveryRegisterSet).threads
+        ]
+
+    def release(self) -> float:
+        """Lets go; the seconds for which it was held. HoldEnded where that had ended before. Again: 0.0."""
+        if self._lost:
+            raise self._lost
+        if not self._guard:
+            return 0.0
+        try:
+            messages.send_order(self._orders, messages.Release())
+            while not isinstance(last := messages.receive_answer(self._replies, LETS_GO_IN), messages.Released):
+                pass  # Ctrl-C had come between a question and its answer
+            seconds = last.seconds
+        except (BrokenPipeError, EOFError):
+            raise self._broken() from None
+        except (TimeoutError, ValueError):
+            # it was stopped itself, or Ctrl-C had come within an answer: its end lets go
+            os.kill(self._guard, signal.SIGKILL)
+            seconds = time.monotonic() - self._started
+        self._end_guard()
+        return seconds
+
+    def drop(self) -> float:
+        """Lets go, whatever happened."""
+        with suppress(HoldEnded):
+            return self.release()
+        return 0.0
+
+    def _broken(self) -> HoldEnded:
+        """The guard is gone."""
+        self._end_guard()
+        self._lost = self._ended()
+        return self._lost
+
+    def _end_guard(self) -> None:
+        pid, self._guard = self._guard, 0
+        with suppress(ChildProcessError):  # whoever started us ignores SIGCHLD: the kernel reaps
+            os.waitpid(pid, 0)
+        with self._watched:
+            self._why = os.read(self._last_word, 1) if self._why is None else self._why
+        for file in (self._orders, self._replies, self._last_word):
+            os.close(file)
+
+
+def _of(kind: type[Kind], answer: messages.Answer) -> Kind:
+    if not isinstance(answer, kind):
+        raise TypeError(f"the guard answered {type(answer).__name__}, not {kind.__name__}")
+    return answer
+
+
+class _Started(NamedTuple):
+    """A guard, and our ends of its pipes."""
+
+    pid: int
+    orders: int
+    replies: int
+    last_word: int
+    """Where it says why it ends."""
+
+
+def _start_guard(how: str) -> _Started:
+    (orders, to_guard), (from_guard, replies), (heard, last_word) = os.pipe(), os.pipe(), os.pipe()
+    parent = os.getpid()
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, signal.valid_signals())
+    try:
+        pid = os.fork()
+        if not pid:
+            guard.serve(how, orders, replies, last_word, parent=parent)
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
+    for file in (orders, replies, last_word):
+        os.close(file)
+    return _Started(pid, orders=to_guard, replies=from_guard, last_word=heard)

@@ -1,0 +1,334 @@
+"""A process of which as much as can be is read before it is held, and nothing after.
+
+Three times: while it runs on, the places of its free chunks are found (glibc/free_chunk_places.py); while it is held,
+these are read again, in bulk, and whatever else is read is kept; once it was let go, everything is answered from what
+was kept. What was not is never read then: ReadLate, and the look begins anew with a process that is held to the end.
+
+Where it may be held no longer before all chunks were read again, the answer is of those lists that were: Unread is what
+leads out of another (`cut` in process.py says so to the reader). Before that there is no answer: HoldOver.
+"""
+
+from __future__ import annotations
+
+from array import array
+from bisect import bisect_right
+from contextlib import suppress
+from struct import Struct
+from typing import TYPE_CHECKING, Callable, Iterator, Mapping, Optional, Sequence, TypeVar
+
+from ...base.errors import MemoryReadError, ReadLate, Unread
+from ..free_chunk_reader import Words
+from ..target import MappingUse, MemoryUse, Pages, Region, Span
+from . import procfiles
+from .background import Beside
+from .bulk_reads import ManyReader, NodeReader
+from .pagemap import PagemapResidency, Stretch
+from .process import ProcessImage
+
+if TYPE_CHECKING:
+    from .process_hold import Freeze
+
+T = TypeVar("T")
+BLOCK = 1024
+"""So many chunks are compared at once."""
+
+
+class StillProcess(ProcessImage):
+    """See above; `nodes` are its free chunks."""
+
+    def __init__(self, pid: int) -> None:
+        super().__init__(pid)
+        self._held = self._let_go = False
+        self._kept: dict[tuple[int, int], Optional[bytes]] = {}
+        """By address and size; None: not to be read."""
+        self._answers: dict[str, object] = {}
+        self._freeze: Optional[Freeze] = None
+        self._smaps: Optional[Beside[bytes]] = None
+        self.late: Optional[ReadLate] = None
+        """Something was asked for that was not kept: whatever was answered is worth nothing."""
+        self.nodes = StillNodes(self)
+
+    def hold(self, freeze: Freeze) -> None:
+        """It is held from now on. Where it has ended, or become another program, since it was opened, it says so."""
+        self._freeze = freeze
+        first = next((each for each in self._regions if each.readable), None)
+        if first is not None:
+            with suppress(MemoryReadError):
+                super().read(first.start, 1)
+        self._held = True
+
+    def let_go(self) -> None:
+        """It will run on: nothing more is read."""
+        if self._smaps is not None:
+            self._smaps.wait()
+        self._let_go = True
+
+    def is_time(self) -> bool:
+        """To stop reading."""
+        return self._freeze is not None and self._freeze.is_over()
+
+    def heed_time(self) -> None:
+        """Between two readings of what must be read: HoldOver."""
+        if self._freeze is not None and self._held and self._freeze.is_over():
+            raise self._freeze.over()
+
+    def cut_short(self) -> None:
+        """Some of its chunks were not read in time."""
+        if self._freeze is not None:
+            self.cut = self._freeze.cut
+
+    def unread(self) -> Unread:
+        assert self._freeze is not None
+        return Unread(self._freeze.over().ended)
+
+    def _too_late(self) -> ReadLate:
+        self.late = ReadLate(f"process {self.pid} was let go before it was read whole")
+        return self.late
+
+    def read(self, address: int, size: int) -> bytes:
+        if not self._held:
+            return super().read(address, size)
+        key = address, size
+        if key not in self._kept:
+            data = self.nodes.part(address, size)
+            if data is None:
+                if self._let_go:
+                    raise self._too_late()
+                self.heed_time()
+                try:
+                    data = super().read(address, size)
+                except MemoryReadError:
+                    data = None
+            self._kept[key] = data
+        data = self._kept[key]
+        if data is None:
+            raise MemoryReadError(address, size)
+        return data
+
+    @property
+    def is_over(self) -> bool:
+        return self._let_go
+
+    def kept(self, address: int, size: int) -> Optional[bytes]:
+        return self._kept.get((address, size))
+
+    def read_now(self, address: int, size: int) -> bytes:
+        """Of what is kept apart from the rest."""
+        return super().read(address, size)
+
+    def fill(self, address: int, block: memoryview) -> int:
+        if self._let_go:
+            raise self._too_late()
+        self.heed_time()
+        return super().fill(address, block)
+
+    def _once(self, what: str, ask: Callable[[], T]) -> T:
+        if not self._held:
+            return ask()
+        if what not in self._answers:
+            if self._let_go:
+                raise self._too_late()
+            self.heed_time()
+            self._answers[what] = ask()
+        answer: T = self._answers[what]  # type: ignore[assignment]
+        return answer
+
+    def regions(self) -> Sequence[Region]:
+        return self._once("regions", super().regions)
+
+    def thread_names(self) -> Mapping[int, str]:
+        return self._once("thread_names", super().thread_names)
+
+    def environment(self) -> Optional[Mapping[str, str]]:
+        return self._once("environment", super().environment)
+
+    def residency(self) -> KeptResidency:
+        return self._once("residency", self._residency)
+
+    def _residency(self) -> KeptResidency:
+        pages = self.guarded(lambda: PagemapResidency(self.memory_tid, self.page_size))
+
+        def ask(start: int, end: int) -> Stretch:
+            if self._let_go:
+                raise self._too_late()
+            self.heed_time()
+            return pages.stretch(start, end)
+
+        return KeptResidency(pages, ask)
+
+    def mapping_use(self) -> Optional[Sequence[MappingUse]]:
+        return self._once("mapping_use", self._mapping_use)
+
+    def _mapping_use(self) -> Optional[Sequence[MappingUse]]:
+        """The kernel goes through all pages for it, which takes as long as the chunks do: both at once. Not where some
+        are in swap: what is read comes back, and then the two would be of two moments."""
+        if self.guarded(lambda: procfiles.read_status(self.memory_tid)).swap != 0:
+            return super().mapping_use()
+        self._smaps = Beside(self.smaps)
+        return procfiles.Uses(self._smaps.result)
+
+    def memory_use(self) -> Optional[MemoryUse]:
+        return self._once("memory_use", super().memory_use)
+
+    def locked(self) -> Optional[Sequence[Span]]:
+        return self._once("locked", super().locked)
+
+
+class StillNodes:
+    """Target.nodes of such a process."""
+
+    def __init__(self, process: StillProcess) -> None:
+        self._process = process
+        self._word = process.pointer_size
+        self._size = 3 * self._word
+        self._form = Struct(f"{process.mark}3{'Q' if self._word == 8 else 'I'}")
+        self._unpack = self._form.unpack_from
+        self._reader = NodeReader(process.memory_tid, self._word)
+        self._reader.load()
+        self._places: dict[int, int] = {}
+        """By chunk: where its words are in `_data`, in their order."""
+        self._data = bytearray()
+        self._chunks: Sequence[int] = ()
+        """The chunks that are read again, in the order of `_data`."""
+        self._again: Optional[ManyReader] = None
+        self._fresh = False
+        """Whether `_data` is of the moment in which the process is held."""
+        self.passed: set[int] = set()
+        self._more: set[int] = set()
+        """Chunks that were read one by one while it was held."""
+        self._together: dict[int, Words] = {}
+        """By chunk: what read_many read."""
+
+    def node(self, chunk: int) -> Words:
+        words = self._together.get(chunk)
+        if words is not None:
+            return words
+        if self._fresh:
+            place = self._places.get(chunk)
+            if place is not None:
+                return self._unpack(self._data, place)
+            if self._process.cut is not None and self._process.kept(chunk + self._word, self._size) is None:
+                raise self._process.unread()
+        return self._unpack(self._process.read(chunk + self._word, self._size))
+
+    def part(self, address: int, size: int) -> Optional[bytes]:
+        """Of a chunk's words, from its size on."""
+        if size > self._size:
+            return None
+        place = self._places.get(address - self._word) if self._fresh else None
+        if place is not None:
+            return bytes(self._data[place : place + size])
+        words = self._together.get(address - self._word)
+        if words is not None:
+            return self._form.pack(*words)[:size]
+        single = self._process.kept(address, self._size)
+        return None if single is None else single[:size]
+
+    def __len__(self) -> int:
+        return len(self._places) + len(self._more)
+
+    def __contains__(self, chunk: int) -> bool:
+        return chunk in self._places or chunk in self._more
+
+    def add(self, chunk: int) -> Optional[Words]:
+        try:
+            data = self._process.read(chunk + self._word, self._size)
+        except MemoryReadError:
+            return None
+        if self._fresh:
+            self._more.add(chunk)
+        else:
+            self._places[chunk] = len(self._data)
+            self._data += data
+        return self._unpack(data)
+
+    def read_many(self, chunks: Sequence[int]) -> Sequence[Optional[Words]]:
+        if self._process.is_over:
+            return ()  # it was done while it was held
+        self._process.heed_time()
+        read = self._reader.read(array("Q", [chunk + self._word for chunk in chunks]))
+        nodes: list[Optional[Words]] = []
+        for chunk, words in zip(chunks, zip(*read)):
+            if words[0]:
+                self._together[chunk] = words
+            # 0: what could not be read this way
+            nodes.append(words if words[0] else self._alone(chunk))
+        return nodes
+
+    def _alone(self, chunk: int) -> Optional[Words]:
+        try:
+            return self._unpack(self._process.read(chunk + self._word, self._size))
+        except MemoryReadError:
+            return None
+
+    def prepare(self) -> None:
+        """All that reading them again needs, before the process is held."""
+        word = self._word
+        self._chunks = list(self._places)
+        places = [chunk + word for chunk in self._chunks]
+        process = self._process
+        self._again = ManyReader(process.memory_tid, process.read_now, places, self._size, is_over=process.is_time)
+
+    def read_again(self) -> Iterator[int]:
+        """Those of them that have changed since; what cannot be read any more is none."""
+        again, size = self._again, self._size
+        before, self._fresh = self._data, True
+        if again is None:
+            return
+        again.run()
+        chunks = self._chunks
+        self._data = again.buffer
+        for index in (*again.lost, *again.unread):
+            del self._places[chunks[index]]
+        if again.unread:
+            self._process.heed_time()
+        if before == again.buffer:
+            return
+        old, new = memoryview(before), memoryview(again.buffer)
+        step = BLOCK * size
+        for start in range(0, len(old), step):
+            if before[start : start + step] == new[start : start + step]:
+                continue
+            for place in range(start, min(start + step, len(old)), size):
+                if old[place : place + size] != new[place : place + size]:
+                    yield chunks[place // size]
+
+    def cut_short(self) -> None:
+        self._fresh = True
+        self._process.cut_short()
+
+
+class KeptResidency:
+    """Which pages were in memory: a stretch that was asked about is kept, and answers for whatever lies in it."""
+
+    def __init__(self, pages: PagemapResidency, ask: Callable[[int, int], Stretch]) -> None:
+        self._pages, self._ask = pages, ask
+        self._starts: list[int] = []
+        self._stretches: list[Stretch] = []
+        """In order; none lies within another, as what does is not asked for."""
+
+    @property
+    def exact(self) -> bool:
+        return self._pages.exact
+
+    def _around(self, start: int, end: int) -> Optional[Stretch]:
+        """None where the process is no more."""
+        start, end = self._pages.whole_pages(start, end)
+        place = bisect_right(self._starts, start)
+        if place and end <= self._stretches[place - 1].end:
+            return self._stretches[place - 1]
+        try:
+            stretch = self._ask(start, end)
+        except (OSError, ValueError):
+            return None
+        self._starts.insert(place, start)
+        self._stretches.insert(place, stretch)
+        return stretch
+
+    def count(self, start: int, end: int) -> Optional[Pages]:
+        around = self._around(start, end)
+        return around.count(*self._pages.whole_pages(start, end)) if around is not None else None
+
+    def resident_ranges(self, start: int, end: int) -> Optional[Sequence[Span]]:
+        around = self._around(start, end)
+        return around.resident(*self._pages.whole_pages(start, end)) if around is not None else None

@@ -1,0 +1,141 @@
+"""The shell's command line: one tree, of which no more is built than is asked for; and what stands where on a line."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+from arenascope.base.errors import UsageError
+from arenascope.cli import main as cli
+from arenascope.cli.command_line import IN_THE_SHELL, LOOPS, Tree, branch_names
+from arenascope.commands import COMMAND_NAMES, all_commands, find_command
+from arenascope.commands.framework.arguments import completions
+from arenascope.commands.framework.overview import help_text
+
+ME = "1"
+"""A process that is there; the same one in every worker, as tests are named by it."""
+SUBJECT = "PID|CORE the process or core file to look at, anywhere among the words "
+
+
+def test_every_branch_is_there() -> None:
+    """And no option of a command's is also one of the shell's: argparse would refuse it."""
+    assert list(Tree(branch_names()).branches) == [*COMMAND_NAMES, "watch", "metrics", "fleet", "help"]
+
+
+def test_only_what_is_asked_for_is_built() -> None:
+    assert list(Tree(["arenas"]).branches) == ["arenas"]
+    assert Tree([]).branches == {}
+
+
+def in_one_line(text: str) -> str:
+    return " ".join(text.split())
+
+
+@pytest.mark.parametrize("name", COMMAND_NAMES)
+def test_help_is_the_same_in_all_doors(name: str) -> None:
+    """In the shell it also tells what only the shell has."""
+    heap = in_one_line(find_command(name).parser("heap").format_help())
+    shell = in_one_line(Tree([name]).branches[name].format_help())
+    more = re.search(f"{IN_THE_SHELL.title}: (.*?) examples?:", shell)
+    assert more
+    assert [each for each in re.findall(r"--\S+", more[1]) if "/" not in each] == [
+        each.names[0] for each in IN_THE_SHELL.arguments if each.is_option
+    ]
+    shell = shell.replace(f"{IN_THE_SHELL.title}: {more[1]} ", "").replace(" [PID|CORE ...]", "")
+    # what only the shell does is called so in every door
+    shell, heap = (each.replace(SUBJECT, "").replace("arenascope ", "heap ") for each in (shell, heap))
+    assert re.sub("positional arguments: (?=options)", "", shell) == heap
+
+
+@pytest.mark.parametrize("name", branch_names())
+def test_help_before_and_after(name: str, capsys: pytest.CaptureFixture[str]) -> None:
+    texts = []
+    for words in (["help", name], [name, "--help"], [name, "-h"], [name, "--he"]):
+        assert cli.main(words) == 0
+        texts.append(capsys.readouterr())
+    assert texts[0].out.startswith(f"usage: arenascope {name} [options]")
+    assert texts == [texts[0]] * 4
+
+
+def test_the_overview_names_each_command(capsys: pytest.CaptureFixture[str]) -> None:
+    texts = []
+    for words in (["--help"], ["-h"], ["help"]):
+        assert cli.main(words) == 0
+        texts.append(capsys.readouterr().out)
+    assert cli.main([]) == 2
+    assert [*texts, capsys.readouterr().out] == [texts[0]] * 4
+    assert max(map(len, [*texts[0].splitlines(), *help_text("heap", all_commands()).splitlines()])) < 80
+    assert set(re.findall(r"^  ([a-z]+) ", texts[0], re.MULTILINE)) == {*COMMAND_NAMES, *LOOPS, "arenascope"}
+
+
+@pytest.mark.parametrize(
+    ("line", "subjects", "own"),
+    [
+        ("arenas 1 --limit 5 2", ["1", "2"], {"limit": 5}),
+        ("arenas --lim 5 1", ["1"], {"limit": 5}),
+        ("arenas -limit=5 1", ["1"], {"limit": 5}),
+        ("arenas --limit -5 1", ["1"], {"limit": -5}),
+        ("arenas --libc 1 4711", ["4711"], {"libc": 1}),
+        ("arenas --debug-dir a 1 --debug-dir b", ["1"], {"debug_dir": ["a", "b"]}),
+        ("arenas -- 1 --limit", ["1", "--limit"], {"limit": 40}),
+        ("arenas", [], {}),
+        (f"chunk 0x10 {ME}", [ME], {"address": ["0x10"]}),
+        (f"chunk {ME} 0x10", [ME], {"address": ["0x10"]}),
+        (f"chunk {ME} -- -0x10", [ME], {"address": ["-0x10"]}),
+        (f"chunk {ME} -0x10", [ME], {"address": ["-0x10"]}),
+        ("chunk 0x10", [], {"address": ["0x10"]}),
+        (f"chunk 0x10 {ME} 0x20 --words 3 p+1", [ME], {"address": ["0x10", "0x20", "p+1"], "words": 3}),
+        ("chunk 0x10 0x20", [], {"address": ["0x10", "0x20"]}),
+        (f"snapshot new.json --sizes {ME}", [ME], {"file": "new.json", "sizes": True}),
+        ("diff a.json b.json", [], {"before": "a.json", "after": "b.json"}),
+        (f"diff a.json --limit 3 {ME}", [ME], {"before": "a.json", "after": None, "limit": 3}),
+        (f"diff {ME} a.json", [ME], {"before": "a.json", "after": None}),
+    ],
+)
+def test_what_stands_where(
+    line: str, subjects: list[str], own: dict[str, object], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    words = line.split()
+    found = Tree(words[:1]).parse_args(words)
+    assert found.subjects == subjects
+    assert {name: getattr(found, name) for name in own} == own
+
+
+@pytest.mark.parametrize(
+    ("line", "said"),
+    [
+        (f"chunk {ME}", "required: ADDRESS"),
+        (f"snapshot {ME}", "required: FILE"),
+        (f"diff {ME}", "required: A"),
+        ("arenas --limit", "--limit"),
+        ("arenas --stop sit", "'sit'"),
+        ("watch", "required: PID"),
+        ("watch x", "'x'"),
+        ("metrics", "required: PID"),
+    ],
+)
+def test_what_is_refused(line: str, said: str) -> None:
+    words = line.split()
+    with pytest.raises(UsageError, match=re.escape(said)) as raised:
+        Tree(words[:1]).parse_args(words)
+    assert f"arenascope {words[0]} --help" in str(raised.value.hint)
+
+
+def test_an_abbreviation_means_the_same_in_all_doors() -> None:
+    """The command's go before what the shell adds: --s is --sort beside --stop, and --js --json beside --jsonl."""
+    for words in (["--s", "free", "--js"], ["-so=free", "-j"]):
+        typed = find_command("arenas").parser("heap").parse_args(words)
+        found = Tree(["arenas"]).parse_args(["arenas", *words])
+        assert (typed.sort, typed.json) == (found.sort, found.json) == ("free", True)
+        assert not found.jsonl
+
+
+def test_what_a_door_completes_by_itself() -> None:
+    arguments = find_command("arenas").all_arguments()
+    assert completions(arguments, "", "--li") == ["--libc", "--limit"]
+    assert completions(arguments, "--sort", "") == ["free", "index", "resident", "system", "top", "used"]
+    assert completions(arguments, "--sort", "f") == ["free"]
+    assert completions(arguments, "--limit", "") == completions(arguments, "", "x") == []

@@ -1,0 +1,197 @@
+"""Other allocators and several glibcs, as far as no process is needed."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import replace
+
+import pytest
+from fake_door import FakeDoor, run_json, run_text
+from fake_target import FakeTarget
+from heap_mixtures import everything
+from heap_pictures import laid, seen
+from heapbuilder import HeapImage
+
+from arenascope.base.errors import UsageError
+from arenascope.base.model import Allocator
+from arenascope.commands import all_commands, find_command
+from arenascope.commands.framework.command import execute
+from arenascope.glibc.find.known_allocators import find_allocators, maker_of
+from arenascope.glibc.find.several_glibcs import without_tcache
+from arenascope.session.session import Session
+from arenascope.sources.target import Region
+
+
+def beside(first: HeapImage, second: HeapImage) -> FakeTarget:
+    """One process with both, as dlmopen leaves them."""
+    target, other = first.target(), second.target()
+    second_only = [region for region in other.mappings if region.path != "[stack]" and "/usr/bin" not in region.path]
+    for page, data in second.space._pages.items():
+        first.space._pages.setdefault(page, data)
+    return replace(target, mappings=[*target.mappings, *second_only])
+
+
+@pytest.fixture(params=["2.17-64", "2.31-i386", "2.36-64", "2.43-64"])
+def images(request: pytest.FixtureRequest) -> tuple[HeapImage, HeapImage]:
+    program, inner = everything(request.param), HeapImage(request.param, seed=5, brk=False)
+    inner.main.used(0x80000)
+    inner.main.free(0x2000)
+    inner.main.used(0x400)
+    return program, inner
+
+
+def test_the_second_libc_by_its_number(images: tuple[HeapImage, HeapImage]) -> None:
+    program, inner = images
+    target = beside(program, inner)
+    first, second = Session(target), Session(target, 1)
+    assert seen(first)["arenas"] == laid(program)["arenas"]
+    assert seen(second)["arenas"] == laid(inner)["arenas"]
+    assert (second.located.main_arena, second.located.others) == (inner.main.address, (program.main.address,))
+    assert [copy.main_arena for copy in second.located.copies] == [program.main.address, inner.main.address]
+    assert second.findings == []
+
+
+def test_both_are_listed_and_the_note_names_the_option(images: tuple[HeapImage, HeapImage]) -> None:
+    program, inner = images
+    door = FakeDoor(beside(program, inner))
+    execute(find_command("version"), [], door)
+    text = "".join(door.written)
+    assert f"main_arena {program.main.address:#x}, this one" in text
+    assert re.search(rf"^libc 1: /\S+/libc.so.6, main_arena {inner.main.address:#x}$", text, re.MULTILINE)
+    assert "--libc 1" in "".join(door.notices)
+    door = FakeDoor(beside(program, inner))
+    execute(find_command("arenas"), ["--libc", "1"], door)
+    assert re.search(r"\blibc 1\b", "".join(door.notices))
+    listed = run_json(beside(program, inner), "version", "--libc", "1")["libcs"]
+    assert [(each["libc"], each["chosen"]) for each in listed] == [(0, False), (1, True)]
+
+
+def test_a_number_that_is_not_there(images: tuple[HeapImage, HeapImage]) -> None:
+    program, inner = images
+    for command in ("arenas", "heaps", "bins", "threads", "params", "mmapped", "trim", "info", "stats", "version"):
+        for number in ("2", "-1"):
+            with pytest.raises(UsageError, match=f"no libc {number}") as raised:
+                run_text(beside(program, inner), command, f"--libc={number}")
+            assert re.findall(r"\d+", str(raised.value.hint)) == ["0", "1"], command
+    with pytest.raises(UsageError, match="no libc 1") as raised:
+        run_text(program.target(), "version", "--libc", "1")
+    assert re.findall(r"\d+", str(raised.value.hint)) == ["0"]
+
+
+def test_every_door_takes_the_option_from_the_table() -> None:
+    for command in all_commands():
+        assert "--libc" in [name for each in command.all_arguments() for name in each.names]
+
+
+@pytest.mark.parametrize("row", ["2.36-64", "2.41-i386"])
+def test_a_copy_without_thread_caches(row: str) -> None:
+    layout = Session(everything(row).target()).layout
+    bare = without_tcache(layout)
+    assert bare.tcache is None
+    assert not [name for name in bare.params.offsets if name.startswith("tcache")]
+    assert bare.params.size == layout.params["tcache_bins"]
+    assert bare.params.offsets.items() <= layout.params.offsets.items()
+
+
+# by their file names alone: nothing of these modules can be read
+
+LIBC = "/usr/lib/libc.so.6"
+
+
+def named(*paths: str) -> list[tuple[str, object]]:
+    target = HeapImage("2.36-64").target()
+    regions = [
+        Region(0x10000 * (1 + index), 0x10000 * (1 + index) + 0x1000, path=path, present=False)
+        for index, path in enumerate(paths)
+    ]
+    found = find_allocators(replace(target, mappings=regions), regions)
+    assert all(each.instead and each.how for each in found)
+    return [(each.name, each.replaces_malloc) for each in found]
+
+
+@pytest.mark.parametrize(
+    ("file", "name", "replaces"),
+    [
+        ("libjemalloc.so.2", "jemalloc", True),
+        ("libjemalloc.so.2 (deleted)", "jemalloc", True),
+        ("libtcmalloc_minimal.so.4.5.10", "tcmalloc", True),
+        ("libmimalloc.so.2.0", "mimalloc", True),
+        ("libhoard.so", "Hoard", True),
+        ("libasan.so.8.0.0", "AddressSanitizer", True),
+        ("libclang_rt.asan-x86_64.so", "AddressSanitizer", True),
+        ("libtsan.so.2", "ThreadSanitizer", True),
+        ("vgpreload_memcheck-amd64-linux.so", "Valgrind", True),
+        ("libjvm.so", "JVM", False),
+        ("libnode.so.108", "V8", False),
+    ],
+)
+def test_by_its_file_name(file: str, name: str, replaces: bool) -> None:
+    assert named("/usr/bin/app", f"/usr/lib/{file}", LIBC) == [(name, replaces)]
+
+
+def test_names_that_only_look_alike() -> None:
+    assert (
+        named(
+            "/usr/bin/app",
+            "/usr/lib/vgpreload_core-amd64-linux.so",
+            "/usr/lib/mylibjemalloc.so",
+            "/usr/share/jemalloc/notes",
+            LIBC,
+        )
+        == []
+    )
+
+
+def test_two_are_both_named_the_one_that_serves_first() -> None:
+    assert named("/opt/libjvm.so", "/usr/lib/libtcmalloc.so.4", "/usr/lib/libjemalloc.so.2", LIBC) == [
+        ("tcmalloc", True),
+        ("jemalloc", True),
+        ("JVM", False),
+    ]
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        "/lib/ld-musl-x86_64.so.1",
+        "/usr/lib/x86_64-linux-musl/libc.so",
+        "/usr/local/musl/lib/libc.so",
+        "/lib/libc.musl-x86_64.so.1",
+    ],
+)
+def test_musl(path: str) -> None:
+    assert named("/usr/bin/app", path) == [("musl", True)]
+
+
+def test_what_another_allocator_does_to_the_answers() -> None:
+    """Replaced malloc makes figures partial; a heap beside it does not."""
+    image = everything("2.36-64")
+    target = image.target()
+    end = max(region.end for region in target.mappings) + 0x10000
+    for path, complete in (("/usr/lib/libjemalloc.so.2", False), ("/opt/java/libjvm.so", True)):
+        more = Region(end, end + 0x1000, path=path, present=False)
+        document = run_json(replace(target, mappings=[*target.mappings, more]), "arenas")
+        assert document["complete"] is complete
+        assert [each["how"] for each in document["allocators"]] == [path.rsplit("/", 1)[-1]]
+        assert document["share"] == {"glibc_resident_bytes": None, "rss_bytes": None}
+    document = run_json(target, "arenas")
+    assert (document["allocators"], document["share"]) == ([], None)
+
+
+def test_a_mapping_that_is_named_says_whose_it_is() -> None:
+    """PR_SET_VMA_ANON_NAME, which not every kernel has."""
+    names = {
+        "[anon:partition_alloc]": "PartitionAlloc",
+        "[anon:v8]": "V8",
+        "[anon:Ruby:heap_page_allocate]": "Ruby",
+        "[anon: Go: heap]": "Go",
+        "[anon:v8-notes]": "",
+        "[anon: glibc: malloc]": "",
+        "[heap]": "",
+        "": "",
+    }
+    for path, name in names.items():
+        assert maker_of(Region(0x10000, 0x20000, path=path), ()) == name, path
+    pool = Allocator("PostgreSQL", "", False, "", places=(0x18000,))
+    assert maker_of(Region(0x10000, 0x20000, path="/dev/zero"), (pool,)) == "PostgreSQL"
+    assert maker_of(Region(0x20000, 0x30000, path="/dev/zero"), (pool,)) == ""
