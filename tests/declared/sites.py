@@ -160,7 +160,7 @@ class Sited:
             site = judged(frames)
             by_loader = next((place[each][0].name.startswith("ld-") for each in stack if each in place), True)
             foreign = not own or not site.site or by_loader or is_librarys_own(frames)
-            sites[number] = site._replace(foreign=foreign)
+            sites[number] = site._replace(type="" if foreign else site.type, foreign=foreign)
         return {address: sites[stack]._replace(size=size) for address, (size, stack) in blocks.items()}
 
     def end(self) -> None:
