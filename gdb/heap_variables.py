@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import re
 from contextlib import suppress
-from typing import TYPE_CHECKING, Iterator, Mapping, Optional, Sequence
+from functools import partial
+from typing import TYPE_CHECKING, Callable, Iterator, Mapping, Optional, Sequence
 
 import gdb
 
@@ -32,6 +33,8 @@ NUMBERS = (
 )
 CLONE = re.compile(r"\.(?:\d+|lto_priv|constprop|part|isra|llvm|cold)(?=\.|$)")
 """What compilers put behind the names of statics that would clash with others."""
+IN_FUNCTION = re.compile(r"(?!anon\.)[A-Za-z_]\w*\.\w+")
+"""A static variable of a function in C, as GCC (last.1) and clang (make.last) call it."""
 ABI = re.compile(r"\[abi:[^]]*\]")
 
 
@@ -41,6 +44,17 @@ class _Static(NamedTuple):
     symbol: gdb.Symbol
     function: str
 
+    def name_of(self, plain: str) -> str:
+        """C has the variable's own alone."""
+        return plain if "::" in plain else f"{self.function}::{self.symbol.name}"
+
+
+class _Statics(NamedTuple):
+    """Of the functions of a source file."""
+
+    by_address: dict[int, _Static]
+    of_threads: list[_Static]
+
 
 class GdbVariables:
     """Of what a GdbTarget looks at, for one command."""
@@ -48,8 +62,8 @@ class GdbVariables:
     def __init__(self, target: GdbTarget, types: GdbTypes) -> None:
         self._target = target
         self._types = types
-        self._statics: dict[tuple[str, Optional[str]], dict[int, _Static]] = {}
-        """Of functions, by address: for each source file of each file with debug information."""
+        self._statics: dict[tuple[str, Optional[str]], _Statics] = {}
+        """For each source file of each file with debug information."""
 
     # variables
 
@@ -76,55 +90,62 @@ class GdbVariables:
         return symbol.size or self._types.facts(variable.type).size
 
     def _variable(self, symbol: NamedSymbol) -> Optional[TypedVariable]:
+        declared = None
         for name, candidate in self._candidates(symbol):
             with suppress(gdb.error, RuntimeError, TypeError):
                 if candidate.needs_frame or self._address_of(candidate) != symbol.value:
                     continue
                 type = _with_length(candidate.type, symbol.size) if candidate.type is not None else None
                 # a larger one has an array at its end that its initialiser makes longer
-                if type is not None and (not symbol.size or (type.sizeof or 0) <= symbol.size):
-                    number = self._types.number(type, candidate.symtab)
-                    return TypedVariable(name, symbol.value, number)
-        return None
+                if type is None or 0 < symbol.size < (type.sizeof or 0):
+                    continue
+                variable = TypedVariable(name, symbol.value, self._types.number(type, candidate.symtab))
+                if candidate.addr_class != gdb.SYMBOL_LOC_UNRESOLVED:
+                    return variable
+                # what only declares it is not as good as what defines it
+                declared = declared or variable
+        return declared
 
     def _candidates(self, symbol: NamedSymbol) -> Iterator[tuple[str, gdb.Symbol]]:
         """Variables that may be this symbol's, with their names."""
         plain = _plain(symbol.text)
-        for candidate in self._by_name(plain):
+        for candidate in self._by_name(plain, self._target.build_id_at(symbol.value)):
             yield plain, candidate
-        for symtab in self._symtabs_of(symbol, plain):
-            static = self._statics_of(symtab).get(symbol.value)
+        for symtab in self._symtabs_of(symbol, symbol.value):
+            static = self._statics_of(symtab).by_address.get(symbol.value)
             if static is not None:
-                # C has the name alone
-                yield plain if "::" in plain else f"{static.function}::{static.symbol.name}", static.symbol
+                yield static.name_of(plain), static.symbol
 
-    def _symtabs_of(self, symbol: NamedSymbol, plain: str) -> Iterator[gdb.Symtab]:
-        """The source files that may have the function whose static variable it is: "last.1", "f(int)::last"."""
-        if "." not in symbol.text and not symbol.text.startswith("_ZZ"):
+    def _symtabs_of(self, symbol: NamedSymbol, beside: int) -> Iterator[gdb.Symtab]:
+        """The source files that may have the function whose static variable it is: "last.1", "f(int)::last". Its module
+        has the address `beside`."""
+        if not symbol.text.startswith("_ZZ") and not IN_FUNCTION.match(symbol.text):
             return
-        enclosing = self._enclosing(symbol)
+        enclosing = self._enclosing(symbol, beside)
         if enclosing is not None:
             yield from _symtabs_at(enclosing)
-        source = self._target.source_of(symbol.value)
+        source = self._target.source_of(symbol, beside)
         if source is not None:
             yield from _symtabs_named(source)
         # a member function that is nowhere but inlined
-        owner = within(within(plain)[0])[0]
+        owner = within(within(_plain(symbol.text))[0])[0]
         if owner:
             yield from (each.symtab for each in self._types.type_symbols(owner))
 
-    def _by_name(self, name: str) -> Iterator[gdb.Symbol]:
-        """Variables of this name in all files of the right build-id."""
-        found = []
-        with suppress(gdb.error):
-            found = [gdb.lookup_global_symbol(name), *gdb.lookup_static_symbols(name)]
-        yield from (each for each in found if each is not None and self._is_variable(each))
+    def _by_name(self, name: str, build_id: Optional[str]) -> Iterator[gdb.Symbol]:
+        """Variables of this name, first those of the module's own file: to look in all costs most."""
+        lookups: list[Callable[[], list[Optional[gdb.Symbol]]]] = []
         for file in gdb.objfiles():
-            # of two modules' variables of one name the look-ups above find one
+            if build_id is not None and getattr(file, "build_id", None) == build_id:
+                lookups += [partial(_of_file, file, name)]
+        lookups += [lambda: [gdb.lookup_global_symbol(name)], lambda: [*gdb.lookup_static_symbols(name)]]
+        # what the linker copied from a library into the program is the library's by name
+        lookups += [lambda: [file.lookup_global_symbol(name) for file in gdb.objfiles()]]
+        for lookup in lookups:
             with suppress(gdb.error):
-                other = file.lookup_global_symbol(name)
-                if other is not None and self._is_variable(other):
-                    yield other
+                for symbol in lookup():
+                    if symbol is not None and self._is_variable(symbol):
+                        yield symbol
 
     def _is_variable(self, symbol: gdb.Symbol) -> bool:
         return symbol.is_variable and symbol.addr_class in STATIC and self._types.believes(symbol.symtab)
@@ -133,26 +154,24 @@ class GdbVariables:
         place = symbol.value().address
         return int(place) & self._target.mask() if place is not None else None
 
-    def _enclosing(self, symbol: NamedSymbol) -> Optional[int]:
+    def _enclosing(self, symbol: NamedSymbol, beside: int) -> Optional[int]:
         """Where the function begins whose static variable this is, by its mangled name: _ZZ FUNCTION E NAME."""
-        if not symbol.text.startswith("_ZZ"):
-            return None
-        ends = [at for at, letter in enumerate(symbol.text) if letter == "E"]
+        ends = [at for at, letter in enumerate(symbol.text) if letter == "E"] if symbol.text.startswith("_ZZ") else []
         for end in reversed(ends):
-            address = self._target.address_of("_Z" + symbol.text[3:end], symbol.value)
+            address = self._target.address_of("_Z" + symbol.text[3:end], beside)
             if address is not None:
                 return address
         return None
 
-    def _statics_of(self, symtab: gdb.Symtab) -> Mapping[int, _Static]:
+    def _statics_of(self, symtab: gdb.Symtab) -> _Statics:
         key = (symtab.fullname(), symtab.objfile.filename)
         if key not in self._statics:
-            self._statics[key] = self._find_statics(symtab) if self._types.believes(symtab) else {}
+            self._statics[key] = self._find_statics(symtab) if self._types.believes(symtab) else _Statics({}, [])
         return self._statics[key]
 
-    def _find_statics(self, symtab: gdb.Symtab) -> dict[int, _Static]:
+    def _find_statics(self, symtab: gdb.Symtab) -> _Statics:
         """Blocks do not list those within them: each is one that some line's code lies in."""
-        found: dict[int, _Static] = {}
+        found = _Statics({}, [])
         seen: set[tuple[int, int, int]] = set()
         for line in symtab.linetable():
             name = ""
@@ -163,19 +182,20 @@ class GdbVariables:
                     continue
                 seen.add((block.start, block.end, depth))
                 for symbol in block:
-                    if not symbol.is_variable or symbol.addr_class not in STATIC or symbol.needs_frame:
-                        continue
                     with suppress(gdb.error, RuntimeError, TypeError):
-                        address = self._address_of(symbol)
-                        if address is not None:
-                            found.setdefault(address, _Static(symbol, name))
+                        if not symbol.is_variable or symbol.addr_class not in STATIC or symbol.needs_frame:
+                            continue
+                        if symbol.addr_class == gdb.SYMBOL_LOC_STATIC:
+                            address = self._address_of(symbol)
+                            if address is not None:
+                                found.by_address.setdefault(address, _Static(symbol, name))
+                        elif symbol.addr_class == gdb.SYMBOL_LOC_COMPUTED:
+                            found.of_threads.append(_Static(symbol, name))
         return found
 
     def thread_variables(self) -> Sequence[TypedVariable]:
-        symbols: list[tuple[str, gdb.Symbol]] = []
-        for mangled in sorted(self._target.thread_variable_names()):
-            name = _plain(mangled)
-            symbols += [(name, each) for each in self._by_name(name) if each.addr_class == gdb.SYMBOL_LOC_COMPUTED]
+        asked = self._target.thread_symbols()
+        symbols = {pair for base, symbol in asked for pair in self._of_threads(symbol, base)}
         found: dict[tuple[int, int], TypedVariable] = {}
 
         def ask(thread: gdb.InferiorThread) -> None:
@@ -192,6 +212,18 @@ class GdbVariables:
         if symbols:
             self._target.of_each_thread(ask, THREADS)
         return list(found.values())
+
+    def _of_threads(self, symbol: NamedSymbol, base: int) -> Iterator[tuple[str, gdb.Symbol]]:
+        """The variables that a thread-local symbol of a module stands for: of one name there may be several."""
+        plain = _plain(symbol.text)
+        for candidate in self._by_name(plain, self._target.build_id_at(base)):
+            if candidate.addr_class == gdb.SYMBOL_LOC_COMPUTED:
+                yield plain, candidate
+        for symtab in self._symtabs_of(symbol, base):
+            for static in self._statics_of(symtab).of_threads:
+                name = static.name_of(plain)
+                if _last(name) == _last(plain):
+                    yield name, static.symbol
 
     # locals
 
@@ -283,6 +315,14 @@ class GdbVariables:
 
 def _plain(mangled: str) -> str:
     return ABI.sub("", demangle(CLONE.sub("", mangled)))
+
+
+def _last(name: str) -> str:
+    return within(name)[1]
+
+
+def _of_file(file: gdb.Objfile, name: str) -> list[Optional[gdb.Symbol]]:
+    return [file.lookup_global_symbol(name), file.lookup_static_symbol(name)]
 
 
 def _called(function: gdb.Symbol) -> str:

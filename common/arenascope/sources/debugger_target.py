@@ -196,6 +196,11 @@ class DebuggedTarget(ImageTarget):
         """The file behind each module, and the build-id that memory has of it."""
         return [(each[0].path, self._inside[each[0].start]) for each in self._modules]
 
+    def build_id_at(self, address: int) -> Optional[str]:
+        """Of the module there, as memory has it."""
+        module = self._naming.module_at(self, address)
+        return self._inside.get(module[0].start) if module is not None else None
+
     def is_mapped(self, build_id: Optional[str]) -> bool:
         """Whether a module in memory has it."""
         return build_id is not None and build_id in self._inside.values()

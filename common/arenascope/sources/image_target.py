@@ -65,13 +65,13 @@ class ImageTarget:
         """Of a symbol of the module that has the address `beside`."""
         return self._naming.address_of(self, mangled, beside)
 
-    def source_of(self, address: int) -> Optional[str]:
-        """The source file of the local symbol that begins there, without folders."""
-        return self._naming.source_of(self, address)
+    def source_of(self, symbol: NamedSymbol, beside: int) -> Optional[str]:
+        """The source file of a local symbol of the module that has the address `beside`, without folders."""
+        return self._naming.source_of(self, symbol, beside)
 
-    def thread_variable_names(self) -> set[str]:
-        """Of all modules, mangled."""
-        return self._naming.thread_variables(self)
+    def thread_symbols(self) -> list[tuple[int, NamedSymbol]]:
+        """Thread-local variables, each with where its module begins; without the C library's own."""
+        return self._naming.thread_symbols(self)
 
     def symbol_files(self, region: Region, build_id: str) -> Sequence[str]:
         return files_of(self, region, build_id, self._folders, sysroot=self._sysroot)

@@ -8,7 +8,7 @@ from __future__ import annotations
 import os
 import struct
 from bisect import bisect_right
-from typing import Iterator, Optional, Protocol, Sequence
+from typing import Collection, Iterator, Optional, Protocol, Sequence
 
 from ...base.errors import ArenascopeError, TargetError
 from ...base.records import NamedTuple
@@ -110,7 +110,7 @@ class Naming:
 
     def describe(self, image: Named, address: int) -> Optional[Place]:
         """As Target has it."""
-        module = next((each for each in self._runs(image) if each[0].start <= address < each[-1].end), None)
+        module = self.module_at(image, address)
         if module is not None:
             found = self._search(image, module[0], address)
             if found is not None:
@@ -121,6 +121,10 @@ class Naming:
         if module is None or not self._is_within(image, module, address):
             return None
         return Place(os.path.basename(module[0].path), address - module[0].start, in_file=True)
+
+    def module_at(self, image: Named, address: int) -> Optional[Sequence[Region]]:
+        """The mappings of the file that has this address."""
+        return next((each for each in self._runs(image) if each[0].start <= address < each[-1].end), None)
 
     def _is_within(self, image: Named, module: Sequence[Region], address: int) -> bool:
         """Whether it is the file's own: other memory may lie right after its .bss, and is one mapping with it."""
@@ -143,32 +147,35 @@ class Naming:
 
     def symbol_at(self, image: Named, address: int) -> Optional[NamedSymbol]:
         """What covers an address by the tables of the file that is mapped there, and by nothing else."""
-        module = next((each for each in self._runs(image) if each[0].start <= address < each[-1].end), None)
+        module = self.module_at(image, address)
         return self._covering(image, module[0], address) if module is not None else None
 
     def address_of(self, image: Named, mangled: str, beside: int) -> Optional[int]:
         """Of a symbol of the module that has the address `beside`, or of what a compiler made of it: "f.cold"."""
-        module = next((each for each in self._runs(image) if each[0].start <= beside < each[-1].end), None)
+        module = self.module_at(image, beside)
         names = self._table(image, module[0])[1] if module is not None else ()
         part = mangled + "."
         return next((each.value for each in names if each.text == mangled or each.text.startswith(part)), None)
 
-    def source_of(self, image: Named, address: int) -> Optional[str]:
-        """The source file of a local symbol that begins at this address."""
-        module = next((each for each in self._runs(image) if each[0].start <= address < each[-1].end), None)
+    def source_of(self, image: Named, symbol: NamedSymbol, beside: int) -> Optional[str]:
+        """The source file of a local symbol of the module that has the address `beside`."""
+        module = self.module_at(image, beside)
         for file in self._files(image, module[0]) if module is not None else ():
-            source = source_of(file, address - module[0].start + file.first_address) if module is not None else None
+            bias = module[0].start - file.first_address if module is not None else 0
+            # the value of a thread-local one is no address
+            source = source_of(file, symbol.text, {symbol.value, symbol.value - bias})
             if source is not None:
                 return source
         return None
 
-    def thread_variables(self, image: Named) -> set[str]:
-        """The names of all thread-local variables of all modules, mangled."""
-        found: set[str] = set()
+    def thread_symbols(self, image: Named) -> list[tuple[int, NamedSymbol]]:
+        """Thread-local variables, each with where its module begins; without the C library's own."""
+        found: list[tuple[int, NamedSymbol]] = []
         for module in self._runs(image):
-            if any(region.executable for region in module):
-                for file in self._files(image, module[0]):
-                    found.update(each.text for each in names_of(file, (STT_TLS,)))
+            if module[0].finds_malloc or not any(region.executable for region in module):
+                continue
+            symbols = (names_of(file, (STT_TLS,)) for file in self._files(image, module[0]))
+            found += [(module[0].start, each) for each in next(filter(None, symbols), ())]
         return found
 
     def _files(self, image: Named, start: Region) -> Iterator[ElfFile]:
@@ -215,23 +222,24 @@ def names_of(file: ElfFile, kinds: Sequence[int] = ADDRESSED) -> list[NamedSymbo
         return []
 
 
-def source_of(file: ElfFile, value: int) -> Optional[str]:
-    """The source file of a local symbol, as the table has it: without folders."""
+def source_of(file: ElfFile, name: str, values: Collection[int]) -> Optional[str]:
+    """The source file of a local variable, as the table of symbols has it: without folders."""
     try:
         table = next((each for each in file.sections if each.type == SHT_SYMTAB), None)
         if table is None or table.size // symbol_form(file).size > ENTRIES_LIMIT:
             return None
         form, strings, source = symbol_form(file), file.linked(table).offset, None
         entries = file.data[table.offset : table.offset + table.size]
-        for place, at, _, info, section in map(
-            FIELDS[form.size], form.iter_unpack(entries[: len(entries) // form.size * form.size])
-        ):
+        whole = form.iter_unpack(entries[: len(entries) // form.size * form.size])
+        wanted = name.encode() + b"\0"
+        for place, value, _, info, _ in map(FIELDS[form.size], whole):
             if info == STT_FILE:
                 source = place
-            elif at == value and info == STT_OBJECT and section != SHN_UNDEF and source is not None:
-                start = strings + source
-                end = file.data.find(b"\0", start, start + LONGEST_NAME)
-                return file.data[start:end].decode("utf-8", "replace") if end > start else None
+            elif value in values and info in (STT_OBJECT, STT_TLS) and source is not None:
+                at = strings + place
+                if file.data[at : at + len(wanted)] == wanted:
+                    end = file.data.find(b"\0", strings + source, strings + source + LONGEST_NAME)
+                    return file.data[strings + source : max(end, 0)].decode("utf-8", "replace") or None
     except (ArenascopeError, struct.error, IndexError):
         pass
     return None
