@@ -23,6 +23,7 @@ from secret_bytes import leaked_in, libraries_of, present, secrets_of
 from subjects import Subject
 
 from arenascope.blocks import pointer_finder
+from arenascope.blocks.graph.edge import FLAGS, STALE
 from arenascope.sources.core import same_core
 from arenascope.sources.core.image import CoreImage
 
@@ -261,7 +262,9 @@ def forged(file: GraphFile) -> Iterator[tuple[str, GraphFile]]:
     yield "a root's pointer elsewhere", one("seed_addresses", 0, 16)
     words = max(file.parts["seed_roots"])
     in_word = [*file.parts["seed_roots"]].index(words)
-    yield "a register's pointer to another block", one("seed_edges", in_word, file.parts["seed_edges"][in_word] ^ 4)
+    its = file.parts["seed_edges"][in_word]
+    yield "a register's pointer to another block", one("seed_edges", in_word, its ^ 1 << FLAGS)
+    yield "a register's pointer that is old", one("seed_edges", in_word, its ^ STALE)
     yield "a register's pointer with an address", one("seed_addresses", in_word, starts[0])
     none = copy.deepcopy(file)
     for name, part in none.parts.items():
@@ -277,6 +280,16 @@ def forged(file: GraphFile) -> Iterator[tuple[str, GraphFile]]:
     unseen.parts["saved"].append(next(at for at in range(len(starts)) if at not in file.parts["again_suspects"]))
     unseen.parts["saved_encodings"].append(0)
     yield "a block that is saved by nothing", unseen
+    right = {"stale_addresses": starts[0], "stale_sources": 0, "stale_edges": 0, "stale_whys": 1}
+    for name, wrong in (("stale_sources", len(starts)), ("stale_edges", len(starts) << FLAGS), ("stale_whys", 99)):
+        stale = copy.deepcopy(file)
+        for part, value in {**right, name: wrong}.items():
+            stale.parts[part][:] = stale.parts[part][:0]
+            stale.parts[part].append(value)
+        yield f"a stale word with {name} that there are not", stale
+    stale = copy.deepcopy(file)
+    stale.parts["stale_addresses"].append((1 << 64) - 1)
+    yield "a stale word that leads nowhere", stale
     pair = copy.deepcopy(file)
     pair.parts["strangers"].extend((ends[0], starts[0]))
     yield "what ends before it starts", pair
@@ -304,10 +317,12 @@ def forged(file: GraphFile) -> Iterator[tuple[str, GraphFile]]:
         ("a kind that is no text", (0, 0, 0, 0), 1 << 63),
         ("a name that is none", (0, 0, 0, 1), 7),
         ("a thread that there is not", (0, 0, 0, 2), 1),
+        ("a reason that there is not", (0, 0, 0, 3), "odd"),
+        ("a reason that is no text", (0, 0, 0, 3), 1),
         ("a thread of 400 digits", (0, 0, 0, 2), 10**400),
         ("a row that is too short", (0, 0), owners[0][:5]),
         ("together more than there is", (2,), [[[owners[0][0]], 1 << 60]]),
-        ("nobody, together", (2,), [[[["unreached", None, None]], 1]]),
+        ("nobody, together", (2,), [[[["unreached", None, None, None]], 1]]),
         ("no rows", (0,), {}),
     ):
         yield name, changed_row(path, value)

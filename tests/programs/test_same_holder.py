@@ -19,7 +19,8 @@ from running import Running
 
 from arenascope.base.block_kinds import Kind
 from arenascope.blocks.graph.holders import Holders, kinds_of_all
-from arenascope.blocks.graph.owners import UNREACHED, Owner, held
+from arenascope.blocks.graph.leads import Owner
+from arenascope.blocks.graph.owners import UNREACHED, held
 from arenascope.blocks.graph.refs import Search
 from arenascope.cli.shell import How, ShellDoor
 from arenascope.commands.framework.command import Context, asked
@@ -79,7 +80,7 @@ def test_the_same_for_every_command(serving: Running, request: pytest.FixtureReq
 
 
 def who(row: Mapping[str, Any]) -> Owner:
-    return Owner(row["kind"], row["name"], row["tid"])
+    return Owner(row["kind"], row["name"], row["tid"], row["stale"])
 
 
 def check_owners(rows: list[dict[str, Any]], truth: Truth) -> None:

@@ -15,11 +15,12 @@ from arenascope.blocks.graph.components import lumps
 from arenascope.blocks.graph.descendants import Spread
 from arenascope.blocks.graph.dominators import Dominators, dominators
 from arenascope.blocks.graph.edge import FLAGS
-from arenascope.blocks.graph.edges import Further, Graph, Seed, with_more, without
+from arenascope.blocks.graph.edges import Further, Graph, with_more, without
 from arenascope.blocks.graph.encodings import decoded
 from arenascope.blocks.graph.memory_windows import Window
 from arenascope.blocks.graph.nearest_owners import MOST, NONE, Common, Shared, Tops
 from arenascope.blocks.graph.retained import by_kind
+from arenascope.blocks.graph.root_pointers import Seed
 from arenascope.blocks.graph.spans import Mark, Marks
 from arenascope.blocks.pointer_finder import Finder, finder_of
 from arenascope.sources.memory import Memory

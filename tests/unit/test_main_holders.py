@@ -9,24 +9,42 @@ from typing import Iterator, Sequence, Union
 import pytest
 
 from arenascope.base import optional_libraries
-from arenascope.blocks.graph.edge import DEEP, FLAGS, INSIDE
+from arenascope.blocks.graph.edge import DEEP, FLAGS, INSIDE, STALE
 from arenascope.blocks.graph.edges import Graph
 from arenascope.blocks.graph.lasting_graph import lasting
+from arenascope.blocks.graph.leads import STALE_RANK, Owner, stale_leads
 from arenascope.blocks.graph.main_holders import Lead, MainHolders, main_holders
 from arenascope.blocks.graph.owner_pages import NOBODY
+from arenascope.blocks.graph.stale_words import Collected
 
 FEW, RANKS = 14, 3
 Way = tuple[int, int, int]
 """The rank of whoever leads there, how many insides it takes, how many steps."""
 
 
-def some_graph(rng: random.Random, numpy: bool) -> Graph:
-    offsets, edges = array("Q", [0]), array("I")
-    for _ in range(FEW):
-        edges.extend(sorted(edge(rng) for _ in range(rng.randrange(4))))
+def some_graph(rng: random.Random, numpy: bool, stale: Sequence[int] = (0,)) -> Graph:
+    """`stale`: what an edge may be marked with besides."""
+    offsets, edges, found = array("Q", [0]), array("I"), Collected()
+    for block in range(FEW):
+        edges.extend(sorted(edge(rng) | rng.choice(stale) for _ in range(rng.randrange(4))))
+        for at in range(offsets[-1], len(edges)):
+            if edges[at] & STALE:
+                found.add(at, block, edges[at], 1)
         offsets.append(len(edges))
     library = optional_libraries.load("numpy") if numpy else None
-    return Graph(range(FEW), offsets, edges, [], numpy=library)  # type: ignore[arg-type]
+    return Graph(range(FEW), offsets, edges, [], numpy=library, stale=found.in_order())  # type: ignore[arg-type]
+
+
+def all_that_leads(graph: Graph, leads: Sequence[Lead], without: int) -> set[int]:
+    """What they lead to by edges that are not marked so."""
+    met: set[int] = set()
+    todo = [each.edge for each in leads]
+    while todo:
+        to = todo.pop()
+        if not to & without and to >> FLAGS not in met:
+            met.add(to >> FLAGS)
+            todo += map(int, graph.of(to >> FLAGS))
+    return met
 
 
 def edge(rng: random.Random) -> int:
@@ -89,17 +107,44 @@ def test_the_best_way_wins(seed: int) -> None:
 @pytest.mark.parametrize("numpy", [False, True])
 @pytest.mark.parametrize("seed", range(20))
 def test_what_is_there_for_a_moment_counts_for_itself_alone(seed: int, numpy: bool) -> None:
+    """And for what is held by worse; a stale word's edge not at all."""
     rng = random.Random(seed)
-    graph = some_graph(rng, numpy)
-    passing = bytes(rng.randrange(2) for _ in range(FEW))
+    graph = some_graph(rng, numpy, stale=(0, 0, STALE) if seed % 2 else (0,))
+    passing = bytes(rng.randrange(3) for _ in range(FEW))
     found = lasting(graph, passing)
     for block in range(FEW):
-        left = [to for to in map(int, graph.of(block)) if not passing[block] or passing[to >> FLAGS]]
+        row = map(int, graph.of(block))
+        left = [to for to in row if passing[block] <= passing[to >> FLAGS] and not to & STALE]
         assert [*map(int, found.of(block))] == left
+
+
+@pytest.mark.parametrize("numpy", [False, True])
+@pytest.mark.parametrize("seed", range(60))
+def test_a_stale_word_holds_what_nothing_else_does(seed: int, numpy: bool) -> None:
+    """That is all that can be reached by any word and not without these; whose it is the block tells that has it."""
+    rng = random.Random(seed)
+    graph, leads = some_graph(rng, numpy, stale=(0, 0, STALE)), some_leads(rng)
+    owners = [Owner("global", f"g_{number}") for number in range(5)]
+    held = all_that_leads(graph, leads, STALE)
+
+    def stale(found: MainHolders) -> Sequence[Lead]:
+        assert {block for block, owner in enumerate(found.whose) if owner != NOBODY} == held
+        return [*stale_leads(graph, owners, found)]
+
+    found = main_holders(graph, leads, stale, many=0 if numpy else FEW)
+    every = all_that_leads(graph, leads, 0)
+    assert {block for block, owner in enumerate(found.whose) if owner != NOBODY} == every
+    for block in every:
+        owner, parent = owners[found.whose[block]], found.parents[block]
+        assert (owner.stale is not None) == (found.ranks[block] == STALE_RANK) == (block not in held)
+        if owner.stale is not None:
+            assert any(int(to) >> FLAGS == block for to in graph.of(parent))
+            assert owners[found.whose[parent]]._replace(stale=owner.stale) == owner
 
 
 @pytest.mark.parametrize("seed", range(60))
 def test_numpy_tells_the_same(seed: int) -> None:
-    plain, leads = some_graph(random.Random(seed), numpy=False), some_leads(random.Random(seed + 1000))
-    fast = some_graph(random.Random(seed), numpy=True)
+    marks = (0, 0, STALE) if seed % 2 else (0,)
+    plain, leads = some_graph(random.Random(seed), numpy=False, stale=marks), some_leads(random.Random(seed + 1000))
+    fast = some_graph(random.Random(seed), numpy=True, stale=marks)
     assert told(main_holders(fast, leads, many=0)) == told(main_holders(plain, leads))

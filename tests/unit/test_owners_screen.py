@@ -10,7 +10,8 @@ import pytest
 
 from arenascope.base.block_kinds import Kind
 from arenascope.base.memo import Memo
-from arenascope.blocks.graph.owners import UNREACHED, Holding, Leading, Owner, Owners, Step
+from arenascope.blocks.graph.leads import Owner
+from arenascope.blocks.graph.owners import UNREACHED, Holding, Leading, Owners, Step
 from arenascope.blocks.graph.saved_owners import Owned
 from arenascope.present.render.text import Style
 from arenascope.present.screens.owners import Shown, lines, summary

@@ -22,6 +22,9 @@ class Holder(Protocol):
     @property
     def tid(self) -> Optional[int]: ...
 
+    @property
+    def stale(self) -> Optional[str]: ...
+
 
 class Beside(NamedTuple):
     """Who has most blocks on the same pages."""
@@ -45,6 +48,8 @@ class Keeper(NamedTuple):
     """What of that nobody else leads to."""
     called: str
     """What people call it."""
+    stale: Optional[str] = None
+    """As an owner's."""
     alone_blocks: int = 0
     returns: Optional[int] = None
     """What would leave memory with all that it holds alone, pages among it that are free already; None: not known, or

@@ -23,6 +23,17 @@ KINDS = (
 """What a kind can be of, the stronger first: nothing is named by a weaker one where a stronger one is certain."""
 ROOT_KINDS = ("global", "tls", "stack", "register", "kernel", "runtime", "mapping")
 """What a root can be of: the first that leads to a block names its owner."""
+STALE = (
+    "stdio-buffer",
+    "text",
+    "beyond-end",
+    "loader-table",
+    "popped-stack",
+    "vector-register",
+    "family-link",
+    "not-a-pointer",
+)
+"""Why a word that leads to a block is no pointer that holds it: see blocks/graph/stale_words.py."""
 
 POINTED = "what points to it"
 """How a block is known that is named after its holder alone: one row for all that have the name."""

@@ -52,7 +52,7 @@ from .framework.command import Answer, Context, argument, command
 from .framework.snapshot_file import read
 
 if TYPE_CHECKING:
-    from ..blocks.graph.owners import Owner
+    from ..blocks.graph.leads import Owner
     from ..blocks.holds_back import Types
     from .framework.html_report import Ticket
     from .framework.live_copy import Looked

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-INSIDE, DEEP = 1, 2
-"""Of an edge: it leads to the block's inside; and that to past FRONT, in which a program's own headers may stand."""
-FLAGS = 2
+INSIDE, DEEP, STALE = 1, 2, 4
+"""Of an edge: it leads to the block's inside; and that to past FRONT, in which a program's own headers may stand; it
+comes from a word that stale_words.py excludes."""
+FLAGS = 3
 """So many bits of an edge say that. Above them is the block's number."""
 FRONT = 32
 

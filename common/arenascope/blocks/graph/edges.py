@@ -7,17 +7,16 @@ from bisect import bisect_left
 from itertools import accumulate
 from operator import add
 from types import ModuleType
-from typing import TYPE_CHECKING, Iterator, Optional, Sequence, Union
+from typing import TYPE_CHECKING, Optional, Sequence, Union
 
-from ...base.meter import Meter
 from ...base.records import NamedTuple
-from ...sources.target import Span
-from ..pointer_finder import Finder
-from ..recognise.postgres import Member, Postgres
-from ..types import ground_of
+from ..recognise.postgres import Member
 from .blocks import LiveBlocks, heap_spans
-from .edge import DEEP, FLAGS, edge_to
+from .edge import DEEP, FLAGS, STALE
 from .refs import Search
+from .root_pointers import Seed, look_of, root_pointers
+from .stale_rows import contexts_of, stale_words
+from .stale_words import COUNTS, NO_BLOCK, Collected, StaleEdges, StaleWords, why_text
 
 if TYPE_CHECKING:
     from ...base.array_types import Numbers
@@ -25,16 +24,6 @@ if TYPE_CHECKING:
 FIRST = Member(0, 0, 0, 0)
 ROOT = -1
 """In place of a block's number: the pointer is a root's."""
-
-
-class Seed(NamedTuple):
-    """A pointer that a root has."""
-
-    root: int
-    """Its number among the ranges, or after these among the words."""
-    address: int
-    """Where it lies; 0 for a word of its own."""
-    edge: int
 
 
 class Disguised(NamedTuple):
@@ -69,10 +58,13 @@ class Graph:
         seeds: Sequence[Seed],
         *,
         numpy: Optional[ModuleType] = None,
+        stale: Optional[StaleEdges] = None,
     ) -> None:
-        """With `numpy`, where they are worth it, offsets and edges are arrays."""
+        """With `numpy`, where they are worth it, offsets and edges are arrays. `stale`: the words of edges and seeds
+        that are marked so."""
         self.blocks, self.offsets, self.edges, self.seeds = blocks, offsets, edges, seeds
         self.numpy = numpy
+        self.stale = stale if stale is not None else StaleEdges()
 
     def of(self, block: int) -> Sequence[int]:
         return self.edges[self.offsets[block] : self.offsets[block + 1]]
@@ -91,7 +83,7 @@ def with_more(graph: Graph, seeds: Sequence[Seed], further: Sequence[Further]) -
     if further:
         more, numpy = sorted(further), graph.numpy
         offsets, edges = _with(graph, more) if numpy is None else _with_at_once(numpy, graph, more)
-    return Graph(graph.blocks, offsets, edges, [*graph.seeds, *seeds], numpy=graph.numpy)
+    return Graph(graph.blocks, offsets, edges, [*graph.seeds, *seeds], numpy=graph.numpy, stale=graph.stale)
 
 
 def _with(graph: Graph, further: Sequence[Further]) -> tuple[Sequence[int], Sequence[int]]:
@@ -123,15 +115,15 @@ def without(graph: Graph, places: Union[Sequence[int], Numbers]) -> Graph:
     if numpy is not None:
         offsets = numpy.asarray(graph.offsets)
         offsets = offsets - numpy.searchsorted(numpy.asarray(places), offsets).astype(offsets.dtype)
-        return Graph(graph.blocks, offsets, numpy.delete(graph.edges, places), graph.seeds, numpy=numpy)
+        left = numpy.delete(graph.edges, places)
+        return Graph(graph.blocks, offsets, left, graph.seeds, numpy=numpy, stale=graph.stale)
     edges, at = array("I"), 0
     for place in places:
         edges.extend(graph.edges[at:place])
         at = place + 1
     edges.extend(graph.edges[at:])
-    return Graph(
-        graph.blocks, array("Q", (each - bisect_left(places, each) for each in graph.offsets)), edges, graph.seeds
-    )
+    offsets = array("Q", (each - bisect_left(places, each) for each in graph.offsets))
+    return Graph(graph.blocks, offsets, edges, graph.seeds, stale=graph.stale)
 
 
 def build(search: Search) -> Graph:
@@ -140,106 +132,49 @@ def build(search: Search) -> Graph:
 
 
 def _build(search: Search) -> Graph:
-    session, blocks, roots = search.session, search.blocks, search.roots
-    seeds: list[Seed] = []
-    numpy = search.numpy if len(blocks) else None
-    with session.meter("following pointers", search.bytes) as meter:
-        offsets, edges = _plain(search, seeds, meter) if numpy is None else _fast(search, numpy, seeds, meter)
-    for number, word in enumerate(roots.words, len(roots.ranges)):
-        index = blocks.find(word.value)
-        if index >= 0:
-            seeds.append(Seed(number, 0, edge_to(index, word.value - blocks.starts[index])))
-    return _as_a_tree(search, Graph(blocks, offsets, edges, seeds, numpy=numpy))
+    blocks = search.blocks
+    look = look_of(search)
+    seeds = root_pointers(search, look)
+    table, found, spans = stale_words(search), Collected(), heap_spans(search.session)
+    with search.session.meter("following pointers", sum(search.words.bytes(*each) for each in spans)) as meter:
+        offsets, edges = look.sources(spans, table, found, meter)
+    seeds = _marked(seeds, table, found)
+    return _as_a_tree(search, Graph(blocks, offsets, edges, seeds, numpy=look.numpy, stale=found.in_order()))
+
+
+def _marked(seeds: Sequence[Seed], table: StaleWords, stale: Collected) -> list[Seed]:
+    """With those marked that lie in what is excluded."""
+    marked = [*seeds]
+    ranges = list(table.ranges())
+    low, high = (ranges[0].start, ranges[-1].end) if ranges else (0, 0)
+    for at, each in enumerate(seeds):
+        why = table.why(each.address, NO_BLOCK) if low <= each.address < high else COUNTS
+        if why != COUNTS:
+            marked[at] = each._replace(edge=each.edge | STALE)
+            stale.add(each.address, NO_BLOCK, marked[at].edge, why)
+    return marked
 
 
 def _as_a_tree(search: Search, graph: Graph) -> Graph:
-    """With pointers from each of PostgreSQL's contexts to its children, and none to its parent and its siblings.
+    """With pointers from each of PostgreSQL's contexts to its children.
 
-    Each points to its parent and to the siblings before and after it. By these a variable that leads to one of them
-    leads to all: the memory of a large sort would be held by whoever points to some other context. PostgreSQL's own
-    variables lead to children of the first context; one further down a variable has for a moment, or from what was
-    there before.
+    Each points to its parent, its first child, and the siblings before and after it. By these a variable that leads to
+    one of them would lead to all: the memory of a large sort would be held by whoever points to some other context. So
+    those to parents and siblings are in the table of stale words. PostgreSQL's own variables lead to children of the
+    first context; one further down a variable has for a moment, or from what was there before.
     """
-    memory, blocks = search.session.memory, search.blocks
-    if memory.pointer_size != 8 or memory.byte_order != "little":
+    family, edges = contexts_of(search)
+    if not edges:
         return graph
-    family = Postgres(ground_of(search.session)).family(len(blocks))
-    if not family:
-        return graph
-    numbers = {address: blocks.find(address) for address in family}
-    begins = {address for address, number in numbers.items() if number >= 0 and blocks.starts[number] == address}
-    edges = {each: edge_to(numbers[each], 0) for each in begins if {family[each].parent, each} - {0} <= begins}
-    inner = {numbers[address] for address in edges if family.get(family[address].parent, FIRST).parent}
+    inner = {edge >> FLAGS for each, edge in edges.items() if family.get(family[each].parent, FIRST).parent}
     seeds = [each._replace(edge=each.edge | DEEP) if each.edge >> FLAGS in inner else each for each in graph.seeds]
-    graph = Graph(blocks, graph.offsets, graph.edges, seeds, numpy=graph.numpy)
-    places: list[int] = []
-    more: list[Further] = []
-    for address, each in family.items():
-        if address not in edges:
-            continue
-        if each.parent:
-            more.append(Further(numbers[each.parent], edges[address]))
-        first = int(graph.offsets[numbers[address]])
-        row = [int(edge) for edge in graph.of(numbers[address])]
-        for beside in (each.parent, each.before, each.after, each.child):
-            edge = edges.get(beside)
-            if edge in row:
-                places.append(first + row.index(edge))
-                row[row.index(edge)] = -1
-    return with_more(without(graph, sorted(places)), (), more)
+    graph = Graph(graph.blocks, graph.offsets, graph.edges, seeds, numpy=graph.numpy, stale=graph.stale)
+    parents = {each: family[each].parent for each in edges if family[each].parent}
+    more = [Further(edges[parent] >> FLAGS, edges[each]) for each, parent in parents.items()]
+    return with_more(graph, (), more)
 
 
-def _plain(search: Search, seeds: list[Seed], meter: Meter) -> tuple[Sequence[int], Sequence[int]]:
-    blocks, word = search.blocks, search.session.memory.pointer_size
-    finder = Finder(blocks.starts, blocks.ends, blocks.extents, word)
-    for number, root in enumerate(search.roots.ranges):
-        for address, edge in _pointers(search, finder, Span(root.start, root.end), meter):
-            seeds.append(Seed(number, address, edge))
-    sources = _Sources(blocks, word)
-    for span in heap_spans(search.session):
-        sources.take(_pointers(search, finder, span, meter))
-    return sources.offsets(), sources.edges
-
-
-def _fast(search: Search, numpy: ModuleType, seeds: list[Seed], meter: Meter) -> tuple[Sequence[int], Sequence[int]]:
-    from .edges_with_numpy import Pointers
-
-    pointers = Pointers(numpy, search)
-    for number, root in enumerate(search.roots.ranges):
-        for addresses, edges in pointers.of(Span(root.start, root.end), meter):
-            seeds += [Seed(number, *each) for each in zip(addresses.tolist(), edges.tolist())]
-    return pointers.sources(heap_spans(search.session), meter)
-
-
-def _pointers(search: Search, finder: Finder, span: Span, meter: Meter) -> Iterator[tuple[int, int]]:
-    """(address, edge) of each pointer in a range, in order."""
-    word, starts = search.session.memory.pointer_size, search.blocks.starts
-    for at, words, _ in search.words.of(span.start, span.end):
-        for index, which in finder.hits(words):
-            yield at + index * word, edge_to(which, words[index] - starts[which])
-    meter.advance(search.words.bytes(*span))
-
-
-class _Sources:
-    """Takes pointers in the order of their addresses, and tells which block each lies in."""
-
-    def __init__(self, blocks: LiveBlocks, word: int) -> None:
-        self._blocks, self._word = blocks, word
-        self._at = 0
-        self._counts = array("I", bytes(4 * len(blocks)))
-        self.edges = array("I")
-
-    def take(self, pointers: Iterator[tuple[int, int]]) -> None:
-        starts, ends, last = self._blocks.starts, self._blocks.ends, len(self._blocks) - 1
-        at, counts, word, append = self._at, self._counts, self._word, self.edges.append
-        for address, edge in pointers:
-            while at < last and starts[at + 1] <= address:
-                at += 1
-            # a block that points to itself is not held by that
-            if starts[at] <= address <= ends[at] - word + 1 and edge >> FLAGS != at:
-                counts[at] += 1
-                append(edge)
-        self._at = at
-
-    def offsets(self) -> Sequence[int]:
-        return array("Q", [0, *accumulate(self._counts)])
+def stale_at(search: Search, address: int, block: int) -> Optional[str]:
+    """Why the word there is no pointer that holds something, as in block_kinds.py; None: it may be one."""
+    graph = search.memo.get(Graph)
+    return why_text(graph.stale.why(address) if graph is not None else stale_words(search).why(address, block))

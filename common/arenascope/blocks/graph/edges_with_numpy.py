@@ -8,13 +8,14 @@ from __future__ import annotations
 
 from array import array
 from types import ModuleType
-from typing import TYPE_CHECKING, Iterator, Sequence
+from typing import TYPE_CHECKING, Iterator, Optional, Sequence
 
 from ...base.meter import Meter
 from ...sources.target import Span
 from .blocks import LiveBlocks
-from .edge import DEEP, FLAGS, FRONT, INSIDE
+from .edge import DEEP, FLAGS, FRONT, INSIDE, STALE
 from .refs import Search
+from .stale_words import Collected, StaleWords
 
 if TYPE_CHECKING:
     from ...base.array_types import Numbers
@@ -123,6 +124,7 @@ class Pointers:
     """Pointers of a range of memory, window by window."""
 
     def __init__(self, numpy: ModuleType, search: Search) -> None:
+        self.numpy: Optional[ModuleType] = numpy
         self._numpy, self._search = numpy, search
         self._places = Places(numpy, search.blocks)
         self._type = numpy.dtype(numpy.uint64 if search.session.memory.pointer_size == 8 else numpy.uint32)
@@ -139,8 +141,13 @@ class Pointers:
                 yield index * size + at, self._places.edges(values[index], which)
         meter.advance(self._search.words.bytes(*span))
 
-    def sources(self, spans: Sequence[Span], meter: Meter) -> tuple[Sequence[int], Sequence[int]]:
-        """(offsets, edges) of all blocks, which lie in these spans."""
+    def pointers(self, span: Span, meter: Meter) -> Iterator[tuple[int, int]]:
+        for addresses, edges in self.of(span, meter):
+            yield from zip(addresses.tolist(), edges.tolist())
+
+    def sources(
+        self, spans: Sequence[Span], table: StaleWords, stale: Collected, meter: Meter
+    ) -> tuple[Sequence[int], Sequence[int]]:
         numpy, blocks = self._numpy, self._search.blocks
         word = self._type.itemsize
         counts = numpy.zeros(len(blocks) + 1, dtype=numpy.int64)
@@ -153,7 +160,12 @@ class Pointers:
                 edges = edges[index]
                 # what points to itself is not held by that
                 others = edges >> FLAGS != source
-                source, edges = source[others], edges[others]
+                addresses, source, edges = addresses[index][others], source[others], edges[others]
+                whys = table.whys(numpy, addresses, source) if len(source) else None
+                if whys is not None:
+                    excluded = whys > 0
+                    edges[excluded] |= STALE
+                    stale.extend(addresses[excluded], source[excluded], edges[excluded], whys[excluded])
                 if len(source):
                     first = int(source[0])
                     some = numpy.bincount(source - first)

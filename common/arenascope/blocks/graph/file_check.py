@@ -11,18 +11,21 @@ from operator import le, lt
 from types import ModuleType
 from typing import TYPE_CHECKING, Callable, Mapping, Optional, Sequence, Union
 
+from ...base.block_kinds import STALE as WHYS
 from ...session.session import Session
 from ...sources.target import Span
 from ..pointer_finder import library
 from .blocks import heap_spans, whole_heap
-from .edge import FLAGS
-from .edges import ROOT, Seed
+from .edge import FLAGS, STALE
+from .edges import ROOT
 from .encodings import ALIKE, NAMES
 from .owner_pages import NOBODY
 from .owners import ALONE, JOINTLY, MOST_JOINTLY, UNREACHED
 from .reach import DEFINITE
 from .refs import Search
+from .root_pointers import Seed
 from .saved_owners import Owned
+from .stale_words import NO_BLOCK
 
 if TYPE_CHECKING:
     from ...base.array_types import Numbers
@@ -69,6 +72,11 @@ def is_sound(parts: Mapping[str, Part], session: Session) -> bool:
         and check.is_of_one_above(parts["above"], parts["whose"])
         and within(parts["lead"], 0, JOINTLY + MOST_JOINTLY - 1)
         and check.is_of_one_above(parts["above"], parts["lead"])
+        and len({len(numbers) for name, numbers in parts.items() if name.startswith("stale_")}) == 1
+        and holds(le, parts["stale_addresses"][:-1], parts["stale_addresses"][1:])
+        and within(parts["stale_sources"], NO_BLOCK, last)
+        and within(parts["stale_edges"], 0, (last + 1 << FLAGS) - 1)
+        and within(parts["stale_whys"], 1, len(WHYS))
     )
 
 
@@ -103,7 +111,9 @@ def fits(seeds: Sequence[Seed], owned: Owned, search: Search) -> bool:
         if root < len(ranges):
             known = ranges[root].start <= address <= ranges[root].end - size
         elif root - len(ranges) < len(words):
-            known = address == 0 and blocks.find(words[root - len(ranges)].value) == edge >> FLAGS
+            word = words[root - len(ranges)]
+            known = address == 0 and blocks.find(word.value) == edge >> FLAGS
+            known = known and bool(edge & STALE) == (word.stale is not None)
         else:
             known = False
         if not known:

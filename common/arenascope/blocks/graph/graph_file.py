@@ -22,16 +22,18 @@ from ..pointer_finder import library
 from .blocks import LiveBlocks
 from .core_identity import Identity
 from .edge import FLAGS
-from .edges import ROOT, Disguised, Graph, SecondLook, Seed, build
+from .edges import ROOT, Disguised, Graph, SecondLook, build
 from .encodings import NAMES
 from .file_check import Part, adds_up, fits, is_sound
 from .leaks import Marked, marks_of
 from .owners import Owners
 from .refs import Search
+from .root_pointers import Seed
 from .roots import Roots, find_roots
 from .saved_owners import WRONG, owned, read, written
+from .stale_words import StaleEdges
 
-MAGIC = b"arenascope graph 9\n"
+MAGIC = b"arenascope graph 10\n"
 LONGEST_HEAD = 1 << 16
 MOST_OF_ROOT, MOST_OF_ROOTS, PIECE = 1 << 20, 32 << 20, 1 << 16
 """Bytes of one root and of all of them that tell a core from another moment of it, so many at once."""
@@ -42,6 +44,10 @@ PARTS = {
     "above": "i",
     **dict.fromkeys(("again_sources", "again_suspects"), "q"),
     **dict.fromkeys(("again_encodings", "saved_encodings", "marks", "lead", "owners"), "B"),
+    "stale_addresses": "Q",
+    "stale_sources": "q",
+    "stale_edges": "I",
+    "stale_whys": "B",
 }
 """What stands in a file, in this order. One part more, such as the blocks' declared types, is a row here, a check in
 file_check.py, and the next number in MAGIC: files without it are refused."""
@@ -106,6 +112,10 @@ def packed(search: Search, identity: Identity) -> bytes:
         "above": owners.above,
         "lead": owners.lead,
         "owners": written(found),
+        "stale_addresses": graph.stale.addresses,
+        "stale_sources": graph.stale.sources,
+        "stale_edges": graph.stale.edges,
+        "stale_whys": graph.stale.whys,
     }
     data = [memoryview(_as_array(code, parts[name])).cast("B") for name, code in PARTS.items()]
     total = 0
@@ -156,7 +166,8 @@ def unpacked(data: Union[bytes, mmap], path: str, session: Session, identity: Id
     every_seed = [*seeds, *(each.seed for each in again if each.seed is not None)]
     if not (adds_up(found, blocks.sizes, numpy) and fits(every_seed, found, search)):
         raise _damaged(path)
-    search.memo.keep(Graph(blocks, kept["offsets"], kept["edges"], seeds, numpy=numpy))
+    stale = StaleEdges(*(kept[name] for name in ("stale_addresses", "stale_sources", "stale_edges", "stale_whys")))
+    search.memo.keep(Graph(blocks, kept["offsets"], kept["edges"], seeds, numpy=numpy, stale=stale))
     search.memo.keep(SecondLook(again))
     saved: dict[str, list[int]] = {}
     for encoding, block in zip(kept["saved_encodings"], kept["saved"]):

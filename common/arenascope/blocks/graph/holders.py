@@ -12,9 +12,10 @@ from ...base.records import NamedTuple
 from ..live_blocks import Live
 from ..recognise.all_recognisers import NONE
 from ..types import live_kinds
+from .leads import Owner
 from .leaks import doubts
 from .owner_pages import NOBODY
-from .owners import UNREACHED, Owner, held
+from .owners import UNREACHED, held
 from .refs import Search
 from .retained import retained
 

@@ -14,12 +14,14 @@ from .blocks import LiveBlocks, heap_spans
 from .components import Lump, lumps
 from .distances import Distances
 from .edge import FLAGS, INSIDE
-from .edges import ROOT, Disguised, Graph, SecondLook, Seed, build
+from .edges import ROOT, Disguised, Graph, SecondLook, build
 from .encodings import ALIKE, RELATIVE, TAGS, UNALIGNED, decoded, is_meant
 from .memory_windows import Window
 from .reach import POSSIBLE, UNMARKED, Reach, marked
 from .refs import Find, Search
+from .root_pointers import Seed
 from .roots import Roots
+from .stale_words import StaleWords
 
 UNWATCHED = "epoll-unknown"
 
@@ -151,7 +153,7 @@ def _looked_again(search: Search, suspects: Sequence[int]) -> SecondLook:
         known = SecondLook([each for each in found if not each.inside], [each for each in found if each.inside])
         if known.pointers:
             # whose blocks are was told without it
-            search.memo.forget_all_but(Graph)
+            search.memo.forget_all_but(Graph, StaleWords)
         search.memo.keep(known)
     return known
 

@@ -3,17 +3,19 @@ pointers into a block's inside, then by the fewest steps.
 
 A pointer that leads no further than FRONT past a block's start counts as one to the start. Where several do equally
 well the one with the lowest number is taken, and another one is told.
+
+Edges that are marked STALE count last: what nothing else leads to is held by such a word, and by all that it leads to.
 """
 
 from __future__ import annotations
 
 from array import array
 from types import ModuleType
-from typing import TYPE_CHECKING, Iterable, Iterator, Sequence
+from typing import TYPE_CHECKING, Callable, Iterable, Iterator, Sequence
 
 from ...base.records import NamedTuple
 from .descendants import MANY, edges_of, fast
-from .edge import DEEP, FLAGS
+from .edge import DEEP, FLAGS, STALE
 from .edges import Graph
 from .owner_pages import NOBODY
 
@@ -33,6 +35,8 @@ class Lead(NamedTuple):
     """0 is the best."""
     owner: int
     edge: int
+    parent: int = NOBODY
+    """The block that has it, of a stale word's."""
 
 
 class MainHolders(NamedTuple):
@@ -48,9 +52,18 @@ class MainHolders(NamedTuple):
     """The rank by which it is held."""
 
 
-def main_holders(graph: Graph, leads: Sequence[Lead], many: int = MANY) -> MainHolders:
-    """`many`: so many ways are looked at with numpy, where the graph has it."""
-    return _Search(graph, many).held(leads)
+def _none(found: MainHolders) -> Sequence[Lead]:
+    return ()
+
+
+def main_holders(
+    graph: Graph, leads: Sequence[Lead], stale: Callable[[MainHolders], Sequence[Lead]] = _none, many: int = MANY
+) -> MainHolders:
+    """`stale` tells those by stale words, of a rank below all others, once the rest is known. `many`: so many ways are
+    looked at with numpy, where the graph has it."""
+    search = _Search(graph, many)
+    found = search.held(leads, STALE)
+    return search.held(stale(found), 0)
 
 
 class _Search:
@@ -64,19 +77,20 @@ class _Search:
         self._large = _AtOnce(graph.numpy, graph, self._found) if graph.numpy is not None else self._small
         self._many = many
 
-    def held(self, leads: Sequence[Lead]) -> MainHolders:
+    def held(self, leads: Sequence[Lead], skipped: int) -> MainHolders:
+        """`skipped`: edges with this bit are not followed."""
         for rank in sorted({each.rank for each in leads}):
             plain, deep = array("i"), array("i")
             for each in leads:
                 if each.rank == rank:
-                    (deep if each.edge & DEEP else plain).extend((each.edge >> FLAGS, each.owner, NOBODY))
+                    (deep if each.edge & DEEP else plain).extend((each.edge >> FLAGS, each.owner, each.parent))
             waiting, later = {0: plain}, {0: deep}
             while waiting:
-                self._follow(waiting, later, rank)
+                self._follow(waiting, later, rank, skipped)
                 waiting, later = later, {}
         return self._found
 
-    def _follow(self, waiting: dict[int, Ways[int]], later: dict[int, Ways[int]], rank: int) -> None:
+    def _follow(self, waiting: dict[int, Ways[int]], later: dict[int, Ways[int]], rank: int, skipped: int) -> None:
         """All that is as many insides away, in order of the steps. `waiting` has what begins at each of them, `later`
         gets what is one inside further."""
         for step in sorted(waiting):
@@ -85,7 +99,7 @@ class _Search:
                 by = self._large if len(ways) > FIELDS * self._many else self._small
                 new = by.settle(ways, rank)
                 step += 1
-                for plain, deep in by.beyond(new):
+                for plain, deep in by.beyond(new, skipped):
                     if plain:
                         waiting.setdefault(step, array("i")).extend(plain)
                     if deep:
@@ -111,12 +125,12 @@ class _OneByOne:
                 ties[block] = other if other != whose[block] else NOBODY
         return new
 
-    def beyond(self, blocks: Iterable[int]) -> Iterator[tuple[Ways[int], Ways[int]]]:
+    def beyond(self, blocks: Iterable[int], skipped: int) -> Iterator[tuple[Ways[int], Ways[int]]]:
         """From these to what is not settled yet: by pointers to starts, and to insides."""
         whose, plain, deep = self._found.whose, array("i"), array("i")
         for block in blocks:
             for edge in self._graph.of(block):
-                if whose[edge >> FLAGS] == NOBODY:
+                if whose[edge >> FLAGS] == NOBODY and not edge & skipped:
                     (deep if edge & DEEP else plain).extend((int(edge) >> FLAGS, whose[block], block))
         yield plain, deep
 
@@ -146,11 +160,11 @@ class _AtOnce:
         found: Sequence[int] = new
         return found
 
-    def beyond(self, blocks: Iterable[int]) -> Iterator[tuple[Ways[int], Ways[int]]]:
+    def beyond(self, blocks: Iterable[int], skipped: int) -> Iterator[tuple[Ways[int], Ways[int]]]:
         numpy = self._numpy
         for sources, edges in edges_of(numpy, self._offsets, self._edges, numpy.asarray(blocks, dtype=numpy.int64)):
             targets = edges >> FLAGS
-            left = self._whose[targets] == NOBODY
+            left = (self._whose[targets] == NOBODY) & (edges & skipped == 0)
             rows = numpy.stack((targets, self._whose[sources], sources), axis=1).astype(numpy.int32)
             deep = edges & DEEP > 0
             yield self._ways(rows[left & ~deep]), self._ways(rows[left & deep])

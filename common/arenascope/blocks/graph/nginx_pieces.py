@@ -11,8 +11,8 @@ from ..recognise.nginx import FRONT as LEAST_POOL
 from ..recognise.nginx import Nginx
 from ..types import ground_of
 from .edge import DEEP, FLAGS
-from .edges import Seed
 from .refs import Search
+from .root_pointers import Seed
 
 
 def edges_of_seeds(search: Search, seeds: Sequence[Seed]) -> list[int]:

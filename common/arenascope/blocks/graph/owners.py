@@ -5,41 +5,26 @@ Where a block seems to be nobody's, pointers that are written otherwise count as
 
 from __future__ import annotations
 
-import re
 from array import array
-from bisect import bisect_right
 from typing import Iterable, Iterator, Mapping, Optional, Sequence
 
 from ...base.records import NamedTuple
-from ...sources.elf.registers import GENERAL
 from .dominators import Dominators, dominators
-from .edge import FLAGS
-from .edges import Further, Graph, SecondLook, Seed, build, with_more
+from .edge import FLAGS, STALE
+from .edges import Further, Graph, SecondLook, build, with_more
 from .lasting_graph import lasting
+from .leads import RANKS, Owner, leads_of, stale_leads
 from .leaks import pointers_again
 from .main_holders import Lead, MainHolders, main_holders
 from .nearest_owners import Common, Shared, Together, Tops
-from .nginx_pieces import edges_of_seeds
 from .owner_pages import NOBODY
 from .refs import Search
-from .threads import NUMBERS
 
-FOREMOST = ("PL_curinterp",)
-"""What a program calls its main structure, where other variables of the same rank lead to it as well."""
-RANKS = ("global", "of the system", "tls", "kernel", "runtime", "mapping", "stack", "vector register")
-"""The better one comes first: stacks and registers hold for a moment what something else keeps, and vector registers
-hold what was there before; of other mappings nobody knows what in them is old."""
-GROUPS = (0, 0, 0, 0, 1, 1, 2, 2)
+GROUPS = (0, 0, 0, 0, 1, 1, 2, 3)
 """Of each rank: what one of a better group leads to as well does not make a block shared."""
 PASSING = GROUPS[RANKS.index("stack")]
-"""Nor does a block that only one of this group holds."""
-OWN = ("global", "tls", "kernel", "runtime", "mapping", "stack", "register")
-"""The kinds of owners."""
+"""Nor does a block that only one of this group holds, or of a worse one."""
 UNREACHED = "unreached"
-VECTORS = "vector registers"
-"""Of a thread, apart from its others: what they have is mostly old."""
-SYSTEM = re.compile(r"(ld|ld-linux.*|libc|libstdc\+\+|libgcc_s|libpthread|libdl|libm|librt)[-.].*")
-"""Libraries of which the variables keep what the program's own do: lists of streams, of what is loaded."""
 LITTLE = 1000
 """What nothing plain leads to is not looked for again where it is less than such a part of all."""
 SPREADS = 0.5
@@ -49,14 +34,6 @@ MOST_JOINTLY = 3
 SEVERAL, ALONE, JOINTLY = 0, 1, 2
 """Who leads to a block: its main holder and others, its main holder alone, or from here on the first, the second … of
 those who hold most together."""
-
-
-class Owner(NamedTuple):
-    """A root, as people name it."""
-
-    kind: str
-    name: Optional[str]
-    tid: Optional[int] = None
 
 
 class Leading(NamedTuple):
@@ -154,8 +131,15 @@ def _suspects(found: Held) -> list[int]:
 
 
 def _held_by(search: Search, graph: Graph) -> Held:
-    owners, leads = _leads(search, graph)
-    return Held(graph, owners, leads, main_holders(graph, leads))
+    owners, leads = leads_of(search, graph)
+    by_words: list[Lead] = []
+
+    def stale(found: MainHolders) -> Sequence[Lead]:
+        by_words.extend(stale_leads(graph, owners, found))
+        return [*(each for each in leads if each.edge & STALE), *by_words]
+
+    main = main_holders(graph, [each for each in leads if not each.edge & STALE], stale)
+    return Held(graph, owners, [*leads, *by_words], main)
 
 
 def find_owners(search: Search) -> Owners:
@@ -165,10 +149,10 @@ def find_owners(search: Search) -> Owners:
 def _find_owners(search: Search) -> Owners:
     found = held(search)
     owners, leads, main = found.owners, found.leads, found.main
-    graph = lasting(found.graph, bytes(GROUPS[each] == PASSING for each in main.ranks))
+    graph = lasting(found.graph, bytes(max(0, GROUPS[each] - PASSING + 1) for each in main.ranks))
     # no owner has what one of a better group leads to
     tops: list[list[int]] = [[] for _ in owners]
-    for rank, owner, edge in leads:
+    for rank, owner, edge, _ in leads:
         if GROUPS[main.ranks[edge >> FLAGS]] == GROUPS[rank]:
             tops[owner].append(edge >> FLAGS)
     tree = _dominators(graph, tops, main.parents)
@@ -207,71 +191,6 @@ def _dominators(graph: Graph, held: Sequence[Sequence[int]], parents: array[int]
         return [(edge >> FLAGS) + first for edge in graph.of(node - first)]
 
     return dominators(first + len(graph.blocks), targets)
-
-
-def _leads(search: Search, graph: Graph) -> tuple[list[Owner], list[Lead]]:
-    """Everybody who has a pointer to a block, those of the best rank and with a name first; and these pointers."""
-    named = _Named(search)
-    found = [named.owner_of(seed) for seed in graph.seeds]
-    stacks = {each.owner.tid for each in found if each.owner.kind == "stack"}
-    best: dict[Owner, tuple[int, bool, bool, int]] = {}
-    for at, each in enumerate(found):
-        if each.owner.kind == "register" and each.rank == RANKS.index("stack") and each.owner.tid in stacks:
-            # a compiler keeps one and the same variable in both
-            found[at] = each = each._replace(owner=Owner("stack", None, each.owner.tid))
-        order = each.rank, each.nameless, each.owner.name not in FOREMOST, at
-        best[each.owner] = min(order, best.get(each.owner, order))
-    owners = sorted(best, key=best.__getitem__)
-    numbers = {owner: number for number, owner in enumerate(owners)}
-    edges = edges_of_seeds(search, graph.seeds)
-    return owners, [Lead(each.rank, numbers[each.owner], edge) for each, edge in zip(found, edges)]
-
-
-class _Who(NamedTuple):
-    """Who has a pointer."""
-
-    owner: Owner
-    rank: int
-    nameless: bool = False
-    """It is known by where it lies alone."""
-
-
-class _Named:
-    """Whom a root's words belong to."""
-
-    def __init__(self, search: Search) -> None:
-        self._search = search
-        self._files = [each for each in search.session.regions if each.is_file]
-        self._starts = [each.start for each in self._files]
-        self._general = GENERAL.get(NUMBERS.get(search.session.target.machine, 0), ())
-
-    def owner_of(self, seed: Seed) -> _Who:
-        roots, names = self._search.roots, self._search.names
-        if seed.root >= len(roots.ranges):
-            word = roots.words[seed.root - len(roots.ranges)]
-            if word.kind != "register":
-                return _Who(Owner(word.kind, word.name, word.tid), RANKS.index(word.kind))
-            if not self._general or word.name in self._general:
-                return _Who(Owner(word.kind, None, word.tid), RANKS.index("stack"))
-            return _Who(Owner(word.kind, VECTORS, word.tid), RANKS.index("vector register"))
-        root = roots.ranges[seed.root]
-        rank = RANKS.index(root.kind)
-        if root.kind == "stack":
-            return _Who(Owner(root.kind, None, root.tid), rank)
-        if root.kind == "runtime":
-            return _Who(Owner(root.kind, root.path), rank)
-        if root.kind == "mapping":
-            return _Who(Owner(root.kind, root.path or f"{root.start:#x}"), rank)
-        if root.kind == "global" and self._is_of_system(root.start):
-            rank = RANKS.index("of the system")
-        place = names.place(root, seed.address)
-        owner = Owner(root.kind, place.whole_name or None if place is not None else None, root.tid)
-        return _Who(owner, rank, nameless=place is None or place.in_file)
-
-    def _is_of_system(self, start: int) -> bool:
-        """By the file that is mapped there, or in front of zeroed variables."""
-        at = bisect_right(self._starts, start) - 1
-        return at >= 0 and SYSTEM.fullmatch(self._files[at].path.rpartition("/")[2]) is not None
 
 
 class _Tree:

@@ -7,12 +7,14 @@ from typing import Optional, Sequence
 
 from ...sources.target import Span
 from .asked_address import Goal
-from .edge import DEEP, FLAGS, INSIDE
-from .edges import SecondLook, Seed
+from .edge import DEEP, FLAGS, INSIDE, STALE
+from .edges import SecondLook, stale_at
+from .leads import RANKS
 from .owner_pages import NOBODY
-from .owners import RANKS, Held, held, held_at_last
+from .owners import Held, held, held_at_last
 from .pointer_strength import Strength
 from .refs import BLOCK, Ref, Search, of_word
+from .root_pointers import Seed
 
 
 def find_owner(search: Search, goal: Goal, refs: Sequence[Ref]) -> Optional[list[Ref]]:
@@ -41,15 +43,16 @@ def _way(search: Search, found: Held, block: int) -> list[Ref]:
     while found.main.parents[way[-1]] != NOBODY:
         way.append(found.main.parents[way[-1]])
     way.reverse()
+    first = found.main.ranks[way[0]], found.main.whose[way[0]], way[0]
     seeds = [
         seed
         for lead, seed in zip(found.leads, found.graph.seeds)
-        if (lead.rank, lead.owner, lead.edge >> FLAGS) == (found.main.ranks[block], found.main.whose[block], way[0])
+        if (lead.rank, lead.owner, lead.edge >> FLAGS) == first
     ]
     refs = [_of_seed(search, min(seeds, key=lambda each: (each.edge & DEEP, each.edge & INSIDE)))]
     for source, to in zip(way, way[1:]):
-        start = any(edge >> FLAGS == to and not edge & INSIDE for edge in found.graph.of(source))
-        refs.append(_pointer(search, source, to, start))
+        best = min((int(edge) & (STALE | INSIDE) for edge in found.graph.of(source) if edge >> FLAGS == to), default=0)
+        refs.append(_pointer(search, source, to, best))
     return refs
 
 
@@ -64,13 +67,14 @@ def _of_seed(search: Search, seed: Seed) -> Ref:
     return search.named(ranges[seed.root], seed.address, search.session.memory.word(seed.address))
 
 
-def _pointer(search: Search, source: int, to: int, start_only: bool) -> Ref:
-    """The first pointer from one block to another, to its start alone or not; where there is no plain one, what is
-    written otherwise."""
+def _pointer(search: Search, source: int, to: int, best: int) -> Ref:
+    """The first pointer from one block to another that is as good as its `best` edge; where there is no plain one, what
+    is written otherwise."""
     blocks = search.blocks
     begin, start, end = blocks.starts[source], blocks.starts[to], blocks.ends[to]
     span = Span(begin, blocks.ends[source])
-    plain = search.between(span, Span(start, start if start_only else end))
-    for hit in chain(plain, search.between(span, Span(start, end), encoded=True)):
+    plain = search.between(span, Span(start, end if best & INSIDE else start))
+    good = (each for each in plain if best & STALE or stale_at(search, each.address, source) is None)
+    for hit in chain(good, search.between(span, Span(start, end), encoded=True)):
         return Ref(BLOCK, hit.address, hit.value, block=source, offset=hit.address - begin, encoding=hit.encoding)
     return Ref(BLOCK, None, start, block=source)

@@ -6,9 +6,11 @@ from typing import Optional, Sequence
 
 from ...sources.target import StructInfo
 from .asked_address import Goal
+from .edges import stale_at
 from .leak_rows import types_of
 from .pointer_strength import Strength
 from .refs import Ref, Search
+from .stale_words import NO_BLOCK
 
 DEEPEST = 8
 """So far members of members are named."""
@@ -23,11 +25,18 @@ class Told:
         numbers = [*dict.fromkeys(each.block for each in refs if each.block is not None)]
         if goal is not None and goal.number is not None:
             numbers = [goal.number, *numbers]
+        self._search = search
         self._header = search.session.layout.header
         self._target = search.session.target
         self._types = types_of(search, numbers)
         self._strength = Strength(search.session, search.blocks)
         self._structs: dict[str, Optional[StructInfo]] = {}
+
+    def stale(self, ref: Ref) -> Optional[str]:
+        """Why it holds nothing, mostly: one of base/block_kinds.py's STALE."""
+        if ref.address is None:
+            return ref.stale
+        return stale_at(self._search, ref.address, ref.block if ref.block is not None else NO_BLOCK)
 
     def is_sure(self, ref: Ref, goal: Goal) -> bool:
         return self._strength.is_sure(ref, goal)

@@ -10,9 +10,10 @@ from ...sources.target import Span
 from ..pointer_finder import Finder
 from .descendants import AT_ONCE, Spread, fast
 from .edge import FLAGS, INSIDE
-from .edges import Graph, Seed
+from .edges import Graph
 from .pointer_strength import Strength
 from .refs import Search
+from .root_pointers import Seed
 
 UNMARKED, POSSIBLE, DEFINITE = 0, 1, 2
 SMALL = 512

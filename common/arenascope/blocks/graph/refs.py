@@ -40,6 +40,8 @@ class Ref(NamedTuple):
     """From that block's start."""
     encoding: Optional[str] = None
     """How it is written, where it is no plain pointer: see encodings.py."""
+    stale: Optional[str] = None
+    """Of a register: why it is perhaps old. Of what lies in memory pointer_facts.py asks."""
 
 
 class Hit(NamedTuple):
@@ -145,7 +147,7 @@ class Search:
 
 
 def of_word(word: RootWord) -> Ref:
-    return Ref(word.kind, word.address, word.value, word.name, tid=word.tid)
+    return Ref(word.kind, word.address, word.value, word.name, tid=word.tid, stale=word.stale)
 
 
 def in_order(refs: Sequence[Ref]) -> list[Ref]:

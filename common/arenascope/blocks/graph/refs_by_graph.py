@@ -9,9 +9,11 @@ from typing import Iterator, Sequence
 from ...sources.target import Span
 from ..pointer_finder import Finder
 from .descendants import AT_ONCE
-from .edge import DEEP, FLAGS, INSIDE
+from .edge import DEEP, FLAGS, INSIDE, STALE
 from .edges import Graph
 from .refs import BLOCK, Ref, Search, in_order, of_word
+
+WAYS = (0, INSIDE, INSIDE | DEEP)
 
 
 def pointers_to(search: Search, graph: Graph, number: int) -> list[Ref]:
@@ -43,7 +45,7 @@ def _sources(graph: Graph, number: int) -> Sequence[int]:
     return sorted(
         {
             bisect_right(graph.offsets, at) - 1
-            for way in (0, INSIDE, INSIDE | DEEP)
+            for way in (*WAYS, *(each | STALE for each in WAYS))
             for at in _places(graph, number << FLAGS | way)
         }
     )

@@ -9,9 +9,10 @@ from ...analysis.held_or_lost import FIRST, Beside, HeldSums, Holder, Joint, Kee
 from ...base.records import NamedTuple
 from .components import Lump
 from .edges import build
+from .leads import Owner
 from .leak_rows import rows_of
 from .leaks import Leaks, doubts, find_leaks
-from .owners import UNREACHED, Owner, find_owners
+from .owners import UNREACHED, find_owners
 from .reach import POSSIBLE, UNMARKED, Reach, marked
 from .refs import Search
 from .saved_owners import owned
@@ -41,7 +42,10 @@ def summed(search: Search, lost: int, words: Callable[[Sequence[Owner]], str], a
     most_lost = _most_lost(search, leaks) if leaks is not None and lost_blocks else None
     keepers = [
         Keeper(
-            *each.owner,
+            each.owner.kind,
+            each.owner.name,
+            each.owner.tid,
+            stale=each.owner.stale,
             bytes=each.bytes,
             alone=each.alone_bytes,
             called=words([each.owner]),
@@ -140,7 +144,7 @@ class _Steps:
 
 
 def _owner(keeper: Keeper) -> Owner:
-    return Owner(keeper.kind, keeper.name, keeper.tid)
+    return Owner(keeper.kind, keeper.name, keeper.tid, keeper.stale)
 
 
 def _most_lost(search: Search, leaks: Leaks) -> Lost:

@@ -15,7 +15,7 @@ from ...glibc.find.stack_cache import CachedStack, cached_stacks
 from ...session.session import Session
 from ...sources.elf.address_names import modules_of
 from ...sources.elf.modules import Modules
-from ...sources.target import Region, SharedMemory, ThreadInfo
+from ...sources.target import Region, SharedMemory, Span, ThreadInfo
 from .blocks import LiveBlocks, heap_spans
 from .memory_with_files import with_constants
 from .runtime_mappings import Part, Runtimes
@@ -45,6 +45,8 @@ class RootWord(NamedTuple):
     name: str
     tid: Optional[int] = None
     address: Optional[int] = None
+    stale: Optional[str] = None
+    """Why it is perhaps old: one of base/block_kinds.py's STALE."""
 
 
 class Roots(NamedTuple):
@@ -59,6 +61,8 @@ class Roots(NamedTuple):
     dtvs: Sequence[Dtv]
     shared: Optional[SharedMemory]
     """What residency does not tell of these."""
+    popped: Sequence[Span] = ()
+    """Of stacks that count as a whole, what lies below the stack pointer."""
 
 
 def find_roots(session: Session, blocks: LiveBlocks) -> Roots:
@@ -68,7 +72,8 @@ def find_roots(session: Session, blocks: LiveBlocks) -> Roots:
     modules = Modules(session.target, modules_of(session.regions))
     constants = with_constants(session, modules)
     ended = cached_stacks(constants, session.target.machine, session.located.libc)
-    marks = Marks([*_not_roots(session, ended), *Stacks(session, threads, dtvs).marks()])
+    stacks = Stacks(session, threads, dtvs)
+    marks = Marks([*_not_roots(session, ended), *stacks.marks()])
     roots: list[Root] = [Root("mapping", each.start, each.end) for each in blocks.strangers]
     missing: list[Region] = []
     shared = session.target.image.shared_memory()
@@ -91,7 +96,9 @@ def find_roots(session: Session, blocks: LiveBlocks) -> Roots:
     roots += [Root("mapping", each.start, each.end, path=each.path) for each in changed]
     # what malloc gave to the dynamic linker for a thread's variables is the thread's
     roots += [Root("tls", each.start, each.end, each.tid) for each in _own_blocks(dtvs, blocks)]
-    words = [RootWord("register", each.value, each.name, each.tid) for each in registers(session, sets)]
+    words = [
+        RootWord("register", each.value, each.name, each.tid, stale=each.stale) for each in registers(session, sets)
+    ]
     words += [RootWord("tls", each.address, "dtv", each.tid) for each in dtvs.values()]
     words += [RootWord("tls", address, "dtv of an ended thread") for address in _left_dtvs(session, ended)]
     watched = session.target.image.watched()
@@ -101,7 +108,16 @@ def find_roots(session: Session, blocks: LiveBlocks) -> Roots:
     blind = [each.tid for each in threads if each.runs or each.tid not in known]
     roots.sort(key=lambda each: each.start)
     unwatched = watched is None and _may_use_epoll(modules)
-    return Roots(roots, words, missing, blind=blind, unwatched=unwatched, dtvs=list(dtvs.values()), shared=shared)
+    return Roots(
+        roots,
+        words,
+        missing,
+        blind=blind,
+        unwatched=unwatched,
+        dtvs=list(dtvs.values()),
+        shared=shared,
+        popped=stacks.popped,
+    )
 
 
 def _of_part(root: Root, part: Part) -> Root:

@@ -5,21 +5,20 @@ from __future__ import annotations
 import json
 from typing import Iterator, Optional, Sequence
 
+from ...base.block_kinds import STALE
 from ...base.records import NamedTuple
 from ...session.session import Session
 from .blocks import LiveBlocks, heap_spans
+from .leads import OWN, VECTORS, Owner
 from .owner_pages import NOBODY, Kept
 from .owners import (
     ALONE,
     DEEPEST,
     MOST_JOINTLY,
-    OWN,
     UNREACHED,
-    VECTORS,
     Holding,
     Jointly,
     Leading,
-    Owner,
     Owners,
     Step,
     find_owners,
@@ -104,7 +103,7 @@ class _Rows:
             raise ValueError("no such number")
         return value
 
-    def owner(self, kind: object, name: object, tid: object) -> Owner:
+    def owner(self, kind: object, name: object, tid: object, stale: object) -> Owner:
         """Any; whether it is among the roots has to be asked of these."""
         if not isinstance(kind, str) or kind not in (*OWN, UNREACHED):
             raise ValueError("no such kind")
@@ -112,7 +111,9 @@ class _Rows:
             raise ValueError("no name")
         if name is not None and (kind in ("stack", UNREACHED) or (kind == "register" and name != VECTORS)):
             raise ValueError("it has no name")
-        return Owner(kind, name, None if tid is None else self.number(tid, 0, MOST_NUMBER))
+        if stale is not None and (not isinstance(stale, str) or stale not in STALE):
+            raise ValueError("no such reason")
+        return Owner(kind, name, None if tid is None else self.number(tid, 0, MOST_NUMBER), stale)
 
     def roots(self, value: object) -> list[Owner]:
         """Some that lead to something together."""

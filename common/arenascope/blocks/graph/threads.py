@@ -24,6 +24,7 @@ from .spans import Mark
 
 RED_ZONE = {"x86_64": 128, "ppc64": 512}
 """How far below its stack pointer a function may keep words: the ABI's word."""
+VECTOR = "vector-register"
 CONTROL = 0x1000
 """struct pthread is shorter on every machine; where TLS lies below the thread pointer it begins there."""
 NUMBERS = {"x86_64": EM_X86_64, "i386": EM_386, "aarch64": EM_AARCH64}
@@ -37,6 +38,8 @@ class Held(NamedTuple):
     tid: int
     name: str
     value: int
+    stale: Optional[str] = None
+    """Why it is perhaps old."""
 
 
 class Stacks:
@@ -57,6 +60,8 @@ class Stacks:
         places = {(each.tid, self._region(at)) for each in threads for at in (each.stack_pointer, each.thread_pointer)}
         self._users = Counter(region for _, region in places)
         constants = with_constants(session, Modules(session.target, modules_of(session.regions)))
+        self.popped: list[Span] = []
+        """Of stacks that the program gave to threads, what lies below the stack pointer: known with the marks."""
         self._known = used_stacks(constants, self._machine, session.located.libc)
 
     def marks(self) -> Iterator[Mark]:
@@ -108,9 +113,11 @@ class Stacks:
         if pointer is None or here is None:
             return
         start = max(here.start, pointer - RED_ZONE.get(self._machine, 0))
-        begin = self._begin(thread, pointer, here)
+        begin, known = self._begin(thread, pointer, here), self._stack_of(thread)
         if begin is not None:
             yield Mark(begin, start, None)
+        elif known is not None and known.given and known.stack.start <= pointer < known.stack.end:
+            self.popped.append(Span(known.stack.start, start))
         yield Mark(start, self._limit(here, thread), "stack", thread.tid)
 
     def _stack_of(self, thread: ThreadInfo) -> Optional[UsedStack]:
@@ -161,7 +168,7 @@ def registers(session: Session, sets: Sequence[RegisterSets]) -> Iterator[Held]:
             for name, value in _vectors(memory, session.target.machine, each):
                 if (name, value) not in seen:
                     seen.add((name, value))
-                    yield Held(thread.tid, name, value)
+                    yield Held(thread.tid, name, value, VECTOR)
 
 
 def _vectors(memory: Memory, machine: str, registers: RegisterSet) -> Iterator[tuple[str, int]]:

@@ -39,6 +39,8 @@ class Generation(NamedTuple):
 
 GENERATION = (Generation(8, 2, 4), Generation(2, 3, 5))
 """Before 16, where a piece begins with its size and its block, and since."""
+LINKS = {"parent": 24, "before": 40, "after": 48}
+"""Where a context has what Member calls so."""
 HASH_TABLE = b"dynahash"
 """Contexts of this name are called by what they are for, as in PostgreSQL's own list."""
 

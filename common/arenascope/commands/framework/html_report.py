@@ -16,7 +16,7 @@ from ...base.errors import ArenascopeError
 from ...base.model import Statement
 from ...base.records import NamedTuple
 from ...base.whole_file import write_whole
-from ...blocks.graph.owners import Owner
+from ...blocks.graph.leads import Owner
 from ...blocks.graph.refs import Search
 from ...blocks.heap_map import Picture, draw, lay_types, page_cells, page_rows
 from ...present.documents.owner_records import Written
@@ -153,7 +153,7 @@ def _typed(words: str, style: Style) -> str:
 
 def _whose(search: Search, row: Document) -> str:
     """Of owners' rows, in words."""
-    return whose(search, Owner(row["kind"], row["name"], row["tid"]))
+    return whose(search, Owner(row["kind"], row["name"], row["tid"], row["stale"]))
 
 
 def _asked(context: Context, words: str) -> Section:

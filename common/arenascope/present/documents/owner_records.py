@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Annotated, Optional, Sequence
 
-from ...base.block_kinds import ROOT_KINDS
+from ...base.block_kinds import ROOT_KINDS, STALE
 from .arena_records import ArenaOrNone
 from .record import Address, Document, Record, Size
 
@@ -21,6 +21,11 @@ class Owner(Record):
     kind: Annotated[str, ("enum", OWNER_KINDS), "What owns it; unreached: nothing"]
     name: Annotated[Optional[str], "The variable, the runtime, vector registers, or what is mapped; null: not known"]
     tid: Annotated[Optional[int], "The thread whose it is"]
+    stale: Annotated[
+        Optional[str],
+        ("enum", STALE),
+        "It holds this by words that hold no pointer, mostly: why not. null: by pointers",
+    ]
 
 
 class Root(Owner):
@@ -108,6 +113,7 @@ class Pointer(Record):
     strength: Annotated[str, ("enum", STRENGTHS), "Whether it is certain to be meant"]
     into: Annotated[int, "How far past the start it leads"]
     encoding: Annotated[Optional[str], ("enum", ENCODINGS), "How it is written, where it is no plain pointer"]
+    stale: Annotated[Optional[str], ("enum", STALE), "Why it holds nothing, mostly; null: it is a pointer like others"]
 
 
 class Refs(Document):

@@ -7,7 +7,8 @@ from typing import Mapping, Optional, Sequence
 from ...analysis.held_or_lost import HeldSums, Holder
 from ...base.records import NamedTuple
 from ...blocks.graph.holders import Holders, Most
-from ...blocks.graph.owners import UNREACHED, Owner
+from ...blocks.graph.leads import Owner
+from ...blocks.graph.owners import UNREACHED
 from ...blocks.graph.refs import Search
 from ...blocks.live_blocks import Live
 from ..documents import owner_records as records

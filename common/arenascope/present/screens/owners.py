@@ -7,15 +7,16 @@ from typing import Iterator, Mapping, Optional, Sequence
 from ...analysis.figure_names import NAMELESS
 from ...base.block_kinds import Kind
 from ...blocks.graph.edges import SecondLook
+from ...blocks.graph.leads import Owner
 from ...blocks.graph.owner_pages import Kept
-from ...blocks.graph.owners import UNREACHED, Holding, Leading, Owner
+from ...blocks.graph.owners import UNREACHED, Holding, Leading
 from ...blocks.graph.refs import Search
 from ...blocks.graph.saved_owners import Owned
 from ..documents import owner_records as records
 from ..render.json import hexadecimal
 from ..render.marked_names import marked, unmarked
 from ..render.text import UNKNOWN, Style, count, folded_name, in_memory, next_lines, table, worth_a_row
-from .refs import of_thread
+from .refs import STALE_WORDS, of_thread
 
 NOBODY, NOTHING = "nobody", "no plain pointer"
 """The latter: where pointers that are written otherwise were not looked for."""
@@ -83,13 +84,18 @@ class Shown:
 
 
 def whose(search: Search, owner: Owner) -> str:
+    """With why it holds something by words that hold nothing, mostly."""
+    return f"{_who(search, owner)}{f' ({STALE_WORDS[owner.stale]})' if owner.stale is not None else ''}"
+
+
+def _who(search: Search, owner: Owner) -> str:
     if owner.kind == UNREACHED:
         return f"{nobody(search)} (see leaks)"
     thread = of_thread(search.names, owner.tid)
     if owner.kind == "stack":
         return f"stack{thread}"
     if owner.kind == "register":
-        return f"{owner.name}{thread} (perhaps old)" if owner.name else f"registers{thread}"
+        return f"{owner.name or 'registers'}{thread}"
     if owner.kind == "runtime":
         return f"heap of {owner.name}"
     if owner.kind == "mapping":

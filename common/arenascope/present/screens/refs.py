@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Iterator, Optional, Sequence
+from typing import Iterator, Mapping, Optional, Sequence
 
 from ...base.model import Statement
 from ...base.records import NamedTuple
@@ -19,9 +19,22 @@ from .chunks import STATE_WORDS
 
 HEADERS = ("who", "where", "points to", "sure")
 NOTHING = "nothing points to it"
+ONLY_STALE = "no other word leads there: perhaps it is lost"
 DEEPER = "  "
 ALIKE = 3
 """So many nodes of a list are shown."""
+
+STALE_WORDS: Mapping[str, str] = {
+    "stdio-buffer": "no pointer: contents of a stdio buffer",
+    "text": "no pointer: contents of a string",
+    "beyond-end": "no pointer: past the last element",
+    "loader-table": "no pointer: past the last of ld.so's entries",
+    "popped-stack": "perhaps old: below the stack pointer",
+    "vector-register": "perhaps old: a vector register",
+    "family-link": "a link to a parent or sibling",
+    "not-a-pointer": "no pointer by its declared type",
+}
+"""What is said of words that hold nothing, by base/block_kinds.py's STALE."""
 
 
 class Shown:
@@ -46,6 +59,7 @@ class Shown:
             block=address(block),
             type=self.told.type_of(ref.block),
             field=self.told.field(ref),
+            stale=self.told.stale(ref),
             strength="definite" if self.told.is_sure(ref, goal) else "possible",
             into=ref.value - goal.span.start,
         )
@@ -71,8 +85,14 @@ class Shown:
     def cells(self, ref: Ref, goal: Goal) -> list[str]:
         past = ref.value - goal.span.start
         where = f"{ref.address:#x}" if ref.address is not None else ""
-        sure = ref.encoding or ("" if self.told.is_sure(ref, goal) else "perhaps")
-        return [self.who(ref), where, f"+{past:,}" if past else "its start", sure]
+        return [self.who(ref), where, f"+{past:,}" if past else "its start", self.sure(ref, goal)]
+
+    def sure(self, ref: Ref, goal: Goal) -> str:
+        """Nothing where it is a pointer for sure."""
+        stale = self.told.stale(ref)
+        if stale is not None:
+            return STALE_WORDS[stale]
+        return ref.encoding or ("" if self.told.is_sure(ref, goal) else "perhaps")
 
     def likeness(self, ref: Ref) -> str:
         """The same for pointers at the same place of blocks of a kind."""
@@ -147,6 +167,8 @@ def owner_lines(
         yield style.bold(f"{line}: held by {shown.who(path[0])}")
         yield ""
         yield from trail(shown, path, goal)
+        if any(shown.told.stale(each) is not None for each in path):
+            yield ONLY_STALE
         if other:
             yield f"{other} leads there as well, by as few steps"
     else:
@@ -168,7 +190,7 @@ def trail(shown: Shown, path: Sequence[Ref], goal: Goal) -> Iterator[str]:
     depth, before, alike = 0, "", 0
     for ref, to in shown.steps(path, goal):
         past = ref.value - to.span.start
-        sure = ref.encoding or ("" if shown.told.is_sure(ref, to) else "perhaps")
+        sure = shown.sure(ref, to)
         what = f"{shown.likeness(ref)} {past} {sure}"
         alike = alike + 1 if what == before and ref.kind == BLOCK else 0
         before = what

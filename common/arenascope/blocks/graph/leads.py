@@ -1,0 +1,143 @@
+"""Whom pointers belong to: of each that a root has its owner, and how good a holder that one is."""
+
+from __future__ import annotations
+
+import re
+from array import array
+from bisect import bisect_right
+from typing import Iterator, Optional, Sequence
+
+from ...base.records import NamedTuple
+from .edge import FLAGS, STALE
+from .edges import Graph
+from .main_holders import Lead, MainHolders
+from .nginx_pieces import edges_of_seeds
+from .owner_pages import NOBODY
+from .refs import Search
+from .root_pointers import Seed
+from .stale_words import why_text
+
+FOREMOST = ("PL_curinterp",)
+"""What a program calls its main structure, where other variables of the same rank lead to it as well."""
+RANKS = ("global", "of the system", "tls", "kernel", "runtime", "mapping", "stack", "stale word")
+"""The better one comes first: stacks and registers hold for a moment what something else keeps, and stale words hold
+what was there before; of other mappings nobody knows what in them is old."""
+STALE_RANK = RANKS.index("stale word")
+OWN = ("global", "tls", "kernel", "runtime", "mapping", "stack", "register")
+"""The kinds of owners."""
+VECTORS = "vector registers"
+"""Of a thread, apart from its others: what they have is mostly old."""
+SYSTEM = re.compile(r"(ld|ld-linux.*|libc|libstdc\+\+|libgcc_s|libpthread|libdl|libm|librt)[-.].*")
+"""Libraries of which the variables keep what the program's own do: lists of streams, of what is loaded."""
+
+
+class Owner(NamedTuple):
+    """A root, as people name it."""
+
+    kind: str
+    name: Optional[str]
+    tid: Optional[int] = None
+    stale: Optional[str] = None
+    """What it holds by words that hold no pointer, mostly, is a holding of its own: see block_kinds.py."""
+
+
+def leads_of(search: Search, graph: Graph) -> tuple[list[Owner], list[Lead]]:
+    """Everybody who has a pointer to a block, those of the best rank and with a name first; and these pointers."""
+    named = _Named(search)
+    found = [
+        named.owner_of(seed, why_text(graph.stale.why(seed.address)) if seed.edge & STALE else None)
+        for seed in graph.seeds
+    ]
+    stacks = {each.owner.tid for each in found if each.owner.kind == "stack"}
+    best: dict[Owner, tuple[int, bool, bool, int]] = {}
+    for at, each in enumerate(found):
+        if each.owner.kind == "register" and each.rank == RANKS.index("stack") and each.owner.tid in stacks:
+            # a compiler keeps one and the same variable in both
+            found[at] = each = each._replace(owner=Owner("stack", None, each.owner.tid))
+        order = each.rank, each.nameless, each.owner.name not in FOREMOST, at
+        best[each.owner] = min(order, best.get(each.owner, order))
+    owners = sorted(best, key=best.__getitem__)
+    numbers = {owner: number for number, owner in enumerate(owners)}
+    edges = edges_of_seeds(search, graph.seeds)
+    return owners, [Lead(each.rank, numbers[each.owner], edge) for each, edge in zip(found, edges)]
+
+
+class _Who(NamedTuple):
+    """Who has a pointer."""
+
+    owner: Owner
+    rank: int
+    nameless: bool = False
+    """It is known by where it lies alone."""
+
+
+class _Named:
+    """Whom a root's words belong to."""
+
+    def __init__(self, search: Search) -> None:
+        self._search = search
+        self._files = [each for each in search.session.regions if each.is_file]
+        self._starts = [each.start for each in self._files]
+
+    def owner_of(self, seed: Seed, why: Optional[str]) -> _Who:
+        """`why`: of a stale word."""
+        who = self._owner_of(seed)
+        return who._replace(owner=who.owner._replace(stale=why), rank=STALE_RANK) if why is not None else who
+
+    def _owner_of(self, seed: Seed) -> _Who:
+        roots, names = self._search.roots, self._search.names
+        if seed.root >= len(roots.ranges):
+            word = roots.words[seed.root - len(roots.ranges)]
+            if word.kind != "register":
+                return _Who(Owner(word.kind, word.name, word.tid), RANKS.index(word.kind))
+            if word.stale is None:
+                return _Who(Owner(word.kind, None, word.tid), RANKS.index("stack"))
+            return _Who(Owner(word.kind, VECTORS, word.tid, word.stale), STALE_RANK)
+        root = roots.ranges[seed.root]
+        rank = RANKS.index(root.kind)
+        if root.kind == "stack":
+            return _Who(Owner(root.kind, None, root.tid), rank)
+        if root.kind == "runtime":
+            return _Who(Owner(root.kind, root.path), rank)
+        if root.kind == "mapping":
+            return _Who(Owner(root.kind, root.path or f"{root.start:#x}"), rank)
+        if root.kind == "global" and self._is_of_system(root.start):
+            rank = RANKS.index("of the system")
+        place = names.place(root, seed.address)
+        owner = Owner(root.kind, place.whole_name or None if place is not None else None, root.tid)
+        return _Who(owner, rank, nameless=place is None or place.in_file)
+
+    def _is_of_system(self, start: int) -> bool:
+        """By the file that is mapped there, or in front of zeroed variables."""
+        at = bisect_right(self._starts, start) - 1
+        return at >= 0 and SYSTEM.fullmatch(self._files[at].path.rpartition("/")[2]) is not None
+
+
+def stale_leads(graph: Graph, owners: list[Owner], found: MainHolders) -> Iterator[Lead]:
+    """By words of blocks that are held, to what is not: whoever holds the block holds that by a stale word. New owners
+    come last."""
+    numbers = {owner: number for number, owner in enumerate(owners)}
+    words = graph.stale
+    for at in _needed(graph, found.whose):
+        source = words.sources[at]
+        owner = owners[found.whose[source]]._replace(stale=why_text(words.whys[at]))
+        if owner not in numbers:
+            numbers[owner] = len(owners)
+            owners.append(owner)
+        yield Lead(STALE_RANK, numbers[owner], words.edges[at], source)
+
+
+def _needed(graph: Graph, whose: array[int]) -> Sequence[int]:
+    """The places of stale words that lead from a block that is held to one that is not."""
+    words, numpy = graph.stale, graph.numpy
+    if numpy is None or not len(words):
+        every = zip(words.sources, words.edges)
+        return [
+            at
+            for at, (source, edge) in enumerate(every)
+            if source >= 0 and whose[edge >> FLAGS] == NOBODY and whose[source] != NOBODY
+        ]
+    held = numpy.frombuffer(whose, dtype=numpy.int32) != NOBODY
+    sources, edges = numpy.asarray(words.sources), numpy.asarray(words.edges)
+    found: Sequence[int] = numpy.flatnonzero((sources >= 0) & held[sources] & ~held[edges >> FLAGS]).tolist()
+    return found

@@ -1,0 +1,174 @@
+"""What an image itself tells of words that hold no pointer: the rows of stale_words.py, each from one who knows."""
+
+from __future__ import annotations
+
+from typing import Callable, Iterator, Mapping, Sequence
+
+from ...base.records import NamedTuple
+from ...glibc.find.libc_file import LIBC_NAME
+from ...sources.elf.address_names import modules_of
+from ...sources.elf.modules import Modules
+from ..pointer_finder import Finder
+from ..recognise.containers import LOCAL, STDIO, STREAM_WORDS
+from ..recognise.postgres import LINKS, Member, Postgres
+from ..recognise.size_fits import fits
+from ..types import ground_of
+from .edge import edge_to
+from .refs import Search
+from .stale_words import Layout, StaleWords
+
+MOST_STREAMS = 1 << 16
+NEXT_STREAM = 13
+"""Which word of struct _IO_FILE has the next one (_chain)."""
+VECTOR_WORDS, STRING_WORDS = 3, 4
+SEGMENT, OBJECT = 4, {"i386": 5}
+"""Words of struct dlfo_mappings_segment in front of its entries (elf/dl-find_object.c): the segment before, what free()
+wants, how many there are, and for how many there is room; of struct dl_find_object_internal, four elsewhere."""
+
+
+class Contexts(NamedTuple):
+    """PostgreSQL's memory contexts that begin a block, as their parents do."""
+
+    family: Mapping[int, Member]
+    """All of them, by address."""
+    edges: Mapping[int, int]
+    """To each of these."""
+
+
+def contexts_of(search: Search) -> Contexts:
+    """Found once."""
+    return search.memo.get(Contexts) or search.memo.keep(_contexts_of(search))
+
+
+def _contexts_of(search: Search) -> Contexts:
+    memory, blocks = search.session.memory, search.blocks
+    if memory.pointer_size != 8 or memory.byte_order != "little":
+        return Contexts({}, {})
+    family = Postgres(ground_of(search.session)).family(len(blocks))
+    numbers = {address: blocks.find(address) for address in family}
+    begins = {address for address, number in numbers.items() if number >= 0 and blocks.starts[number] == address}
+    edges = {each: edge_to(numbers[each], 0) for each in begins if {family[each].parent, each} - {0} <= begins}
+    return Contexts(family, edges)
+
+
+def stale_words(search: Search) -> StaleWords:
+    """The table for an image, made once."""
+    return search.memo.get(StaleWords) or search.memo.keep(_made(search))
+
+
+def _made(search: Search) -> StaleWords:
+    table = StaleWords(search.blocks, search.session.memory.pointer_size, search.numpy)
+    for source in SOURCES if len(search.blocks) else ():
+        source(search, table)
+    return table
+
+
+def _links(search: Search, table: StaleWords) -> None:
+    """Of a memory context those to its parent and siblings: its parent leads to it (edges.py)."""
+    family, edges = contexts_of(search)
+    for address in edges:
+        for link, offset in LINKS.items():
+            if getattr(family[address], link) in edges:
+                table.exclude(address + offset, address + offset + 8, "family-link")
+
+
+def _streams(search: Search, table: StaleWords) -> None:
+    """Buffers of stdio's streams: what a program writes and reads there it does not follow."""
+    session, blocks = search.session, search.blocks
+    memory = session.memory
+    high = memory.byte_order == "big" and memory.pointer_size == 8
+    modules = Modules(session.target, modules_of(session.regions))
+    libcs = [each for each in modules.all if LIBC_NAME.search(each.path)]
+    heads = [address for each in libcs for address in modules.exported(each, ["_IO_list_all"]).values()]
+    met: set[int] = set()
+    for head in heads:
+        stream = memory.try_word(head)
+        while stream and stream not in met and len(met) < MOST_STREAMS:
+            met.add(stream)
+            words = memory.try_words(stream, NEXT_STREAM + 1)
+            if words is None or (words[0] >> 32 if high else words[0] & 0xFFFFFFFF) >> 16 != STDIO:
+                break
+            start, end = words[STREAM_WORDS - 1 : STREAM_WORDS + 1]
+            # what a damaged stream says may be anything
+            if start < end and blocks.find(start) == blocks.find(end - 1):
+                table.exclude(start, end, "stdio-buffer")
+            stream = words[NEXT_STREAM]
+
+
+def _popped(search: Search, table: StaleWords) -> None:
+    for each in search.roots.popped:
+        table.exclude(each.start, each.end, "popped-stack")
+
+
+class _Pointer(NamedTuple):
+    """A variable's pointer to a block."""
+
+    address: int
+    value: int
+    block: int
+
+
+def _in_variables(search: Search, table: StaleWords) -> None:
+    """Blocks of which a variable tells how much is used."""
+    ground = ground_of(search.session)
+    loader = next((each for each in ground.modules.all if each.name.startswith("ld") and ".so" in each.name), None)
+    end = loader.regions[-1].end if loader is not None else 0
+    end = search.session.bss_ends.get(end, end)
+    for pointer in _variables(search):
+        if ground.has_cplusplus:
+            _container(search, table, pointer)
+        if loader is not None and loader.base <= pointer.address < end:
+            _segment(search, table, pointer)
+
+
+def _variables(search: Search) -> Iterator[_Pointer]:
+    blocks, word = search.blocks, search.session.memory.pointer_size
+    finder = Finder(blocks.starts, blocks.ends, blocks.extents, word)
+    for root in search.roots.ranges:
+        for at, words, _ in search.words.of(root.start, root.end) if root.kind == "global" else ():
+            for index, block in finder.hits(words):
+                yield _Pointer(at + index * word, words[index], block)
+
+
+def _container(search: Search, table: StaleWords, pointer: _Pointer) -> None:
+    """std::vector: where it is, where its elements end, where its room ends. libstdc++'s std::string: where it is, how
+    long, how much room. Such a variable has these words alone: what is longer may be something else."""
+    memory, blocks = search.session.memory, search.blocks
+    start, size = blocks.starts[pointer.block], blocks.ends[pointer.block] - blocks.starts[pointer.block]
+    if pointer.value != start:
+        return
+    _, second, third = memory.try_words(pointer.address, VECTOR_WORDS) or (0, 0, 0)
+    is_vector = start <= second <= third and fits(third - start, size)
+    is_string = third > LOCAL and second <= third and fits(third + 1, size)
+    if is_vector and _is_variable(search, pointer.address, VECTOR_WORDS):
+        used = Layout("beyond-end", memory.pointer_size, [0], beyond="beyond-end")
+        table.declare([start], used, second - start)
+    elif (
+        is_string
+        and memory.try_read(start + second, 1) == b"\0"
+        and _is_variable(search, pointer.address, STRING_WORDS)
+    ):
+        table.declare([start], Layout("text", memory.pointer_size, []))
+
+
+def _is_variable(search: Search, address: int, words: int) -> bool:
+    """Whether a symbol begins there and takes so many words."""
+    size, describe = words * search.session.memory.pointer_size, search.session.target.describe
+    first, last, behind = (describe(address + at) for at in (0, size - 1, size))
+    if first is None or first.in_file or first.offset or last is None:
+        return False
+    return last.name == first.name and (behind is None or behind.name != first.name)
+
+
+def _segment(search: Search, table: StaleWords, pointer: _Pointer) -> None:
+    """What ld.so has mapped, for unwinders: what lies behind the last of its entries is from before."""
+    memory, blocks, word = search.session.memory, search.blocks, search.session.memory.pointer_size
+    start, end = blocks.starts[pointer.block], blocks.ends[pointer.block]
+    _, begin, count, room = memory.try_words(pointer.value, SEGMENT) or (0, 0, 0, 0)
+    entry, first = OBJECT.get(search.session.target.machine, 4) * word, pointer.value + SEGMENT * word
+    if begin == start and count <= room and first + room * entry <= end:
+        table.exclude(first + count * entry, end // word * word, "loader-table")
+
+
+SOURCES: Sequence[Callable[[Search, StaleWords], None]] = (_streams, _popped, _links, _in_variables)
+"""Who tells of an image, in this order."""

@@ -1,0 +1,82 @@
+"""Words that hold no pointer: what only they lead to is told so, and is not called lost."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from partial import look
+from subjects import Subject
+
+from arenascope.blocks import pointer_finder
+
+HELD = "-"
+"""Of a block that a variable holds as well."""
+
+
+@pytest.fixture(scope="module")
+def core(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, dict[int, tuple[str, str]]]:
+    """With why each block's word holds nothing, and what kind of root leads to it."""
+    saved = tmp_path_factory.mktemp("stale") / "saved.core"
+    with Subject("stale") as subject:
+        rows = [each.split("\t") for each in (subject.folder / "truth" / "stale.txt").read_text().splitlines()]
+        assert look(Path(str(subject.pid)), f"save {saved}")[0] == 0
+    return saved, {int(address, 16): (why, kind) for address, why, kind in rows}
+
+
+@pytest.fixture(params=["python", "numpy"], autouse=True)
+def _form(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    if request.param == "numpy":
+        pytest.importorskip("numpy", reason="numpy is not installed: scripts/setup.sh installs it")
+    monkeypatch.setattr(pointer_finder, "WORTH_IT", 0 if request.param == "numpy" else 1 << 62)
+
+
+def answer(image: Path, words: str) -> Any:
+    status, said, complained = look(image, words, "--json")
+    assert status == 0, complained
+    found = json.loads(said)
+    assert found["complete"], found["problems"]
+    return found
+
+
+def test_nothing_is_lost(core: tuple[Path, dict[int, tuple[str, str]]]) -> None:
+    image, blocks = core
+    assert len(blocks) >= 5
+    assert answer(image, "leaks")["leaks"] == []
+
+
+@pytest.mark.parametrize("graph", [False, True])
+def test_each_block_is_held_by_its_word(
+    core: tuple[Path, dict[int, tuple[str, str]]], graph: bool, tmp_path: Path
+) -> None:
+    """By a graph that was kept, and without."""
+    image, blocks = core
+    kept = f" --graph {tmp_path / 'graph'}" if graph else ""
+    wrong = []
+    for address, (why, kind) in blocks.items():
+        found = answer(image, f"owner {address:#x}{kept}")
+        expected = None if why == HELD else why
+        ways = [each["stale"] for each in found["path"]]
+        if (found["held_by"]["stale"], found["held_by"]["kind"]) != (expected, kind):
+            wrong.append((why, found))
+        if ways != [*[None] * (len(ways) - 1), expected]:
+            wrong.append((why, found))
+        refs = {each["stale"] for each in answer(image, f"refs {address:#x}{kept}")["refs"]}
+        if refs != ({None, "stdio-buffer"} if why == HELD else {expected}):
+            wrong.append((why, refs))
+    assert wrong == []
+
+
+def test_rows_of_their_own(core: tuple[Path, dict[int, tuple[str, str]]]) -> None:
+    """What a stale word leads to is in no other row, and is nobody's share."""
+    image, blocks = core
+    rows = answer(image, "owners --limit 0")["owners"]
+    stale = [each for each in rows if each["stale"] is not None]
+    assert sum(each["blocks"] for each in stale) == sum(why != HELD for why, _ in blocks.values())
+    assert {each["stale"] for each in stale} == {why for why, _ in blocks.values()} - {HELD}
+    (held,) = (each for each in rows if each["name"] == "g_held")
+    assert held["retained_blocks"] == held["blocks"] == 1
+    (vector,) = (each for each in rows if each["name"] == "g_vector" and each["stale"] is None)
+    assert vector["retained_blocks"] == vector["blocks"] == 1

@@ -1,0 +1,111 @@
+"""The table of words that can hold no pointer: against its rows asked one by one, and as numpy tells it."""
+
+from __future__ import annotations
+
+import random
+from array import array
+from typing import Optional, Sequence
+
+import pytest
+
+from arenascope.base import optional_libraries
+from arenascope.base.block_kinds import STALE
+from arenascope.blocks.graph.blocks import Stretch, put_in_order
+from arenascope.blocks.graph.stale_words import NO_BLOCK, Collected, Layout, StaleWords, why_text
+from arenascope.present.screens.refs import STALE_WORDS
+
+BEGIN, MOST = 0x5600_0000_0000, 40
+
+
+def blocks_of(rng: random.Random, word: int) -> Stretch:
+    stretch, at = Stretch(), BEGIN if word == 8 else 0x5600_0000
+    for _ in range(MOST):
+        size = 2 * word * rng.randrange(2, 12)
+        stretch.add(at, at + size - word, size)
+        at += size + 2 * word * rng.randrange(3)
+    return stretch
+
+
+def layout_of(rng: random.Random, word: int) -> Layout:
+    size = word * rng.randrange(1, 5)
+    offsets = [each for each in range(0, size, word) if rng.randrange(2)]
+    beyond = rng.choice((None, "beyond-end"))
+    return Layout("not-a-pointer", size, offsets, begins=word * rng.randrange(2), beyond=beyond)
+
+
+def expected(past: int, layout: Layout, used: int) -> Optional[str]:
+    if past >= used:
+        return layout.beyond
+    within = past - layout.begins
+    return None if within >= 0 and within % layout.size in layout.offsets else layout.why
+
+
+@pytest.mark.parametrize("by", ["python", "numpy"])
+@pytest.mark.parametrize("word", [8, 4])
+@pytest.mark.parametrize("seed", range(20))
+def test_every_word_is_as_its_row_says(seed: int, word: int, by: str) -> None:
+    numpy = optional_libraries.load("numpy") if by == "numpy" else None
+    if by == "numpy" and numpy is None:
+        pytest.skip("numpy is not installed: scripts/setup.sh installs it")
+    rng = random.Random(seed)
+    blocks = put_in_order([blocks_of(rng, word)])
+    table = StaleWords(blocks, word, numpy)
+    kept: dict[int, tuple[Layout, int]] = {}
+    free = set(range(MOST))
+    for _ in range(rng.randrange(4)):
+        some = rng.sample(range(MOST), 8)
+        free -= {*some}
+        layout, starts = layout_of(rng, word), array("Q", map(blocks.starts.__getitem__, some))
+        rooms = [blocks.ends[each] - blocks.starts[each] + 1 for each in some]
+        used = array("Q", (word * rng.randrange(30) for _ in some)) if rng.randrange(2) else None
+        # what is no block's start is nobody's
+        nowhere = array("Q", [starts[0] + word, 16])
+        table.declare(starts + nowhere, layout, used + nowhere if used is not None else None)
+        for at, (number, room) in enumerate(zip(some, rooms)):
+            kept[number] = layout, min(room, used[at]) if used is not None else room
+    ranges = {number: blocks.starts[number] + word for number in rng.sample(sorted(free), 3)}
+    for start in ranges.values():
+        table.exclude(start, start + word, "text")
+    words = [
+        (address, number)
+        for number, start in enumerate(blocks.starts)
+        for address in range(start, blocks.ends[number], word)
+    ]
+    truth = [
+        expected(address - blocks.starts[number], *kept[number])
+        if number in kept
+        else ("text" if ranges.get(number) == address else None)
+        for address, number in words
+    ]
+    assert [why_text(table.why(*each)) for each in words] == truth
+    assert all(table.touched[number] for (_, number), why in zip(words, truth) if why is not None)
+    if numpy is not None:
+        addresses, numbers = (numpy.array(each, dtype=numpy.uint64) for each in zip(*words))
+        whys = table.whys(numpy, addresses, numbers.astype(numpy.int64))
+        assert whys is not None
+        assert [why_text(each) for each in whys.tolist()] == truth
+
+
+def test_a_range_may_lie_anywhere() -> None:
+    """In no block, or across some of them."""
+    blocks = put_in_order([blocks_of(random.Random(0), 8)])
+    table = StaleWords(blocks, 8)
+    table.exclude(16, 64, "popped-stack")
+    table.exclude(blocks.starts[3], blocks.starts[6], "text")
+    assert [table.why(address, NO_BLOCK) > 0 for address in (8, 16, 56, 64)] == [False, True, True, False]
+    assert all(table.touched[3:6])
+    assert not any(table.touched[6:])
+
+
+def test_what_was_found_is_in_order() -> None:
+    found = Collected()
+    rows: Sequence[tuple[int, int, int, int]] = [(80, 1, 8, 2), (16, NO_BLOCK, 16, 1), (96, 2, 24, 3)]
+    for row in rows:
+        found.add(*row)
+    stale = found.in_order()
+    assert [*zip(stale.addresses, stale.sources, stale.edges, stale.whys)] == sorted(rows)
+    assert [stale.why(address) for address in (8, 16, 80, 88, 96, 104)] == [0, 1, 2, 0, 3, 0]
+
+
+def test_each_reason_has_words() -> None:
+    assert [*STALE_WORDS] == [*STALE]
