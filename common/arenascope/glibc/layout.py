@@ -102,6 +102,10 @@ class Layout(NamedTuple):
         """MINSIZE."""
         return (4 * self.word + self.mask) & ~self.mask
 
+    def chunk_for(self, request: int) -> int:
+        """request2size: the bytes of the chunk that malloc(request) takes, where it can split one off."""
+        return max((request + self.word + self.mask) & ~self.mask, self.min_size)
+
     @property
     def chunk_struct(self) -> int:
         """sizeof (struct malloc_chunk): what mtrim leaves at the head of a free chunk."""

@@ -34,6 +34,16 @@ class ClassName(NamedTuple):
     kind: str = "c++"
 
 
+class Told(NamedTuple):
+    """What a vtable says of the object that it is in."""
+
+    name: str
+    """Of the whole object's class, with all template arguments."""
+    how: str
+    top: int
+    """How far it is from where this word lies to the object's own start: 0 or less."""
+
+
 class Classes:
     """The classes of one image."""
 
@@ -44,22 +54,28 @@ class Classes:
 
     def of(self, table: int) -> Optional[ClassName]:
         """The class of an object that begins with this word; None where it is no whole object's vtable."""
+        told = self.told(table)
+        if told is None or told.top:
+            return None
+        of = named(told.name)
+        return ClassName(of.name, self._ground.module_name(table), told.how, of.kind)
+
+    def told(self, table: int) -> Optional[Told]:
+        """None where it is no vtable."""
         if table % self._word:
             return None
         before = self._ground.words(table - 2 * self._word, 3)
-        if before is None or before[0]:
+        half = 1 << (8 * self._word - 1)
+        if before is None or 0 < before[0] < half:
             return None
         name, how = self._by_type_info(before[1]), "RTTI"
-        if name is None and not before[1]:
+        if name is None and not before[0] and not before[1]:
             # compiled with -fno-rtti
             symbol = self._ground.target.describe(table)
             if symbol is not None and symbol.offset and symbol.name.startswith(_VTABLE):
                 name = symbol.name[len(_VTABLE) :]
             how = "the vtable's symbol"
-        if name is None:
-            return None
-        of = named(name)
-        return ClassName(of.name, self._ground.module_name(table), how, of.kind)
+        return Told(name, how, before[0] - 2 * half if before[0] else 0) if name is not None else None
 
     def _by_type_info(self, address: int) -> Optional[str]:
         if not address or address % self._word:

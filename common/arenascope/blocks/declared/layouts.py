@@ -1,0 +1,255 @@
+"""Types flattened: what in an object of a type can lead to blocks, in order of offsets.
+
+Members of members and base classes stand at their offsets in the whole. A container that is found stops the descent, as
+it alone knows which of its words count. Alternatives of a union are kept apart.
+"""
+
+from __future__ import annotations
+
+from typing import Iterator, Literal, Optional, Sequence
+
+from ...base.records import NamedTuple
+from ...sources.debug_info_types import Field, TypeFacts, TypeSource
+from .claims import Container, Library
+
+Target = Literal["object", "pointers", "numbers", "text", "anything"]
+"""What a pointer leads to: an object whose type is known; pointers (T **); numbers; characters; what nothing tells."""
+DEEPEST = 32
+"""So far members of members are looked into."""
+MOST_SLOTS = 4096
+"""Of one layout."""
+UNROLLED = 16
+"""An array of so many slots at most is taken apart."""
+NUMBERS = ("integer", "float", "enum", "boolean")
+
+
+class Slot(NamedTuple):
+    """A pointer in an object."""
+
+    offset: int
+    to: Target
+    target: Optional[int]
+    """The type of what it leads to; None: not known."""
+    step: str
+    """".log", "" for a variable that is a pointer itself."""
+
+
+class Embedded(NamedTuple):
+    """A standard library's container in an object."""
+
+    offset: int
+    container: Container
+    step: str
+    name: str
+
+
+class Alternatives(NamedTuple):
+    """A union in an object."""
+
+    offset: int
+    layouts: Sequence[Layout]
+    step: str
+
+
+class Repeat(NamedTuple):
+    """A counted array in an object."""
+
+    offset: int
+    count: int  # type: ignore[assignment]  # tuple.count is of no use here
+    layout: Layout
+    step: str
+
+
+class Number(NamedTuple):
+    """An integer in an object, which may count what a pointer beside it leads to."""
+
+    offset: int
+    size: int
+
+
+class _Place(NamedTuple):
+    """Where a member lies in the whole, and by which steps it is reached."""
+
+    offset: int
+    step: str
+    depth: int
+
+    def member(self, field: Field) -> _Place:
+        step = "" if field.is_base or not field.name else f".{field.name}"
+        return _Place(self.offset + field.offset, self.step + step, self.depth + 1)
+
+
+class Layout:
+    """A type, flattened. An array of unknown length at the end (T[]) is `flexible`: its element's type and offset."""
+
+    def __init__(self, type: int, facts: TypeFacts) -> None:
+        self.type, self.name, self.size = type, facts.name, facts.size
+        self.polymorphic = facts.polymorphic
+        self.slots: list[Slot] = []
+        self.containers: list[Embedded] = []
+        self.unions: list[Alternatives] = []
+        self.repeats: list[Repeat] = []
+        self.numbers: list[Number] = []
+        self.flexible: Optional[tuple[int, int]] = None
+
+    @property
+    def leads_on(self) -> bool:
+        return bool(self.slots or self.containers or self.unions or self.repeats or self.flexible)
+
+    @property
+    def parts(self) -> int:
+        return len(self.slots) + len(self.containers) + len(self.unions) + len(self.repeats)
+
+
+class TypeTable:
+    """Types by number: a source's, and those that containers make up, which have negative numbers."""
+
+    def __init__(self, source: TypeSource, word: int) -> None:
+        self._source, self._word = source, word
+        self._facts: dict[int, TypeFacts] = {}
+        self._made: dict[tuple[str, int], int] = {}
+        self._names: dict[str, Optional[int]] = {}
+
+    def facts(self, type: int) -> TypeFacts:
+        facts = self._facts.get(type)
+        if facts is None:
+            facts = self._facts[type] = self._source.facts(type)
+        return facts
+
+    def by_name(self, name: str) -> Optional[int]:
+        if name not in self._names:
+            self._names[name] = self._source.by_name(name)
+        return self._names[name]
+
+    def pointer_to(self, type: int) -> int:
+        if type >= 0:
+            return self._source.pointer_to(type)
+        pointed = self.facts(type)
+        return self._make(TypeFacts(f"{pointed.name} *", "pointer", self._word, target=type))
+
+    def made_up(self, name: str, size: int, fields: Sequence[Field]) -> int:
+        return self._make(TypeFacts(name, "struct", size, fields=fields))
+
+    def _make(self, facts: TypeFacts) -> int:
+        key = facts.name, facts.size
+        if key not in self._made:
+            self._made[key] = -1 - len(self._made)
+            self._facts[self._made[key]] = facts
+        return self._made[key]
+
+    def enclosing(self, type: int, size: int) -> Iterator[int]:
+        """The types met until now that begin with an object of this one, and are larger, but of `size` at most."""
+        for each, facts in self._facts.items():
+            if facts.form == "struct" and self.facts(type).size < facts.size <= size and self.begins_with(each, type):
+                yield each
+
+    def begins_with(self, type: int, first: int) -> bool:
+        """Whether an object of the type begins with one of the other, as what inherits in C does."""
+        for _ in range(DEEPEST):
+            if type == first:
+                return True
+            fields = self._facts[type].fields if type in self._facts else ()
+            starts = [each.type for each in fields if not each.offset]
+            if not starts:
+                return False
+            type = next((each for each in starts if each == first), starts[0])
+        return False
+
+
+class Layouts:
+    """The layouts of one program's types, each made when it is asked for."""
+
+    def __init__(self, types: TypeTable, libraries: Sequence[Library]) -> None:
+        self.types = types
+        self._libraries = libraries
+        self._known: dict[int, Layout] = {}
+        self._containers: dict[int, Optional[Container]] = {}
+
+    def of(self, type: int) -> Layout:
+        layout = self._known.get(type)
+        if layout is None:
+            layout = self._made(type, 0)
+        return layout
+
+    def _made(self, type: int, depth: int) -> Layout:
+        if type not in self._known:
+            self._known[type] = layout = Layout(type, self.types.facts(type))
+            self._put(layout, type, _Place(0, "", depth))
+        return self._known[type]
+
+    def container(self, type: int) -> Optional[Container]:
+        if type not in self._containers:
+            found = (each.container(self.types, type) for each in self._libraries)
+            self._containers[type] = next((each for each in found if each is not None), None)
+        return self._containers[type]
+
+    def _put(self, layout: Layout, type: int, at: _Place) -> None:
+        """Adds what a member can lead to."""
+        facts = self.types.facts(type)
+        if at.depth > DEEPEST or layout.parts >= MOST_SLOTS:
+            return
+        if facts.form in ("pointer", "reference"):
+            slot = self._slot(facts, at)
+            if slot is not None:
+                layout.slots.append(slot)
+        elif facts.form == "integer":
+            layout.numbers.append(Number(at.offset, facts.size))
+        elif facts.form == "array" and facts.target is not None:
+            self._put_array(layout, facts, at)
+        elif facts.form == "union":
+            self._put_union(layout, facts, at)
+        elif facts.form == "struct":
+            container = self.container(type)
+            if container is not None:
+                layout.containers.append(Embedded(at.offset, container, at.step, facts.name))
+                return
+            for field in facts.fields:
+                # what would lie outside contradicts itself
+                if 0 <= field.offset <= facts.size - self.types.facts(field.type).size:
+                    self._put(layout, field.type, at.member(field))
+
+    def _put_array(self, layout: Layout, facts: TypeFacts, at: _Place) -> None:
+        if facts.target is None:
+            return
+        if not facts.length:
+            layout.flexible = facts.target, at.offset
+            return
+        if self.types.facts(facts.target).form in (*NUMBERS, "character", "void", "other"):
+            return
+        element = self._made(facts.target, at.depth + 1)
+        if not element.size or not element.leads_on:
+            return
+        if facts.length * element.parts > UNROLLED or element.flexible:
+            layout.repeats.append(Repeat(at.offset, facts.length, element, f"{at.step}[]"))
+            return
+        for number in range(facts.length):
+            place = _Place(at.offset + number * element.size, f"{at.step}[{number}]", at.depth + 1)
+            self._put(layout, facts.target, place)
+
+    def _put_union(self, layout: Layout, facts: TypeFacts, at: _Place) -> None:
+        alternatives = []
+        for field in facts.fields:
+            inner = Layout(field.type, facts)
+            self._put(inner, field.type, at._replace(offset=0).member(field))
+            if inner.leads_on:
+                alternatives.append(inner)
+        if alternatives:
+            layout.unions.append(Alternatives(at.offset, alternatives, at.step))
+
+    def _slot(self, facts: TypeFacts, at: _Place) -> Optional[Slot]:
+        """None for a pointer to a function."""
+        if facts.target is None:
+            return Slot(at.offset, "anything", None, at.step)
+        pointed = self.types.facts(facts.target)
+        if pointed.form == "function":
+            return None
+        to: Target = "anything"
+        if pointed.form in ("pointer", "reference"):
+            to = "pointers"
+        elif pointed.form == "character" or (pointed.form == "integer" and pointed.size == 1):
+            to = "text"
+        elif pointed.size and pointed.form in NUMBERS:
+            to = "numbers"
+        elif pointed.size and pointed.form in ("struct", "union", "array"):
+            to = "object"
+        return Slot(at.offset, to, facts.target, at.step)

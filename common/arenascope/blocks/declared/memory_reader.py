@@ -1,0 +1,134 @@
+"""Memory and live blocks, word by word, as they are followed: in no order, but mostly near to each other."""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from contextlib import suppress
+from typing import Optional, Sequence
+
+from ...base.errors import MemoryReadError
+from ...session.session import Session
+from ...sources.region_index import RegionIndex
+from ..graph.blocks import LiveBlocks
+from ..recognise.cplusplus import Classes
+from ..recognise.module_memory import Ground
+
+SHIFT = 14
+"""16 KiB are read at once."""
+MOST = 4096
+"""And so many of these are kept."""
+MOST_ELEMENTS, MOST_UNKNOWN = 1 << 24, 1 << 20
+"""Elements of an array in a variable; bytes of one that lies where nothing is known of mappings."""
+NOTHING: Sequence[int] = ()
+
+
+class MemoryReader:
+    """A Reader (claims.py), and what the tracer asks besides."""
+
+    def __init__(self, session: Session, blocks: LiveBlocks, ground: Ground) -> None:
+        self.blocks = blocks
+        self.word_size = session.memory.pointer_size
+        self.byte_order = session.memory.byte_order
+        self.slack = session.layout.min_size
+        """A chunk is larger than asked for by less than this: what is left has to be a chunk itself."""
+        self.chunk_for = session.layout.chunk_for
+        self.classes = Classes(ground)
+        self._memory, self._layout, self._page = session.memory, session.layout, session.target.page_size
+        self._describe = session.target.describe
+        self._starts, self._ends, self._sizes = blocks.starts, blocks.ends, blocks.sizes
+        self._regions = RegionIndex(session.regions)
+        self._windows: dict[int, Sequence[int]] = {}
+        self._within, self._unaligned = (1 << SHIFT) - 1, self.word_size - 1
+        self._half = 3 if self.word_size == 8 else 2
+
+    def word(self, address: int) -> Optional[int]:
+        words = self._windows.get(address >> SHIFT)
+        if words is None:
+            words = self._load(address >> SHIFT)
+        if not words or address & self._unaligned:
+            return self._memory.try_word(address) if 0 <= address <= self._memory.top else None
+        return words[(address & self._within) >> self._half]
+
+    def words(self, address: int, count: int) -> Optional[Sequence[int]]:
+        words = self._windows.get(address >> SHIFT)
+        if words is None:
+            words = self._load(address >> SHIFT)
+        at = (address & self._within) >> self._half
+        if not words or address & self._unaligned or at + count > len(words):
+            return self._memory.try_words(address, count) if self._may_be(address, count * self.word_size) else None
+        return words[at : at + count]
+
+    def bytes(self, address: int, size: int) -> Optional[bytes]:
+        return self._memory.try_read(address, size) if self._may_be(address, size) else None
+
+    def _may_be(self, address: int, size: int) -> bool:
+        """Whether it lies in one mapping: sizes come from memory, and nothing is read in vain for a wrong one."""
+        if size < 0 or not 0 <= address <= address + size <= self._memory.top:
+            return False
+        if size <= 1 << SHIFT or not self._regions.regions:
+            return size <= 1 << 30
+        region = self._regions.find(address)
+        return region is not None and address + size <= region.end
+
+    def _load(self, number: int) -> Sequence[int]:
+        """Empty where not all of it can be read."""
+        if len(self._windows) >= MOST:
+            self._windows.clear()
+        words = NOTHING
+        if 0 <= number << SHIFT <= self._memory.top - self._within:
+            with suppress(MemoryReadError):
+                words = self._memory.as_words(self._memory.read(number << SHIFT, 1 << SHIFT))
+        self._windows[number] = words
+        return words
+
+    def number(self, address: int, size: int) -> Optional[int]:
+        """An unsigned number of so many bytes."""
+        data = self._memory.try_read(address, size)
+        return int.from_bytes(data, self._memory.byte_order) if data is not None else None
+
+    def most(self, address: int, size: int, count: int) -> int:
+        """How many of `count` objects side by side lie in memory."""
+        region = self._regions.find(address)
+        end = region.end if region is not None else address + MOST_UNKNOWN
+        return max(0, min(count, (end - address) // size, MOST_ELEMENTS))
+
+    def is_mapped(self, address: int) -> bool:
+        return not self._regions.regions or self._regions.place(address) is not None
+
+    # live blocks
+
+    def at(self, address: int) -> int:
+        """Which block begins there; -1: none."""
+        index = bisect_right(self._starts, address) - 1
+        return index if index >= 0 and self._starts[index] == address else -1
+
+    def has_mapping(self, index: int) -> bool:
+        """Whether malloc mapped it by itself."""
+        return self._ends[index] - self._starts[index] != self._sizes[index] - self.word_size
+
+    def room(self, index: int) -> int:
+        """How many bytes the block has for its user."""
+        return self._ends[index] - self._starts[index] + self.has_mapping(index)
+
+    def usable(self, address: int) -> Optional[int]:
+        index = self.at(address)
+        return self.room(index) if index >= 0 else None
+
+    def holds(self, address: int, size: int) -> bool:
+        index = self.at(address)
+        return index >= 0 and self.fits(index, size, self.slack)
+
+    def fits(self, index: int, size: int, slack: int = 1) -> bool:
+        """Whether malloc gives this block for exactly this size, or one that is larger by less than `slack`."""
+        if self.has_mapping(index):
+            # whole pages, of which two words or more are malloc's
+            return 0 <= self.room(index) - size < self._page + 2 * self._layout.header
+        return 0 <= self._sizes[index] - self._layout.chunk_for(size) < slack
+
+    def symbol(self, address: int) -> Optional[str]:
+        place = self._describe(address)
+        return place.name if place is not None and not place.in_file and not place.offset else None
+
+    def class_of(self, table: int) -> Optional[str]:
+        told = self.classes.told(table)
+        return told.name if told is not None and not told.top else None

@@ -1,0 +1,117 @@
+"""What blocks are by the program's types: arrays by the numbers of live blocks, as there are millions of them."""
+
+from __future__ import annotations
+
+from array import array
+from collections import Counter
+from typing import Iterator, Literal, Optional, Sequence
+
+from ...base.records import NamedTuple
+from ..graph.blocks import LiveBlocks
+from .claims import LOCAL
+
+Form = Literal["object", "array", "tail", "union", "field"]
+"""One object; several; an object with more behind it; what one alternative of a union leads to; what a member leads to
+whose type tells nothing."""
+NONE = -1
+UNNUMBERED = (1 << 32) - 1
+NO_LEVEL = 255
+NOBODY = -(1 << 31)
+"""In place of a parent: the block's own vtable told what it is."""
+
+
+class BlockName(NamedTuple):
+    """What some blocks are."""
+
+    text: str
+    """"Session", "Session[]", "Session and a tail", "one of Shape", "void at dictEntry.v.val"."""
+    form: Form
+    type: Optional[int] = None
+    """Of one element, where it is an array; None: not known."""
+    front: int = 0
+    """So many bytes lie before the (first) object."""
+    words: bool = True
+    """Whether it holds anything that leads to other blocks."""
+    label: str = ""
+    """What members' names follow: "Session", "server.names[]"."""
+
+
+class Start(NamedTuple):
+    """A variable from which types are followed."""
+
+    name: str
+    type: int
+    address: Optional[int]
+    data: Optional[bytes] = None
+    """Its value, where it is in registers."""
+    tid: Optional[int] = None
+    frame: Optional[int] = None
+    """Of a local: which of the thread's, 0 the innermost."""
+    function: str = ""
+
+    @property
+    def label(self) -> str:
+        return f"{self.function}(): {self.name}" if self.function else self.name
+
+
+class NamedBlocks:
+    """Of each live block, by its number: its name, how strong the claim is, and the way to it."""
+
+    def __init__(self, blocks: LiveBlocks) -> None:
+        count = len(blocks)
+        self.blocks = blocks
+        self.names: list[BlockName] = []
+        self.steps: list[str] = []
+        self.starts: Sequence[Start] = ()
+        self.name = array("i", [NONE]) * count
+        self.level = bytearray([NO_LEVEL]) * count
+        self.parent = array("i", [NOBODY]) * count
+        """Another block, or of a variable -1 - its number among `starts`."""
+        self.step = array("I", [0]) * count
+        """Of `steps`: the way from the parent; "[]" in it stands for the block's `number`."""
+        self.number = array("I", [UNNUMBERED]) * count
+        self.elements = array("I", [0]) * count
+        """Of an array: how many are in use."""
+        self.damaged: Counter[str] = Counter()
+        """Containers that did not prove themselves, by type."""
+        self.interior: dict[tuple[int, int], int] = {}
+        """Pointers into blocks that have no name: by block and offset the type that they are to."""
+
+    def name_of(self, block: int) -> Optional[BlockName]:
+        return self.names[self.name[block]] if self.name[block] >= 0 else None
+
+    def is_certain(self, block: int) -> bool:
+        name = self.name_of(block)
+        return name is not None and self.level[block] <= LOCAL and name.form in ("object", "array")
+
+    def counts(self) -> Counter[str]:
+        """How many blocks have which name."""
+        numbers = Counter(self.name)
+        counts: Counter[str] = Counter()
+        for number, count in numbers.items():
+            if number >= 0:
+                counts[self.names[number].text] += count
+        return counts
+
+    def way(self, block: int) -> list[str]:
+        """The steps to a block, from the variable on; of a block that nothing leads to, none."""
+        steps: list[str] = []
+        for _ in range(len(self.blocks)):
+            number = self.number[block]
+            step = self.steps[self.step[block]]
+            steps.append(step if number == UNNUMBERED else step.replace("[]", f"[{number}]", 1))
+            parent = self.parent[block]
+            if parent == NOBODY:
+                break
+            if parent < 0:
+                steps.append(self.starts[-1 - parent].label)
+                break
+            block = parent
+        return steps[::-1]
+
+    def typed(self) -> Iterator[int]:
+        """The blocks that are certain."""
+        sure = [each.form in ("object", "array") for each in self.names]
+        for block, (name, level) in enumerate(zip(self.name, self.level)):
+            if name >= 0 and level <= LOCAL and sure[name]:
+                yield block

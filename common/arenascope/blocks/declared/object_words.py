@@ -1,0 +1,369 @@
+"""What the words of an object claim about other blocks, by the layout of its type."""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections import Counter
+from typing import Optional
+
+from .claims import ARRAY, CONTAINER, EXACT, FIELD, LOCAL, VTABLE, WEAK, Claim
+from .counts import Counts
+from .layouts import Alternatives, Embedded, Layout, Layouts, Slot
+from .memory_reader import MemoryReader
+from .name_numbers import At, Claimed, NameNumbers
+from .named_blocks import NOBODY, UNNUMBERED
+from .vtables import Vtables
+
+CONTESTED = -2
+"""In place of a name: two claims contradict each other."""
+FEW_ELEMENTS = 64
+"""So many elements of an array are looked at for proof."""
+PROOFS = 2
+"""So many elements beyond the first have to have a pointer that is right."""
+NULL_PAGE = 4096
+"""Less, and as much below the top, is no address: a program's own mark for nothing."""
+DEEPEST = 16
+"""So often what a container holds inline may hold such a container."""
+MOST_INTERIOR = 1 << 20
+PIECE = 1 << 13
+"""Words of an array of pointers that are read at once."""
+
+
+class ObjectWords:
+    """Reads objects of one image, and tells where their words lead."""
+
+    def __init__(self, reader: MemoryReader, layouts: Layouts, names: NameNumbers, vtables: Vtables) -> None:
+        self._reader, self._layouts, self._types = reader, layouts, layouts.types
+        self._names, self._vtables, self._counts = names, vtables, Counts(reader, layouts.types)
+        blocks = reader.blocks
+        self._block_starts, self._sizes = blocks.starts, blocks.sizes
+        self._low = blocks.starts[0] if len(blocks) else 1
+        self._high = max(blocks.ends[-1], blocks.starts[-1]) if len(blocks) else 0
+        self._word = reader.word_size
+        self._top = (1 << 8 * self._word) - 1
+        self._chunks: dict[int, int] = {}
+        """The chunk for one object of each type; 0: it may be one of several as well."""
+        self.damaged: Counter[str] = Counter()
+        """Containers that did not prove themselves, by type."""
+        self.interior: dict[tuple[int, int], int] = {}
+        """Pointers into blocks, by block and offset: the type that they are to."""
+
+    # words
+
+    def scan(self, layout: Layout, at: int, where: At, depth: int = 0) -> tuple[list[Claimed], int]:
+        """What an object there claims, and how many of its words contradict its type."""
+        found: list[Claimed] = []
+        bad = 0
+        word, low, high = self._reader.word, self._low, self._high
+        for slot in layout.slots:
+            value = word(at + slot.offset)
+            if not value:
+                continue
+            if low <= value <= high:
+                bad += self.follow(slot, value, where, layout, at, found)
+            elif self._leads_nowhere(value):
+                bad += 1
+        for each in layout.containers:
+            bad += self._open(each, at + each.offset, where, found, depth)
+        for union in layout.unions:
+            self._choose(union, at + union.offset, where, found)
+        for repeat in layout.repeats:
+            if where.shallow:
+                continue
+            size, inner = repeat.layout.size, where
+            for number in range(self._reader.most(at + repeat.offset, size, repeat.count)):
+                if where.number == UNNUMBERED:
+                    inner = where._replace(prefix=where.prefix + repeat.step, number=number)
+                else:
+                    outer = where.prefix.replace("[]", f"[{where.number}]", 1)
+                    inner = where._replace(prefix=outer + repeat.step, number=number)
+                more, worse = self.scan(repeat.layout, at + repeat.offset + number * size, inner, depth)
+                found += more
+                bad += worse
+        return found, bad
+
+    def scan_array(self, layout: Layout, at: int, elements: int, where: At) -> tuple[list[Claimed], int]:
+        where = where._replace(prefix="[]")
+        if layout.parts == 1 and layout.slots and layout.size == self._word:
+            return self._scan_pointers(layout, at, elements, where)
+        found: list[Claimed] = []
+        bad = 0
+        for number in range(elements):
+            more, worse = self.scan(layout, at + number * layout.size, where._replace(number=number))
+            found += more
+            bad += worse
+        return found, bad
+
+    def _scan_pointers(self, layout: Layout, at: int, elements: int, where: At) -> tuple[list[Claimed], int]:
+        """An array of pointers, many at a time."""
+        found: list[Claimed] = []
+        bad = 0
+        low, high, slot = self._low, self._high, layout.slots[0]
+        for first in range(0, elements, PIECE):
+            begin = at + first * self._word
+            words = self._reader.words(begin, min(PIECE, elements - first)) or ()
+            for number, value in enumerate(words, first):
+                if not value:
+                    continue
+                if low <= value <= high:
+                    bad += self.follow(slot, value, where._replace(number=number), layout, None, found)
+                elif self._leads_nowhere(value):
+                    bad += 1
+        return found, bad
+
+    def _leads_nowhere(self, value: int) -> bool:
+        """Whether a word is no pointer at all, nor a program's mark for none; a tag may be in its low bits."""
+        return NULL_PAGE <= value <= self._top - NULL_PAGE and not self._reader.is_mapped(value & ~(self._word - 1))
+
+    def _claim(
+        self, level: int, block: int, name: int, where: At, step: str, *, elements: int = 0, plain: bool = True
+    ) -> Claimed:
+        step_number = self._names.step(where.prefix + step)
+        return Claimed(level, block, name, elements, where.parent, step_number, where.number, plain)
+
+    def _field(self, block: int, slot: Slot, where: At) -> Claimed:
+        return self._claim(FIELD, block, self._names.field(slot, where.path(slot.step)), where, slot.step)
+
+    # pointers
+
+    def follow(self, slot: Slot, value: int, where: At, layout: Layout, at: Optional[int], found: list[Claimed]) -> int:
+        """Where a pointer leads; 1 where it cannot lead there. `at`: where the object is that has it."""
+        starts = self._block_starts
+        block = bisect_right(starts, value) - 1
+        target = slot.target
+        if block < 0:
+            return 0
+        if slot.to == "object" and target is not None:
+            chunk = self._chunks.get(target)
+            if chunk is None:
+                chunk = self._chunk(target)
+            if chunk == self._sizes[block] and starts[block] == value:
+                level = where.plain
+                if level != LOCAL or where.parent >= 0 or self._is_proven(target, value):
+                    found.append(self._claim(level, block, self._names.object(target), where, slot.step))
+                else:
+                    found.append(self._field(block, slot, where))
+                return 0
+            return self._follow_object(slot, value, block, where, layout, at, found)
+        if starts[block] != value or where.shallow:
+            return 0
+        if slot.to == "pointers" and target is not None:
+            found.append(self._pointers(slot, block, where, layout=layout, at=at))
+        elif slot.to == "numbers" and target is not None:
+            size = self._types.facts(target).size
+            count = self._counts.beside(layout, at, size, block)
+            if count:
+                name = self._names.array(target)
+                found.append(self._claim(max(ARRAY, where.plain), block, name, where, slot.step, elements=count))
+            else:
+                found.append(self._field(block, slot, where))
+        else:
+            found.append(self._field(block, slot, where))
+        return 0
+
+    def _follow_object(
+        self, slot: Slot, value: int, block: int, where: At, layout: Layout, at: Optional[int], found: list[Claimed]
+    ) -> int:
+        """A pointer to a block that is not just as large as its type, to an object with a vtable, or into a block."""
+        target = slot.target or 0
+        reader, inner = self._reader, self._layouts.of(target)
+        start, size = self._block_starts[block], inner.size
+        if inner.polymorphic:
+            told = self._vtables.dynamic(value, inner)
+            if told is not None:
+                of, begins = told
+                level = max(where.level if where.plain != LOCAL else LOCAL, VTABLE)
+                found.append(self._claim(level, begins, self._names.object(of.type), where, slot.step, plain=False))
+            return 0
+        if start != value:
+            cookie = self._counts.in_front(value, block, size)
+            if cookie and not where.shallow:
+                name = self._names.array(target, front=value - start)
+                found.append(self._claim(where.plain, block, name, where, slot.step, elements=cookie))
+            elif not where.shallow and value < start + reader.room(block):
+                self._note_interior(block, value - start, target)
+            return 0
+        if reader.room(block) < size:
+            return 1
+        if where.shallow:
+            return 0
+        if reader.has_mapping(block) and reader.fits(block, size):
+            found.append(self._claim(where.plain, block, self._names.object(target), where, slot.step))
+        elif inner.flexible is not None:
+            name = self._names.object(target)
+            counted = self._counts.is_flexible(inner, value, block)
+            found.append(self._claim(where.plain if counted else WEAK, block, name, where, slot.step))
+        else:
+            found.append(self._larger(slot, value, block, where, layout=layout, at=at))
+        return 0
+
+    def _larger(self, slot: Slot, value: int, block: int, where: At, *, layout: Layout, at: Optional[int]) -> Claimed:
+        """T[], where something proves it; else T and a tail."""
+        target = slot.target or 0
+        inner = self._layouts.of(target)
+        count = self._counts.beside(layout, at, inner.size, block)
+        room = count or self._counts.least(block, inner.size)
+        right = self._right_elements(inner, value, room)
+        if right is not None and (right >= PROOFS or (count and (right or not inner.leads_on))):
+            name = self._names.array(target)
+            return self._claim(max(ARRAY, where.plain), block, name, where, slot.step, elements=room)
+        if self._is_proven(target, value):
+            return self._claim(WEAK, block, self._names.tail(target), where, slot.step)
+        return self._field(block, slot, where)
+
+    def _pointers(self, slot: Slot, block: int, where: At, *, layout: Layout, at: Optional[int]) -> Claimed:
+        """A `T **`: an array of pointers, where a number beside it counts them, or all of its words are right."""
+        target = slot.target or 0
+        count = self._counts.beside(layout, at, self._word, block)
+        room = count or self._counts.least(block, self._word)
+        right = self._right_pointers(self._layouts.of(target), self._block_starts[block], room)
+        if right is not None and (right > PROOFS or (count and right)):
+            name = self._names.array(target, label=where.path(slot.step) + "[]")
+            return self._claim(max(ARRAY, where.plain), block, name, where, slot.step, elements=room)
+        return self._field(block, slot, where)
+
+    def _right_elements(self, layout: Layout, at: int, count: int) -> Optional[int]:
+        """In how many elements beyond the first a pointer is right; None where one is wrong."""
+        right = 0
+        where = At(NOBODY, CONTAINER, EXACT, "", shallow=True)
+        for number in range(min(count, FEW_ELEMENTS)):
+            found, bad = self.scan(layout, at + number * layout.size, where)
+            if bad:
+                return None
+            right += bool(number and found)
+        return right
+
+    def _right_pointers(self, element: Layout, at: int, count: int) -> Optional[int]:
+        """How many pointers of an array lead to objects of just their type's size; None where one is wrong."""
+        words = self._reader.words(at, min(count, PIECE))
+        if words is None or not element.slots:
+            return None
+        right, slot = 0, element.slots[0]
+        where = At(NOBODY, CONTAINER, EXACT, "", shallow=True)
+        for value in words:
+            if not value:
+                continue
+            found: list[Claimed] = []
+            if not self._low <= value <= self._high:
+                if self._leads_nowhere(value):
+                    return None
+            elif slot.to == "object":
+                if self.follow(slot, value, where, element, None, found):
+                    return None
+                right += bool(found)
+            elif self._reader.at(value) < 0:
+                return None
+        return right
+
+    def _is_proven(self, type: int, at: int) -> bool:
+        """Whether what an object there holds shows that it is of that type."""
+        where = At(NOBODY, CONTAINER, EXACT, "", shallow=True)
+        found, bad = self.scan(self._layouts.of(type), at, where)
+        return bool(found) and not bad
+
+    # containers and unions
+
+    def _open(self, each: Embedded, at: int, where: At, found: list[Claimed], depth: int) -> int:
+        """What a container claims; 1 where it did not prove itself."""
+        claims = each.container.claims(self._reader, at)
+        if claims is None:
+            if not where.shallow:
+                self.damaged[each.name] += 1
+            return 1
+        bad = 0
+        for claim in claims:
+            if claim.inline:
+                if depth < DEEPEST:
+                    inner = where._replace(prefix=where.prefix + each.step + claim.step)
+                    more, worse = self.scan(self._layouts.of(claim.type), claim.address, inner, depth + 1)
+                    found += more
+                    bad += worse
+            else:
+                self._take_claim(claim, each, where, found)
+            if where.shallow and found:
+                break
+        return bad
+
+    def _take_claim(self, claim: Claim, each: Embedded, where: At, found: list[Claimed]) -> None:
+        step, number = each.step + claim.step, where.number
+        if claim.number is not None:
+            step += "[]"
+            if number != UNNUMBERED:
+                where = where._replace(prefix=where.prefix.replace("[]", f"[{number}]", 1))
+            where = where._replace(number=claim.number)
+        level = max(claim.strength, where.level)
+        facts = self._types.facts(claim.type)
+        if claim.elements is None and facts.polymorphic:
+            told = self._vtables.dynamic(claim.address, self._layouts.of(claim.type))
+            if told is not None:
+                found.append(self._claim(level, told[1], self._names.object(told[0].type), where, step, plain=False))
+                return
+        block = self._reader.at(claim.address)
+        if block < 0 or not facts.size:
+            return
+        label = where.path(step) + "[]" if facts.form == "pointer" else facts.name
+        name = self._names.claimed(claim, label)
+        elements = claim.elements or 0
+        capacity = 1 if claim.elements is None else claim.capacity if claim.capacity is not None else elements
+        size = claim.front + capacity * facts.size
+        if self._reader.fits(block, size, self._reader.slack) and elements <= capacity:
+            found.append(self._claim(level, block, name, where, step, elements=elements, plain=False))
+        elif (
+            claim.elements is None
+            and not where.shallow
+            and self._reader.room(block) >= size
+            and self._is_proven(claim.type, claim.address + claim.front)
+        ):
+            tail = self._names.tail(claim.type)
+            found.append(self._claim(WEAK, block, tail, where, step))
+
+    def _choose(self, union: Alternatives, at: int, where: At, found: list[Claimed]) -> None:
+        """Names what a union's member leads to only where one alternative alone fits."""
+        fitting: dict[tuple[int, int], Claimed] = {}
+        types: set[int] = set()
+        shallow = where._replace(shallow=True)
+        for layout in union.layouts:
+            if layout.containers or layout.unions or layout.repeats:
+                return
+            mine: list[Claimed] = []
+            bad = 0
+            for slot in layout.slots:
+                value = self._reader.word(at + slot.offset)
+                if value and self._low <= value <= self._high:
+                    bad += self.follow(slot, value, shallow, layout, at, mine)
+                elif value and self._leads_nowhere(value):
+                    bad += 1
+            if not bad and mine:
+                types.add(layout.type)
+                fitting.update({(each.block, each.name): each for each in mine})
+        names: dict[int, int] = {}
+        for block, name in fitting:
+            names[block] = CONTESTED if block in names else name
+        if len(types) == 1 or len(set(names.values())) == 1:
+            for (block, name), each in fitting.items():
+                if names[block] == name and self._names.names[name].form == "object":
+                    one = self._names.one_of_a_union(name)
+                    found.append(each._replace(level=WEAK, name=one, plain=True))
+        if where.shallow or fitting:
+            return
+        for layout in union.layouts:
+            for slot in layout.slots:
+                value = self._reader.word(at + slot.offset)
+                block = self._reader.at(value) if value else -1
+                if block >= 0 and slot.to in ("text", "anything"):
+                    found.append(self._field(block, slot, where))
+
+    def _note_interior(self, block: int, offset: int, type: int) -> None:
+        interior = self.interior
+        if len(interior) < MOST_INTERIOR:
+            interior.setdefault((block, offset), type)
+
+    # names
+
+    def _chunk(self, type: int) -> int:
+        """0 where a block of this size may hold several objects, or where more than the size has to be looked at."""
+        layout = self._layouts.of(type)
+        chunk = self._reader.chunk_for(layout.size)
+        sure = not layout.polymorphic and layout.flexible is None and self._reader.chunk_for(2 * layout.size) != chunk
+        self._chunks[type] = chunk if sure else 0
+        return self._chunks[type]

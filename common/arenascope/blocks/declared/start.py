@@ -1,0 +1,93 @@
+"""Where types are followed from: variables whose words lead to blocks, threads' own, and locals of frames.
+
+A debugger is asked only for what lies at words that lead to blocks: a large program has a hundred times as many.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from typing import Iterator, Optional, Sequence
+
+from ...base.meter import Meter
+from ...session.session import Session
+from ...sources.debug_info_types import TypedVariable, TypeSource
+from ...sources.target import Span
+from ..graph.blocks import LiveBlocks
+from ..graph.refs import Search
+from ..graph.roots import find_roots
+from ..pointer_finder import finder_of
+from ..recognise.module_memory import Ground
+from ..types import ground_of
+from .claims import Library
+from .layouts import Layouts, TypeTable
+from .memory_reader import MemoryReader
+from .named_blocks import NamedBlocks, Start
+from .tracer import Tracer
+
+ASKED_AT_ONCE = 4096
+"""Words: of a large array of pointers only the first is asked for, as its answer covers the rest."""
+MOST_WORDS = 1 << 20
+
+
+def named_blocks(
+    session: Session,
+    source: TypeSource,
+    blocks: LiveBlocks,
+    libraries: Sequence[Library],
+    ground: Optional[Ground] = None,
+) -> NamedBlocks:
+    """What the live blocks are by the program's own types."""
+    ground = ground if ground is not None else ground_of(session)
+    search = Search(session, blocks, find_roots(session, blocks))
+    types = TypeTable(source, session.memory.pointer_size)
+    reader = MemoryReader(session, blocks, ground)
+    tracer = Tracer(reader, Layouts(types, libraries), ground)
+    with session.meter("following types", blocks.bytes) as meter:
+        return tracer.trace([*_starts(search, source, types, meter)], meter)
+
+
+def _starts(search: Search, source: TypeSource, types: TypeTable, meter: Meter) -> Iterator[Start]:
+    variables = [*_variables(search, source, types), *source.thread_variables()]
+    for each in dict.fromkeys(variables):
+        yield Start(each.name, each.type, each.address, tid=each.tid)
+    for local in source.locals():
+        if local.address is not None or local.data is not None:
+            start = Start(local.name, local.type, local.address, local.data, tid=local.tid)
+            yield start._replace(frame=local.frame, function=local.function)
+
+
+def _variables(search: Search, source: TypeSource, types: TypeTable) -> Iterator[TypedVariable]:
+    """Those that have words which lead to blocks, each once."""
+    words = _words(search)
+    spans: list[Span] = []
+    while words:
+        asked, words = words[:ASKED_AT_ONCE], words[ASKED_AT_ONCE:]
+        found = {each.address: each for each in source.variables(asked).values()}
+        for address, variable in sorted(found.items()):
+            yield variable
+            spans.append(Span(address, address + types.facts(variable.type).size))
+        spans.sort()
+        # of what is left, what lies in none of these
+        begins = [each.start for each in spans]
+        words = [each for each in words if not _is_within(spans, begins, each)]
+
+
+def _is_within(spans: Sequence[Span], begins: Sequence[int], address: int) -> bool:
+    at = bisect_right(begins, address) - 1
+    return at >= 0 and address < spans[at].end
+
+
+def _words(search: Search) -> list[int]:
+    """The addresses of words of modules' variables that lead to blocks, in order."""
+    blocks, word = search.blocks, search.session.memory.pointer_size
+    if not len(blocks):
+        return []
+    finder = finder_of(search.numpy, blocks.starts, blocks.ends, blocks.extents, word=word)
+    words: list[int] = []
+    for root in search.roots.ranges:
+        if root.kind == "global":
+            for window in search.words.of(root.start, root.end):
+                words += [window.address + index * word for index, _ in finder.hits(window.words)]
+        if len(words) > MOST_WORDS:
+            break
+    return sorted(words)[:MOST_WORDS]

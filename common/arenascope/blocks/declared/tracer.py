@@ -1,0 +1,229 @@
+"""Follows the pointers of typed variables from block to block, the strongest claims first.
+
+A claim leads to none that is stronger than itself. So the first that is taken for a block is the strongest there is,
+and none has to be taken back, but where two equally strong ones contradict each other: then neither counts, and all is
+followed once more without that block. What keeps wrong names away:
+
+- A pointer leads to a block's start, and the chunk is what malloc gives for just that size.
+- A `T *` to a larger block is no array of T: C structs begin with the struct they extend. Elements beyond the first
+  have to have pointers that are right, or a number beside the pointer has to count them.
+- Where a word that should be a pointer leads nowhere, the block is not of that type.
+- A polymorphic object's vtable tells its type and its start.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from typing import Iterable, Sequence
+
+from ...base.meter import Meter
+from ..recognise.module_memory import PAGE_SHIFT, Ground
+from .claims import ARRAY, CONTAINER, EXACT, FIELD, LOCAL, VTABLE, WEAK
+from .layouts import Layouts
+from .memory_reader import MemoryReader
+from .name_numbers import At, Claimed, NameNumbers
+from .named_blocks import NO_LEVEL, NOBODY, NONE, UNNUMBERED, NamedBlocks, Start
+from .object_words import CONTESTED, ObjectWords
+from .vtables import Vtables
+
+ROUNDS = 3
+"""So often all is followed without blocks that were contested."""
+CHAIN = 256
+"""So far the way to a block is looked at for contested ones."""
+
+
+class Tracer:
+    """Names the live blocks of one image."""
+
+    def __init__(self, reader: MemoryReader, layouts: Layouts, ground: Ground) -> None:
+        self._reader, self._layouts, self._types = reader, layouts, layouts.types
+        self._blocks, self._pages = reader.blocks, ground.pages
+        self._vtables = Vtables(reader, layouts.types, ground.pages)
+        self._names = NameNumbers(layouts)
+        self._words = ObjectWords(reader, layouts, self._names, self._vtables)
+        self._banned: set[int] = set()
+
+    def trace(self, starts: Sequence[Start], meter: Meter) -> NamedBlocks:
+        for _ in range(ROUNDS):
+            found = self._round(starts, meter)
+            again = {parent for parent in set(found.parent) if parent >= 0 and found.name[parent] == CONTESTED}
+            contested = {at for at, name in enumerate(found.name) if name == CONTESTED}
+            self._banned |= contested
+            if not again:
+                break
+        self._drop_what_was_contested(found)
+        self._doubt_what_may_be_more(found)
+        return found
+
+    def _round(self, starts: Sequence[Start], meter: Meter) -> NamedBlocks:
+        self._found = found = NamedBlocks(self._blocks)
+        found.names, found.steps, found.starts = self._names.names, self._names.steps, starts
+        found.damaged, found.interior = self._words.damaged, self._words.interior
+        self._words.damaged.clear()
+        self._left: list[deque[Claimed]] = [deque() for _ in range(FIELD + 1)]
+        self._refused: set[tuple[int, int]] = set()
+        for number, start in enumerate(starts):
+            self._begin(number, start)
+        self._begin_at_vtables()
+        sizes, done = self._blocks.sizes, 0
+        for queue in self._left:
+            # nothing that is found from here is stronger
+            while queue:
+                claimed = queue.popleft()
+                if self._take(claimed):
+                    done += sizes[claimed.block]
+                    if done >= 1 << 20:
+                        meter.advance(done)
+                        done = 0
+        return found
+
+    # starts
+
+    def _begin(self, number: int, start: Start) -> None:
+        plain = EXACT if start.frame is None else LOCAL
+        where = At(-1 - number, CONTAINER, plain, start.label)
+        layout = self._layouts.of(start.type)
+        if start.address is not None:
+            found, _ = self._words.scan(layout, start.address, where)
+            self._push(found)
+        elif start.data is not None and len(layout.slots) == 1 and len(start.data) == self._reader.word_size:
+            found, value = [], int.from_bytes(start.data, self._reader.byte_order)
+            self._words.follow(layout.slots[0], value, where, layout, None, found)
+            self._push(found)
+
+    def _begin_at_vtables(self) -> None:
+        """Blocks that begin with the vtable of a class, whether anything leads to them or not."""
+        word, pages, queue = self._reader.word, self._pages, self._left[VTABLE]
+        for block, start in enumerate(self._blocks.starts):
+            table = word(start)
+            if table and table >> PAGE_SHIFT in pages:
+                of = self._vtables.class_of(table)
+                if of is not None and not of.top and self._reader.fits(block, of.size, self._reader.slack):
+                    queue.append(Claimed(VTABLE, block, self._names.object(of.type), 0, NOBODY, 0, UNNUMBERED, False))
+
+    def _push(self, found: Iterable[Claimed]) -> None:
+        left, level, name = self._left, self._found.level, self._found.name
+        for each in found:
+            # what is told already, most often by the link back
+            if level[each.block] > each.level or (level[each.block] == each.level and name[each.block] != each.name):
+                left[each.level].append(each)
+
+    # claims
+
+    def _take(self, claimed: Claimed) -> bool:
+        found, block = self._found, claimed.block
+        if block in self._banned or (self._refused and (block, claimed.name) in self._refused):
+            return False
+        before = found.level[block]
+        if before != NO_LEVEL:
+            if before == claimed.level and found.name[block] != claimed.name and claimed.level != FIELD:
+                return self._contest(claimed)
+            return False
+        self._put(claimed)
+        return self._look_into(claimed)
+
+    def _put(self, claimed: Claimed) -> None:
+        found, block = self._found, claimed.block
+        found.level[block] = claimed.level
+        found.name[block] = claimed.name
+        found.parent[block] = claimed.parent
+        found.step[block] = claimed.step
+        found.number[block] = claimed.number
+        found.elements[block] = min(claimed.elements, UNNUMBERED)
+
+    def _look_into(self, claimed: Claimed) -> bool:
+        """Follows what a block holds; False where that shows that it is something else."""
+        name = self._names.names[claimed.name]
+        if not name.words or name.type is None:
+            return True
+        layout = self._layouts.of(name.type)
+        if not layout.leads_on:
+            return True
+        block, level = claimed.block, claimed.level
+        at = self._blocks.starts[block] + name.front
+        where = At(block, level, max(level, EXACT), name.label)
+        if name.form == "array":
+            found, bad = self._words.scan_array(layout, at, claimed.elements, where)
+        else:
+            found, bad = self._words.scan(layout, at, where)
+        if claimed.plain and bad > sum(each.level <= ARRAY for each in found):
+            self._found.level[block], self._found.name[block] = NO_LEVEL, NONE
+            self._found.parent[block] = NOBODY
+            self._refused.add((block, claimed.name))
+            return False
+        self._push(found)
+        return True
+
+    def _contest(self, claimed: Claimed) -> bool:
+        """Another name for a block that has one by as strong a claim."""
+        found, block = self._found, claimed.block
+        if found.name[block] == CONTESTED or self._is_tainted(claimed.parent):
+            return False
+        before, now = self._names.names[found.name[block]], self._names.names[claimed.name]
+        if before.text == now.text:
+            return False
+        if self._is_tainted(found.parent[block]):
+            self._put(claimed)
+            return self._look_into(claimed)
+        if before.type is not None and now.type is not None and before.form != "union" and now.form != "union":
+            if self._types.begins_with(before.type, now.type):
+                # a pointer to the base or first member; or the array of which it is to the first
+                if before.type != now.type or before.form == "array":
+                    return False
+            elif self._types.begins_with(now.type, before.type):
+                # the way to it stays: what leads here now may have been reached from it
+                found.name[block], found.elements[block] = claimed.name, min(claimed.elements, UNNUMBERED)
+                kept = claimed._replace(parent=found.parent[block])
+                return self._look_into(kept._replace(plain=False))
+            if before.type == now.type and now.form == "array":
+                found.name[block], found.elements[block] = claimed.name, min(claimed.elements, UNNUMBERED)
+                return self._look_into(claimed._replace(parent=found.parent[block], plain=False))
+        found.name[block] = CONTESTED
+        return False
+
+    def _is_tainted(self, block: int) -> bool:
+        """Whether the way there leads through a block that is contested."""
+        found = self._found
+        for _ in range(CHAIN):
+            if block < 0:
+                return False
+            if found.name[block] == CONTESTED:
+                return True
+            block = found.parent[block]
+        return False
+
+    def _drop_what_was_contested(self, found: NamedBlocks) -> None:
+        """And what is known only by that."""
+        wrong = {at for at, name in enumerate(found.name) if name == CONTESTED}
+        if wrong:
+            known: dict[int, bool] = {}
+            for block in range(len(found.name)):
+                chain: list[int] = []
+                at = block
+                while at >= 0 and at not in known and at not in wrong:
+                    chain.append(at)
+                    known[at] = False
+                    at = found.parent[at]
+                is_wrong = at >= 0 and (at in wrong or known[at])
+                for each in chain:
+                    known[each] = is_wrong
+            wrong |= {block for block, is_wrong in known.items() if is_wrong}
+        for block in wrong:
+            found.name[block], found.level[block], found.parent[block] = NONE, NO_LEVEL, NOBODY
+
+    def _doubt_what_may_be_more(self, found: NamedBlocks) -> None:
+        """A struct that another one begins with, where a block of either is as large: a pointer to the first does not
+        tell which it is."""
+        doubtful: dict[int, int] = {}
+        for number, name in enumerate(list(self._names.names)):
+            if name.form == "object" and name.type is not None and not self._layouts.of(name.type).polymorphic:
+                size = self._layouts.of(name.type).size
+                chunk = self._reader.chunk_for(size)
+                room = next((each for each in self._types.enclosing(name.type, chunk - self._reader.word_size)), None)
+                if room is not None:
+                    doubtful[number] = self._names.tail(name.type)
+        if doubtful:
+            for block, number in enumerate(found.name):
+                if number in doubtful and found.level[block] in (EXACT, ARRAY, LOCAL):
+                    found.name[block] = doubtful[number]
+                    found.level[block] = WEAK

@@ -1,0 +1,375 @@
+"""What blocks are by types that were declared: in heaps built in memory, where it is known what each block is."""
+
+from __future__ import annotations
+
+from typing import Iterable, Optional, Sequence
+
+import pytest
+from declared_types import DeclaredTypes
+from heap_places import APP
+from heapbuilder import HeapImage
+
+from arenascope.blocks.declared.claims import CONTAINER, Claim, Container, Library, Reader, Types
+from arenascope.blocks.declared.named_blocks import NamedBlocks
+from arenascope.blocks.declared.start import named_blocks
+from arenascope.blocks.graph.blocks import live_blocks
+from arenascope.session.session import Session
+from arenascope.sources.debug_info_types import Local
+
+GARBAGE = 0x0123_4567_89AB_CDE0
+"""Nothing is mapped there."""
+
+
+class Program:
+    """A heap, a page of variables, and types."""
+
+    def __init__(self) -> None:
+        self.image = HeapImage("2.36-64")
+        self.types = DeclaredTypes()
+        self.ours: dict[str, int] = {}
+        """What malloc returned for each block, by the name that the test gave it."""
+        data = [each for each in self.image.fixed if each.path == APP and each.present]
+        self._variables = data[0].start
+        self._later: list[tuple[int, int, int]] = []
+
+    def malloc(self, name: str, size: int, larger: int = 0) -> int:
+        """A block for so many bytes; `larger`: what malloc could not split off."""
+        chunk = self.image.main.used(self.image.row.request2size(size) + larger)
+        self.ours[name] = self.image.row.user(chunk.address)
+        self.put(self.ours[name], *[0] * (size // 8))
+        return self.ours[name]
+
+    def put(self, address: int, *words: int, size: int = 8) -> None:
+        self._later += [(address + at * size, word, size) for at, word in enumerate(words)]
+
+    def variable(self, name: str, type: int, *words: int) -> int:
+        address = self._variables
+        self._variables += max(len(words) * 8, self.types.all[type].size)
+        self.types.variable(name, address, type)
+        self.put(address, *words)
+        return address
+
+    def named(self, libraries: Sequence[Library] = ()) -> NamedBlocks:
+        target = self.image.target()
+        for address, word, size in self._later:
+            self.image.space.put(address, word, size)
+        session = Session(target)
+        self.found = named_blocks(session, self.types, live_blocks(session), libraries)
+        return self.found
+
+    def number(self, name: str) -> int:
+        return self.found.blocks.find(self.ours[name])
+
+    def name(self, name: str) -> Optional[str]:
+        told = self.found.name_of(self.number(name))
+        return told.text if told is not None else None
+
+    def form(self, name: str) -> Optional[str]:
+        told = self.found.name_of(self.number(name))
+        return told.form if told is not None else None
+
+    def sure(self, name: str) -> Optional[str]:
+        return self.name(name) if self.found.is_certain(self.number(name)) else None
+
+
+@pytest.fixture
+def program() -> Program:
+    return Program()
+
+
+def node_type(types: DeclaredTypes, name: str = "node", size: int = 40) -> int:
+    """A struct with a pointer to the next of its kind in front."""
+    node = types.struct(name, size)
+    types.set(node, ("next", 0, types.to(node)))
+    return node
+
+
+def test_a_list_is_followed_to_its_end(program: Program) -> None:
+    types = program.types
+    node = node_type(types)
+    nodes = [program.malloc(f"node {at}", 40) for at in range(100)]
+    for here, after in zip(nodes, [*nodes[1:], 0]):
+        program.put(here, after)
+    program.malloc("other", 40)
+    program.variable("first", types.to(node), nodes[0])
+    found = program.named()
+    assert {program.sure(f"node {at}") for at in range(100)} == {"node"}
+    assert program.name("other") is None
+    assert found.way(program.number("node 2")) == ["first", "", ".next", ".next"]
+
+
+def test_only_words_that_lead_to_blocks_are_asked_for(program: Program) -> None:
+    types = program.types
+    node = node_type(types)
+    block = program.malloc("node", 40)
+    program.put(block, 0)
+    program.variable("empty", types.to(node), 0)
+    program.variable("number", types.long, 77)
+    leads = program.variable("leads", types.to(node), block)
+    program.named()
+    assert types.asked == [leads]
+
+
+@pytest.mark.parametrize("larger", [0, 16])
+def test_a_chunk_that_is_larger_proves_nothing(program: Program, larger: int) -> None:
+    """malloc may hand out 16 bytes more than it has to, and a word that is left over may lead anywhere."""
+    types = program.types
+    program.malloc("node", 40, larger=larger)
+    program.variable("first", types.to(node_type(types)), program.ours["node"])
+    program.named()
+    assert program.sure("node") == (None if larger else "node")
+
+
+def test_a_struct_that_another_extends(program: Program) -> None:
+    """As C does it: whoever has a pointer to the first member may have any of those that extend it."""
+    types = program.types
+    base = node_type(types, "base", 40)
+    derived = types.struct("derived", 120, ("base", 0, base), ("a", 40, types.to(base)), ("b", 80, types.to(base)))
+    program.malloc("unsure", 120)
+    program.malloc("sure", 120)
+    program.put(program.ours["unsure"], program.ours["sure"])
+    program.variable("first", types.to(base), program.ours["unsure"])
+    program.variable("known", types.to(derived), program.ours["sure"])
+    program.named()
+    assert program.sure("unsure") is None
+    assert program.sure("sure") == "derived"
+
+
+def test_one_that_extends_another_by_no_more_than_the_chunk_has(program: Program) -> None:
+    types = program.types
+    base = node_type(types, "base", 32)
+    derived = types.struct("derived", 40, ("base", 0, base), ("more", 32, types.to(base)))
+    first, second = program.malloc("first", 40), program.malloc("second", 40)
+    program.put(first, second)
+    program.variable("bases", types.to(base), first)
+    program.variable("known", types.to(derived), 0)
+    program.variable("deriveds", types.to(derived), second)
+    program.named()
+    assert program.sure("first") is None
+    assert program.sure("second") == "derived"
+
+
+def test_an_array_by_its_pointers(program: Program) -> None:
+    types = program.types
+    node = node_type(types)
+    entry = types.struct("entry", 24, ("key", 0, types.long), ("node", 8, types.to(node)))
+    body = program.malloc("entries", 24 * 10)
+    for at in range(10):
+        each = program.malloc(f"node {at}", 40)
+        program.put(each, 0)
+        program.put(body + 24 * at, at, each)
+    program.variable("entries", types.to(entry), body)
+    found = program.named()
+    assert program.sure("entries") == "entry[]"
+    assert found.elements[program.number("entries")] == 10
+    assert program.sure("node 7") == "node"
+    assert found.way(program.number("node 7")) == ["entries", "", "[7].node"]
+
+
+def test_no_array_where_an_elements_pointer_leads_nowhere(program: Program) -> None:
+    types = program.types
+    node = node_type(types)
+    entry = types.struct("entry", 24, ("key", 0, types.long), ("node", 8, types.to(node)))
+    body = program.malloc("entries", 24 * 10)
+    for at in range(10):
+        each = program.malloc(f"node {at}", 40)
+        program.put(body + 24 * at, at, GARBAGE if at == 5 else each)
+    program.variable("entries", types.to(entry), body)
+    program.named()
+    assert program.form("entries") in (None, "tail", "field")
+
+
+def test_an_array_by_the_count_beside_it(program: Program) -> None:
+    types = program.types
+    samples = program.malloc("samples", 8 * 50)
+    unknown = program.malloc("unknown", 8 * 50)
+    table = types.struct("table", 64, ("samples", 0, types.to(types.double)), ("count", 8, types.int))
+    other = types.struct("other", 64, ("samples", 0, types.to(types.double)), ("count", 8, types.int))
+    first, second = program.malloc("table", 64), program.malloc("other", 64)
+    program.put(first, samples, 50)
+    program.put(second, unknown, 3)
+    program.variable("table", types.to(table), first)
+    program.variable("other", types.to(other), second)
+    found = program.named()
+    assert program.sure("samples") == "double[]"
+    assert found.elements[program.number("samples")] == 50
+    assert program.sure("unknown") is None
+    assert program.name("unknown") == "double[] of other.samples"
+
+
+def test_buckets(program: Program) -> None:
+    types = program.types
+    node = node_type(types)
+    buckets = program.malloc("buckets", 8 * 64)
+    for at in (3, 17, 40, 60):
+        each = program.malloc(f"node {at}", 40)
+        program.put(each, 0)
+        program.put(buckets + 8 * at, each)
+    program.variable("buckets", types.to(types.to(node)), buckets)
+    found = program.named()
+    assert program.sure("buckets") == "node *[]"
+    assert found.way(program.number("node 40")) == ["buckets", "", "[40]"]
+
+
+def test_an_array_that_is_a_variable(program: Program) -> None:
+    types = program.types
+    node = node_type(types)
+    nodes = [program.malloc(f"node {at}", 40) for at in range(50)]
+    slots = types.array(types.to(node), 50)
+    program.variable("slots", slots, *nodes)
+    found = program.named()
+    assert {program.sure(f"node {at}") for at in range(50)} == {"node"}
+    assert found.way(program.number("node 31")) == ["slots", "[31]"]
+    assert len(types.asked) == 50
+
+
+def test_a_flexible_array(program: Program) -> None:
+    types = program.types
+    packet = types.struct("packet", 16, ("used", 0, types.long), ("count", 8, types.int))
+    types.set(packet, ("used", 0, types.long), ("count", 8, types.int), ("data", 12, types.array(types.char, None)))
+    counted, uncounted = program.malloc("counted", 12 + 100), program.malloc("uncounted", 12 + 100)
+    program.put(counted, 1, 100)
+    program.put(uncounted, 1, 5)
+    program.variable("counted", types.to(packet), counted)
+    program.variable("uncounted", types.to(packet), uncounted)
+    program.named()
+    assert program.sure("counted") == "packet"
+    assert program.name("uncounted") == "packet"
+
+
+def test_members_that_tell_no_type(program: Program) -> None:
+    types = program.types
+    holder = types.struct("holder", 40, ("text", 0, types.to(types.char)), ("any", 8, types.to(types.void)))
+    at = program.malloc("holder", 40)
+    program.put(at, program.malloc("text", 100), program.malloc("any", 200))
+    program.variable("holder", types.to(holder), at)
+    program.named()
+    assert program.sure("holder") == "holder"
+    assert (program.name("text"), program.name("any")) == ("char[] of holder.text", "void at holder.any")
+    assert program.sure("text") is program.sure("any") is None
+
+
+@pytest.mark.parametrize("second_fits", [False, True])
+def test_a_union_names_only_where_one_alternative_fits(program: Program, second_fits: bool) -> None:
+    types = program.types
+    first, second = node_type(types, "first", 40), node_type(types, "second", 36 if second_fits else 100)
+    either = types.struct("", 8, ("a", 0, types.to(first)), ("b", 0, types.to(second)), form="union")
+    holder = types.struct("holder", 48, ("kind", 0, types.long), ("", 8, either))
+    at, block = program.malloc("holder", 48), program.malloc("block", 40)
+    program.put(at, 1, block)
+    program.variable("holder", types.to(holder), at)
+    program.named()
+    assert program.sure("block") is None
+    assert program.form("block") == (None if second_fits else "union")
+
+
+def test_two_that_contradict_each_other(program: Program) -> None:
+    """Neither counts, nor what was named by either."""
+    types = program.types
+    leaf = node_type(types, "leaf", 72)
+    one = types.struct("one", 40, ("leaf", 0, types.to(leaf)))
+    other = types.struct("other", 40, ("leaf", 8, types.to(leaf)))
+    block, below = program.malloc("block", 40), program.malloc("leaf", 72)
+    program.put(block, below)
+    program.variable("one", types.to(one), block)
+    program.variable("other", types.to(other), block)
+    program.named()
+    assert program.name("block") is None
+    assert program.name("leaf") is None
+
+
+def test_words_that_lead_nowhere(program: Program) -> None:
+    """A pointer that was left over leads to what is something else by now."""
+    types = program.types
+    node = types.struct("node", 40)
+    types.set(node, ("next", 0, types.to(node)), ("data", 8, types.to(node)))
+    block = program.malloc("block", 40)
+    program.put(block, GARBAGE, GARBAGE + 16)
+    program.variable("stale", types.to(node), block)
+    program.named()
+    assert program.name("block") is None
+
+
+def test_a_local_has_to_be_proven(program: Program) -> None:
+    """It may not be set yet: what is on the stack is from another call."""
+    types = program.types
+    node = node_type(types)
+    lone, first, second = (program.malloc(each, 40) for each in ("lone", "first", "second"))
+    program.put(first, second)
+    pointer = types.to(node)
+    for name, block in (("unset", lone), ("list", first)):
+        types.of_frames.append(Local(name, pointer, 4000, 0, "main", data=block.to_bytes(8, "little")))
+    found = program.named()
+    assert program.sure("lone") is None
+    assert program.sure("first") == program.sure("second") == "node"
+    assert found.way(program.number("second")) == ["main(): list", "", ".next"]
+
+
+def test_a_count_from_new(program: Program) -> None:
+    types = program.types
+    node = node_type(types)
+    block = program.malloc("objects", 8 + 40 * 7)
+    program.put(block, 7)
+    program.variable("objects", types.to(node), block + 8)
+    found = program.named()
+    assert program.sure("objects") == "node[]"
+    assert found.elements[program.number("objects")] == 7
+
+
+def test_an_incomplete_type_names_nothing(program: Program) -> None:
+    types = program.types
+    hidden = types.struct("hidden", 0)
+    program.malloc("block", 40)
+    program.variable("hidden", types.to(hidden), program.ours["block"])
+    program.named()
+    assert program.sure("block") is None
+
+
+def test_what_holds_itself_ends(program: Program) -> None:
+    """Types that contain themselves, arrays longer than memory, links in circles."""
+    types = program.types
+    circle = types.struct("circle", 40)
+    types.set(circle, ("self", 0, circle), ("next", 8, types.to(circle)))
+    huge = types.struct("huge", 48, ("all", 0, types.array(circle, 1 << 40)))
+    blocks = [program.malloc(f"block {at}", 40) for at in range(3)]
+    for here, after in zip(blocks, [*blocks[1:], blocks[0]]):
+        program.put(here, after, after)
+    program.variable("circle", types.to(circle), blocks[0])
+    program.variable("huge", types.to(huge), program.malloc("huge", 48))
+    program.named()
+
+
+class Pairs:
+    """A library with one container: a pointer, a count, and its objects in one block."""
+
+    def __init__(self, template: int, element: int) -> None:
+        self._template, self._element = template, element
+
+    def container(self, types: Types, type: int) -> Optional[Container]:
+        return self if type == self._template else None
+
+    def claims(self, reader: Reader, address: int) -> Optional[Iterable[Claim]]:
+        words = reader.words(address, 2)
+        if words is None or not 0 < words[1] < 1000:
+            return None
+        return [Claim(words[0], self._element, CONTAINER, "", elements=words[1], capacity=12)]
+
+    def elements(self, reader: Reader, address: int) -> Optional[int]:
+        return None
+
+
+def test_containers_stop_the_descent(program: Program) -> None:
+    """What lies behind the last element in use leads nowhere, and a damaged one is counted."""
+    types = program.types
+    node = node_type(types)
+    pairs = types.struct("pairs<node *>", 16, ("first", 0, types.to(node)), ("count", 8, types.long))
+    body = program.malloc("body", 12 * 8)
+    nodes = [program.malloc(f"node {at}", 40) for at in range(12)]
+    program.put(body, *nodes)
+    program.variable("all", pairs, body, 10)
+    program.variable("broken", pairs, nodes[11], 5000)
+    found = program.named([Pairs(pairs, types.to(node))])
+    assert program.sure("body") == "node *[]"
+    assert program.sure("node 9") == "node"
+    assert program.name("node 10") is program.name("node 11") is None
+    assert found.damaged == {"pairs<node *>": 1}
