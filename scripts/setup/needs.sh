@@ -44,6 +44,7 @@ all     sure postgres     postgresql
 all     sure prometheus
 all     sure redis        redis-server
 all     sure ruby
+all     sure rustc
 all     sure sqlite3
 all     sure tcmalloc     libtcmalloc-minimal4(t64)?
 all     sure valgrind

@@ -6,12 +6,15 @@ that tells decides:
 - libstdc++'s `allocator<T>::allocate`: T's, as many as fit. Its callers tell the container.
 - libstdc++'s own `new`: of std::make_unique, of a control block, of what std::function and std::any hold.
 - a method of std::string in libstdc++: characters.
-- a line of the program with a remark: `block: TYPE`.
+- a line of the program with a remark, `block: TYPE`, behind it or alone in front of it.
 
-A remark can say more: `block: TYPE[]` is an array, `block: TYPE + MEMBER[]` ends in a flexible array. `: BASE, BASE`
-names types that begin the block, since its first member is one. `of FIELD, FIELD` names the members that point to it.
-A line with the remark `leak` says that whatever is allocated beneath it is lost. addr2line, which knows inlined calls,
-turns addresses into functions and lines; GDB says how large a type is. Nothing here is arenascope's.
+A remark can say more: `block: TYPE[]` is an array, `block: TYPE + MEMBER[]` ends in a flexible array; of `TYPE | TYPE`
+the block's size decides. `: BASE, BASE` names types that begin the block, since its first member is one. `in CONTAINER`
+names whose body or node it is, `of FIELD, FIELD` the members that point to it. A line with the remark `leak` says that
+whatever is allocated beneath it is lost.
+
+addr2line, which knows inlined calls, turns addresses into functions and lines; GDB says how large a type is. Nothing
+here is arenascope's.
 """
 
 from __future__ import annotations
@@ -28,8 +31,8 @@ from typing import Iterable, Iterator, Mapping, NamedTuple, Optional, Sequence
 
 import pytest
 from lifetimes import dies_with_us
-from looks import ROOT
-from spelling import Template, canonical, constant, template
+from looks import ROOT, give_up
+from spelling import Template, canonical, constant, rust, template
 from subjects import await_parked
 
 LIBRARY = ROOT / "fixtures" / "build" / "libsites.so"
@@ -37,7 +40,10 @@ PROGRAMS = ROOT / "fixtures" / "build" / "declared"
 SOURCES = ROOT / "fixtures" / "declared"
 MASK, GONE, HEADER = 0x5BD1E995C3A5F00F, 1, struct.Struct("4Q")
 """As in sites.c."""
-REMARK = re.compile(r"(?:/\*|//)\s*block: (?P<type>.+?)(?: : (?P<bases>.+?))?(?: of (?P<fields>.+?))?\s*(?:\*/|$)")
+REMARK = re.compile(
+    r"(?:/\*|//)\s*block: (?P<type>.+?)(?: : (?P<bases>.+?))?(?: in (?P<container>.+?))?(?: of (?P<fields>.+?))?"
+    r"\s*(?:\*/|$)"
+)
 LEAK = re.compile(r"(?:/\*|//).*\bleak\s*(?:\*/)?$")
 
 LINKED = {
@@ -52,6 +58,9 @@ CONTAINERS = [f"std::{each}" for kinds in LINKED.values() for each in kinds]
 CONTAINERS += ["std::vector", "std::deque", "std::basic_string", "std::string", "std::wstring", "std::u16string"]
 
 
+TABLE = "table"
+"""Of Rust's HashMap: elements, and behind them their control bytes. No type says so."""
+OR = " | "
 FUNCTION = "std::function"
 WITHIN = {"std::_Function_base::_Base_manager": "::_M_create", "std::any::_Manager_external": "::_S_create"}
 NAMELESS = {"_M_init_functor", "__allocate_guarded"}
@@ -103,6 +112,8 @@ class Sited:
     """A program that runs with a log of its sites, until it ends."""
 
     def __init__(self, program: Path, folder: Path, *arguments: str) -> None:
+        if is_rust(program.name) and not shutil.which("rustc"):
+            give_up("rustc is not installed")
         for needed in (LIBRARY, program):
             if not needed.exists():
                 pytest.skip(f"{needed.relative_to(ROOT)} is not built: make fixtures")
@@ -123,7 +134,7 @@ class Sited:
             preexec_fn=dies_with_us(),
         )
         said = self._read()
-        assert said == f"ready {self.process.pid}", f"{program}: {said}"
+        assert said.split() == ["ready", str(self.process.pid)], f"{program}: {said}"
 
     @property
     def pid(self) -> int:
@@ -161,7 +172,11 @@ class Sited:
             by_loader = next((place[each][0].name.startswith("ld-") for each in stack if each in place), True)
             foreign = not own or not site.site or by_loader or is_librarys_own(frames)
             sites[number] = site._replace(type="" if foreign else site.type, foreign=foreign)
-        return {address: sites[stack]._replace(size=size) for address, (size, stack) in blocks.items()}
+        found = {address: sites[stack]._replace(size=size) for address, (size, stack) in blocks.items()}
+        sizes = sizes_of(
+            self.program, {kind for each in found.values() for kind in each.type.split(OR) if OR in each.type}
+        )
+        return {address: each._replace(type=the_one(each, sizes)) for address, each in found.items()}
 
     def end(self) -> None:
         self.process.kill()
@@ -169,6 +184,12 @@ class Sited:
         for each in (self.process.stdin, self.process.stdout):
             if each is not None:
                 each.close()
+
+
+def the_one(block: Expected, sizes: Mapping[str, int]) -> str:
+    """Of several types that a line makes: the one that has the block's size, else the one that there is."""
+    kinds = [each for each in block.type.split(OR) if each in sizes]
+    return next((each for each in kinds if sizes[each] == block.size), (kinds or [block.type])[0])
 
 
 def read_log(path: Path) -> tuple[dict[int, tuple[int, int]], dict[int, list[int]]]:
@@ -274,6 +295,7 @@ def judged(frames: Sequence[Frame]) -> Expected:
             return known._replace(
                 type=text[:-2].strip() if array else text,
                 array=array,
+                container=remark["container"] or "",
                 bases=listed[0],
                 fields=listed[1],
                 flexible=bool(tail),
@@ -375,10 +397,20 @@ def sizes_of(program: Path, types: Iterable[str]) -> dict[str, int]:
     asked = list(types)
     words = ["gdb", "-nx", "-batch", "-iex", "set auto-load off", str(program)]
     for number, each in enumerate(asked):
-        quoted = f"'{each}'" if "(anonymous" in each else each
-        words += ["-ex", f"echo \\n={number}:", "-ex", f"output sizeof({quoted})"]
-    said = subprocess.run(words, capture_output=True, text=True, stdin=subprocess.DEVNULL, check=False).stdout
-    return {asked[int(number)]: int(size) for number, size in re.findall(r"^=(\d+):(\d+)$", said, re.MULTILINE)}
+        if is_rust(program.name):
+            # its expressions know neither tuples nor arguments of types; 0 is what is only declared
+            words += ["-ex", f'python print("\\n={number}:%d" % gdb.lookup_type({each!r}).sizeof)']
+        else:
+            quoted = f"'{each}'" if "(anonymous" in each else each
+            words += ["-ex", f"echo \\n={number}:", "-ex", f"output sizeof({quoted})"]
+    said = ""
+    if asked:
+        said = subprocess.run(words, capture_output=True, text=True, stdin=subprocess.DEVNULL, check=False).stdout
+    return {asked[int(number)]: int(size) for number, size in re.findall(r"^=(\d+):([1-9]\d*)$", said, re.MULTILINE)}
+
+
+def is_rust(name: str) -> bool:
+    return ".rs." in name or ".rs:" in name
 
 
 class Comparison(NamedTuple):
@@ -423,32 +455,36 @@ def described(expected: Expected) -> str:
 
 def judge(name: str, expected: Expected, size: Optional[int]) -> str:
     """ "type": what it is; "field": which member points to it; else "wrong"."""
-    names = {canonical(each) for each in names_of(expected, size)}
+    spelled = rust if is_rust(expected.site) else canonical
+    names = {spelled(each) for each in names_of(expected, size)}
     held = re.fullmatch(r"(.+?) (?:of|at) ([\w.$]+)", name)
     if held:
-        right = held[2] in expected.fields and canonical(held[1]) in names | UNTYPED
+        right = held[2] in expected.fields and spelled(held[1]) in names | UNTYPED
         return "field" if right else "wrong"
     tailed = re.fullmatch(r"(.+) and a tail", name)
     if tailed:
-        right = canonical(tailed[1]) in {canonical(each) for each in (expected.type, *expected.bases)}
+        right = spelled(tailed[1]) in {spelled(each) for each in (expected.type, *expected.bases)}
         return "type" if right else "wrong"
     some = re.fullmatch(r"one of (.+)", name)
     if some:
-        right = canonical(expected.type) in {canonical(each) for each in re.split(r", | or ", some[1])}
+        right = spelled(expected.type) in {spelled(each) for each in re.split(r", | or ", some[1])}
         return "type" if right else "wrong"
     if expected.container == FUNCTION and re.fullmatch(r"std::function<.*> body", name):
         # no caller told what its arguments are
         return "type"
     counted = re.fullmatch(r"(.+)\[(\d+)\]", name)
-    if counted and expected.array and size and canonical(counted[1]) == canonical(expected.type):
+    if counted and expected.array and size and spelled(counted[1]) == spelled(expected.type):
         # of a body only some may be in use
         most, number = expected.size // size, int(counted[2])
         return "type" if number == most or (expected.container and number < most) else "wrong"
-    return "type" if canonical(name) in names else "wrong"
+    return "type" if spelled(name) in names else "wrong"
 
 
 def names_of(expected: Expected, size: Optional[int]) -> Iterator[str]:
     """All names that are true of it and complete, in any spelling."""
+    if is_rust(expected.site):
+        yield from names_in_rust(expected)
+        return
     kind = canonical(expected.type)
     node = template(kind)
     if not expected.array or expected.size == size:
@@ -473,6 +509,14 @@ def names_of(expected: Expected, size: Optional[int]) -> Iterator[str]:
         yield f"{canonical(expected.container)} node"
     else:
         yield from containers_nodes(node)
+
+
+def names_in_rust(expected: Expected) -> Iterator[str]:
+    if expected.type != TABLE:
+        yield expected.type + "[]" * expected.array
+    if expected.container:
+        parts = ("table", "body") if expected.type == TABLE else ("body", "buffer") if expected.array else ("node",)
+        yield from (f"{expected.container} {part}" for part in parts)
 
 
 def containers_nodes(node: Template) -> Iterator[str]:

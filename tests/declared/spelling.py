@@ -149,3 +149,15 @@ def _ordered(prefix: str, name: str, rest: str) -> str:
     if behind:
         prefix, rest = " ".join(sorted({*prefix.split(), *behind[0].split()})) + " ", rest[behind.end() :]
     return prefix + name + re.sub(r"\s*([*&\[])\s*", r"\1", rest).replace("*const", "* const").rstrip()
+
+
+@cache
+def rust(text: str) -> str:
+    """Without the standard library's modules and the program's name: in a fixture no two types have the same name in
+    different modules."""
+    text = re.sub(
+        r", (?:alloc::alloc::Global|std::hash::random::RandomState)(?=[,>])", "", re.sub(r"\s+", " ", text.strip())
+    )
+    text = re.sub(r"\b(?:idioms::|(?:alloc|core|std|hashbrown)::(?:[a-z_]\w*::)*)(?=[\w{])", "", text)
+    text = re.sub(r"\{+closure(?:_env)?(?:#\d+)?\}+", "{closure}", text)
+    return re.sub(r"\s*([,<>\[\]()])\s*", r"\1", text)

@@ -11,20 +11,21 @@ from typing import Callable, Mapping, Sequence
 
 import pytest
 from sites import PROGRAMS, Expected, Sited, compare, described, judge, names_of, sizes_of
-from spelling import canonical
+from spelling import canonical, rust
 
 LEVELS = ("O0", "O1", "O2")
 ARGUMENTS: dict[str, Sequence[str]] = {
     "daemon": ("500", "closed"),
     "idioms": (),
     "idioms.cc": (),
+    "idioms.rs": (),
     "orders": ("800", "index"),
     "pool": ("300", "queue"),
     "pool.split": ("300", "queue"),
     "server": ("600", "400"),
 }
 UNKNOWN_AT_MOST = 0.02
-WITHOUT_NAME = ("lambda", "std::_Bind<")
+WITHOUT_NAME = ("lambda", "std::_Bind<", "alloc::string::String", "table")
 """Types that GDB does not find by their name."""
 COUNT_IN_FRONT = 8
 pytestmark = pytest.mark.xdist_group("declared truth")
@@ -49,7 +50,12 @@ def truth(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Truth]:
     return look
 
 
-EACH = [f"{name}.{level}" for name in ARGUMENTS for level in LEVELS]
+NAMES = [pytest.param(name, marks=pytest.mark.full) if name == "idioms.rs" else name for name in ARGUMENTS]
+EACH = [
+    pytest.param(f"{name}.{level}", marks=pytest.mark.full if name == "idioms.rs" else ())
+    for name in ARGUMENTS
+    for level in LEVELS
+]
 
 
 @pytest.mark.parametrize("name", EACH)
@@ -82,18 +88,18 @@ def fits(block: Expected, size: int) -> bool:
     return block.size == size
 
 
-def test_levels_agree(truth: Callable[[str], Truth]) -> None:
+@pytest.mark.parametrize("name", NAMES)
+def test_levels_agree(truth: Callable[[str], Truth], name: str) -> None:
     """What a program allocates does not depend on how it was compiled: nor does the truth."""
-    for name in ARGUMENTS:
-        told = [
-            Counter(
-                # which calls are inlined decides whether the container is seen
-                (canonical(each.type), each._replace(type="", container=""))
-                for each in truth(f"{name}.{level}")[0].values()
-            )
-            for level in LEVELS
-        ]
-        assert told[0] == told[1] == told[2], name
+    told = [
+        Counter(
+            # which calls are inlined decides whether the container is seen
+            (canonical(each.type), each._replace(type="", container=""))
+            for each in truth(f"{name}.{level}")[0].values()
+        )
+        for level in LEVELS
+    ]
+    assert told[0] == told[1] == told[2]
 
 
 def test_the_daemons_counts_are_its_own(truth: Callable[[str], Truth]) -> None:
@@ -110,6 +116,21 @@ def test_planted_leaks_are_marked(truth: Callable[[str], Truth]) -> None:
     blocks, _ = truth("server.O2")
     lost = Counter(described(each).partition(" of ")[0] for each in blocks.values() if each.leak)
     assert lost == {"Lost": 200, "std::string": 100, "double[]": 100, "char[]": 100}
+
+
+@pytest.mark.full
+def test_rusts_blocks(truth: Callable[[str], Truth]) -> None:
+    """Of 4 x 30 keys a tree has leaves of up to eleven, and other nodes above them."""
+    blocks, _ = truth("idioms.rs.O2")
+    count = Counter(described(each) for each in blocks.values() if not each.foreign)
+    leaves, nodes = (
+        count[f"alloc::collections::btree::node::{kind}Node<u32, idioms::Record> of BTreeMap<u32, idioms::Record>"]
+        for kind in ("Leaf", "Internal")
+    )
+    assert leaves >= 120 / 12
+    assert leaves > nodes > 0
+    assert count["alloc::collections::linked_list::Node<idioms::Record>"] == 30
+    assert count["idioms::Link"] == count["idioms::Tree"] == count["idioms::boxes::{closure_env#0}"] == 30
 
 
 def test_orders_are_kept_by_the_second_index(truth: Callable[[str], Truth]) -> None:
@@ -241,6 +262,22 @@ def test_judging(name: str, block: Expected, size: int, verdict: str) -> None:
 def test_spellings(spellings: Sequence[str], others: Sequence[str]) -> None:
     assert len({canonical(each) for each in spellings}) == 1
     assert canonical(spellings[0]) not in {canonical(each) for each in others}
+
+
+@pytest.mark.parametrize(
+    ("spellings", "others"),
+    [
+        (("alloc::vec::Vec<idioms::Record, alloc::alloc::Global>", "Vec<Record>"), ("Vec<Point>", "VecDeque<Record>")),
+        (("idioms::boxes::{closure_env#0}", "boxes::{{closure}}"), ("tables::{{closure}}",)),
+        (
+            ("std::collections::hash::map::HashMap<u64, (u8,)>", "HashMap<u64,(u8,)>"),
+            ("HashMap<u64,u8>", "HashSet<u64>"),
+        ),
+    ],
+)
+def test_rusts_spellings(spellings: Sequence[str], others: Sequence[str]) -> None:
+    assert len({rust(each) for each in spellings}) == 1
+    assert rust(spellings[0]) not in {rust(each) for each in others}
 
 
 def test_fixtures_have_logs_of_their_own(tmp_path: Path) -> None:

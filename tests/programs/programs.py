@@ -383,7 +383,7 @@ def browser(running: Running) -> None:
 
 def rust(folder: Path, env: Env = None, source: str = "load.rs") -> Running:
     if shutil.which("rustc") is None:
-        pytest.skip("rustc is not installed")
+        give_up("rustc is not installed")
     subprocess.run(["rustc", "-O", "-o", folder / "load", HERE / source], check=True)
     return Running(folder, [folder / "load"], env)
 
