@@ -7,7 +7,7 @@ from bisect import bisect_left
 from itertools import accumulate
 from operator import add
 from types import ModuleType
-from typing import TYPE_CHECKING, Optional, Sequence, Union
+from typing import TYPE_CHECKING, Collection, Optional, Sequence, Union
 
 from ...base.records import NamedTuple
 from ..recognise.postgres import Member
@@ -161,17 +161,28 @@ def _as_a_tree(search: Search, graph: Graph) -> Graph:
     Each points to its parent, its first child, and the siblings before and after it. By these a variable that leads to
     one of them would lead to all: the memory of a large sort would be held by whoever points to some other context. So
     those to parents and siblings are in the table of stale words. PostgreSQL's own variables lead to children of the
-    first context; one further down a variable has for a moment, or from what was there before.
+    first context; one further down a variable has for a moment, or from what was there before. The same goes for
+    blocks: what is none of PostgreSQL's may have it from before.
     """
     family, edges = contexts_of(search)
     if not edges:
         return graph
     inner = {edge >> FLAGS for each, edge in edges.items() if family.get(family[each].parent, FIRST).parent}
     seeds = [each._replace(edge=each.edge | DEEP) if each.edge >> FLAGS in inner else each for each in graph.seeds]
-    graph = Graph(graph.blocks, graph.offsets, graph.edges, seeds, numpy=graph.numpy, stale=graph.stale)
+    graph = Graph(graph.blocks, graph.offsets, _deep(graph, inner), seeds, numpy=graph.numpy, stale=graph.stale)
     parents = {each: family[each].parent for each in edges if family[each].parent}
     more = [Further(edges[parent] >> FLAGS, edges[each]) for each, parent in parents.items()]
     return with_more(graph, (), more)
+
+
+def _deep(graph: Graph, targets: Collection[int]) -> Sequence[int]:
+    """Its edges; those to these count as such to insides."""
+    if graph.numpy is None:
+        return array("I", (each | DEEP if each >> FLAGS in targets else each for each in graph.edges))
+    numpy = graph.numpy
+    edges = numpy.asarray(graph.edges)
+    found: Sequence[int] = numpy.where(numpy.isin(edges >> FLAGS, [*targets]), edges | edges.dtype.type(DEEP), edges)
+    return found
 
 
 def stale_at(search: Search, address: int, block: int) -> Optional[str]:

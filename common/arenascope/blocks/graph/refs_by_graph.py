@@ -13,7 +13,7 @@ from .edge import DEEP, FLAGS, INSIDE, STALE
 from .edges import Graph
 from .refs import BLOCK, Ref, Search, in_order, of_word
 
-WAYS = (0, INSIDE, INSIDE | DEEP)
+WAYS = (0, INSIDE, DEEP, INSIDE | DEEP)
 
 
 def pointers_to(search: Search, graph: Graph, number: int) -> list[Ref]:
