@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import os
 import sys
+from abc import ABC, abstractmethod
 from contextlib import suppress
 from functools import cached_property
 from typing import Callable, Iterable, Iterator, Mapping, Optional, Sequence
@@ -94,7 +95,7 @@ class _Strange(NamedTuple):
     spans: Sequence[Span]
 
 
-class DebuggedTarget(ImageTarget):
+class DebuggedTarget(ImageTarget, ABC):
     """What is the same for every debugger."""
 
     def __init__(self, image: Source, machine: str) -> None:
@@ -113,17 +114,17 @@ class DebuggedTarget(ImageTarget):
         held = self.own_threads()
         return [*held, *_running(self.image, held)] if isinstance(self.image, ProcessImage) else held
 
+    @abstractmethod
     def own_threads(self) -> Sequence[ThreadInfo]:
         """The threads as the debugger has them."""
-        raise NotImplementedError
 
     def register_sets(self) -> Sequence[RegisterSets]:
         """As with threads: a core's notes have vectors, too."""
         return (super().register_sets() if self.kind == "core" else ()) or self.own_register_sets()
 
+    @abstractmethod
     def own_register_sets(self) -> Sequence[RegisterSets]:
         """The registers as the debugger has them."""
-        raise NotImplementedError
 
     def registers_by_name(
         self, tid: int, ask: Callable[[str], Optional[int]], ask_wide: Callable[[str], bytes]
@@ -148,33 +149,33 @@ class DebuggedTarget(ImageTarget):
     def symbol(self, name: str) -> Optional[Symbol]:
         return next((each for each in self.own_symbols(name) if self.is_believed(each.build_id, each.address)), None)
 
+    @abstractmethod
     def own_symbols(self, name: str) -> Iterator[Symbol]:
         """What the debugger has of that name, the likeliest first."""
-        raise NotImplementedError
 
     def own_name(self, address: int) -> Optional[Place]:
         told = self.told_name(address)
         return told.place if told is not None and self.is_believed(told.build_id, address) else None
 
+    @abstractmethod
     def told_name(self, address: int) -> Optional[Told]:
         """The debugger's symbol at or before it, and how far past it."""
-        raise NotImplementedError
 
     def struct(self, name: str) -> Optional[StructInfo]:
         return next((each.struct for each in self.own_structs(name) if self.is_believed(each.build_id)), None)
 
+    @abstractmethod
     def own_structs(self, name: str) -> Iterator[Typed]:
         """What the debugger has of that name, the likeliest first."""
-        raise NotImplementedError
 
     # whose they are
 
     def loaded_build_id(self, region: Region) -> Optional[str]:
         return self._loaded.get(region.start)
 
+    @abstractmethod
     def own_build_id(self, module: Sequence[Region]) -> Optional[str]:
         """As loaded_build_id, of a module's mappings."""
-        raise NotImplementedError
 
     def is_believed(self, build_id: Optional[str], address: Optional[int] = None) -> bool:
         """Whether nothing proves that what a file of that build-id says, of that address, is said of another module."""

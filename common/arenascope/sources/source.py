@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from typing import Mapping, Optional, Sequence
 
 from .elf.address_names import local_file
@@ -10,7 +11,7 @@ from .memory import Fill
 from .target import ByteOrder, Image, Region, RegisterSets, ThreadInfo, View
 
 
-class Source(Image):
+class Source(Image, ABC):
     """/proc/PID, the file of a core, or what a debugger reads of something else."""
 
     kind: str
@@ -26,9 +27,9 @@ class Source(Image):
         """As in Target.machine."""
         return machine_name(self.machine, self.pointer_size)
 
+    @abstractmethod
     def read(self, address: int, size: int) -> bytes:
         """As in Target, and what follows."""
-        raise NotImplementedError
 
     def fill(self, address: int, block: memoryview) -> int:
         block[:] = self.read(address, len(block))
@@ -41,8 +42,8 @@ class Source(Image):
     def window(self, address: int) -> Optional[View]:
         return None
 
-    def regions(self) -> Sequence[Region]:
-        raise NotImplementedError
+    @abstractmethod
+    def regions(self) -> Sequence[Region]: ...
 
     def threads(self) -> Sequence[ThreadInfo]:
         """As far as it knows them: /proc has no thread pointers."""

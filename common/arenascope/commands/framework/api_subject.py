@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from argparse import Namespace
 from contextlib import contextmanager
 from types import TracebackType
@@ -23,7 +24,7 @@ Option = Union[str, int, bool, None]
 AnyDocument = TypeVar("AnyDocument", bound=Document)
 
 
-class Subject:
+class Subject(ABC):
     """A process or a core. A command's options are given by their names: `trim(ranges=True)`, `types(by="blocks")`."""
 
     def __init__(self, find_command: Callable[[str], Command]) -> None:
@@ -35,16 +36,17 @@ class Subject:
     def __exit__(
         self, kind: Optional[type[BaseException]], error: Optional[BaseException], trace: Optional[TracebackType]
     ) -> None:
-        pass
+        """Nothing is left to close: each look lets go of what it held."""
+        return None
 
     @contextmanager
     def hold(self) -> Iterator[Subject]:
         """Several looks at the same moment: a process is held from the first of them to the end of the block."""
         yield self
 
+    @abstractmethod
     def look(self, command: Command, options: Namespace) -> Document:
         """One look, by options as the shell has them."""
-        raise NotImplementedError
 
     def ask(self, name: str, *words: Union[str, int], **options: Option) -> Document:
         """Any command; of `words` an address may be a number."""

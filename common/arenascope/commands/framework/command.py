@@ -29,7 +29,7 @@ from .arguments import HELP, Argument, Group, HelpAsked, Outline, Parser
 from .arguments import argument as argument
 
 if TYPE_CHECKING:
-    from typing import ParamSpec  # novermin
+    from typing import Concatenate, ParamSpec  # novermin
 
     from ...base.model import Means
     from ...session.before_hold import Ahead
@@ -215,13 +215,11 @@ def never(options: argparse.Namespace) -> bool:
     return False
 
 
-def _undecorated(context: Context) -> Answer:
-    raise NotImplementedError
-
-
 class Command(NamedTuple):
-    """A command, as a function's decorator says it: `summary` is its line in lists, `example` what its help shows."""
+    """A command: its function, and what the decorator says of it: `summary` is its line in lists, `example` what its
+    help shows."""
 
+    function: Function
     group: str
     """One of GROUPS."""
     summary: str
@@ -239,12 +237,11 @@ class Command(NamedTuple):
     """What it reads besides these, and does nothing else; None: the command itself is that harmless."""
     whole: Options = never
     """Whether half of what it does would be worth nothing: then a process may be held for longer."""
-    function: Function = _undecorated
-    name: str = ""
-    """The function's without `_command`."""
 
-    def of(self, function: Function) -> Command:
-        return self._replace(function=function, name=function.__name__.removesuffix("_command"))
+    @property
+    def name(self) -> str:
+        """The function's without `_command`."""
+        return self.function.__name__.removesuffix("_command")
 
     def ahead(self, options: argparse.Namespace) -> Optional[Function]:
         """What to run while a process is held, so that all is known when it is let go; None where it is not so."""
@@ -261,8 +258,8 @@ class Command(NamedTuple):
         return (*self.arguments, *COMMON)
 
 
-def _decorator(kind: Callable[Said, Command]) -> Callable[Said, Callable[[Function], Command]]:
-    return lambda *told, **named: kind(*told, **named).of
+def _decorator(kind: Callable[Concatenate[Function, Said], Command]) -> Callable[Said, Callable[[Function], Command]]:
+    return lambda *told, **named: lambda function: kind(function, *told, **named)
 
 
 command = _decorator(Command)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from typing import TYPE_CHECKING, Mapping, Optional
 
 from ..source import Source
@@ -22,10 +23,10 @@ class LiveSource(Source):
     mark: str
     auxv_bytes: bytes
 
+    @abstractmethod
     def thread_names(self) -> Mapping[int, str]:
         """By tid, in order."""
-        raise NotImplementedError
 
+    @abstractmethod
     def shared_files(self, residency: Residency, most: Optional[int] = None) -> SharedFiles:
         """What lies behind its shared mappings, which are read there from here on."""
-        raise NotImplementedError
