@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import re
 import struct
 from contextlib import suppress
-from typing import TYPE_CHECKING, Callable, Iterator, Mapping, Optional, Sequence, Union
+from typing import TYPE_CHECKING, Callable, Iterator, Mapping, Optional, Sequence, TypedDict, Union, cast
 
 import gdb
 
@@ -39,8 +40,18 @@ FORMS: Mapping[int, Form] = {
     gdb.TYPE_CODE_METHOD: "function",
     gdb.TYPE_CODE_VOID: "void",
 }
+MI_TYPES = "-symbol-info-types"
+MI_NAME = re.compile(r'\bname="((?:[^"\\]|\\.)*)"')
 INFORMATION = (".debug_info", ".zdebug_info")
 Key = tuple[object, ...]
+
+
+class _Name(TypedDict):
+    name: str
+
+
+class _OfFile(TypedDict):
+    symbols: Sequence[_Name]
 
 
 class _Known(NamedTuple):
@@ -121,6 +132,9 @@ class GdbTypes:
             place: Optional[int] = getattr(each, "bitpos", None)
             if place is None or each.bitsize or place % 8 or each.type is None:
                 continue
+            # of a Rust enum the number that tells which variant there is
+            if each.artificial and not each.name and language == "rust":
+                continue
             number = self._number(each.type, language)
             fields.append(Field(each.name or "", place // 8, number, bool(each.is_base_class)))
         return fields
@@ -147,34 +161,41 @@ class GdbTypes:
         return self._names[name]
 
     def _find_type(self, name: str) -> Optional[int]:
-        found = set()
-        for symbol in self.type_symbols(name):
-            if symbol.type is None or not self.believes(symbol.symtab):
-                continue
-            with suppress(gdb.error, RuntimeError):
-                kind = symbol.type.strip_typedefs()
-                if FORMS.get(kind.code) in ("struct", "union", "enum") and kind.sizeof:
-                    found.add(self._intern(kind, kind.name or name, _language(symbol.symtab)))
+        found = {self._named(symbol, name) for symbol in self.type_symbols(name)} - {None}
         return found.pop() if len(found) == 1 else None
+
+    def _named(self, symbol: gdb.Symbol, name: str) -> Optional[int]:
+        """The number of a symbol's type, if it is complete and GDB has the right file."""
+        if symbol.type is None or not self.believes(symbol.symtab):
+            return None
+        with suppress(gdb.error, RuntimeError):
+            kind = symbol.type.strip_typedefs()
+            if FORMS.get(kind.code) in ("struct", "union", "enum") and kind.sizeof:
+                return self._intern(kind, kind.name or name, _language(symbol.symtab))
+        return None
 
     def type_symbols(self, name: str) -> Iterator[gdb.Symbol]:
         if name.startswith(NAMELESS_NAMESPACE) or f"::{NAMELESS_NAMESPACE}" in name:
             # each source file may have its own
             with suppress(gdb.error):
                 yield from gdb.lookup_static_symbols(name, gdb.SYMBOL_STRUCT_DOMAIN)
-        for file in gdb.objfiles():
-            for lookup in (file.lookup_static_symbol, file.lookup_global_symbol):
-                with suppress(gdb.error):
-                    symbol = lookup(name, gdb.SYMBOL_STRUCT_DOMAIN)
-                    if symbol is not None:
-                        yield symbol
+        yield from _symbols_in(gdb.objfiles(), name)
 
     def pointer_to(self, type: int) -> int:
         known = self._known[type]
         return self._number(known.type.pointer(), known.language)
 
     def structs(self) -> Iterator[int]:
-        return iter(())
+        """Without the C library's, which has a thousand source files to look through for each name."""
+        library = {build_id for region, build_id in self._target.module_files() if region.finds_malloc}
+        files = [each for each in gdb.objfiles() if getattr(each, "build_id", None) not in library]
+        found: set[int] = set()
+        for name in dict.fromkeys(_type_names()):
+            for symbol in _symbols_in(files, name):
+                number = self._named(symbol, name)
+                if number is not None and number not in found and self._known[number].form in ("struct", "union"):
+                    found.add(number)
+                    yield number
 
     def without(self) -> Sequence[str]:
         described: set[Optional[str]] = set()
@@ -182,7 +203,8 @@ class GdbTypes:
             if file.is_valid() and self._believes_file(file) and _has_types(file):
                 owner = file.owner or file
                 described.update((getattr(file, "build_id", None), owner.filename))
-        return [path for path, build_id in self._target.module_files() if not described & {build_id or path, path}]
+        modules = ((region.path, build_id) for region, build_id in self._target.module_files())
+        return [path for path, build_id in modules if not described & {build_id or path, path}]
 
     # whose they are
 
@@ -226,6 +248,8 @@ class GdbTypes:
 
     def _intern(self, kind: gdb.Type, name: str, language: str) -> int:
         form = FORMS.get(kind.code, "other")
+        if form == "struct" and _has_variants(kind):
+            form = "union"
         if form == "integer" and kind.sizeof == 1 and name.endswith("char"):
             form = "character"
         if not self._believes_file(getattr(kind, "objfile", None)):
@@ -286,6 +310,27 @@ def _last(name: str) -> str:
     return name.rpartition("::")[2]
 
 
+def _symbols_in(files: Sequence[gdb.Objfile], name: str) -> Iterator[gdb.Symbol]:
+    """Of types of this name: one of each file, though several of its source files may have one."""
+    for file in files:
+        for lookup in (file.lookup_static_symbol, file.lookup_global_symbol):
+            with suppress(gdb.error):
+                symbol = lookup(name, gdb.SYMBOL_STRUCT_DOMAIN)
+                if symbol is not None:
+                    yield symbol
+
+
+def _type_names() -> Iterator[str]:
+    """Of all types that have one. GDB/MI lists them; Python has no other way."""
+    if hasattr(gdb, "execute_mi"):  # GDB 14
+        record = cast("Mapping[str, Sequence[_OfFile]]", gdb.execute_mi(MI_TYPES)["symbols"])
+        yield from (each["name"] for file in record.get("debug", ()) for each in file["symbols"])
+        return
+    with suppress(gdb.error):
+        text = gdb.execute(f'interpreter-exec mi2 "{MI_TYPES}"', to_string=True)
+        yield from (re.sub(r"\\(.)", r"\1", name) for name in MI_NAME.findall(text))
+
+
 def _length(kind: gdb.Type) -> Optional[int]:
     each = kind.target().sizeof
     if not kind.sizeof:
@@ -306,6 +351,13 @@ def _is_polymorphic(kind: gdb.Type, depth: int = 0) -> bool:
         ):
             return True
     return False
+
+
+def _has_variants(kind: gdb.Type) -> bool:
+    """Whether it is an enum of Rust's: GDB has a struct of it whose members each are as large as the whole."""
+    whole = [each for each in kind.fields() if getattr(each, "bitpos", None) == 0 and not each.is_base_class]
+    structs = [each for each in whole if each.name and each.type is not None and each.type.sizeof == kind.sizeof]
+    return len(structs) > 1 or (len(structs) == 1 and any(each.artificial and not each.name for each in whole))
 
 
 def _is_signed(kind: gdb.Type) -> bool:

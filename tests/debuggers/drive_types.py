@@ -32,7 +32,10 @@ def main():
     last.switch()
     gdb.selected_frame().older().select()
     before = selected()
-    answers = Answers(target.types).all(task["addresses"], task["names"])
+    asked = Answers(target.types)
+    answers = asked.all(task["addresses"], task["names"])
+    if task["structs"]:
+        answers["structs"] = asked.structs()
     words = {each: own_word(f"&{each}") for each in ("per_thread", "library_own")}
     document = {**answers, "own_words": words, "selected_before": before, "selected_after": selected()}
     (FOLDER / "answers.json").write_text(json.dumps(document))

@@ -27,11 +27,11 @@ class Typed(NamedTuple):
     answers: dict[str, dict[str, Any]]
 
 
-def ask(image: Image, addresses: Sequence[int], folder: Path) -> dict[str, Any]:
+def ask(image: Image, addresses: Sequence[int], folder: Path, structs: bool = False) -> dict[str, Any]:
     """By GDB."""
     results = folder / "answers.json"
     task = folder / "task.json"
-    task.write_text(json.dumps({"addresses": list(addresses), "names": NAMES}))
+    task.write_text(json.dumps({"addresses": list(addresses), "names": NAMES, "structs": structs}))
     script = f"python import runpy; runpy.run_path({str(HERE / 'drive_types.py')!r}, {{'FOLDER': {str(folder)!r}}})"
     opened(GDB).do(image, [script])
     answers: dict[str, Any] = json.loads(results.read_text())
@@ -50,7 +50,7 @@ def typed(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFacto
         addresses = [each.address for each in truth["variable"]]
         live = ask(Live(subject.pid, subject.program), addresses, folder)
         core = Path(shutil.move(subject.kernel_core(), folder / "core"))
-    answers = {"live": live, "core": ask(Core(core, subject.program), addresses, folder)}
+    answers = {"live": live, "core": ask(Core(core, subject.program), addresses, folder, build is BUILDS[0])}
     return Typed(build, truth, folder, answers)
 
 
@@ -182,3 +182,14 @@ def test_modules_without_debug_information(typed: Typed, kind: str) -> None:
     names = {Path(each).name.partition(".so")[0] for each in typed.answers[kind]["without"]}
     assert not names & {"program", "liblibrary"}
     assert "libstdc++" in names
+
+
+# of one build: to list all takes long
+@pytest.mark.parametrize("typed", BUILDS[:1], ids=lambda build: build.name, indirect=True)
+def test_all_structs(typed: Typed) -> None:
+    structs = typed.answers["core"]["structs"]
+    assert len(structs) == len({tuple(each) for each in structs})
+    # a bag is a struct without a name, which only a typedef has
+    expected = {(row.name, int(row.rest[0])) for row in typed.truth["type"] if row.name != "bag"}
+    assert expected <= {(name, size) for name, size in structs}
+    assert sorted(size for name, size in structs if name == "twice") == [16, 56]

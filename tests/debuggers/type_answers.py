@@ -28,6 +28,11 @@ class Answers:
             }
             left += [facts.target, *(field.type for field in facts.fields), *(arg.type for arg in facts.arguments)]
 
+    def structs(self) -> list[tuple[str, int]]:
+        """Names and sizes of all."""
+        found = (self.types.facts(each) for each in self.types.structs())
+        return [(facts.name, facts.size) for facts in found]
+
     def all(self, addresses: Sequence[int], names: Sequence[str] = ()) -> dict[str, Any]:
         variables = {hex(at): each._asdict() for at, each in self.types.variables(addresses).items()}
         threads = [each._asdict() for each in self.types.thread_variables()]

@@ -193,9 +193,9 @@ class DebuggedTarget(ImageTarget, ABC):
         """By where the module begins."""
         return {each[0].start: self.own_build_id(each) for each in self._modules}
 
-    def module_files(self) -> list[tuple[str, Optional[str]]]:
-        """The file behind each module, and the build-id that memory has of it."""
-        return [(each[0].path, self._inside[each[0].start]) for each in self._modules]
+    def module_files(self) -> list[tuple[Region, Optional[str]]]:
+        """Each module's first mapping, and the build-id that memory has of it."""
+        return [(each[0], self._inside[each[0].start]) for each in self._modules]
 
     def build_id_at(self, address: int) -> Optional[str]:
         """Of the module there, as memory has it."""
