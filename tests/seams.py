@@ -14,6 +14,8 @@ from lldb.heap_control import LldbController
 from lldb.heap_target import LldbTarget
 
 from arenascope.base.meter import Meter, Unseen
+from arenascope.blocks.declared.claims import Library
+from arenascope.blocks.declared.containers.libstdcxx import Libstdcxx
 from arenascope.cli.shell import ShellDoor
 from arenascope.cli.shell_control import ShellController
 from arenascope.commands.framework.apply import Controller
@@ -47,3 +49,4 @@ NODES: list[type[Nodes]] = [StillNodes]
 PROCESSORS: list[type[Processor]] = [X8664, Aarch64]
 FRAMES: list[type[Frames]] = [X8664Frames, Aarch64Frames]
 TYPES: list[type[TypeSource]] = [GdbTypes]
+LIBRARIES: list[type[Library]] = [Libstdcxx]

@@ -51,6 +51,9 @@ class Reader(Protocol):
 
     def bytes(self, address: int, size: int) -> Optional[bytes]: ...
 
+    def number(self, address: int, size: int) -> Optional[int]:
+        """An unsigned number of so many bytes."""
+
     def usable(self, address: int) -> Optional[int]:
         """How many bytes the live block has that begins there; None: no live block begins there."""
 

@@ -1,0 +1,14 @@
+"""Containers of standard libraries, in debug information: a file for each library.
+
+A container is recognised by its template's name and by the members that it really has there; all offsets are debug
+information's. It proves itself by its own words before it claims anything.
+"""
+
+from __future__ import annotations
+
+from typing import Sequence
+
+from ..claims import Library
+from .libstdcxx import Libstdcxx
+
+LIBRARIES: Sequence[Library] = (Libstdcxx(),)

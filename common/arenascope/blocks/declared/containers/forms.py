@@ -1,0 +1,88 @@
+"""The two forms that most containers of all libraries have: nodes with a value each, and one block of all elements."""
+
+from __future__ import annotations
+
+from typing import Iterable, Optional, Sequence
+
+from ....base.records import NamedTuple
+from ..claims import CONTAINER, Claim, Reader
+
+
+class Node(NamedTuple):
+    """A made-up node."""
+
+    type: int
+    size: int
+    tail: int
+    """Where what follows its value may lie."""
+
+
+class OfNodes:
+    """Whatever proves its nodes."""
+
+    strength = CONTAINER
+
+    def __init__(self, node: Node) -> None:
+        self.node = node
+
+    def nodes(self, reader: Reader, address: int) -> Optional[Sequence[int]]:
+        """In its order; None unless it has proved itself."""
+        raise NotImplementedError
+
+    def claims(self, reader: Reader, address: int) -> Optional[Iterable[Claim]]:
+        nodes = self.nodes(reader, address)
+        return None if nodes is None else self.numbered(nodes)
+
+    def numbered(self, nodes: Iterable[int]) -> Iterable[Claim]:
+        type, strength = self.node.type, self.strength
+        for number, node in enumerate(nodes):
+            yield Claim(node, type, strength, "", number=number)
+
+    def elements(self, reader: Reader, address: int) -> Optional[int]:
+        nodes = self.nodes(reader, address)
+        return None if nodes is None else len(nodes)
+
+
+class Body(NamedTuple):
+    """Elements that lie beside each other in a block."""
+
+    start: int
+    """0: there is no block."""
+    used: int
+    room: int
+
+
+class OfBody:
+    """Whatever proves its body."""
+
+    def __init__(self, element: int, size: int, words: bool = True) -> None:
+        """`element`: the elements' type."""
+        self.element, self.size, self.words = element, size, words
+        self.front = self.after = 0
+        """So many bytes are before the elements; so many elements are after them that nobody counts (a string's 0)."""
+
+    def body(self, reader: Reader, address: int) -> Optional[Body]:
+        """None unless it has proved itself."""
+        raise NotImplementedError
+
+    def claims(self, reader: Reader, address: int) -> Optional[Iterable[Claim]]:
+        body = self.body(reader, address)
+        if body is None or not body.start:
+            return None if body is None else ()
+        claim = Claim(body.start, self.element, CONTAINER, "", words=self.words, front=self.front)
+        number = 0 if self.words else None
+        return (claim._replace(elements=body.used + self.after, capacity=body.room + self.after, number=number),)
+
+    def elements(self, reader: Reader, address: int) -> Optional[int]:
+        body = self.body(reader, address)
+        return None if body is None else body.used
+
+
+def between(reader: Reader, words: Sequence[int], size: int) -> Optional[Body]:
+    """By its start, the end of its elements and its own end. None: none, or not made yet."""
+    start, finish, end = words
+    if not start <= finish <= end or (end - start) % size or (finish - start) % size:
+        return None
+    if start and not reader.holds(start, end - start):
+        return None
+    return Body(start, (finish - start) // size, (end - start) // size)

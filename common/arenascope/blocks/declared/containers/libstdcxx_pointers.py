@@ -1,0 +1,190 @@
+"""libstdc++'s pointers that own: unique_ptr, shared_ptr and weak_ptr with their control blocks."""
+
+from __future__ import annotations
+
+from typing import Callable, Iterable, Mapping, Optional
+
+from ....base.records import NamedTuple
+from ....sources.debug_info_types import Field, TypeFacts
+from ....sources.type_spelling import parts_of, spelled
+from ..claims import CONTAINER, Claim, Container, Reader, Types
+from .parts import DEEPEST, Member, Object, alignment, argument, find, object_of, rounded
+
+INT = 4
+MOST_COUNT = 1 << 31
+"""Of holders of a shared object."""
+INSIDE, ALONE, DELETED = "std::_Sp_counted_ptr_inplace", "std::_Sp_counted_ptr", "std::_Sp_counted_deleter"
+"""Templates of control blocks: with the object inside, with a pointer to it, with a deleter besides."""
+OF_ARRAYS = "std::__sp_array_delete"
+DELETERS = ("std::default_delete<", OF_ARRAYS)
+CONTROL_STEP = " (control block)"
+
+
+def _head(types: Types, type: int, deepest: int = DEEPEST) -> Optional[Member]:
+    """The first element of a tuple."""
+    facts = types.facts(type)
+    if facts.name.startswith("std::_Head_base<0"):
+        return find(types, type, "_M_head_impl")
+    for field in facts.fields if deepest else ():
+        inner = _head(types, field.type, deepest - 1)
+        if inner is not None:
+            return Member(field.offset + inner.offset, inner.type)
+    return None
+
+
+class Owned:
+    """unique_ptr."""
+
+    def __init__(self, place: int, object: Object) -> None:
+        self._place, self._object = place, object
+
+    def claims(self, reader: Reader, address: int) -> Optional[Iterable[Claim]]:
+        object = reader.word(address + self._place)
+        return None if object is None else self._object.claims(reader, object)
+
+    def elements(self, reader: Reader, address: int) -> Optional[int]:
+        claims = self.claims(reader, address)
+        return None if claims is None else sum(1 if each.elements is None else each.elements for each in claims)
+
+
+def _unique_ptr(types: Types, type: int, facts: TypeFacts) -> Optional[Container]:
+    found = _head(types, type)
+    if found is None or not facts.arguments or facts.arguments[0].type is None:
+        return None
+    object = object_of(types, found.type, types.facts(facts.arguments[0].type).form == "array")
+    return Owned(found.offset, object) if object is not None else None
+
+
+class Counts(NamedTuple):
+    """Where a control block has how many share its object, and how many know it."""
+
+    use: int
+    weak: int
+
+    @property
+    def end(self) -> int:
+        return self.weak + INT
+
+
+class Control(NamedTuple):
+    """A class of control blocks, by its vtable's name."""
+
+    type: int
+    size: int
+    pointer: int = 0
+    """Where it has the pointer to its object; 0: the object lies in it."""
+    object: Optional[Object] = None
+    """What the pointer leads to, if that is known."""
+
+    def claims(self, reader: Reader, block: int, alive: bool) -> Iterable[Claim]:
+        yield Claim(block, self.type, CONTAINER, CONTROL_STEP if self.pointer else "", words=alive)
+        object = reader.word(block + self.pointer) if self.object is not None and alive else None
+        if object and self.object is not None:
+            yield from self.object.claims(reader, object) or ()
+
+
+class Block(NamedTuple):
+    """A control block that has proved itself; at 0: none."""
+
+    address: int
+    uses: int
+    control: Optional[Control]
+    """None: it is not known how it is made."""
+
+
+class Shared:
+    """shared_ptr and weak_ptr: the control block says by its vtable what it is and where its object is; where the
+    pointer leads is of no account, as it may lead to a part of another object."""
+
+    def __init__(self, types: Types, place: int, counts: Counts, held: Optional[int]) -> None:
+        self._types, self._place, self._counts, self._held = types, place, counts, held
+        self._known: dict[int, Optional[Control]] = {}
+
+    def _block(self, reader: Reader, address: int) -> Optional[Block]:
+        block = reader.word(address + self._place)
+        if not block:
+            return None if block is None else Block(0, 0, None)
+        table = reader.word(block)
+        uses, weaks = (reader.number(block + place, INT) for place in self._counts)
+        if not table or uses is None or weaks is None or reader.usable(block) is None:
+            return None
+        if uses >= MOST_COUNT or not 0 < weaks < MOST_COUNT:
+            return None
+        if table not in self._known:
+            name = reader.class_of(table)
+            if name is None:
+                return None
+            self._known[table] = self._control(name, reader.word_size)
+        control = self._known[table]
+        if control is not None and not reader.holds(block, control.size):
+            return None
+        return Block(block, uses, control)
+
+    def claims(self, reader: Reader, address: int) -> Optional[Iterable[Claim]]:
+        found = self._block(reader, address)
+        if found is None or found.control is None:
+            return None if found is None else ()
+        return found.control.claims(reader, found.address, bool(found.uses))
+
+    def elements(self, reader: Reader, address: int) -> Optional[int]:
+        found = self._block(reader, address)
+        return None if found is None else int(found.uses > 0)
+
+    def _control(self, name: str, word: int) -> Optional[Control]:
+        """By the class's name. None where it is not known how it is made."""
+        parts, types = parts_of(name), self._types
+        if parts is None or parts.template not in (INSIDE, ALONE, DELETED):
+            return None
+        own = types.by_name(name)
+        if parts.template == INSIDE:
+            return self._with_object(name, parts.arguments[0], own, word)
+        deleter = parts.arguments[1] if parts.template == DELETED else ""
+        # what a deleter of the user's deletes may be anything
+        known = not deleter or deleter.startswith(DELETERS)
+        is_array = "[]" in deleter or deleter == OF_ARRAYS
+        if own is not None:
+            pointer = find(types, own, "_M_ptr") or find(types, own, "_M_impl._M_ptr")
+            if pointer is None:
+                return None
+            object = object_of(types, pointer.type, is_array) if known else None
+            return Control(own, types.facts(own).size, pointer.offset, object)
+        # clang leaves its members out; such a deleter has no bytes
+        target = types.by_name(parts.arguments[0].removesuffix("*"))
+        if target is None or not known:
+            return None
+        place, pointer_type = rounded(self._counts.end, word), types.pointer_to(target)
+        made = types.made_up(name, place + word, (Field("_M_ptr", place, pointer_type),))
+        return Control(made, place + word, place, object_of(types, pointer_type, is_array))
+
+    def _with_object(self, name: str, of: str, own: Optional[int], word: int) -> Optional[Control]:
+        """What make_shared makes: a vtable, two counts, an allocator that mostly has no bytes, and the object."""
+        types, held = self._types, self._held
+        type = types.by_name(of)
+        if type is None and held is not None and spelled(types.facts(held).name) == spelled(of):
+            type = held
+        if type is None or not types.facts(type).size:
+            return None
+        to = alignment(types, type, word)
+        place = rounded(self._counts.end, to)
+        size = rounded(place + types.facts(type).size, max(word, to))
+        if own is not None and types.facts(own).size:
+            storage = find(types, own, "_M_impl._M_storage") or find(types, own, "_M_obj")
+            if storage is None:
+                return None
+            place, size = storage.offset, types.facts(own).size
+        return Control(types.made_up(name, size, (Field("", place, type),)), size)
+
+
+def _shared_ptr(types: Types, type: int, facts: TypeFacts) -> Optional[Container]:
+    block = find(types, type, "_M_refcount._M_pi")
+    base = types.facts(block.type).target if block is not None else None
+    if block is None or base is None:
+        return None
+    uses, weaks = find(types, base, "_M_use_count"), find(types, base, "_M_weak_count")
+    if uses is None or weaks is None:
+        return None
+    return Shared(types, block.offset, Counts(uses.offset, weaks.offset), argument(types, facts, 0))
+
+
+Form = Callable[[Types, int, TypeFacts], Optional[Container]]
+POINTERS: Mapping[str, Form] = {"unique_ptr": _unique_ptr, "shared_ptr": _shared_ptr, "weak_ptr": _shared_ptr}
