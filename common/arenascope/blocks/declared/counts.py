@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Optional
 
-from .layouts import Layout, TypeTable
+from .layouts import Layout, Slot, TypeTable
 from .memory_reader import MemoryReader
 
 MOST_COUNTS = 64
@@ -30,21 +30,38 @@ class Counts:
                 return count
         return 0
 
-    def is_flexible(self, layout: Layout, at: int, block: int) -> bool:
-        """Whether a number in a struct that ends in T[] says how many there are."""
+    def by_ends(self, layout: Layout, at: Optional[int], slot: Slot, block: int) -> int:
+        """Pointers of the same type into the same block, as those behind the last element in use and at the end of the
+        room; 0: there is none."""
+        target, start = slot.target, self._reader.blocks.starts[block]
+        size = self._types.facts(target).size if target is not None else 0
+        if at is None or not size:
+            return 0
+        room = self._reader.room(block)
+        ends = {
+            word - start
+            for each in layout.slots
+            if each.target == target and each.offset > slot.offset
+            for word in [self._reader.word(at + each.offset)]
+            if word is not None and 0 < word - start <= room and not (word - start) % size
+        }
+        return min(ends) // size if ends and self._reader.fits(block, max(ends)) else 0
+
+    def flexible(self, layout: Layout, at: int, block: int) -> int:
+        """How many elements a struct that ends in T[] has, by a number in it; 0: none says it."""
         if layout.flexible is None:
-            return False
+            return 0
         element, offset = layout.flexible
         size = self._types.facts(element).size
         for each in layout.numbers[:MOST_COUNTS]:
             count = self._reader.number(at + each.offset, each.size)
-            if count is None or count > self._reader.room(block):
+            if not count or count * size > self._reader.room(block):
                 continue
             # the struct may have been counted with its padding; a text has a zero byte more
             whole = {base + (count + more) * size for base in (offset, layout.size) for more in (0, 1)}
             if any(self._reader.fits(block, each) for each in whole):
-                return True
-        return False
+                return count
+        return 0
 
     def in_front(self, value: int, block: int, size: int) -> int:
         """How many objects `new T[n]` made, which it keeps in front of them; 0: it did not."""

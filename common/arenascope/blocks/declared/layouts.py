@@ -6,6 +6,8 @@ it alone knows which of its words count. Alternatives of a union are kept apart.
 
 from __future__ import annotations
 
+from functools import reduce
+from operator import or_
 from typing import Iterator, Literal, Optional, Sequence
 
 from ...base.records import NamedTuple
@@ -32,6 +34,8 @@ class Slot(NamedTuple):
     """The type of what it leads to; None: not known."""
     step: str
     """".log", "" for a variable that is a pointer itself."""
+    member: str
+    """By the innermost type that has a name: "session.log"; "" for a variable, or an element, that is a pointer."""
 
 
 class Embedded(NamedTuple):
@@ -60,6 +64,14 @@ class Repeat(NamedTuple):
     step: str
 
 
+class Bits(NamedTuple):
+    """An enum or a boolean in an object, and the bits that its values can have."""
+
+    offset: int
+    size: int
+    mask: int
+
+
 class Number(NamedTuple):
     """An integer in an object, which may count what a pointer beside it leads to."""
 
@@ -73,24 +85,31 @@ class _Place(NamedTuple):
     offset: int
     step: str
     depth: int
+    label: str
+    """What Slot.member begins with."""
 
-    def member(self, field: Field) -> _Place:
+    def member(self, field: Field, facts: TypeFacts) -> _Place:
         step = "" if field.is_base or not field.name else f".{field.name}"
-        return _Place(self.offset + field.offset, self.step + step, self.depth + 1)
+        named = facts.form == "struct" and facts.name and not field.is_base
+        label = facts.name if named else self.label + step
+        return _Place(self.offset + field.offset, self.step + step, self.depth + 1, label=label)
 
 
 class Layout:
     """A type, flattened. An array of unknown length at the end (T[]) is `flexible`: its element's type and offset."""
 
     def __init__(self, type: int, facts: TypeFacts) -> None:
-        self.type, self.name, self.size = type, facts.name, facts.size
+        self.type, self.size = type, facts.size
+        self.name = facts.name
         self.polymorphic = facts.polymorphic
         self.slots: list[Slot] = []
         self.containers: list[Embedded] = []
         self.unions: list[Alternatives] = []
         self.repeats: list[Repeat] = []
         self.numbers: list[Number] = []
+        self.bits: list[Bits] = []
         self.flexible: Optional[tuple[int, int]] = None
+        self.flexible_label = ""
 
     @property
     def leads_on(self) -> bool:
@@ -115,6 +134,18 @@ class TypeTable:
         if facts is None:
             facts = self._facts[type] = self._source.facts(type)
         return facts
+
+    def text(self, type: Optional[int]) -> str:
+        """A type as people write it; a struct without a name has none."""
+        if type is None:
+            return "void"
+        facts = self.facts(type)
+        if facts.form in ("pointer", "reference"):
+            inner = self.text(facts.target)
+            return f"{inner}*" if inner.endswith("*") else f"{inner} *"
+        if facts.form == "array":
+            return f"{self.text(facts.target)}[{facts.length if facts.length is not None else ''}]"
+        return facts.name
 
     def by_name(self, name: str) -> Optional[int]:
         if name not in self._names:
@@ -174,7 +205,7 @@ class Layouts:
     def _made(self, type: int, depth: int) -> Layout:
         if type not in self._known:
             self._known[type] = layout = Layout(type, self.types.facts(type))
-            self._put(layout, type, _Place(0, "", depth))
+            self._put(layout, type, _Place(0, "", depth, label=layout.name))
         return self._known[type]
 
     def container(self, type: int) -> Optional[Container]:
@@ -194,6 +225,10 @@ class Layouts:
                 layout.slots.append(slot)
         elif facts.form == "integer":
             layout.numbers.append(Number(at.offset, facts.size))
+        elif facts.form == "boolean" or (facts.form == "enum" and facts.enumerators):
+            values = facts.enumerators.values() if facts.form == "enum" else (1,)
+            if min(values) >= 0:
+                layout.bits.append(Bits(at.offset, facts.size, reduce(or_, values)))
         elif facts.form == "array" and facts.target is not None:
             self._put_array(layout, facts, at)
         elif facts.form == "union":
@@ -206,13 +241,14 @@ class Layouts:
             for field in facts.fields:
                 # what would lie outside contradicts itself
                 if 0 <= field.offset <= facts.size - self.types.facts(field.type).size:
-                    self._put(layout, field.type, at.member(field))
+                    self._put(layout, field.type, at.member(field, self.types.facts(field.type)))
 
     def _put_array(self, layout: Layout, facts: TypeFacts, at: _Place) -> None:
         if facts.target is None:
             return
         if not facts.length:
             layout.flexible = facts.target, at.offset
+            layout.flexible_label = self.types.facts(facts.target).name or at.label
             return
         if self.types.facts(facts.target).form in (*NUMBERS, "character", "void", "other"):
             return
@@ -223,14 +259,15 @@ class Layouts:
             layout.repeats.append(Repeat(at.offset, facts.length, element, f"{at.step}[]"))
             return
         for number in range(facts.length):
-            place = _Place(at.offset + number * element.size, f"{at.step}[{number}]", at.depth + 1)
+            step = f"{at.step}[{number}]"
+            place = _Place(at.offset + number * element.size, step, at.depth + 1, label=element.name or at.label)
             self._put(layout, facts.target, place)
 
     def _put_union(self, layout: Layout, facts: TypeFacts, at: _Place) -> None:
         alternatives = []
         for field in facts.fields:
             inner = Layout(field.type, facts)
-            self._put(inner, field.type, at._replace(offset=0).member(field))
+            self._put(inner, field.type, at._replace(offset=0).member(field, self.types.facts(field.type)))
             if inner.leads_on:
                 alternatives.append(inner)
         if alternatives:
@@ -239,7 +276,7 @@ class Layouts:
     def _slot(self, facts: TypeFacts, at: _Place) -> Optional[Slot]:
         """None for a pointer to a function."""
         if facts.target is None:
-            return Slot(at.offset, "anything", None, at.step)
+            return Slot(at.offset, "anything", None, at.step, member=at.label)
         pointed = self.types.facts(facts.target)
         if pointed.form == "function":
             return None
@@ -252,4 +289,4 @@ class Layouts:
             to = "numbers"
         elif pointed.size and pointed.form in ("struct", "union", "array"):
             to = "object"
-        return Slot(at.offset, to, facts.target, at.step)
+        return Slot(at.offset, to, facts.target, at.step, member=at.label)

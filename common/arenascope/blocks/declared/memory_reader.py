@@ -19,6 +19,8 @@ MOST = 4096
 """And so many of these are kept."""
 MOST_ELEMENTS, MOST_UNKNOWN = 1 << 24, 1 << 20
 """Elements of an array in a variable; bytes of one that lies where nothing is known of mappings."""
+NULL_PAGE = 4096
+"""Less, and as much below the top, is no address: a program's own mark for nothing."""
 NOTHING: Sequence[int] = ()
 
 
@@ -94,6 +96,10 @@ class MemoryReader:
 
     def is_mapped(self, address: int) -> bool:
         return not self._regions.regions or self._regions.place(address) is not None
+
+    def leads_nowhere(self, value: int) -> bool:
+        """Whether a word is no pointer at all, nor a program's mark for none; a tag may be in its low bits."""
+        return NULL_PAGE <= value <= self._memory.top - NULL_PAGE and not self.is_mapped(value & ~self._unaligned)
 
     # live blocks
 

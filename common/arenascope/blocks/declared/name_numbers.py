@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from typing import Optional
+
 from ...base.records import NamedTuple
 from .claims import Claim
 from .layouts import Layouts, Slot
 from .named_blocks import UNNUMBERED, BlockName, Form
 
 MOST_STEPS = 1 << 16
+TYPED, ANY = 1, 2
+"""What proves a type: pointers to blocks of just the size of theirs; or whatever leads to blocks' starts."""
 
 
 class Claimed(NamedTuple):
@@ -36,12 +40,10 @@ class At(NamedTuple):
     prefix: str = ""
     """In front of the steps from here; "[]" in it stands for `number`."""
     number: int = UNNUMBERED
-    shallow: bool = False
-    """Only for what proves a type: nothing is looked at but this."""
-
-    def path(self, step: str) -> str:
-        """What is found by this step from here, as a member of what is being looked at."""
-        return f"{self.label}{self.prefix}{step}"
+    may_be_unset: bool = False
+    """A local: what it leads to has to be proven."""
+    proof: int = 0
+    """TYPED or ANY: only what proves a type is looked for, at this object alone."""
 
 
 class NameNumbers:
@@ -54,6 +56,7 @@ class NameNumbers:
         self._numbers: dict[BlockName, int] = {}
         self._step_numbers: dict[str, int] = {"": 0}
         self._objects: dict[int, int] = {}
+        self._fields: dict[tuple[str, Optional[int], str], int] = {}
         self._of_claims: dict[tuple[int, bool, int, bool, str], int] = {}
 
     def number(self, name: BlockName) -> int:
@@ -76,16 +79,16 @@ class NameNumbers:
     def object(self, type: int) -> int:
         number = self._objects.get(type)
         if number is None:
-            name = self._types.facts(type).name
+            name = self._types.text(type)
             number = self._objects[type] = self.number(BlockName(name, "object", type, label=name))
         return number
 
     def array(self, type: int, *, front: int = 0, label: str = "") -> int:
-        name, words = self._types.facts(type).name, self._layouts.of(type).leads_on
+        name, words = self._types.text(type), self._layouts.of(type).leads_on
         return self.number(BlockName(f"{name}[]", "array", type, front, words=words, label=label or name))
 
     def tail(self, type: int) -> int:
-        name = self._types.facts(type).name
+        name = self._types.text(type)
         return self.number(BlockName(f"{name} and a tail", "tail", type, label=name))
 
     def one_of_a_union(self, object: int) -> int:
@@ -93,22 +96,24 @@ class NameNumbers:
         return self.number(BlockName(f"one of {name.text}", "union", name.type, label=name.label))
 
     def field(self, slot: Slot, label: str) -> int:
-        """Named by the member that leads there."""
-        facts = self._types.facts(slot.target) if slot.target is not None else None
-        if facts is not None and slot.to == "text":
-            text = f"char[] of {label}"
-        elif facts is not None and slot.to in ("numbers", "pointers"):
-            text = f"{facts.name}[] of {label}"
-        else:
+        """Named by the member that leads there, or by `label` where a variable or an element does."""
+        label = slot.member or label
+        number = self._fields.get((slot.to, slot.target, label))
+        if number is None:
             text = f"void at {label}"
-        return self.number(BlockName(text, "field", words=False))
+            if slot.to == "text":
+                text = f"char[] of {label}"
+            elif slot.to in ("numbers", "pointers"):
+                text = f"{self._types.text(slot.target)}[] of {label}"
+            number = self._fields[slot.to, slot.target, label] = self.number(BlockName(text, "field", words=False))
+        return number
 
     def claimed(self, claim: Claim, label: str) -> int:
         key = claim.type, claim.elements is None, claim.front, claim.words, label
         number = self._of_claims.get(key)
         if number is None:
             form: Form = "object" if claim.elements is None else "array"
-            name = self._types.facts(claim.type).name
+            name = self._types.text(claim.type)
             text = name if claim.elements is None else f"{name}[]"
             number = self.number(BlockName(text, form, claim.type, claim.front, words=claim.words, label=label))
             self._of_claims[key] = number

@@ -51,7 +51,7 @@ class Start(NamedTuple):
 
     @property
     def label(self) -> str:
-        return f"{self.function}(): {self.name}" if self.function else self.name
+        return f"{self.function.partition('(')[0]}(): {self.name}" if self.function else self.name
 
 
 class NamedBlocks:

@@ -10,7 +10,7 @@ from .claims import ARRAY, CONTAINER, EXACT, FIELD, LOCAL, VTABLE, WEAK, Claim
 from .counts import Counts
 from .layouts import Alternatives, Embedded, Layout, Layouts, Slot
 from .memory_reader import MemoryReader
-from .name_numbers import At, Claimed, NameNumbers
+from .name_numbers import ANY, TYPED, At, Claimed, NameNumbers
 from .named_blocks import NOBODY, UNNUMBERED
 from .vtables import Vtables
 
@@ -20,8 +20,6 @@ FEW_ELEMENTS = 64
 """So many elements of an array are looked at for proof."""
 PROOFS = 2
 """So many elements beyond the first have to have a pointer that is right."""
-NULL_PAGE = 4096
-"""Less, and as much below the top, is no address: a program's own mark for nothing."""
 DEEPEST = 16
 """So often what a container holds inline may hold such a container."""
 MOST_INTERIOR = 1 << 20
@@ -40,7 +38,6 @@ class ObjectWords:
         self._low = blocks.starts[0] if len(blocks) else 1
         self._high = max(blocks.ends[-1], blocks.starts[-1]) if len(blocks) else 0
         self._word = reader.word_size
-        self._top = (1 << 8 * self._word) - 1
         self._chunks: dict[int, int] = {}
         """The chunk for one object of each type; 0: it may be one of several as well."""
         self.damaged: Counter[str] = Counter()
@@ -61,14 +58,18 @@ class ObjectWords:
                 continue
             if low <= value <= high:
                 bad += self.follow(slot, value, where, layout, at, found)
-            elif self._leads_nowhere(value):
+            elif self._reader.leads_nowhere(value):
                 bad += 1
+        if where.proof:
+            for offset, size, mask in layout.bits:
+                bad += ((self._reader.number(at + offset, size) or 0) & ~mask) != 0
         for each in layout.containers:
             bad += self._open(each, at + each.offset, where, found, depth)
         for union in layout.unions:
-            self._choose(union, at + union.offset, where, found)
+            if not where.may_be_unset:
+                self._choose(union, at + union.offset, where, found)
         for repeat in layout.repeats:
-            if where.shallow:
+            if where.proof:
                 continue
             size, inner = repeat.layout.size, where
             for number in range(self._reader.most(at + repeat.offset, size, repeat.count)):
@@ -107,13 +108,9 @@ class ObjectWords:
                     continue
                 if low <= value <= high:
                     bad += self.follow(slot, value, where._replace(number=number), layout, None, found)
-                elif self._leads_nowhere(value):
+                elif self._reader.leads_nowhere(value):
                     bad += 1
         return found, bad
-
-    def _leads_nowhere(self, value: int) -> bool:
-        """Whether a word is no pointer at all, nor a program's mark for none; a tag may be in its low bits."""
-        return NULL_PAGE <= value <= self._top - NULL_PAGE and not self._reader.is_mapped(value & ~(self._word - 1))
 
     def _claim(
         self, level: int, block: int, name: int, where: At, step: str, *, elements: int = 0, plain: bool = True
@@ -122,7 +119,8 @@ class ObjectWords:
         return Claimed(level, block, name, elements, where.parent, step_number, where.number, plain)
 
     def _field(self, block: int, slot: Slot, where: At) -> Claimed:
-        return self._claim(FIELD, block, self._names.field(slot, where.path(slot.step)), where, slot.step)
+        """By what member or variable leads there."""
+        return self._claim(FIELD, block, self._names.field(slot, where.label), where, slot.step)
 
     # pointers
 
@@ -138,14 +136,15 @@ class ObjectWords:
             if chunk is None:
                 chunk = self._chunk(target)
             if chunk == self._sizes[block] and starts[block] == value:
-                level = where.plain
-                if level != LOCAL or where.parent >= 0 or self._is_proven(target, value):
-                    found.append(self._claim(level, block, self._names.object(target), where, slot.step))
-                else:
-                    found.append(self._field(block, slot, where))
+                if not where.may_be_unset or self._is_proven(target, value):
+                    found.append(self._claim(where.plain, block, self._names.object(target), where, slot.step))
                 return 0
             return self._follow_object(slot, value, block, where, layout, at, found)
-        if starts[block] != value or where.shallow:
+        if starts[block] != value or where.may_be_unset:
+            return 0
+        if where.proof:
+            if where.proof == ANY:
+                found.append(self._field(block, slot, where))
             return 0
         if slot.to == "pointers" and target is not None:
             found.append(self._pointers(slot, block, where, layout=layout, at=at))
@@ -177,21 +176,25 @@ class ObjectWords:
             return 0
         if start != value:
             cookie = self._counts.in_front(value, block, size)
-            if cookie and not where.shallow:
+            if cookie and not where.proof:
                 name = self._names.array(target, front=value - start)
                 found.append(self._claim(where.plain, block, name, where, slot.step, elements=cookie))
-            elif not where.shallow and value < start + reader.room(block):
+            elif not where.proof and value < start + reader.room(block):
                 self._note_interior(block, value - start, target)
             return 0
         if reader.room(block) < size:
             return 1
-        if where.shallow:
+        if where.proof:
+            if where.proof == ANY:
+                found.append(self._field(block, slot, where))
+            return 0
+        if where.may_be_unset and not self._is_proven(target, value):
             return 0
         if reader.has_mapping(block) and reader.fits(block, size):
             found.append(self._claim(where.plain, block, self._names.object(target), where, slot.step))
         elif inner.flexible is not None:
             name = self._names.object(target)
-            counted = self._counts.is_flexible(inner, value, block)
+            counted = self._counts.flexible(inner, value, block)
             found.append(self._claim(where.plain if counted else WEAK, block, name, where, slot.step))
         else:
             found.append(self._larger(slot, value, block, where, layout=layout, at=at))
@@ -201,31 +204,40 @@ class ObjectWords:
         """T[], where something proves it; else T and a tail."""
         target = slot.target or 0
         inner = self._layouts.of(target)
-        count = self._counts.beside(layout, at, inner.size, block)
+        count = self._counts.by_ends(layout, at, slot, block) or self._counts.beside(layout, at, inner.size, block)
         room = count or self._counts.least(block, inner.size)
-        right = self._right_elements(inner, value, room)
-        if right is not None and (right >= PROOFS or (count and (right or not inner.leads_on))):
+        if self._is_array(inner, value, room, counted=bool(count)):
             name = self._names.array(target)
             return self._claim(max(ARRAY, where.plain), block, name, where, slot.step, elements=room)
-        if self._is_proven(target, value):
+        if self._is_proven(target, value, ANY):
             return self._claim(WEAK, block, self._names.tail(target), where, slot.step)
         return self._field(block, slot, where)
 
     def _pointers(self, slot: Slot, block: int, where: At, *, layout: Layout, at: Optional[int]) -> Claimed:
         """A `T **`: an array of pointers, where a number beside it counts them, or all of its words are right."""
         target = slot.target or 0
-        count = self._counts.beside(layout, at, self._word, block)
+        count = self._counts.by_ends(layout, at, slot, block) or self._counts.beside(layout, at, self._word, block)
         room = count or self._counts.least(block, self._word)
         right = self._right_pointers(self._layouts.of(target), self._block_starts[block], room)
         if right is not None and (right > PROOFS or (count and right)):
-            name = self._names.array(target, label=where.path(slot.step) + "[]")
+            name = self._names.array(target, label=slot.member or where.label)
             return self._claim(max(ARRAY, where.plain), block, name, where, slot.step, elements=room)
         return self._field(block, slot, where)
 
-    def _right_elements(self, layout: Layout, at: int, count: int) -> Optional[int]:
+    def _is_array(self, layout: Layout, at: int, count: int, *, counted: bool) -> bool:
+        """Whether the elements beyond the first have pointers that are right, and none has one that is wrong."""
+        typed = self._right_elements(layout, at, count, TYPED)
+        if typed is None or typed >= PROOFS:
+            return typed is not None
+        if counted and not layout.leads_on:
+            return True
+        right = self._right_elements(layout, at, count, ANY) or 0
+        return right > PROOFS or (counted and right > 0)
+
+    def _right_elements(self, layout: Layout, at: int, count: int, proof: int) -> Optional[int]:
         """In how many elements beyond the first a pointer is right; None where one is wrong."""
         right = 0
-        where = At(NOBODY, CONTAINER, EXACT, "", shallow=True)
+        where = At(NOBODY, CONTAINER, EXACT, "", proof=proof)
         for number in range(min(count, FEW_ELEMENTS)):
             found, bad = self.scan(layout, at + number * layout.size, where)
             if bad:
@@ -239,13 +251,13 @@ class ObjectWords:
         if words is None or not element.slots:
             return None
         right, slot = 0, element.slots[0]
-        where = At(NOBODY, CONTAINER, EXACT, "", shallow=True)
+        where = At(NOBODY, CONTAINER, EXACT, "", proof=TYPED)
         for value in words:
             if not value:
                 continue
             found: list[Claimed] = []
             if not self._low <= value <= self._high:
-                if self._leads_nowhere(value):
+                if self._reader.leads_nowhere(value):
                     return None
             elif slot.to == "object":
                 if self.follow(slot, value, where, element, None, found):
@@ -253,13 +265,27 @@ class ObjectWords:
                 right += bool(found)
             elif self._reader.at(value) < 0:
                 return None
+            else:
+                right += 1
         return right
 
-    def _is_proven(self, type: int, at: int) -> bool:
+    def _is_proven(self, type: int, at: int, proof: int = TYPED) -> bool:
         """Whether what an object there holds shows that it is of that type."""
-        where = At(NOBODY, CONTAINER, EXACT, "", shallow=True)
-        found, bad = self.scan(self._layouts.of(type), at, where)
+        found, bad = self.scan(self._layouts.of(type), at, At(NOBODY, CONTAINER, EXACT, "", proof=proof))
         return bool(found) and not bad
+
+    def flexible_elements(self, layout: Layout, at: int, block: int, where: At) -> list[Claimed]:
+        """What the elements of a T[] at the end of a struct claim, where these are proven."""
+        if layout.flexible is None:
+            return []
+        element, offset = self._layouts.of(layout.flexible[0]), layout.flexible[1]
+        count = self._counts.flexible(layout, at, block)
+        if not element.leads_on or not element.size:
+            return []
+        room = count or max(0, self._reader.room(block) - offset - self._word) // element.size
+        if not self._is_array(element, at + offset, room, counted=bool(count)):
+            return []
+        return self.scan_array(element, at + offset, room, where._replace(label=layout.flexible_label))[0]
 
     # containers and unions
 
@@ -267,7 +293,7 @@ class ObjectWords:
         """What a container claims; 1 where it did not prove itself."""
         claims = each.container.claims(self._reader, at)
         if claims is None:
-            if not where.shallow:
+            if not where.proof:
                 self.damaged[each.name] += 1
             return 1
         bad = 0
@@ -280,7 +306,7 @@ class ObjectWords:
                     bad += worse
             else:
                 self._take_claim(claim, each, where, found)
-            if where.shallow and found:
+            if where.proof and found:
                 break
         return bad
 
@@ -301,7 +327,7 @@ class ObjectWords:
         block = self._reader.at(claim.address)
         if block < 0 or not facts.size:
             return
-        label = where.path(step) + "[]" if facts.form == "pointer" else facts.name
+        label = where.label if facts.form == "pointer" else facts.name
         name = self._names.claimed(claim, label)
         elements = claim.elements or 0
         capacity = 1 if claim.elements is None else claim.capacity if claim.capacity is not None else elements
@@ -310,7 +336,7 @@ class ObjectWords:
             found.append(self._claim(level, block, name, where, step, elements=elements, plain=False))
         elif (
             claim.elements is None
-            and not where.shallow
+            and not where.proof
             and self._reader.room(block) >= size
             and self._is_proven(claim.type, claim.address + claim.front)
         ):
@@ -318,40 +344,42 @@ class ObjectWords:
             found.append(self._claim(WEAK, block, tail, where, step))
 
     def _choose(self, union: Alternatives, at: int, where: At, found: list[Claimed]) -> None:
-        """Names what a union's member leads to only where one alternative alone fits."""
-        fitting: dict[tuple[int, int], Claimed] = {}
-        types: set[int] = set()
-        shallow = where._replace(shallow=True)
+        """Names what a union's member leads to, only where one alternative alone fits: pointers to characters and to
+        anything fit always, so that the others have to be proven by what is there."""
+        fits: dict[int, list[tuple[Slot, bool]]] = {}
+        """By block the members that may lead there, and whether what is there proves it."""
         for layout in union.layouts:
             if layout.containers or layout.unions or layout.repeats:
                 return
-            mine: list[Claimed] = []
-            bad = 0
-            for slot in layout.slots:
-                value = self._reader.word(at + slot.offset)
-                if value and self._low <= value <= self._high:
-                    bad += self.follow(slot, value, shallow, layout, at, mine)
-                elif value and self._leads_nowhere(value):
-                    bad += 1
-            if not bad and mine:
-                types.add(layout.type)
-                fitting.update({(each.block, each.name): each for each in mine})
-        names: dict[int, int] = {}
-        for block, name in fitting:
-            names[block] = CONTESTED if block in names else name
-        if len(types) == 1 or len(set(names.values())) == 1:
-            for (block, name), each in fitting.items():
-                if names[block] == name and self._names.names[name].form == "object":
-                    one = self._names.one_of_a_union(name)
-                    found.append(each._replace(level=WEAK, name=one, plain=True))
-        if where.shallow or fitting:
-            return
-        for layout in union.layouts:
             for slot in layout.slots:
                 value = self._reader.word(at + slot.offset)
                 block = self._reader.at(value) if value else -1
-                if block >= 0 and slot.to in ("text", "anything"):
+                if value and block >= 0:
+                    proof = self._fits(slot, value, block)
+                    if proof is not None and all(each.target != slot.target for each, _ in fits.get(block, ())):
+                        fits.setdefault(block, []).append((slot, proof))
+        for block, members in fits.items():
+            proven = [slot for slot, is_proven in members if is_proven]
+            slot = proven[0] if len(proven) == 1 else members[0][0]
+            if where.proof or (len(members) > 1 and len(proven) != 1):
+                if where.proof == ANY:
                     found.append(self._field(block, slot, where))
+            elif slot.to == "object" and slot.target is not None:
+                name = self._names.one_of_a_union(self._names.object(slot.target))
+                found.append(self._claim(WEAK, block, name, where, slot.step))
+            else:
+                found.append(self._field(block, slot, where))
+
+    def _fits(self, slot: Slot, value: int, block: int) -> Optional[bool]:
+        """Whether what a union's member leads to can be what it says, and is proven to be; None: it cannot."""
+        if slot.to != "object" or slot.target is None:
+            return False
+        size = self._types.facts(slot.target).size
+        if not self._reader.fits(block, size):
+            return None
+        where = At(NOBODY, CONTAINER, EXACT, "", proof=ANY)
+        right, bad = self.scan(self._layouts.of(slot.target), value, where)
+        return None if bad else bool(right)
 
     def _note_interior(self, block: int, offset: int, type: int) -> None:
         interior = self.interior

@@ -81,7 +81,7 @@ class Tracer:
 
     def _begin(self, number: int, start: Start) -> None:
         plain = EXACT if start.frame is None else LOCAL
-        where = At(-1 - number, CONTAINER, plain, start.label)
+        where = At(-1 - number, CONTAINER, plain, start.label, may_be_unset=plain == LOCAL)
         layout = self._layouts.of(start.type)
         if start.address is not None:
             found, _ = self._words.scan(layout, start.address, where)
@@ -146,6 +146,8 @@ class Tracer:
             found, bad = self._words.scan_array(layout, at, claimed.elements, where)
         else:
             found, bad = self._words.scan(layout, at, where)
+            if layout.flexible is not None:
+                found += self._words.flexible_elements(layout, at, block, where)
         if claimed.plain and bad > sum(each.level <= ARRAY for each in found):
             self._found.level[block], self._found.name[block] = NO_LEVEL, NONE
             self._found.parent[block] = NOBODY
