@@ -44,7 +44,9 @@ def answer(image: Path, words: str) -> Any:
 def test_nothing_is_lost(core: tuple[Path, dict[int, tuple[str, str]]]) -> None:
     image, blocks = core
     assert len(blocks) >= 5
-    assert answer(image, "leaks")["leaks"] == []
+    found = answer(image, "leaks")
+    assert found["leaks"] == []
+    assert found["stale"]["blocks"] == sum(why != HELD for why, _ in blocks.values())
 
 
 @pytest.mark.parametrize("graph", [False, True])

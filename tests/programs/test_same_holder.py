@@ -114,7 +114,7 @@ def check_pins(rows: list[dict[str, Any]], truth: Truth) -> None:
 
 
 def check_report(told: list[dict[str, Any]], rows: list[dict[str, Any]]) -> None:
-    keys = ("kind", "name", "tid", "held_bytes", "retained_bytes")
+    keys = ("kind", "name", "tid", "stale", "held_bytes", "retained_bytes")
     expected = [{key: row[key] for key in keys} for row in rows if row["kind"] != UNREACHED]
     assert told == expected[:FIRST]
 

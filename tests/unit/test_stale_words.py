@@ -10,9 +10,12 @@ import pytest
 
 from arenascope.base import optional_libraries
 from arenascope.base.block_kinds import STALE
+from arenascope.base.errors import MemoryReadError
 from arenascope.blocks.graph.blocks import Stretch, put_in_order
+from arenascope.blocks.graph.stale_rows import Pointer, buffers, unused_entries
 from arenascope.blocks.graph.stale_words import NO_BLOCK, Collected, Layout, StaleWords, why_text
 from arenascope.present.screens.refs import STALE_WORDS
+from arenascope.sources.memory import Memory
 
 BEGIN, MOST = 0x5600_0000_0000, 40
 
@@ -105,6 +108,71 @@ def test_what_was_found_is_in_order() -> None:
     stale = found.in_order()
     assert [*zip(stale.addresses, stale.sources, stale.edges, stale.whys)] == sorted(rows)
     assert [stale.why(address) for address in (8, 16, 80, 88, 96, 104)] == [0, 1, 2, 0, 3, 0]
+
+
+AT, STREAM = 0x7F00_0000_0000, 14
+FILE = 0xFBAD_2488
+
+
+def memory_of(words: Sequence[int]) -> Memory:
+    data = array("Q", words).tobytes()
+
+    def read(address: int, size: int) -> bytes:
+        found = data[address - AT :][:size] if address >= AT else b""
+        if len(found) < size:
+            raise MemoryReadError(address, size)
+        return found
+
+    return Memory(read, 8, "little")
+
+
+def stream(buffer: tuple[int, int], following: int, flags: int = FILE) -> list[int]:
+    """struct _IO_FILE as far as its _chain; where it reads and writes is nobody's concern."""
+    return [flags, *[1] * 6, *buffer, 0, 0, 0, 0, following]
+
+
+@pytest.mark.parametrize(
+    ("following", "found"),
+    [
+        (0, [(16, 32), (64, 96)]),
+        # leads back to the first one, or to itself
+        (AT + 8, [(16, 32), (64, 96)]),
+        (AT + 8 * (1 + STREAM), [(16, 32), (64, 96)]),
+        # nowhere, and to what is none
+        (AT - 8, [(16, 32), (64, 96)]),
+        (AT + 16, [(16, 32), (64, 96)]),
+    ],
+)
+def test_each_stream_once(following: int, found: list[tuple[int, int]]) -> None:
+    first, second = stream((16, 32), AT + 8 * (1 + STREAM)), stream((64, 96), following)
+    assert [*buffers(memory_of([AT + 8, *first, *second]), AT)] == found
+
+
+def test_what_is_no_stream() -> None:
+    assert [*buffers(memory_of([AT + 8, *stream((16, 32), 0, flags=1)]), AT)] == []
+    assert [*buffers(memory_of([AT + 8, *stream((32, 16), 0)]), AT)] == []
+    assert [*buffers(memory_of([0]), AT)] == []
+
+
+@pytest.mark.parametrize(
+    ("begin", "count", "room", "unused"),
+    [
+        (AT, 2, 5, (AT + 8 * 14, AT + 8 * 30)),
+        (AT, 0, 5, (AT + 8 * 6, AT + 8 * 30)),
+        # more than there is room for, in the segment and in the block
+        (AT, 6, 5, None),
+        (AT, 2, 7, None),
+        # what free() wants is another block
+        (AT + 16, 2, 5, None),
+    ],
+)
+def test_entries_of_the_loader(begin: int, count: int, room: int, unused: Optional[tuple[int, int]]) -> None:
+    """struct dlfo_mappings_segment two words into its block of thirty."""
+    stretch = Stretch()
+    stretch.add(AT, AT + 8 * 30, 8 * 31)
+    memory = memory_of([0, 0, 0, begin, count, room, *range(24)])
+    pointer = Pointer(64, AT + 16, 0)
+    assert unused_entries(memory, "x86_64", put_in_order([stretch]), pointer) == unused
 
 
 def test_each_reason_has_words() -> None:

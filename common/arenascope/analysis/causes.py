@@ -6,7 +6,7 @@ from typing import Iterator, Optional, Sequence
 
 from ..base.model import Allocator, Params, Statement
 from ..base.records import NamedTuple
-from .held_or_lost import HeldSums, Joint, Keeper, Turn
+from .held_or_lost import HeldSums, Holder, Joint, Keeper, Turn
 from .holds_back import Group, Seen
 from .params import MMAP_THRESHOLD, TRIM_THRESHOLD
 from .report import Picture
@@ -129,7 +129,7 @@ class Facts(NamedTuple):
         found: list[Keeper] = []
         for each in self.held.keepers if self.held and self.keeps else ():
             brings = each.alone if each.returns is None else each.returns
-            if not (self.matters(each.alone) and self.matters(brings)):
+            if each.stale is not None or not (self.matters(each.alone) and self.matters(brings)):
                 continue
             if each.kind in CLEARED:
                 return [*found, each]
@@ -141,7 +141,7 @@ class Facts(NamedTuple):
     def clearable_jointly(self) -> Sequence[Joint]:
         """Variables that hold much together, where that is why memory stays."""
         told = self.held.jointly if self.held and self.keeps else ()
-        return [each for each in told if self.matters(each.bytes) and all(one.kind in CLEARED for one in each.owners)]
+        return [each for each in told if self.matters(each.bytes) and all(map(_is_variable, each.owners))]
 
     @property
     def in_the_way(self) -> Sequence[Turn]:
@@ -162,6 +162,10 @@ class Facts(NamedTuple):
         """Whether what thresholds at their defaults would have given back is the largest part of what is free."""
         size = self.large + self.tops_at_default
         return bool(self.grown) and size >= max(self.between - self.large, self.part("scraps"), self.part("tcache"))
+
+
+def _is_variable(owner: Holder) -> bool:
+    return owner.kind in CLEARED and owner.stale is None
 
 
 class Cause(NamedTuple):

@@ -36,6 +36,11 @@ def size_name(row: Document) -> str:
 
 
 def owner_name(row: Document) -> str:
+    """What one holds by stale words is another's; older snapshots do not tell."""
+    return f"{_owner_name(row)} (stale words)" if row.get("stale") else _owner_name(row)
+
+
+def _owner_name(row: Document) -> str:
     """Threads come and go: what all of them hold in one way has one name."""
     kind, name = str(row.get("kind")), row.get("name")
     if kind in IN_PASSING:

@@ -42,6 +42,7 @@ def leaks_command(context: Context) -> Answer:
         leaks=[leak_record(each) for each in (*lost, *possible)],
         reached=Blocks.of(leaks.reached),
         unknown=some(blocks, unknown),
+        stale=Blocks.of(leaks.stale),
         saved=[Saved.of(some(blocks, each), encoding=encoding) for encoding, each in leaks.saved.items()],
     )
     doubts = leaks.doubts if leaks.definite else ()

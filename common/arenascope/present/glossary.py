@@ -140,6 +140,8 @@ MEANINGS: Mapping[tuple[str, ...], str] = {
     "than these together: they are what cuts free memory into pieces.",
     ("spreads at",): "Of what an owner holds: the block on which most of it hangs, the last on the way down from the "
     "owner. From there on it divides into many parts; `heap refs` says what leads to that block.",
+    ("stale", "stale word"): "A word that leads to a block and is known to hold nothing, mostly: the contents of a "
+    "buffer, what a container left behind its end. It holds a block only where nothing else leads there.",
     ("state",): "What a chunk is: used, tcache (in a thread's cache), fast (in a fastbin), free (in a bin), or top.",
     ("stood still", "stands still"): "Of a process: it was stopped for so long, so that it could be read at one "
     "moment, and then ran on. Each look stops it anew; --no-stop does not.",

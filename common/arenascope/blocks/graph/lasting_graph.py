@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Sequence
 from .descendants import AT_ONCE, fast
 from .edge import FLAGS, STALE
 from .edges import Graph, without
+from .stale_words import NO_BLOCK
 
 if TYPE_CHECKING:
     from ...base.array_types import Numbers
@@ -24,11 +25,12 @@ def lasting(graph: Graph, passing: bytes) -> Graph:
 def _gone(graph: Graph, passing: bytes) -> Sequence[int]:
     """Where the edges stand."""
     offsets, edges = graph.offsets, graph.edges
+    sources = {source for source, passes in enumerate(passing) if passes}.union(graph.stale.sources) - {NO_BLOCK}
     return [
         at
-        for source, passes in enumerate(passing)
+        for source in sorted(sources)
         for at in range(offsets[source], offsets[source + 1])
-        if edges[at] & STALE or passes > passing[edges[at] >> FLAGS]
+        if edges[at] & STALE or passing[source] > passing[edges[at] >> FLAGS]
     ]
 
 

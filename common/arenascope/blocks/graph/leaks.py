@@ -12,10 +12,12 @@ from ...sources.target import Span
 from ..pointer_finder import finder_of
 from .blocks import LiveBlocks, heap_spans
 from .components import Lump, lumps
+from .descendants import Spread
 from .distances import Distances
-from .edge import FLAGS, INSIDE
+from .edge import FLAGS, INSIDE, STALE
 from .edges import ROOT, Disguised, Graph, SecondLook, build
 from .encodings import ALIKE, RELATIVE, TAGS, UNALIGNED, decoded, is_meant
+from .lasting_graph import lasting
 from .memory_windows import Window
 from .reach import POSSIBLE, UNMARKED, Reach, marked
 from .refs import Find, Search
@@ -47,6 +49,8 @@ class Leaks(NamedTuple):
     """The rest."""
     saved: Mapping[str, Sequence[int]]
     """By encoding: what only a pointer written like that leads to, all among the rest."""
+    stale: Tally
+    """What only words lead to that hold no pointer, mostly; among the rest, too."""
     doubts: Sequence[Statement]
     """Why what nothing leads to may be held all the same: then `definite` is not known to be lost."""
 
@@ -69,7 +73,21 @@ def find_leaks(search: Search, lost: int) -> Leaks:
     possible = lumps(inside, lambda block: _targets(graph, block, inside=False))
     others = Tally(len(unreached) + len(inside), blocks.bytes_of(unreached) + blocks.bytes_of(inside))
     reached = Tally(len(blocks) - others.blocks, blocks.bytes - others.bytes)
-    return Leaks(definite, possible, reached, saved, doubts=doubts(search.session, search.roots, blocks, lost))
+    by_stale_words = held_by_stale_words(graph)
+    stale = Tally(len(by_stale_words), blocks.bytes_of(by_stale_words))
+    doubted = doubts(search.session, search.roots, blocks, lost)
+    return Leaks(definite, possible, reached, saved, stale=stale, doubts=doubted)
+
+
+def held_by_stale_words(graph: Graph) -> Sequence[int]:
+    """What is reached, and by no way without one of them."""
+    if not len(graph.stale) and not any(each.edge & STALE for each in graph.seeds):
+        return ()
+    every, sure = bytearray(len(graph.blocks)), bytearray(len(graph.blocks))
+    met = Spread(graph, every).mark((each.edge >> FLAGS for each in graph.seeds), 1)
+    seeds = (each.edge >> FLAGS for each in graph.seeds if not each.edge & STALE)
+    Spread(lasting(graph, bytes(len(graph.blocks))), sure).mark(seeds, 1)
+    return [block for block in met if not sure[block]]
 
 
 def marks_of(search: Search) -> Marked:

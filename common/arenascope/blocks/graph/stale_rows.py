@@ -2,19 +2,23 @@
 
 from __future__ import annotations
 
-from typing import Callable, Iterator, Mapping, Sequence
+from typing import Callable, Iterator, Mapping, Optional, Sequence
 
 from ...base.records import NamedTuple
 from ...glibc.find.libc_file import LIBC_NAME
 from ...sources.elf.address_names import modules_of
 from ...sources.elf.modules import Modules
+from ...sources.memory import Memory
+from ...sources.target import Span
 from ..pointer_finder import Finder
 from ..recognise.containers import LOCAL, STDIO, STREAM_WORDS
 from ..recognise.postgres import LINKS, Member, Postgres
 from ..recognise.size_fits import fits
 from ..types import ground_of
+from .blocks import LiveBlocks
 from .edge import edge_to
 from .refs import Search
+from .roots import Root
 from .stale_words import Layout, StaleWords
 
 MOST_STREAMS = 1 << 16
@@ -75,24 +79,28 @@ def _links(search: Search, table: StaleWords) -> None:
 def _streams(search: Search, table: StaleWords) -> None:
     """Buffers of stdio's streams: what a program writes and reads there it does not follow."""
     session, blocks = search.session, search.blocks
-    memory = session.memory
-    high = memory.byte_order == "big" and memory.pointer_size == 8
     modules = Modules(session.target, modules_of(session.regions))
     libcs = [each for each in modules.all if LIBC_NAME.search(each.path)]
-    heads = [address for each in libcs for address in modules.exported(each, ["_IO_list_all"]).values()]
-    met: set[int] = set()
-    for head in heads:
-        stream = memory.try_word(head)
-        while stream and stream not in met and len(met) < MOST_STREAMS:
-            met.add(stream)
-            words = memory.try_words(stream, NEXT_STREAM + 1)
-            if words is None or (words[0] >> 32 if high else words[0] & 0xFFFFFFFF) >> 16 != STDIO:
-                break
-            start, end = words[STREAM_WORDS - 1 : STREAM_WORDS + 1]
+    for head in [address for each in libcs for address in modules.exported(each, ["_IO_list_all"]).values()]:
+        for start, end in buffers(session.memory, head):
             # what a damaged stream says may be anything
-            if start < end and blocks.find(start) == blocks.find(end - 1):
+            if blocks.find(start) == blocks.find(end - 1):
                 table.exclude(start, end, "stdio-buffer")
-            stream = words[NEXT_STREAM]
+
+
+def buffers(memory: Memory, head: int) -> Iterator[Span]:
+    """Of each stream in a list. `head`: where the first one's address lies."""
+    high = memory.byte_order == "big" and memory.pointer_size == 8
+    stream, met = memory.try_word(head), set[int]()
+    while stream and stream not in met and len(met) < MOST_STREAMS:
+        met.add(stream)
+        words = memory.try_words(stream, NEXT_STREAM + 1)
+        if words is None or (words[0] >> 32 if high else words[0] & 0xFFFFFFFF) >> 16 != STDIO:
+            return
+        start, end = words[STREAM_WORDS - 1 : STREAM_WORDS + 1]
+        if start < end:
+            yield Span(start, end)
+        stream = words[NEXT_STREAM]
 
 
 def _popped(search: Search, table: StaleWords) -> None:
@@ -100,7 +108,7 @@ def _popped(search: Search, table: StaleWords) -> None:
         table.exclude(each.start, each.end, "popped-stack")
 
 
-class _Pointer(NamedTuple):
+class Pointer(NamedTuple):
     """A variable's pointer to a block."""
 
     address: int
@@ -110,27 +118,29 @@ class _Pointer(NamedTuple):
 
 def _in_variables(search: Search, table: StaleWords) -> None:
     """Blocks of which a variable tells how much is used."""
-    ground = ground_of(search.session)
+    ground, ends, machine = ground_of(search.session), search.session.bss_ends, search.session.target.machine
     loader = next((each for each in ground.modules.all if each.name.startswith("ld") and ".so" in each.name), None)
-    end = loader.regions[-1].end if loader is not None else 0
-    end = search.session.bss_ends.get(end, end)
-    for pointer in _variables(search):
-        if ground.has_cplusplus:
-            _container(search, table, pointer)
-        if loader is not None and loader.base <= pointer.address < end:
-            _segment(search, table, pointer)
+    last = loader.regions[-1].end if loader is not None else 0
+    of_loader = Span(loader.base if loader is not None else 0, ends.get(last, last))
+    for root in search.roots.ranges:
+        is_loaders = of_loader.start <= root.start < of_loader.end
+        if root.kind == "global" and (is_loaders or ground.has_cplusplus):
+            for pointer in _pointers(search, root):
+                if not is_loaders:
+                    _container(search, table, pointer)
+                elif (unused := unused_entries(search.session.memory, machine, search.blocks, pointer)) is not None:
+                    table.exclude(*unused, "loader-table")
 
 
-def _variables(search: Search) -> Iterator[_Pointer]:
+def _pointers(search: Search, root: Root) -> Iterator[Pointer]:
     blocks, word = search.blocks, search.session.memory.pointer_size
     finder = Finder(blocks.starts, blocks.ends, blocks.extents, word)
-    for root in search.roots.ranges:
-        for at, words, _ in search.words.of(root.start, root.end) if root.kind == "global" else ():
-            for index, block in finder.hits(words):
-                yield _Pointer(at + index * word, words[index], block)
+    for at, words, _ in search.words.of(root.start, root.end):
+        for index, block in finder.hits(words):
+            yield Pointer(at + index * word, words[index], block)
 
 
-def _container(search: Search, table: StaleWords, pointer: _Pointer) -> None:
+def _container(search: Search, table: StaleWords, pointer: Pointer) -> None:
     """std::vector: where it is, where its elements end, where its room ends. libstdc++'s std::string: where it is, how
     long, how much room. Such a variable has these words alone: what is longer may be something else."""
     memory, blocks = search.session.memory, search.blocks
@@ -160,14 +170,15 @@ def _is_variable(search: Search, address: int, words: int) -> bool:
     return last.name == first.name and (behind is None or behind.name != first.name)
 
 
-def _segment(search: Search, table: StaleWords, pointer: _Pointer) -> None:
-    """What ld.so has mapped, for unwinders: what lies behind the last of its entries is from before."""
-    memory, blocks, word = search.session.memory, search.blocks, search.session.memory.pointer_size
-    start, end = blocks.starts[pointer.block], blocks.ends[pointer.block]
+def unused_entries(memory: Memory, machine: str, blocks: LiveBlocks, pointer: Pointer) -> Optional[Span]:
+    """What ld.so has mapped, for unwinders: what lies behind the last of its entries is from before. None: the pointer
+    leads to something else."""
+    word, end = memory.pointer_size, blocks.ends[pointer.block]
     _, begin, count, room = memory.try_words(pointer.value, SEGMENT) or (0, 0, 0, 0)
-    entry, first = OBJECT.get(search.session.target.machine, 4) * word, pointer.value + SEGMENT * word
-    if begin == start and count <= room and first + room * entry <= end:
-        table.exclude(first + count * entry, end // word * word, "loader-table")
+    entry, first = OBJECT.get(machine, 4) * word, pointer.value + SEGMENT * word
+    if begin != blocks.starts[pointer.block] or count > room or first + room * entry > end:
+        return None
+    return Span(first + count * entry, end // word * word)
 
 
 SOURCES: Sequence[Callable[[Search, StaleWords], None]] = (_streams, _popped, _links, _in_variables)

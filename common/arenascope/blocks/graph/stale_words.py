@@ -14,6 +14,8 @@ from __future__ import annotations
 
 from array import array
 from bisect import bisect_left, bisect_right
+from itertools import islice
+from operator import le
 from types import ModuleType
 from typing import TYPE_CHECKING, Iterator, Optional, Sequence, Union
 
@@ -23,7 +25,7 @@ from ...sources.target import Span
 from .blocks import LiveBlocks
 
 if TYPE_CHECKING:
-    from ...base.array_types import Flags, Numbers
+    from ...base.array_types import Numbers
 
 NO_BLOCK = -1
 """In place of a block's number: a root has the word."""
@@ -68,6 +70,7 @@ class StaleWords:
         """Of each block its layout's number, and one; 0: there is none. Empty as long as no block has one."""
         self._used = array("Q")
         """Of each block that has one: so many bytes are laid out so."""
+        self._columns: Optional[_Columns] = None
         self._touched = bytearray(len(blocks))
         """Of each block whether a row is about it."""
 
@@ -75,7 +78,7 @@ class StaleWords:
         """No word of the range, which no other row may share words with, holds a pointer."""
         if start >= end:
             return
-        self._ranges.append(_Range(start, end, WHYS.index(why) + 1))
+        self._ranges.append(_Range(start, end, _number(why)))
         self._sorted = False
         first = max(0, bisect_right(self._blocks.starts, start) - 1)
         last = bisect_left(self._blocks.starts, end)
@@ -89,6 +92,7 @@ class StaleWords:
             self._layout = array("I", bytes(4 * len(self._blocks)))
             self._used = array("Q", bytes(8 * len(self._blocks)))
         self._layouts.append(layout)
+        self._columns = None
         words = max(1, layout.size // self._word)
         may = bytearray(words)
         for offset in layout.offsets:
@@ -131,9 +135,9 @@ class StaleWords:
         layout, may = self._layouts[number - 1], self._may[number - 1]
         past = address - self._blocks.starts[block]
         if past >= self._used[block]:
-            return WHYS.index(layout.beyond) + 1 if layout.beyond is not None else COUNTS
+            return _number(layout.beyond)
         within = past - layout.begins
-        return COUNTS if within >= 0 and may[within // self._word % len(may)] else WHYS.index(layout.why) + 1
+        return COUNTS if within >= 0 and may[within // self._word % len(may)] else _number(layout.why)
 
     @property
     def _in_order(self) -> Sequence[_Range]:
@@ -171,19 +175,34 @@ class StaleWords:
         at = numpy.flatnonzero(numbers)
         if not len(at):
             return
+        columns = self._columns = self._columns or _Columns(numpy, self._layouts, self._may)
         of, which = blocks[at], numbers[at].astype(numpy.int64) - 1
         starts = numpy.frombuffer(self._blocks.starts, dtype=numpy.uint64)
         past = (addresses[at].astype(numpy.uint64) - starts[of]).astype(numpy.int64)
-        words = numpy.array([len(each) for each in self._may], dtype=numpy.int64)
-        firsts = numpy.cumsum(words) - words
-        may = numpy.frombuffer(b"".join(self._may), dtype=numpy.uint8)
-        within = past - numpy.array([each.begins for each in self._layouts], dtype=numpy.int64)[which]
-        places = firsts[which] + within // self._word % words[which]
-        inner = numpy.array([WHYS.index(each.why) + 1 for each in self._layouts], dtype=numpy.uint8)
-        outer = [WHYS.index(each.beyond) + 1 if each.beyond is not None else COUNTS for each in self._layouts]
-        behind: Flags = past >= numpy.frombuffer(self._used, dtype=numpy.uint64)[of].astype(numpy.int64)
-        excluded = numpy.where((within >= 0) & (may[places] > 0), numpy.uint8(COUNTS), inner[which])
-        whys[at] = numpy.where(behind, numpy.array(outer, dtype=numpy.uint8)[which], excluded)
+        within = past - columns.begins[which]
+        places = columns.firsts[which] + within // self._word % columns.words[which]
+        counts = (within >= 0) & (columns.may[places] > 0)
+        behind = past >= numpy.frombuffer(self._used, dtype=numpy.uint64)[of].astype(numpy.int64)
+        inner = numpy.where(counts, numpy.uint8(COUNTS), columns.whys[which])
+        whys[at] = numpy.where(behind, columns.beyond[which], inner)
+
+
+class _Columns:
+    """Layouts as numpy's arrays."""
+
+    def __init__(self, numpy: ModuleType, layouts: Sequence[Layout], may: Sequence[bytearray]) -> None:
+        self.words: Numbers = numpy.array([len(each) for each in may], dtype=numpy.int64)
+        self.firsts: Numbers = numpy.cumsum(self.words) - self.words
+        """Where those of each begin in `may`."""
+        self.may: Numbers = numpy.frombuffer(b"".join(may), dtype=numpy.uint8)
+        self.begins: Numbers = numpy.array([each.begins for each in layouts], dtype=numpy.int64)
+        self.whys: Numbers = numpy.array([_number(each.why) for each in layouts], dtype=numpy.uint8)
+        self.beyond: Numbers = numpy.array([_number(each.beyond) for each in layouts], dtype=numpy.uint8)
+
+
+def _number(why: Optional[str]) -> int:
+    """The place in WHYS, and one."""
+    return WHYS.index(why) + 1 if why is not None else COUNTS
 
 
 class StaleEdges:
@@ -233,8 +252,10 @@ class Collected:
 
     def in_order(self) -> StaleEdges:
         """Those of roots lie between the others."""
-        order = sorted(range(len(self._addresses)), key=self._addresses.__getitem__)
         columns = self._addresses, self._sources, self._edges, self._whys
+        if all(map(le, self._addresses, islice(self._addresses, 1, None))):
+            return StaleEdges(*columns)
+        order = sorted(range(len(self._addresses)), key=self._addresses.__getitem__)
         return StaleEdges(*(array(each.typecode, map(each.__getitem__, order)) for each in columns))
 
 

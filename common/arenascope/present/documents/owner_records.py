@@ -172,6 +172,9 @@ class Leaks(Document):
     leaks: Annotated[Sequence[Leak], "What is lost, by what it is"]
     reached: Annotated[Blocks, "What roots lead to"]
     unknown: Annotated[Blocks, "What nothing leads to in an image that lacks some of what might"]
+    stale: Annotated[
+        Blocks, "What only words lead to that hold no pointer, mostly: owner says which; part of what is reached"
+    ]
     saved: Annotated[
         Sequence[Saved],
         "What only pointers lead to that are written otherwise, or to insides; part of what is reached",

@@ -46,6 +46,9 @@ def lines(
     yield f"reached: {style.size(reached.bytes)} of {style.size(blocks.bytes)} in {count(reached.blocks, 'block')}"
     if perhaps:
         yield f"possibly lost: {size(perhaps)} in {count(len(perhaps), 'block')}, only pointers to insides lead there"
+    if leaks.stale.blocks:
+        said = f"{style.size(leaks.stale.bytes)} in {count(leaks.stale.blocks, 'block')}"
+        yield f"perhaps lost, too: {said}, only words lead there that hold no pointer, mostly (owners shows which)"
     for encoding, numbers in leaks.saved.items():
         alone = "reached at one offset inside, as all of their size"
         said = alone if encoding == ALIKE else f"held by {encoding} pointers alone"
