@@ -105,7 +105,7 @@ fn generic<T: std::fmt::Debug, const B: bool, const C: char, const I: i32>(
 ) -> usize { format!("{:?}{}{}{}{:p}", of, B, C, I, by as *const ()).len() }
 unsafe extern "C" fn foreign(_: *const u8, _: *mut (u8, &'static str)) -> i32 { 1 }
 fn boxed(of: Box<dyn Iterator<Item = (u8,)> + Send>) -> usize { of.count() }
-mod größe { pub fn straße(of: u32) -> u32 { std::hint::black_box(of) } }
+mod größe { pub fn straße(of: u32) -> u32 { of.swap_bytes() } }
 static CACHE: std::sync::Mutex<Option<HashMap<String, Vec<u64>>>> = std::sync::Mutex::new(None);
 fn main() {
     *CACHE.lock().unwrap() = Some(HashMap::from([("a".to_string(), vec![1])]));

@@ -13,8 +13,9 @@ const BYTES: usize = 3;
 const VECTOR: usize = 4;
 static NAMES: [&str; 5] = ["", "-", "table", "bytes", "vector"];
 static NOW: AtomicUsize = AtomicUsize::new(NOTHING);
-static BLOCKS: [AtomicUsize; MOST] = [const { AtomicUsize::new(0) }; MOST];
-static KINDS: [AtomicUsize; MOST] = [const { AtomicUsize::new(0) }; MOST];
+const ZERO: AtomicUsize = AtomicUsize::new(0);
+static BLOCKS: [AtomicUsize; MOST] = [ZERO; MOST];
+static KINDS: [AtomicUsize; MOST] = [ZERO; MOST];
 static USED: AtomicUsize = AtomicUsize::new(0);
 
 struct Noted;
