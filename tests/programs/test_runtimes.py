@@ -4,7 +4,10 @@ were drawn none is wrong, by where the program itself says that its text is, or 
 from __future__ import annotations
 
 import random
+import re
+import shutil
 import struct
+import subprocess
 from collections import Counter, defaultdict
 from pathlib import Path
 
@@ -139,8 +142,20 @@ def test_the_hashes_of_php_are_those_of_the_keys(tmp_path: Path) -> None:
         running.end()
 
 
+OLDEST_RUST = (1, 77)
+"""Before, vectors began with their pointer, and tables with their mask: these are not recognised."""
+
+
+def recent_rust(folder: Path, source: str) -> Running:
+    if shutil.which("rustc"):
+        release = re.findall(r"\d+", subprocess.run(["rustc", "--version"], capture_output=True, text=True).stdout)
+        if tuple(map(int, release[:2])) < OLDEST_RUST:
+            pytest.skip(f"rustc {'.'.join(release[:2])} lays vectors and tables out in an older way")
+    return rust(folder, source=source)
+
+
 def test_each_vec_of_a_rust_program_is_known(tmp_path: Path) -> None:
-    running = rust(tmp_path)
+    running = recent_rust(tmp_path, "load.rs")
     try:
         running.await_line()
         session = session_of(running)
@@ -161,7 +176,7 @@ RUST = {"bytes": ("Vec<u8> or String body",), "vector": ("Vec body",), "table": 
 
 def test_tables_and_vecs_are_those_that_rusts_allocator_was_asked_for(tmp_path: Path) -> None:
     """Wherever their holders lie. What nothing holds but a plain pointer, and was something else before, is none."""
-    running = rust(tmp_path, source="tables.rs")
+    running = recent_rust(tmp_path, "tables.rs")
     try:
         lines = said_by(running, b"ready\n").decode().splitlines()[:-1]
         session = session_of(running)
