@@ -18,7 +18,7 @@ MOST_PAGES = 1 << 20
 """4 GiB of modules."""
 LONGEST_STRING = 4096
 PIECE = 256
-RUST, RUST_WITHIN, RUST_PIECE = b"/rustc/", 16 << 20, 1 << 20
+RUST, RUST_WITHIN, RUST_PIECE = b"library/std/src/", 16 << 20, 1 << 20
 
 
 class Ground:
