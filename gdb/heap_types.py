@@ -11,7 +11,8 @@ import gdb
 
 from arenascope.base.errors import ArenascopeError
 from arenascope.base.records import NamedTuple
-from arenascope.sources.debug_info_types import Argument, Field, Form, Local, TypedVariable, TypeFacts
+from arenascope.sources.debug_info_types import Argument, Field, Form, TypeFacts
+from arenascope.sources.debugged_variables import WithVariables
 from arenascope.sources.elf.elf_file import ElfFile
 from arenascope.sources.type_spelling import spelled
 
@@ -66,7 +67,7 @@ class _Known(NamedTuple):
     """False: which of several types of that name is meant cannot be told."""
 
 
-class GdbTypes:
+class GdbTypes(WithVariables):
     """Of what a GdbTarget looks at, for one command."""
 
     def __init__(self, target: GdbTarget, variables: Callable[[GdbTarget, GdbTypes], GdbVariables]) -> None:
@@ -77,17 +78,6 @@ class GdbTypes:
         self._names: dict[str, Optional[int]] = {}
         self._believed: dict[gdb.Objfile, bool] = {}
         self._variables = variables(target, self)
-
-    # variables
-
-    def variables(self, addresses: Sequence[int]) -> Mapping[int, TypedVariable]:
-        return self._variables.variables(addresses)
-
-    def thread_variables(self) -> Sequence[TypedVariable]:
-        return self._variables.thread_variables()
-
-    def locals(self) -> Sequence[Local]:
-        return self._variables.locals()
 
     # types
 

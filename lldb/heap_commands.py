@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import shlex
+from functools import partial
 from typing import TYPE_CHECKING, Any, Iterator, Optional, Sequence, TypeVar, Union, cast
 
 import lldb
@@ -52,7 +53,9 @@ class LldbDoor(DebuggerDoor):
 
     def target(self) -> Target:
         kind: type[LldbTarget] = self.beside("heap_target").LldbTarget
-        return kind(self._selected(), self.debugger)
+        types, modules = self.beside("heap_types").LldbTypes, self.beside("heap_modules").DescribedModule
+        made = partial(types, variables=self.beside("heap_variables").LldbVariables, module=modules)
+        return kind(self._selected(), self.debugger, made)
 
     def controller(self) -> Optional[Controller]:
         kind: type[LldbController] = self.beside("heap_control").LldbController

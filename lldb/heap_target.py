@@ -13,6 +13,7 @@ from typing import Any, Callable, Iterator, Optional, Sequence, TypeVar, cast
 import lldb
 
 from arenascope.base.errors import MemoryReadError
+from arenascope.sources.debug_info_types import TypeSource
 from arenascope.sources.debugger_target import (
     AskedImage,
     DebuggedTarget,
@@ -56,7 +57,9 @@ class LldbTarget(DebuggedTarget):
 
     door = "lldb"
 
-    def __init__(self, target: lldb.SBTarget, debugger: lldb.SBDebugger) -> None:
+    def __init__(
+        self, target: lldb.SBTarget, debugger: lldb.SBDebugger, types: Callable[[LldbTarget], TypeSource]
+    ) -> None:
         self.target = target
         self.process = target.GetProcess()
         state = self.process.GetState() if self.process.IsValid() else lldb.eStateInvalid
@@ -65,6 +68,7 @@ class LldbTarget(DebuggedTarget):
         if state not in STANDING or not self.process.GetNumThreads():
             raise nothing_there("process attach -p PID, run, or target create -c FILE")
         super().__init__(self._open_image(), _machine(target.GetTriple()))
+        self.types = types(self)
         self.read = _interruptible(self.read, debugger, READS_BETWEEN_QUESTIONS)
         self.threaded_fill = None  # no other thread can ask whether Ctrl-C was pressed
         self.fill = _interruptible(self.fill, debugger, BLOCKS_BETWEEN_QUESTIONS)
@@ -183,8 +187,21 @@ class LldbTarget(DebuggedTarget):
             if struct is not None and (module is None or self._has_place(module) or self.is_mapped(build_id)):
                 yield Typed(struct, build_id)
 
+    def build_id_of(self, module: lldb.SBModule) -> Optional[str]:
+        return _build_id(module)
+
+    def start_of(self, module: lldb.SBModule) -> int:
+        return module.GetObjectFileHeaderAddress().GetLoadAddress(self.target)
+
+    def believes(self, module: lldb.SBModule) -> bool:
+        """Whether it is the file that is in memory."""
+        head, build_id = self.start_of(module), _build_id(module)
+        if head == lldb.LLDB_INVALID_ADDRESS or not self.is_believed(build_id, head):
+            return False
+        return build_id is None or self.is_mapped(build_id)
+
     def _has_place(self, module: lldb.SBModule) -> bool:
-        return module.GetObjectFileHeaderAddress().GetLoadAddress(self.target) != lldb.LLDB_INVALID_ADDRESS
+        return self.start_of(module) != lldb.LLDB_INVALID_ADDRESS
 
     def _types(self, name: str) -> Iterator[lldb.SBType]:
         """The one that LLDB would take first."""

@@ -12,6 +12,7 @@ from gdb.mi import _Captured
 from lldb.heap_commands import LldbDoor
 from lldb.heap_control import LldbController
 from lldb.heap_target import LldbTarget
+from lldb.heap_types import LldbTypes
 
 from arenascope.base.meter import Meter, Unseen
 from arenascope.blocks.declared.claims import Library
@@ -48,5 +49,5 @@ METERS: list[type[Meter]] = [Unseen, Progress]
 NODES: list[type[Nodes]] = [StillNodes]
 PROCESSORS: list[type[Processor]] = [X8664, Aarch64]
 FRAMES: list[type[Frames]] = [X8664Frames, Aarch64Frames]
-TYPES: list[type[TypeSource]] = [GdbTypes]
+TYPES: list[type[TypeSource]] = [GdbTypes, LldbTypes]
 LIBRARIES: list[type[Library]] = [Libstdcxx]

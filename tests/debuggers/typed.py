@@ -21,6 +21,10 @@ class Build(NamedTuple):
     flags: Sequence[str]
     compiler: str = "gcc"
 
+    @property
+    def inlines(self) -> bool:
+        return "-O0" not in self.flags
+
     def make(self, folder: Path) -> Path:
         """Compiled in its own folder, where split debug information stays."""
         other = {"gcc": "g++", "clang": "clang++"}[self.compiler]

@@ -1,0 +1,86 @@
+"""Which variable lies at an address, as far as that is the same for every debugger."""
+
+from __future__ import annotations
+
+import re
+from typing import Mapping, Optional, Protocol, Sequence
+
+from .debug_info_types import Local, TypedVariable, TypeSource
+from .debugger_target import DebuggedTarget
+from .elf.address_names import NamedSymbol
+from .elf.demangle import demangle
+
+FRAMES, THREADS = 64, 200
+"""Of so many threads so many innermost frames are asked for their variables."""
+LARGEST_IN_REGISTERS = 256
+CLONE = re.compile(r"\.(?:\d+|lto_priv|constprop|part|isra|llvm|cold)(?=\.|$)")
+"""What compilers put behind the names of statics that would clash with others."""
+ABI = re.compile(r"\[abi:[^]]*\]")
+
+
+class DebuggedVariables:
+    """Of what a debugger looks at; symbols come from our own reader of tables, types from the debugger."""
+
+    def __init__(self, target: DebuggedTarget, types: TypeSource) -> None:
+        self.target = target
+        self.types = types
+
+    def variables(self, addresses: Sequence[int]) -> Mapping[int, TypedVariable]:
+        found: dict[int, TypedVariable] = {}
+        asked: dict[int, Optional[TypedVariable]] = {}
+        for address in addresses:
+            symbol = self.target.symbol_at(address) or self._own_symbol_at(address)
+            if symbol is None:
+                continue
+            if symbol.value not in asked:
+                asked[symbol.value] = self.variable_of(symbol)
+            variable = asked[symbol.value]
+            size = symbol.size or (self.types.facts(variable.type).size if variable is not None else 0)
+            if variable is not None and address - variable.address < size:
+                found[address] = variable
+        return found
+
+    def _own_symbol_at(self, address: int) -> Optional[NamedSymbol]:
+        """The debugger's, where no file is to be had here."""
+        place = self.target.own_name(address)
+        return NamedSymbol(address - place.offset, 0, place.name) if place is not None else None
+
+    def variable_of(self, symbol: NamedSymbol) -> Optional[TypedVariable]:
+        """The variable that begins where this symbol does, and is no larger."""
+        raise NotImplementedError
+
+
+class Variables(Protocol):
+    """What of a TypeSource is about variables."""
+
+    def variables(self, addresses: Sequence[int]) -> Mapping[int, TypedVariable]: ...
+
+    def thread_variables(self) -> Sequence[TypedVariable]: ...
+
+    def locals(self) -> Sequence[Local]: ...
+
+
+class WithVariables:
+    """A debugger's TypeSource, that has its variables from elsewhere."""
+
+    _variables: Variables
+
+    def variables(self, addresses: Sequence[int]) -> Mapping[int, TypedVariable]:
+        return self._variables.variables(addresses)
+
+    def thread_variables(self) -> Sequence[TypedVariable]:
+        return self._variables.thread_variables()
+
+    def locals(self) -> Sequence[Local]:
+        return self._variables.locals()
+
+
+def plain_name(mangled: str) -> str:
+    """As a programmer writes it: "cache::table", "next_id()::last"."""
+    return ABI.sub("", demangle(CLONE.sub("", mangled)))
+
+
+def function_name(mangled: str) -> str:
+    """With its parameters, where the symbol has them; C has the name alone: "main()"."""
+    name = plain_name(mangled)
+    return name if ")" in name else f"{name}()"

@@ -1,0 +1,379 @@
+"""LLDB as a TypeSource: what its debug information says of the program's types, variables and locals."""
+
+from __future__ import annotations
+
+import re
+from functools import cached_property
+from typing import TYPE_CHECKING, Callable, Iterator, Mapping, Optional, Sequence
+
+import lldb
+
+from arenascope.base.records import NamedTuple
+from arenascope.sources.debug_info_types import Argument, Field, Form, TypeFacts
+from arenascope.sources.debugged_variables import WithVariables
+from arenascope.sources.elf.demangle import demangle
+from arenascope.sources.type_spelling import literal, parts_of, spelled, within
+
+if TYPE_CHECKING:
+    # to mypy this folder is a part of LLDB's own package
+    from lldb.heap_modules import DescribedModule
+    from lldb.heap_target import LldbTarget
+    from lldb.heap_variables import LldbVariables
+
+MAX_ARGUMENTS = 64
+METHODS_ASKED = 8
+FORMS: Mapping[int, Form] = {
+    lldb.eTypeClassStruct: "struct",
+    lldb.eTypeClassClass: "struct",
+    lldb.eTypeClassUnion: "union",
+    lldb.eTypeClassArray: "array",
+    lldb.eTypeClassVector: "array",
+    lldb.eTypeClassPointer: "pointer",
+    lldb.eTypeClassReference: "reference",
+    lldb.eTypeClassEnumeration: "enum",
+    lldb.eTypeClassFunction: "function",
+}
+STRUCTS = lldb.eTypeClassStruct | lldb.eTypeClassClass | lldb.eTypeClassUnion
+CHARACTERS = ("char", "signed char", "unsigned char", "wchar_t", "char8_t", "char16_t", "char32_t")
+NAMELESS = re.compile(r"\((?:unnamed|anonymous) (?:struct|class|union|enum)[^()]*\)$")
+
+Key = tuple[object, ...]
+
+
+class _Known(NamedTuple):
+    """A type that has a number."""
+
+    type: lldb.SBType
+    """Without const and typedefs; it does not know its module."""
+    module: DescribedModule
+    name: str
+    form: Form
+
+
+class LldbTypes(WithVariables):
+    """Of what an LldbTarget looks at, for one command."""
+
+    def __init__(
+        self,
+        target: LldbTarget,
+        variables: Callable[[LldbTarget, LldbTypes], LldbVariables],
+        module: Callable[[lldb.SBModule], DescribedModule],
+    ) -> None:
+        self._target = target
+        self._known: list[_Known] = []
+        self._numbers: dict[Key, int] = {}
+        self._shapes: dict[int, Key] = {}
+        self._named: dict[Key, list[int]] = {}
+        """Structs, unions and enums, by what is quickly told of them."""
+        self._facts: dict[int, TypeFacts] = {}
+        self._names: dict[str, Optional[int]] = {}
+        self._module = module
+        self._variables = variables(target, self)
+
+    @cached_property
+    def modules(self) -> list[DescribedModule]:
+        modules = self._target.target.modules
+        return [self._module(each) for each in modules if each.GetNumCompileUnits() and self._target.believes(each)]
+
+    # types
+
+    def facts(self, type: int) -> TypeFacts:
+        if type not in self._facts:
+            self._facts[type] = self._describe(self._known[type])
+        return self._facts[type]
+
+    def _describe(self, known: _Known) -> TypeFacts:
+        kind, form = known.type, known.form
+        facts = TypeFacts(known.name, form, kind.GetByteSize(), language=_language(known))
+        if form in ("struct", "union"):
+            if not facts.size and not kind.GetNumberOfFields():
+                return facts
+            return facts._replace(
+                fields=list(self._fields(known)),
+                arguments=list(self._arguments(known)),
+                polymorphic=kind.IsPolymorphicClass(),
+            )
+        if form in ("pointer", "reference"):
+            return facts._replace(target=self._target_of(kind, known.module, form))
+        if form == "array":
+            element, length = _element(kind), _length(kind)
+            # LLDB has one of int[] as long as an element
+            return facts._replace(
+                target=self.number(element, known.module), length=length, size=facts.size if length else 0
+            )
+        if form == "enum":
+            values = dict(_enumerators(kind))
+            return facts._replace(enumerators=values, signed=any(value < 0 for value in values.values()))
+        if form in ("integer", "character"):
+            return facts._replace(signed=bool(kind.GetTypeFlags() & lldb.eTypeIsSigned))
+        if form in ("function", "void"):
+            return facts._replace(size=1)
+        return facts
+
+    def _fields(self, known: _Known) -> Iterator[Field]:
+        kind, module = known.type, known.module
+        virtual = {_raw(each.GetType()) for each in _virtual_bases(kind)}
+        for index in range(kind.GetNumberOfDirectBaseClasses()):
+            base = kind.GetDirectBaseClassAtIndex(index)
+            if _raw(base.GetType()) not in virtual:
+                number = self.number(base.GetType(), module)
+                yield Field(self._known[number].name, base.GetOffsetInBytes(), number, True)
+        for index in range(kind.GetNumberOfFields()):
+            field = kind.GetFieldAtIndex(index)
+            if not field.IsBitfield():
+                yield Field(field.GetName() or "", field.GetOffsetInBytes(), self.number(field.GetType(), module))
+
+    def _arguments(self, known: _Known) -> Iterator[Argument]:
+        kind = known.type
+        parts = parts_of(_raw(kind))
+        texts = parts.arguments if parts is not None else ()
+        for index in range(min(kind.GetNumberOfTemplateArguments(), MAX_ARGUMENTS)):
+            form = kind.GetTemplateArgumentKind(index)
+            given = kind.GetTemplateArgumentType(index)
+            if form == lldb.eTemplateArgumentKindType:
+                yield Argument(type=self.number(given, known.module))
+            elif form == lldb.eTemplateArgumentKindIntegral:
+                yield Argument(value=_value(texts[index], given) if index < len(texts) else None)
+
+    def by_name(self, name: str) -> Optional[int]:
+        if name not in self._names:
+            wanted = spelled(name)
+            found = {number for number in self._alike(wanted) if self._known[number].name == wanted}
+            self._names[name] = found.pop() if len(found) == 1 else None
+        return self._names[name]
+
+    def _alike(self, name: str) -> Iterator[int]:
+        """Complete structs, unions and enums of nearly this name."""
+        template, has_arguments, _ = name.partition("<")
+        for module in self.modules:
+            is_template = has_arguments and parts_of(name) is not None
+            kinds = module.templates.get(template, ()) if is_template else module.module.FindTypes(within(name)[1])
+            for each in kinds:
+                kind = each.GetCanonicalType()
+                if _form(kind) in ("struct", "union", "enum") and kind.GetByteSize():
+                    yield self.number(kind, module)
+
+    def pointer_to(self, type: int) -> int:
+        known = self._known[type]
+        return self.number(known.type.GetPointerType(), known.module)
+
+    def structs(self) -> Iterator[int]:
+        """Without the C library's and the loader's, as from GDB."""
+        library = {region.start for region, _ in self._target.module_files() if region.finds_malloc}
+        told: set[int] = set()
+        for module in (each for each in self.modules if self._target.start_of(each.module) not in library):
+            for each in module.module.GetTypes(STRUCTS):
+                number = self.number(each, module) if each.GetByteSize() else -1
+                if number not in told and number >= 0 and self._known[number].name:
+                    told.add(number)
+                    yield number
+
+    def without(self) -> Sequence[str]:
+        modules = [each.module for each in self.modules]
+        described = {self._target.build_id_of(each) or each.GetFileSpec().fullpath for each in modules}
+        files = ((region.path, build_id) for region, build_id in self._target.module_files())
+        return [path for path, build_id in files if (build_id or path) not in described]
+
+    # numbers
+
+    def number(self, type: lldb.SBType, module: DescribedModule) -> int:
+        """Of a type, whatever typedefs and const it comes with."""
+        kind = type.GetCanonicalType().GetUnqualifiedType()
+        form = _form(kind)
+        if form in ("struct", "union", "enum"):
+            return self._number_of_named(kind, module, form)
+        raw = _raw(kind)
+        key: Key = form, raw, kind.GetByteSize()
+        if form in ("pointer", "reference"):
+            key = form, raw.endswith("&&"), self._target_of(kind, module, form)
+        elif form == "array":
+            key = form, self.number(_element(kind), module), _length(kind)
+        has_name = kind.GetTypeClass() in (lldb.eTypeClassBuiltin, lldb.eTypeClassComplexFloat)
+        return self._add(key, _Known(kind, module, spelled(raw) if has_name else "", form))
+
+    def _target_of(self, kind: lldb.SBType, module: DescribedModule, form: Form) -> Optional[int]:
+        target = kind.GetPointeeType() if form == "pointer" else kind.GetDereferencedType()
+        return None if _form(target.GetCanonicalType()) == "void" else self.number(target, module)
+
+    def _number_of_named(self, kind: lldb.SBType, module: DescribedModule, form: Form) -> int:
+        """One for all of the same name and layout, in whatever source file and module they are declared."""
+        if form != "enum" and not kind.GetByteSize() and not kind.GetNumberOfFields():
+            return self._number_of_incomplete(kind, module, form)
+        known = self._named.setdefault((form, _raw(kind), kind.GetByteSize()), [])
+        for number in known:
+            if self._known[number].type == kind:
+                return number
+        name, shape = self._name(kind, module), _shape(kind)
+        # those without a name are one only where LLDB has them as one
+        for number in known if name else ():
+            if self._shapes[number] == shape and self._known[number].name == name:
+                return number
+        number = self._add((form, len(self._known)), _Known(kind, module, name, form))
+        self._shapes[number] = shape
+        known.append(number)
+        return number
+
+    def _number_of_incomplete(self, kind: lldb.SBType, module: DescribedModule, form: Form) -> int:
+        raw = _raw(kind)
+        name = "" if NAMELESS.search(raw) else spelled(raw)
+        complete = self.by_name(name) if name else None
+        return self._add((form, raw), _Known(kind, module, name, form)) if complete is None else complete
+
+    def _add(self, key: Key, known: _Known) -> int:
+        number = self._numbers.setdefault(key, len(self._known))
+        if number == len(self._known):
+            self._known.append(known)
+        return number
+
+    # names
+
+    def _name(self, kind: lldb.SBType, module: DescribedModule) -> str:
+        """As symbols have it; "" also where LLDB has made it up."""
+        raw = _raw(kind)
+        if NAMELESS.search(raw) or _is_nameless(kind, raw, module):
+            return ""
+        parts = parts_of(raw)
+        if parts is None:
+            return spelled(raw)
+        arguments = self._texts_of(kind, parts.arguments, module)
+        if not all(arguments):
+            return ""
+        told = _by_methods(kind)
+        if told is not None and _is_longer(told, raw):
+            return told
+        # what LLDB cannot read among the arguments it leaves out, or takes for void
+        if (not parts.arguments or "void" in parts.arguments) and not module.has(kind, raw):
+            return ""
+        return f"{spelled(parts.template)}<{', '.join(arguments)}>"
+
+    def _texts_of(self, kind: lldb.SBType, texts: Sequence[str], module: DescribedModule) -> list[str]:
+        """A template's arguments: enumerators as symbols have them, "(Color)5", which LLDB calls by name."""
+        if kind.GetNumberOfTemplateArguments() != len(texts):
+            return [spelled(each) for each in texts]
+        found = []
+        for index, text in enumerate(texts):
+            form, given = kind.GetTemplateArgumentKind(index), kind.GetTemplateArgumentType(index)
+            value = _value(text, given) if form == lldb.eTemplateArgumentKindIntegral else None
+            if value is not None:
+                text = literal(spelled(_raw(given.GetCanonicalType())), value)
+            elif form == lldb.eTemplateArgumentKindType:
+                text = self._text_of(given, text, module)
+            found.append(spelled(text))
+        return found
+
+    def _text_of(self, type: lldb.SBType, text: str, module: DescribedModule) -> str:
+        kind = type.GetCanonicalType()
+        while _form(kind) in ("pointer", "reference"):
+            kind = kind.GetPointeeType() if _form(kind) == "pointer" else kind.GetDereferencedType()
+        kind = kind.GetUnqualifiedType()
+        if _form(kind) not in ("struct", "union"):
+            return text
+        name = self._known[self.number(kind, module)].name
+        return text.replace(_raw(kind), name) if name else ""
+
+
+def _is_nameless(kind: lldb.SBType, raw: str, module: DescribedModule) -> bool:
+    """A lambda, which LLDB calls by the name of a typedef, such as std::remove_reference's `type`."""
+    methods = (kind.GetMemberFunctionAtIndex(index) for index in range(kind.GetNumberOfMemberFunctions()))
+    is_callable = any(each.GetName() == "operator()" for each in methods)
+    return is_callable and not raw.endswith(">") and not module.has(kind, raw)
+
+
+def _is_longer(told: str, raw: str) -> bool:
+    """Whether it is the same name, with arguments that LLDB leaves out."""
+    own, parts = parts_of(told), parts_of(raw)
+    if own is None or parts is None or spelled(parts.template) != own.template or not own.arguments:
+        return False
+    return len(own.arguments) > len(parts.arguments) or "void" not in own.arguments
+
+
+def _by_methods(kind: lldb.SBType) -> Optional[str]:
+    """The name as the symbols of its methods have it."""
+    for index in range(min(kind.GetNumberOfMemberFunctions(), METHODS_ASKED)):
+        mangled = kind.GetMemberFunctionAtIndex(index).GetMangledName() or ""
+        readable = demangle(mangled)
+        if readable != mangled:
+            return spelled(within(readable)[0]) or None
+    return None
+
+
+def _language(known: _Known) -> str:
+    languages = known.module.languages
+    if "::" in known.name or "<" in known.name:
+        return "rust" if languages == {"rust"} else "c++"
+    return next(iter(languages)) if len(languages) == 1 else ""
+
+
+def _raw(kind: lldb.SBType) -> str:
+    return kind.GetName() or ""
+
+
+def _form(kind: lldb.SBType) -> Form:
+    number = kind.GetTypeClass()
+    if number != lldb.eTypeClassBuiltin:
+        return FORMS.get(number, "other")
+    name, flags = _raw(kind.GetUnqualifiedType()), kind.GetTypeFlags()
+    if name == "void":
+        return "void"
+    if name in ("bool", "_Bool"):
+        return "boolean"
+    if name in CHARACTERS:
+        return "character"
+    if flags & lldb.eTypeIsFloat:
+        return "float"
+    return "integer" if flags & lldb.eTypeIsInteger else "other"
+
+
+def _element(kind: lldb.SBType) -> lldb.SBType:
+    is_vector = kind.GetTypeClass() == lldb.eTypeClassVector
+    return kind.GetVectorElementType() if is_vector else kind.GetArrayElementType()
+
+
+def _length(kind: lldb.SBType) -> Optional[int]:
+    element = _element(kind)
+    if _raw(kind).count("[]") > _raw(element).count("[]") or not element.GetByteSize():
+        return None
+    return kind.GetByteSize() // element.GetByteSize() or None
+
+
+def _enumerators(kind: lldb.SBType) -> Iterator[tuple[str, int]]:
+    members = kind.GetEnumMembers()
+    # LLDB 16
+    integer = kind.GetEnumerationIntegerType() if hasattr(kind, "GetEnumerationIntegerType") else None
+    is_signed = integer is None or bool(integer.GetCanonicalType().GetTypeFlags() & lldb.eTypeIsSigned)
+    for index in range(members.GetSize()):
+        each = members.GetTypeEnumMemberAtIndex(index)
+        yield each.GetName() or "", each.GetValueAsSigned() if is_signed else each.GetValueAsUnsigned()
+
+
+def _value(text: str, of: lldb.SBType) -> Optional[int]:
+    """A number among a template's arguments, as LLDB writes it: "3", "true", "'x'", "ns::RED"."""
+    if text in ("true", "false"):
+        return int(text == "true")
+    kind = of.GetCanonicalType()
+    if _form(kind) == "enum":
+        known = dict(_enumerators(kind))
+        if within(text)[1] in known:
+            return known[within(text)[1]]
+    number = spelled(text).rpartition(")")[2]
+    return int(number) if number.removeprefix("-").isdigit() else None
+
+
+def _virtual_bases(kind: lldb.SBType) -> Iterator[lldb.SBTypeMember]:
+    return (kind.GetVirtualBaseClassAtIndex(index) for index in range(kind.GetNumberOfVirtualBaseClasses()))
+
+
+def _shape(kind: lldb.SBType) -> Key:
+    """What two types have in common that are one."""
+    bases = [kind.GetDirectBaseClassAtIndex(index) for index in range(kind.GetNumberOfDirectBaseClasses())]
+    fields = [kind.GetFieldAtIndex(index) for index in range(kind.GetNumberOfFields())]
+    members = [
+        (each.GetName(), each.GetOffsetInBits(), each.GetBitfieldSizeInBits(), *_shape_of(each.GetType()))
+        for each in (*bases, *fields)
+    ]
+    return (*members, *_enumerators(kind))
+
+
+def _shape_of(type: lldb.SBType) -> Key:
+    kind = type.GetCanonicalType()
+    return _raw(kind), kind.GetByteSize()
