@@ -34,6 +34,8 @@ class Claim(NamedTuple):
     It is shown after `step`, as [3], or by the element's key."""
     front: int = 0
     """So many bytes of the block lie before its (first) element: the count for `delete[]`, unused places of a deque."""
+    name: str = ""
+    """What the block is called, where its type says less: "std::string body", "std::unordered_map<...> buckets"."""
     inline: bool = False
     """No block of its own: it lies within what the container is in, where its declared type does not tell (the buffer
     of an optional, a variant, a small function object). It is to be followed as if it were a member."""

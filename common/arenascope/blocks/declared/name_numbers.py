@@ -109,12 +109,12 @@ class NameNumbers:
         return number
 
     def claimed(self, claim: Claim, label: str) -> int:
-        key = claim.type, claim.elements is None, claim.front, claim.words, label
+        key = claim.type, claim.elements is None, claim.front, claim.words, claim.name or label
         number = self._of_claims.get(key)
         if number is None:
             form: Form = "object" if claim.elements is None else "array"
             name = self._types.text(claim.type)
-            text = name if claim.elements is None else f"{name}[]"
+            text = claim.name or (name if claim.elements is None else f"{name}[]")
             number = self.number(BlockName(text, form, claim.type, claim.front, words=claim.words, label=label))
             self._of_claims[key] = number
         return number

@@ -55,9 +55,9 @@ class Body(NamedTuple):
 class OfBody:
     """Whatever proves its body."""
 
-    def __init__(self, element: int, size: int, words: bool = True) -> None:
-        """`element`: the elements' type."""
-        self.element, self.size, self.words = element, size, words
+    def __init__(self, element: int, size: int, words: bool = True, name: str = "") -> None:
+        """`element`: the elements' type. `name`: what the body is called, where their type says less."""
+        self.element, self.size, self.words, self.name = element, size, words, name
         self.front = self.after = 0
         """So many bytes are before the elements; so many elements are after them that nobody counts (a string's 0)."""
 
@@ -69,7 +69,7 @@ class OfBody:
         body = self.body(reader, address)
         if body is None or not body.start:
             return None if body is None else ()
-        claim = Claim(body.start, self.element, CONTAINER, "", words=self.words, front=self.front)
+        claim = Claim(body.start, self.element, CONTAINER, "", words=self.words, front=self.front, name=self.name)
         number = 0 if self.words else None
         return (claim._replace(elements=body.used + self.after, capacity=body.room + self.after, number=number),)
 

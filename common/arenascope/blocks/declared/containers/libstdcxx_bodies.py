@@ -8,7 +8,7 @@ from ....base.records import NamedTuple
 from ....sources.debug_info_types import TypeFacts
 from ..claims import CONTAINER, Claim, Container, Reader, Types
 from .forms import Body, OfBody, between
-from .parts import argument, find, table_of_links
+from .parts import Table, argument, find, table_of_links
 
 BUFFER = 512
 """Bytes of a deque's buffer, for elements that are smaller (`__deque_buf_size`)."""
@@ -109,7 +109,7 @@ class Buffers(NamedTuple):
 class Deque:
     """deque: a map of buffers; the elements begin somewhere in the first one."""
 
-    def __init__(self, places: Sequence[int], element: int, size: int, of_map: int) -> None:
+    def __init__(self, places: Sequence[int], element: int, size: int, of_map: Table) -> None:
         """`places`: of the map, its size, and of the words of two iterators."""
         self._places, self._element, self._size, self._map = places, element, size, of_map
         self._each = max(1, BUFFER // size)
@@ -142,10 +142,8 @@ class Deque:
         if known is None or not known.map:
             return None if known is None else ()
         front = known.start.node - known.map
-        room = known.room - front // reader.word_size
-        map = Claim(
-            known.map, self._map, CONTAINER, step=" (map)", elements=len(known.buffers), capacity=room, front=front
-        )
+        map = Claim(known.map, self._map.type, CONTAINER, " (map)", front=front, name=self._map.name)
+        map = map._replace(elements=len(known.buffers), capacity=known.room - front // reader.word_size)
         return [map, *self._of_buffers(known)]
 
     def _of_buffers(self, known: Buffers) -> Iterable[Claim]:
@@ -176,12 +174,20 @@ def _deque(types: Types, type: int, facts: TypeFacts) -> Optional[Container]:
     return Deque(places, element, types.facts(element).size, of_map)
 
 
+class Letters(NamedTuple):
+    """Of a string: their type, how large each is, and what a block of them is called."""
+
+    type: int
+    size: int
+    body: str
+
+
 class String(OfBody):
     """basic_string of the ABI of GCC 5 and later: short ones lie inside."""
 
-    def __init__(self, places: Sequence[int], letter: int, size: int) -> None:
+    def __init__(self, places: Sequence[int], letters: Letters) -> None:
         """`places`: of the pointer, the letters inside, the length, the capacity."""
-        super().__init__(letter, size, words=False)
+        super().__init__(letters.type, letters.size, words=False, name=letters.body)
         self._places, self.after = places, 1
 
     def body(self, reader: Reader, address: int) -> Optional[Body]:
@@ -202,8 +208,8 @@ class SharedString(OfBody):
     """basic_string of the old ABI: a pointer to its letters, before which lie length, capacity and how many more
     share them. The one that all empty strings share is no block."""
 
-    def __init__(self, pointer: int, letter: int, size: int, word: int) -> None:
-        super().__init__(letter, size, words=False)
+    def __init__(self, pointer: int, letters: Letters, word: int) -> None:
+        super().__init__(letters.type, letters.size, words=False, name=letters.body)
         self._pointer, self.front, self.after = pointer, 3 * word, 1
 
     def body(self, reader: Reader, address: int) -> Optional[Body]:
@@ -224,12 +230,12 @@ def _string(types: Types, type: int, facts: TypeFacts) -> Optional[Container]:
     pointer, letter = find(types, type, "_M_dataplus._M_p"), argument(types, facts, 0)
     if pointer is None or letter is None:
         return None
-    size, word = types.facts(letter).size, types.facts(pointer.type).size
+    word, letters = types.facts(pointer.type).size, Letters(letter, types.facts(letter).size, f"{facts.name} body")
     others = [find(types, type, name) for name in ("_M_local_buf", "_M_string_length", "_M_allocated_capacity")]
     places = [each.offset for each in (pointer, *others) if each is not None]
     if len(places) == 1 + len(others):
-        return String(places, letter, size)
-    return SharedString(pointer.offset, letter, size, word) if facts.size == word else None
+        return String(places, letters)
+    return SharedString(pointer.offset, letters, word) if facts.size == word else None
 
 
 class Values(OfBody):

@@ -8,7 +8,7 @@ from ....base.records import NamedTuple
 from ....sources.debug_info_types import Field, TypeFacts
 from ..claims import CONTAINER, EXACT, Claim, Container, Reader, Types
 from .forms import Node, OfNodes
-from .parts import alignment, argument, find, links, rounded, table_of_links
+from .parts import Table, alignment, argument, find, links, rounded, table_of_links
 from .walks import Links, both_ways, in_order, one_way
 
 TREE = Links(parent=1, left=2, right=3)
@@ -124,7 +124,7 @@ def _forward_list(types: Types, type: int, facts: TypeFacts) -> Optional[Contain
     return Chain(head.offset, made.node(types, facts.name, value, types.facts(head.type).size))
 
 
-class Table(NamedTuple):
+class Proved(NamedTuple):
     """What a hash table has proved."""
 
     nodes: Sequence[Sequence[int]]
@@ -137,12 +137,12 @@ class Table(NamedTuple):
 class Hash(OfNodes):
     """unordered_map, unordered_set, and those with several of one key."""
 
-    def __init__(self, places: Mapping[str, int], node: Node, code: Optional[int], bucket: int) -> None:
-        """`code`: where a node keeps its hash; None: nowhere. `bucket`: the type of one."""
+    def __init__(self, places: Mapping[str, int], node: Node, code: Optional[int], buckets: Table) -> None:
+        """`code`: where a node keeps its hash; None: nowhere. `buckets`: how they are claimed."""
         super().__init__(node)
-        self._places, self._code, self._bucket = places, code, bucket
+        self._places, self._code, self._buckets = places, code, buckets
 
-    def _table(self, reader: Reader, address: int) -> Optional[Table]:
+    def _table(self, reader: Reader, address: int) -> Optional[Proved]:
         places, word = self._places, reader.word_size
         before = address + places["_M_before_begin"]
         count, buckets = reader.word(address + places["_M_element_count"]), reader.word(address + places["_M_buckets"])
@@ -157,7 +157,7 @@ class Hash(OfNodes):
         nodes = one_way(reader, first, self.node.size, count, span=span)
         if table is None or nodes is None or not self._agrees(table, nodes, before):
             return None
-        return Table(nodes, buckets, 0 if alone else room)
+        return Proved(nodes, buckets, 0 if alone else room)
 
     def _agrees(self, table: Sequence[int], nodes: Sequence[Sequence[int]], before: int) -> bool:
         """Whether each bucket leads to the node before its first one."""
@@ -187,7 +187,8 @@ class Hash(OfNodes):
             return None
         claims = list(self.numbered(node[0] for node in table.nodes))
         if table.room:
-            claims.append(Claim(table.buckets, self._bucket, CONTAINER, " (buckets)", elements=table.room))
+            claim = Claim(table.buckets, self._buckets.type, CONTAINER, " (buckets)", name=self._buckets.name)
+            claims.append(claim._replace(elements=table.room))
         return claims
 
 

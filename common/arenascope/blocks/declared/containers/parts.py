@@ -19,6 +19,13 @@ class Member(NamedTuple):
     type: int
 
 
+class Table(NamedTuple):
+    """An array of pointers to nodes or buffers: the type of one, and what the array is called."""
+
+    type: int
+    name: str
+
+
 def find(types: Types, type: int, path: str) -> Optional[Member]:
     """A member of a member: "_M_impl._M_start". Each may be a base's, at any depth."""
     found = Member(0, type)
@@ -80,9 +87,8 @@ def links(types: Types, names: Sequence[str], word: int, start: int = 0) -> list
     return [Field(name, start + number * word, pointer) for number, name in enumerate(names)]
 
 
-def table_of_links(types: Types, name: str, word: int) -> int:
-    """An element of an array of such pointers."""
-    return types.made_up(name, word, links(types, ("",), word))
+def table_of_links(types: Types, name: str, word: int) -> Table:
+    return Table(types.made_up(name, word, links(types, ("",), word)), name)
 
 
 class Object(NamedTuple):
