@@ -11,6 +11,7 @@ from heapbuilder import HeapImage
 
 from arenascope.blocks.declared.claims import CONTAINER, Claim, Container, Library, Reader, Types
 from arenascope.blocks.declared.named_blocks import NamedBlocks
+from arenascope.blocks.declared.path_text import path_text
 from arenascope.blocks.declared.start import named_blocks
 from arenascope.blocks.graph.blocks import live_blocks
 from arenascope.session.session import Session
@@ -96,6 +97,9 @@ def test_a_list_is_followed_to_its_end(program: Program) -> None:
     assert {program.sure(f"node {at}") for at in range(100)} == {"node"}
     assert program.name("other") is None
     assert found.way(program.number("node 2")) == ["first", "", ".next", ".next"]
+    paths = {at: path_text(found, program.number(f"node {at}")) for at in (0, 2, 99)}
+    assert paths == {0: "first", 2: "first->next->next", 99: "first->next (99 times)"}
+    assert path_text(found, program.number("other")) is None
 
 
 def test_only_words_that_lead_to_blocks_are_asked_for(program: Program) -> None:

@@ -7,6 +7,7 @@ from typing import Optional
 from .records import NamedTuple
 
 KINDS = (
+    "declared",
     "c++",
     "control",
     "python",

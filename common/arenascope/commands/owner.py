@@ -10,7 +10,8 @@ from .framework.command import GRAPH, Answer, Context, always, argument, command
     "whose it is",
     "Tell who holds a block: the way to it from a variable, a stack or a register.",
     "owner 0x55d2c0709e50",
-    "The way begins at the block's main holder, as owners has it. A pointer to a block's inside is "
+    "The way begins at the block's main holder, as owners has it. Where debug information tells the types on the way, "
+    "it is written as the program would: srv->sessions->buckets[7]->log. A pointer to a block's inside is "
     'marked "perhaps": such a word may be old, or chance. Where no block holds the address it stands for its mapping. '
     "A live process is copied, and runs on meanwhile.",
     arguments=(argument("address", help="an address, or an expression"), GRAPH),
@@ -42,11 +43,14 @@ def owner_command(context: Context) -> Answer:
         held_by=Owner.of(holder) if holder is not None else None,
         tied_with=Owner.of(tied) if tied is not None else None,
         path=[shown.pointer(*each) for each in shown.steps(path, goal)] if goal and path else None,
+        expression=shown.told.path(path[0], goal) if goal and path else None,
     )
     problems = [*look.problems, *problems_of(look.session)]
     if goal is None:
         said, words = nowhere(place)
         return Answer(found, [words], [said, *problems])
     other = whose(look.search, tied) if tied is not None else ""
-    text = owner_lines(context.style, shown, Asked(goal, place), path, refs=refs, other=other)
+    text = owner_lines(
+        context.style, shown, Asked(goal, place), path, refs=refs, other=other, expression=found.expression
+    )
     return Answer(found, text, problems)

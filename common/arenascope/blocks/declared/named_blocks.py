@@ -13,6 +13,8 @@ from .claims import LOCAL
 Form = Literal["object", "array", "tail", "union", "field"]
 """One object; several; an object with more behind it; what one alternative of a union leads to; what a member leads to
 whose type tells nothing."""
+ELEMENT = "[#]"
+"""At the end of a step: the block has an element of a container, or several from this one on."""
 NONE = -1
 UNNUMBERED = (1 << 32) - 1
 NO_LEVEL = 255
@@ -68,7 +70,7 @@ class NamedBlocks:
         self.parent = array("i", [NOBODY]) * count
         """Another block, or of a variable -1 - its number among `starts`."""
         self.step = array("I", [0]) * count
-        """Of `steps`: the way from the parent; "[]" in it stands for the block's `number`."""
+        """Of `steps`: the way from the parent; "[]" in it stands for the block's `number`, and so does ELEMENT."""
         self.number = array("I", [UNNUMBERED]) * count
         self.elements = array("I", [0]) * count
         """Of an array: how many are in use."""
@@ -99,7 +101,7 @@ class NamedBlocks:
         for _ in range(len(self.blocks)):
             number = self.number[block]
             step = self.steps[self.step[block]]
-            steps.append(step if number == UNNUMBERED else step.replace("[]", f"[{number}]", 1))
+            steps.append(step if number == UNNUMBERED else step.replace(ELEMENT, "[]").replace("[]", f"[{number}]", 1))
             parent = self.parent[block]
             if parent == NOBODY:
                 break

@@ -11,7 +11,7 @@ from .counts import Counts
 from .layouts import Alternatives, Embedded, Layout, Layouts, Slot
 from .memory_reader import MemoryReader
 from .name_numbers import ANY, TYPED, At, Claimed, NameNumbers
-from .named_blocks import NOBODY, UNNUMBERED
+from .named_blocks import ELEMENT, NOBODY, UNNUMBERED
 from .vtables import Vtables
 
 CONTESTED = -2
@@ -313,7 +313,7 @@ class ObjectWords:
     def _take_claim(self, claim: Claim, each: Embedded, where: At, found: list[Claimed]) -> None:
         step, number = each.step + claim.step, where.number
         if claim.number is not None:
-            step += "[]"
+            step += ELEMENT
             if number != UNNUMBERED:
                 where = where._replace(prefix=where.prefix.replace("[]", f"[{number}]", 1))
             where = where._replace(number=claim.number)

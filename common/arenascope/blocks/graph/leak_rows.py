@@ -8,6 +8,7 @@ from ...analysis.types import SAMPLES
 from ...base.block_kinds import Kind
 from ...base.records import NamedTuple
 from ..block_index import WEAK
+from ..declared.of_search import declared_kinds
 from ..named_by_holders import of_libstdcxx
 from ..recognise.containers import LEAST_POOL, POOL, is_pool
 from ..single_blocks import kinds_of
@@ -67,6 +68,7 @@ def types_of(search: Search, numbers: Sequence[int]) -> Mapping[int, Kind]:
     kinds = {number: told.get(chunk_of(search, number)) for number in asked}
     pools = _pools(search, [number for number, kind in kinds.items() if kind is None or kind.kind in WEAK])
     kinds.update(dict.fromkeys(pools, Kind(POOL, "holder")))
+    kinds.update(declared_kinds(search, asked))
     return {number: kinds.get(number) or Kind(f"{blocks.sizes[number]:,} bytes", "size") for number in numbers}
 
 

@@ -135,6 +135,11 @@ class Way(Document):
         Optional[Sequence[Annotated[Pointer, "A pointer, to the block of the next row or to what was asked for"]]],
         "The way to it, the root's pointer first; null: nothing leads there",
     ]
+    expression: Annotated[
+        Optional[str],
+        "The same as the program would write it, by its debug information, a step that repeats written once with its "
+        "number; null: that does not lead there from the same variable",
+    ]
 
 
 class Blocks(Record):

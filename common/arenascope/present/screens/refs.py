@@ -158,13 +158,22 @@ def pointers(style: Style, shown: Shown, asked: Asked, refs: Sequence[Ref], limi
 
 
 def owner_lines(
-    style: Style, shown: Shown, asked: Asked, path: Optional[Sequence[Ref]], *, refs: Sequence[Ref], other: str
+    style: Style,
+    shown: Shown,
+    asked: Asked,
+    path: Optional[Sequence[Ref]],
+    *,
+    refs: Sequence[Ref],
+    other: str,
+    expression: Optional[str] = None,
 ) -> Iterator[str]:
-    """`other`: who leads there equally well."""
+    """`other`: who leads there equally well; `expression`: the way in the program's own words."""
     goal, place = asked
     line = shown.goal_line(style, goal, place)
     if path:
         yield style.bold(f"{line}: held by {shown.who(path[0])}")
+        if expression is not None:
+            yield expression
         yield ""
         yield from trail(shown, path, goal)
         if any(shown.told.stale(each) is not None for each in path):

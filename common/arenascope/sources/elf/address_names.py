@@ -78,9 +78,12 @@ def modules_of(regions: Sequence[Region]) -> Iterator[list[Region]]:
 
 def programs_of(regions: Sequence[Region]) -> Iterator[list[Region]]:
     """Of these runs the program's and its libraries': they begin with the file's first byte, which the loader has read,
-    and have code. To read of any other file that is mapped would make a page of it resident."""
+    and have code. To read of any other file that is mapped would make a page of it resident. GDB's gcore leaves code
+    out, and what it leaves out has no permissions in a core."""
     for module in modules_of(regions):
-        if not module[0].offset and not module[0].shared and any(region.executable for region in module):
+        code_left_out = len(module) > 1 and not all(region.present for region in module)
+        has_code = code_left_out or any(region.executable for region in module)
+        if not module[0].offset and not module[0].shared and has_code:
             yield module
 
 
