@@ -68,7 +68,7 @@ class _Known(NamedTuple):
 
 
 class GdbTypes(WithVariables):
-    """Of what a GdbTarget looks at, for one command."""
+    """Of what a GdbTarget looks at, for one command; or of files alone (ModuleFiles), which have no threads."""
 
     def __init__(self, target: GdbTarget, variables: Callable[[GdbTarget, GdbTypes], GdbVariables]) -> None:
         self._target = target

@@ -12,8 +12,12 @@ import pytest
 from doors import GDB, Core, Door, Gdb, Image, Live, give_up
 from lldb_door import EVERY_LLDB, Lldb
 from looks import HERE, opened
+from shell_door import SHELL, Shell
 from subjects import Subject
+from type_answers import Answers
 from typed import BUILDS, Build, Row, rows_of, text_of
+
+from arenascope.cli.shell import How, ShellDoor
 
 pytestmark = pytest.mark.xdist_group("type_sources")
 NAMES = ("Mixed", "Side", "Ring<Mixed, 3>", "hidden", "node", "twice", "nothing", "Colour")
@@ -30,6 +34,8 @@ class Typed(NamedTuple):
 
 
 def ask(door: Door, image: Image, addresses: Sequence[int], folder: Path, structs: bool = False) -> dict[str, Any]:
+    if isinstance(door, Shell):
+        return ask_shell(str(image.pid if isinstance(image, Live) else image.path), addresses, structs)
     results = folder / "answers.json"
     task = folder / "task.json"
     task.write_text(json.dumps({"addresses": list(addresses), "names": NAMES, "structs": structs}))
@@ -46,7 +52,20 @@ def ask(door: Door, image: Image, addresses: Sequence[int], folder: Path, struct
     return answers
 
 
-DOORS: Sequence[Door] = (GDB, *EVERY_LLDB)
+def ask_shell(subject: str, addresses: Sequence[int], structs: bool) -> dict[str, Any]:
+    target = ShellDoor(subject, How("none")).target()
+    assert target.types is not None
+    asked = Answers(target.types)
+    answers = asked.all(addresses, NAMES)
+    if structs:
+        answers["structs"] = asked.structs()
+    # as what went through JSON in a debugger
+    through: dict[str, Any] = json.loads(json.dumps(answers))
+    return through
+
+
+DEBUGGERS: Sequence[Door] = (GDB, *EVERY_LLDB)
+DOORS: Sequence[Door] = (*DEBUGGERS, SHELL)
 
 
 @pytest.fixture(scope="module", params=DOORS, ids=lambda door: door.name)
@@ -69,6 +88,8 @@ def typed(request: pytest.FixtureRequest, door: Door, tmp_path_factory: pytest.T
     return Typed(door, build, truth, folder, answers)
 
 
+OF_PROCESSES = pytest.mark.parametrize("door", DEBUGGERS, ids=lambda door: door.name, indirect=True)
+"""The shell's GDB has files alone."""
 KINDS = pytest.mark.parametrize("kind", ["live", "core"])
 
 
@@ -152,6 +173,7 @@ def test_names_that_lead_to_one_type(typed: Typed, kind: str) -> None:
     assert len([each for each in answers["facts"].values() if each["name"] == "hidden"]) == 1
 
 
+@OF_PROCESSES
 @KINDS
 def test_thread_variables(typed: Typed, kind: str) -> None:
     answers = typed.answers[kind]
@@ -171,6 +193,7 @@ def test_thread_variables(typed: Typed, kind: str) -> None:
     assert {each for each in found if each[0] in ("per_thread", "library_own")} == expected
 
 
+@OF_PROCESSES
 @KINDS
 def test_locals(typed: Typed, kind: str) -> None:
     answers = typed.answers[kind]
@@ -193,6 +216,7 @@ def test_locals(typed: Typed, kind: str) -> None:
     assert {text_of(answers, each["type"]) for each in arguments} == {"Mixed*"}
 
 
+@OF_PROCESSES
 @KINDS
 def test_the_selection_stays(typed: Typed, kind: str) -> None:
     answers = typed.answers[kind]

@@ -150,6 +150,7 @@ def _how(options: argparse.Namespace) -> How:
         not options.no_symbols,
         processes=options.jobs,
         sysroot=options.sysroot,
+        declared=options.declared,
     )
 
 

@@ -43,6 +43,8 @@ class How(NamedTuple):
     processes: int = 1
     """How many may share it."""
     sysroot: Optional[str] = None
+    declared: Optional[bool] = None
+    """Whether a GDB reads types from debug information; None: where there is not too much of it."""
 
 
 AS_USUAL = How()
@@ -108,7 +110,9 @@ class ShellDoor:
         from ..sources.shell_target import ShellTarget
 
         how = self.how
-        return ShellTarget(CoreImage(self.subject, self.progress), how.folders, how.symbols, how.sysroot)
+        return ShellTarget(
+            CoreImage(self.subject, self.progress), how.folders, how.symbols, how.sysroot, declared=how.declared
+        )
 
     def _process(self, pid: int) -> Target:
         if pid == os.getpid() and self.how.stop != "none":
@@ -128,7 +132,8 @@ class ShellDoor:
         from ..sources.live.live_target import ProcessTarget
 
         # everything that can be read beforehand is: symbols and modules
-        target = ProcessTarget(image, self.how.folders, self.how.symbols, self.how.sysroot)
+        how = self.how
+        target = ProcessTarget(image, how.folders, how.symbols, how.sysroot, declared=how.declared)
         target.symbol("main_arena")
         if self._still is not None:
             self._find_lists(target, self._still)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Mapping, Optional, Sequence
 
 from .debug_info_types import TypeSource
-from .elf.address_names import DEBUG_FOLDERS, NamedSymbol, Naming, files_of
+from .elf.address_names import DEBUG_FOLDERS, Naming, WithSymbols, files_of
 from .elf.sysroot import file_within
 from .free_chunk_reader import Nodes, ReadNodes
 from .memory import Fill, Read, Window
@@ -13,7 +13,7 @@ from .source import Source
 from .target import Place, Region, RegisterSets, ThreadInfo
 
 
-class ImageTarget:
+class ImageTarget(WithSymbols):
     """A Target but for what a door adds: symbols, structs, expressions, and the registers of a live process."""
 
     def __init__(self, image: Source, folders: Sequence[str] = DEBUG_FOLDERS, sysroot: Optional[str] = None) -> None:
@@ -56,22 +56,6 @@ class ImageTarget:
     def own_name(self, address: int) -> Optional[Place]:
         """The debugger's symbol at or before an address, and how far past it: where no file's own table has one."""
         return None
-
-    def symbol_at(self, address: int) -> Optional[NamedSymbol]:
-        """What covers an address by the table of symbols of the very file that is mapped there."""
-        return self._naming.symbol_at(self, address)
-
-    def address_of(self, mangled: str, beside: int) -> Optional[int]:
-        """Of a symbol of the module that has the address `beside`."""
-        return self._naming.address_of(self, mangled, beside)
-
-    def source_of(self, symbol: NamedSymbol, beside: int) -> Optional[str]:
-        """The source file of a local symbol of the module that has the address `beside`, without folders."""
-        return self._naming.source_of(self, symbol, beside)
-
-    def thread_symbols(self) -> list[tuple[int, NamedSymbol]]:
-        """Thread-local variables, each with where its module begins; without the C library's own."""
-        return self._naming.thread_symbols(self)
 
     def symbol_files(self, region: Region, build_id: str) -> Sequence[str]:
         return files_of(self, region, build_id, self._folders, sysroot=self._sysroot)

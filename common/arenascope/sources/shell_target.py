@@ -24,13 +24,27 @@ class ShellTarget(ImageTarget):
     door = "shell"
 
     def __init__(
-        self, image: Source, folders: Sequence[str] = (), symbols: bool = True, sysroot: Optional[str] = None
+        self,
+        image: Source,
+        folders: Sequence[str] = (),
+        symbols: bool = True,
+        sysroot: Optional[str] = None,
+        declared: Optional[bool] = False,
     ) -> None:
-        """Without `symbols` only what the files themselves export has a name."""
+        """Without `symbols` only what the files themselves export has a name. `declared`: whether types are read from
+        debug information; None: where there is not too much of it."""
         super().__init__(image, [*folders, *DEBUG_FOLDERS] if symbols else (), sysroot)
-        self.symbols_from = (folders, symbols, sysroot)
+        self.symbols_from = (folders, symbols, sysroot, declared)
         """Where those of another image of the same process come from."""
         self._use_symbols = symbols
+        self.debug_folders: Sequence[str] = [
+            *self._folders,
+            *([sysroot + folder for folder in DEBUG_FOLDERS] if sysroot else []),
+        ]
+        if symbols and declared is not False:
+            from .types_by_gdb import UNASKED, TypesByGdb  # few looks ask for types
+
+            self.types = TypesByGdb(self, None if declared else UNASKED)
         self._symbols: Optional[dict[str, Symbol]] = None
         self._regions: Optional[Sequence[Region]] = None
 
@@ -43,6 +57,10 @@ class ShellTarget(ImageTarget):
         if self._symbols is None:
             self._symbols = self._load_symbols()
         return self._symbols.get(name)
+
+    def module_runs(self) -> list[Sequence[Region]]:
+        """The mappings of the program and of each library, with the nameless one behind them: .bss."""
+        return self._naming.programs(self)
 
     def _load_symbols(self) -> dict[str, Symbol]:
         """Of the first module that has main_arena: libc by its debug file, a static program by its own table.

@@ -129,6 +129,11 @@ class Naming:
         """The mappings of the file that has this address."""
         return next((each for each in self._runs(image) if each[0].start <= address < each[-1].end), None)
 
+    def programs(self, image: Named) -> list[Sequence[Region]]:
+        """As programs_of, with the nameless mapping behind each."""
+        runs = (run for run in self._runs(image) if not run[0].offset and not run[0].shared)
+        return [run for run in runs if any(region.executable for region in run)]
+
     def _is_within(self, image: Named, module: Sequence[Region], address: int) -> bool:
         """Whether it is the file's own: other memory may lie right after its .bss, and is one mapping with it."""
         if module[-1].path or address < module[-1].start:
@@ -215,6 +220,30 @@ class Naming:
             if names:
                 yield from names
                 return
+
+
+class _HasNaming(Named, Protocol):
+    _naming: Naming
+
+
+class WithSymbols:
+    """What tables of symbols tell of an image, besides names."""
+
+    def symbol_at(self: _HasNaming, address: int) -> Optional[NamedSymbol]:
+        """What covers an address by the table of symbols of the very file that is mapped there."""
+        return self._naming.symbol_at(self, address)
+
+    def address_of(self: _HasNaming, mangled: str, beside: int) -> Optional[int]:
+        """Of a symbol of the module that has the address `beside`."""
+        return self._naming.address_of(self, mangled, beside)
+
+    def source_of(self: _HasNaming, symbol: NamedSymbol, beside: int) -> Optional[str]:
+        """The source file of a local symbol of the module that has the address `beside`, without folders."""
+        return self._naming.source_of(self, symbol, beside)
+
+    def thread_symbols(self: _HasNaming) -> list[tuple[int, NamedSymbol]]:
+        """Thread-local variables, each with where its module begins; without the C library's own."""
+        return self._naming.thread_symbols(self)
 
 
 def names_of(file: ElfFile, kinds: Sequence[int] = ADDRESSED) -> list[NamedSymbol]:

@@ -23,9 +23,14 @@ class ProcessTarget(ShellTarget):
     """A live process, running on until it is held."""
 
     def __init__(
-        self, process: ProcessImage, folders: Sequence[str], symbols: bool, sysroot: Optional[str] = None
+        self,
+        process: ProcessImage,
+        folders: Sequence[str],
+        symbols: bool,
+        sysroot: Optional[str] = None,
+        declared: Optional[bool] = False,
     ) -> None:
-        super().__init__(process, folders, symbols, sysroot)
+        super().__init__(process, folders, symbols, sysroot, declared=declared)
         self._process = process
         self.image: ProcessImage = process
         self._freeze: Optional[Freeze] = None

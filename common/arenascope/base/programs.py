@@ -1,0 +1,52 @@
+"""Other programs that are run: only where nobody else can have put them."""
+
+from __future__ import annotations
+
+import os
+import stat
+from typing import Iterator, Optional
+
+MAX_LINKS = 40
+OTHERS_WRITE = stat.S_IWGRP | stat.S_IWOTH
+
+
+def find_program(name: str) -> Optional[str]:
+    """The first in PATH that is root's or the user's, in folders that nobody else can write to."""
+    for folder in os.environ.get("PATH", os.defpath).split(os.pathsep):
+        path = os.path.join(folder, name)
+        # "" and "." in PATH are where somebody happens to be
+        if os.path.isabs(folder) and os.access(path, os.X_OK) and os.path.isfile(path) and is_ours(path):
+            return path
+    return None
+
+
+def is_ours(path: str) -> bool:
+    """Whether all on the way there belongs to root or the user, and nobody else may write to it."""
+    owners = {0, os.geteuid()}
+    try:
+        return all(each.st_uid in owners and not _others_write(each) for each in _way(os.path.abspath(path), MAX_LINKS))
+    except OSError:
+        return False
+
+
+def _others_write(status: os.stat_result) -> bool:
+    """root's group is as good as root."""
+    if stat.S_ISLNK(status.st_mode):
+        return False
+    writes = status.st_mode & (stat.S_IWOTH if status.st_gid == 0 else OTHERS_WRITE)
+    # in a folder as /tmp others can put something, and take nothing away
+    return bool(writes) and not (stat.S_ISDIR(status.st_mode) and status.st_mode & stat.S_ISVTX)
+
+
+def _way(path: str, links: int) -> Iterator[os.stat_result]:
+    """The file and each folder and link that leads to it."""
+    if not links:
+        raise OSError(f"too many links lead to {path}")
+    while True:
+        status = os.lstat(path)
+        yield status
+        if stat.S_ISLNK(status.st_mode):
+            yield from _way(os.path.join(os.path.dirname(path), os.readlink(path)), links - 1)
+        if path == os.path.dirname(path):
+            return
+        path = os.path.dirname(path)

@@ -1,0 +1,87 @@
+"""Modules of a process by their files alone: what a debugger that has these files and no process is told."""
+
+from __future__ import annotations
+
+import json
+from typing import Optional, Sequence
+
+from ..base.errors import MemoryReadError
+from ..base.records import NamedTuple
+from .elf.address_names import Naming, WithSymbols
+from .target import Place, Region
+
+
+class ModuleFile(NamedTuple):
+    """A module, and the local files that are proven to be of its build-id."""
+
+    build_id: str
+    bias: int
+    """What is added to the addresses that the file was linked for."""
+    is_program: bool
+    symbols: str
+    """With its table of symbols."""
+    load: str
+    """With its debug information, or what leads to that."""
+    regions: Sequence[Region]
+    """With the nameless one behind them: its .bss."""
+
+
+def as_line(modules: Sequence[ModuleFile]) -> str:
+    return json.dumps(modules)
+
+
+def from_line(line: str) -> list[ModuleFile]:
+    modules: list[ModuleFile] = [ModuleFile(*row) for row in json.loads(line)]
+    return [each._replace(regions=[Region(*region) for region in each.regions]) for each in modules]
+
+
+class ModuleFiles(WithSymbols):
+    """As a Target, as far as types need one. It has no memory but what the files have."""
+
+    def __init__(self, modules: Sequence[ModuleFile]) -> None:
+        self.modules = modules
+        self._naming = Naming(())
+        self._by_path = {each.regions[0].path: each for each in modules}
+        self._build_ids = {each.build_id for each in modules}
+
+    # as Named
+
+    def read(self, address: int, size: int) -> bytes:
+        for module in self.modules:
+            for region in module.regions:
+                if region.path and region.start <= address and address + size <= region.end:
+                    with open(module.symbols, "rb") as file:
+                        file.seek(region.offset + address - region.start)
+                        data = file.read(size)
+                    if len(data) == size:
+                        return data
+        raise MemoryReadError(address, size)
+
+    def regions(self) -> Sequence[Region]:
+        return sorted(region for module in self.modules for region in module.regions)
+
+    def open_file(self, region: Region) -> Optional[str]:
+        module = self._by_path.get(region.path)
+        return module.symbols if module is not None else None
+
+    def own_name(self, address: int) -> Optional[Place]:
+        return None
+
+    # as a debugger's Target
+
+    def build_id_at(self, address: int) -> Optional[str]:
+        found = (each for each in self.modules if each.regions[0].start <= address < each.regions[-1].end)
+        return next((each.build_id for each in found), None)
+
+    def module_files(self) -> list[tuple[Region, Optional[str]]]:
+        return [(each.regions[0], each.build_id) for each in self.modules]
+
+    def is_believed(self, build_id: Optional[str], address: Optional[int] = None) -> bool:
+        """No other files were loaded, but what these lead to has to be of the same build."""
+        return build_id in self._build_ids
+
+    def is_mapped(self, build_id: Optional[str]) -> bool:
+        return build_id in self._build_ids
+
+    def mask(self) -> int:
+        return (1 << 64) - 1

@@ -1,0 +1,166 @@
+"""The GDB that the shell asks for types: whatever it meets costs the names alone, and it runs nothing of the files'."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+from pathlib import Path
+from typing import Iterator
+
+import pytest
+from looks import give_up
+from subjects import Subject
+
+from arenascope.base.programs import find_program
+from arenascope.cli.shell import How, ShellDoor
+from arenascope.sources.types_by_gdb import NOTHING, TypesByGdb
+
+SOURCE = """
+#include <stdio.h>
+#include <stdlib.h>
+#include <unistd.h>
+struct thing { long number; struct thing *next; char text[40]; };
+struct thing *first;
+int main(void) {
+    first = calloc(1, sizeof *first);
+    printf("ready %d\\n", (int)getpid());
+    fflush(stdout);
+    return getchar() == EOF;
+}
+"""
+SCRIPT = """
+asm(".pushsection \\".debug_gdb_scripts\\", \\"MS\\",%%progbits,1\\n"
+    ".byte 4\\n.ascii \\"inlined\\\\nimport os; os.mkdir('%s')\\\\n\\"\\n.byte 0\\n.popsection\\n");
+"""
+
+
+@pytest.fixture
+def subject(tmp_path: Path) -> Iterator[Subject]:
+    if shutil.which("gdb") is None:
+        give_up("gdb is not installed")
+    (tmp_path / "main.c").write_text(SOURCE + SCRIPT % (tmp_path / "script-was-run"))
+    # what a GDB with auto-load would run, by its name
+    (tmp_path / "main-gdb.py").write_text(f"import os; os.mkdir({str(tmp_path / 'python-was-run')!r})")
+    program = tmp_path / "main"
+    subprocess.run(["gcc", "-g", "-O1", "-o", program, tmp_path / "main.c"], check=True)
+    with Subject(str(program)) as subject:
+        yield subject
+
+
+def types_of(subject: Subject, **how: bool) -> TypesByGdb:
+    types = ShellDoor(str(subject.pid), How("none", **how)).target().types
+    assert isinstance(types, TypesByGdb)
+    return types
+
+
+def first_of(subject: Subject) -> int:
+    """Where the kernel has put it, by nm."""
+    said = subprocess.run(["nm", subject.program], capture_output=True, text=True, check=True).stdout
+    place = next(int(line.split()[0], 16) for line in said.splitlines() if line.endswith(" first"))
+    maps = Path(f"/proc/{subject.pid}/maps").read_text().splitlines()
+    return place + next(int(line.partition("-")[0], 16) for line in maps if line.endswith("/main"))
+
+
+def test_it_answers_and_runs_nothing(subject: Subject, tmp_path: Path) -> None:
+    types = types_of(subject)
+    address = first_of(subject)
+    (variable,) = types.variables([address]).values()
+    target = types.facts(variable.type).target
+    assert target is not None
+    facts = types.facts(target)
+    assert (variable.name, variable.address, facts.name, facts.size) == ("first", address, "thing", 56)
+    assert types.facts(types.pointer_to(target)).target == target
+    assert not [*tmp_path.glob("*-was-run")]
+    # what it must not do, a GDB that trusts the files does
+    trusting = ["gdb", "-nx", "-q", "-batch", "-iex", "set auto-load safe-path /", "-ex", "list", str(subject.program)]
+    subprocess.run(trusting, capture_output=True, check=True)
+    assert len([*tmp_path.glob("*-was-run")]) == 2
+
+
+def test_its_death_costs_the_names_alone(subject: Subject) -> None:
+    types = types_of(subject)
+    number = types.by_name("thing")
+    assert number is not None
+    assert types._gdb is not None
+    types._gdb._process.kill()
+    types._gdb._process.wait()
+    assert types.variables([first_of(subject)]) == {}
+    assert types.facts(number) == NOTHING
+    assert types.by_name("thing") is None
+    assert types.facts(types.pointer_to(number)) == NOTHING
+    assert [*types.structs()] == []
+
+
+def test_ctrl_c_ends_it(subject: Subject, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Else its answer would be taken for that of the next question."""
+    types = types_of(subject)
+    assert types.by_name("thing") is not None
+    child = types._gdb
+    assert child is not None
+
+    def interrupted() -> bytes:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(child, "_line", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        types.by_name("other")
+    assert child._process.poll() is not None
+
+
+def test_damaged_debug_information(subject: Subject, tmp_path: Path) -> None:
+    """The same build-id, and DWARF of noise: GDB refuses it or dies."""
+    address = first_of(subject)
+    kernels = subject.kernel_core()
+    core = tmp_path / "core"
+    shutil.move(kernels, core)
+    data = bytearray(subject.program.read_bytes())
+    said = subprocess.run(["readelf", "-SW", subject.program], capture_output=True, text=True, check=True).stdout
+    for name in (".debug_info", ".debug_abbrev"):
+        row = next(line for line in said.splitlines() if f" {name} " in line).partition("]")[2].split()
+        offset, size = int(row[3], 16), int(row[4], 16)
+        data[offset + 12 : offset + size] = bytes(7 * index & 0xFF for index in range(size - 12))
+    subject.end()
+    beside = tmp_path / "damaged"
+    beside.write_bytes(data)
+    os.replace(beside, subject.program)
+    types = ShellDoor(str(core), How("none")).target().types
+    assert types is not None
+    assert types.variables([address]) == {}
+
+
+def test_debug_information_that_nobody_asked_for(subject: Subject) -> None:
+    target = ShellDoor(str(subject.pid), How("none")).target()
+    types = TypesByGdb(target, most=1000)
+    assert types.is_too_large
+    assert types.by_name("thing") is None
+    assert types_of(subject, declared=True).by_name("thing") is not None
+    assert ShellDoor(str(subject.pid), How("none", declared=False)).target().types is None
+    assert ShellDoor(str(subject.pid), How("none", symbols=False)).target().types is None
+
+
+def test_a_gdb_that_others_may_have_put_there(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    folder = tmp_path / "bin"
+    folder.mkdir()
+    program = folder / "gdb"
+    program.write_text("#!/bin/sh\n")
+    program.chmod(0o755)
+    monkeypatch.setenv("PATH", str(folder))
+    assert find_program("gdb") == str(program)
+    folder.chmod(0o777)
+    assert find_program("gdb") is None
+    folder.chmod(0o755)
+    program.chmod(0o757)
+    assert find_program("gdb") is None
+    program.chmod(0o755)
+    # a link is as good as what it leads to, and the way there
+    links = tmp_path / "links"
+    links.mkdir()
+    (links / "gdb").symlink_to(program)
+    monkeypatch.setenv("PATH", str(links))
+    assert find_program("gdb") == str(links / "gdb")
+    folder.chmod(0o777)
+    assert find_program("gdb") is None
+    monkeypatch.chdir(folder)
+    monkeypatch.setenv("PATH", f":.:{links / 'none'}")
+    assert find_program("gdb") is None
