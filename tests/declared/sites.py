@@ -119,11 +119,7 @@ class Sited:
                 pytest.skip(f"{needed.relative_to(ROOT)} is not built: make fixtures")
         if not shutil.which("addr2line"):
             pytest.skip("addr2line is not installed")
-        self.program, self.log, self._symbols = (
-            program,
-            folder / f"{program.name}.sites",
-            split_from(program) or program,
-        )
+        self.program, self.log = program, folder / f"{program.name}.sites"
         self.process = subprocess.Popen(
             [str(program), *arguments],
             env={"SITES_LOG": str(self.log), "LD_PRELOAD": str(LIBRARY), "LANG": "C"},
@@ -153,29 +149,15 @@ class Sited:
 
     def expected(self) -> dict[int, Expected]:
         """Of each live block, by its address."""
-        blocks, stacks = read_log(self.log)
-        modules = list(executable_modules(self.pid))
-        wanted: dict[Path, set[int]] = {}
-        place = {}
-        for frame in {frame for each in stacks.values() for frame in each}:
-            found = next((each for each in modules if each.start <= frame < each.end), None)
-            if found is not None and found.path.name != LIBRARY.name:
-                place[frame] = found.path, frame - found.base
-                wanted.setdefault(found.path, set()).add(frame - found.base)
-        files = {path: self._symbols if os.path.samefile(path, self.program) else path for path in wanted}
-        lines = {path: symbolise(files[path], sorted(each)) for path, each in wanted.items()}
-        sites = {}
-        for number, stack in stacks.items():
-            own = any(os.path.samefile(place[each][0], self.program) for each in stack if each in place)
-            frames = [frame for each in stack if each in place for frame in lines[place[each][0]][place[each][1]]]
-            site = judged(frames)
-            by_loader = next((place[each][0].name.startswith("ld-") for each in stack if each in place), True)
-            foreign = not own or not site.site or by_loader or is_librarys_own(frames)
-            sites[number] = site._replace(type="" if foreign else site.type, foreign=foreign)
-        found = {address: sites[stack]._replace(size=size) for address, (size, stack) in blocks.items()}
-        sizes = sizes_of(
-            self.program, {kind for each in found.values() for kind in each.type.split(OR) if OR in each.type}
-        )
+        found = {}
+        judgements: dict[int, Expected] = {}
+        for address, block in sited_blocks(self.log, self.pid, self.program).items():
+            site = judgements.setdefault(id(block.calls), judged(block.calls))
+            foreign = block.foreign or not site.site or is_librarys_own(block.calls)
+            kind = "" if foreign else site.type
+            found[address] = site._replace(type=kind, foreign=foreign, size=block.size)
+        several = {kind for each in found.values() for kind in each.type.split(OR) if OR in each.type}
+        sizes = sizes_of(self.program, several)
         return {address: each._replace(type=the_one(each, sizes)) for address, each in found.items()}
 
     def end(self) -> None:
@@ -184,6 +166,37 @@ class Sited:
         for each in (self.process.stdin, self.process.stdout):
             if each is not None:
                 each.close()
+
+
+class SitedBlock(NamedTuple):
+    size: int
+    """Bytes asked for."""
+    calls: Sequence[Frame]
+    """With inlined ones, the innermost first; one list for all blocks of a site."""
+    foreign: bool
+    """No function of the program's own led there, or the loader asked."""
+
+
+def sited_blocks(log: Path, pid: int, program: Path) -> dict[int, SitedBlock]:
+    """Of any program that runs with a log: what the log says of each live block."""
+    blocks, stacks = read_log(log)
+    modules = list(executable_modules(pid))
+    wanted: dict[Path, set[int]] = {}
+    place = {}
+    for frame in {frame for each in stacks.values() for frame in each}:
+        found = next((each for each in modules if each.start <= frame < each.end), None)
+        if found is not None and found.path.name != LIBRARY.name:
+            place[frame] = found.path, frame - found.base
+            wanted.setdefault(found.path, set()).add(frame - found.base)
+    files = {path: split_from(path) or path for path in wanted}
+    lines = {path: symbolise(files[path], sorted(each)) for path, each in wanted.items()}
+    calls, foreign = {}, {}
+    for number, stack in stacks.items():
+        those = [place[each] for each in stack if each in place]
+        calls[number] = [frame for path, at in those for frame in lines[path][at]]
+        own = any(os.path.samefile(path, program) for path, _ in those)
+        foreign[number] = not own or those[0][0].name.startswith("ld-")
+    return {address: SitedBlock(size, calls[stack], foreign[stack]) for address, (size, stack) in blocks.items()}
 
 
 def the_one(block: Expected, sizes: Mapping[str, int]) -> str:
