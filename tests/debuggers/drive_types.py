@@ -24,6 +24,19 @@ def own_word(expression):
         return str(error)
 
 
+def interrupted_locals(types):
+    """Ctrl-C while another thread is selected."""
+
+    def interrupted(*_):
+        raise KeyboardInterrupt
+
+    types._variables._locals_of = interrupted
+    try:
+        types.locals()
+    except KeyboardInterrupt:
+        return selected()
+
+
 def main():
     task = json.loads((FOLDER / "task.json").read_text())
     commands = sys.modules["arenascope_gdb"]
@@ -38,6 +51,7 @@ def main():
         answers["structs"] = asked.structs()
     words = {each: own_word(f"&{each}") for each in ("per_thread", "library_own")}
     document = {**answers, "own_words": words, "selected_before": before, "selected_after": selected()}
+    document["selected_after_ctrl_c"] = interrupted_locals(target.types)
     (FOLDER / "answers.json").write_text(json.dumps(document))
 
 

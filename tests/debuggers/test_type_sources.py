@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 import shutil
+import subprocess
 from pathlib import Path
 from typing import Any, NamedTuple, Sequence
 
@@ -12,12 +13,14 @@ import pytest
 from doors import GDB, Core, Door, Gdb, Image, Live, give_up
 from lldb_door import EVERY_LLDB, Lldb
 from looks import HERE, opened
+from replaced import build as build_replaced
 from shell_door import SHELL, Shell
 from subjects import Subject
 from type_answers import Answers
 from typed import BUILDS, Build, Row, rows_of, text_of
 
 from arenascope.cli.shell import How, ShellDoor
+from arenascope.sources.core.image import CoreImage
 
 pytestmark = pytest.mark.xdist_group("type_sources")
 NAMES = ("Mixed", "Side", "Ring<Mixed, 3>", "hidden", "node", "twice", "nothing", "Colour")
@@ -33,12 +36,20 @@ class Typed(NamedTuple):
     answers: dict[str, dict[str, Any]]
 
 
-def ask(door: Door, image: Image, addresses: Sequence[int], folder: Path, structs: bool = False) -> dict[str, Any]:
+def ask(
+    door: Door,
+    image: Image,
+    addresses: Sequence[int],
+    folder: Path,
+    structs: bool = False,
+    names: Sequence[str] = NAMES,
+) -> dict[str, Any]:
     if isinstance(door, Shell):
-        return ask_shell(str(image.pid if isinstance(image, Live) else image.path), addresses, structs)
+        subject = str(image.pid if isinstance(image, Live) else image.path)
+        return ask_shell(subject, addresses, structs, names)
     results = folder / "answers.json"
     task = folder / "task.json"
-    task.write_text(json.dumps({"addresses": list(addresses), "names": NAMES, "structs": structs}))
+    task.write_text(json.dumps({"addresses": list(addresses), "names": names, "structs": structs}))
     if isinstance(opened(door), Gdb):
         script = f"runpy.run_path({str(HERE / 'drive_types.py')!r}, {{'FOLDER': {str(folder)!r}}})"
         door.do(image, [f"python import runpy; {script}"])
@@ -52,11 +63,11 @@ def ask(door: Door, image: Image, addresses: Sequence[int], folder: Path, struct
     return answers
 
 
-def ask_shell(subject: str, addresses: Sequence[int], structs: bool) -> dict[str, Any]:
+def ask_shell(subject: str, addresses: Sequence[int], structs: bool, names: Sequence[str]) -> dict[str, Any]:
     target = ShellDoor(subject, How("none")).target()
     assert target.types is not None
     asked = Answers(target.types)
-    answers = asked.all(addresses, NAMES)
+    answers = asked.all(addresses, names)
     if structs:
         answers["structs"] = asked.structs()
     # as what went through JSON in a debugger
@@ -221,6 +232,8 @@ def test_locals(typed: Typed, kind: str) -> None:
 def test_the_selection_stays(typed: Typed, kind: str) -> None:
     answers = typed.answers[kind]
     assert answers["selected_before"] == answers["selected_after"]
+    if isinstance(typed.door, Gdb):
+        assert answers["selected_before"] == answers["selected_after_ctrl_c"]
 
 
 @KINDS
@@ -239,3 +252,25 @@ def test_all_structs(typed: Typed) -> None:
     expected = {(row.name, int(row.rest[0])) for row in typed.truth["type"] if row.name != "bag"}
     assert expected <= {(name, size) for name, size in structs}
     assert sorted(size for name, size in structs if name == "twice") == [16, 56]
+
+
+def test_a_file_of_another_build(door: Door, tmp_path: Path) -> None:
+    """What it says of variables and types is said of another library than the one in memory."""
+    files = build_replaced(tmp_path)
+    core = Core(files.core(tmp_path), files.program)
+    said = subprocess.run(["nm", "-D", files.right], capture_output=True, text=True, check=True).stdout
+    place = next(int(line.split()[0], 16) for line in said.splitlines() if line.endswith(" right_owner"))
+    regions = CoreImage(str(core.path)).regions()
+    address = place + next(each.start for each in regions if each.path == str(files.library))
+    names = ("RightLink", "WrongLink")
+    files.put(files.wrong)
+    wrong = ask(door, core, [address], tmp_path, names=names)
+    assert wrong["variables"] == {}
+    assert wrong["by_name"] == {"RightLink": None, "WrongLink": None}
+    assert "rong" not in json.dumps({each: wrong[each] for each in ("facts", "locals", "thread_variables")})
+    assert str(files.library) in wrong["without"]
+    files.put(files.right)
+    right = ask(door, core, [address], tmp_path, names=names)
+    assert [each["name"] for each in right["variables"].values()] == ["right_owner"]
+    assert right["by_name"]["RightLink"] is not None
+    assert str(files.library) not in right["without"]
