@@ -56,18 +56,21 @@ def open(
     symbols: bool = True,
     debug_dirs: "Sequence[str]" = (),
     sysroot: "Optional[str]" = None,
+    declared: "Optional[bool]" = None,
     jobs: int = 1,
 ) -> "Subject":
     """A process by its pid, a core by its path; without either, what the debugger that this runs in has selected.
 
-    `hold_at_most` is in seconds; the others are the shell's options of these names.
+    `hold_at_most` is in seconds; the others are the shell's options of these names, `declared=False` is --no-declared.
     """
     if subject is None:
         return selected()
     from .cli.api import Opened
     from .cli.shell import How
 
-    return Opened(str(subject), How(stop, debug_dirs, symbols, processes=jobs, sysroot=sysroot), hold_at_most)
+    return Opened(
+        str(subject), How(stop, debug_dirs, symbols, processes=jobs, sysroot=sysroot, declared=declared), hold_at_most
+    )
 
 
 def selected() -> "Subject":

@@ -14,6 +14,8 @@ from subjects import Subject
 
 from arenascope.base.programs import find_program
 from arenascope.cli.shell import How, ShellDoor
+from arenascope.sources.live.live_target import ProcessTarget
+from arenascope.sources.shell_target import ShellTarget
 from arenascope.sources.types_by_gdb import NOTHING, TypesByGdb
 
 SOURCE = """
@@ -137,6 +139,19 @@ def test_debug_information_that_nobody_asked_for(subject: Subject) -> None:
     assert types_of(subject, declared=True).by_name("thing") is not None
     assert ShellDoor(str(subject.pid), How("none", declared=False)).target().types is None
     assert ShellDoor(str(subject.pid), How("none", symbols=False)).target().types is None
+
+
+def test_no_process_is_held_for_it(subject: Subject) -> None:
+    """Of its copy the types are told."""
+    with ShellDoor(str(subject.pid)) as door:
+        target = door.target()
+        assert isinstance(target, ProcessTarget)
+        assert door.freeze is not None
+        assert target.types is None
+        door.release()
+    copy = ShellTarget(target.image, *target.symbols_from)
+    assert copy.types is not None
+    assert copy.types.by_name("thing") is not None
 
 
 def test_a_gdb_that_others_may_have_put_there(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -48,6 +48,8 @@ class ProcessTarget(ShellTarget):
         self._regions, self._threads, self._naming = None, None, Naming(self._folders, self._sysroot)
         self._freeze = freeze
         if freeze is not None:
+            # debug information takes seconds to be read: of a copy it is
+            self.types = None
             freeze.on_end(self._process.give_up)
             if self.nodes is None and self._process.byte_order == sys.byteorder:
                 self.read_nodes = self._reader.read
