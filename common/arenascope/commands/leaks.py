@@ -16,9 +16,10 @@ LOST = 1
     "From variables, stacks, registers, other mappings and what epoll and timers keep, every pointer is followed. A "
     "block that nothing leads to is lost; what hangs on it alone is added to it, and a cycle counts as one. Before "
     "that is said, pointers that are written otherwise are looked for (tagged, shifted, unaligned, relative). What "
-    "only pointers to its inside lead to is possibly lost. Where this image lacks something that may hold pointers "
-    "nothing is called lost: it is unknown then. In the shell the exit status is 1 where something is lost. A live "
-    "process is copied, and runs on meanwhile.",
+    "only pointers to its inside lead to is possibly lost. Words that hold nothing, mostly (contents of stdio "
+    "buffers, vector registers), count here as well; what only they lead to has a line of its own. Where this image "
+    "lacks something that may hold pointers nothing is called lost: it is unknown then. In the shell the exit status "
+    "is 1 where something is lost. A live process is copied, and runs on meanwhile.",
     arguments=(argument("--possible", action="store_true", help="also list what is possibly lost"), GRAPH, LIMIT),
     whole=always,
 )
