@@ -32,14 +32,14 @@ from arenascope.commands.framework.live_copy import search_of
 from arenascope.session.session import Session
 
 NAMES = [each.name for each in (*PROGRAMS, *SINGLE) if each.name not in ("java-tracked", "node-streams")]
-LARGEST, LEAST, PROVED = 3, 0.01, 0.99
+LARGEST, PROVED = 3, 0.99
 FRONT, INSIDE, FAR = 32, 1 << 32, 1 << 62
 """docs/owners.md: so far past a block's start a pointer counts as one to the start. One to the inside costs more than
 any number of steps."""
 RULED = ("ngx_cycle", "CacheMemoryContext", "TopMemoryContext")
 """Here a rule decides that the pointers alone do not tell: into nginx's pools all count as pointers to the start, and a
 context of PostgreSQL leads to its children alone, though they point to it. test_largest_holders.py holds contexts
-against PostgreSQL's own figures, TopMemoryContext's not."""
+against PostgreSQL's own figures."""
 AMID = ("TopMemoryContext",)
 """It leads to some children by others that have variables of their own."""
 SYSTEM = re.compile(r"(libc|ld-linux.*|libstdc\+\+|libgcc_s|libm)[-.].*")
@@ -68,8 +68,6 @@ def claims_of(core: Path) -> list[Claim]:
     starts = numpy.array(search.blocks.starts, dtype="u8")
     claims = []
     for row in rows.holdings[:LARGEST]:
-        if row.bytes < LEAST * search.blocks.bytes:
-            continue
         assert row.owner.kind != UNREACHED
         seeds = [seed for lead, seed in zip(found.leads, found.graph.seeds) if lead.owner == row.number]
         at = [each.address for each in seeds if each.root < len(ranges)]
@@ -195,11 +193,20 @@ def is_placed_anywhere(path: str) -> bool:
         return file.read(18)[16:] == b"\3\0"
 
 
+def debug_file(path: str) -> Optional[str]:
+    """Where a package for debuggers has its symbols."""
+    said = subprocess.run(["readelf", "-n", path], capture_output=True, text=True, check=True).stdout
+    number = re.search(r"Build ID: ([0-9a-f]{2})([0-9a-f]+)", said)
+    beside = f"/usr/lib/debug/.build-id/{number[1]}/{number[2]}.debug" if number is not None else ""
+    return beside if Path(beside).is_file() else None
+
+
 def symbols(path: str, name: str) -> list[tuple[int, int]]:
     """(address, size) of those that are called that."""
     found = set()
-    for option in ("-CS", "-DCS"):
-        said = subprocess.run(["nm", "--defined-only", option, path], capture_output=True, text=True, check=True).stdout
+    beside = debug_file(path)
+    for option, file in (("-CS", path), ("-DCS", path), *([("-CS", beside)] if beside is not None else ())):
+        said = subprocess.run(["nm", "--defined-only", option, file], capture_output=True, text=True, check=True).stdout
         for line in said.splitlines():
             words = line.split(maxsplit=3)
             if len(words) == 4 and words[3].partition("@")[0] == name:
