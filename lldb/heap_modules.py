@@ -39,10 +39,11 @@ class DescribedModule:
     def templates(self) -> Mapping[str, Sequence[lldb.SBType]]:
         """By their names up to the arguments: FindTypes finds none that has an enumerator among them."""
         table: dict[str, list[lldb.SBType]] = {}
-        for kind in self.module.GetTypes(STRUCTS):
+        # to list all of C's takes long, and there are none
+        for kind in self.module.GetTypes(STRUCTS) if self.languages != {"c"} else ():
             template, has_arguments, _ = (kind.GetName() or "").partition("<")
             if has_arguments:
-                table.setdefault(spelled(template), []).append(kind)
+                table.setdefault(template, []).append(kind)
         return table
 
     def has(self, kind: lldb.SBType, name: str) -> bool:

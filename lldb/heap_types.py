@@ -36,6 +36,10 @@ FORMS: Mapping[int, Form] = {
 STRUCTS = lldb.eTypeClassStruct | lldb.eTypeClassClass | lldb.eTypeClassUnion
 CHARACTERS = ("char", "signed char", "unsigned char", "wchar_t", "char8_t", "char16_t", "char32_t")
 NAMELESS = re.compile(r"\((?:unnamed|anonymous) (?:struct|class|union|enum)[^()]*\)$")
+MADE_UP = re.compile(r"\bvoid\b|<>|\(unnamed |\(anonymous (?!namespace)|'lambda|\(lambda")
+"""What stands for types without a name, and for what LLDB cannot read."""
+OF_VOID = re.compile(r"<.*\bvoid\b")
+OFTEN_OF_VOID = tuple(f"std::{name}" for name in ("allocator", "less", "equal_to", "shared_ptr", "weak_ptr", "hash"))
 
 Key = tuple[object, ...]
 
@@ -112,6 +116,8 @@ class LldbTypes(WithVariables):
 
     def _fields(self, known: _Known) -> Iterator[Field]:
         kind, module = known.type, known.module
+        # what is void here may be what LLDB cannot read
+        is_doubtful = OF_VOID.search(_raw(kind)) is not None and "void" not in known.name
         virtual = {_raw(each.GetType()) for each in _virtual_bases(kind)}
         for index in range(kind.GetNumberOfDirectBaseClasses()):
             base = kind.GetDirectBaseClassAtIndex(index)
@@ -120,18 +126,26 @@ class LldbTypes(WithVariables):
                 yield Field(self._known[number].name, base.GetOffsetInBytes(), number, True)
         for index in range(kind.GetNumberOfFields()):
             field = kind.GetFieldAtIndex(index)
-            if not field.IsBitfield():
-                yield Field(field.GetName() or "", field.GetOffsetInBytes(), self.number(field.GetType(), module))
+            number = self.number(field.GetType(), module)
+            if not field.IsBitfield() and not (is_doubtful and self._leads_to_void(number)):
+                yield Field(field.GetName() or "", field.GetOffsetInBytes(), number)
+
+    def _leads_to_void(self, number: int) -> bool:
+        facts = self.facts(number)
+        return facts.form == "pointer" and facts.target is None
 
     def _arguments(self, known: _Known) -> Iterator[Argument]:
         kind = known.type
-        parts = parts_of(_raw(kind))
+        parts, named = parts_of(_raw(kind)), parts_of(known.name)
         texts = parts.arguments if parts is not None else ()
         for index in range(min(kind.GetNumberOfTemplateArguments(), MAX_ARGUMENTS)):
             form = kind.GetTemplateArgumentKind(index)
             given = kind.GetTemplateArgumentType(index)
             if form == lldb.eTemplateArgumentKindType:
-                yield Argument(type=self.number(given, known.module))
+                # what LLDB cannot read it takes for void
+                is_void = _form(given.GetCanonicalType()) == "void"
+                is_told = named is not None and named.arguments[index : index + 1] == ["void"]
+                yield Argument(type=self.number(given, known.module)) if is_told or not is_void else Argument()
             elif form == lldb.eTemplateArgumentKindIntegral:
                 yield Argument(value=_value(texts[index], given) if index < len(texts) else None)
 
@@ -234,15 +248,16 @@ class LldbTypes(WithVariables):
             return ""
         parts = parts_of(raw)
         if parts is None:
-            return spelled(raw)
+            return "" if "<" in raw and MADE_UP.search(raw) else spelled(raw)
+        told = _by_methods(kind, raw)
+        if told is not None and not MADE_UP.search(raw):
+            return told
         arguments = self._texts_of(kind, parts.arguments, module)
-        if not all(arguments):
-            return ""
-        told = _by_methods(kind)
-        if told is not None and _is_longer(told, raw):
+        if told is not None and all(arguments):
             return told
         # what LLDB cannot read among the arguments it leaves out, or takes for void
-        if (not parts.arguments or "void" in parts.arguments) and not module.has(kind, raw):
+        is_doubtful = "void" in parts.arguments and parts.template not in OFTEN_OF_VOID
+        if is_doubtful or not all(arguments) or (not parts.arguments and not module.has(kind, raw)):
             return ""
         return f"{spelled(parts.template)}<{', '.join(arguments)}>"
 
@@ -287,13 +302,14 @@ def _is_longer(told: str, raw: str) -> bool:
     return len(own.arguments) > len(parts.arguments) or "void" not in own.arguments
 
 
-def _by_methods(kind: lldb.SBType) -> Optional[str]:
-    """The name as the symbols of its methods have it."""
+def _by_methods(kind: lldb.SBType, raw: str) -> Optional[str]:
+    """The name as the symbols of its methods have it, where it is the same with all arguments."""
     for index in range(min(kind.GetNumberOfMemberFunctions(), METHODS_ASKED)):
         mangled = kind.GetMemberFunctionAtIndex(index).GetMangledName() or ""
         readable = demangle(mangled)
-        if readable != mangled:
-            return spelled(within(readable)[0]) or None
+        told = spelled(within(readable)[0]) if readable != mangled else ""
+        if told and _is_longer(told, raw):
+            return told
     return None
 
 

@@ -29,6 +29,8 @@ if TYPE_CHECKING:
     from lldb.heap_types import LldbTypes
 
 MAX_NAMESAKES = 1000
+ANCHORS = 2
+"""So many of a module's thread-local variables tell where its block of a thread lies."""
 AUTOMATIC = True, True, False
 """Whether arguments, locals and statics are asked for."""
 
@@ -91,6 +93,9 @@ class LldbVariables(DebuggedVariables):
         """Static variables of functions: `f(int)::last`, `f.last` (clang's C) and `last.0` (GCC's)."""
         owner = within(plain_name(symbol.text))[0]
         base = within(owner)[1].partition("(")[0].partition("<")[0] or symbol.text.partition(".")[0]
+        start = self._enclosing(symbol)
+        if start is not None:
+            yield self._statics_of(self.target.target.ResolveLoadAddress(start).GetFunction(), module)
         if owner or "." in symbol.text:
             for each in module.module.FindFunctions(base, lldb.eFunctionNameTypeAuto):
                 # the one that it is inlined into, where it is nowhere else
@@ -99,6 +104,13 @@ class LldbVariables(DebuggedVariables):
         for unit in module.units.get(source, ()) if source is not None else ():
             for function in _functions(unit):
                 yield self._statics_of(function, module)
+
+    def _enclosing(self, symbol: NamedSymbol) -> Optional[int]:
+        """Where the function begins, by the symbol's mangled name: _ZZ FUNCTION E NAME."""
+        mangled = symbol.text[3:] if symbol.text.startswith("_ZZ") else ""
+        ends = (at for at in range(len(mangled) - 1, 0, -1) if mangled[at] == "E")
+        starts = (self.target.address_of(f"_Z{mangled[:end]}", symbol.value) for end in ends)
+        return next((each for each in starts if each is not None), None)
 
     def _statics_of(self, function: lldb.SBFunction, module: DescribedModule) -> Mapping[int, _Variable]:
         if not function.IsValid():
@@ -142,25 +154,14 @@ class LldbVariables(DebuggedVariables):
     ) -> Iterator[TypedVariable]:
         """A module's variables, each with its place in the module's block of a thread."""
         # of two modules' of one name an expression could mean either
-        alone = [each for each in known if len(list(self._by_name(self.types.modules, each[1].name))) == 1]
+        alone = [each for each in known if len(list(self._by_name(self.types.modules, each[1].name))) == 1][:ANCHORS]
         for thread in threads:
-            places = ((place, self._thread_address(thread, variable)) for place, variable in alone)
-            block = next((address - place for place, address in places if address is not None), None)
-            for place, variable in known if block is not None else ():
+            places = ((place, _thread_address(thread, variable.name)) for place, variable in alone)
+            blocks = [address - place for place, address in places if address is not None]
+            # what an expression means by the names must be these
+            for place, variable in known if len(set(blocks)) == 1 else ():
                 number = self.types.number(variable.value.GetType(), variable.module)
-                yield TypedVariable(variable.name, (block or 0) + place, number, thread.GetThreadID())
-
-    def _thread_address(self, thread: lldb.SBThread, variable: _Variable) -> Optional[int]:
-        options = lldb.SBExpressionOptions()
-        options.SetAllowJIT(False)
-        options.SetSuppressPersistentResult(True)
-        frame = thread.GetFrameAtIndex(0)
-        found = _as_it_is(frame.EvaluateExpression(f"&::{variable.name}", options))
-        if found.GetError().Fail():
-            return None
-        wanted = self.types.number(variable.value.GetType().GetPointerType(), variable.module)
-        is_it = self.types.number(found.GetType(), variable.module) == wanted
-        return found.GetValueAsUnsigned() or None if is_it else None
+                yield TypedVariable(variable.name, blocks[0] + place, number, thread.GetThreadID())
 
     # locals
 
@@ -203,6 +204,15 @@ class LldbVariables(DebuggedVariables):
 def _as_it_is(value: lldb.SBValue) -> lldb.SBValue:
     """Neither of the type that a vtable tells, which has another place, nor with children that LLDB makes for it."""
     return value.GetStaticValue().GetNonSyntheticValue()
+
+
+def _thread_address(thread: lldb.SBThread, name: str) -> Optional[int]:
+    options = lldb.SBExpressionOptions()
+    options.SetAllowJIT(False)
+    options.SetSuppressPersistentResult(True)
+    # as a number: LLDB 22 crashes where it makes children for a pointer to what it cannot read
+    found = thread.GetFrameAtIndex(0).EvaluateExpression(f"(unsigned long)&::{name}", options)
+    return found.GetValueAsUnsigned() or None if found.GetError().Success() else None
 
 
 def _told(value: lldb.SBValue) -> str:

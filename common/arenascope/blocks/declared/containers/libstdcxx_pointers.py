@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Callable, Iterable, Mapping, Optional
 
 from ....base.records import NamedTuple
-from ....sources.debug_info_types import Field, TypeFacts
+from ....sources.debug_info_types import Argument, Field, TypeFacts
 from ....sources.type_spelling import parts_of, spelled
 from ..claims import CONTAINER, Claim, Container, Reader, Types
 from .parts import DEEPEST, Member, Object, alignment, argument, find, object_of, rounded
@@ -32,6 +32,17 @@ def _head(types: Types, type: int, deepest: int = DEEPEST) -> Optional[Member]:
     return None
 
 
+def _alone(types: Types, facts: TypeFacts) -> Optional[Member]:
+    """The pointer of one that frees by `delete`, where tuples cannot be read (LLDB 22): it has nothing else."""
+    owned, deleter = (each.type for each in (*facts.arguments, Argument())[:2])
+    if owned is None or deleter is None or not types.facts(deleter).name.startswith("std::default_delete<"):
+        return None
+    whole = types.facts(owned)
+    target = whole.target if whole.form == "array" else owned
+    pointer = types.pointer_to(target) if target is not None else None
+    return Member(0, pointer) if pointer is not None and types.facts(pointer).size == facts.size else None
+
+
 class Owned:
     """unique_ptr."""
 
@@ -48,8 +59,10 @@ class Owned:
 
 
 def _unique_ptr(types: Types, type: int, facts: TypeFacts) -> Optional[Container]:
-    found = _head(types, type)
-    if found is None or not facts.arguments or facts.arguments[0].type is None:
+    if not facts.arguments or facts.arguments[0].type is None:
+        return None
+    found = _head(types, type) or _alone(types, facts)
+    if found is None:
         return None
     object = object_of(types, found.type, types.facts(facts.arguments[0].type).form == "array")
     return Owned(found.offset, object) if object is not None else None
