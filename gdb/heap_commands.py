@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Callable, Iterator, Optional, Sequence
 import gdb
 
 from arenascope.base.errors import ArenascopeError, UsageError
-from arenascope.base.internal_error import STATUS, fault_line
+from arenascope.base.internal_error import STATUS, fault_id, fault_line
 from arenascope.base.printable import one_line
 from arenascope.commands import COMMAND_NAMES, all_commands, find_command
 from arenascope.commands.framework.apply import Controller
@@ -64,7 +64,7 @@ class GdbDoor(DebuggerDoor):
 
 
 @contextmanager
-def errors_as_gdb_says_them(name: str, document: Callable[[str], str] = lambda error: "") -> Iterator[None]:
+def errors_as_gdb_says_them(name: str, document: Callable[[str, str], str] = lambda id, error: "") -> Iterator[None]:
     """One line for whatever goes wrong in the command `name`: GDB shows nothing but that of a GdbError. `document`:
     what is written besides."""
     try:
@@ -72,12 +72,12 @@ def errors_as_gdb_says_them(name: str, document: Callable[[str], str] = lambda e
     except gdb.GdbError:
         raise
     except (ArenascopeError, gdb.error) as error:
-        gdb.write(document(str(error)))
+        gdb.write(document(error.id if isinstance(error, ArenascopeError) else "debugger", str(error)))
         raise gdb.GdbError(folded(one_line(f"{name}: {' '.join(str(error).split())}"), _columns())) from None
     except Exception as error:
         gdb.set_convenience_variable("_exitcode", STATUS)
         said = fault_line(error, name, f"GDB {gdb.VERSION}")
-        gdb.write(document(said))
+        gdb.write(document(fault_id(error), said))
         raise gdb.GdbError(f"{name}: {said}") from None
 
 

@@ -81,7 +81,7 @@ class GdbController:
         end = time.monotonic() + seconds
         _check_alive()
         if not _in_call():
-            raise RefusedError(f"the call failed: {error}")
+            raise RefusedError("call-failed", f"the call failed: {error}")
         while not any(is_lock_wait(frame.name() or "") for frame in _stack(3)):
             if last and last[-1] in FATAL_SIGNALS:
                 _unwind()
@@ -118,6 +118,7 @@ def check_registers() -> None:
         except gdb.error as error:
             reason = str(error).split("\n")[0].rstrip(".")
             raise RefusedError(
+                "registers-not-put-back",
                 f"GDB {gdb.VERSION} cannot put vector registers back after a call here: {reason}",
                 "GDB 14 can, and `arenascope trim PID --apply` in the shell does without GDB",
             ) from None
@@ -308,7 +309,7 @@ def _settings(*wanted: tuple[str, str]) -> Iterator[None]:
             for name, value in wanted:
                 gdb.execute(f"set {name} {value}", to_string=True)
         except gdb.error as error:
-            raise RefusedError(f"threads of this target cannot be held: {error}") from None
+            raise RefusedError("threads-not-held", f"threads of this target cannot be held: {error}") from None
         yield
     finally:
         for name, value in reversed(before):

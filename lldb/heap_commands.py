@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Iterator, Optional, Sequence, TypeVar, Un
 import lldb
 
 from arenascope.base.errors import ArenascopeError, UsageError
-from arenascope.base.internal_error import fault_line
+from arenascope.base.internal_error import fault_id, fault_line
 from arenascope.base.printable import one_line
 from arenascope.commands import all_commands, find_command
 from arenascope.commands.framework.apply import Controller
@@ -119,13 +119,13 @@ class _Subcommand(_Named):
             words = _split(given) if isinstance(given, str) else [*self._words, *_strings(given)]
             execute(self.command, words, door)
         except ArenascopeError as error:
-            door.write(failed(self.command.name, words, str(error)))
+            door.write(failed(self.command.name, words, error.id, str(error)))
             result.SetError(folded(one_line(f"{name}: {error}"), door.style().width, ERROR))
         except KeyboardInterrupt:
             result.SetError(f"{name}: interrupted")
         except Exception as error:
             said = fault_line(error, name, door.describe()[0])
-            door.write(failed(self.command.name, words, said))
+            door.write(failed(self.command.name, words, fault_id(error), said))
             result.SetError(f"{name}: {said}")
 
     def get_short_help(self) -> str:

@@ -92,7 +92,7 @@ class LldbController:
             self._check_alive()
             if _place(thread) == before:
                 reason = " ".join((value.GetError().GetCString() or "").split())
-                raise RefusedError(f"the call failed: {reason or 'interrupted'}")
+                raise RefusedError("call-failed", f"the call failed: {reason or 'interrupted'}")
             return self._recover(thread, before, seconds, is_lock_wait)
 
     def _recover(
@@ -128,6 +128,7 @@ class LldbController:
                     return
             time.sleep(0.1)
         raise RefusedError(
+            "thread-still-in-call",
             f"thread {thread.GetThreadID()} still stands in the call" + (f": {failed}" if failed else ""),
             "thread return -x takes it back, before anything else runs the process",
         )

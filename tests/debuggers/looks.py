@@ -100,6 +100,12 @@ def complaints(said: str) -> list[str]:
     return [line for line in said.strip().splitlines() if not re.match(r"process \d+ stood still for ", line)]
 
 
+def failure_id(text: str) -> str:
+    """Of the document that a command wrote which failed."""
+    (problem,) = valid(json.loads(text))["problem_records"]
+    return problem["id"]
+
+
 def one_line(outcome: Outcome) -> str:
     """The error, which is one line and the only thing said."""
     assert outcome.error, f"{outcome.command} said {outcome.text!r}"

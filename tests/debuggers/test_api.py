@@ -132,8 +132,9 @@ def test_what_is_refused_is_an_error_of_one_line(kinds: Subject, tmp_path: Path)
     assert "\n" not in str(refused.value)
     with pytest.raises(arenascope.TargetError):
         arenascope.open(os.getpid()).arenas()
-    with pytest.raises(arenascope.RefusedError):
+    with pytest.raises(arenascope.RefusedError) as refused:
         arenascope.open(kinds.gcore()).trim(apply=True, yes=True)
+    assert refused.value.id == "is-a-core"
 
 
 def test_a_hold_that_took_too_long_is_told(kinds: Subject) -> None:

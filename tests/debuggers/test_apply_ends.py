@@ -74,7 +74,7 @@ import gdb, sys
 from arenascope.commands.framework.apply import Call
 abort = int(gdb.parse_and_eval("(long) &FUNCTION"))
 try: sys.modules["arenascope_gdb.heap_control"].GdbController().call(Call(abort, [0]), 5.0, lambda name: False)
-except Exception as error: print(type(error).__name__, error)
+except Exception as error: print(error.id, error)
 """
 
 
@@ -84,7 +84,7 @@ def test_a_fatal_signal_inside_the_call_is_taken_back(function: str, by: str) ->
     with Subject("filtered", "none") as subject:
         call = f"python exec({IN_GDB.replace('FUNCTION', function)!r})"
         before, _, said, after = drive(GDB, subject, "backtrace 1", "heap trim --apply", call, "backtrace 1")
-        assert re.match(f"RefusedError .*{by}", said.text)
+        assert re.match(f"call-taken-back .*{by}", said.text)
         assert after.text == before.text
         lives_on(subject)
 
@@ -97,7 +97,7 @@ control = load_beside("lldb", "heap_control", FOLDER).LldbController(debugger, t
 stands = lambda: process.GetThreadAtIndex(0).GetFrameAtIndex(0).FindRegister("pc").GetValueAsUnsigned()
 before = stands()
 try: control.call(Call(seen.symbol("abort").address, [0]), 5.0, lambda name: False)
-except Exception as error: value = [type(error).__name__, str(error)]
+except Exception as error: value = [error.id, str(error)]
 value += [before, stands()]
 """
 
@@ -118,7 +118,7 @@ def test_a_fatal_signal_inside_the_call_is_taken_back_by_lldb(lldb: Lldb, first:
     with Subject("bins") as subject:
         code = first + IN_LLDB.replace("FOLDER", repr(str(LLDB_ARENA_PY.parent)))
         (outcome,) = opened(lldb).drive(["-p", str(subject.pid)], [{"python": code}])
-        assert outcome.value[0] == "RefusedError"
+        assert outcome.value[0] == "call-taken-back"
         assert "SIGABRT" in outcome.value[1]
         assert outcome.value[2] == outcome.value[3]
         lives_on(subject)

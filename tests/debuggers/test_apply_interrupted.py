@@ -9,20 +9,15 @@ import subprocess
 import sys
 
 import pytest
-from applying import ANOTHER_WAY, APPLY, CONSOLIDATE, FREE, applied, drive, lives_on, stands_at, stop_at, tell
+from applying import APPLY, CONSOLIDATE, FREE, applied, drive, lives_on, stands_at, stop_at, tell
 from doors import DOORS, GDB, LOAD, SHELL, Live
 from lldb_door import LLDB_LOAD, NEWEST_LLDB
-from looks import HERE, Outcome, one_line, opened
+from looks import HERE, Outcome, failure_id, one_line, opened
 from platforms import HOST, ROOT
 from subjects import Subject
 
 pytestmark = pytest.mark.xdist_group("lldb")
-INSIDE = ("thread {pid} (interrupted) is inside malloc and does not leave it",)
-BARE = (
-    "thread {pid} (interrupted) may be inside malloc: its stack cannot be followed to its end, and malloc's code "
-    "is on its stack at 0x",
-    ANOTHER_WAY,
-)
+INSIDE, BARE = "inside-malloc", "perhaps-inside-malloc"
 CASES = (
     pytest.param("gdb", ("deep",), ("unlink_chunk",), "tick", INSIDE, marks=pytest.mark.full),
     ("gdb", ("bare",), FREE, "tick", BARE),
@@ -60,19 +55,19 @@ def look(door: str, subject: Subject, *commands: str) -> list[Outcome]:
     return opened(DOORS[door]).run(Live(subject.pid, subject.program), list(commands))
 
 
-@pytest.mark.parametrize(("door", "shape", "places", "command", "words"), CASES)
+@pytest.mark.parametrize(("door", "shape", "places", "command", "id"), CASES)
 def test_a_parked_handler_means_refusal(
-    door: str, shape: tuple[str, ...], places: tuple[str, ...], command: str, words: tuple[str, ...]
+    door: str, shape: tuple[str, ...], places: tuple[str, ...], command: str, id: str
 ) -> None:
     if "bare" in shape and HOST.machine != "x86_64":
         pytest.skip("the handler without unwind tables is written for x86-64")
     with Subject("interrupted", *shape) as subject:
         park(subject, places, command)
         before = subject.rollup("Anonymous")
-        check, refused = look(door, subject, "check --json", "trim --apply -y")
-        error = one_line(refused)
-        for word in words:
-            assert word.format(pid=subject.pid) in error
+        check, refused = look(door, subject, "check --json", "trim --apply -y --json")
+        assert f"thread {subject.pid} (interrupted) " in one_line(refused)
+        # GDB keeps no output of a command that fails
+        assert door == "gdb" or failure_id(refused.text) == id
         assert subject.rollup("Anonymous") >= before
         # nor is what malloc was about to do taken for damage
         assert subject.pid in [each["tid"] for each in check.json()["busy"]]

@@ -59,6 +59,7 @@ def test_a_line_for_each_in_their_order(cores: list[Path]) -> None:
     assert [line["subject"] for line in lines] == [str(core) for core in cores]
     assert done.returncode == 2
     assert str(cores[-1]) in lines[-1]["error"]
+    assert lines[-1]["problem_records"][0]["id"] == "no-target"
     for line, core in zip(lines, cores[:-1]):
         subject = line.pop("subject")
         assert line == alone(core), subject

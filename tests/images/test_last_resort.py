@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import subprocess
 import sys
@@ -51,6 +52,11 @@ def test_the_traceback_where_it_is_asked_for(subject):
     assert done.returncode == 3
     assert "Traceback (most recent call last)" in done.stderr
     check_line(done.stderr.splitlines()[-1])
+
+
+def test_as_a_document(subject):
+    said = json.loads(shell("arenas", subject.pid, "--json").stdout)
+    assert [each["id"] for each in said["problem_records"]] == ["internal-error"]
 
 
 def test_one_of_many(subject):

@@ -24,6 +24,9 @@ from typing import Optional
 class ArenascopeError(Exception):
     """The root: its message is the whole line that the user reads."""
 
+    id = "not-read"
+    """What went wrong, for programs: it stays the same from release to release. docs/scripts.md has them all."""
+
     def __init__(self, message: str, hint: Optional[str] = None) -> None:
         super().__init__(message)
         self._message = message
@@ -40,13 +43,19 @@ class ArenascopeError(Exception):
 class UsageError(ArenascopeError):
     """The command line is wrong."""
 
+    id = "usage"
+
 
 class TargetError(ArenascopeError):
     """There is nothing to look at, or it cannot be opened."""
 
+    id = "no-target"
+
 
 class RedactedError(TargetError):
     """What is asked for was left out of the file."""
+
+    id = "redacted"
 
     def __init__(self, to_tell: str) -> None:
         super().__init__(
@@ -57,6 +66,8 @@ class RedactedError(TargetError):
 
 class HoldEnded(TargetError):
     """A live process was let go before it was read whole; `again`: whether another look may succeed."""
+
+    id = "hold-ended"
 
     def __init__(self, message: str, hint: Optional[str] = None, again: bool = False) -> None:
         super().__init__(message, hint)
@@ -85,6 +96,8 @@ class Unread(HoldOver):
 class MemoryReadError(ArenascopeError):
     """Bytes that the image does not hold."""
 
+    id = "unreadable-memory"
+
     def __init__(self, address: int, size: int) -> None:
         # a search raises thousands that nobody shows: the message is made on demand
         Exception.__init__(self, address, size)
@@ -100,13 +113,22 @@ class MemoryReadError(ArenascopeError):
 class NotFoundError(ArenascopeError):
     """No glibc heap could be located."""
 
+    id = "no-heap"
+
 
 class RefusedError(ArenascopeError):
-    """Not done, because it would not be safe."""
+    """Not done, because it would not be safe; `id` says why."""
+
+    def __init__(self, id: str, message: str, hint: Optional[str] = None) -> None:
+        super().__init__(message, hint)
+        self.args = (id, message, hint)
+        self.id = id
 
 
 class EndedError(ArenascopeError):
     """The process is gone."""
+
+    id = "process-ended"
 
     def __init__(self, how: str) -> None:
         super().__init__(f"the process has ended, {how}")

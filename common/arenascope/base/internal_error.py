@@ -19,6 +19,11 @@ DEEPEST = 4
 LONGEST = 160
 
 
+def fault_id(error: BaseException) -> str:
+    """As ArenascopeError.id."""
+    return "out-of-memory" if isinstance(error, MemoryError) else "internal-error"
+
+
 def fault_line(error: BaseException, command: str, door: str) -> str:
     """How a door words an uncaught exception; ARENASCOPE_DEBUG=1 in its environment adds the traceback."""
     if isinstance(error, MemoryError):

@@ -32,7 +32,7 @@ def main(arguments: Optional[Sequence[str]] = None, loaded: Callable[[], None] =
         sys.stdout.flush()
         return status
     except ArenascopeError as error:
-        _tell_failure(words, str(error))
+        _tell_failure(words, error.id, str(error))
         said = " ".join(["arenascope", *[word for word in words[:1] if word in branch_names()]])
         sys.stderr.write(folded(f"{said}: {one_line(str(error))}", terminal_width(sys.stderr)) + "\n")
         return FAILED
@@ -45,7 +45,7 @@ def main(arguments: Optional[Sequence[str]] = None, loaded: Callable[[], None] =
         return DONE
     except OSError as error:
         with suppress(OSError):
-            _tell_failure(words, str(error.strerror or error))
+            _tell_failure(words, "system", str(error.strerror or error))
         _write_no_more()
         sys.stderr.write(f"arenascope: {one_line(str(error.strerror or error))}\n")
         return FAILED
@@ -57,14 +57,14 @@ def _fault(error: Exception, words: Sequence[str]) -> int:
     from ..base import internal_error as fault
 
     said = fault.fault_line(error, "".join(words[:1]), "shell")
-    _tell_failure(words, said)
+    _tell_failure(words, fault.fault_id(error), said)
     sys.stderr.write(f"arenascope: {said}\n")
     return FAILED if isinstance(error, MemoryError) else fault.STATUS
 
 
-def _tell_failure(words: Sequence[str], said: str) -> None:
+def _tell_failure(words: Sequence[str], id: str, said: str) -> None:
     if words and words[0] in COMMAND_NAMES:
-        sys.stdout.write(failed(words[0], words[1:], said))
+        sys.stdout.write(failed(words[0], words[1:], id, said))
         sys.stdout.flush()
 
 

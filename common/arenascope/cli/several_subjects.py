@@ -16,7 +16,7 @@ from typing import Iterator, Optional, Sequence
 from ..analysis.figure_names import Document
 from ..analysis.report import PARTS
 from ..base.errors import ArenascopeError
-from ..base.internal_error import STATUS, fault_line
+from ..base.internal_error import STATUS, fault_id, fault_line
 from ..base.printable import one_line
 from ..base.records import NamedTuple
 from ..commands import find_command
@@ -43,6 +43,8 @@ class Seen(NamedTuple):
     text: str
     error: Optional[str]
     status: int
+    error_id: str = ""
+    """As ArenascopeError.id."""
 
 
 class _Collecting(QuietDoor):
@@ -63,10 +65,10 @@ def look(asked: Look) -> Seen:
     try:
         return unbroken(lambda early: _look(asked, early))
     except ArenascopeError as error:
-        return Seen(asked.subject, "", one_line(str(error)), 2)
+        return Seen(asked.subject, "", one_line(str(error)), 2, error_id=error.id)
     except Exception as error:
         # one subject's fault must not end the looks at all others
-        return Seen(asked.subject, "", fault_line(error, asked.command, "shell"), STATUS)
+        return Seen(asked.subject, "", fault_line(error, asked.command, "shell"), STATUS, error_id=fault_id(error))
 
 
 def _look(asked: Look, early: bool) -> Seen:
@@ -107,7 +109,7 @@ def document(subject: str, command: str = "report", program: str = "") -> Docume
 def _document(seen: Seen, command: str) -> Document:
     if seen.error is None:
         return {"subject": seen.subject, **json.loads(seen.text)}
-    return {"subject": seen.subject, **failure(command, seen.error).to_dict()}
+    return {"subject": seen.subject, **failure(command, seen.error_id, seen.error).to_dict()}
 
 
 def run(looks: Sequence[Look], jobs: int, lines: bool) -> int:

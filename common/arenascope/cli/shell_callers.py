@@ -129,7 +129,7 @@ class Moment:
         for module in modules_of(self.regions):
             if any(region.contains(function) for region in module):
                 return module[0].start
-        raise RefusedError("what would be called lies in no file", ELSEWHERE)
+        raise RefusedError("function-in-no-file", "what would be called lies in no file", ELSEWHERE)
 
     def gadgets(self, base: int) -> dict[str, int]:
         places = self._gadgets.setdefault(base, {})
@@ -146,7 +146,9 @@ class Moment:
                 if at >= 0:
                     places.setdefault(name, region.start + at)
         if len(places) < len(self.processor.gadgets):
-            raise RefusedError("libc lacks the instructions that a call from outside needs", ELSEWHERE)
+            raise RefusedError(
+                "call-instructions-missing", "libc lacks the instructions that a call from outside needs", ELSEWHERE
+            )
         return places
 
     def callers(self, base: int) -> Iterator[Caller]:

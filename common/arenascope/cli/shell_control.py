@@ -37,18 +37,22 @@ class ShellController:
 
     def __init__(self, target: ProcessTarget, freeze: Freeze) -> None:
         if freeze.how != "ptrace":
-            raise RefusedError("a process that is held by a signal cannot be made to call anything", "--stop ptrace")
+            raise RefusedError(
+                "held-by-signal", "a process that is held by a signal cannot be made to call anything", "--stop ptrace"
+            )
         machine = os.uname().machine
         processor = next((each for each in PROCESSORS if each.machine == target.machine == machine), None)
         if processor is None or target.pointer_size != 8:
             names = " and ".join(each.machine.replace("_", "-") for each in PROCESSORS)
             other = "" if target.machine == machine else f", from Python for {machine}"
             raise RefusedError(
-                f"the shell calls into {names} processes alone, and this is {target.machine}{other}", ELSEWHERE
+                "other-processor",
+                f"the shell calls into {names} processes alone, and this is {target.machine}{other}",
+                ELSEWHERE,
             )
         why = processor.refusal(target.image.pid)
         if why is not None:
-            raise RefusedError(why, ELSEWHERE)
+            raise RefusedError("calls-forbidden", why, ELSEWHERE)
         self.target, self.freeze, self.processor = target, freeze, processor
         self._moment: Optional[Moment] = None
 
@@ -101,7 +105,7 @@ class ShellController:
         if lock is not None:
             take = self._now.exported(LOCK, self._now.base_of(what.address))
             if take is None:
-                raise RefusedError(f"{LOCK} was not found in this process", ELSEWHERE)
+                raise RefusedError("lock-not-found", f"{LOCK} was not found in this process", ELSEWHERE)
             give = injection.Step(0, injection.unlocking(lock), system_call="futex")
             # alone, it goes from having the lock straight to giving it back
             steps = [injection.Step(take.value, [lock], unlocks=lock), *steps, give]
@@ -113,8 +117,10 @@ class ShellController:
         if became == "ended":
             raise EndedError(f"of {signal.Signals(number & 127).name}" if number & 127 else f"status {number >> 8}")
         if became == "at work":
-            raise RefusedError("the call is still at work; the process was let go and finishes it by itself")
-        raise RefusedError("no thread could be made to call", "try again")
+            raise RefusedError(
+                "call-at-work", "the call is still at work; the process was let go and finishes it by itself"
+            )
+        raise RefusedError("no-thread-can-call", "no thread could be made to call", "try again")
 
     def _make(self, function: int, steps: Sequence[injection.Step], seconds: float) -> messages.Called:
         now = self._now
@@ -123,7 +129,9 @@ class ShellController:
         # some of which is for the answer: a call that does not return by then is left to end by itself
         seconds = min(seconds, self.freeze.left)
         if seconds <= 0:
-            raise RefusedError("no time is left for a call, as the process has stood still for long", HOLD_MORE)
+            raise RefusedError(
+                "no-time-for-a-call", "no time is left for a call, as the process has stood still for long", HOLD_MORE
+            )
         for caller in now.callers(base):
             stand, thread, at_end = caller.stand, caller.thread, caller.at_end
             stack_pointer = stand.registers[self.processor.stack]
@@ -154,5 +162,7 @@ class ShellController:
             )
             return self.freeze.obey(order, messages.Called, seconds + MOVES_IN)
         raise RefusedError(
-            f"no thread can be made to call and put back as it was: the process {now.why_none}", ELSEWHERE
+            "no-thread-can-call",
+            f"no thread can be made to call and put back as it was: the process {now.why_none}",
+            ELSEWHERE,
         )

@@ -23,7 +23,11 @@ def info_command(context: Context) -> Answer:
     session = context.session
     gap = inexact(session)
     if gap is not None and not context.options.json:
-        raise RefusedError(f"malloc_info's XML cannot be written: {sentence(gap)}", "`arenas` shows what can be read")
+        raise RefusedError(
+            "text-incomplete",
+            f"malloc_info's XML cannot be written: {sentence(gap)}",
+            "`arenas` shows what can be read",
+        )
     xml = malloc_info(session.arenas, session.params, session.layout) if gap is None else None
     text = highlight(xml, "xml") if xml and context.style.colour else xml or ""
     problems = problems_of(session) + unknown_release(session)

@@ -21,6 +21,10 @@ def stats_command(context: Context) -> Answer:
     session = context.session
     gap = inexact(session)
     if gap is not None and not context.options.json:
-        raise RefusedError(f"malloc_stats' text cannot be written: {sentence(gap)}", "`arenas` shows what can be read")
+        raise RefusedError(
+            "text-incomplete",
+            f"malloc_stats' text cannot be written: {sentence(gap)}",
+            "`arenas` shows what can be read",
+        )
     text = malloc_stats(session.arenas, session.params) if gap is None else None
     return Answer(Stats(text=text), (text or "").rstrip("\n").split("\n"), problems_of(session), exact=True)

@@ -82,7 +82,7 @@ def trim_command(context: Context) -> Answer:
     if controller is not None:
         _heed_ctrl_c(context)
         if unsound:
-            raise RefusedError("the heap is not sound enough to call into it", sentence(unsound[0]))
+            raise RefusedError("heap-not-sound", "the heap is not sound enough to call into it", sentence(unsound[0]))
         _check_soundness(context)
         applied = _apply(context, controller, plans)
     # a thread inside malloc would be let out of it first
@@ -129,12 +129,14 @@ def _prepare(context: Context) -> Controller:
         # nobody is held while a user thinks
         asked = _confirm(context, context.style.subject)
     if context.target.kind != "live":
-        raise RefusedError("a core cannot be trimmed", "--apply needs the live process")
+        raise RefusedError("is-a-core", "a core cannot be trimmed", "--apply needs the live process")
     controller = context.door.controller()
     if controller is None:
-        raise RefusedError("nothing is called in a process that is not held", "leave out --no-stop")
+        raise RefusedError("process-not-held", "nothing is called in a process that is not held", "leave out --no-stop")
     if context.target.image.memory_use() is None:
-        raise RefusedError("the process is on another machine: nothing can be measured", "use arenascope there")
+        raise RefusedError(
+            "other-host", "the process is on another machine: nothing can be measured", "use arenascope there"
+        )
     if context.target.pid is not None:
         check_filters(context.target.pid, context.options.even_under_seccomp)
     if not asked:
@@ -153,7 +155,7 @@ def _confirm(context: Context, process: str) -> bool:
     if context.options.arena is None:
         what = "malloc_trim(0)" + (f" and {what}" if what else "")
     if not context.door.confirm(f"Call {what} in process {process}?"):
-        raise RefusedError("not done")
+        raise RefusedError("not-confirmed", "not done")
     return True
 
 
@@ -172,13 +174,14 @@ def _check_soundness(context: Context) -> None:
     _heed_ctrl_c(context)
     for breach in outcome.breaches:
         raise RefusedError(
+            "heap-damaged",
             f"the heap is damaged at {breach.address:#x} ({breach.rule}): malloc_trim could end the process",
             context.style.typed("check"),
         )
     beside = _beside(context.session)
     for unread in outcome.unread:
         if unread.id not in beside:
-            raise RefusedError("the heap is not sound enough to call into it", sentence(unread))
+            raise RefusedError("heap-not-sound", "the heap is not sound enough to call into it", sentence(unread))
 
 
 def _apply(context: Context, controller: Controller, plans: Sequence[Trim]) -> Applied:

@@ -44,23 +44,28 @@ FATAL_SIGNALS = ("SIGABRT", "SIGSEGV", "SIGBUS", "SIGILL", "SIGFPE", "SIGSYS")
 
 
 def locked_out() -> RefusedError:
-    return RefusedError("the call waited for a lock that nobody gave back, and was taken back", ANOTHER_WAY)
+    return RefusedError(
+        "call-waited-for-lock", "the call waited for a lock that nobody gave back, and was taken back", ANOTHER_WAY
+    )
 
 
 def still_at_work() -> RefusedError:
-    return RefusedError("the call is still at work and must not be broken off", "`continue` lets it finish")
+    return RefusedError(
+        "call-at-work", "the call is still at work and must not be broken off", "`continue` lets it finish"
+    )
 
 
 def taken_back(signal: str) -> RefusedError:
     """The call was unwound at one of the fatal signals."""
     return RefusedError(
+        "call-taken-back",
         f"the call was taken back at {signal}, which would have ended the process",
         "check shows the heap; an arena that was locked then still is",
     )
 
 
 def gone(thread: ThreadInfo) -> RefusedError:
-    return RefusedError(f"thread {thread.tid} is gone", "try again")
+    return RefusedError("thread-gone", f"thread {thread.tid} is gone", "try again")
 
 
 class Call(NamedTuple):
@@ -121,12 +126,15 @@ def settle(controller: Controller, session: Session) -> None:
     """Brings every thread out of malloc, or RefusedError with the name of one that stays, or may be inside."""
     if session.located.other_file:
         raise RefusedError(
+            "other-libc-loaded",
             "the debugger has loaded another libc than the process runs on: where its threads stand is not known",
             "arenascope trim --apply in the shell needs no files",
         )
     code = code_of(session)
     if not code.known:
-        raise RefusedError(UNKNOWN_CODE, ELSEWHERE if session.located.located_by == "symbols" else LOAD_SYMBOLS)
+        raise RefusedError(
+            "malloc-code-unknown", UNKNOWN_CODE, ELSEWHERE if session.located.located_by == "symbols" else LOAD_SYMBOLS
+        )
     patience = iter(STEP_SECONDS)
     seconds = next(patience)
     doubts = waits = 0
@@ -148,6 +156,7 @@ def settle(controller: Controller, session: Session) -> None:
                 doubts += 1
                 continue  # it may stand elsewhere now
             raise RefusedError(
+                "perhaps-inside-malloc",
                 f"{_who(unsure.thread)} may be inside malloc: its stack cannot be followed to its end, "
                 f"and {unsure.unsure}",
                 ANOTHER_WAY,
@@ -162,7 +171,7 @@ def settle(controller: Controller, session: Session) -> None:
         if longer is None:
             raise _stuck(runnable[0].thread, session)
         seconds = longer
-    raise RefusedError("threads keep entering malloc", ANOTHER_WAY)
+    raise RefusedError("threads-keep-entering-malloc", "threads keep entering malloc", ANOTHER_WAY)
 
 
 def _inside(
@@ -204,7 +213,7 @@ def _who(thread: ThreadInfo) -> str:
 def _stuck(thread: ThreadInfo, session: Session) -> RefusedError:
     locked = [f"arena {header.index}" for header in Session(session.target, session.libc).headers if header.mutex]
     where = f" while {' and '.join(locked)} {'is' if len(locked) == 1 else 'are'} locked" if locked else ""
-    return RefusedError(f"{_who(thread)} is inside malloc and does not leave it{where}", ANOTHER_WAY)
+    return RefusedError("inside-malloc", f"{_who(thread)} is inside malloc and does not leave it{where}", ANOTHER_WAY)
 
 
 def check_filters(pid: int, insist: bool) -> None:
@@ -212,13 +221,14 @@ def check_filters(pid: int, insist: bool) -> None:
     try:
         modes = seccomp_modes(pid)
     except OSError:
-        raise RefusedError("whether a seccomp filter forbids madvise cannot be read") from None
+        raise RefusedError("seccomp-unknown", "whether a seccomp filter forbids madvise cannot be read") from None
     strict = next((tid for tid, mode in modes.items() if mode == SECCOMP_STRICT), None)
     if strict is not None:
-        raise RefusedError(f"thread {strict} is in seccomp's strict mode, in which madvise ends it")
+        raise RefusedError("seccomp-strict", f"thread {strict} is in seccomp's strict mode, in which madvise ends it")
     filtered = next((tid for tid, mode in modes.items() if mode), None)
     if filtered is not None and not insist:
         raise RefusedError(
+            "seccomp-filter",
             f"thread {filtered} is under a seccomp filter, which may end the process at madvise or brk",
             "--even-under-seccomp insists",
         )
@@ -229,6 +239,7 @@ def check_tops(session: Session) -> None:
     running = next((thread for thread in session.target_threads if thread.runs), None)
     if running is not None:
         raise RefusedError(
+            "thread-not-held",
             f"{_who(running)} is not held by this debugger: it could be taking memory from a top at that moment",
             "leave out --tops",
         )
@@ -238,7 +249,9 @@ def check_locks(session: Session) -> None:
     """RefusedError where an arena is locked although no thread is inside malloc (a fork in progress, a lost lock)."""
     for header in session.headers:
         if header.mutex:
-            raise RefusedError(f"arena {header.index} is locked, and no thread is seen inside malloc", ANOTHER_WAY)
+            raise RefusedError(
+                "arena-locked", f"arena {header.index} is locked, and no thread is seen inside malloc", ANOTHER_WAY
+            )
 
 
 def call_trim(controller: Controller, session: Session) -> None:
@@ -269,7 +282,7 @@ def _function(session: Session, name: str) -> int:
         symbol = session.target.symbol(name)
         address = symbol.address if symbol else None
     if address is None:
-        raise RefusedError(f"{name} was not found in this process", "load libc's symbols")
+        raise RefusedError("function-not-found", f"{name} was not found in this process", "load libc's symbols")
     return address
 
 

@@ -59,25 +59,25 @@ def written(document: Document) -> Iterator[str]:
     yield "}\n"
 
 
-def failure(command: str, error: str) -> Failed:
-    """What stands in the place of a document that there is none of."""
+def failure(command: str, id: str, error: str) -> Failed:
+    """What stands in the place of a document that there is none of; `id` as in ArenascopeError."""
     return Failed(
         schema=SCHEMA,
         command=command,
         complete=False,
         problems=[error],
-        problem_records=[told(Statement("not-read"), error)],
+        problem_records=[told(Statement(id), error)],
         error=error,
     )
 
 
-def failed(name: str, words: Iterable[str], error: str) -> str:
+def failed(name: str, words: Iterable[str], id: str, error: str) -> str:
     """What a command that failed prints where a document was asked for; "" elsewhere."""
     if not any(word.startswith("--j") and "--json".startswith(word) for word in words):
         return ""
     import json  # text does not need it
 
-    text = json.dumps(failure(name, one_line(error)).to_dict(), ensure_ascii=False)
+    text = json.dumps(failure(name, id, one_line(error)).to_dict(), ensure_ascii=False)
     return f"{text}\n"
 
 

@@ -64,7 +64,7 @@ class Freeze:
             raise self._broken() from None
         answer = self._answer(seconds)
         if isinstance(answer, messages.Refused):
-            raise RefusedError(answer.message, answer.hint)
+            raise RefusedError("guard-refused", answer.message, answer.hint)
         return _of(kind, answer)
 
     def _answer(self, seconds: float) -> messages.Answer:
