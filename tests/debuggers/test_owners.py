@@ -140,6 +140,17 @@ def test_the_member_that_points_there(door: str) -> None:
     assert ("Request.body_" in text.text) == (door != "shell")
 
 
+@pytest.mark.parametrize("door", NEWEST)
+def test_words_that_hold_nothing(door: str) -> None:
+    """In a process: a core's are in tests/images/test_stale_words.py."""
+    with Subject("stale", guard_regions=False) as held:
+        rows = [each.split("\t") for each in (held.folder / "truth" / "stale.txt").read_text().splitlines()]
+        asked = [f"owner {address} --json" for address, _, _ in rows]
+        outcomes = opened(DOORS[door]).run(Live(held.pid, held.program), asked)
+    told = [each.json()["held_by"]["stale"] or "-" for each in outcomes]
+    assert told == [why for _, why, _ in rows]
+
+
 NESTED = """
 #include <cstdio>
 #include <unistd.h>
