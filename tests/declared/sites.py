@@ -66,7 +66,7 @@ WITHIN = {"std::_Function_base::_Base_manager": "::_M_create", "std::any::_Manag
 NAMELESS = {"_M_init_functor", "__allocate_guarded"}
 """What a function is called whose template arguments have no name outside of their function."""
 UNTYPED = {"void", "char", "char[]", "unsigned char[]"}
-"""By what a block may be called that is named by the member which points to it."""
+"""What a block may be called besides, where it is named by the member which points to it."""
 STRING = re.compile(r"std::(?:__cxx11::)?basic_string<(\w+),.*>::")
 """A method that calls the allocator out of sight: in libstdc++, which has no debug information."""
 LIBRARYS_OWN = {"__new_exitfn", "__cxa_thread_atexit_impl"}
@@ -158,7 +158,7 @@ class Sited:
             found[address] = site._replace(type=kind, foreign=foreign, size=block.size)
         several = {kind for each in found.values() for kind in each.type.split(OR) if OR in each.type}
         sizes = sizes_of(self.program, several)
-        return {address: each._replace(type=the_one(each, sizes)) for address, each in found.items()}
+        return {address: each._replace(type=of_this_size(each, sizes)) for address, each in found.items()}
 
     def end(self) -> None:
         self.process.kill()
@@ -199,10 +199,10 @@ def sited_blocks(log: Path, pid: int, program: Path) -> dict[int, SitedBlock]:
     return {address: SitedBlock(size, calls[stack], foreign[stack]) for address, (size, stack) in blocks.items()}
 
 
-def the_one(block: Expected, sizes: Mapping[str, int]) -> str:
-    """Of several types that a line makes: the one that has the block's size, else the one that there is."""
+def of_this_size(block: Expected, sizes: Mapping[str, int]) -> str:
+    """Of several types that a line makes: those that have the block's size, else those that there are."""
     kinds = [each for each in block.type.split(OR) if each in sizes]
-    return next((each for each in kinds if sizes[each] == block.size), (kinds or [block.type])[0])
+    return OR.join([each for each in kinds if sizes[each] == block.size] or kinds or [block.type])
 
 
 def read_log(path: Path) -> tuple[dict[int, tuple[int, int]], dict[int, list[int]]]:
@@ -449,7 +449,7 @@ def compare(
         all_weight += each.size
         kept += 0 if each.leak else each.size
         name = answers.get(address)
-        verdict = judge(name, each, sizes.get(each.type)) if name else "none"
+        verdict = judge(name, each, sizes.get(each.type.split(OR)[0])) if name else "none"
         if verdict == "wrong":
             wrong.append(f"{address:#x}: {name}, not {described(each)} ({each.size} bytes of {each.site})")
         fields += verdict == "field"
@@ -467,21 +467,28 @@ def described(expected: Expected) -> str:
 
 
 def judge(name: str, expected: Expected, size: Optional[int]) -> str:
-    """ "type": what it is; "field": which member points to it; else "wrong"."""
+    """ "type": what it is; "field": which member points to it, but not what it is; else "wrong"."""
+    kinds = expected.type.split(OR)
+    verdicts = {judged_by_one(name, expected._replace(type=each), size) for each in kinds}
+    return next((each for each in ("type", "field") if each in verdicts), "wrong")
+
+
+def judged_by_one(name: str, expected: Expected, size: Optional[int]) -> str:
     spelled = rust if is_rust(expected.site) else canonical
     names = {spelled(each) for each in names_of(expected, size)}
-    held = re.fullmatch(r"(.+?) (?:of|at) ([\w.$]+)", name)
-    if held:
-        right = held[2] in expected.fields and spelled(held[1]) in names | UNTYPED
-        return "field" if right else "wrong"
-    tailed = re.fullmatch(r"(.+) and a tail", name)
-    if tailed:
-        right = spelled(tailed[1]) in {spelled(each) for each in (expected.type, *expected.bases)}
-        return "type" if right else "wrong"
     some = re.fullmatch(r"one of (.+)", name)
     if some:
         right = spelled(expected.type) in {spelled(each) for each in re.split(r", | or ", some[1])}
         return "type" if right else "wrong"
+    tailed = re.fullmatch(r"(.+) and a tail", name)
+    if tailed:
+        right = spelled(tailed[1]) in {spelled(each) for each in (expected.type, *expected.bases)}
+        return "type" if right else "wrong"
+    held = re.fullmatch(r"(.+?) (?:of|at) ([\w.$:]+)", name)
+    if held:
+        if held[2] not in expected.fields:
+            return "wrong"
+        return "type" if spelled(held[1]) in names else "field" if held[1] in UNTYPED else "wrong"
     if expected.container == FUNCTION and re.fullmatch(r"std::function<.*> body", name):
         # no caller told what its arguments are
         return "type"

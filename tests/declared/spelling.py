@@ -14,6 +14,7 @@ INLINE = re.compile(r"\b(std|__gnu_cxx)::(?:__cxx11|_V2|__1|__8)::")
 KEYWORD = re.compile(r"\b(?:struct|class|enum|union) ")
 LITERAL = re.compile(r"(?:\([\w: ]+\))?(-?\d+)(?:u|l|ul|ll|ull)?", re.I)
 LAMBDA = re.compile(r"[{<]lambda\(([^{}]*?)\)(?:#\d+\}|>|\})")
+MAINS = re.compile(r"\bmain(?:\([^()]*\))?::(?!\{|<)")
 PLAIN = re.compile(r"((?:const |volatile )*)([\w:$]+(?: [\w:$]+)*?)((?: const\b| volatile\b)*\s*(?:[*&\[].*)?)")
 POLICIES = {"__gnu_cxx::_S_single": "0", "__gnu_cxx::_S_mutex": "1", "__gnu_cxx::_S_atomic": "2"}
 POLICIES.update({name.replace("__gnu_cxx", "std"): value for name, value in POLICIES.items()})
@@ -56,6 +57,8 @@ def canonical(text: str) -> str:
     text = KEYWORD.sub("", re.sub(r"\s+", " ", text.strip()))
     while INLINE.search(text):
         text = INLINE.sub(r"\1::", text)
+    # in debug information a function's type has its own name alone
+    text = MAINS.sub("", text)
     # its number in the function is known to the demangler alone
     text = LAMBDA.sub(r"{lambda(\1)}", text)
     literal = LITERAL.fullmatch(text)
