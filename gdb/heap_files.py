@@ -91,6 +91,8 @@ def answer(types: GdbTypes, kind: str, about: object) -> object:
         return around(types, about)
     if kind == "by_name" and isinstance(about, str):
         return types.by_name(about)
+    if kind == "classes_at" and isinstance(about, int):
+        return list(types.classes_at(about))
     if kind == "pointer_to" and isinstance(about, int):
         return types.pointer_to(about)
     return list(types.structs()) if kind == "structs" else None

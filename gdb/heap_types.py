@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import struct
+from collections import defaultdict
 from contextlib import suppress
 from typing import TYPE_CHECKING, Callable, Iterator, Mapping, Optional, Sequence, TypedDict, Union, cast
 
@@ -14,7 +15,7 @@ from arenascope.base.records import NamedTuple
 from arenascope.sources.debug_info_types import Argument, Field, Form, TypeFacts
 from arenascope.sources.debugged_variables import WithVariables
 from arenascope.sources.elf.elf_file import ElfFile
-from arenascope.sources.type_spelling import spelled
+from arenascope.sources.type_spelling import spelled, within
 
 if TYPE_CHECKING:
     # to mypy this folder is a part of GDB's own package
@@ -41,6 +42,7 @@ FORMS: Mapping[int, Form] = {
     gdb.TYPE_CODE_METHOD: "function",
     gdb.TYPE_CODE_VOID: "void",
 }
+LAMBDA = "<lambda("
 MI_TYPES = "-symbol-info-types"
 MI_NAME = re.compile(r'\bname="((?:[^"\\]|\\.)*)"')
 INFORMATION = (".debug_info", ".zdebug_info")
@@ -75,6 +77,7 @@ class GdbTypes(WithVariables):
         self._known: list[_Known] = []
         self._numbers: dict[Key, int] = {}
         self._facts: dict[int, TypeFacts] = {}
+        self._classes: dict[tuple[tuple[int, int], ...], dict[str, list[gdb.Symbol]]] = {}
         self._names: dict[str, Optional[int]] = {}
         self._believed: dict[gdb.Objfile, bool] = {}
         self._variables = variables(target, self)
@@ -170,6 +173,33 @@ class GdbTypes(WithVariables):
             with suppress(gdb.error):
                 yield from gdb.lookup_static_symbols(name, gdb.SYMBOL_STRUCT_DOMAIN)
         yield from _symbols_in(gdb.objfiles(), name)
+
+    def classes_at(self, code: int) -> Sequence[int]:
+        function: Optional[gdb.Symbol] = None
+        with suppress(gdb.error, RuntimeError):
+            block = gdb.block_for_pc(code)
+            # the outermost is the one that has the code, those in it are inlined
+            while block is not None and not block.is_static and not block.is_global:
+                function = block.function or function
+                block = block.superblock
+            if function is not None and block is not None and self.believes(function.symtab):
+                owner = spelled(within(function.name)[0])
+                classes = self._classes_in(block.static_block, block.global_block)
+                alike = classes.get(owner.partition("<")[0], ())
+                found = {self._named(each, owner) for each in alike if spelled(each.name) == owner}
+                return sorted(each for each in found if each is not None)
+        return ()
+
+    def _classes_in(self, *of_file: Optional[gdb.Block]) -> Mapping[str, Sequence[gdb.Symbol]]:
+        """By name, without templates' arguments: methods and classes have these spelled in two ways."""
+        blocks = [each for each in of_file if each is not None]
+        key = tuple((each.start, each.end) for each in blocks)
+        if key not in self._classes:
+            known = self._classes[key] = defaultdict(list)
+            for symbol in (symbol for block in blocks for symbol in block):
+                if symbol.addr_class == gdb.SYMBOL_LOC_TYPEDEF:
+                    known[symbol.name.partition("<")[0]].append(symbol)
+        return self._classes[key]
 
     def pointer_to(self, type: int) -> int:
         known = self._known[type]
@@ -267,7 +297,10 @@ class GdbTypes(WithVariables):
         if form == "enum":
             return form, name, kind.sizeof, tuple((each.name, each.enumval) for each in kind.fields())
         if form in ("struct", "union"):
-            return form, name, kind.sizeof, tuple(self._member_key(each, language) for each in kind.fields())
+            # templates of a function's lambdas are spelled alike
+            arguments = self._arguments(kind, language) if LAMBDA in name else ()
+            members = tuple(self._member_key(each, language) for each in kind.fields())
+            return form, name, kind.sizeof, members, tuple(arguments)
         return form, name, kind.sizeof
 
     def _member_key(self, field: gdb.Field, language: str) -> Key:

@@ -167,6 +167,10 @@ class LldbTypes(WithVariables):
                 if _form(kind) in ("struct", "union", "enum") and kind.GetByteSize():
                     yield self.number(kind, module)
 
+    def classes_at(self, code: int) -> Sequence[int]:
+        """LLDB has no way from a method to its class."""
+        return ()
+
     def pointer_to(self, type: int) -> int:
         known = self._known[type]
         return self.number(known.type.GetPointerType(), known.module)

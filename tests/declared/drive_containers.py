@@ -90,6 +90,9 @@ class Types:
     def by_name(self, name):
         return self.source.by_name(name)
 
+    def classes_at(self, code):
+        return self.source.classes_at(code)
+
     def _make(self, facts):
         key = facts.name, facts.size
         if key not in self.keys:

@@ -71,6 +71,9 @@ class DeclaredTypes:
         found = [at for at, each in enumerate(self.all) if each.name == name and each.form == "struct"]
         return found[0] if len(found) == 1 else None
 
+    def classes_at(self, code: int) -> Sequence[int]:
+        return ()
+
     def pointer_to(self, type: int) -> int:
         known = [at for at, each in enumerate(self.all) if each.form == "pointer" and each.target == type]
         return known[0] if known else self.to(type)

@@ -117,6 +117,10 @@ class TypeSource(Protocol):
         """A struct, union or enum; spelled as symbols and RTTI spell it. None where there is none, or where two modules
         have different ones."""
 
+    def classes_at(self, code: int) -> Sequence[int]:
+        """The class of which the function that begins there is a method. Several where they have one name, as templates
+        of a function's lambdas do; none where it is not known."""
+
     def pointer_to(self, type: int) -> int:
         """The type T* of T."""
 

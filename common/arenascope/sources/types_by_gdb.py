@@ -80,6 +80,11 @@ class TypesByGdb:
     def by_name(self, name: str) -> Optional[int]:
         return _number(self._ask("by_name", name))
 
+    def classes_at(self, code: int) -> Sequence[int]:
+        with suppress(ValueError):
+            return [_int(each) for each in _list(self._ask("classes_at", code) or [])]
+        return ()
+
     def pointer_to(self, type: int) -> int:
         number = _number(self._ask("pointer_to", type))
         return number if number is not None else NO_TYPE

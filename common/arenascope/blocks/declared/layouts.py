@@ -152,6 +152,9 @@ class TypeTable:
             self._names[name] = self._source.by_name(name)
         return self._names[name]
 
+    def classes_at(self, code: int) -> Sequence[int]:
+        return self._source.classes_at(code)
+
     def pointer_to(self, type: int) -> int:
         if type >= 0:
             return self._source.pointer_to(type)

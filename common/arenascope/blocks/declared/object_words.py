@@ -327,7 +327,7 @@ class ObjectWords:
         block = self._reader.at(claim.address)
         if block < 0 or not facts.size:
             return
-        label = where.label if facts.form == "pointer" else facts.name
+        label = where.label if facts.form == "pointer" else facts.name or claim.name
         name = self._names.claimed(claim, label)
         elements = claim.elements or 0
         capacity = 1 if claim.elements is None else claim.capacity if claim.capacity is not None else elements

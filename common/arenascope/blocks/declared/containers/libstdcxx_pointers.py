@@ -18,6 +18,8 @@ INSIDE, ALONE, DELETED = "std::_Sp_counted_ptr_inplace", "std::_Sp_counted_ptr",
 OF_ARRAYS = "std::__sp_array_delete"
 DELETERS = ("std::default_delete<", OF_ARRAYS)
 CONTROL_STEP = " (control block)"
+DISPOSE = 2
+"""Which of a control block's virtual functions is `_M_dispose`: after two destructors."""
 
 
 def _head(types: Types, type: int, deepest: int = DEEPEST) -> Optional[Member]:
@@ -127,7 +129,8 @@ class Shared:
             name = reader.class_of(table)
             if name is None:
                 return None
-            self._known[table] = self._control(name, reader.word_size)
+            dispose = reader.word(table + DISPOSE * reader.word_size)
+            self._known[table] = self._control(name, reader.word_size, dispose or 0)
         control = self._known[table]
         if control is not None and not reader.holds(block, control.size):
             return None
@@ -143,27 +146,30 @@ class Shared:
         found = self._block(reader, address)
         return None if found is None else int(found.uses > 0)
 
-    def _control(self, name: str, word: int) -> Optional[Control]:
-        """By the class's name. None where it is not known how it is made."""
+    def _control(self, name: str, word: int, method: int) -> Optional[Control]:
+        """By the class's name and one of its methods. None where it is not known how it is made."""
         parts, types = parts_of(name), self._types
         if parts is None or parts.template not in (INSIDE, ALONE, DELETED):
             return None
         own = types.by_name(name)
+        if own is None:
+            # where a lambda is among its arguments, debug information spells it in another way
+            classes = [
+                each for each in types.classes_at(method) if types.facts(each).name.startswith(f"{parts.template}<")
+            ]
+            own = classes[0] if len(classes) == 1 else None
         if parts.template == INSIDE:
             return self._with_object(name, parts.arguments[0], own, word)
         deleter = parts.arguments[1] if parts.template == DELETED else ""
-        # what a deleter of the user's deletes may be anything
-        known = not deleter or deleter.startswith(DELETERS)
         is_array = "[]" in deleter or deleter == OF_ARRAYS
         if own is not None:
             pointer = find(types, own, "_M_ptr") or find(types, own, "_M_impl._M_ptr")
             if pointer is None:
                 return None
-            object = object_of(types, pointer.type, is_array) if known else None
-            return Control(own, types.facts(own).size, pointer.offset, object)
-        # clang leaves its members out; such a deleter has no bytes
+            return Control(own, types.facts(own).size, pointer.offset, object_of(types, pointer.type, is_array))
+        # clang leaves its members out; the library's deleters have no bytes
         target = types.by_name(parts.arguments[0].removesuffix("*"))
-        if target is None or not known:
+        if target is None or (deleter and not deleter.startswith(DELETERS)):
             return None
         place, pointer_type = rounded(self._counts.end, word), types.pointer_to(target)
         made = types.made_up(name, place + word, (Field("_M_ptr", place, pointer_type),))

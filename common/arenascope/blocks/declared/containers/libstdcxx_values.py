@@ -5,8 +5,9 @@ from __future__ import annotations
 
 from typing import Callable, Iterable, Mapping, Optional, Sequence
 
+from ....base.records import NamedTuple
 from ....sources.debug_info_types import Field, TypeFacts
-from ....sources.type_spelling import Parts, parts_of
+from ....sources.type_spelling import parts_of
 from ..claims import CONTAINER, Claim, Container, Reader, Types
 from .parts import DEEPEST, Member, argument, find
 
@@ -15,9 +16,14 @@ MOST_COUNT = 1 << 31
 """Of parts of a path."""
 FUNCTOR = 2
 """So many words a function object may have that lies inside a std::function."""
-MANAGERS = {"std::_Function_handler": 1, "std::_Function_base::_Base_manager": 0}
-"""Classes whose `_M_manager` copies and destroys a functor, and which argument it is: since GCC 11, before."""
-KEPT_OUTSIDE, KEPT_INSIDE = "std::any::_Manager_external", "std::any::_Manager_internal"
+KEPT_INSIDE = "std::any::_Manager_internal"
+MANAGERS = {
+    "std::_Function_handler": 1,
+    "std::_Function_base::_Base_manager": 0,
+    "std::any::_Manager_external": 0,
+    KEPT_INSIDE: 0,
+}
+"""Class templates whose function copies and destroys what is held, and which argument it is; the first since GCC 11."""
 MOST_ALTERNATIVES = 255
 
 
@@ -97,71 +103,136 @@ def _variant(types: Types, type: int, facts: TypeFacts) -> Optional[Container]:
     return OneOf(index.offset, types.facts(index.type).size, value.offset, alternatives)
 
 
-def _class_of(reader: Reader, function: int, method: str) -> Optional[Parts]:
-    """The class of which that is the method."""
-    name, found, _ = (reader.symbol(function) or "").partition(method)
-    return parts_of(name) if found else None
+class Managed(NamedTuple):
+    """What the managing function of an any or a function tells."""
+
+    template: str
+    name: str
+    """Of what is held, as the function's symbol has it."""
+    types: Sequence[int]
+    """Several, where the debug information has them by one name."""
+
+
+class Manager:
+    """What a pointer to a managing function tells: it is of a class template that has the value's type."""
+
+    def __init__(self, types: Types, place: int, method: str) -> None:
+        self.types, self._place, self._method = types, place, method
+        self._known: dict[int, Optional[Managed]] = {}
+
+    def function(self, reader: Reader, address: int) -> Optional[int]:
+        """0: nothing is held."""
+        return reader.word(address + self._place)
+
+    def managed(self, reader: Reader, function: int) -> Optional[Managed]:
+        """None if it is no such function."""
+        if function not in self._known:
+            self._known[function] = self._found(reader, function)
+        return self._known[function]
+
+    def _found(self, reader: Reader, function: int) -> Optional[Managed]:
+        name, is_method, _ = (reader.symbol(function) or "").partition(self._method)
+        parts = parts_of(name) if is_method else None
+        place = MANAGERS.get(parts.template) if parts is not None else None
+        if parts is None or place is None or place >= len(parts.arguments):
+            return None
+        held, types = parts.arguments[place], []
+        for each in self.types.classes_at(function):
+            facts = self.types.facts(each)
+            type = facts.arguments[place].type if place < len(facts.arguments) else None
+            if type is not None and facts.name.startswith(f"{parts.template}<"):
+                types.append(type)
+        named = self.types.by_name(held) if not types else None
+        return Managed(parts.template, held, types if named is None else [named])
+
+    def claim(self, address: int, type: int, managed: Managed) -> Claim:
+        """A lambda has no name in debug information."""
+        name = "" if self.types.facts(type).name else managed.name
+        return Claim(address, type, CONTAINER, "", name=name)
 
 
 class AnyValue:
-    """any: the function that copies and destroys its value is of a template that has its type."""
+    """any."""
 
-    def __init__(self, types: Types, manager: int, storage: int) -> None:
-        self._types, self._manager, self._storage = types, manager, storage
+    def __init__(self, manager: Manager, storage: int) -> None:
+        self._manager, self._storage = manager, storage
 
     def claims(self, reader: Reader, address: int) -> Optional[Iterable[Claim]]:
-        manager, held = reader.word(address + self._manager), reader.word(address + self._storage)
-        if not manager or held is None:
-            return None if manager is None or held is None else ()
-        parts = _class_of(reader, manager, "::_S_manage(")
-        if parts is None or parts.template not in (KEPT_OUTSIDE, KEPT_INSIDE):
-            return None
-        type = self._types.by_name(parts.arguments[0])
-        if type is None:
-            return ()
-        if parts.template == KEPT_INSIDE:
+        function, held = self._manager.function(reader, address), reader.word(address + self._storage)
+        if not function or held is None:
+            return None if function is None or held is None else ()
+        managed = self._manager.managed(reader, function)
+        if managed is None or len(managed.types) != 1:
+            return None if managed is None else ()
+        type = managed.types[0]
+        if managed.template == KEPT_INSIDE:
             return (Claim(address + self._storage, type, CONTAINER, "", inline=True),)
-        return (Claim(held, type, CONTAINER, ""),) if reader.holds(held, self._types.facts(type).size) else None
+        if not reader.holds(held, self._manager.types.facts(type).size):
+            return None
+        return (self._manager.claim(held, type, managed),)
 
     def elements(self, reader: Reader, address: int) -> Optional[int]:
-        manager = reader.word(address + self._manager)
-        return None if manager is None else int(manager != 0)
+        function = self._manager.function(reader, address)
+        return None if function is None else int(function != 0)
 
 
 def _any(types: Types, type: int, facts: TypeFacts) -> Optional[Container]:
     manager, storage = find(types, type, "_M_manager"), find(types, type, "_M_storage")
-    return AnyValue(types, manager.offset, storage.offset) if manager is not None and storage is not None else None
+    if manager is None or storage is None:
+        return None
+    return AnyValue(Manager(types, manager.offset, "::_S_manage("), storage.offset)
 
 
 class Function:
-    """function: its manager is a template's, too. A functor lies inside if it is small and its bytes may be copied."""
+    """function. A functor lies inside if it is small and its bytes may be copied."""
 
-    def __init__(self, types: Types, manager: int, functor: int, word: int) -> None:
-        self._types, self._manager, self._functor, self._word = types, manager, functor, word
+    def __init__(self, manager: Manager, functor: int) -> None:
+        self._manager, self._functor = manager, functor
 
     def claims(self, reader: Reader, address: int) -> Optional[Iterable[Claim]]:
-        manager, held = reader.word(address + self._manager), reader.word(address + self._functor)
-        if not manager or held is None:
-            return None if manager is None or held is None else ()
-        parts = _class_of(reader, manager, "::_M_manager(")
-        if parts is None or MANAGERS.get(parts.template, len(parts.arguments)) >= len(parts.arguments):
+        function, held = self._manager.function(reader, address), reader.word(address + self._functor)
+        if not function or held is None:
+            return None if function is None or held is None else ()
+        managed = self._manager.managed(reader, function)
+        if managed is None or not managed.types:
+            return None if managed is None else ()
+        types, inside, outside = self._manager.types, [], []
+        for type in managed.types:
+            facts = types.facts(type)
+            is_block = facts.size > 0 and reader.holds(held, facts.size)
+            if not facts.size or (facts.size <= FUNCTOR * reader.word_size and _may_be_copied(types, type)):
+                if is_block and facts.name and facts.form == "struct":
+                    # who wrote it may have forbidden to copy its bytes: both would fit
+                    return ()
+                inside.append(type)
+            elif is_block:
+                outside.append(type)
+        if not inside and not outside:
             return None
-        type = self._types.by_name(parts.arguments[MANAGERS[parts.template]])
-        size = self._types.facts(type).size if type is not None else 0
-        if type is None or not size:
+        if len(outside) > 1:
+            # malloc gives a block that is too large only where the rest would be too small for another
+            outside = [each for each in outside if _is_full(reader, held, types.facts(each).size)]
+        if len(outside) == 1 and not any(_begins_with_pointer(types, each) for each in inside):
+            return (self._manager.claim(held, outside[0], managed),)
+        if len(inside) != 1 or outside:
             return ()
-        outside = reader.holds(held, size)
-        inside = size <= FUNCTOR * self._word and _may_be_copied(self._types, type)
-        if inside and not outside:
-            return (Claim(address + self._functor, type, CONTAINER, "", inline=True),)
-        if outside and (size > FUNCTOR * self._word or not inside):
-            return (Claim(held, type, CONTAINER, ""),)
-        # a small one whose first word may be its own, or leads to it: both would fit
-        return () if inside else None
+        return (Claim(address + self._functor, inside[0], CONTAINER, "", inline=True),)
 
     def elements(self, reader: Reader, address: int) -> Optional[int]:
-        manager = reader.word(address + self._manager)
-        return None if manager is None else int(manager != 0)
+        function = self._manager.function(reader, address)
+        return None if function is None else int(function != 0)
+
+
+def _is_full(reader: Reader, block: int, size: int) -> bool:
+    usable, word = reader.usable(block), reader.word_size
+    return usable is not None and usable < max(size, 3 * word) + 2 * word
+
+
+def _begins_with_pointer(types: Types, type: int) -> bool:
+    facts = types.facts(type)
+    return facts.form == "pointer" or any(
+        not each.offset and _begins_with_pointer(types, each.type) for each in facts.fields
+    )
 
 
 def _may_be_copied(types: Types, type: int, deepest: int = DEEPEST) -> bool:
@@ -177,7 +248,7 @@ def _function(types: Types, type: int, facts: TypeFacts) -> Optional[Container]:
     manager, functor = find(types, type, "_M_manager"), find(types, type, "_M_functor")
     if manager is None or functor is None:
         return None
-    return Function(types, manager.offset, functor.offset, types.facts(manager.type).size)
+    return Function(Manager(types, manager.offset, "::_M_manager("), functor.offset)
 
 
 class Path:
