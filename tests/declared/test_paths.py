@@ -36,6 +36,14 @@ def test_gdb_comes_to_the_block_by_what_owner_writes(
         told = {address: each["expression"] for address, each in zip(chosen, found) if each["expression"] is not None}
         assert len(told) >= share * BLOCKS, [each["block"] for each in found if each["expression"] is None]
         assert values(gdb, image, [unfolded(each) for each in told.values()]) == list(told)
+        members = {
+            (f"&((struct {step['type']} *) 0)->{step['field']}", step["offset"])
+            for each in found
+            for step in each["path"] or ()
+            if step["field"] is not None
+        }
+        assert len(members) > 3
+        assert values(gdb, image, [each for each, _ in members]) == [offset for _, offset in members]
     finally:
         sited.end()
 

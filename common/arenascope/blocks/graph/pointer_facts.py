@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Optional, Sequence
 
 from ...sources.target import StructInfo
+from ..declared.members import member_at
 from ..declared.of_search import declared_in
 from ..declared.path_text import path_text, start_of
 from .asked_address import Goal
@@ -71,7 +72,22 @@ class Told:
         name = self.type_of(ref.block)
         if name is None or ref.offset is None:
             return None
-        return self._member(name, ref.offset, DEEPEST)
+        declared = self._declared_field(ref)
+        return declared if declared is not None else self._member(name, ref.offset, DEEPEST)
+
+    def _declared_field(self, ref: Ref) -> Optional[str]:
+        named, source = declared_in(self._search), self._target.types
+        own = named.name_of(ref.block) if named is not None and ref.block is not None else None
+        if (
+            own is None
+            or source is None
+            or ref.offset is None
+            or own.form != "object"
+            or own.type is None
+            or own.type < 0
+        ):
+            return None
+        return member_at(source, own.type, ref.offset - own.front) or None
 
     def _member(self, name: str, offset: int, deep: int) -> Optional[str]:
         """Of a class, of its own members that are classes, and of what it is derived from: "body.text"."""
