@@ -234,6 +234,10 @@ class GdbTarget(DebuggedTarget):
         try:
             for thread in self.inferior.threads()[:most]:
                 thread.switch()
+                if self.kind == "core":
+                    # GDB warns of registers that it does not know when it reads the first, into whatever is written
+                    with suppress(gdb.error):
+                        gdb.execute("output $pc", to_string=True)
                 answers.append(ask(thread))
         finally:
             if selected and selected.is_valid():

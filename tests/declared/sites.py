@@ -507,10 +507,12 @@ def names_of(expected: Expected, size: Optional[int]) -> Iterator[str]:
         return
     kind = canonical(expected.type)
     node = template(kind)
-    if not expected.array or expected.size == size:
-        yield kind
-    if expected.array:
-        yield f"{kind}[]"
+    # GDB calls a class of a function's own by its last name
+    for each in (kind, kind.partition("main::")[2]) if kind.startswith("main::") else (kind,):
+        if not expected.array or expected.size == size:
+            yield each
+        if expected.array:
+            yield f"{each}[]"
     if expected.container.startswith(FUNCTION):
         yield f"{FUNCTION} body"
         yield f"{expected.container} body"

@@ -14,6 +14,7 @@ from arenascope.blocks.declared.named_blocks import NamedBlocks
 from arenascope.blocks.declared.path_text import path_text
 from arenascope.blocks.declared.start import named_blocks
 from arenascope.blocks.graph.blocks import live_blocks
+from arenascope.blocks.types import ground_of
 from arenascope.session.session import Session
 from arenascope.sources.debug_info_types import Local
 
@@ -55,7 +56,7 @@ class Program:
         for address, word, size in self._later:
             self.image.space.put(address, word, size)
         session = Session(target)
-        self.found = named_blocks(session, self.types, live_blocks(session), libraries)
+        self.found = named_blocks(session, self.types, live_blocks(session), ground_of(session), libraries)
         return self.found
 
     def number(self, name: str) -> int:

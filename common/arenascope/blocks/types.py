@@ -21,6 +21,7 @@ from ..glibc.chunk import PREV_INUSE, SIZE_BITS
 from ..session.parallel_sweeps import Part, swept
 from ..session.session import Session
 from .live_blocks import HeapBlocks, Live, Swept, Typed
+from .named_by_declared_types import name_by_declared_types
 from .named_by_holders import name_by_holders
 from .recognise.all_recognisers import NONE, Catalogue, Entry
 from .recognise.contents import LOOKED_AT
@@ -70,6 +71,7 @@ def live_kinds(session: Session, only: Optional[int] = None, holders: bool = Tru
     if holders and not session.stopped:
         try:
             name_by_holders(session, catalogue, live)
+            name_by_declared_types(session, catalogue, live)
         except KeyboardInterrupt:
             session.stopped = True
     return live

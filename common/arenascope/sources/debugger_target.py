@@ -203,8 +203,10 @@ class DebuggedTarget(ImageTarget, ABC):
         return self._inside.get(module[0].start) if module is not None else None
 
     def is_mapped(self, build_id: Optional[str]) -> bool:
-        """Whether a module in memory has it."""
-        return build_id is not None and build_id in self._inside.values()
+        """Whether a module in memory has it: by what the debugger has loaded there, where memory lacks the module's
+        header, as in cores that gcore writes."""
+        known = (inside or self._loaded[start] for start, inside in self._inside.items())
+        return build_id is not None and build_id in known
 
     @cached_property
     def _inside(self) -> dict[int, Optional[str]]:

@@ -6,6 +6,7 @@ from array import array
 from collections import Counter
 from typing import Iterator, Literal, Optional, Sequence
 
+from ...base.block_kinds import Kind
 from ...base.records import NamedTuple
 from ..graph.blocks import LiveBlocks
 from .claims import LOCAL
@@ -15,6 +16,7 @@ Form = Literal["object", "array", "tail", "union", "field"]
 whose type tells nothing."""
 ELEMENT = "[#]"
 """At the end of a step: the block has an element of a container, or several from this one on."""
+HOW = "debug information"
 NONE = -1
 UNNUMBERED = (1 << 32) - 1
 NO_LEVEL = 255
@@ -81,6 +83,10 @@ class NamedBlocks:
 
     def name_of(self, block: int) -> Optional[BlockName]:
         return self.names[self.name[block]] if self.name[block] >= 0 else None
+
+    def kind(self, block: int) -> Optional[Kind]:
+        name = self.name_of(block)
+        return Kind(name.text, "declared", certain=self.is_certain(block), how=HOW) if name is not None else None
 
     def is_certain(self, block: int) -> bool:
         name = self.name_of(block)

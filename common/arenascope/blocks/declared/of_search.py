@@ -6,18 +6,20 @@ from typing import Iterable, Optional
 
 from ...base.block_kinds import Kind
 from ..graph.refs import Search
+from ..types import ground_of
 from .named_blocks import NamedBlocks
 from .start import named_blocks
 
-HOW = "debug information"
-
 
 def declared_in(search: Search) -> Optional[NamedBlocks]:
-    """None where nobody can tell types."""
-    source = search.session.target.types
-    if source is None or not len(search.blocks):
+    """None where nobody can tell types. Found once for all that ask of this image."""
+    session, blocks = search.session, search.blocks
+    if session.target.types is None or not len(blocks):
         return None
-    return search.memo.get(NamedBlocks) or search.memo.keep(named_blocks(search.session, source, search.blocks, ()))
+    found = session.memo.get(NamedBlocks)
+    if found is None or found.blocks.starts != blocks.starts:
+        found = session.memo.keep(named_blocks(session, session.target.types, blocks, ground_of(session)))
+    return found
 
 
 def declared_kinds(search: Search, numbers: Iterable[int]) -> dict[int, Kind]:
@@ -25,12 +27,7 @@ def declared_kinds(search: Search, numbers: Iterable[int]) -> dict[int, Kind]:
     named = declared_in(search)
     kinds: dict[int, Kind] = {}
     for number in numbers if named is not None else ():
-        kind = kind_of(named, number) if named is not None else None
+        kind = named.kind(number) if named is not None else None
         if kind is not None:
             kinds[number] = kind
     return kinds
-
-
-def kind_of(named: NamedBlocks, number: int) -> Optional[Kind]:
-    name = named.name_of(number)
-    return None if name is None else Kind(name.text, "declared", certain=named.is_certain(number), how=HOW)

@@ -6,7 +6,7 @@ A debugger is asked only for what lies at words that lead to blocks: a large pro
 from __future__ import annotations
 
 from bisect import bisect_right
-from typing import Iterator, Optional, Sequence
+from typing import Iterator, Sequence
 
 from ...base.meter import Meter
 from ...session.session import Session
@@ -17,8 +17,8 @@ from ..graph.refs import Search
 from ..graph.roots import find_roots
 from ..pointer_finder import finder_of
 from ..recognise.module_memory import Ground
-from ..types import ground_of
 from .claims import Library
+from .containers import LIBRARIES
 from .layouts import Layouts, TypeTable
 from .memory_reader import MemoryReader
 from .named_blocks import NamedBlocks, Start
@@ -30,14 +30,9 @@ MOST_WORDS = 1 << 20
 
 
 def named_blocks(
-    session: Session,
-    source: TypeSource,
-    blocks: LiveBlocks,
-    libraries: Sequence[Library],
-    ground: Optional[Ground] = None,
+    session: Session, source: TypeSource, blocks: LiveBlocks, ground: Ground, libraries: Sequence[Library] = LIBRARIES
 ) -> NamedBlocks:
-    """What the live blocks are by the program's own types."""
-    ground = ground if ground is not None else ground_of(session)
+    """What the live blocks are by the program's own types. KeyboardInterrupt."""
     search = Search(session, blocks, find_roots(session, blocks))
     types = TypeTable(source, session.memory.pointer_size)
     reader = MemoryReader(session, blocks, ground)

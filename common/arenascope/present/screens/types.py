@@ -7,6 +7,7 @@ from typing import Iterator, Mapping, Optional, Sequence
 from ...analysis.types import Totals, TypeRow
 from ...base.block_kinds import Kind
 from ...base.model import Statement
+from ...blocks.recognise.class_names import named
 from ..render.text import UNKNOWN, Style, count, cut, folded_name, in_memory, next_lines, table, worth_a_row
 
 HEADERS = (
@@ -25,6 +26,7 @@ HEADERS = (
 GUESS = " ?"
 """After the name of what is a guess."""
 NOTES = {
+    "no-declared-types": "no types of the program itself are known: with its debug information, more is named in GDB",
     "pymalloc-apart": "CPython keeps objects of up to 512 bytes in arenas of its own, which it maps beside malloc: "
     "they are not among these blocks",
 }
@@ -99,7 +101,8 @@ def note_text(said: Statement) -> str:
 
 def name_of(kind: Kind) -> str:
     owner = f" of {kind.owner}" if kind.owner and kind.kind != "holder" else ""
-    return kind.name + owner + ("" if kind.certain else GUESS)
+    name = named(kind.name).name if kind.kind == "declared" else kind.name
+    return name + owner + ("" if kind.certain else GUESS)
 
 
 def _folded(style: Style, rows: Sequence[TypeRow], live: int) -> Iterator[list[str]]:

@@ -1,0 +1,88 @@
+"""Blocks named by the program's debug information, where whoever looks has it: the last pass.
+
+What it tells with certainty comes before all else. What it does not (the member that leads to characters, a struct
+with more behind it) names only what nothing certain has named.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from typing import Iterator, Optional
+
+from ..glibc.chunk import SIZE_BITS
+from ..session.session import Session
+from .block_index import WEAK
+from .declared.named_blocks import NamedBlocks
+from .declared.start import named_blocks
+from .graph.blocks import live_blocks
+from .live_blocks import Live, Typed
+from .recognise.all_recognisers import NONE, Catalogue
+
+
+def declared_blocks(session: Session, catalogue: Catalogue) -> Optional[NamedBlocks]:
+    """None where nobody knows the program's types. Found once for all that ask."""
+    source = session.target.types
+    if source is None or not session.started:
+        return None
+    found = session.memo.get(NamedBlocks)
+    if found is None:
+        found = session.memo.keep(named_blocks(session, source, live_blocks(session), catalogue.ground))
+    return found
+
+
+def name_by_declared_types(session: Session, catalogue: Catalogue, live: Live) -> None:
+    """KeyboardInterrupt, and nothing was named by it."""
+    found = declared_blocks(session, catalogue)
+    if found is None or not found.names:
+        return
+    numbers = _Numbers(catalogue, live, found)
+    starts, count = found.blocks.starts, len(found.blocks)
+    for heap in live.heaps:
+        for piece in heap.pieces:
+            if not isinstance(piece, Typed):
+                continue
+            kinds = piece.kinds
+            block = bisect_left(starts, piece.address)
+            for index, user in enumerate(_users(piece, session.layout.header)):
+                if kinds[index] == NONE:
+                    continue
+                while block < count and starts[block] < user:
+                    block += 1
+                if block < count and starts[block] == user:
+                    kinds[index] = numbers.of(block, kinds[index])  # type: ignore[index]  # an array
+    for at, (mapped, kind) in enumerate(live.mmapped):
+        block = found.blocks.find(mapped.chunk + session.layout.header)
+        if block >= 0:
+            live.mmapped[at] = mapped, numbers.of(block, kind)
+    live.kinds += [entry.kind for entry in catalogue.entries[len(live.kinds) :]]
+
+
+def _users(piece: Typed, header: int) -> Iterator[int]:
+    user = piece.address + header
+    for raw in piece.raws:
+        yield user
+        user += raw & ~SIZE_BITS
+
+
+class _Numbers:
+    """The kinds of blocks, by what they were before."""
+
+    def __init__(self, catalogue: Catalogue, live: Live, found: NamedBlocks) -> None:
+        self._catalogue, self._found = catalogue, found
+        self._weak = bytes(not kind.certain or kind.kind in WEAK for kind in live.kinds)
+        self._sure: list[Optional[int]] = [None] * len(found.names)
+        self._unsure: list[Optional[int]] = [None] * len(found.names)
+
+    def of(self, block: int, before: int) -> int:
+        name = self._found.name[block]
+        if name < 0:
+            return before
+        certain = self._found.is_certain(block)
+        if not (certain or self._weak[before]):
+            return before
+        known = self._sure if certain else self._unsure
+        number = known[name]
+        if number is None:
+            kind = self._found.kind(block)
+            number = known[name] = self._catalogue.plain(kind) if kind is not None else before
+        return number
