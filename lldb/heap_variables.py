@@ -127,7 +127,7 @@ class LldbVariables(DebuggedVariables):
                     found.setdefault(value.GetLoadAddress(), _Variable(f"{name}::{base}", value, module))
                 child = block.GetFirstChild()
                 while child.IsValid():
-                    blocks.append((function_name(child.GetInlinedName() or "") if child.IsInlined() else name, child))
+                    blocks.append((function_name(_own(child.GetInlinedName())) if child.IsInlined() else name, child))
                     child = child.GetSibling()
             found.pop(lldb.LLDB_INVALID_ADDRESS, None)
             self._statics[start] = found
@@ -220,14 +220,18 @@ def _told(value: lldb.SBValue) -> str:
 
 
 def _name_of(function: lldb.SBFunction) -> str:
-    # LLDB 16 has "::" before the names of static functions
-    return function_name((function.GetMangledName() or function.GetName() or "").removeprefix("::"))
+    return function_name(_own(function.GetMangledName() or function.GetName()))
 
 
 def _function_of(frame: lldb.SBFrame) -> str:
     if not frame.IsInlined() and frame.GetFunction().IsValid():
         return _name_of(frame.GetFunction())
-    return function_name(frame.GetFunctionName() or "")
+    return function_name(_own(frame.GetFunctionName()))
+
+
+def _own(name: Optional[str]) -> str:
+    """LLDB has "::" before the names of static functions."""
+    return (name or "").removeprefix("::")
 
 
 def _functions(unit: lldb.SBCompileUnit) -> Iterator[lldb.SBFunction]:
