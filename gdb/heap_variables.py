@@ -31,6 +31,7 @@ NUMBERS = (
     gdb.TYPE_CODE_BOOL,
     gdb.TYPE_CODE_ENUM,
 )
+REFERENCES = (gdb.TYPE_CODE_REF, gdb.TYPE_CODE_RVALUE_REF)
 CLONE = re.compile(r"\.(?:\d+|lto_priv|constprop|part|isra|llvm|cold)(?=\.|$)")
 """What compilers put behind the names of statics that would clash with others."""
 IN_FUNCTION = re.compile(r"(?!anon\.)[A-Za-z_]\w*\.\w+")
@@ -203,7 +204,7 @@ class GdbVariables:
             for name, symbol in symbols:
                 with suppress(gdb.error, RuntimeError, TypeError):
                     value = symbol.value(gdb.newest_frame()) if symbol.needs_frame else symbol.value()
-                    if value.address is None:
+                    if value.address is None or value.type.strip_typedefs().code in REFERENCES:
                         continue
                     address = int(value.address) & self._target.mask()
                     number = self._types.number(value.type, symbol.symtab)
@@ -274,7 +275,12 @@ class GdbVariables:
             # of an array whose length is known only now
             local = local._replace(type=self._types.number(value.type, symbol.symtab))
             if value.address is not None:
-                return local._replace(address=int(value.address) & self._target.mask())
+                place = int(value.address) & self._target.mask()
+                if value.type.strip_typedefs().code in REFERENCES:
+                    # GDB has the place of what it refers to
+                    word = self._target.pointer_size
+                    return local._replace(data=place.to_bytes(word, self._target.byte_order))
+                return local._replace(address=place)
             if not value.is_optimized_out:
                 return local._replace(data=self._data(value))
         except (gdb.error, RuntimeError, TypeError, ValueError):

@@ -229,6 +229,23 @@ def test_locals(typed: Typed, kind: str) -> None:
 
 @OF_PROCESSES
 @KINDS
+def test_references(typed: Typed, kind: str) -> None:
+    """Debuggers have the place of what one refers to, as if it were the reference's own."""
+    answers = typed.answers[kind]
+    found = {(each["name"], each["tid"]): each for each in answers["locals"] if each["name"] == "referred"}
+    assert len(typed.truth["reference"]) == 2
+    for row in typed.truth["reference"]:
+        local = found.get((row.name, int(row.rest[1])))
+        # an optimising compiler has none
+        assert local is not None or typed.build.inlines
+        if local is not None:
+            assert text_of(answers, local["type"]) == row.rest[2]
+            assert local["address"] != row.address
+            assert local["data"] in (None, row.address.to_bytes(8, "little").hex())
+            assert typed.build.inlines or (local["data"] is None) != (local["address"] is None)
+
+
+@KINDS
 def test_the_selection_stays(typed: Typed, kind: str) -> None:
     answers = typed.answers[kind]
     assert answers["selected_before"] == answers["selected_after"]

@@ -85,6 +85,8 @@ def test_variables_are_equal(build: Build, tmp_path: Path) -> None:
             {
                 (each["name"], each["address"], each["tid"], each.get("frame"), function_of(each))
                 for each in places(answers[kind])
+                # of a reference GDB has the value, LLDB the place
+                if each["name"] != "referred"
             }
             for answers in found
         ]
