@@ -14,7 +14,7 @@ from arenascope.base.errors import ArenascopeError, UsageError
 from arenascope.base.internal_error import STATUS, fault_id, fault_line
 from arenascope.base.printable import one_line
 from arenascope.commands import COMMAND_NAMES, all_commands, find_command
-from arenascope.commands.framework.apply import Controller
+from arenascope.commands.framework.apply_trim import Controller
 from arenascope.commands.framework.arguments import HELP, completions
 from arenascope.commands.framework.command import Command, execute
 from arenascope.commands.framework.debugger_door import ALWAYS, SUMMARY, DebuggerDoor, help_body, offer, prefixes, taken
@@ -44,7 +44,7 @@ class GdbDoor(DebuggerDoor):
     def target(self) -> Target:
         kind: type[GdbTarget] = self.beside("heap_target").GdbTarget
         types, variables = self.beside("heap_types").GdbTypes, self.beside("heap_variables").GdbVariables
-        return kind(self.beside("remote").ask_remote, partial(types, variables=variables))
+        return kind(self.beside("remote_stub").ask_remote, partial(types, variables=variables))
 
     def controller(self) -> Optional[Controller]:
         control = self.beside("heap_control")
@@ -181,4 +181,4 @@ def register(folder: str) -> None:
             _make_subcommand(prefix, command, folder)
     door = partial(GdbDoor, words[0], folder)
     offer(door)
-    door().beside("mi").register(all_commands(), door, errors_as_gdb_says_them)
+    door().beside("heap_mi").register(all_commands(), door, errors_as_gdb_says_them)

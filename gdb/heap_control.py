@@ -12,7 +12,15 @@ from typing import Callable, Iterator, Optional, Sequence
 import gdb
 
 from arenascope.base.errors import EndedError, RefusedError
-from arenascope.commands.framework.apply import FATAL_SIGNALS, ROUNDS, Call, gone, locked_out, still_at_work, taken_back
+from arenascope.commands.framework.apply_trim import (
+    FATAL_SIGNALS,
+    ROUNDS,
+    Call,
+    gone,
+    locked_out,
+    still_at_work,
+    taken_back,
+)
 from arenascope.glibc.find.malloc_code import StackFrame
 from arenascope.sources.live.procfiles import exit_code, is_dead
 from arenascope.sources.target import ThreadInfo

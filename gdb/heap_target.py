@@ -36,7 +36,7 @@ from arenascope.sources.target import ByteOrder, Member, Place, Region, Register
 
 if TYPE_CHECKING:
     # to mypy this folder is a part of GDB's own package
-    from gdb.remote import Told as RemoteTold
+    from gdb.remote_stub import Told as RemoteTold
 
     AskRemote = Callable[[object, Memory, int], RemoteTold]
 

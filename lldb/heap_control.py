@@ -10,7 +10,15 @@ from typing import Callable, Iterator, Optional, Sequence
 import lldb
 
 from arenascope.base.errors import EndedError, RefusedError
-from arenascope.commands.framework.apply import FATAL_SIGNALS, ROUNDS, Call, gone, locked_out, still_at_work, taken_back
+from arenascope.commands.framework.apply_trim import (
+    FATAL_SIGNALS,
+    ROUNDS,
+    Call,
+    gone,
+    locked_out,
+    still_at_work,
+    taken_back,
+)
 from arenascope.glibc.find.malloc_code import StackFrame
 from arenascope.sources.target import ThreadInfo
 

@@ -6,9 +6,9 @@ from fake_door import FakeDoor
 from fake_target import FakeTarget
 from gdb.heap_commands import GdbDoor
 from gdb.heap_control import GdbController
+from gdb.heap_mi import _Captured
 from gdb.heap_target import GdbTarget
 from gdb.heap_types import GdbTypes
-from gdb.mi import _Captured
 from lldb.heap_commands import LldbDoor
 from lldb.heap_control import LldbController
 from lldb.heap_target import LldbTarget
@@ -19,7 +19,7 @@ from arenascope.blocks.declared.claims import Library
 from arenascope.blocks.declared.containers.libstdcxx import Libstdcxx
 from arenascope.cli.shell import ShellDoor
 from arenascope.cli.shell_control import ShellController
-from arenascope.commands.framework.apply import Controller
+from arenascope.commands.framework.apply_trim import Controller
 from arenascope.commands.framework.command import Door
 from arenascope.present.render.progress import Progress
 from arenascope.sources.core.holes import DenseResidency, HoleResidency

@@ -12,7 +12,7 @@ from schemas import valid
 
 from arenascope.base.errors import UsageError
 from arenascope.commands import find_command
-from arenascope.commands.framework.apply import Controller
+from arenascope.commands.framework.apply_trim import Controller
 from arenascope.commands.framework.command import execute
 from arenascope.present.render.text import Style
 from arenascope.session import session

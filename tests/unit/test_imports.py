@@ -212,7 +212,7 @@ def test_nobody_peeks_into_what_a_session_has() -> None:
 
 def test_what_only_reads_does_not_know_what_calls() -> None:
     """In the shell, and in what a door is, it is a type alone."""
-    apply = "commands/framework/apply"
+    apply = "commands/framework/apply_trim"
     users = {name for name in graph() if apply in graph()[name]}
     assert users == {
         "commands/framework/command",

@@ -29,7 +29,7 @@ EDGES = {
     ),
     "what argparse takes": ("common/arenascope/commands/framework/arguments.py",),
     "functions that GDB and LLDB call, and what these give": (
-        "gdb/mi.py",
+        "gdb/heap_mi.py",
         "lldb/arena.py",
         "lldb/heap_commands.py",
     ),

@@ -18,7 +18,7 @@ from ..sources.target import HOLD, HOLD_AT_MOST, Target
 if TYPE_CHECKING:
     from argparse import Namespace
 
-    from ..commands.framework.apply import Controller
+    from ..commands.framework.apply_trim import Controller
     from ..commands.framework.command import Command
     from ..sources.live.live_target import ProcessTarget
     from ..sources.live.process import ProcessImage

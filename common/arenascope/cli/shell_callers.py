@@ -9,7 +9,7 @@ from typing import Iterator, Mapping, Optional, Sequence
 
 from ..base.errors import RefusedError
 from ..base.records import NamedTuple
-from ..commands.framework.apply import ELSEWHERE, LOCK_WAITS, gone
+from ..commands.framework.apply_trim import ELSEWHERE, LOCK_WAITS, gone
 from ..glibc.find.malloc_code import StackFrame
 from ..session.session import Session
 from ..sources.elf.address_names import modules_of

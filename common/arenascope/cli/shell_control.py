@@ -8,7 +8,7 @@ import struct
 from typing import Callable, Optional, Sequence
 
 from ..base.errors import EndedError, RefusedError
-from ..commands.framework.apply import ELSEWHERE, Call, taken_back
+from ..commands.framework.apply_trim import ELSEWHERE, Call, taken_back
 from ..glibc.find.malloc_code import StackFrame
 from ..sources.live import injection, messages
 from ..sources.live.injection_aarch64 import Aarch64

@@ -54,8 +54,8 @@ from .framework.snapshot_file import read
 if TYPE_CHECKING:
     from ..blocks.graph.leads import Owner
     from ..blocks.holds_back import Types
-    from .framework.html_report import Ticket
     from .framework.live_copy import Looked
+    from .framework.report_page import Ticket
 
 LONGEST_PAUSE = 86400
 TYPES = 20
@@ -173,7 +173,7 @@ def _ticket(context: Context) -> Optional[Ticket]:
     """What a page is made of, where one is asked for."""
     if not context.options.html:
         return None
-    from .framework.html_report import Ticket
+    from .framework.report_page import Ticket
 
     return Ticket(context)
 

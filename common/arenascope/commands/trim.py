@@ -20,7 +20,7 @@ from ..session.problems import RUN_ON, problems_of
 from ..session.session import Session
 from ..session.trims import trims
 from ..sources.target import MemoryUse
-from .framework.apply import (
+from .framework.apply_trim import (
     Controller,
     Stopwatch,
     call_trim,

@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from ...base.model import Means
     from ...session.before_hold import Ahead
     from ...session.session import Session
-    from .apply import Controller
+    from .apply_trim import Controller
 
     Said = ParamSpec("Said")
 
