@@ -11,7 +11,7 @@ import os
 import resource
 import sys
 from collections import deque
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple, Sequence
 
 import gdb
 
@@ -84,9 +84,30 @@ def around(types: GdbTypes, number: int) -> list[tuple[int, TypeFacts]]:
     return list(found.items())
 
 
+class Sized(NamedTuple):
+    """A variable, as it is answered."""
+
+    name: str
+    address: int
+    type: int
+    size: int
+
+
+def variables(types: GdbTypes, addresses: Sequence[int]) -> list[Sized]:
+    """Each once."""
+    found = types.variables(addresses)
+    last = {found[asked].address: asked for asked in sorted(found)}
+    once = {each.address: each for each in found.values()}
+    # an array at its end may be longer than the type says
+    return [
+        Sized(each.name, at, each.type, max(types.facts(each.type).size, last[at] - at + 1))
+        for at, each in once.items()
+    ]
+
+
 def answer(types: GdbTypes, kind: str, about: object) -> object:
     if kind == "variables" and isinstance(about, list):
-        return [[asked, *found[:3]] for asked, found in types.variables(about).items()]
+        return variables(types, about)
     if kind == "facts" and isinstance(about, int):
         return around(types, about)
     if kind == "by_name" and isinstance(about, str):

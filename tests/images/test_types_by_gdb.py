@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import gc
+import json
 import os
 import shutil
 import subprocess
@@ -89,7 +91,7 @@ def test_its_death_costs_the_names_alone(subject: Subject) -> None:
     types._gdb._process.wait()
     assert types.variables([first_of(subject)]) == {}
     assert types.facts(number) == NOTHING
-    assert types.by_name("thing") is None
+    assert types.by_name("other") is None
     assert types.facts(types.pointer_to(number)) == NOTHING
     assert [*types.structs()] == []
 
@@ -152,6 +154,121 @@ def test_no_process_is_held_for_it(subject: Subject) -> None:
     copy = ShellTarget(target.image, *target.symbols_from)
     assert copy.types is not None
     assert copy.types.by_name("thing") is not None
+
+
+def cached() -> list[Path]:
+    return [*(Path(os.environ["XDG_CACHE_HOME"]) / "arenascope" / "types").glob("*.json")]
+
+
+@pytest.fixture
+def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    folder = tmp_path / "cache"
+    monkeypatch.setenv("XDG_CACHE_HOME", str(folder))
+    return folder / "arenascope" / "types"
+
+
+def told(types: TypesByGdb, address: int) -> list[object]:
+    """As the tracer asks: a variable, its type, what that leads to."""
+    found = types.variables([address, address + 64])
+    (variable,) = found.values()
+    target = types.facts(variable.type).target
+    assert target is not None
+    return [found, target, types.facts(target), types.by_name("thing"), types.by_name("nothing")]
+
+
+class Started(AssertionError):
+    """A GDB was, though all should be known."""
+
+
+def no_gdb(types: TypesByGdb, monkeypatch: pytest.MonkeyPatch) -> TypesByGdb:
+    def start() -> None:
+        raise Started
+
+    monkeypatch.setattr(types, "_start", start)
+    return types
+
+
+def test_what_was_answered_is_kept(subject: Subject, cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Also for another process of the program, at other addresses."""
+    types = types_of(subject)
+    first = told(types, first_of(subject))
+    assert types._gdb is not None
+    del types
+    gc.collect()
+    (path,) = cached()
+    assert (path.stat().st_mode & 0o777, cache.stat().st_mode & 0o777) == (0o600, 0o700)
+    again = no_gdb(types_of(subject), monkeypatch)
+    assert told(again, first_of(subject)) == first
+    with Subject(str(subject.program)) as other:
+        place, elsewhere = first_of(subject), first_of(other)
+        assert place != elsewhere
+        found, *rest = told(no_gdb(types_of(other), monkeypatch), elsewhere)
+        assert rest == first[1:]
+        assert isinstance(found, dict)
+        assert [each.address for each in found.values()] == [elsewhere]
+
+
+def test_what_is_not_known_is_asked_with_the_same_numbers(subject: Subject, cache: Path) -> None:
+    types = types_of(subject)
+    target = told(types, first_of(subject))[1]
+    assert isinstance(target, int)
+    pointer = types.pointer_to(target)
+    del types
+    gc.collect()
+    types = types_of(subject)
+    # nothing else was asked of this GDB
+    two = types.pointer_to(pointer)
+    assert types.facts(two).target == pointer
+    assert types.facts(pointer).target == target
+    assert types._gdb is not None
+
+
+def test_other_answers_than_kept_ones_end_it(subject: Subject, cache: Path) -> None:
+    types = types_of(subject)
+    told(types, first_of(subject))
+    del types
+    gc.collect()
+    (path,) = cached()
+    path.write_text(path.read_text().replace("thing", "other"))
+    types = types_of(subject)
+    assert types.by_name("something else") is None
+    assert types._gdb is None
+    assert not cached()
+
+
+@pytest.mark.parametrize("text", ["", "[", "[1, 2]", '["KEY", [[1]]]', '["KEY", [["variables", [[9, 1]], [1]]]]'])
+def test_damaged_answers_are_none(subject: Subject, cache: Path, text: str) -> None:
+    types = types_of(subject)
+    expected = told(types, first_of(subject))
+    del types
+    gc.collect()
+    (path,) = cached()
+    key = json.dumps(json.loads(path.read_text())[0])
+    path.write_text(text.replace('"KEY"', key))
+    assert told(types_of(subject), first_of(subject)) == expected
+
+
+def test_answers_that_others_may_have_written_are_none(
+    subject: Subject, cache: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    types = types_of(subject)
+    told(types, first_of(subject))
+    del types
+    gc.collect()
+    (path,) = cached()
+    address = first_of(subject)
+    path.chmod(0o620)
+    with pytest.raises(Started):
+        told(no_gdb(types_of(subject), monkeypatch), address)
+    path.chmod(0o600)
+    cache.chmod(0o770)
+    with pytest.raises(Started):
+        told(no_gdb(types_of(subject), monkeypatch), address)
+    cache.chmod(0o700)
+    elsewhere = path.rename(cache / "elsewhere")
+    path.symlink_to(elsewhere)
+    with pytest.raises(Started):
+        told(no_gdb(types_of(subject), monkeypatch), address)
 
 
 def test_a_gdb_that_others_may_have_put_there(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -8,12 +8,15 @@ from __future__ import annotations
 
 import os
 import struct
+import weakref
+from bisect import bisect_right
 from contextlib import suppress
-from functools import cached_property
+from functools import cached_property, partial
 from typing import TYPE_CHECKING, Iterator, Mapping, Optional, Protocol, Sequence, get_args
 
 from ..base.errors import ArenascopeError
 from ..base.records import NamedTuple
+from .answer_cache import AnswerFile, Entry
 from .debug_info_types import Argument, Field, Form, Local, TypedVariable, TypeFacts
 from .elf.elf_file import module_build_id, proven_files
 from .memory import Read
@@ -43,6 +46,13 @@ class _Image(Protocol):
     def symbol_files(self, region: Region, build_id: str) -> Sequence[str]: ...
 
 
+class _Variable(NamedTuple):
+    """And its size."""
+
+    variable: TypedVariable
+    size: int
+
+
 class TypesByGdb:
     """Of a core or a process, by the files that are proven to be its modules'."""
 
@@ -51,16 +61,41 @@ class TypesByGdb:
         self._target = target
         self._most = most
         self._gdb: Optional[GdbChild] = None
-        self._is_tried = False
+        self._is_over = False
+        """No GDB answers any more."""
         self._facts: dict[int, TypeFacts] = {}
+        self._variables: dict[int, _Variable] = {}
+        self._begins: list[int] = []
+        """Of these, in order."""
+        self._nothing: set[int] = set()
+        """What lies in no variable."""
+        self._answers: dict[tuple[str, object], object] = {}
+        self._log: Optional[list[Entry]] = None
+        """All questions and answers; first those of an earlier look at these files."""
 
     def variables(self, addresses: Sequence[int]) -> Mapping[int, TypedVariable]:
-        found = {}
-        with suppress(ValueError):
-            for row in _list(self._ask("variables", list(addresses)) or []):
-                asked, name, address, type = _list(row)
-                found[_int(asked)] = TypedVariable(_str(name), _int(address), _int(type))
-        return found
+        self._recall()
+        asked = [each for each in addresses if each not in self._nothing and self._at(each) is None]
+        if asked:
+            with suppress(ValueError):
+                self._take_variables(asked, self._ask("variables", asked))
+        found = ((each, self._at(each)) for each in addresses)
+        return {address: variable for address, variable in found if variable is not None}
+
+    def _at(self, address: int) -> Optional[TypedVariable]:
+        index = bisect_right(self._begins, address) - 1
+        if index < 0:
+            return None
+        variable, size = self._variables[self._begins[index]]
+        return variable if address < variable.address + size else None
+
+    def _take_variables(self, asked: Sequence[int], answer: object) -> None:
+        for row in _list(answer or []):
+            name, address, type, size = _list(row)
+            variable = TypedVariable(_str(name), _int(address), _int(type))
+            self._variables[variable.address] = _Variable(variable, _int(size))
+        self._begins = sorted(self._variables)
+        self._nothing.update(each for each in asked if self._at(each) is None)
 
     def thread_variables(self) -> Sequence[TypedVariable]:
         """Without a process nothing tells where they are."""
@@ -72,10 +107,13 @@ class TypesByGdb:
     def facts(self, type: int) -> TypeFacts:
         if type not in self._facts:
             with suppress(ValueError):
-                for row in _list(self._ask("facts", type) or []):
-                    number, facts = _list(row)
-                    self._facts.setdefault(_int(number), _facts(facts))
+                self._take_facts(self._ask("facts", type))
         return self._facts.setdefault(type, NOTHING)
+
+    def _take_facts(self, answer: object) -> None:
+        for row in _list(answer or []):
+            number, facts = _list(row)
+            self._facts.setdefault(_int(number), _facts(facts))
 
     def by_name(self, name: str) -> Optional[int]:
         return _number(self._ask("by_name", name))
@@ -99,10 +137,22 @@ class TypesByGdb:
 
     def _ask(self, kind: str, about: object) -> object:
         """None where there is no answer, and no GDB that would give one."""
-        if not self._is_tried:
-            self._is_tried = True
+        log = self._recall()
+        key = kind, about if not isinstance(about, list) else None
+        if key in self._answers:
+            return self._answers[key]
+        if self._gdb is None and not self._is_over:
             self._gdb = self._start()
-        if self._gdb is None:
+            self._is_over = self._gdb is None or not self._is_as_before()
+        answer = self._answer(kind, about)
+        if not self._is_over:
+            log.append(self._entry(kind, about, answer))
+            if key[1] is not None:
+                self._answers[key] = answer
+        return answer
+
+    def _answer(self, kind: str, about: object) -> object:
+        if self._gdb is None or self._is_over:
             return None
         try:
             return self._gdb.ask(kind, about)
@@ -122,9 +172,81 @@ class TypesByGdb:
         return start(self._target.debug_folders, as_line(self._modules))
 
     def _end(self) -> None:
+        self._is_over = True
         if self._gdb is not None:
             self._gdb.end()
             self._gdb = None
+
+    # what was answered before
+
+    def _recall(self) -> list[Entry]:
+        """What was asked until now."""
+        if self._log is not None:
+            return self._log
+        self._log = []
+        if not self._modules or self.is_too_large:
+            return self._log
+        entries = self._file.read()
+        try:
+            for each in entries:
+                self._take(each)
+            self._log += entries
+        except (ValueError, IndexError, TypeError, RecursionError):
+            for known in (self._facts, self._variables, self._begins, self._nothing, self._answers):
+                known.clear()
+        weakref.finalize(self, partial(_keep, self._file, self._log, len(self._log)))
+        return self._log
+
+    @cached_property
+    def _file(self) -> AnswerFile:
+        return AnswerFile([(each.module.build_id, each.size) for each in self._found])
+
+    def _take(self, entry: Entry) -> None:
+        """What an earlier GDB has said."""
+        if entry.kind == "variables":
+            rows = [_list(each) for each in _list(entry.answer or [])]
+            answer = [[name, self._absolute(at), type, size] for name, at, type, size in rows]
+            self._take_variables([self._absolute(each) for each in _list(entry.about)], answer)
+            return
+        if entry.kind == "facts":
+            self._take_facts(entry.answer)
+        self._answers[entry.kind, entry.about] = entry.answer
+
+    def _entry(self, kind: str, about: object, answer: object) -> Entry:
+        """Of an array of pointers every word may have been asked for: one is enough."""
+        if kind != "variables":
+            return Entry(kind, about, answer)
+        rows = [_list(each) for each in _list(answer or [])]
+        words = [_int(each) for each in _list(about)]
+        first: dict[object, int] = {}
+        for word in words:
+            variable = next((at for _, at, _, size in rows if _int(at) <= word < _int(at) + _int(size)), None)
+            first.setdefault(variable if variable is not None else -word, word)
+        relative = [[name, self._relative(_int(at)), type, size] for name, at, type, size in rows]
+        return Entry(kind, [self._relative(each) for each in first.values()], relative)
+
+    def _is_as_before(self) -> bool:
+        """Whether this GDB answers the same questions as the earlier one, and so gives types the same numbers."""
+        for entry in self._recall():
+            about = entry.about
+            if entry.kind == "variables":
+                about = [self._absolute(each) for each in _list(about)]
+            answer = self._answer(entry.kind, about)
+            if self._is_over or not _same(self._entry(entry.kind, about, answer), entry):
+                self._file.remove()
+                self._end()
+                return False
+        return True
+
+    def _relative(self, address: int) -> list[int]:
+        for index, module in enumerate(self._modules):
+            if module.regions[0].start <= address < module.regions[-1].end:
+                return [index, address - module.regions[0].start]
+        return [-1, address]
+
+    def _absolute(self, place: object) -> int:
+        index, offset = map(_int, _list(place))
+        return offset if index < 0 else self._modules[index].regions[0].start + offset
 
     @property
     def is_too_large(self) -> bool:
@@ -146,6 +268,20 @@ class TypesByGdb:
             if each is not None:
                 found.append(each)
         return found
+
+
+def _keep(file: AnswerFile, log: Sequence[Entry], known: int) -> None:
+    """Once nobody asks any more."""
+    if len(log) > known:
+        file.write(log)
+
+
+def _same(entry: Entry, other: Entry) -> bool:
+    if entry.kind != "variables":
+        return entry == other
+    # how far a variable reaches depends on what was asked, where an array ends it
+    rows = [[_list(row)[:3] for row in _list(each.answer or [])] for each in (entry, other)]
+    return rows[0] == rows[1]
 
 
 class _Found(NamedTuple):
