@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from array import array
 from types import ModuleType
-from typing import TYPE_CHECKING, Iterable, Iterator, Optional, Union
+from typing import TYPE_CHECKING, Iterable, Iterator, Optional, Sequence, Union
 
 from .edge import FLAGS, INSIDE
 from .edges import Graph
@@ -28,13 +28,20 @@ class Spread:
 
     def __init__(self, graph: Graph, marks: bytearray, parents: Optional[array[int]] = None, many: int = MANY) -> None:
         self._offsets, self._edges = graph.offsets, graph.edges
+        """Of numpy's arrays views: a loop goes through numbers of Python's faster than through numpy's."""
         self._marks, self._parents = marks, parents
         self._many = many
         numpy = self._numpy = graph.numpy
         if numpy is not None:
             self._fast_offsets, self._fast_edges = fast(numpy, graph)
+            views = (memoryview(each) for each in (self._fast_offsets, self._fast_edges))  # type: ignore[arg-type]
+            self._offsets, self._edges = views
             self._fast_marks = numpy.frombuffer(marks, dtype=numpy.uint8)
             self._fast_parents = numpy.frombuffer(parents, dtype=numpy.int32) if parents is not None else None
+
+    def of(self, block: int) -> Sequence[int]:
+        """Its edges."""
+        return self._edges[self._offsets[block] : self._offsets[block + 1]]
 
     def mark(self, first: Iterable[int], mark: int, starts_only: bool = False) -> array[int]:
         """These, and what hangs on them: all that had less, in the order in which they were met."""

@@ -80,12 +80,17 @@ class Reach:
         while todo:
             more: list[int] = []
             for block in todo:
-                inner = {edge >> FLAGS for edge in self._graph.of(block) if edge & INSIDE}
+                inner = {edge >> FLAGS for edge in self._spread.of(block) if edge & INSIDE}
                 inner = {to for to in inner if marks[to] != DEFINITE}
                 inside += inner
                 for to, value, at in self._pointers(block, sorted(inner)):
-                    if marks[to] != DEFINITE and self._is_lifted(to, value, at):
+                    if marks[to] == DEFINITE or not self._is_lifted(to, value, at):
+                        continue
+                    if len(self._spread.of(to)):
                         more += self.mark([to], DEFINITE)
+                    else:
+                        # a text, of which a database has a million: nothing hangs on it
+                        marks[to] = DEFINITE
             todo = more or self._alike()
         return inside
 
