@@ -20,7 +20,7 @@ from subject import ROOT, running
 
 sys.path.append(str(ROOT / "common"))
 from arenascope.cli import several_subjects
-from arenascope.commands import find_command
+from arenascope.commands.all_commands import find_command
 
 COMMANDS = ("arenas", "bins", "trim", "report", "info")
 

@@ -13,7 +13,7 @@ import gdb
 from arenascope.base.errors import ArenascopeError, UsageError
 from arenascope.base.internal_error import STATUS, fault_id, fault_line
 from arenascope.base.printable import one_line
-from arenascope.commands import COMMAND_NAMES, all_commands, find_command
+from arenascope.commands.all_commands import COMMAND_NAMES, all_commands, find_command
 from arenascope.commands.framework.apply_trim import Controller
 from arenascope.commands.framework.arguments import HELP, completions
 from arenascope.commands.framework.command import Command, execute

@@ -12,7 +12,7 @@ import lldb
 from arenascope.base.errors import ArenascopeError, UsageError
 from arenascope.base.internal_error import fault_id, fault_line
 from arenascope.base.printable import one_line
-from arenascope.commands import all_commands, find_command
+from arenascope.commands.all_commands import all_commands, find_command
 from arenascope.commands.framework.apply_trim import Controller
 from arenascope.commands.framework.arguments import Argument
 from arenascope.commands.framework.command import Command, execute

@@ -18,7 +18,7 @@ sys.path.insert(0, str(ROOT / "common"))
 
 from arenascope import __version__  # noqa: E402
 from arenascope.cli.command_line import IN_THE_SHELL, INSTEAD, LOOPS, Tree, branch_names  # noqa: E402
-from arenascope.commands import all_commands  # noqa: E402
+from arenascope.commands.all_commands import all_commands  # noqa: E402
 from arenascope.commands.framework.arguments import Argument, Group, Outline  # noqa: E402
 from arenascope.commands.framework.command import COMMON  # noqa: E402
 from arenascope.present.documents.schemas import schemas  # noqa: E402

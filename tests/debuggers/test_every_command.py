@@ -16,7 +16,7 @@ from looks import opened
 from scenarios import IMAGES
 from subjects import Subject
 
-from arenascope.commands import COMMAND_NAMES, all_commands
+from arenascope.commands.all_commands import COMMAND_NAMES, all_commands
 
 MOMENT = ("snapshot", "save", "diff", "trend", "version")
 """Commands that say when they looked, or who does."""

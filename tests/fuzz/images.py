@@ -16,7 +16,7 @@ from subjects import Subject
 
 from arenascope.base.errors import MemoryReadError
 from arenascope.base.model import Run
-from arenascope.commands import find_command
+from arenascope.commands.all_commands import find_command
 from arenascope.commands.framework.command import execute
 from arenascope.glibc.chunks.blocks import blocks
 from arenascope.session.session import Session

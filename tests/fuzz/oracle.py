@@ -14,7 +14,7 @@ from images import Image
 from schemas import valid
 
 from arenascope.base.errors import ArenascopeError
-from arenascope.commands import COMMAND_NAMES, find_command
+from arenascope.commands.all_commands import COMMAND_NAMES, find_command
 from arenascope.commands.framework.command import execute
 
 SECONDS = 30

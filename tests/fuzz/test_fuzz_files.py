@@ -23,7 +23,7 @@ from subjects import Subject
 from test_fuzz import LONG, MAX_SHOWN, today
 
 from arenascope.base.errors import ArenascopeError
-from arenascope.commands import COMMAND_NAMES
+from arenascope.commands.all_commands import COMMAND_NAMES
 from arenascope.sources.core.image import CoreImage
 from arenascope.sources.elf.address_names import _names
 from arenascope.sources.elf.elf_file import ElfFile, glibc_version

@@ -19,7 +19,7 @@ from arenascope.base.meter import Meter, Unseen
 from arenascope.base.worker_pool import share_out
 from arenascope.cli.several_subjects import Look, look
 from arenascope.cli.shell import How
-from arenascope.commands import find_command
+from arenascope.commands.all_commands import find_command
 from arenascope.session import parallel_sweeps
 
 ROOT = Path(__file__).resolve().parents[2]

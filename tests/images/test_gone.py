@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from arenascope.commands import COMMAND_NAMES
+from arenascope.commands.all_commands import COMMAND_NAMES
 
 ROOT = Path(__file__).resolve().parents[2]
 BUILD = ROOT / "fixtures" / "build"

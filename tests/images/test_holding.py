@@ -25,7 +25,7 @@ HOWS = ("ptrace", "signal")
 
 LOOKS = """
 import sys
-from arenascope.commands import find_command
+from arenascope.commands.all_commands import find_command
 from arenascope.cli.several_subjects import Look, look
 from arenascope.cli.shell import How
 quick = find_command("arenas").parser("arenascope").parse_args(["--quick"])

@@ -70,7 +70,7 @@ def test_a_new_command_is_one_file(checkout: Path) -> None:
     assert not any(offers(checkout).values())
     commands = checkout / "common" / "arenascope" / "commands"
     (commands / "hello.py").write_text(f'"""heap hello."""\n{NEW}')
-    table = commands / "__init__.py"
+    table = commands / "all_commands.py"
     before = table.read_text()
     assert before.count(LAST) == 1
     table.write_text(before.replace(LAST, f"{LISTED}{LAST}").replace('    "heaps",\n', '    "heaps",\n    "hello",\n'))

@@ -22,7 +22,8 @@ from subjects import Subject
 from arenascope.base.errors import MemoryReadError, ReadLate, TargetError
 from arenascope.blocks import holds_back
 from arenascope.cli import several_subjects, shell
-from arenascope.commands import find_command, pins
+from arenascope.commands import pins
+from arenascope.commands.all_commands import find_command
 from arenascope.commands.framework import live_copy as apart
 from arenascope.session import before_hold, session
 from arenascope.sources.live import bulk_reads, process, process_hold, procfiles, short_hold

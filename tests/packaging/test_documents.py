@@ -16,7 +16,7 @@ import pytest
 from subjects import Subject
 
 from arenascope.cli.command_line import LOOPS
-from arenascope.commands import all_commands
+from arenascope.commands.all_commands import all_commands
 
 ROOT = Path(__file__).resolve().parents[2]
 PAGES = [

@@ -11,7 +11,7 @@ from fake_target import FakeTarget
 from schemas import valid
 
 from arenascope.base.errors import UsageError
-from arenascope.commands import find_command
+from arenascope.commands.all_commands import find_command
 from arenascope.commands.framework.apply_trim import Controller
 from arenascope.commands.framework.command import execute
 from arenascope.present.render.text import Style

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from arenascope import commands
-from arenascope.commands import COMMAND_NAMES, all_commands, find_command
+from arenascope.commands.all_commands import COMMAND_NAMES, all_commands, find_command
 from arenascope.commands.framework.command import GROUPS, Command
 
 

@@ -16,7 +16,7 @@ from wounds_arenas import ARENAS
 from wounds_lists import LISTS, cached_bin
 
 from arenascope.base.errors import ArenascopeError
-from arenascope.commands import COMMAND_NAMES
+from arenascope.commands.all_commands import COMMAND_NAMES
 from arenascope.session.session import Session
 
 READS = 20_000

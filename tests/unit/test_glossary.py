@@ -12,7 +12,7 @@ from heap_mixtures import everything
 
 from arenascope.cli import main as cli
 from arenascope.cli import watch
-from arenascope.commands import COMMAND_NAMES, all_commands, find_command
+from arenascope.commands.all_commands import COMMAND_NAMES, all_commands, find_command
 from arenascope.commands.framework.overview import help_text
 from arenascope.present.glossary import WORDS, find_word
 

@@ -22,7 +22,7 @@ from schemas import valid
 from arenascope.base import read_ahead
 from arenascope.base.errors import MemoryReadError
 from arenascope.base.read_ahead import ReadAhead
-from arenascope.commands import find_command
+from arenascope.commands.all_commands import find_command
 from arenascope.commands.framework.command import execute
 from arenascope.sources import memory
 

@@ -13,7 +13,7 @@ from heap_mixtures import everything
 from heapbuilder import HeapImage
 from schemas import FOLDER, schema, valid_snapshot, wrong
 
-from arenascope.commands import COMMAND_NAMES
+from arenascope.commands.all_commands import COMMAND_NAMES
 from arenascope.commands.framework.api_subject import Subject
 from arenascope.present.documents.record import Record
 from arenascope.present.documents.schemas import COMMANDS

@@ -14,7 +14,7 @@ from heapbuilder import HeapImage
 
 from arenascope.base.errors import UsageError
 from arenascope.base.model import Allocator
-from arenascope.commands import all_commands, find_command
+from arenascope.commands.all_commands import all_commands, find_command
 from arenascope.commands.framework.command import execute
 from arenascope.glibc.find.known_allocators import find_allocators, maker_of
 from arenascope.glibc.find.several_glibcs import without_tcache

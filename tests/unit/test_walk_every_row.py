@@ -11,7 +11,7 @@ from heap_pictures import laid, last_heap, seen, tally, used_bytes
 from heapbuilder import ROWS, HeapImage, Row
 from schemas import problem_ids
 
-from arenascope.commands import COMMAND_NAMES
+from arenascope.commands.all_commands import COMMAND_NAMES
 from arenascope.present.render.text import NO_HEAP
 from arenascope.session.session import Session
 

@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from typing import Iterator, Optional
 
 from ..base.errors import HoldOver, UsageError
-from ..commands import find_command
+from ..commands.all_commands import find_command
 from ..commands.framework.api_subject import Subject
 from ..commands.framework.command import Command, document
 from ..present.documents.record import Document

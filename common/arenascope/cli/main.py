@@ -11,7 +11,7 @@ from typing import Callable, Optional, Sequence
 from ..base.about import INTERRUPTED, PROGRAM, STOPPED, __version__
 from ..base.errors import ArenascopeError, TargetError, UsageError
 from ..base.printable import make_streams_safe, one_line
-from ..commands import COMMAND_NAMES, find_command
+from ..commands.all_commands import COMMAND_NAMES, find_command
 from ..commands.framework.arguments import HelpAsked
 from ..commands.framework.command import Command, answer
 from ..commands.framework.overview import meaning

@@ -19,7 +19,7 @@ from ..base.errors import ArenascopeError
 from ..base.internal_error import STATUS, fault_id, fault_line
 from ..base.printable import one_line
 from ..base.records import NamedTuple
-from ..commands import find_command
+from ..commands.all_commands import find_command
 from ..commands.framework.command import Context, answer
 from ..commands.snapshot import read_all, take
 from ..present.render.json import failure

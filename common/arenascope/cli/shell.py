@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Callable, Optional, Sequence, TextIO, TypeVar
 from ..base.about import PROGRAM
 from ..base.errors import HoldEnded, HoldOver, ReadLate, TargetError, Unread, UsageError
 from ..base.records import NamedTuple
-from ..commands import find_command
+from ..commands.all_commands import find_command
 from ..present.render.progress import OverwrittenLine
 from ..present.render.text import Style, wants_colour
 from ..sources.target import HOLD, HOLD_AT_MOST, Target

@@ -14,7 +14,7 @@ from typing import Any, Iterable, Iterator, Optional
 from ...base import optional_libraries
 from ...base.errors import ArenascopeError, UsageError
 from ...base.printable import one_line
-from ...commands import find_command
+from ...commands.all_commands import find_command
 from ...commands.framework.arguments import HELP, Group, Outline, argument
 from ..shell import typed_program
 from .which_cores import Core, find_cores
