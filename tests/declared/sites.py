@@ -478,12 +478,16 @@ def judged_by_one(name: str, expected: Expected, size: Optional[int]) -> str:
     names = {spelled(each) for each in names_of(expected, size)}
     some = re.fullmatch(r"one of (.+)", name)
     if some:
-        right = spelled(expected.type) in {spelled(each) for each in re.split(r", | or ", some[1])}
+        right = spelled(expected.type) in {spelled(each) for each in (some[1], *re.split(r", | or ", some[1]))}
         return "type" if right else "wrong"
     tailed = re.fullmatch(r"(.+) and a tail", name)
     if tailed:
         right = spelled(tailed[1]) in {spelled(each) for each in (expected.type, *expected.bases)}
         return "type" if right else "wrong"
+    pointed = re.fullmatch(r"void at (?:\*(?:const|mut) )?(.+)\.(?:pointer|data_ptr)", name)
+    if pointed and is_rust(expected.site):
+        # Rust's library points at bytes, whatever there is
+        return "field" if rust(pointed[1]) in ("NonNull<u8>", spelled(expected.type)) else "wrong"
     held = re.fullmatch(r"(.+?) (?:of|at) ([\w.$:]+)", name)
     if held:
         if held[2] not in expected.fields:

@@ -268,6 +268,21 @@ def test_a_union_names_only_where_one_alternative_fits(program: Program, second_
     assert program.form("block") == (None if second_fits else "union")
 
 
+def test_a_long_list_whose_links_are_in_unions(program: Program) -> None:
+    """As Rust's Option has them: a node is not proven by all that follow it."""
+    types = program.types
+    node = types.struct("node", 40)
+    link = types.struct("", 8, ("next", 0, types.to(node)), form="union")
+    types.set(node, ("number", 0, types.long), ("", 8, link))
+    nodes = [program.malloc(f"node {number}", 40) for number in range(2000)]
+    for at, following in zip(nodes, [*nodes[1:], 0]):
+        program.put(at, 1, following)
+    program.variable("first", types.to(node), nodes[0])
+    program.named()
+    assert program.sure("node 0") == "node"
+    assert program.form("node 1") == "union"
+
+
 def test_two_that_contradict_each_other(program: Program) -> None:
     """Neither counts, nor what was named by either."""
     types = program.types

@@ -286,6 +286,9 @@ class Layouts:
         to: Target = "anything"
         if pointed.form in ("pointer", "reference"):
             to = "pointers"
+        elif pointed.name == "u8":
+            # Rust's containers point to it, whatever they have
+            to = "anything"
         elif pointed.form == "character" or (pointed.form == "integer" and pointed.size == 1):
             to = "text"
         elif pointed.size and pointed.form in NUMBERS:

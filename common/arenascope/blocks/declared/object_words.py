@@ -22,6 +22,8 @@ PROOFS = 2
 """So many elements beyond the first have to have a pointer that is right."""
 DEEPEST = 16
 """So often what a container holds inline may hold such a container."""
+DEEPEST_UNION = 4
+"""Likewise of unions, as in Rust's lists: each node would prove itself by all that follow."""
 MOST_INTERIOR = 1 << 20
 PIECE = 1 << 13
 """Words of an array of pointers that are read at once."""
@@ -66,8 +68,8 @@ class ObjectWords:
         for each in layout.containers:
             bad += self._open(each, at + each.offset, where, found, depth)
         for union in layout.unions:
-            if not where.may_be_unset:
-                self._choose(union, at + union.offset, where, found)
+            if not where.may_be_unset and depth < DEEPEST_UNION:
+                self._choose(union, at + union.offset, where, found, depth=depth)
         for repeat in layout.repeats:
             if where.proof:
                 continue
@@ -343,7 +345,7 @@ class ObjectWords:
             tail = self._names.tail(claim.type)
             found.append(self._claim(WEAK, block, tail, where, step))
 
-    def _choose(self, union: Alternatives, at: int, where: At, found: list[Claimed]) -> None:
+    def _choose(self, union: Alternatives, at: int, where: At, found: list[Claimed], *, depth: int) -> None:
         """Names what a union's member leads to, only where one alternative alone fits: pointers to characters and to
         anything fit always, so that the others have to be proven by what is there."""
         fits: dict[int, list[tuple[Slot, bool]]] = {}
@@ -355,7 +357,7 @@ class ObjectWords:
                 value = self._reader.word(at + slot.offset)
                 block = self._reader.at(value) if value else -1
                 if value and block >= 0:
-                    proof = self._fits(slot, value, block)
+                    proof = self._fits(slot, value, block, depth)
                     if proof is not None and all(each.target != slot.target for each, _ in fits.get(block, ())):
                         fits.setdefault(block, []).append((slot, proof))
         for block, members in fits.items():
@@ -370,7 +372,7 @@ class ObjectWords:
             else:
                 found.append(self._field(block, slot, where))
 
-    def _fits(self, slot: Slot, value: int, block: int) -> Optional[bool]:
+    def _fits(self, slot: Slot, value: int, block: int, depth: int) -> Optional[bool]:
         """Whether what a union's member leads to can be what it says, and is proven to be; None: it cannot."""
         if slot.to != "object" or slot.target is None:
             return False
@@ -378,7 +380,7 @@ class ObjectWords:
         if not self._reader.fits(block, size):
             return None
         where = At(NOBODY, CONTAINER, EXACT, "", proof=ANY)
-        right, bad = self.scan(self._layouts.of(slot.target), value, where)
+        right, bad = self.scan(self._layouts.of(slot.target), value, where, depth + 1)
         return None if bad else bool(right)
 
     def _note_interior(self, block: int, offset: int, type: int) -> None:
