@@ -12,8 +12,12 @@ from heapbuilder import HeapImage
 from arenascope.blocks.declared.claims import CONTAINER, Claim, Container, Library, Reader, Types
 from arenascope.blocks.declared.named_blocks import NamedBlocks
 from arenascope.blocks.declared.path_text import path_text
+from arenascope.blocks.declared.pointer_words import declare
 from arenascope.blocks.declared.start import named_blocks
 from arenascope.blocks.graph.blocks import live_blocks
+from arenascope.blocks.graph.refs import Search
+from arenascope.blocks.graph.roots import find_roots
+from arenascope.blocks.graph.stale_words import COUNTS, StaleWords
 from arenascope.blocks.types import ground_of
 from arenascope.session.session import Session
 from arenascope.sources.debug_info_types import Local
@@ -56,7 +60,9 @@ class Program:
         for address, word, size in self._later:
             self.image.space.put(address, word, size)
         session = Session(target)
-        self.found = named_blocks(session, self.types, live_blocks(session), ground_of(session), libraries)
+        blocks = live_blocks(session)
+        search = Search(session, blocks, find_roots(session, blocks))
+        self.found = named_blocks(search, self.types, ground_of(session), libraries)
         return self.found
 
     def number(self, name: str) -> int:
@@ -393,3 +399,31 @@ def test_containers_stop_the_descent(program: Program) -> None:
     assert program.sure("node 9") == "node"
     assert program.name("node 10") is program.name("node 11") is None
     assert found.damaged == {"pairs<node *>": 1}
+
+
+def test_which_words_of_typed_blocks_hold_pointers(program: Program) -> None:
+    """Numbers hold none, and what lies behind the elements in use; what may hide a pointer counts as one."""
+    types = program.types
+    node = node_type(types)
+    fields = (("real", 0, types.double), ("node", 8, types.to(node)), ("long", 16, types.long), ("int", 24, types.int))
+    holder = types.struct("holder", 40, *fields)
+    pairs = types.struct("pairs<node *>", 16, ("first", 0, types.to(node)), ("count", 8, types.long))
+    types.set(holder, *fields, ("bytes", 32, types.array(types.char, 8)))
+    at, body, loose = program.malloc("holder", 40), program.malloc("body", 12 * 8), program.malloc("loose", 40)
+    held = program.malloc("held", 40)
+    program.put(at, 0, held)
+    program.put(body, *[held] * 12)
+    program.variable("holder", types.to(holder), at)
+    program.variable("all", pairs, body, 10)
+    found = program.named([Pairs(pairs, types.to(node))])
+    table = StaleWords(found.blocks, 8)
+    assert found.types is not None
+    declare(found, found.types, table, 8)
+
+    def counts(name: str, offset: int) -> bool:
+        return table.why(program.ours[name] + offset, program.number(name)) == COUNTS
+
+    assert [counts("holder", offset) for offset in range(0, 40, 8)] == [False, True, True, False, True]
+    assert [counts("body", 8 * place) for place in range(12)] == [True] * 10 + [False] * 2
+    assert counts("loose", 0)
+    assert loose

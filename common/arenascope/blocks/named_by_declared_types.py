@@ -15,6 +15,8 @@ from .block_index import WEAK
 from .declared.named_blocks import NamedBlocks
 from .declared.start import named_blocks
 from .graph.blocks import live_blocks
+from .graph.refs import Search
+from .graph.roots import find_roots
 from .live_blocks import Live, Typed
 from .recognise.all_recognisers import NONE, Catalogue
 
@@ -26,7 +28,9 @@ def declared_blocks(session: Session, catalogue: Catalogue) -> Optional[NamedBlo
         return None
     found = session.memo.get(NamedBlocks)
     if found is None:
-        found = session.memo.keep(named_blocks(session, source, live_blocks(session), catalogue.ground))
+        blocks = live_blocks(session)
+        search = Search(session, blocks, find_roots(session, blocks))
+        found = session.memo.keep(named_blocks(search, source, catalogue.ground))
     return found
 
 

@@ -18,7 +18,7 @@ def declared_in(search: Search) -> Optional[NamedBlocks]:
         return None
     found = session.memo.get(NamedBlocks)
     if found is None or found.blocks.starts != blocks.starts:
-        found = session.memo.keep(named_blocks(session, session.target.types, blocks, ground_of(session)))
+        found = session.memo.keep(named_blocks(search, session.target.types, ground_of(session)))
     return found
 
 

@@ -9,12 +9,9 @@ from bisect import bisect_right
 from typing import Iterator, Sequence
 
 from ...base.meter import Meter
-from ...session.session import Session
 from ...sources.debug_info_types import TypedVariable, TypeSource
 from ...sources.target import Span
-from ..graph.blocks import LiveBlocks
 from ..graph.refs import Search
-from ..graph.roots import find_roots
 from ..pointer_finder import finder_of
 from ..recognise.module_memory import Ground
 from .claims import Library
@@ -30,15 +27,17 @@ MOST_WORDS = 1 << 20
 
 
 def named_blocks(
-    session: Session, source: TypeSource, blocks: LiveBlocks, ground: Ground, libraries: Sequence[Library] = LIBRARIES
+    search: Search, source: TypeSource, ground: Ground, libraries: Sequence[Library] = LIBRARIES
 ) -> NamedBlocks:
     """What the live blocks are by the program's own types. KeyboardInterrupt."""
-    search = Search(session, blocks, find_roots(session, blocks))
+    session, blocks = search.session, search.blocks
     types = TypeTable(source, session.memory.pointer_size)
     reader = MemoryReader(session, blocks, ground)
     tracer = Tracer(reader, Layouts(types, libraries), ground)
     with session.meter("following types", blocks.bytes) as meter:
-        return tracer.trace([*_starts(search, source, types, meter)], meter)
+        found = tracer.trace([*_starts(search, source, types, meter)], meter)
+    found.types = types
+    return found
 
 
 def _starts(search: Search, source: TypeSource, types: TypeTable, meter: Meter) -> Iterator[Start]:

@@ -10,6 +10,8 @@ from ...sources.elf.address_names import modules_of
 from ...sources.elf.modules import Modules
 from ...sources.memory import Memory
 from ...sources.target import Span
+from ..declared.of_search import declared_in
+from ..declared.pointer_words import declare
 from ..pointer_finder import Finder
 from ..recognise.containers import LOCAL, STDIO, STREAM_WORDS
 from ..recognise.postgres import LINKS, Member, Postgres
@@ -181,5 +183,12 @@ def unused_entries(memory: Memory, machine: str, blocks: LiveBlocks, pointer: Po
     return Span(first + count * entry, end // word * word)
 
 
-SOURCES: Sequence[Callable[[Search, StaleWords], None]] = (_streams, _popped, _links, _in_variables)
+def _declared(search: Search, table: StaleWords) -> None:
+    """Of typed blocks only pointers lead anywhere."""
+    named = declared_in(search)
+    if named is not None and named.types is not None:
+        declare(named, named.types, table, search.session.memory.pointer_size)
+
+
+SOURCES: Sequence[Callable[[Search, StaleWords], None]] = (_streams, _popped, _links, _in_variables, _declared)
 """Who tells of an image, in this order."""
