@@ -365,6 +365,26 @@ def test_what_holds_itself_ends(program: Program) -> None:
     program.named()
 
 
+@pytest.mark.parametrize("others", [0, 1])
+def test_a_pointer_to_a_member(program: Program, others: int) -> None:
+    """Names the struct that has it there, if it is the only one."""
+    types = program.types
+    link = types.struct("link", 16)
+    types.set(link, ("next", 0, types.to(link)), ("before", 8, types.to(link)))
+    for number in range(1 + others):
+        types.struct(f"job{number}", 48, ("text", 0, types.to(types.char)), ("link", 24, link))
+    first, second = program.malloc("first", 48), program.malloc("second", 48)
+    head = program.variable("jobs", link, first + 24, second + 24)
+    program.put(first + 24, second + 24, head)
+    program.put(second + 24, head, first + 24)
+    for each in (first, second):
+        program.put(each, program.malloc(f"text of {each}", 100))
+    program.named()
+    expected = None if others else "job0"
+    assert (program.name("first"), program.name("second")) == (expected, expected)
+    assert program.sure("first") is None
+
+
 class Pairs:
     """A library with one container: a pointer, a count, and its objects in one block."""
 

@@ -147,6 +147,10 @@ class TypeTable:
             return f"{self.text(facts.target)}[{facts.length if facts.length is not None else ''}]"
         return facts.name
 
+    def structs(self) -> Iterator[int]:
+        """Of the source: all of them, which takes long."""
+        return self._source.structs()
+
     def by_name(self, name: str) -> Optional[int]:
         if name not in self._names:
             self._names[name] = self._source.by_name(name)

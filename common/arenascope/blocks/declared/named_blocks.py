@@ -80,8 +80,6 @@ class NamedBlocks:
         """Of an array: how many are in use."""
         self.damaged: Counter[str] = Counter()
         """Containers that did not prove themselves, by type."""
-        self.interior: dict[tuple[int, int], int] = {}
-        """Pointers into blocks that have no name: by block and offset the type that they are to."""
 
     def name_of(self, block: int) -> Optional[BlockName]:
         return self.names[self.name[block]] if self.name[block] >= 0 else None

@@ -11,7 +11,7 @@ from .counts import Counts
 from .layouts import Alternatives, Embedded, Layout, Layouts, Slot
 from .memory_reader import MemoryReader
 from .name_numbers import ANY, TYPED, At, Claimed, NameNumbers
-from .named_blocks import ELEMENT, NOBODY, UNNUMBERED
+from .named_blocks import ELEMENT, NOBODY, NONE, UNNUMBERED
 from .vtables import Vtables
 
 CONTESTED = -2
@@ -44,8 +44,8 @@ class ObjectWords:
         """The chunk for one object of each type; 0: it may be one of several as well."""
         self.damaged: Counter[str] = Counter()
         """Containers that did not prove themselves, by type."""
-        self.interior: dict[tuple[int, int], int] = {}
-        """Pointers into blocks, by block and offset: the type that they are to."""
+        self.interior: dict[tuple[int, int], tuple[int, Claimed]] = {}
+        """Pointers into blocks, by block and offset: the type that they are to, and the way."""
 
     # words
 
@@ -138,7 +138,7 @@ class ObjectWords:
             if chunk is None:
                 chunk = self._chunk(target)
             if chunk == self._sizes[block] and starts[block] == value:
-                if not where.may_be_unset or self._is_proven(target, value):
+                if not where.may_be_unset or self.is_proven(target, value):
                     found.append(self._claim(where.plain, block, self._names.object(target), where, slot.step))
                 return 0
             return self._follow_object(slot, value, block, where, layout, at, found)
@@ -182,7 +182,7 @@ class ObjectWords:
                 name = self._names.array(target, front=value - start)
                 found.append(self._claim(where.plain, block, name, where, slot.step, elements=cookie))
             elif not where.proof and value < start + reader.room(block):
-                self._note_interior(block, value - start, target)
+                self._note_interior(value - start, target, self._claim(WEAK, block, NONE, where, slot.step))
             return 0
         if reader.room(block) < size:
             return 1
@@ -190,7 +190,7 @@ class ObjectWords:
             if where.proof == ANY:
                 found.append(self._field(block, slot, where))
             return 0
-        if where.may_be_unset and not self._is_proven(target, value):
+        if where.may_be_unset and not self.is_proven(target, value):
             return 0
         if reader.has_mapping(block) and reader.fits(block, size):
             found.append(self._claim(where.plain, block, self._names.object(target), where, slot.step))
@@ -211,7 +211,7 @@ class ObjectWords:
         if self._is_array(inner, value, room, counted=bool(count)):
             name = self._names.array(target)
             return self._claim(max(ARRAY, where.plain), block, name, where, slot.step, elements=room)
-        if self._is_proven(target, value, ANY):
+        if self.is_proven(target, value, ANY):
             return self._claim(WEAK, block, self._names.tail(target), where, slot.step)
         return self._field(block, slot, where)
 
@@ -271,7 +271,7 @@ class ObjectWords:
                 right += 1
         return right
 
-    def _is_proven(self, type: int, at: int, proof: int = TYPED) -> bool:
+    def is_proven(self, type: int, at: int, proof: int = TYPED) -> bool:
         """Whether what an object there holds shows that it is of that type."""
         found, bad = self.scan(self._layouts.of(type), at, At(NOBODY, CONTAINER, EXACT, "", proof=proof))
         return bool(found) and not bad
@@ -340,7 +340,7 @@ class ObjectWords:
             claim.elements is None
             and not where.proof
             and self._reader.room(block) >= size
-            and self._is_proven(claim.type, claim.address + claim.front)
+            and self.is_proven(claim.type, claim.address + claim.front)
         ):
             tail = self._names.tail(claim.type)
             found.append(self._claim(WEAK, block, tail, where, step))
@@ -383,10 +383,9 @@ class ObjectWords:
         right, bad = self.scan(self._layouts.of(slot.target), value, where, depth + 1)
         return None if bad else bool(right)
 
-    def _note_interior(self, block: int, offset: int, type: int) -> None:
-        interior = self.interior
-        if len(interior) < MOST_INTERIOR:
-            interior.setdefault((block, offset), type)
+    def _note_interior(self, offset: int, type: int, claimed: Claimed) -> None:
+        if len(self.interior) < MOST_INTERIOR:
+            self.interior.setdefault((claimed.block, offset), (type, claimed))
 
     # names
 

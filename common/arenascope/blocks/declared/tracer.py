@@ -14,14 +14,15 @@ followed once more without that block. What keeps wrong names away:
 from __future__ import annotations
 
 from collections import deque
-from typing import Iterable, Sequence
+from typing import Iterable, Optional, Sequence
 
 from ...base.meter import Meter
 from ..recognise.module_memory import PAGE_SHIFT, Ground
 from .claims import ARRAY, CONTAINER, EXACT, FIELD, LOCAL, VTABLE, WEAK
+from .enclosing import Enclosing
 from .layouts import Layouts
 from .memory_reader import MemoryReader
-from .name_numbers import At, Claimed, NameNumbers
+from .name_numbers import ANY, At, Claimed, NameNumbers
 from .named_blocks import NO_LEVEL, NOBODY, NONE, UNNUMBERED, NamedBlocks, Start
 from .object_words import CONTESTED, ObjectWords
 from .vtables import Vtables
@@ -42,6 +43,7 @@ class Tracer:
         self._names = NameNumbers(layouts)
         self._words = ObjectWords(reader, layouts, self._names, self._vtables)
         self._banned: set[int] = set()
+        self._enclosing: Optional[Enclosing] = None
 
     def trace(self, starts: Sequence[Start], meter: Meter) -> NamedBlocks:
         for _ in range(ROUNDS):
@@ -58,13 +60,20 @@ class Tracer:
     def _round(self, starts: Sequence[Start], meter: Meter) -> NamedBlocks:
         self._found = found = NamedBlocks(self._blocks)
         found.names, found.steps, found.starts = self._names.names, self._names.steps, starts
-        found.damaged, found.interior = self._words.damaged, self._words.interior
+        found.damaged = self._words.damaged
         self._words.damaged.clear()
+        self._words.interior.clear()
         self._left: list[deque[Claimed]] = [deque() for _ in range(FIELD + 1)]
         self._refused: set[tuple[int, int]] = set()
         for number, start in enumerate(starts):
             self._begin(number, start)
         self._begin_at_vtables()
+        self._drain(meter)
+        while self._name_by_members():
+            self._drain(meter)
+        return found
+
+    def _drain(self, meter: Meter) -> None:
         sizes, done = self._blocks.sizes, 0
         for queue in self._left:
             # nothing that is found from here is stronger
@@ -75,7 +84,23 @@ class Tracer:
                     if done >= 1 << 20:
                         meter.advance(done)
                         done = 0
-        return found
+
+    def _name_by_members(self) -> bool:
+        """Blocks that have no type, and into which pointers to a member lead; whether there were any."""
+        found, interior = self._found, self._words.interior
+        asked, again = dict(interior), False
+        interior.clear()
+        for (block, offset), (type, claimed) in asked.items():
+            if found.level[block] < FIELD or found.name[block] == CONTESTED:
+                continue
+            if self._enclosing is None:
+                self._enclosing = Enclosing(self._types, self._types.structs())
+            whole = self._enclosing.only(type, offset, block, self._reader)
+            if whole is not None and self._words.is_proven(whole, self._blocks.starts[block], ANY):
+                found.level[block], found.name[block] = NO_LEVEL, NONE
+                self._left[WEAK].append(claimed._replace(name=self._names.object(whole)))
+                again = True
+        return again
 
     # starts
 
