@@ -34,12 +34,16 @@ class MemoryReader:
         self.slack = session.layout.min_size
         """A chunk is larger than asked for by less than this: what is left has to be a chunk itself."""
         self.chunk_for = session.layout.chunk_for
+        self._rounded, self._grain = self.word_size + session.layout.mask, ~session.layout.mask
+        self._header = session.layout.header
         self.classes = Classes(ground)
-        self._memory, self._layout, self._page = session.memory, session.layout, session.target.page_size
+        self._memory, self._page = session.memory, session.target.page_size
         self._describe = session.target.describe
         self._starts, self._ends, self._sizes = blocks.starts, blocks.ends, blocks.sizes
         self._regions = RegionIndex(session.regions)
         self._windows: dict[int, Sequence[int]] = {}
+        self._data: dict[int, bytes] = {}
+        """The same as bytes."""
         self._within, self._unaligned = (1 << SHIFT) - 1, self.word_size - 1
         self._half = 3 if self.word_size == 8 else 2
 
@@ -61,6 +65,9 @@ class MemoryReader:
         return words[at : at + count]
 
     def bytes(self, address: int, size: int) -> Optional[bytes]:
+        at = address & self._within
+        if size >= 0 and at + size <= self._within and (address >> SHIFT in self._data or self._load(address >> SHIFT)):
+            return self._data[address >> SHIFT][at : at + size]
         return self._memory.try_read(address, size) if self._may_be(address, size) else None
 
     def _may_be(self, address: int, size: int) -> bool:
@@ -76,16 +83,19 @@ class MemoryReader:
         """Empty where not all of it can be read."""
         if len(self._windows) >= MOST:
             self._windows.clear()
+            self._data.clear()
         words = NOTHING
         if 0 <= number << SHIFT <= self._memory.top - self._within:
             with suppress(MemoryReadError):
-                words = self._memory.as_words(self._memory.read(number << SHIFT, 1 << SHIFT))
+                data = self._memory.read(number << SHIFT, 1 << SHIFT)
+                words = self._memory.as_words(data)
+                self._data[number] = data
         self._windows[number] = words
         return words
 
     def number(self, address: int, size: int) -> Optional[int]:
         """An unsigned number of so many bytes."""
-        data = self._memory.try_read(address, size)
+        data = self.bytes(address, size)
         return int.from_bytes(data, self._memory.byte_order) if data is not None else None
 
     def most(self, address: int, size: int, count: int) -> int:
@@ -126,10 +136,13 @@ class MemoryReader:
 
     def fits(self, index: int, size: int, slack: int = 1) -> bool:
         """Whether malloc gives this block for exactly this size, or one that is larger by less than `slack`."""
-        if self.has_mapping(index):
-            # whole pages, of which two words or more are malloc's
-            return 0 <= self.room(index) - size < self._page + 2 * self._layout.header
-        return 0 <= self._sizes[index] - self._layout.chunk_for(size) < slack
+        chunk = self._sizes[index]
+        if self._ends[index] - self._starts[index] != chunk - self.word_size:
+            # a mapping has whole pages, of which two words or more are malloc's
+            return 0 <= self.room(index) - size < self._page + 2 * self._header
+        # as chunk_for has it, without the calls
+        wanted = (size + self._rounded) & self._grain
+        return 0 <= chunk - (wanted if wanted > self.slack else self.slack) < slack
 
     def symbol(self, address: int) -> Optional[str]:
         place = self._describe(address)

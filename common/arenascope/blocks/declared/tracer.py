@@ -27,6 +27,8 @@ from .named_blocks import NO_LEVEL, NOBODY, NONE, UNNUMBERED, NamedBlocks, Start
 from .object_words import CONTESTED, ObjectWords
 from .vtables import Vtables
 
+FEW_INTERIOR = 2
+"""Pointers into blocks that are worth asking for all structs of a program."""
 ROUNDS = 3
 """So often all is followed without blocks that were contested."""
 CHAIN = 256
@@ -91,6 +93,9 @@ class Tracer:
         asked, again = dict(interior), False
         interior.clear()
         for (block, offset), (type, claimed) in asked.items():
+            # to ask for all structs takes long, of C++ above all, where containers have the links
+            if self._types.facts(type).language == "c++" or (self._enclosing is None and len(asked) < FEW_INTERIOR):
+                continue
             if found.level[block] < FIELD or found.name[block] == CONTESTED:
                 continue
             if self._enclosing is None:
