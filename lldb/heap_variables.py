@@ -5,11 +5,14 @@ No value is asked for its synthetic children: LLDB 22 crashes where it makes the
 
 from __future__ import annotations
 
+from collections import Counter
+from functools import cached_property
 from typing import TYPE_CHECKING, Iterator, Mapping, Optional, Sequence
 
 import lldb
 
 from arenascope.base.records import NamedTuple
+from arenascope.blocks.graph.memory_with_files import with_constants
 from arenascope.sources.debug_info_types import Local, TypedVariable
 from arenascope.sources.debugged_variables import (
     FRAMES,
@@ -19,7 +22,10 @@ from arenascope.sources.debugged_variables import (
     function_name,
     plain_name,
 )
-from arenascope.sources.elf.address_names import NamedSymbol
+from arenascope.sources.elf.address_names import NamedSymbol, modules_of
+from arenascope.sources.elf.modules import Modules
+from arenascope.sources.elf.stack_frames import MACHINES, NAMES, Unwinder, by_number
+from arenascope.sources.elf.unwind import UnwindTables
 from arenascope.sources.type_spelling import spelled, within
 
 if TYPE_CHECKING:
@@ -169,9 +175,11 @@ class LldbVariables(DebuggedVariables):
         found: list[Local] = []
         for thread in list(self.target.process)[:THREADS]:
             of = Local("", 0, tid=thread.GetThreadID(), frame=0, function="")
+            known = self._frames_of(thread)
             for number in range(FRAMES):
                 frame = thread.GetFrameAtIndex(number)
-                if not frame.IsValid():
+                # before LLDB 22 some frames are not where it has them, nor is anything in them
+                if not frame.IsValid() or known.get(frame.GetPC(), frame.GetCFA()) != frame.GetCFA():
                     break
                 name = _function_of(frame)
                 for module in self.types.modules:
@@ -180,6 +188,24 @@ class LldbVariables(DebuggedVariables):
                 if name.partition("(")[0] == "main":
                     break  # the caller is libc
         return found
+
+    def _frames_of(self, thread: lldb.SBThread) -> Mapping[int, int]:
+        """Where each frame ends by where it goes on, as tables tell, of the frames that are met once."""
+        if self._unwinder is None:
+            return {}
+        frame, machine = thread.GetFrameAtIndex(0), self.target.machine
+        values = {name: frame.FindRegister(name).GetValueAsUnsigned() for name in NAMES[machine]}
+        frames = list(self._unwinder.frames(by_number(machine, values), frame.GetPC(), FRAMES))
+        met = Counter(each.pc for each in frames)
+        return {each.pc: caller.stack_pointer for each, caller in zip(frames, frames[1:]) if met[each.pc] == 1}
+
+    @cached_property
+    def _unwinder(self) -> Optional[Unwinder]:
+        if self.target.machine not in MACHINES:
+            return None
+        regions = self.target.regions()
+        memory = with_constants(self.target, Modules(self.target, modules_of(regions)))
+        return Unwinder(memory, UnwindTables(memory, regions), self.target.machine)
 
     def _locals_of(self, frame: lldb.SBFrame, module: DescribedModule, of: Local) -> Iterator[Local]:
         place = frame.GetLineEntry()

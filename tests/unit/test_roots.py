@@ -129,7 +129,7 @@ def test_below_a_stack_pointer(monkeypatch: pytest.MonkeyPatch, below: Sequence[
     monkeypatch.setattr(threads, "used_stacks", lambda *_: None)
     here = region(2, "rw")._replace(end=region(2, "rw").start + 16 * PAGE)
     session: Any = SimpleNamespace(
-        target=SimpleNamespace(machine="x86_64", pid=1, page_size=PAGE),
+        target=SimpleNamespace(machine="x86_64", pid=1, page_size=PAGE, pointer_size=8, byte_order="little"),
         regions=[*below, here],
         memory=SimpleNamespace(pointer_size=8, byte_order="little", try_words=lambda start, count: None),
         located=SimpleNamespace(libc=None),

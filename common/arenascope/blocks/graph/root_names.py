@@ -49,7 +49,7 @@ class Names:
         self._tls: Optional[list[_Variables]] = None
         self._unnamed_of: dict[int, tuple[int, Optional[Variables]]] = {}
         """By where a module begins."""
-        self._memory = with_constants(session, self._modules)
+        self._memory = with_constants(session.target, self._modules)
         self._tables = UnwindTables(self._memory, session.regions)
 
     def of(self, root: Root, address: int) -> Optional[str]:

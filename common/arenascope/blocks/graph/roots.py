@@ -70,7 +70,7 @@ def find_roots(session: Session, blocks: LiveBlocks) -> Roots:
     dtvs = {thread.tid: dtv for thread in threads for dtv in _dtv(session, thread)}
     sets = session.target.register_sets()
     modules = Modules(session.target, modules_of(session.regions))
-    constants = with_constants(session, modules)
+    constants = with_constants(session.target, modules)
     ended = cached_stacks(constants, session.target.machine, session.located.libc)
     stacks = Stacks(session, threads, dtvs)
     marks = Marks([*_not_roots(session, ended), *stacks.marks()])

@@ -124,7 +124,7 @@ FORMS: Mapping[str, Form] = {
 
 def _of_jvm(session: Session, modules: Modules) -> Iterator[Span]:
     """HotSpot has a table of its own variables and members, for its serviceability agent."""
-    memory = with_constants(session, modules)
+    memory = with_constants(session.target, modules)
     library = next((each for each in modules.all if each.name == "libjvm.so"), None)
     table = modules.exported(library, [STRUCTS]).get(STRUCTS) if library is not None else None
     entry = memory.try_word(table) if table is not None else None

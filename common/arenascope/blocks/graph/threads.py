@@ -59,7 +59,7 @@ class Stacks:
         self._dtvs = dtvs
         places = {(each.tid, self._region(at)) for each in threads for at in (each.stack_pointer, each.thread_pointer)}
         self._users = Counter(region for _, region in places)
-        constants = with_constants(session, Modules(session.target, modules_of(session.regions)))
+        constants = with_constants(session.target, Modules(session.target, modules_of(session.regions)))
         self.popped: list[Span] = []
         """Of stacks that the program gave to threads, what lies below the stack pointer: known with the marks."""
         self._known = used_stacks(constants, self._machine, session.located.libc)
