@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from gdb.heap_types import GdbTypes
 
     from arenascope.sources.debug_info_types import TypeFacts
+    from arenascope.sources.module_files import ModuleFiles
 
 ANSWERS, PACKAGE = "ARENASCOPE_ANSWERS", "ARENASCOPE_PACKAGE"
 """The descriptor, and the folder that has the package."""
@@ -42,17 +43,17 @@ def limit() -> None:
         resource.setrlimit(name, (value, value))
 
 
-def make_types(line: str) -> GdbTypes:
-    """`line`: the modules, as module_files.py writes them."""
+def make_types(line: str) -> tuple[ModuleFiles, GdbTypes]:
+    """`line`: the modules, as module_files.py writes them. What types are told of has to be there as long as they."""
     package = os.environ[PACKAGE]
     sys.path.insert(0, package)
     try:
         from arenascope.commands.framework.load_once import load_once
-        from arenascope.sources.module_files import ModuleFiles, from_line
+        from arenascope.sources import module_files
     finally:
         sys.path.remove(package)
 
-    target = ModuleFiles(from_line(line))
+    target = module_files.ModuleFiles(module_files.from_line(line))
     for each in target.modules:
         command = "symbol-file" if each.is_program else "add-symbol-file"
         try:
@@ -62,7 +63,7 @@ def make_types(line: str) -> GdbTypes:
     types = load_once("arenascope_gdb_types", os.path.join(FOLDER, "heap_types.py"))
     variables = load_once("arenascope_gdb_variables", os.path.join(FOLDER, "heap_variables.py"))
     made: GdbTypes = types.GdbTypes(target, variables.GdbVariables)
-    return made
+    return target, made
 
 
 def quoted(path: str) -> str:
@@ -122,7 +123,7 @@ def answer(types: GdbTypes, kind: str, about: object) -> object:
 def main() -> None:
     limit()
     gdb.execute("set confirm off")
-    types = make_types(sys.stdin.readline())
+    _target, types = make_types(sys.stdin.readline())
     with open(int(os.environ[ANSWERS]), "w") as answers:
         for line in sys.stdin:
             kind, about = json.loads(line)

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import re
 import struct
+import weakref
 from collections import defaultdict
 from contextlib import suppress
-from typing import TYPE_CHECKING, Callable, Iterator, Mapping, Optional, Sequence, TypedDict, Union, cast
+from typing import TYPE_CHECKING, Callable, Iterator, Mapping, Optional, Sequence, Union, cast
 
 import gdb
 
@@ -47,14 +48,7 @@ MI_TYPES = "-symbol-info-types"
 MI_NAME = re.compile(r'\bname="((?:[^"\\]|\\.)*)"')
 INFORMATION = (".debug_info", ".zdebug_info")
 Key = tuple[object, ...]
-
-
-class _Name(TypedDict):
-    name: str
-
-
-class _OfFile(TypedDict):
-    symbols: Sequence[_Name]
+_OfFiles = Sequence[Mapping[str, Sequence[Mapping[str, str]]]]
 
 
 class _Known(NamedTuple):
@@ -73,7 +67,8 @@ class GdbTypes(WithVariables):
     """Of what a GdbTarget looks at, for one command; or of files alone (ModuleFiles), which have no threads."""
 
     def __init__(self, target: GdbTarget, variables: Callable[[GdbTarget, GdbTypes], GdbVariables]) -> None:
-        self._target = target
+        # a circle of both would keep files open until garbage is collected
+        self._target: GdbTarget = weakref.proxy(target)
         self._known: list[_Known] = []
         self._numbers: dict[Key, int] = {}
         self._facts: dict[int, TypeFacts] = {}
@@ -346,7 +341,7 @@ def _symbols_in(files: Sequence[gdb.Objfile], name: str) -> Iterator[gdb.Symbol]
 def _type_names() -> Iterator[str]:
     """Of all types that have one. GDB/MI lists them; Python has no other way."""
     if hasattr(gdb, "execute_mi"):  # GDB 14
-        record = cast("Mapping[str, Sequence[_OfFile]]", gdb.execute_mi(MI_TYPES)["symbols"])
+        record = cast("Mapping[str, _OfFiles]", gdb.execute_mi(MI_TYPES)["symbols"])
         yield from (each["name"] for file in record.get("debug", ()) for each in file["symbols"])
         return
     with suppress(gdb.error):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import weakref
 from contextlib import suppress
 from functools import partial
 from typing import TYPE_CHECKING, Callable, Iterator, Mapping, Optional, Sequence
@@ -61,8 +62,9 @@ class GdbVariables:
     """Of what a GdbTarget looks at, for one command."""
 
     def __init__(self, target: GdbTarget, types: GdbTypes) -> None:
-        self._target = target
-        self._types = types
+        # a circle of both would keep files open until garbage is collected
+        self._target: GdbTarget = weakref.proxy(target)
+        self._types: GdbTypes = weakref.proxy(types)
         self._statics: dict[tuple[str, Optional[str]], _Statics] = {}
         """For each source file of each file with debug information."""
 

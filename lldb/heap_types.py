@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import weakref
 from functools import cached_property
 from typing import TYPE_CHECKING, Callable, Iterator, Mapping, Optional, Sequence
 
@@ -63,7 +64,7 @@ class LldbTypes(WithVariables):
         variables: Callable[[LldbTarget, LldbTypes], LldbVariables],
         module: Callable[[lldb.SBModule], DescribedModule],
     ) -> None:
-        self._target = target
+        self._target: LldbTarget = weakref.proxy(target)  # as in debugged_variables.py
         self._known: list[_Known] = []
         self._numbers: dict[Key, int] = {}
         self._shapes: dict[int, Key] = {}

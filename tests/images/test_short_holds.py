@@ -38,7 +38,8 @@ def asked(pid, words, at_most=120_000):
     name, *rest = words.split()
     options = find_command(name).parser("arenascope").parse_args([*rest, "--json"])
     options.hold_at_most = at_most
-    return several_subjects.Look(str(pid), name, options)
+    # of a process that is held no types are read
+    return several_subjects.Look(str(pid), name, options, shell.How(declared=False))
 
 
 def answer(pid, words, early):

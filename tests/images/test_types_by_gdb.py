@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import gc
 import json
 import os
 import shutil
@@ -18,6 +17,7 @@ from arenascope.base.programs import find_program
 from arenascope.cli.shell import How, ShellDoor
 from arenascope.sources.live.live_target import ProcessTarget
 from arenascope.sources.shell_target import ShellTarget
+from arenascope.sources.target import Target
 from arenascope.sources.types_by_gdb import NOTHING, TypesByGdb
 
 SOURCE = """
@@ -52,8 +52,13 @@ def subject(tmp_path: Path) -> Iterator[Subject]:
         yield subject
 
 
+TARGETS: list[Target] = []
+"""What is asked has to be there."""
+
+
 def types_of(subject: Subject, **how: bool) -> TypesByGdb:
-    types = ShellDoor(str(subject.pid), How("none", **how)).target().types
+    TARGETS[:] = [ShellDoor(str(subject.pid), How("none", **how)).target()]
+    types = TARGETS[0].types
     assert isinstance(types, TypesByGdb)
     return types
 
@@ -128,9 +133,9 @@ def test_damaged_debug_information(subject: Subject, tmp_path: Path) -> None:
     beside = tmp_path / "damaged"
     beside.write_bytes(data)
     os.replace(beside, subject.program)
-    types = ShellDoor(str(core), How("none")).target().types
-    assert types is not None
-    assert types.variables([address]) == {}
+    target = ShellDoor(str(core), How("none")).target()
+    assert target.types is not None
+    assert target.types.variables([address]) == {}
 
 
 def test_debug_information_that_nobody_asked_for(subject: Subject) -> None:
@@ -193,8 +198,8 @@ def test_what_was_answered_is_kept(subject: Subject, cache: Path, monkeypatch: p
     types = types_of(subject)
     first = told(types, first_of(subject))
     assert types._gdb is not None
+    TARGETS.clear()
     del types
-    gc.collect()
     (path,) = cached()
     assert (path.stat().st_mode & 0o777, cache.stat().st_mode & 0o777) == (0o600, 0o700)
     again = no_gdb(types_of(subject), monkeypatch)
@@ -213,8 +218,8 @@ def test_what_is_not_known_is_asked_with_the_same_numbers(subject: Subject, cach
     target = told(types, first_of(subject))[1]
     assert isinstance(target, int)
     pointer = types.pointer_to(target)
+    TARGETS.clear()
     del types
-    gc.collect()
     types = types_of(subject)
     # nothing else was asked of this GDB
     two = types.pointer_to(pointer)
@@ -226,8 +231,8 @@ def test_what_is_not_known_is_asked_with_the_same_numbers(subject: Subject, cach
 def test_other_answers_than_kept_ones_end_it(subject: Subject, cache: Path) -> None:
     types = types_of(subject)
     told(types, first_of(subject))
+    TARGETS.clear()
     del types
-    gc.collect()
     (path,) = cached()
     path.write_text(path.read_text().replace("thing", "other"))
     types = types_of(subject)
@@ -240,8 +245,8 @@ def test_other_answers_than_kept_ones_end_it(subject: Subject, cache: Path) -> N
 def test_damaged_answers_are_none(subject: Subject, cache: Path, text: str) -> None:
     types = types_of(subject)
     expected = told(types, first_of(subject))
+    TARGETS.clear()
     del types
-    gc.collect()
     (path,) = cached()
     key = json.dumps(json.loads(path.read_text())[0])
     path.write_text(text.replace('"KEY"', key))
@@ -253,8 +258,8 @@ def test_answers_that_others_may_have_written_are_none(
 ) -> None:
     types = types_of(subject)
     told(types, first_of(subject))
+    TARGETS.clear()
     del types
-    gc.collect()
     (path,) = cached()
     address = first_of(subject)
     path.chmod(0o620)

@@ -42,8 +42,12 @@ def kinds_by_types(session: Session, placed: Sequence[tuple[int, int]]) -> dict[
             blocks = ((chunk, kind) for chunk, _, _, kind in live.blocks(heap) if chunk in asked and kind != NONE)
             kinds.update((chunk, live.kinds[kind]) for chunk, kind in blocks)
     kinds.update((block.chunk, live.kinds[kind]) for block, kind in live.mmapped if block.chunk in asked)
-    # what a block says of itself may be doubted for reasons of its own
-    same = {chunk: each for chunk, each in alone.items() if chunk in kinds and kinds[chunk].name == each.name}
+    # what a block says of itself may be doubted for reasons of its own, but where debug information says the same
+    same = {
+        chunk: each
+        for chunk, each in alone.items()
+        if chunk in kinds and kinds[chunk].name == each.name and kinds[chunk].kind != "declared"
+    }
     return {**alone, **kinds, **same}
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import weakref
 from typing import Mapping, Optional, Protocol, Sequence
 
 from .debug_info_types import Local, TypedVariable, TypeSource
@@ -22,8 +23,9 @@ class DebuggedVariables:
     """Of what a debugger looks at; symbols come from our own reader of tables, types from the debugger."""
 
     def __init__(self, target: DebuggedTarget, types: TypeSource) -> None:
-        self.target = target
-        self.types = types
+        # a circle with the target would keep files open until garbage is collected
+        self.target: DebuggedTarget = weakref.proxy(target)
+        self.types: TypeSource = weakref.proxy(types)
 
     def variables(self, addresses: Sequence[int]) -> Mapping[int, TypedVariable]:
         found: dict[int, TypedVariable] = {}

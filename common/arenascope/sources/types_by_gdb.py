@@ -57,8 +57,10 @@ class TypesByGdb:
     """Of a core or a process, by the files that are proven to be its modules'."""
 
     def __init__(self, target: _Image, most: Optional[int] = UNASKED) -> None:
-        """`most`: with more bytes of debug information it answers nothing; None: whatever there is."""
-        self._target = target
+        """The target has to be there as long as this is asked. `most`: with more bytes of debug information it answers
+        nothing; None: whatever there is."""
+        # a circle of both would keep files open until garbage is collected
+        self._target: _Image = weakref.proxy(target)
         self._most = most
         self._gdb: Optional[GdbChild] = None
         self._is_over = False
