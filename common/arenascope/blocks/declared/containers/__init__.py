@@ -10,5 +10,6 @@ from typing import Sequence
 
 from ..claims import Library
 from .libstdcxx import Libstdcxx
+from .rust import Rust
 
-LIBRARIES: Sequence[Library] = (Libstdcxx(),)
+LIBRARIES: Sequence[Library] = (Libstdcxx(), Rust())

@@ -8,7 +8,7 @@ from ....base.records import NamedTuple
 from ....sources.debug_info_types import Argument, Field, TypeFacts
 from ....sources.type_spelling import parts_of, spelled
 from ..claims import CONTAINER, Claim, Container, Reader, Types
-from .parts import DEEPEST, Member, Object, alignment, argument, find, object_of, rounded
+from .parts import Member, Object, alignment, argument, find, inside, object_of, rounded
 
 INT = 4
 MOST_COUNT = 1 << 31
@@ -22,16 +22,11 @@ DISPOSE = 2
 """Which of a control block's virtual functions is `_M_dispose`: after two destructors."""
 
 
-def _head(types: Types, type: int, deepest: int = DEEPEST) -> Optional[Member]:
+def _head(types: Types, type: int) -> Optional[Member]:
     """The first element of a tuple."""
-    facts = types.facts(type)
-    if facts.name.startswith("std::_Head_base<0"):
-        return find(types, type, "_M_head_impl")
-    for field in facts.fields if deepest else ():
-        inner = _head(types, field.type, deepest - 1)
-        if inner is not None:
-            return Member(field.offset + inner.offset, inner.type)
-    return None
+    base = inside(types, type, "std::_Head_base<0")
+    head = find(types, base.type, "_M_head_impl") if base is not None else None
+    return Member(base.offset + head.offset, head.type) if base is not None and head is not None else None
 
 
 def _alone(types: Types, facts: TypeFacts) -> Optional[Member]:

@@ -53,6 +53,18 @@ def _member(types: Types, type: int, name: str, deepest: int) -> Optional[Member
     return None
 
 
+def inside(types: Types, type: int, name: str, deepest: int = DEEPEST) -> Optional[Member]:
+    """The first member of a member whose type's name begins so, or the type itself."""
+    facts = types.facts(type)
+    if facts.name.startswith(name):
+        return Member(0, type)
+    for field in facts.fields if deepest else ():
+        inner = inside(types, field.type, name, deepest - 1)
+        if inner is not None:
+            return Member(field.offset + inner.offset, inner.type)
+    return None
+
+
 def argument(types: Types, facts: TypeFacts, number: int) -> Optional[int]:
     """The type that is a template's argument, where it is complete."""
     if number >= len(facts.arguments):

@@ -1,0 +1,276 @@
+"""Containers of Rust's standard library. Their elements' types are templates' arguments; the members' names differ from
+release to release, so that a pointer and a number are looked for by their form."""
+
+from __future__ import annotations
+
+from typing import Callable, Iterable, Mapping, Optional, Sequence
+
+from ....sources.debug_info_types import Form as TypeForm
+from ....sources.debug_info_types import TypeFacts
+from ....sources.target import Span
+from ...recognise.hashbrown import GROUP, Table
+from ..claims import CONTAINER, EXACT, Claim, Container, Reader, Types
+from .forms import Body, OfBody
+from .parts import DEEPEST, Member, argument, find, inside
+from .rust_trees import MAP, tree
+
+VECTOR, QUEUE = "alloc::vec::Vec", "alloc::collections::vec_deque::VecDeque"
+TABLE = "hashbrown::raw::RawTable"
+TABLES = (
+    "std::collections::hash::map::HashMap",
+    "std::collections::hash::set::HashSet",
+    "hashbrown::map::HashMap",
+    "hashbrown::set::HashSet",
+    TABLE,
+)
+GLOBAL = "alloc::alloc::Global"
+SLICE = {"data_ptr", "length"}
+"""Members of a pointer to several."""
+DYNAMIC = {"pointer", "vtable"}
+BOXED, DROP = "alloc::boxed::Box<dyn ", "core::ptr::drop_in_place<"
+SHARED = ("alloc::rc::RcBox", "alloc::rc::RcInner", "alloc::sync::ArcInner")
+"""What Rc and Arc point to: two counts before the value."""
+MOST_PLACES = 1 << 32
+
+
+class Rust:
+    """A Library."""
+
+    def container(self, types: Types, type: int) -> Optional[Container]:
+        facts = types.facts(type)
+        if facts.form != "struct":
+            return None
+        template = facts.name.partition("<")[0]
+        form = FORMS.get(template)
+        if form is not None:
+            return form(types, type, facts)
+        names = {each.name for each in facts.fields}
+        return _dynamic(types, facts) if names == DYNAMIC else _slice(types, facts) if names == SLICE else None
+
+
+def _leaf(types: Types, type: int, form: TypeForm, deepest: int = DEEPEST) -> Optional[Member]:
+    """The first member of a member that is of this form."""
+    facts = types.facts(type)
+    if facts.form == form:
+        return Member(0, type)
+    for field in facts.fields if deepest and facts.form == "struct" else ():
+        inner = _leaf(types, field.type, form, deepest - 1)
+        if inner is not None:
+            return Member(field.offset + inner.offset, inner.type)
+    return None
+
+
+class Vector(OfBody):
+    """Vec; a String has one of bytes."""
+
+    def __init__(self, places: Sequence[int], element: int, size: int) -> None:
+        """`places`: of the pointer, the capacity, the length."""
+        super().__init__(element, size)
+        self._places = places
+
+    def body(self, reader: Reader, address: int) -> Optional[Body]:
+        start, room, used = (reader.word(address + place) for place in self._places)
+        if start is None or room is None or used is None or used > room:
+            return None
+        if not room:
+            # it leads to where no block can be, as it may not be null
+            return Body(0, 0, 0)
+        return Body(start, used, room) if reader.holds(start, room * self.size) else None
+
+
+def _places(types: Types, type: int) -> Optional[list[int]]:
+    """Of a RawVec's pointer and its capacity."""
+    buffer = find(types, type, "buf")
+    if buffer is None:
+        return None
+    found = (_leaf(types, buffer.type, "pointer"), _leaf(types, buffer.type, "integer"))
+    return [buffer.offset + each.offset for each in found if each is not None] if None not in found else None
+
+
+def _vector(types: Types, type: int, facts: TypeFacts) -> Optional[Container]:
+    places, length, element = _places(types, type), find(types, type, "len"), argument(types, facts, 0)
+    if places is None or length is None or element is None or not _is_global(types, facts):
+        return None
+    return Vector([*places, length.offset], element, types.facts(element).size)
+
+
+def _is_global(types: Types, facts: TypeFacts) -> bool:
+    """Whether its memory comes from malloc. Older releases have no allocator among the arguments."""
+    allocator = facts.arguments[-1].type if len(facts.arguments) > 1 else None
+    return allocator is None or types.facts(allocator).name == GLOBAL
+
+
+class Queue:
+    """VecDeque: elements from `head` on, at the end of the block again from its start."""
+
+    def __init__(self, places: Sequence[int], element: int, size: int) -> None:
+        """`places`: of the pointer, the capacity, the first element's number, the length."""
+        self._places, self._element, self._size = places, element, size
+
+    def _read(self, reader: Reader, address: int) -> Optional[Sequence[int]]:
+        words = [reader.word(address + place) for place in self._places]
+        known = [each for each in words if each is not None]
+        if len(known) < len(words):
+            return None
+        start, room, head, used = known
+        if not room:
+            return (0, 0, 0, 0) if not used else None
+        is_proved = used <= room and head < room and reader.holds(start, room * self._size)
+        return known if is_proved else None
+
+    def claims(self, reader: Reader, address: int) -> Optional[Iterable[Claim]]:
+        words = self._read(reader, address)
+        if words is None or not words[0]:
+            return None if words is None else ()
+        start, room, head, used = words
+        first = min(used, room - head)
+        body = Claim(start, self._element, CONTAINER, "", number=0, front=head * self._size)
+        claims = [body._replace(elements=first, capacity=room - head)]
+        for number in range(first, used):
+            at = start + (number - first) * self._size
+            claims.append(Claim(at, self._element, CONTAINER, "", number=number, inline=True))
+        return claims
+
+    def elements(self, reader: Reader, address: int) -> Optional[int]:
+        words = self._read(reader, address)
+        return None if words is None else words[3]
+
+
+def _queue(types: Types, type: int, facts: TypeFacts) -> Optional[Container]:
+    places, head, length = _places(types, type), find(types, type, "head"), find(types, type, "len")
+    element = argument(types, facts, 0)
+    if places is None or head is None or length is None or element is None or not _is_global(types, facts):
+        return None
+    return Queue([*places, head.offset, length.offset], element, types.facts(element).size)
+
+
+class Entries:
+    """HashMap and HashSet: entries, the last one first, and after them a byte for each place."""
+
+    def __init__(self, types: Types, name: str, places: Sequence[int], element: int) -> None:
+        """`places`: of the pointer to the bytes, how many places but one, how many entries."""
+        self._types, self._name, self._places, self._element = types, name, places, element
+        self._size = types.facts(element).size
+
+    def _table(self, reader: Reader, address: int) -> Optional[tuple[Table, Sequence[int]]]:
+        """With where its entries lie."""
+        control, mask, entries = (reader.word(address + place) for place in self._places)
+        if control is None or mask is None or entries is None or mask & mask + 1 or mask >= MOST_PLACES:
+            return None
+        table = Table(control, mask + 1, entries)
+        if not mask:
+            return (table, ()) if not entries else None
+        before = -(-table.places * self._size // GROUP) * GROUP
+        usable = reader.usable(control - before)
+        bytes = reader.bytes(control, table.control_bytes) if usable is not None else None
+        if usable is None or bytes is None:
+            return None
+        block = Span(control - before, control - before + usable)
+        if not table.fills(block, bytes) or not reader.holds(block.start, before + table.control_bytes):
+            return None
+        taken = [place for place in range(table.places) if bytes[place] < 0x80]
+        return table, [control - (place + 1) * self._size for place in taken]
+
+    def claims(self, reader: Reader, address: int) -> Optional[Iterable[Claim]]:
+        found = self._table(reader, address)
+        if found is None or found[0].places == 1:
+            return None if found is None else ()
+        table, entries = found
+        before = -(-table.places * self._size // GROUP) * GROUP
+        whole = self._types.made_up(f"{self._name} table", before + table.control_bytes, ())
+        claims = [Claim(table.control - before, whole, CONTAINER, " (table)", words=False)]
+        for number, at in enumerate(entries):
+            claims.append(Claim(at, self._element, CONTAINER, "", number=number, inline=True))
+        return claims
+
+    def elements(self, reader: Reader, address: int) -> Optional[int]:
+        found = self._table(reader, address)
+        return None if found is None else found[0].entries
+
+
+def _table(types: Types, type: int, facts: TypeFacts) -> Optional[Container]:
+    raw = inside(types, type, f"{TABLE}<")
+    if raw is None:
+        return None
+    found = [find(types, raw.type, f"table.{name}") for name in ("ctrl", "bucket_mask", "items")]
+    element, own = argument(types, types.facts(raw.type), 0), types.facts(raw.type)
+    places = [raw.offset + each.offset for each in found if each is not None]
+    if len(places) < len(found) or element is None or not _is_global(types, own):
+        return None
+    return Entries(types, facts.name, places, element)
+
+
+class Several:
+    """A pointer with a length: Box<[T]>, Rc<str>; also one that borrows, which leads to a block of that size by chance
+    at most."""
+
+    def __init__(self, places: Sequence[int], element: int, size: int) -> None:
+        self._places, self._element, self._size = places, element, size
+        self.front, self.name = 0, ""
+        """Where Rc and Arc count in front."""
+
+    def claims(self, reader: Reader, address: int) -> Optional[Iterable[Claim]]:
+        start, count = (reader.word(address + place) for place in self._places)
+        if not start or not count or not reader.holds(start, self.front + count * self._size):
+            return ()
+        claim = Claim(start, self._element, EXACT, "", number=0, front=self.front, name=self.name)
+        return (claim._replace(elements=count),)
+
+    def elements(self, reader: Reader, address: int) -> Optional[int]:
+        return reader.word(address + self._places[1])
+
+
+def _slice(types: Types, facts: TypeFacts) -> Optional[Container]:
+    members = {each.name: each for each in facts.fields}
+    pointer = types.facts(members["data_ptr"].type)
+    if pointer.form != "pointer" or pointer.target is None or types.facts(members["length"].type).form != "integer":
+        return None
+    element, front, name, target = pointer.target, 0, "", types.facts(pointer.target)
+    if target.name.partition("<")[0] in SHARED:
+        value = next((each for each in target.fields if each.name in ("value", "data")), None)
+        if value is None:
+            return None
+        element, front, name = value.type, value.offset, target.name
+    size = types.facts(element).size
+    places = [members["data_ptr"].offset, members["length"].offset]
+    made = Several(places, element, size)
+    made.front, made.name = front, name
+    return made if size else None
+
+
+class Dynamic:
+    """Box<dyn Trait>: a pointer, and a vtable: the function that drops the value, its size, its alignment, methods.
+    The compiler makes one function of two that are alike, so that two of them have to name the same type."""
+
+    def __init__(self, types: Types, places: Sequence[int]) -> None:
+        self._types, self._places = types, places
+
+    def claims(self, reader: Reader, address: int) -> Optional[Iterable[Claim]]:
+        start, table = (reader.word(address + place) for place in self._places)
+        head = reader.words(table, 4) if table else None
+        if not start or head is None:
+            return None
+        drop, size, _, method = head
+        name = reader.symbol(drop) or "" if drop else ""
+        held = name[len(DROP) : -1]
+        if not name.startswith(DROP) or not size or not (reader.symbol(method) or "").startswith(f"<{held} as "):
+            return ()
+        type = self._types.by_name(held)
+        if type is None or self._types.facts(type).size != size or not reader.holds(start, size):
+            return ()
+        return (Claim(start, type, EXACT, ""),)
+
+    def elements(self, reader: Reader, address: int) -> Optional[int]:
+        return 1
+
+
+def _dynamic(types: Types, facts: TypeFacts) -> Optional[Container]:
+    """Not of Rc and Arc, whose values have counts in front."""
+    members = {each.name: each for each in facts.fields}
+    if not facts.name.startswith(BOXED) or types.facts(members["pointer"].type).form != "pointer":
+        return None
+    return Dynamic(types, [members["pointer"].offset, members["vtable"].offset])
+
+
+Form = Callable[[Types, int, TypeFacts], Optional[Container]]
+FORMS: Mapping[str, Form] = {VECTOR: _vector, QUEUE: _queue, MAP: tree, **dict.fromkeys(TABLES, _table)}
