@@ -35,7 +35,9 @@ def main(debugger):
     process.SetSelectedThread(last)
     last.SetSelectedFrame(1)
     before = selected(process)
-    asked = Answers(door.target().types)
+    # what types are asked of has to be there
+    target = door.target()
+    asked = Answers(target.types)
     answers = asked.all(task["addresses"], task["names"])
     if task["structs"]:
         answers["structs"] = asked.structs()

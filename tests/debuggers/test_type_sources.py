@@ -245,6 +245,7 @@ def test_references(typed: Typed, kind: str) -> None:
             assert typed.build.inlines or (local["data"] is None) != (local["address"] is None)
 
 
+@OF_PROCESSES
 @KINDS
 def test_the_selection_stays(typed: Typed, kind: str) -> None:
     answers = typed.answers[kind]
