@@ -388,8 +388,8 @@ def test_a_pointer_to_a_member(program: Program, others: int) -> None:
 class Pairs:
     """A library with one container: a pointer, a count, and its objects in one block."""
 
-    def __init__(self, template: int, element: int) -> None:
-        self._template, self._element = template, element
+    def __init__(self, template: int, element: int, front: int = 0) -> None:
+        self._template, self._element, self._front = template, element, front
 
     def container(self, types: Types, type: int) -> Optional[Container]:
         return self if type == self._template else None
@@ -398,7 +398,7 @@ class Pairs:
         words = reader.words(address, 2)
         if words is None or not 0 < words[1] < 1000:
             return None
-        return [Claim(words[0], self._element, CONTAINER, "", elements=words[1], capacity=12)]
+        return [Claim(words[0], self._element, CONTAINER, "", elements=words[1], capacity=12, front=self._front)]
 
     def elements(self, reader: Reader, address: int) -> Optional[int]:
         return None
@@ -447,3 +447,19 @@ def test_which_words_of_typed_blocks_hold_pointers(program: Program) -> None:
     assert [counts("body", 8 * place) for place in range(12)] == [True] * 10 + [False] * 2
     assert counts("loose", 0)
     assert loose
+
+
+def test_elements_may_lie_in_front_of_the_first(program: Program) -> None:
+    """A ring goes on at the start of its block."""
+    types = program.types
+    node = node_type(types)
+    pairs = types.struct("pairs<node *>", 16, ("first", 0, types.to(node)), ("count", 8, types.long))
+    body, held = program.malloc("body", 14 * 8), program.malloc("held", 40)
+    program.put(body, *[held] * 14)
+    program.variable("all", pairs, body, 12)
+    found = program.named([Pairs(pairs, types.to(node), front=16)])
+    assert program.sure("body") == "node *[]"
+    table = StaleWords(found.blocks, 8)
+    assert found.types is not None
+    declare(found, found.types, table, 8)
+    assert table.why(body, program.number("body")) == COUNTS

@@ -42,7 +42,8 @@ def declare(named: NamedBlocks, types: TypeTable, table: StaleWords, word: int) 
 
 def _words(name: BlockName, types: TypeTable, word: int) -> Optional[Words]:
     """None where all words may hold pointers, or where they are at other places in each element."""
-    if name.type is None:
+    # elements may lie in front of the first, too: a ring that goes on at the start of its block
+    if name.type is None or (name.form == "array" and name.front):
         return None
     facts = types.facts(name.type)
     if not facts.size or facts.size > MOST_WORDS * word:
