@@ -159,7 +159,9 @@ def rust(text: str) -> str:
     """Without the standard library's modules and the program's name: in a fixture no two types have the same name in
     different modules."""
     text = re.sub(
-        r", (?:alloc::alloc::Global|std::hash::random::RandomState)(?=[,>])", "", re.sub(r"\s+", " ", text.strip())
+        r", (?:alloc::alloc::Global|std::(?:hash::random|collections::hash::map)::RandomState)(?=[,>])",
+        "",
+        re.sub(r"\s+", " ", text.strip()),
     )
     text = re.sub(r"\b(?:idioms::|(?:alloc|core|std|hashbrown)::(?:[a-z_]\w*::)*)(?=[\w{])", "", text)
     text = re.sub(r"\{+closure(?:_env)?(?:#\d+)?\}+", "{closure}", text)
