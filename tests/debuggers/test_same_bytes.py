@@ -55,6 +55,10 @@ def told(outcome: Outcome, core: Core, symbols: bool) -> object:
     return text
 
 
+NAMING = ("chunk", "leaks", "map", "mmapped", "owner", "pins", "refs", "report", "snapshot", "types")
+"""What says what blocks are."""
+
+
 @pytest.mark.in_turns("seen", "other", "symbols", "image")
 @pytest.mark.xdist_group("same_bytes")
 @pytest.mark.parametrize(
@@ -73,6 +77,8 @@ def test_the_doors_print_the_same(
     opened(other)
     cores, answers = seen
     commands = COMMANDS if symbols else FIGURES
+    # GDB's gcore leaves out the headers that tell a file's build-id: the shell believes none of its types
+    unnamed = NAMING if (other, symbols, image) == (SHELL, True, "gcore") else ()
     for command, theirs, ours in zip(commands, answers[image, symbols], other.run(cores[image], commands, symbols)):
-        if command not in OWN:
+        if command not in OWN and not command.startswith(unnamed):
             assert told(ours, cores[image], symbols) == told(theirs, cores[image], symbols), command

@@ -64,7 +64,7 @@ def said(core: Path, words: str, processes: int) -> str:
     """What a command says; of a look that must succeed."""
     name, *options = words.split()
     parsed = find_command(name).parser("arenascope").parse_args([*options, "--json"])
-    seen = look(Look(str(core), name, parsed, How(processes=processes)))
+    seen = look(Look(str(core), name, parsed, How(processes=processes, declared=False)))
     assert seen.error is None, seen.error
     return seen.text
 

@@ -36,7 +36,7 @@ class Seen:
     def __init__(self, subject: Subject) -> None:
         self.subject = subject
         self.planted = planted_by(subject.folder / "truth")
-        self.found = kinds_by_block(Session(ShellDoor(str(subject.pid), How("none")).target()))
+        self.found = kinds_by_block(Session(ShellDoor(str(subject.pid), How("none", declared=False)).target()))
 
 
 @pytest.fixture(scope="module", params=BUILDS)
@@ -77,7 +77,7 @@ def test_what_its_own_words_tell_needs_no_holders() -> None:
 
 def test_single_blocks_are_no_class_that_they_are_not_of(seen: Seen) -> None:
     """Asked for one by one, without a sweep; what was left behind is told by the blocks near by."""
-    session = Session(ShellDoor(str(seen.subject.pid), How("none")).target())
+    session = Session(ShellDoor(str(seen.subject.pid), How("none", declared=False)).target())
     header, word = session.layout.header, session.layout.word
     placed = {block - header: (session.memory.word(block - word) & ~7) for block in seen.planted}
     found = kinds_of(session, list(placed.items()))
@@ -100,7 +100,7 @@ def test_without_rtti_and_symbols_no_class_is_made_up() -> None:
     """Those of the program are told by no word, those of libstdc++ are; what its containers hold is, too."""
     with Subject("kinds.nameless") as subject:
         planted = planted_by(subject.folder / "truth")
-        found = kinds_by_block(Session(ShellDoor(str(subject.pid), How("none")).target()))
+        found = kinds_by_block(Session(ShellDoor(str(subject.pid), How("none", declared=False)).target()))
     wrong = Counter(
         (what, found[block].name)
         for block, what in planted.items()
@@ -138,9 +138,9 @@ def test_the_command_counts_them(seen: Seen) -> None:
 def test_of_the_kernels_core_it_says_the_same() -> None:
     """Which leaves out what was not written: there names stand in the program's file."""
     with Subject("kinds.stripped") as subject:
-        live = kinds_by_block(Session(ShellDoor(str(subject.pid), How("none")).target()))
+        live = kinds_by_block(Session(ShellDoor(str(subject.pid), How("none", declared=False)).target()))
         core = subject.kernel_core()
-        assert kinds_by_block(Session(ShellDoor(str(core), How("none")).target())) == live
+        assert kinds_by_block(Session(ShellDoor(str(core), How("none", declared=False)).target())) == live
         # however many share the work
         alone, shared = (look(core, f"types --limit 0 --jobs {jobs}", "--json")[1] for jobs in (1, 3))
         assert alone == shared
@@ -311,7 +311,7 @@ def test_with_numpy_it_says_the_same(code: str, name: str, least: int, monkeypat
     with resting(code) as process:
         for library in (numpy, None):
             monkeypatch.setattr(python_bodies, "library", lambda _, library=library: library)
-            told.append(kinds_by_block(Session(ShellDoor(str(process.pid), How("none")).target())))
+            told.append(kinds_by_block(Session(ShellDoor(str(process.pid), How("none", declared=False)).target())))
     assert told[0] == told[1]
     assert sum(name_of(kind) == name for kind in told[0].values()) > least
 
@@ -349,7 +349,7 @@ def test_glibs_tables_lists_and_strings_are_those_that_were_made(slices: str) ->
     """Up to GLib 2.74 structs are in pages of slices, and what they keep is malloc's."""
     with Subject("gobjects", env={"G_SLICE": "always-malloc"} if slices == "malloc" else {}) as subject:
         lines = (subject.folder / "truth" / "glib.txt").read_text().splitlines()
-        found = kinds_by_block(Session(ShellDoor(str(subject.pid), How("none")).target()))
+        found = kinds_by_block(Session(ShellDoor(str(subject.pid), How("none", declared=False)).target()))
     made = {int(block, 16): what for block, what in (line.split(" ", 1) for line in lines)}
     ours = {"GHashTable", "GHashTable keys", "GHashTable hashes", "GHashTable values", "GList node"}
     # where its GString is no slice, it may be any program's

@@ -50,7 +50,7 @@ Named = list[tuple[Block, Kind]]
 
 def named_in(pid: int) -> tuple[Named, float]:
     """The blocks that have one; and how much of all bytes these are, without those of which only their looks tell."""
-    session = Session(ShellDoor(str(pid), How("none")).target())
+    session = Session(ShellDoor(str(pid), How("none", declared=False)).target())
     live, header, word = live_kinds(session), session.layout.header, session.layout.word
     blocks = [
         (chunk + header, size - word, live.kinds[kind])

@@ -15,7 +15,8 @@ from heap_mixtures import everything
 from schemas import valid
 
 from arenascope.base import optional_libraries
-from arenascope.commands.all_commands import find_command, trim
+from arenascope.commands import trim
+from arenascope.commands.all_commands import find_command
 from arenascope.commands.framework.command import execute
 from arenascope.glibc import bins
 from arenascope.present.render import progress
