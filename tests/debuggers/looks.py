@@ -24,7 +24,7 @@ TIMEOUT = 120
 # scripts/setup.sh's list of what no package gives here
 NOT_TO_BE_HAD = ROOT / ".venv" / "absent"
 # what no run may print: an exception that nobody caught, or a debugger's own breakdown
-BREAKDOWNS = ("Traceback", "Python Exception", "Error occurred in Python", "internal-error")
+BREAKDOWNS = ("Traceback", "Python Exception", "Error occurred in Python", "internal-error: ")
 
 
 @dataclass(frozen=True)
