@@ -21,6 +21,7 @@ from arenascope.sources.debugger_target import (
     DebuggedTarget,
     Told,
     Typed,
+    asks_for_types,
     find_core,
     held_files,
     is_traced_by_us,
@@ -83,7 +84,7 @@ class GdbTarget(DebuggedTarget):
             raise running("interrupt it")
         name = self._architecture().name()
         super().__init__(self._open_image(ask_remote), MACHINES.get(name, "arm" if name.startswith("arm") else name))
-        self.types = types(self)
+        self.types = types(self) if asks_for_types(self.image) else None
         self._tls: dict[str, Optional[int]] = {}
 
     # the image

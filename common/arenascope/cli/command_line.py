@@ -61,15 +61,14 @@ IN_THE_SHELL = Group(
             "--declared",
             action="store_const",
             const=True,
-            help="let GDB, where it is installed, read types from the files' debug information, however much there is "
-            "(the default: up to 256 MiB)",
+            help="let GDB, where it is installed, read types from the files' debug information",
         ),
         argument(
             "--no-declared",
             action="store_const",
             const=False,
             dest="declared",
-            help="do not start GDB to read types from debug information",
+            help="do not start GDB to read types from debug information (the default)",
         ),
         argument("--jsonl", action="store_true", help="one JSON document a line; several PID|CORE may be named"),
         argument(

@@ -85,7 +85,12 @@ def types_command(context: Context) -> Answer:
             if parts != header.system_mem and not session.stopped:
                 problems.append(parts_differ(header, parts))
     notes = [Statement("pymalloc-apart")] if has_arenas_of_its_own(rows) else []
-    if session.started and not options.quick and not any(row.kind.kind == "declared" for row in rows):
+    if (
+        session.target.types is not None
+        and session.started
+        and not options.quick
+        and not any(row.kind.kind == "declared" for row in rows)
+    ):
         notes.append(Statement("no-declared-types"))
     problems += looked.problems if looked is not None else []
     chosen = in_order(filter(wanted, rows), options.by)

@@ -28,7 +28,7 @@ from .live.process import ProcessImage
 from .live.procfiles import read_bytes, read_regions, status_number, thread_ids, thread_state
 from .memory import BlockCache, Read
 from .source import Source
-from .target import ByteOrder, Place, Region, RegisterSet, RegisterSets, Span, StructInfo, Symbol, ThreadInfo
+from .target import ByteOrder, Image, Place, Region, RegisterSet, RegisterSets, Span, StructInfo, Symbol, ThreadInfo
 
 PLACES = 8
 """How many places of a core are compared with what the debugger reads."""
@@ -93,6 +93,15 @@ class _Strange(NamedTuple):
 
     build_ids: frozenset[str]
     spans: Sequence[Span]
+
+
+TYPES = "ARENASCOPE_DECLARED"
+
+
+def asks_for_types(image: Image) -> bool:
+    """Whether the program's own types are asked for: where the environment says so. Never of what a stub alone reaches:
+    gdbserver ended, and its process with it, when it was asked for threads' variables."""
+    return os.environ.get(TYPES) == "1" and not isinstance(image, AskedImage)
 
 
 class DebuggedTarget(ImageTarget, ABC):
