@@ -20,6 +20,9 @@ from arenascope.sources.shell_target import ShellTarget
 from arenascope.sources.target import Target
 from arenascope.sources.types_by_gdb import NOTHING, TypesByGdb
 
+pytestmark = pytest.mark.exhaustive
+"""Until the shell asks for types unasked again."""
+
 SOURCE = """
 #include <stdio.h>
 #include <stdlib.h>
