@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 import re
-import weakref
 from contextlib import suppress
 from functools import partial
-from typing import TYPE_CHECKING, Callable, Iterator, Mapping, Optional, Sequence
+from typing import TYPE_CHECKING, Callable, Iterator, Optional, Sequence
 
 import gdb
 
 from arenascope.base.records import NamedTuple
 from arenascope.sources.debug_info_types import Local, TypedVariable
+from arenascope.sources.debugged_variables import FRAMES, LARGEST_IN_REGISTERS, THREADS, DebuggedVariables, plain_name
 from arenascope.sources.elf.address_names import NamedSymbol
-from arenascope.sources.elf.demangle import demangle
 from arenascope.sources.type_spelling import within
 
 if TYPE_CHECKING:
@@ -21,9 +20,6 @@ if TYPE_CHECKING:
     from gdb.heap_target import GdbTarget
     from gdb.heap_types import GdbTypes
 
-FRAMES, THREADS = 64, 200
-"""Of so many threads so many innermost frames are asked for their variables."""
-LARGEST_IN_REGISTERS = 256
 STATIC = (gdb.SYMBOL_LOC_STATIC, gdb.SYMBOL_LOC_UNRESOLVED, gdb.SYMBOL_LOC_COMPUTED)
 NUMBERS = (
     gdb.TYPE_CODE_PTR,
@@ -33,11 +29,8 @@ NUMBERS = (
     gdb.TYPE_CODE_ENUM,
 )
 REFERENCES = (gdb.TYPE_CODE_REF, gdb.TYPE_CODE_RVALUE_REF)
-CLONE = re.compile(r"\.(?:\d+|lto_priv|constprop|part|isra|llvm|cold)(?=\.|$)")
-"""What compilers put behind the names of statics that would clash with others."""
 IN_FUNCTION = re.compile(r"(?!anon\.)[A-Za-z_]\w*\.\w+")
 """A static variable of a function in C, as GCC (last.1) and clang (make.last) call it."""
-ABI = re.compile(r"\[abi:[^]]*\]")
 
 
 class _Static(NamedTuple):
@@ -58,41 +51,20 @@ class _Statics(NamedTuple):
     of_threads: list[_Static]
 
 
-class GdbVariables:
+class GdbVariables(DebuggedVariables):
     """Of what a GdbTarget looks at, for one command."""
 
+    target: GdbTarget
+    types: GdbTypes
+
     def __init__(self, target: GdbTarget, types: GdbTypes) -> None:
-        # a circle of both would keep files open until garbage is collected
-        self._target: GdbTarget = weakref.proxy(target)
-        self._types: GdbTypes = weakref.proxy(types)
+        super().__init__(target, types)
         self._statics: dict[tuple[str, Optional[str]], _Statics] = {}
         """For each source file of each file with debug information."""
 
     # variables
 
-    def variables(self, addresses: Sequence[int]) -> Mapping[int, TypedVariable]:
-        found: dict[int, TypedVariable] = {}
-        asked: dict[int, Optional[TypedVariable]] = {}
-        for address in addresses:
-            symbol = self._target.symbol_at(address) or self._own_symbol_at(address)
-            if symbol is None:
-                continue
-            if symbol.value not in asked:
-                asked[symbol.value] = self._variable(symbol)
-            variable = asked[symbol.value]
-            if variable is not None and address - variable.address < self._size_of(variable, symbol):
-                found[address] = variable
-        return found
-
-    def _own_symbol_at(self, address: int) -> Optional[NamedSymbol]:
-        """GDB's, where no file is to be had here."""
-        place = self._target.own_name(address)
-        return NamedSymbol(address - place.offset, 0, place.name) if place is not None else None
-
-    def _size_of(self, variable: TypedVariable, symbol: NamedSymbol) -> int:
-        return symbol.size or self._types.facts(variable.type).size
-
-    def _variable(self, symbol: NamedSymbol) -> Optional[TypedVariable]:
+    def variable_of(self, symbol: NamedSymbol) -> Optional[TypedVariable]:
         declared = None
         for name, candidate in self._candidates(symbol):
             with suppress(gdb.error, RuntimeError, TypeError):
@@ -102,7 +74,7 @@ class GdbVariables:
                 # a larger one has an array at its end that its initialiser makes longer
                 if type is None or 0 < symbol.size < (type.sizeof or 0):
                     continue
-                variable = TypedVariable(name, symbol.value, self._types.number(type, candidate.symtab))
+                variable = TypedVariable(name, symbol.value, self.types.number(type, candidate.symtab))
                 if candidate.addr_class != gdb.SYMBOL_LOC_UNRESOLVED:
                     return variable
                 # what only declares it is not as good as what defines it
@@ -111,8 +83,8 @@ class GdbVariables:
 
     def _candidates(self, symbol: NamedSymbol) -> Iterator[tuple[str, gdb.Symbol]]:
         """Variables that may be this symbol's, with their names."""
-        plain = _plain(symbol.text)
-        for candidate in self._by_name(plain, self._target.build_id_at(symbol.value)):
+        plain = plain_name(symbol.text)
+        for candidate in self._by_name(plain, self.target.build_id_at(symbol.value)):
             yield plain, candidate
         for symtab in self._symtabs_of(symbol, symbol.value):
             static = self._statics_of(symtab).by_address.get(symbol.value)
@@ -127,13 +99,13 @@ class GdbVariables:
         enclosing = self._enclosing(symbol, beside)
         if enclosing is not None:
             yield from _symtabs_at(enclosing)
-        source = self._target.source_of(symbol, beside)
+        source = self.target.source_of(symbol, beside)
         if source is not None:
             yield from _symtabs_named(source)
         # a member function that is nowhere but inlined
-        owner = within(within(_plain(symbol.text))[0])[0]
+        owner = within(within(plain_name(symbol.text))[0])[0]
         if owner:
-            yield from (each.symtab for each in self._types.type_symbols(owner))
+            yield from (each.symtab for each in self.types.type_symbols(owner))
 
     def _by_name(self, name: str, build_id: Optional[str]) -> Iterator[gdb.Symbol]:
         """Variables of this name, first those of the module's own file: to look in all costs most."""
@@ -151,17 +123,17 @@ class GdbVariables:
                         yield symbol
 
     def _is_variable(self, symbol: gdb.Symbol) -> bool:
-        return symbol.is_variable and symbol.addr_class in STATIC and self._types.believes(symbol.symtab)
+        return symbol.is_variable and symbol.addr_class in STATIC and self.types.believes(symbol.symtab)
 
     def _address_of(self, symbol: gdb.Symbol) -> Optional[int]:
         place = symbol.value().address
-        return int(place) & self._target.mask() if place is not None else None
+        return int(place) & self.target.mask() if place is not None else None
 
     def _enclosing(self, symbol: NamedSymbol, beside: int) -> Optional[int]:
         """Where the function begins whose static variable this is, by its mangled name: _ZZ FUNCTION E NAME."""
         ends = [at for at, letter in enumerate(symbol.text) if letter == "E"] if symbol.text.startswith("_ZZ") else []
         for end in reversed(ends):
-            address = self._target.address_of("_Z" + symbol.text[3:end], beside)
+            address = self.target.address_of("_Z" + symbol.text[3:end], beside)
             if address is not None:
                 return address
         return None
@@ -169,7 +141,7 @@ class GdbVariables:
     def _statics_of(self, symtab: gdb.Symtab) -> _Statics:
         key = (symtab.fullname(), symtab.objfile.filename)
         if key not in self._statics:
-            self._statics[key] = self._find_statics(symtab) if self._types.believes(symtab) else _Statics({}, [])
+            self._statics[key] = self._find_statics(symtab) if self.types.believes(symtab) else _Statics({}, [])
         return self._statics[key]
 
     def _find_statics(self, symtab: gdb.Symtab) -> _Statics:
@@ -197,7 +169,7 @@ class GdbVariables:
         return found
 
     def thread_variables(self) -> Sequence[TypedVariable]:
-        asked = self._target.thread_symbols()
+        asked = self.target.thread_symbols()
         symbols = {pair for base, symbol in asked for pair in self._of_threads(symbol, base)}
         found: dict[tuple[int, int], TypedVariable] = {}
 
@@ -208,18 +180,18 @@ class GdbVariables:
                     value = symbol.value(gdb.newest_frame()) if symbol.needs_frame else symbol.value()
                     if value.address is None or value.type.strip_typedefs().code in REFERENCES:
                         continue
-                    address = int(value.address) & self._target.mask()
-                    number = self._types.number(value.type, symbol.symtab)
+                    address = int(value.address) & self.target.mask()
+                    number = self.types.number(value.type, symbol.symtab)
                     found[tid, address] = TypedVariable(name, address, number, tid)
 
         if symbols:
-            self._target.of_each_thread(ask, THREADS)
+            self.target.of_each_thread(ask, THREADS)
         return list(found.values())
 
     def _of_threads(self, symbol: NamedSymbol, base: int) -> Iterator[tuple[str, gdb.Symbol]]:
         """The variables that a thread-local symbol of a module stands for: of one name there may be several."""
-        plain = _plain(symbol.text)
-        for candidate in self._by_name(plain, self._target.build_id_at(base)):
+        plain = plain_name(symbol.text)
+        for candidate in self._by_name(plain, self.target.build_id_at(base)):
             if candidate.addr_class == gdb.SYMBOL_LOC_COMPUTED:
                 yield plain, candidate
         for symtab in self._symtabs_of(symbol, base):
@@ -243,12 +215,12 @@ class GdbVariables:
                     found.extend(self._locals_of(frame, tid, number))
                     frame = frame.older()
 
-        self._target.of_each_thread(ask, THREADS)
+        self.target.of_each_thread(ask, THREADS)
         return found
 
     def _locals_of(self, frame: gdb.Frame, tid: int, number: int) -> Iterator[Local]:
         function = frame.function()
-        if function is None or not self._types.believes(function.symtab):
+        if function is None or not self.types.believes(function.symtab):
             return
         try:
             block: Optional[gdb.Block] = frame.block()
@@ -275,18 +247,18 @@ class GdbVariables:
         try:
             value = frame.read_var(symbol, block)
             # of an array whose length is known only now
-            local = local._replace(type=self._types.number(value.type, symbol.symtab))
+            local = local._replace(type=self.types.number(value.type, symbol.symtab))
             if value.address is not None:
-                place = int(value.address) & self._target.mask()
+                place = int(value.address) & self.target.mask()
                 if value.type.strip_typedefs().code in REFERENCES:
                     # GDB has the place of what it refers to
-                    word = self._target.pointer_size
-                    return local._replace(data=place.to_bytes(word, self._target.byte_order))
+                    word = self.target.pointer_size
+                    return local._replace(data=place.to_bytes(word, self.target.byte_order))
                 return local._replace(address=place)
             if not value.is_optimized_out:
                 return local._replace(data=self._data(value))
         except (gdb.error, RuntimeError, TypeError, ValueError):
-            local = local._replace(type=self._types.number(symbol.type, symbol.symtab))
+            local = local._replace(type=self.types.number(symbol.type, symbol.symtab))
         return local
 
     def _data(self, value: gdb.Value) -> Optional[bytes]:
@@ -318,11 +290,7 @@ class GdbVariables:
                     self._fill(value[index], room, at + (index - low) * size)
         elif kind.code in NUMBERS and at + kind.sizeof <= len(room):
             number = int(value) & (1 << 8 * kind.sizeof) - 1
-            room[at : at + kind.sizeof] = number.to_bytes(kind.sizeof, self._target.byte_order)
-
-
-def _plain(mangled: str) -> str:
-    return ABI.sub("", demangle(CLONE.sub("", mangled)))
+            room[at : at + kind.sizeof] = number.to_bytes(kind.sizeof, self.target.byte_order)
 
 
 def _last(name: str) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import weakref
+from abc import ABC, abstractmethod
 from typing import Mapping, Optional, Protocol, Sequence
 
 from .debug_info_types import Local, TypedVariable, TypeSource
@@ -19,7 +20,7 @@ CLONE = re.compile(r"\.(?:\d+|lto_priv|constprop|part|isra|llvm|cold)(?=\.|$)")
 ABI = re.compile(r"\[abi:[^]]*\]")
 
 
-class DebuggedVariables:
+class DebuggedVariables(ABC):
     """Of what a debugger looks at; symbols come from our own reader of tables, types from the debugger."""
 
     def __init__(self, target: DebuggedTarget, types: TypeSource) -> None:
@@ -47,9 +48,9 @@ class DebuggedVariables:
         place = self.target.own_name(address)
         return NamedSymbol(address - place.offset, 0, place.name) if place is not None else None
 
+    @abstractmethod
     def variable_of(self, symbol: NamedSymbol) -> Optional[TypedVariable]:
         """The variable that begins where this symbol does, and is no larger."""
-        raise NotImplementedError
 
 
 class Variables(Protocol):

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from .gdb_child import GdbChild
 
 UNASKED = 256 << 20
-"""Bytes of debug information that are read without being asked to. GDB takes a second for each 100 MiB."""
+"""Bytes of debug information that are read where nobody says how many: chosen, not measured."""
 DEBUG, INFORMATION = (".debug_", ".zdebug_"), {".debug_info", ".zdebug_info"}
 FORMS: Sequence[Form] = get_args(Form)
 NOTHING, NO_TYPE = TypeFacts("", "other", 0), -1

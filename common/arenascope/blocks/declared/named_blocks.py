@@ -92,15 +92,6 @@ class NamedBlocks:
         name = self.name_of(block)
         return name is not None and self.level[block] <= LOCAL and name.form in ("object", "array")
 
-    def counts(self) -> Counter[str]:
-        """How many blocks have which name."""
-        numbers = Counter(self.name)
-        counts: Counter[str] = Counter()
-        for number, count in numbers.items():
-            if number >= 0:
-                counts[self.names[number].text] += count
-        return counts
-
     def way(self, block: int) -> list[str]:
         """The steps to a block, from the variable on; of a block that nothing leads to, none."""
         steps: list[str] = []

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from typing import Iterable, Optional, Sequence
 
 from ....base.records import NamedTuple
@@ -17,7 +18,7 @@ class Node(NamedTuple):
     """Where what follows its value may lie."""
 
 
-class OfNodes:
+class OfNodes(ABC):
     """Whatever proves its nodes."""
 
     strength = CONTAINER
@@ -25,9 +26,9 @@ class OfNodes:
     def __init__(self, node: Node) -> None:
         self.node = node
 
+    @abstractmethod
     def nodes(self, reader: Reader, address: int) -> Optional[Sequence[int]]:
         """In its order; None unless it has proved itself."""
-        raise NotImplementedError
 
     def claims(self, reader: Reader, address: int) -> Optional[Iterable[Claim]]:
         nodes = self.nodes(reader, address)
@@ -52,7 +53,7 @@ class Body(NamedTuple):
     room: int
 
 
-class OfBody:
+class OfBody(ABC):
     """Whatever proves its body."""
 
     def __init__(self, element: int, size: int, words: bool = True, name: str = "") -> None:
@@ -61,9 +62,9 @@ class OfBody:
         self.front = self.after = 0
         """So many bytes are before the elements; so many elements are after them that nobody counts (a string's 0)."""
 
+    @abstractmethod
     def body(self, reader: Reader, address: int) -> Optional[Body]:
         """None unless it has proved itself."""
-        raise NotImplementedError
 
     def claims(self, reader: Reader, address: int) -> Optional[Iterable[Claim]]:
         body = self.body(reader, address)
