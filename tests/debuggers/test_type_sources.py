@@ -71,7 +71,7 @@ def ask(
 
 
 def ask_shell(subject: str, addresses: Sequence[int], structs: bool, names: Sequence[str]) -> dict[str, Any]:
-    target = ShellDoor(subject, How("none")).target()
+    target = ShellDoor(subject, How("none", declared=True)).target()
     assert target.types is not None
     asked = Answers(target.types)
     answers = asked.all(addresses, names)

@@ -20,9 +20,6 @@ from arenascope.sources.shell_target import ShellTarget
 from arenascope.sources.target import Target
 from arenascope.sources.types_by_gdb import NOTHING, TypesByGdb
 
-pytestmark = pytest.mark.exhaustive
-"""Until the shell asks for types unasked again."""
-
 SOURCE = """
 #include <stdio.h>
 #include <stdlib.h>
@@ -60,7 +57,7 @@ TARGETS: list[Target] = []
 
 
 def types_of(subject: Subject, **how: bool) -> TypesByGdb:
-    TARGETS[:] = [ShellDoor(str(subject.pid), How("none", **how)).target()]
+    TARGETS[:] = [ShellDoor(str(subject.pid), How("none", **{"declared": True, **how})).target()]
     types = TARGETS[0].types
     assert isinstance(types, TypesByGdb)
     return types
@@ -136,13 +133,13 @@ def test_damaged_debug_information(subject: Subject, tmp_path: Path) -> None:
     beside = tmp_path / "damaged"
     beside.write_bytes(data)
     os.replace(beside, subject.program)
-    target = ShellDoor(str(core), How("none")).target()
+    target = ShellDoor(str(core), How("none", declared=True)).target()
     assert target.types is not None
     assert target.types.variables([address]) == {}
 
 
 def test_debug_information_that_nobody_asked_for(subject: Subject) -> None:
-    target = ShellDoor(str(subject.pid), How("none")).target()
+    target = ShellDoor(str(subject.pid), How("none", declared=True)).target()
     types = TypesByGdb(target, most=1000)
     assert types.is_too_large
     assert types.by_name("thing") is None
@@ -153,7 +150,7 @@ def test_debug_information_that_nobody_asked_for(subject: Subject) -> None:
 
 def test_no_process_is_held_for_it(subject: Subject) -> None:
     """Of its copy the types are told."""
-    with ShellDoor(str(subject.pid)) as door:
+    with ShellDoor(str(subject.pid), How(declared=True)) as door:
         target = door.target()
         assert isinstance(target, ProcessTarget)
         assert door.freeze is not None
