@@ -12,7 +12,7 @@ from ...base.meter import Meter
 from ...sources.debug_info_types import TypedVariable, TypeSource
 from ...sources.target import Span
 from ..graph.refs import Search
-from ..pointer_finder import finder_of
+from ..graph.root_pointers import root_pointers
 from ..recognise.module_memory import Ground
 from .claims import Library
 from .containers import LIBRARIES
@@ -73,15 +73,8 @@ def _is_within(spans: Sequence[Span], begins: Sequence[int], address: int) -> bo
 
 def _words(search: Search) -> list[int]:
     """The addresses of words of modules' variables that lead to blocks, in order."""
-    blocks, word = search.blocks, search.session.memory.pointer_size
-    if not len(blocks):
-        return []
-    finder = finder_of(search.numpy, blocks.starts, blocks.ends, blocks.extents, word=word)
-    words: list[int] = []
-    for root in search.roots.ranges:
-        if root.kind == "global":
-            for window in search.words.of(root.start, root.end):
-                words += [window.address + index * word for index, _ in finder.hits(window.words)]
-        if len(words) > MOST_WORDS:
-            break
+    ranges = search.roots.ranges
+    words = (
+        each.address for each in root_pointers(search) if each.root < len(ranges) and ranges[each.root].kind == "global"
+    )
     return sorted(words)[:MOST_WORDS]

@@ -12,15 +12,14 @@ from ...sources.memory import Memory
 from ...sources.target import Span
 from ..declared.of_search import declared_in
 from ..declared.pointer_words import declare
-from ..pointer_finder import Finder
 from ..recognise.containers import LOCAL, STDIO, STREAM_WORDS
 from ..recognise.postgres import LINKS, Member, Postgres
 from ..recognise.size_fits import fits
 from ..types import ground_of
 from .blocks import LiveBlocks
-from .edge import edge_to
+from .edge import FLAGS, edge_to
 from .refs import Search
-from .roots import Root
+from .root_pointers import root_pointers
 from .stale_words import Layout, StaleWords
 
 MOST_STREAMS = 1 << 16
@@ -124,22 +123,19 @@ def _in_variables(search: Search, table: StaleWords) -> None:
     loader = next((each for each in ground.modules.all if each.name.startswith("ld") and ".so" in each.name), None)
     last = loader.regions[-1].end if loader is not None else 0
     of_loader = Span(loader.base if loader is not None else 0, ends.get(last, last))
-    for root in search.roots.ranges:
-        is_loaders = of_loader.start <= root.start < of_loader.end
-        if root.kind == "global" and (is_loaders or ground.has_cplusplus):
-            for pointer in _pointers(search, root):
-                if not is_loaders:
-                    _container(search, table, pointer)
-                elif (unused := unused_entries(search.session.memory, machine, search.blocks, pointer)) is not None:
-                    table.exclude(*unused, "loader-table")
-
-
-def _pointers(search: Search, root: Root) -> Iterator[Pointer]:
-    blocks, word = search.blocks, search.session.memory.pointer_size
-    finder = Finder(blocks.starts, blocks.ends, blocks.extents, word)
-    for at, words, _ in search.words.of(root.start, root.end):
-        for index, block in finder.hits(words):
-            yield Pointer(at + index * word, words[index], block)
+    ranges, memory = search.roots.ranges, search.session.memory
+    for seed in root_pointers(search):
+        if seed.root >= len(ranges) or ranges[seed.root].kind != "global":
+            continue
+        is_loaders = of_loader.start <= ranges[seed.root].start < of_loader.end
+        value = memory.try_word(seed.address) if is_loaders or ground.has_cplusplus else None
+        if value is None:
+            continue
+        pointer = Pointer(seed.address, value, seed.edge >> FLAGS)
+        if not is_loaders:
+            _container(search, table, pointer)
+        elif (unused := unused_entries(memory, machine, search.blocks, pointer)) is not None:
+            table.exclude(*unused, "loader-table")
 
 
 def _container(search: Search, table: StaleWords, pointer: Pointer) -> None:
