@@ -178,14 +178,17 @@ def test_another_libc(name: str, own_libc: OwnLibc) -> None:
     ask = ["version --full --json", "arenas --json", "types --json", "trim --apply -y"]
     seen: dict[bool, list[Any]] = {}
     original = own_libc.libc.read_bytes()
-    with Subject(str(own_libc.program)) as subject:
-        image = Live(subject.pid, subject.program)
-        for replaced in (False, True):
-            if replaced:
-                os.replace(shutil.copy(own_libc.other, own_libc.libc.with_suffix(".new")), own_libc.libc)
-            seen[replaced] = opened(OPEN[name]).run(image, ask if replaced else ask[:2])
-    own_libc.libc.unlink()
-    own_libc.libc.write_bytes(original)
+    try:
+        with Subject(str(own_libc.program)) as subject:
+            image = Live(subject.pid, subject.program)
+            for replaced in (False, True):
+                if replaced:
+                    os.replace(shutil.copy(own_libc.other, own_libc.libc.with_suffix(".new")), own_libc.libc)
+                seen[replaced] = opened(OPEN[name]).run(image, ask if replaced else ask[:2])
+    finally:
+        # for the next debugger, where this one cannot call, too
+        own_libc.libc.unlink()
+        own_libc.libc.write_bytes(original)
     version, arenas, types, trim = seen[True]
     known, before = (each.json() for each in seen[False])
     if name == "lldb-22":
