@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ..session.problems import problems_of
-from .framework.command import GRAPH, Answer, Context, always, argument, command
+from .framework.command import GRAPH, WITH_VALUES, Answer, Context, always, argument, command
 
 
 @command(
@@ -14,7 +14,7 @@ from .framework.command import GRAPH, Answer, Context, always, argument, command
     "it is written as the program would: srv->sessions->buckets[7]->log. A pointer to a block's inside is "
     'marked "perhaps": such a word may be old, or chance. Where no block holds the address it stands for its mapping. '
     "A live process is copied, and runs on meanwhile.",
-    arguments=(argument("address", help="an address, or an expression"), GRAPH),
+    arguments=(argument("address", help="an address, or an expression"), GRAPH, WITH_VALUES),
     whole=always,
 )
 def owner_command(context: Context) -> Answer:

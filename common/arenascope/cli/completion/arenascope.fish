@@ -303,6 +303,7 @@ complete -c arenascope -n '_shtab_arenascope_using mmapped' -l sysroot -xka "(__
 complete -c arenascope -n '_shtab_arenascope_using mmapped; and test $_shtab_arenascope_npos -ge 0' -ka "(__fish_complete_pids) (__fish_complete_path (commandline -ct))" -d 'the process or core file to look at, anywhere among the words'
 complete -c arenascope -n '_shtab_arenascope_using; and test $_shtab_arenascope_npos -eq 0' -a owner -d 'Tell who holds a block: the way to it from a variable, a stack or a register.'
 complete -c arenascope -n '_shtab_arenascope_using owner' -l graph -xka "(__fish_complete_path (commandline -ct))" -d 'of a core: keep here who points to whom, or take it from here the next time'
+complete -c arenascope -n '_shtab_arenascope_using owner' -l with-values -d 'also in what can be sent on (--json, pages, snapshots): keys of containers and values, which are user data'
 complete -c arenascope -n '_shtab_arenascope_using owner' -l json -d 'one JSON document'
 complete -c arenascope -n '_shtab_arenascope_using owner' -l bytes -d 'exact bytes instead of units'
 complete -c arenascope -n '_shtab_arenascope_using owner' -l table -x -d 'tables as tabulate has them: github, html, latex, rst, tsv and others'

@@ -15,6 +15,7 @@ from ...base.errors import ArenascopeError, HoldOver, UsageError
 from ...base.model import HOLD_OVER
 from ...base.printable import printable
 from ...base.records import NamedTuple
+from ...base.user_data import UserData, user_data
 from ...present.documents.record import Document
 from ...present.render.json import envelope, written
 from ...present.render.problems import sentence
@@ -55,6 +56,11 @@ LIMIT = argument("--limit", type=int, default=40, metavar="N", help="show N rows
 ARENA = argument("--arena", type=int, metavar="N", help="only arena N (0 is main_arena)")
 GRAPH = argument(
     "--graph", metavar="FILE", help="of a core: keep here who points to whom, or take it from here the next time"
+)
+WITH_VALUES = argument(
+    "--with-values",
+    action="store_true",
+    help="also in what can be sent on (--json, pages, snapshots): keys of containers and values, which are user data",
 )
 EXACT = argument("--bytes", action="store_true", help="exact bytes instead of units")
 COMMON = (
@@ -185,6 +191,12 @@ class Context:
     def renew(self) -> None:
         """Forgets what was read, once the process has moved."""
         self.seen = self.opened = self._first = None
+
+    @property
+    def user_data(self) -> UserData:
+        """Where keys and values of the program may be shown."""
+        asked = getattr(self.options, "with_values", False)
+        return user_data(with_values=asked, redacted=self.target.image.redacted)
 
     @cached_property
     def style(self) -> Style:
