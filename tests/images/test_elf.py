@@ -219,8 +219,12 @@ class Pretended:
 
     def __init__(self, path: str) -> None:
         rows = [line.split() for line in Path("/proc/self/maps").read_text().splitlines()]
-        spans = [tuple(int(each, 16) for each in row[0].split("-")) for row in rows if row[5:] == [path]]
-        named = [Region(start, end, path=path, offset=start - spans[0][0]) for start, end in spans]
+        mine = [row for row in rows if row[5:] == [path]]
+        spans = [tuple(int(each, 16) for each in row[0].split("-")) for row in mine]
+        named = [
+            Region(start, end, executable="x" in row[1], path=path, offset=start - spans[0][0])
+            for row, (start, end) in zip(mine, spans)
+        ]
         self._regions = [*named, Region(spans[-1][1], spans[-1][1] + (1 << 30))]
 
     read = staticmethod(own_memory)
@@ -246,3 +250,16 @@ def test_what_lies_after_a_modules_bss_has_not_its_name(libc):
     assert naming.describe(image, end - 1) == Place("libc.so.6", end - 1 - base, in_file=True)
     assert naming.describe(image, end) is None
     assert naming.describe(image, end + (1 << 20)) is None
+
+
+class LeftOut(Pretended):
+    """As GDB's gcore has it: what it leaves out of a core, code with it, has no permissions."""
+
+    def regions(self) -> list[Region]:
+        return [each._replace(executable=False, present=not each.executable) for each in super().regions()]
+
+
+def test_a_module_whose_code_is_left_out_of_a_core_is_one(libc):
+    _, path = libc
+    (whole,), (left_out,) = (Naming(()).programs(each(path)) for each in (Pretended, LeftOut))
+    assert [region.start for region in left_out] == [region.start for region in whole]

@@ -78,13 +78,15 @@ def modules_of(regions: Sequence[Region]) -> Iterator[list[Region]]:
 
 def programs_of(regions: Sequence[Region]) -> Iterator[list[Region]]:
     """Of these runs the program's and its libraries': they begin with the file's first byte, which the loader has read,
-    and have code. To read of any other file that is mapped would make a page of it resident. GDB's gcore leaves code
-    out, and what it leaves out has no permissions in a core."""
-    for module in modules_of(regions):
-        code_left_out = len(module) > 1 and not all(region.present for region in module)
-        has_code = code_left_out or any(region.executable for region in module)
-        if not module[0].offset and not module[0].shared and has_code:
-            yield module
+    and have code. To read of any other file that is mapped would make a page of it resident."""
+    return filter(_is_program, modules_of(regions))
+
+
+def _is_program(run: Sequence[Region]) -> bool:
+    """GDB's gcore leaves code out, and what it leaves out has no permissions in a core."""
+    code_left_out = len(run) > 1 and not all(region.present for region in run)
+    has_code = code_left_out or any(region.executable for region in run)
+    return not run[0].offset and not run[0].shared and has_code
 
 
 def files_of(
@@ -131,8 +133,7 @@ class Naming:
 
     def programs(self, image: Named) -> list[Sequence[Region]]:
         """As programs_of, with the nameless mapping behind each."""
-        runs = (run for run in self._runs(image) if not run[0].offset and not run[0].shared)
-        return [run for run in runs if any(region.executable for region in run)]
+        return list(filter(_is_program, self._runs(image)))
 
     def _is_within(self, image: Named, module: Sequence[Region], address: int) -> bool:
         """Whether it is the file's own: other memory may lie right after its .bss, and is one mapping with it."""
