@@ -84,7 +84,7 @@ class GdbTarget(DebuggedTarget):
             raise running("interrupt it")
         name = self._architecture().name()
         super().__init__(self._open_image(ask_remote), MACHINES.get(name, "arm" if name.startswith("arm") else name))
-        self.types = types(self) if asks_for_types(self.image) else None
+        self.types = types(self) if asks_for_types() else None
         self._tls: dict[str, Optional[int]] = {}
 
     # the image

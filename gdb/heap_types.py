@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import re
 import struct
 import weakref
 from collections import defaultdict
 from contextlib import suppress
-from typing import TYPE_CHECKING, Callable, Iterator, Mapping, Optional, Sequence, Union, cast
+from typing import TYPE_CHECKING, Callable, Iterator, Mapping, Optional, Sequence, Union
 
 import gdb
 
@@ -44,11 +43,8 @@ FORMS: Mapping[int, Form] = {
     gdb.TYPE_CODE_VOID: "void",
 }
 LAMBDA = "<lambda("
-MI_TYPES = "-symbol-info-types"
-MI_NAME = re.compile(r'\bname="((?:[^"\\]|\\.)*)"')
 INFORMATION = (".debug_info", ".zdebug_info")
 Key = tuple[object, ...]
-_OfFiles = Sequence[Mapping[str, Sequence[Mapping[str, str]]]]
 
 
 class _Known(NamedTuple):
@@ -201,16 +197,28 @@ class GdbTypes(WithVariables):
         return self._number(known.type.pointer(), known.language)
 
     def structs(self) -> Iterator[int]:
-        """Without the C library's, which has a thousand source files to look through for each name."""
-        library = {build_id for region, build_id in self._target.module_files() if region.finds_malloc}
-        files = [each for each in gdb.objfiles() if getattr(each, "build_id", None) not in library]
+        """Of all source files that have a function, but the C library's, which are a thousand. (`info types` takes
+        seconds; of GDB/MI's list GDB 13 writes a second one to where the first went, which may be gone.)"""
         found: set[int] = set()
-        for name in dict.fromkeys(_type_names()):
-            for symbol in _symbols_in(files, name):
-                number = self._named(symbol, name)
+        for block in self._source_files():
+            for symbol in block:
+                number = self._named(symbol, symbol.name) if symbol.addr_class == gdb.SYMBOL_LOC_TYPEDEF else None
                 if number is not None and number not in found and self._known[number].form in ("struct", "union"):
                     found.add(number)
                     yield number
+
+    def _source_files(self) -> Iterator[gdb.Block]:
+        """What each declares, for itself alone and for others."""
+        seen: set[tuple[int, int]] = set()
+        modules = [region for region, _ in self._target.module_files() if not region.finds_malloc]
+        for address in (address for region in modules for address in self._target.functions(region)):
+            block = gdb.block_for_pc(address)
+            if block is None or (block.global_block.start, block.global_block.end) in seen:
+                continue
+            seen.add((block.global_block.start, block.global_block.end))
+            yield block.global_block
+            if block.static_block is not None:
+                yield block.static_block
 
     def without(self) -> Sequence[str]:
         described: set[Optional[str]] = set()
@@ -336,17 +344,6 @@ def _symbols_in(files: Sequence[gdb.Objfile], name: str) -> Iterator[gdb.Symbol]
                 symbol = lookup(name, gdb.SYMBOL_STRUCT_DOMAIN)
                 if symbol is not None:
                     yield symbol
-
-
-def _type_names() -> Iterator[str]:
-    """Of all types that have one. GDB/MI lists them; Python has no other way."""
-    if hasattr(gdb, "execute_mi"):  # GDB 14
-        record = cast("Mapping[str, _OfFiles]", gdb.execute_mi(MI_TYPES)["symbols"])
-        yield from (each["name"] for file in record.get("debug", ()) for each in file["symbols"])
-        return
-    with suppress(gdb.error):
-        text = gdb.execute(f'interpreter-exec mi2 "{MI_TYPES}"', to_string=True)
-        yield from (re.sub(r"\\(.)", r"\1", name) for name in MI_NAME.findall(text))
 
 
 def _length(kind: gdb.Type) -> Optional[int]:

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import re
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from functools import partial
-from typing import TYPE_CHECKING, Callable, Iterator, Optional, Sequence
+from typing import TYPE_CHECKING, Callable, Iterator, Mapping, Optional, Sequence
 
 import gdb
 
@@ -28,6 +28,7 @@ NUMBERS = (
     gdb.TYPE_CODE_BOOL,
     gdb.TYPE_CODE_ENUM,
 )
+CALLS = "may-call-functions"
 REFERENCES = (gdb.TYPE_CODE_REF, gdb.TYPE_CODE_RVALUE_REF)
 IN_FUNCTION = re.compile(r"(?!anon\.)[A-Za-z_]\w*\.\w+")
 """A static variable of a function in C, as GCC (last.1) and clang (make.last) call it."""
@@ -63,6 +64,10 @@ class GdbVariables(DebuggedVariables):
         """For each source file of each file with debug information."""
 
     # variables
+
+    def variables(self, addresses: Sequence[int]) -> Mapping[int, TypedVariable]:
+        with _without_calls():
+            return super().variables(addresses)
 
     def variable_of(self, symbol: NamedSymbol) -> Optional[TypedVariable]:
         declared = None
@@ -185,7 +190,8 @@ class GdbVariables(DebuggedVariables):
                     found[tid, address] = TypedVariable(name, address, number, tid)
 
         if symbols:
-            self.target.of_each_thread(ask, THREADS)
+            with _without_calls():
+                self.target.of_each_thread(ask, THREADS)
         return list(found.values())
 
     def _of_threads(self, symbol: NamedSymbol, base: int) -> Iterator[tuple[str, gdb.Symbol]]:
@@ -215,7 +221,8 @@ class GdbVariables(DebuggedVariables):
                     found.extend(self._locals_of(frame, tid, number))
                     frame = frame.older()
 
-        self.target.of_each_thread(ask, THREADS)
+        with _without_calls():
+            self.target.of_each_thread(ask, THREADS)
         return found
 
     def _locals_of(self, frame: gdb.Frame, tid: int, number: int) -> Iterator[Local]:
@@ -248,8 +255,8 @@ class GdbVariables(DebuggedVariables):
             value = frame.read_var(symbol, block)
             # of an array whose length is known only now
             local = local._replace(type=self.types.number(value.type, symbol.symtab))
-            if value.address is not None:
-                place = int(value.address) & self.target.mask()
+            place = self._place_of(value)
+            if place is not None:
                 if value.type.strip_typedefs().code in REFERENCES:
                     # GDB has the place of what it refers to
                     word = self.target.pointer_size
@@ -260,6 +267,12 @@ class GdbVariables(DebuggedVariables):
         except (gdb.error, RuntimeError, TypeError, ValueError):
             local = local._replace(type=self.types.number(symbol.type, symbol.symtab))
         return local
+
+    def _place_of(self, value: gdb.Value) -> Optional[int]:
+        with suppress(gdb.error):
+            return int(value.address) & self.target.mask() if value.address is not None else None
+        # an array that is in no memory
+        return None
 
     def _data(self, value: gdb.Value) -> Optional[bytes]:
         """Of a value that lies in registers."""
@@ -291,6 +304,18 @@ class GdbVariables(DebuggedVariables):
         elif kind.code in NUMBERS and at + kind.sizeof <= len(room):
             number = int(value) & (1 << 8 * kind.sizeof) - 1
             room[at : at + kind.sizeof] = number.to_bytes(kind.sizeof, self.target.byte_order)
+
+
+@contextmanager
+def _without_calls() -> Iterator[None]:
+    """Asked for the address of an array that is in no memory (optimised out, or in registers), GDB has the program
+    itself make room for it: it calls its malloc."""
+    before = gdb.parameter(CALLS)
+    gdb.execute(f"set {CALLS} off", to_string=True)
+    try:
+        yield
+    finally:
+        gdb.execute(f"set {CALLS} {'on' if before else 'off'}", to_string=True)
 
 
 def _last(name: str) -> str:

@@ -69,7 +69,7 @@ class LldbTarget(DebuggedTarget):
         if state not in STANDING or not self.process.GetNumThreads():
             raise nothing_there("process attach -p PID, run, or target create -c FILE")
         super().__init__(self._open_image(), _machine(target.GetTriple()))
-        self.types = types(self) if asks_for_types(self.image) else None
+        self.types = types(self) if asks_for_types() else None
         self.read = _interruptible(self.read, debugger, READS_BETWEEN_QUESTIONS)
         self.threaded_fill = None  # no other thread can ask whether Ctrl-C was pressed
         self.fill = _interruptible(self.fill, debugger, BLOCKS_BETWEEN_QUESTIONS)

@@ -46,11 +46,14 @@ def main():
     gdb.selected_frame().older().select()
     before = selected()
     asked = Answers(target.types)
+    calls = []
+    gdb.events.inferior_call.connect(calls.append)
     answers = asked.all(task["addresses"], task["names"])
     if task["structs"]:
         answers["structs"] = asked.structs()
     words = {each: own_word(f"&{each}") for each in ("per_thread", "library_own")}
     document = {**answers, "own_words": words, "selected_before": before, "selected_after": selected()}
+    document["calls"], document["may_call"] = len(calls), gdb.parameter("may-call-functions")
     document["selected_after_ctrl_c"] = interrupted_locals(target.types)
     (FOLDER / "answers.json").write_text(json.dumps(document))
 

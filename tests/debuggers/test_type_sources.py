@@ -261,6 +261,16 @@ def test_the_selection_stays(typed: Typed, kind: str) -> None:
         assert answers["selected_before"] == answers["selected_after_ctrl_c"]
 
 
+@OF_PROCESSES
+@KINDS
+def test_the_program_runs_nothing(typed: Typed, kind: str) -> None:
+    """GDB would call its malloc for a place of the array that has none."""
+    answers = typed.answers[kind]
+    assert "nowhere" in {each["name"] for each in answers["locals"]}
+    if isinstance(typed.door, Gdb):
+        assert (answers["calls"], answers["may_call"]) == (0, True)
+
+
 @KINDS
 def test_modules_without_debug_information(typed: Typed, kind: str) -> None:
     names = {Path(each).name.partition(".so")[0] for each in typed.answers[kind]["without"]}

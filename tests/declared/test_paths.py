@@ -16,7 +16,9 @@ pytestmark = [pytest.mark.needs_gdb, pytest.mark.debugger]
 
 
 @pytest.mark.parametrize("kind", ["live", "core"])
-@pytest.mark.parametrize(("name", "arguments", "share"), [("daemon.O2", ("200", "closed"), 0.9)])
+@pytest.mark.parametrize(
+    ("name", "arguments", "share"), [("daemon.O2", ("200", "closed"), 0.9), ("idioms.O0", (), 0.5)]
+)
 def test_gdb_comes_to_the_block_by_what_owner_writes(
     tmp_path: Path, name: str, arguments: tuple[str, ...], share: float, kind: str
 ) -> None:

@@ -28,7 +28,7 @@ from .live.process import ProcessImage
 from .live.procfiles import read_bytes, read_regions, status_number, thread_ids, thread_state
 from .memory import BlockCache, Read
 from .source import Source
-from .target import ByteOrder, Image, Place, Region, RegisterSet, RegisterSets, Span, StructInfo, Symbol, ThreadInfo
+from .target import ByteOrder, Place, Region, RegisterSet, RegisterSets, Span, StructInfo, Symbol, ThreadInfo
 
 PLACES = 8
 """How many places of a core are compared with what the debugger reads."""
@@ -98,10 +98,9 @@ class _Strange(NamedTuple):
 TYPES = "ARENASCOPE_DECLARED"
 
 
-def asks_for_types(image: Image) -> bool:
-    """Whether the program's own types are asked for: where the environment says so. Never of what a stub alone reaches:
-    gdbserver ended, and its process with it, when it was asked for threads' variables."""
-    return os.environ.get(TYPES) == "1" and not isinstance(image, AskedImage)
+def asks_for_types() -> bool:
+    """Whether the program's own types are asked for: where the environment says so."""
+    return os.environ.get(TYPES) == "1"
 
 
 class DebuggedTarget(ImageTarget, ABC):

@@ -78,6 +78,8 @@ class NamedBlocks:
         self.number = array("I", [UNNUMBERED]) * count
         self.elements = array("I", [0]) * count
         """Of an array: how many are in use."""
+        self.enclosing: set[int] = set()
+        """Structs to which no pointer leads, but to a member further on (container_of)."""
         self.damaged: Counter[str] = Counter()
         """Containers that did not prove themselves, by type."""
 

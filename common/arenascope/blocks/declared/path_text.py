@@ -18,9 +18,9 @@ INDEX = re.compile(r"\[(\d+)\]")
 
 
 def path_text(named: NamedBlocks, block: int) -> Optional[str]:
-    """None where no variable leads there by types."""
+    """None where no variable leads there by types, or no expression of the program's can name a struct on the way."""
     start = start_of(named, block)
-    if start is None or named.name_of(block) is None:
+    if start is None or named.name_of(block) is None or not named.enclosing.isdisjoint(_way(named, block)):
         return None
     return start.label + "".join(_folded(_steps(named, block)))
 

@@ -104,6 +104,8 @@ class Tracer:
             if whole is not None and self._words.is_proven(whole, self._blocks.starts[block], ANY):
                 found.level[block], found.name[block] = NO_LEVEL, NONE
                 self._left[WEAK].append(claimed._replace(name=self._names.object(whole)))
+                if offset:
+                    found.enclosing.add(block)
                 again = True
         return again
 

@@ -187,6 +187,15 @@ class Naming:
             found += [(module[0].start, each) for each in next(filter(None, symbols), ())]
         return found
 
+    def functions(self, image: Named, start: Region) -> list[int]:
+        """Where those of the module begin that begins there."""
+        for file in self._files(image, start):
+            bias = start.start - file.first_address
+            found = [each.value + bias for each in names_of(file, (STT_FUNC,))]
+            if found:
+                return found
+        return []
+
     def _files(self, image: Named, start: Region) -> Iterator[ElfFile]:
         """Those that are proven to have the symbols of the module that begins there."""
         build_id = module_build_id(image.read, start.start)
@@ -245,6 +254,10 @@ class WithSymbols:
     def thread_symbols(self: _HasNaming) -> list[tuple[int, NamedSymbol]]:
         """Thread-local variables, each with where its module begins; without the C library's own."""
         return self._naming.thread_symbols(self)
+
+    def functions(self: _HasNaming, module: Region) -> list[int]:
+        """Where those of a module begin, of which this is the first mapping."""
+        return self._naming.functions(self, module)
 
 
 def names_of(file: ElfFile, kinds: Sequence[int] = ADDRESSED) -> list[NamedSymbol]:
