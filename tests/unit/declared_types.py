@@ -37,8 +37,9 @@ class DeclaredTypes:
         self.all[number] = self.all[number]._replace(fields=[Field(*each) for each in fields])
 
     def to(self, target: int) -> int:
-        """T*"""
-        return self.add(TypeFacts(f"{self.all[target].name} *", "pointer", WORD, target=target))
+        """T*; a debugger tells no target of `void *`."""
+        known = target if target != self.void else None
+        return self.add(TypeFacts(f"{self.all[target].name} *", "pointer", WORD, target=known))
 
     def array(self, target: int, length: Optional[int]) -> int:
         size = self.all[target].size * (length or 0)

@@ -21,7 +21,8 @@ OFTEN = {
     "all_recognisers": ("classify_many", "other", "_after_front", "_of_table"),
     "types": ("classify_many",),
     "containers": ("Body", "_as_string"),
-    "object_words": ("follow", "_open", "_follow_object", "_claim", "Claimed"),
+    "inner_objects": ("claim",),
+    "object_words": ("follow", "open", "_follow_object", "claim", "Claimed"),
     "tracer": ("Claimed", "follow"),
 }
 """By file: what is called for each chunk, block or word. A name costs a tenth of such a call."""

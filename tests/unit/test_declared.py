@@ -222,6 +222,34 @@ def test_buckets(program: Program) -> None:
     assert found.way(program.number("node 40")) == ["buckets", "", "[40]"]
 
 
+@pytest.mark.parametrize(("power", "sure"), [(6, "node *[]"), (5, None)])
+def test_buckets_counted_by_a_power_of_two(program: Program, power: int, sure: Optional[str]) -> None:
+    """One node proves nothing, but where a number beside the pointer says how many places there are."""
+    types = program.types
+    node = node_type(types)
+    powers = types.array(types.char, 2)
+    table = types.struct("table", 40, ("rows", 0, types.array(types.to(types.to(node)), 2)), ("powers", 16, powers))
+    at, buckets, only = program.malloc("table", 40), program.malloc("buckets", 8 * 64), program.malloc("node", 40)
+    program.put(at, buckets)
+    program.put(at + 16, power, size=1)
+    program.put(buckets + 8 * 17, only)
+    program.variable("table", types.to(table), at)
+    program.named()
+    assert program.sure("buckets") == sure
+    assert program.sure("node") == ("node" if sure else None)
+
+
+@pytest.mark.parametrize(("number", "sure"), [(9999, "value"), (-9999, "value"), (GARBAGE, None)])
+def test_a_number_in_a_pointer_to_anything(program: Program, number: int, sure: Optional[str]) -> None:
+    types = program.types
+    value = types.struct("value", 40, ("count", 0, types.long), ("any", 8, types.to(types.void)))
+    at = program.malloc("value", 40)
+    program.put(at, 1, number % (1 << 64))
+    program.variable("first", types.to(value), at)
+    program.named()
+    assert program.sure("value") == sure
+
+
 def test_an_array_that_is_a_variable(program: Program) -> None:
     types = program.types
     node = node_type(types)
@@ -248,6 +276,22 @@ def test_a_flexible_array(program: Program) -> None:
     assert program.name("uncounted") == "packet"
 
 
+def test_a_flexible_array_without_elements(program: Program) -> None:
+    """What is as large as the struct alone is as sure as any struct; so are pointers to it that fill an array."""
+    types = program.types
+    entry = types.struct("entry", 40)
+    rest = types.array(types.to(types.void), None)
+    types.set(entry, ("key", 0, types.long), ("next", 32, types.to(entry)), ("rest", 40, rest))
+    buckets = program.malloc("buckets", 8 * 64)
+    for at in (3, 17, 40, 60):
+        program.put(buckets + 8 * at, program.malloc(f"entry {at}", 40))
+    program.put(program.ours["entry 3"] + 32, program.malloc("next", 40))
+    program.variable("buckets", types.to(types.to(entry)), buckets)
+    program.named()
+    assert program.sure("buckets") == "entry *[]"
+    assert program.sure("entry 40") == program.sure("next") == "entry"
+
+
 def test_members_that_tell_no_type(program: Program) -> None:
     types = program.types
     holder = types.struct("holder", 40, ("text", 0, types.to(types.char)), ("any", 8, types.to(types.void)))
@@ -258,6 +302,32 @@ def test_members_that_tell_no_type(program: Program) -> None:
     assert program.sure("holder") == "holder"
     assert (program.name("text"), program.name("any")) == ("char[] of holder.text", "void at holder.any")
     assert program.sure("text") is program.sure("any") is None
+
+
+@pytest.mark.parametrize(("header", "names"), [(3, True), (17, True), (8, False), (19, False)])
+def test_characters_behind_a_header(program: Program, header: int, names: bool) -> None:
+    """A string's length lies in front of it, where it has one. At an even offset may be a member of any struct."""
+    types = program.types
+    holder = types.struct("holder", 40, ("text", 0, types.to(types.char)), ("any", 8, types.to(types.void)))
+    at = program.malloc("holder", 40)
+    program.put(at, program.malloc("text", 100) + header, program.malloc("any", 200) + header)
+    program.variable("holder", types.to(holder), at)
+    program.named()
+    found = (program.name("text"), program.name("any"))
+    assert found == (("char[] of holder.text", "void at holder.any") if names else (None, None))
+    assert program.sure("text") is program.sure("any") is None
+
+
+@pytest.mark.parametrize("within", [True, False])
+def test_a_struct_with_its_own_text_behind_it(program: Program, within: bool) -> None:
+    types = program.types
+    value = types.struct("value", 16, ("count", 0, types.long), ("any", 8, types.to(types.void)))
+    at = program.malloc("value", 100)
+    program.put(at, 1, at + (19 if within else 3))
+    program.variable("first", types.to(value), at)
+    program.named()
+    assert program.form("value") == ("tail" if within else "field")
+    assert program.sure("value") is None
 
 
 @pytest.mark.parametrize("second_fits", [False, True])

@@ -30,6 +30,17 @@ class Counts:
                 return count
         return 0
 
+    def by_exponent(self, layout: Layout, at: Optional[int], size: int, block: int) -> int:
+        """Likewise a number that says which power of 2, as hash tables keep it; 0: none."""
+        if at is None:
+            return 0
+        most = self._reader.room(block) // size
+        for each in layout.powers[:MOST_COUNTS]:
+            power = self._reader.number(at + each.offset, each.size)
+            if power is not None and 1 <= power < most.bit_length() and self._reader.fits(block, size << power):
+                return 1 << power
+        return 0
+
     def by_ends(self, layout: Layout, at: Optional[int], slot: Slot, block: int) -> int:
         """Pointers of the same type into the same block, as those behind the last element in use and at the end of the
         room; 0: there is none."""

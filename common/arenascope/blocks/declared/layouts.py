@@ -20,6 +20,8 @@ DEEPEST = 32
 """So far members of members are looked into."""
 MOST_SLOTS = 4096
 """Of one layout."""
+FEW_POWERS = 2
+"""A hash table that is being enlarged has two arrays, and two sizes."""
 UNROLLED = 16
 """An array of so many slots at most is taken apart."""
 NUMBERS = ("integer", "float", "enum", "boolean")
@@ -36,6 +38,8 @@ class Slot(NamedTuple):
     """".log", "" for a variable that is a pointer itself."""
     member: str
     """By the innermost type that has a name: "session.log"; "" for a variable, or an element, that is a pointer."""
+    is_void: bool = False
+    """A `void *`."""
 
 
 class Embedded(NamedTuple):
@@ -107,6 +111,8 @@ class Layout:
         self.unions: list[Alternatives] = []
         self.repeats: list[Repeat] = []
         self.numbers: list[Number] = []
+        self.powers: list[Number] = []
+        """Numbers that may be the binary logarithm of such a count, characters among them."""
         self.bits: list[Bits] = []
         self.flexible: Optional[tuple[int, int]] = None
         self.flexible_label = ""
@@ -230,8 +236,11 @@ class Layouts:
             slot = self._slot(facts, at)
             if slot is not None:
                 layout.slots.append(slot)
-        elif facts.form == "integer":
-            layout.numbers.append(Number(at.offset, facts.size))
+        elif facts.form in ("integer", "character"):
+            number = Number(at.offset, facts.size)
+            layout.powers.append(number)
+            if facts.form == "integer":
+                layout.numbers.append(number)
         elif facts.form == "boolean" or (facts.form == "enum" and facts.enumerators):
             values = facts.enumerators.values() if facts.form == "enum" else (1,)
             if min(values) >= 0:
@@ -257,7 +266,10 @@ class Layouts:
             layout.flexible = facts.target, at.offset
             layout.flexible_label = self.types.facts(facts.target).name or at.label
             return
-        if self.types.facts(facts.target).form in (*NUMBERS, "character", "void", "other"):
+        inner = self.types.facts(facts.target)
+        if inner.form in ("integer", "character") and facts.length <= FEW_POWERS:
+            layout.powers += [Number(at.offset + each * inner.size, inner.size) for each in range(facts.length)]
+        if inner.form in (*NUMBERS, "character", "void", "other"):
             return
         element = self._made(facts.target, at.depth + 1)
         if not element.size or not element.leads_on:
@@ -283,7 +295,7 @@ class Layouts:
     def _slot(self, facts: TypeFacts, at: _Place) -> Optional[Slot]:
         """None for a pointer to a function."""
         if facts.target is None:
-            return Slot(at.offset, "anything", None, at.step, member=at.label)
+            return Slot(at.offset, "anything", None, at.step, member=at.label, is_void=True)
         pointed = self.types.facts(facts.target)
         if pointed.form == "function":
             return None

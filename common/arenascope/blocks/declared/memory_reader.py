@@ -21,6 +21,8 @@ MOST_ELEMENTS, MOST_UNKNOWN = 1 << 24, 1 << 20
 """Elements of an array in a variable; bytes of one that lies where nothing is known of mappings."""
 NULL_PAGE = 4096
 """Less, and as much below the top, is no address: a program's own mark for nothing."""
+NUMBERS = 1 << 31
+"""A number that is less far from 0 may be kept in a `void *`."""
 NOTHING: Sequence[int] = ()
 
 
@@ -107,8 +109,11 @@ class MemoryReader:
     def is_mapped(self, address: int) -> bool:
         return not self._regions.regions or self._regions.place(address) is not None
 
-    def leads_nowhere(self, value: int) -> bool:
-        """Whether a word is no pointer at all, nor a program's mark for none; a tag may be in its low bits."""
+    def leads_nowhere(self, value: int, is_void: bool = False) -> bool:
+        """Whether a word is no pointer at all, nor a program's mark for none; a tag may be in its low bits. A `void *`
+        may be a small number as well."""
+        if is_void and (value < NUMBERS or value > self._memory.top - NUMBERS):
+            return False
         return NULL_PAGE <= value <= self._memory.top - NULL_PAGE and not self.is_mapped(value & ~self._unaligned)
 
     # live blocks

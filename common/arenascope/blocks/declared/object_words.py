@@ -6,12 +6,13 @@ from bisect import bisect_right
 from collections import Counter
 from typing import Optional
 
-from .claims import ARRAY, CONTAINER, EXACT, FIELD, LOCAL, VTABLE, WEAK, Claim
+from .claims import ARRAY, CONTAINER, EXACT, FIELD, LOCAL, VTABLE, WEAK
 from .counts import Counts
-from .layouts import Alternatives, Embedded, Layout, Layouts, Slot
+from .inner_objects import InnerObjects
+from .layouts import Layout, Layouts, Slot
 from .memory_reader import MemoryReader
 from .name_numbers import ANY, TYPED, At, Claimed, NameNumbers
-from .named_blocks import ELEMENT, NOBODY, NONE, UNNUMBERED
+from .named_blocks import NOBODY, NONE, UNNUMBERED
 from .vtables import Vtables
 
 CONTESTED = -2
@@ -20,20 +21,20 @@ FEW_ELEMENTS = 64
 """So many elements of an array are looked at for proof."""
 PROOFS = 2
 """So many elements beyond the first have to have a pointer that is right."""
-DEEPEST = 16
-"""So often what a container holds inline may hold such a container."""
 DEEPEST_UNION = 4
 """Likewise of unions, as in Rust's lists: each node would prove itself by all that follow."""
 MOST_INTERIOR = 1 << 20
 PIECE = 1 << 13
 """Words of an array of pointers that are read at once."""
+LARGEST_HEADER = 17
+"""So many bytes of a string's header at most lie before the characters that a pointer leads to."""
 
 
 class ObjectWords:
     """Reads objects of one image, and tells where their words lead."""
 
     def __init__(self, reader: MemoryReader, layouts: Layouts, names: NameNumbers, vtables: Vtables) -> None:
-        self._reader, self._layouts, self._types = reader, layouts, layouts.types
+        self._reader, self.layouts, self._types = reader, layouts, layouts.types
         self._names, self._vtables, self._counts = names, vtables, Counts(reader, layouts.types)
         blocks = reader.blocks
         self._block_starts, self._sizes = blocks.starts, blocks.sizes
@@ -46,6 +47,7 @@ class ObjectWords:
         """Containers that did not prove themselves, by type."""
         self.interior: dict[tuple[int, int], tuple[int, Claimed]] = {}
         """Pointers into blocks, by block and offset: the type that they are to, and the way."""
+        self._inner = InnerObjects(self, reader, names, vtables)
 
     # words
 
@@ -60,16 +62,16 @@ class ObjectWords:
                 continue
             if low <= value <= high:
                 bad += self.follow(slot, value, where, layout, at, found)
-            elif self._reader.leads_nowhere(value):
+            elif self._reader.leads_nowhere(value, slot.is_void):
                 bad += 1
         if where.proof:
             for offset, size, mask in layout.bits:
                 bad += ((self._reader.number(at + offset, size) or 0) & ~mask) != 0
         for each in layout.containers:
-            bad += self._open(each, at + each.offset, where, found, depth)
+            bad += self._inner.open(each, at + each.offset, where, found, depth)
         for union in layout.unions:
             if not where.may_be_unset and depth < DEEPEST_UNION:
-                self._choose(union, at + union.offset, where, found, depth=depth)
+                self._inner.choose(union, at + union.offset, where, found, depth=depth)
         for repeat in layout.repeats:
             if where.proof:
                 continue
@@ -110,19 +112,19 @@ class ObjectWords:
                     continue
                 if low <= value <= high:
                     bad += self.follow(slot, value, where._replace(number=number), layout, None, found)
-                elif self._reader.leads_nowhere(value):
+                elif self._reader.leads_nowhere(value, slot.is_void):
                     bad += 1
         return found, bad
 
-    def _claim(
+    def claim(
         self, level: int, block: int, name: int, where: At, step: str, *, elements: int = 0, plain: bool = True
     ) -> Claimed:
         step_number = self._names.step(where.prefix + step)
         return Claimed(level, block, name, elements, where.parent, step_number, where.number, plain)
 
-    def _field(self, block: int, slot: Slot, where: At) -> Claimed:
+    def field(self, block: int, slot: Slot, where: At) -> Claimed:
         """By what member or variable leads there."""
-        return self._claim(FIELD, block, self._names.field(slot, where.label), where, slot.step)
+        return self.claim(FIELD, block, self._names.field(slot, where.label), where, slot.step)
 
     # pointers
 
@@ -139,14 +141,22 @@ class ObjectWords:
                 chunk = self._chunk(target)
             if chunk == self._sizes[block] and starts[block] == value:
                 if not where.may_be_unset or self.is_proven(target, value):
-                    found.append(self._claim(where.plain, block, self._names.object(target), where, slot.step))
+                    found.append(self.claim(where.plain, block, self._names.object(target), where, slot.step))
                 return 0
             return self._follow_object(slot, value, block, where, layout, at, found)
-        if starts[block] != value or where.may_be_unset:
+        if starts[block] != value:
+            if where.proof:
+                is_right = where.proof == ANY and self._is_in_own_tail(value, block, layout, at)
+            else:
+                is_right = not where.may_be_unset and self._is_behind_header(slot, value, block)
+            if is_right:
+                found.append(self.field(block, slot, where))
+            return 0
+        if where.may_be_unset:
             return 0
         if where.proof:
             if where.proof == ANY:
-                found.append(self._field(block, slot, where))
+                found.append(self.field(block, slot, where))
             return 0
         if slot.to == "pointers" and target is not None:
             found.append(self._pointers(slot, block, where, layout=layout, at=at))
@@ -155,49 +165,65 @@ class ObjectWords:
             count = self._counts.beside(layout, at, size, block)
             if count:
                 name = self._names.array(target)
-                found.append(self._claim(max(ARRAY, where.plain), block, name, where, slot.step, elements=count))
+                found.append(self.claim(max(ARRAY, where.plain), block, name, where, slot.step, elements=count))
             else:
-                found.append(self._field(block, slot, where))
+                found.append(self.field(block, slot, where))
         else:
-            found.append(self._field(block, slot, where))
+            found.append(self.field(block, slot, where))
         return 0
+
+    def _is_in_own_tail(self, value: int, block: int, layout: Layout, at: Optional[int]) -> bool:
+        """Whether an object that begins a block has a pointer to what lies behind it there."""
+        start = self._block_starts[block]
+        return at == start and start + layout.size <= value < start + self._reader.room(block)
+
+    def _is_behind_header(self, slot: Slot, value: int, block: int) -> bool:
+        """Whether a pointer to characters, or to anything, leads behind the header of a string: its length and flags.
+        What lies at an even offset may as well be a member of a struct."""
+        header = value - self._block_starts[block]
+        return (
+            (slot.to == "text" or slot.is_void)
+            and header & 1 == 1
+            and header <= LARGEST_HEADER
+            and header < self._reader.room(block)
+        )
 
     def _follow_object(
         self, slot: Slot, value: int, block: int, where: At, layout: Layout, at: Optional[int], found: list[Claimed]
     ) -> int:
         """A pointer to a block that is not just as large as its type, to an object with a vtable, or into a block."""
         target = slot.target or 0
-        reader, inner = self._reader, self._layouts.of(target)
+        reader, inner = self._reader, self.layouts.of(target)
         start, size = self._block_starts[block], inner.size
         if inner.polymorphic:
             told = self._vtables.dynamic(value, inner)
             if told is not None:
                 of, begins = told
                 level = max(where.level if where.plain != LOCAL else LOCAL, VTABLE)
-                found.append(self._claim(level, begins, self._names.object(of.type), where, slot.step, plain=False))
+                found.append(self.claim(level, begins, self._names.object(of.type), where, slot.step, plain=False))
             return 0
         if start != value:
             cookie = self._counts.in_front(value, block, size)
             if cookie and not where.proof:
                 name = self._names.array(target, front=value - start)
-                found.append(self._claim(where.plain, block, name, where, slot.step, elements=cookie))
+                found.append(self.claim(where.plain, block, name, where, slot.step, elements=cookie))
             elif not where.proof and value < start + reader.room(block):
-                self._note_interior(value - start, target, self._claim(WEAK, block, NONE, where, slot.step))
+                self._note_interior(value - start, target, self.claim(WEAK, block, NONE, where, slot.step))
             return 0
         if reader.room(block) < size:
             return 1
         if where.proof:
             if where.proof == ANY:
-                found.append(self._field(block, slot, where))
+                found.append(self.field(block, slot, where))
             return 0
         if where.may_be_unset and not self.is_proven(target, value):
             return 0
         if reader.has_mapping(block) and reader.fits(block, size):
-            found.append(self._claim(where.plain, block, self._names.object(target), where, slot.step))
+            found.append(self.claim(where.plain, block, self._names.object(target), where, slot.step))
         elif inner.flexible is not None:
             name = self._names.object(target)
             counted = self._counts.flexible(inner, value, block)
-            found.append(self._claim(where.plain if counted else WEAK, block, name, where, slot.step))
+            found.append(self.claim(where.plain if counted else WEAK, block, name, where, slot.step))
         else:
             found.append(self._larger(slot, value, block, where, layout=layout, at=at))
         return 0
@@ -205,26 +231,30 @@ class ObjectWords:
     def _larger(self, slot: Slot, value: int, block: int, where: At, *, layout: Layout, at: Optional[int]) -> Claimed:
         """T[], where something proves it; else T and a tail."""
         target = slot.target or 0
-        inner = self._layouts.of(target)
+        inner = self.layouts.of(target)
         count = self._counts.by_ends(layout, at, slot, block) or self._counts.beside(layout, at, inner.size, block)
         room = count or self._counts.least(block, inner.size)
         if self._is_array(inner, value, room, counted=bool(count)):
             name = self._names.array(target)
-            return self._claim(max(ARRAY, where.plain), block, name, where, slot.step, elements=room)
+            return self.claim(max(ARRAY, where.plain), block, name, where, slot.step, elements=room)
         if self.is_proven(target, value, ANY):
-            return self._claim(WEAK, block, self._names.tail(target), where, slot.step)
-        return self._field(block, slot, where)
+            return self.claim(WEAK, block, self._names.tail(target), where, slot.step)
+        return self.field(block, slot, where)
 
     def _pointers(self, slot: Slot, block: int, where: At, *, layout: Layout, at: Optional[int]) -> Claimed:
         """A `T **`: an array of pointers, where a number beside it counts them, or all of its words are right."""
         target = slot.target or 0
-        count = self._counts.by_ends(layout, at, slot, block) or self._counts.beside(layout, at, self._word, block)
+        count = (
+            self._counts.by_ends(layout, at, slot, block)
+            or self._counts.beside(layout, at, self._word, block)
+            or self._counts.by_exponent(layout, at, self._word, block)
+        )
         room = count or self._counts.least(block, self._word)
-        right = self._right_pointers(self._layouts.of(target), self._block_starts[block], room)
+        right = self._right_pointers(self.layouts.of(target), self._block_starts[block], room)
         if right is not None and (right > PROOFS or (count and right)):
             name = self._names.array(target, label=slot.member or where.label)
-            return self._claim(max(ARRAY, where.plain), block, name, where, slot.step, elements=room)
-        return self._field(block, slot, where)
+            return self.claim(max(ARRAY, where.plain), block, name, where, slot.step, elements=room)
+        return self.field(block, slot, where)
 
     def _is_array(self, layout: Layout, at: int, count: int, *, counted: bool) -> bool:
         """Whether the elements beyond the first have pointers that are right, and none has one that is wrong."""
@@ -273,14 +303,14 @@ class ObjectWords:
 
     def is_proven(self, type: int, at: int, proof: int = TYPED) -> bool:
         """Whether what an object there holds shows that it is of that type."""
-        found, bad = self.scan(self._layouts.of(type), at, At(NOBODY, CONTAINER, EXACT, "", proof=proof))
+        found, bad = self.scan(self.layouts.of(type), at, At(NOBODY, CONTAINER, EXACT, "", proof=proof))
         return bool(found) and not bad
 
     def flexible_elements(self, layout: Layout, at: int, block: int, where: At) -> list[Claimed]:
         """What the elements of a T[] at the end of a struct claim, where these are proven."""
         if layout.flexible is None:
             return []
-        element, offset = self._layouts.of(layout.flexible[0]), layout.flexible[1]
+        element, offset = self.layouts.of(layout.flexible[0]), layout.flexible[1]
         count = self._counts.flexible(layout, at, block)
         if not element.leads_on or not element.size:
             return []
@@ -288,100 +318,6 @@ class ObjectWords:
         if not self._is_array(element, at + offset, room, counted=bool(count)):
             return []
         return self.scan_array(element, at + offset, room, where._replace(label=layout.flexible_label))[0]
-
-    # containers and unions
-
-    def _open(self, each: Embedded, at: int, where: At, found: list[Claimed], depth: int) -> int:
-        """What a container claims; 1 where it did not prove itself."""
-        claims = each.container.claims(self._reader, at)
-        if claims is None:
-            if not where.proof:
-                self.damaged[each.name] += 1
-            return 1
-        bad = 0
-        for claim in claims:
-            if claim.inline:
-                if depth < DEEPEST:
-                    inner = where._replace(prefix=where.prefix + each.step + claim.step)
-                    more, worse = self.scan(self._layouts.of(claim.type), claim.address, inner, depth + 1)
-                    found += more
-                    bad += worse
-            else:
-                self._take_claim(claim, each, where, found)
-            if where.proof and found:
-                break
-        return bad
-
-    def _take_claim(self, claim: Claim, each: Embedded, where: At, found: list[Claimed]) -> None:
-        step, number = each.step + claim.step, where.number
-        if claim.number is not None:
-            step += ELEMENT
-            if number != UNNUMBERED:
-                where = where._replace(prefix=where.prefix.replace("[]", f"[{number}]", 1))
-            where = where._replace(number=claim.number)
-        level = max(claim.strength, where.level)
-        facts = self._types.facts(claim.type)
-        if claim.elements is None and facts.polymorphic:
-            told = self._vtables.dynamic(claim.address, self._layouts.of(claim.type))
-            if told is not None:
-                found.append(self._claim(level, told[1], self._names.object(told[0].type), where, step, plain=False))
-                return
-        block = self._reader.at(claim.address)
-        if block < 0 or not facts.size:
-            return
-        label = where.label if facts.form == "pointer" else facts.name or claim.name
-        name = self._names.claimed(claim, label)
-        elements = claim.elements or 0
-        capacity = 1 if claim.elements is None else claim.capacity if claim.capacity is not None else elements
-        size = claim.front + capacity * facts.size
-        if self._reader.fits(block, size, self._reader.slack) and elements <= capacity:
-            found.append(self._claim(level, block, name, where, step, elements=elements, plain=False))
-        elif (
-            claim.elements is None
-            and not where.proof
-            and self._reader.room(block) >= size
-            and self.is_proven(claim.type, claim.address + claim.front)
-        ):
-            tail = self._names.tail(claim.type)
-            found.append(self._claim(WEAK, block, tail, where, step))
-
-    def _choose(self, union: Alternatives, at: int, where: At, found: list[Claimed], *, depth: int) -> None:
-        """Names what a union's member leads to, only where one alternative alone fits: pointers to characters and to
-        anything fit always, so that the others have to be proven by what is there."""
-        fits: dict[int, list[tuple[Slot, bool]]] = {}
-        """By block the members that may lead there, and whether what is there proves it."""
-        for layout in union.layouts:
-            if layout.containers or layout.unions or layout.repeats:
-                return
-            for slot in layout.slots:
-                value = self._reader.word(at + slot.offset)
-                block = self._reader.at(value) if value else -1
-                if value and block >= 0:
-                    proof = self._fits(slot, value, block, depth)
-                    if proof is not None and all(each.target != slot.target for each, _ in fits.get(block, ())):
-                        fits.setdefault(block, []).append((slot, proof))
-        for block, members in fits.items():
-            proven = [slot for slot, is_proven in members if is_proven]
-            slot = proven[0] if len(proven) == 1 else members[0][0]
-            if where.proof or (len(members) > 1 and len(proven) != 1):
-                if where.proof == ANY:
-                    found.append(self._field(block, slot, where))
-            elif slot.to == "object" and slot.target is not None:
-                name = self._names.one_of_a_union(self._names.object(slot.target))
-                found.append(self._claim(WEAK, block, name, where, slot.step))
-            else:
-                found.append(self._field(block, slot, where))
-
-    def _fits(self, slot: Slot, value: int, block: int, depth: int) -> Optional[bool]:
-        """Whether what a union's member leads to can be what it says, and is proven to be; None: it cannot."""
-        if slot.to != "object" or slot.target is None:
-            return False
-        size = self._types.facts(slot.target).size
-        if not self._reader.fits(block, size):
-            return None
-        where = At(NOBODY, CONTAINER, EXACT, "", proof=ANY)
-        right, bad = self.scan(self._layouts.of(slot.target), value, where, depth + 1)
-        return None if bad else bool(right)
 
     def _note_interior(self, offset: int, type: int, claimed: Claimed) -> None:
         if len(self.interior) < MOST_INTERIOR:
@@ -391,8 +327,8 @@ class ObjectWords:
 
     def _chunk(self, type: int) -> int:
         """0 where a block of this size may hold several objects, or where more than the size has to be looked at."""
-        layout = self._layouts.of(type)
+        layout = self.layouts.of(type)
         chunk = self._reader.chunk_for(layout.size)
-        sure = not layout.polymorphic and layout.flexible is None and self._reader.chunk_for(2 * layout.size) != chunk
+        sure = not layout.polymorphic and self._reader.chunk_for(2 * layout.size) != chunk
         self._chunks[type] = chunk if sure else 0
         return self._chunks[type]

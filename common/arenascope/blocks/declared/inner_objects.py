@@ -1,0 +1,135 @@
+"""Containers and unions within objects: what they claim about other blocks."""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import Optional, Protocol
+
+from .claims import CONTAINER, EXACT, WEAK, Claim
+from .layouts import Alternatives, Embedded, Layout, Layouts, Slot
+from .memory_reader import MemoryReader
+from .name_numbers import ANY, TYPED, At, Claimed, NameNumbers
+from .named_blocks import ELEMENT, NOBODY, UNNUMBERED
+from .vtables import Vtables
+
+DEEPEST = 16
+"""So often what a container holds inline may hold such a container."""
+
+
+class Words(Protocol):
+    """ObjectWords: each reads what lies within the other."""
+
+    layouts: Layouts
+    damaged: Counter[str]
+
+    def scan(self, layout: Layout, at: int, where: At, depth: int = 0) -> tuple[list[Claimed], int]: ...
+
+    def is_proven(self, type: int, at: int, proof: int = TYPED) -> bool: ...
+
+    def claim(
+        self, level: int, block: int, name: int, where: At, step: str, *, elements: int = 0, plain: bool = True
+    ) -> Claimed: ...
+
+    def field(self, block: int, slot: Slot, where: At) -> Claimed: ...
+
+
+class InnerObjects:
+    """Of one image, for the words that hold them."""
+
+    def __init__(self, words: Words, reader: MemoryReader, names: NameNumbers, vtables: Vtables) -> None:
+        self._words, self._reader, self._names, self._vtables = words, reader, names, vtables
+        self._layouts, self._types = words.layouts, words.layouts.types
+
+    def open(self, each: Embedded, at: int, where: At, found: list[Claimed], depth: int) -> int:
+        """What a container claims; 1 where it did not prove itself."""
+        claims = each.container.claims(self._reader, at)
+        if claims is None:
+            if not where.proof:
+                self._words.damaged[each.name] += 1
+            return 1
+        bad = 0
+        for claim in claims:
+            if claim.inline:
+                if depth < DEEPEST:
+                    inner = where._replace(prefix=where.prefix + each.step + claim.step)
+                    more, worse = self._words.scan(self._layouts.of(claim.type), claim.address, inner, depth + 1)
+                    found += more
+                    bad += worse
+            else:
+                self._take_claim(claim, each, where, found)
+            if where.proof and found:
+                break
+        return bad
+
+    def _take_claim(self, claim: Claim, each: Embedded, where: At, found: list[Claimed]) -> None:
+        step, number = each.step + claim.step, where.number
+        if claim.number is not None:
+            step += ELEMENT
+            if number != UNNUMBERED:
+                where = where._replace(prefix=where.prefix.replace("[]", f"[{number}]", 1))
+            where = where._replace(number=claim.number)
+        level = max(claim.strength, where.level)
+        facts = self._types.facts(claim.type)
+        if claim.elements is None and facts.polymorphic:
+            told = self._vtables.dynamic(claim.address, self._layouts.of(claim.type))
+            if told is not None:
+                found.append(
+                    self._words.claim(level, told[1], self._names.object(told[0].type), where, step, plain=False)
+                )
+                return
+        block = self._reader.at(claim.address)
+        if block < 0 or not facts.size:
+            return
+        label = where.label if facts.form == "pointer" else facts.name or claim.name
+        name = self._names.claimed(claim, label)
+        elements = claim.elements or 0
+        capacity = 1 if claim.elements is None else claim.capacity if claim.capacity is not None else elements
+        size = claim.front + capacity * facts.size
+        if self._reader.fits(block, size, self._reader.slack) and elements <= capacity:
+            found.append(self._words.claim(level, block, name, where, step, elements=elements, plain=False))
+        elif (
+            claim.elements is None
+            and not where.proof
+            and self._reader.room(block) >= size
+            and self._words.is_proven(claim.type, claim.address + claim.front)
+        ):
+            tail = self._names.tail(claim.type)
+            found.append(self._words.claim(WEAK, block, tail, where, step))
+
+    def choose(self, union: Alternatives, at: int, where: At, found: list[Claimed], *, depth: int) -> None:
+        """Names what a union's member leads to, only where one alternative alone fits: pointers to characters and to
+        anything fit always, so that the others have to be proven by what is there."""
+        fits: dict[int, list[tuple[Slot, bool]]] = {}
+        """By block the members that may lead there, and whether what is there proves it."""
+        for layout in union.layouts:
+            if layout.containers or layout.unions or layout.repeats:
+                return
+            for slot in layout.slots:
+                value = self._reader.word(at + slot.offset)
+                block = self._reader.at(value) if value else -1
+                if value and block >= 0:
+                    proof = self._fits(slot, value, block, depth)
+                    if proof is not None and all(each.target != slot.target for each, _ in fits.get(block, ())):
+                        fits.setdefault(block, []).append((slot, proof))
+        for block, members in fits.items():
+            proven = [slot for slot, is_proven in members if is_proven]
+            slot = proven[0] if len(proven) == 1 else members[0][0]
+            if where.proof or (len(members) > 1 and len(proven) != 1):
+                if where.proof == ANY:
+                    found.append(self._words.field(block, slot, where))
+            elif slot.to == "object" and slot.target is not None:
+                name = self._names.one_of_a_union(self._names.object(slot.target))
+                found.append(self._words.claim(WEAK, block, name, where, slot.step))
+            else:
+                found.append(self._words.field(block, slot, where))
+
+    def _fits(self, slot: Slot, value: int, block: int, depth: int) -> Optional[bool]:
+        """Whether what a union's member leads to can be what it says, and is proven to be; None: it cannot."""
+        if slot.to != "object" or slot.target is None:
+            return False
+        size = self._types.facts(slot.target).size
+        if not self._reader.fits(block, size):
+            return None
+        where = At(NOBODY, CONTAINER, EXACT, "", proof=ANY)
+        right, bad = self._words.scan(self._layouts.of(slot.target), value, where, depth + 1)
+        return None if bad else bool(right)
