@@ -17,6 +17,7 @@ import tempfile
 from pathlib import Path
 from typing import Iterator
 
+import declared
 import holds
 import kinds
 import owners
@@ -60,6 +61,8 @@ def tables(megabytes: int, larger: int, blocks: int, rounds: int) -> Iterator[st
         yield from sweep.table((sweep.Subject(folder, *each) for each in cores), rounds)
     yield from ("", "What the blocks are, against the sweep alone, on a heap as C++ programs have it:", "")
     yield from kinds.table(blocks, 0, rounds)
+    yield from ("", "Names by debug information, on a C and a C++ program of the tests:", "")
+    yield from declared.table(min(blocks, 1000), rounds)
     yield from ("", "Whose it is, against the sweep alone, where every block has thirty pointers to others:", "")
     yield from owners.table(max(1, blocks // 10), rounds)
     yield from ("", "`malloc_trim(0)` itself, by the process's own clock:", "")

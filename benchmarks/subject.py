@@ -8,7 +8,7 @@ import subprocess
 import sys
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, Iterator, Mapping, NamedTuple
+from typing import Any, ContextManager, Iterator, Mapping, NamedTuple, Sequence
 
 ROOT = Path(__file__).resolve().parents[1]
 PROGRAMS = ROOT / "fixtures" / "build"
@@ -26,12 +26,14 @@ class Big(NamedTuple):
     """What the fixture reports about itself: blocks_made, blocks_freed."""
 
 
-@contextmanager
-def running(fixture: str, folder: Path, *arguments: str) -> Iterator[subprocess.Popen[str]]:
+def running(fixture: str, folder: Path, *arguments: str) -> ContextManager[subprocess.Popen[str]]:
     """That fixture with its heap, parked; it lives until the end of this."""
-    process = subprocess.Popen(
-        [str(PROGRAMS / fixture), str(folder), *arguments], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
-    )
+    return parked([str(PROGRAMS / fixture), str(folder), *arguments])
+
+
+@contextmanager
+def parked(words: Sequence[str]) -> Iterator[subprocess.Popen[str]]:
+    process = subprocess.Popen(words, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
     try:
         assert process.stdout is not None
         if not process.stdout.readline().startswith("ready"):
