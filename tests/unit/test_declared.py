@@ -492,28 +492,32 @@ def test_containers_stop_the_descent(program: Program) -> None:
 
 
 def test_which_words_of_typed_blocks_hold_pointers(program: Program) -> None:
-    """Numbers hold none, and what lies behind the elements in use; what may hide a pointer counts as one."""
+    """Numbers and letters hold none, nor does what lies behind the elements in use; where numbers are pointers, and
+    where letters are no text, they count."""
     types = program.types
     node = node_type(types)
     fields = (("real", 0, types.double), ("node", 8, types.to(node)), ("long", 16, types.long), ("int", 24, types.int))
     holder = types.struct("holder", 40, *fields)
     pairs = types.struct("pairs<node *>", 16, ("first", 0, types.to(node)), ("count", 8, types.long))
-    types.set(holder, *fields, ("bytes", 32, types.array(types.char, 8)))
+    types.set(holder, *fields, ("letters", 32, types.array(types.char, 8)))
+    hider = types.struct("hider", 40, *fields[:2], fields[2], ("letters", 24, types.array(types.char, 16)))
     at, body, loose = program.malloc("holder", 40), program.malloc("body", 12 * 8), program.malloc("loose", 40)
-    held = program.malloc("held", 40)
-    program.put(at, 0, held)
+    held, hidden = program.malloc("held", 40), program.malloc("hidden", 40)
+    program.put(at, 0, held, 5, 0, int.from_bytes(b"a text\0\0", "little"))
+    program.put(hidden, 0, held, held | 1, 0xE0FF, held)
     program.put(body, *[held] * 12)
     program.variable("holder", types.to(holder), at)
+    program.variable("hider", types.to(hider), hidden)
     program.variable("all", pairs, body, 10)
     found = program.named([Pairs(pairs, types.to(node))])
     table = StaleWords(found.blocks, 8)
-    assert found.types is not None
-    declare(found, found.types, table, 8)
+    declare(found, table, Session(program.image.target()).memory)
 
     def counts(name: str, offset: int) -> bool:
         return table.why(program.ours[name] + offset, program.number(name)) == COUNTS
 
-    assert [counts("holder", offset) for offset in range(0, 40, 8)] == [False, True, True, False, True]
+    assert [counts("holder", offset) for offset in range(0, 40, 8)] == [False, True, False, False, False]
+    assert [counts("hidden", offset) for offset in range(0, 40, 8)] == [False, True, True, True, True]
     assert [counts("body", 8 * place) for place in range(12)] == [True] * 10 + [False] * 2
     assert counts("loose", 0)
     assert loose
@@ -530,6 +534,5 @@ def test_elements_may_lie_in_front_of_the_first(program: Program) -> None:
     found = program.named([Pairs(pairs, types.to(node), front=16)])
     assert program.sure("body") == "node *[]"
     table = StaleWords(found.blocks, 8)
-    assert found.types is not None
-    declare(found, found.types, table, 8)
+    declare(found, table, Session(program.image.target()).memory)
     assert table.why(body, program.number("body")) == COUNTS

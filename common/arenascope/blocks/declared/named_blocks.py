@@ -10,7 +10,7 @@ from ...base.block_kinds import Kind
 from ...base.records import NamedTuple
 from ..graph.blocks import LiveBlocks
 from .claims import LOCAL
-from .layouts import TypeTable
+from .layouts import Layouts
 
 Form = Literal["object", "array", "tail", "union", "field"]
 """One object; several; an object with more behind it; what one alternative of a union leads to; what a member leads to
@@ -68,7 +68,8 @@ class NamedBlocks:
         self.names: list[BlockName] = []
         self.steps: list[str] = []
         self.starts: Sequence[Start] = ()
-        self.types: Optional[TypeTable] = None
+        self.layouts: Optional[Layouts] = None
+        """Of the types that have numbers in `names`."""
         self.name = array("i", [NONE]) * count
         self.level = bytearray([NO_LEVEL]) * count
         self.parent = array("i", [NOBODY]) * count

@@ -33,10 +33,11 @@ def named_blocks(
     session, blocks = search.session, search.blocks
     types = TypeTable(source, session.memory.pointer_size)
     reader = MemoryReader(session, blocks, ground)
-    tracer = Tracer(reader, Layouts(types, libraries), ground)
+    layouts = Layouts(types, libraries)
+    tracer = Tracer(reader, layouts, ground)
     with session.meter("following types", blocks.bytes) as meter:
         found = tracer.trace([*_starts(search, source, types, meter)], meter)
-    found.types = types
+    found.layouts = layouts
     return found
 
 

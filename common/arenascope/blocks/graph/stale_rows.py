@@ -182,8 +182,8 @@ def unused_entries(memory: Memory, machine: str, blocks: LiveBlocks, pointer: Po
 def _declared(search: Search, table: StaleWords) -> None:
     """Of typed blocks only pointers lead anywhere."""
     named = declared_in(search)
-    if named is not None and named.types is not None:
-        declare(named, named.types, table, search.session.memory.pointer_size)
+    if named is not None:
+        declare(named, table, search.session.memory)
 
 
 SOURCES: Sequence[Callable[[Search, StaleWords], None]] = (_streams, _popped, _links, _in_variables, _declared)
