@@ -69,7 +69,7 @@ UNTYPED = {"void", "char", "char[]", "unsigned char[]"}
 """What a block may be called besides, where it is named by the member which points to it."""
 STRING = re.compile(r"std::(?:__cxx11::)?basic_string<(\w+),.*>::")
 """A method that calls the allocator out of sight: in libstdc++, which has no debug information."""
-LIBRARYS_OWN = {"__new_exitfn", "__cxa_thread_atexit_impl"}
+LIBRARYS_OWN = {"__new_exitfn", "__cxa_thread_atexit_impl", "_IO_file_doallocate"}
 """libc's functions that make blocks for itself, whoever calls them."""
 
 
@@ -285,7 +285,7 @@ def symbolise(file: Path, addresses: Sequence[int]) -> dict[int, list[Frame]]:
 
 def is_librarys_own(frames: Sequence[Frame]) -> bool:
     first = next((each for each in frames if each.function not in ("malloc", "calloc")), None)
-    return first is not None and first.function in LIBRARYS_OWN
+    return first is not None and first.function.removeprefix("__GI_") in LIBRARYS_OWN
 
 
 def judged(frames: Sequence[Frame]) -> Expected:
