@@ -21,6 +21,7 @@ COMMANDS = (
     "chunk",
     "pins",
     "types",
+    "containers",
     "map",
     "refs",
     "owner",

@@ -141,6 +141,17 @@ class Sited:
         print("tick", file=self.process.stdin, flush=True)
         assert self._read() == "ticked"
 
+    def counts(self) -> dict[str, Count]:
+        """What the program says of its containers, by the way to them."""
+        assert self.process.stdin is not None
+        assert self.process.stdout is not None
+        print("count", file=self.process.stdin, flush=True)
+        lines = iter(self.process.stdout.readline, "ticked\n")
+        words = [line.split() for line in lines]
+        await_parked(self.pid)
+        assert {word for word, *_ in words} == {"count"}
+        return {path: Count(*map(int, figures)) for _, path, *figures in words}
+
     def _read(self) -> str:
         assert self.process.stdout is not None
         line = self.process.stdout.readline().strip()
@@ -166,6 +177,14 @@ class Sited:
         for each in (self.process.stdin, self.process.stdout):
             if each is not None:
                 each.close()
+
+
+class Count(NamedTuple):
+    """A container, as the program itself counts."""
+
+    elements: int
+    buckets: int
+    longest: int
 
 
 class SitedBlock(NamedTuple):

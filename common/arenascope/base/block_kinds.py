@@ -24,6 +24,8 @@ KINDS = (
 """What a kind can be of, the stronger first: nothing is named by a weaker one where a stronger one is certain."""
 ROOT_KINDS = ("global", "tls", "stack", "register", "kernel", "runtime", "mapping")
 """What a root can be of: the first that leads to a block names its owner."""
+CONTAINER_FORMS = ("container", "hash-table", "array", "list", "tree", "chained-hash-table")
+"""What containers are, by declared types: the first two are libraries', of the others their form tells."""
 STALE = (
     "stdio-buffer",
     "text",

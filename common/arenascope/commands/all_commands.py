@@ -10,6 +10,7 @@ COMMAND_NAMES = (
     "check",
     "chunk",
     "chunks",
+    "containers",
     "diff",
     "heaps",
     "info",
@@ -47,6 +48,8 @@ def find_command(name: str) -> Command:
         from .chunk import chunk_command as found
     elif name == "chunks":
         from .chunks import chunks_command as found
+    elif name == "containers":
+        from .containers import containers_command as found
     elif name == "diff":
         from .diff import diff_command as found
     elif name == "heaps":

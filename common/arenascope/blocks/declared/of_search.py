@@ -7,6 +7,8 @@ from typing import Iterable, Optional
 from ...base.block_kinds import Kind
 from ..graph.refs import Search
 from ..types import ground_of
+from .container_rows import ContainerRow, container_rows
+from .memory_reader import MemoryReader
 from .named_blocks import NamedBlocks
 from .start import named_blocks
 
@@ -31,3 +33,11 @@ def declared_kinds(search: Search, numbers: Iterable[int]) -> dict[int, Kind]:
         if kind is not None:
             kinds[number] = kind
     return kinds
+
+
+def containers_in(search: Search) -> list[ContainerRow]:
+    """None are known where nobody can tell types."""
+    named = declared_in(search)
+    if named is None:
+        return []
+    return container_rows(named, MemoryReader(search.session, search.blocks, ground_of(search.session)))

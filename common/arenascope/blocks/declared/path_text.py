@@ -55,7 +55,7 @@ def _steps(named: NamedBlocks, block: int) -> Iterator[str]:
         if begins:
             step = _moved(step, begins)
         holder = named.name_of(named.parent[each]) if named.parent[each] >= 0 else None
-        if holder is not None and step.startswith(".") and _is_pointed_to(holder):
+        if holder is not None and step.startswith(".") and is_pointed_to(holder):
             step = f"->{step[1:]}"
         yield step
 
@@ -64,7 +64,7 @@ def _moved(step: str, by: int) -> str:
     return INDEX.sub(lambda found: f"[{int(found[1]) + by}]", step, count=1)
 
 
-def _is_pointed_to(holder: BlockName) -> bool:
+def is_pointed_to(holder: BlockName) -> bool:
     """A node that a container makes up stands for its element."""
     return holder.form in THROUGH_POINTER and holder.type is not None and holder.type >= 0
 

@@ -5,13 +5,14 @@
 #    source ~/.local/share/bash_completion/arenascope
 # See also: https://github.com/scop/bash-completion/blob/main/doc/configuration.md
 
-_shtab_arenascope_subparsers=(arenas bins check chunk chunks diff heaps info leaks map mappings mmapped owner owners params pins refs report save snapshot stats threads trend trim types version watch metrics fleet help)
+_shtab_arenascope_subparsers=(arenas bins check chunk chunks containers diff heaps info leaks map mappings mmapped owner owners params pins refs report save snapshot stats threads trend trim types version watch metrics fleet help)
 
 _shtab_arenascope_arenas_option_strings=(--quick --sort --limit --json --bytes --table --libc -h --help --stop --hold-at-most --no-stop --no-symbols --declared --no-declared --jsonl --jobs --debug-dir --sysroot)
 _shtab_arenascope_bins_option_strings=(--arena --limit --json --bytes --table --libc -h --help --stop --hold-at-most --no-stop --no-symbols --declared --no-declared --jsonl --jobs --debug-dir --sysroot)
 _shtab_arenascope_check_option_strings=(--arena --limit --json --bytes --table --libc -h --help --stop --hold-at-most --no-stop --no-symbols --declared --no-declared --jsonl --jobs --debug-dir --sysroot)
 _shtab_arenascope_chunk_option_strings=(--words --json --bytes --table --libc -h --help --stop --hold-at-most --no-stop --no-symbols --declared --no-declared --jsonl --jobs --debug-dir --sysroot)
 _shtab_arenascope_chunks_option_strings=(--arena --free --used --min --max --type --summary --exact --sort --limit --json --bytes --table --libc -h --help --stop --hold-at-most --no-stop --no-symbols --declared --no-declared --jsonl --jobs --debug-dir --sysroot)
+_shtab_arenascope_containers_option_strings=(--min --match --limit --json --bytes --table --libc -h --help --stop --hold-at-most --no-stop --no-symbols --declared --no-declared --jsonl --jobs --debug-dir --sysroot)
 _shtab_arenascope_diff_option_strings=(--limit --json --bytes --table --libc -h --help --stop --hold-at-most --no-stop --no-symbols --declared --no-declared --jsonl --jobs --debug-dir --sysroot)
 _shtab_arenascope_heaps_option_strings=(--arena --limit --json --bytes --table --libc -h --help --stop --hold-at-most --no-stop --no-symbols --declared --no-declared --jsonl --jobs --debug-dir --sysroot)
 _shtab_arenascope_info_option_strings=(--json --bytes --table --libc -h --help --stop --hold-at-most --no-stop --no-symbols --declared --no-declared --jsonl --jobs --debug-dir --sysroot)
@@ -55,6 +56,9 @@ _shtab_arenascope_chunk___sysroot_COMPGEN=_shtab_compgen_dirs
 _shtab_arenascope_chunks_pos_0_COMPGEN=_arenascope_pid_or_file
 _shtab_arenascope_chunks___debug_dir_COMPGEN=_shtab_compgen_dirs
 _shtab_arenascope_chunks___sysroot_COMPGEN=_shtab_compgen_dirs
+_shtab_arenascope_containers_pos_0_COMPGEN=_arenascope_pid_or_file
+_shtab_arenascope_containers___debug_dir_COMPGEN=_shtab_compgen_dirs
+_shtab_arenascope_containers___sysroot_COMPGEN=_shtab_compgen_dirs
 _shtab_arenascope_diff_pos_0_COMPGEN=_arenascope_pid_or_file
 _shtab_arenascope_diff_pos_1_COMPGEN=_arenascope_pid_or_file
 _shtab_arenascope_diff_pos_2_COMPGEN=_arenascope_pid_or_file
@@ -148,6 +152,7 @@ _shtab_arenascope_check___stop_choices=(ptrace signal)
 _shtab_arenascope_chunk___stop_choices=(ptrace signal)
 _shtab_arenascope_chunks___sort_choices=(address size state)
 _shtab_arenascope_chunks___stop_choices=(ptrace signal)
+_shtab_arenascope_containers___stop_choices=(ptrace signal)
 _shtab_arenascope_diff___stop_choices=(ptrace signal)
 _shtab_arenascope_heaps___stop_choices=(ptrace signal)
 _shtab_arenascope_info___stop_choices=(ptrace signal)
@@ -173,8 +178,8 @@ _shtab_arenascope_types___by_choices=(bytes blocks holds-back)
 _shtab_arenascope_types___stop_choices=(ptrace signal)
 _shtab_arenascope_version___stop_choices=(ptrace signal)
 _shtab_arenascope_fleet___engine_choices=(dask ray)
-_shtab_arenascope_help_pos_0_choices=(arenas bins check chunk chunks diff heaps info leaks map mappings mmapped owner owners params pins refs report save snapshot stats threads trend trim types version watch metrics fleet help)
-_shtab_arenascope_pos_0_choices=(arenas bins check chunk chunks diff heaps info leaks map mappings mmapped owner owners params pins refs report save snapshot stats threads trend trim types version watch metrics fleet help)
+_shtab_arenascope_help_pos_0_choices=(arenas bins check chunk chunks containers diff heaps info leaks map mappings mmapped owner owners params pins refs report save snapshot stats threads trend trim types version watch metrics fleet help)
+_shtab_arenascope_pos_0_choices=(arenas bins check chunk chunks containers diff heaps info leaks map mappings mmapped owner owners params pins refs report save snapshot stats threads trend trim types version watch metrics fleet help)
 _shtab_arenascope___completion_choices=(bash zsh fish)
 
 _shtab_arenascope_arenas_pos_0_nargs='*'
@@ -233,6 +238,16 @@ _shtab_arenascope_chunks___no_symbols_nargs=0
 _shtab_arenascope_chunks___declared_nargs=0
 _shtab_arenascope_chunks___no_declared_nargs=0
 _shtab_arenascope_chunks___jsonl_nargs=0
+_shtab_arenascope_containers_pos_0_nargs='*'
+_shtab_arenascope_containers___json_nargs=0
+_shtab_arenascope_containers___bytes_nargs=0
+_shtab_arenascope_containers__h_nargs=0
+_shtab_arenascope_containers___help_nargs=0
+_shtab_arenascope_containers___no_stop_nargs=0
+_shtab_arenascope_containers___no_symbols_nargs=0
+_shtab_arenascope_containers___declared_nargs=0
+_shtab_arenascope_containers___no_declared_nargs=0
+_shtab_arenascope_containers___jsonl_nargs=0
 _shtab_arenascope_diff_pos_2_nargs='*'
 _shtab_arenascope_diff___json_nargs=0
 _shtab_arenascope_diff___bytes_nargs=0

@@ -50,7 +50,7 @@ function _shtab_arenascope_using
   test "$_shtab_arenascope_cmdpath" = "$argv"
 end
 
-set -g _shtab_arenascope_commands arenas bins check chunk chunks diff heaps info leaks map mappings mmapped owner owners params pins refs report save snapshot stats threads trend trim types version watch metrics fleet help
+set -g _shtab_arenascope_commands arenas bins check chunk chunks containers diff heaps info leaks map mappings mmapped owner owners params pins refs report save snapshot stats threads trend trim types version watch metrics fleet help
 set -g _shtab_arenascope_opts_with_value --address --again --arena --by --cells --command --completion --count --debug-dir --engine --graph --hold-at-most --html --interval --jobs --keep --libc --limit --listen --match --max --min --output --owners --pid --pprof --save --since --sort --stop --sysroot --table --type --types --until --words --workers
 
 complete -c arenascope -e
@@ -165,6 +165,26 @@ complete -c arenascope -n '_shtab_arenascope_using chunks' -l jobs -x -d 'use N 
 complete -c arenascope -n '_shtab_arenascope_using chunks' -l debug-dir -xka "(__fish_complete_directories)" -d 'also look for debug symbols under DIR/.build-id'
 complete -c arenascope -n '_shtab_arenascope_using chunks' -l sysroot -xka "(__fish_complete_directories)" -d 'look below DIR for the files that a core names, and under DIR/usr/lib/debug for debug symbols: for a core from another host or a container'
 complete -c arenascope -n '_shtab_arenascope_using chunks; and test $_shtab_arenascope_npos -ge 0' -ka "(__fish_complete_pids) (__fish_complete_path (commandline -ct))" -d 'the process or core file to look at, anywhere among the words'
+complete -c arenascope -n '_shtab_arenascope_using; and test $_shtab_arenascope_npos -eq 0' -a containers -d 'List the largest containers by the way to them: how many elements, and what they hold.'
+complete -c arenascope -n '_shtab_arenascope_using containers' -l min -x -d 'only containers that hold at least SIZE bytes'
+complete -c arenascope -n '_shtab_arenascope_using containers' -l match -x -d 'only those of which the way or the type matches'
+complete -c arenascope -n '_shtab_arenascope_using containers' -l limit -x -d 'show N rows at most (0: all)'
+complete -c arenascope -n '_shtab_arenascope_using containers' -l json -d 'one JSON document'
+complete -c arenascope -n '_shtab_arenascope_using containers' -l bytes -d 'exact bytes instead of units'
+complete -c arenascope -n '_shtab_arenascope_using containers' -l table -x -d 'tables as tabulate has them: github, html, latex, rst, tsv and others'
+complete -c arenascope -n '_shtab_arenascope_using containers' -l libc -x -d 'of several glibcs in the process the Nth (see version)'
+complete -c arenascope -n '_shtab_arenascope_using containers' -s h -l help -d 'how it is used'
+complete -c arenascope -n '_shtab_arenascope_using containers' -l stop -xka "ptrace signal" -d 'how a live process is held while it is read (ptrace)'
+complete -c arenascope -n '_shtab_arenascope_using containers' -l hold-at-most -x -d 'let it go after MS milliseconds, and show what was read by then, marked as incomplete (an unfinished copy is discarded). The default, 20,000, is less than three health checks 10 s apart; a trim that is applied has 120,000'
+complete -c arenascope -n '_shtab_arenascope_using containers' -l no-stop -d 'do not hold it: read it again until two readings agree'
+complete -c arenascope -n '_shtab_arenascope_using containers' -l no-symbols -d 'use no symbols: find everything in memory, as with a stripped libc'
+complete -c arenascope -n '_shtab_arenascope_using containers' -l declared -d 'let GDB, where it is installed, read types from the files'"'"' debug information'
+complete -c arenascope -n '_shtab_arenascope_using containers' -l no-declared -d 'do not start GDB to read types from debug information (the default)'
+complete -c arenascope -n '_shtab_arenascope_using containers' -l jsonl -d 'one JSON document a line; several PID|CORE may be named'
+complete -c arenascope -n '_shtab_arenascope_using containers' -l jobs -x -d 'use N worker processes, for several PID|CORE or for one core'"'"'s heaps (0: chosen automatically)'
+complete -c arenascope -n '_shtab_arenascope_using containers' -l debug-dir -xka "(__fish_complete_directories)" -d 'also look for debug symbols under DIR/.build-id'
+complete -c arenascope -n '_shtab_arenascope_using containers' -l sysroot -xka "(__fish_complete_directories)" -d 'look below DIR for the files that a core names, and under DIR/usr/lib/debug for debug symbols: for a core from another host or a container'
+complete -c arenascope -n '_shtab_arenascope_using containers; and test $_shtab_arenascope_npos -ge 0' -ka "(__fish_complete_pids) (__fish_complete_path (commandline -ct))" -d 'the process or core file to look at, anywhere among the words'
 complete -c arenascope -n '_shtab_arenascope_using; and test $_shtab_arenascope_npos -eq 0' -a diff -d 'Show what changed between two snapshots, or between one and now.'
 complete -c arenascope -n '_shtab_arenascope_using diff' -l limit -x -d 'show N rows of each table at most (0: all)'
 complete -c arenascope -n '_shtab_arenascope_using diff' -l json -d 'one JSON document'
@@ -617,4 +637,4 @@ complete -c arenascope -n '_shtab_arenascope_using fleet' -s h -l help -d 'how i
 complete -c arenascope -n '_shtab_arenascope_using fleet; and test $_shtab_arenascope_npos -ge 0' -ka "(__fish_complete_pids) (__fish_complete_path (commandline -ct))" -d 'what to look at, also patterns with *'
 complete -c arenascope -n '_shtab_arenascope_using; and test $_shtab_arenascope_npos -eq 0' -a help -d 'List the commands by topic, show one'"'"'s help, or say what a word on the screens means.'
 complete -c arenascope -n '_shtab_arenascope_using help' -s h -l help -d 'how it is used'
-complete -c arenascope -n '_shtab_arenascope_using help; and test $_shtab_arenascope_npos -ge 0' -ka "arenas bins check chunk chunks diff heaps info leaks map mappings mmapped owner owners params pins refs report save snapshot stats threads trend trim types version watch metrics fleet help" -d 'a command, or a word from a screen; `words` lists all words'
+complete -c arenascope -n '_shtab_arenascope_using help; and test $_shtab_arenascope_npos -ge 0' -ka "arenas bins check chunk chunks containers diff heaps info leaks map mappings mmapped owner owners params pins refs report save snapshot stats threads trend trim types version watch metrics fleet help" -d 'a command, or a word from a screen; `words` lists all words'

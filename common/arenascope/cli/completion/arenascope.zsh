@@ -15,6 +15,7 @@ _shtab_arenascope_commands() {
     check:'Check chunks, bins, thread caches, heaps and arenas against every rule that malloc keeps.'
     chunk:'Tell which chunk holds an address: state, size, arena, bin or thread cache, neighbours, first words.'
     chunks:'List every chunk in address order, or count them by size.'
+    containers:'List the largest containers by the way to them: how many elements, and what they hold.'
     diff:'Show what changed between two snapshots, or between one and now.'
     fleet:'One command over the cores of a fleet, by dask.distributed or Ray, into Parquet.'
     heaps:'List the heaps of each arena: range, size, accessible and resident part.'
@@ -184,6 +185,31 @@ _shtab_arenascope_chunks_options=(
 # guard to ensure default positional specs are added only once per session
 _shtab_arenascope_chunks_defaults_added=0
 
+_shtab_arenascope_containers_options=(
+  "--min=[only containers that hold at least SIZE bytes]:SIZE:"
+  "--match=[only those of which the way or the type matches]:REGEX:"
+  "--limit=[show N rows at most (0\: all)]:N:"
+  "--json[one JSON document]"
+  "--bytes[exact bytes instead of units]"
+  "--table=[tables as tabulate has them\: github, html, latex, rst, tsv and others]:FORMAT:"
+  "--libc=[of several glibcs in the process the Nth (see version)]:N:"
+  {-h,--help}"[how it is used]"
+  "--stop=[how a live process is held while it is read (ptrace)]:stop:(ptrace signal)"
+  "--hold-at-most=[let it go after MS milliseconds, and show what was read by then, marked as incomplete (an unfinished copy is discarded). The default, 20,000, is less than three health checks 10 s apart\; a trim that is applied has 120,000]:MS:"
+  "--no-stop[do not hold it\: read it again until two readings agree]"
+  "--no-symbols[use no symbols\: find everything in memory, as with a stripped libc]"
+  "--declared[let GDB, where it is installed, read types from the files\' debug information]"
+  "--no-declared[do not start GDB to read types from debug information (the default)]"
+  "--jsonl[one JSON document a line\; several PID\|CORE may be named]"
+  "--jobs=[use N worker processes, for several PID\|CORE or for one core\'s heaps (0\: chosen automatically)]:N:"
+  "*--debug-dir=[also look for debug symbols under DIR\/.build-id]:DIR:_files -/"
+  "--sysroot=[look below DIR for the files that a core names, and under DIR\/usr\/lib\/debug for debug symbols\: for a core from another host or a container]:DIR:_files -/"
+  "(*)::the process or core file to look at, anywhere among the words:_arenascope_pid_or_file"
+)
+
+# guard to ensure default positional specs are added only once per session
+_shtab_arenascope_containers_defaults_added=0
+
 _shtab_arenascope_diff_options=(
   "--limit=[show N rows of each table at most (0\: all)]:N:"
   "--json[one JSON document]"
@@ -249,7 +275,7 @@ _shtab_arenascope_heaps_defaults_added=0
 
 _shtab_arenascope_help_options=(
   {-h,--help}"[how it is used]"
-  "(*)::a command, or a word from a screen\; \`words\` lists all words:(arenas bins check chunk chunks diff heaps info leaks map mappings mmapped owner owners params pins refs report save snapshot stats threads trend trim types version watch metrics fleet help)"
+  "(*)::a command, or a word from a screen\; \`words\` lists all words:(arenas bins check chunk chunks containers diff heaps info leaks map mappings mmapped owner owners params pins refs report save snapshot stats threads trend trim types version watch metrics fleet help)"
 )
 
 # guard to ensure default positional specs are added only once per session
@@ -786,6 +812,7 @@ _shtab_arenascope() {
         check) _arguments -C -s $_shtab_arenascope_check_options ;;
         chunk) _arguments -C -s $_shtab_arenascope_chunk_options ;;
         chunks) _arguments -C -s $_shtab_arenascope_chunks_options ;;
+        containers) _arguments -C -s $_shtab_arenascope_containers_options ;;
         diff) _arguments -C -s $_shtab_arenascope_diff_options ;;
         fleet) _arguments -C -s $_shtab_arenascope_fleet_options ;;
         heaps) _arguments -C -s $_shtab_arenascope_heaps_options ;;

@@ -11,6 +11,7 @@ from typing import Callable, Iterator, Mapping, Optional, TypeVar, Union
 from ...base.errors import UsageError
 from ...present.documents import arena_records, chunk_records, glibc_records, owner_records
 from ...present.documents.arena_records import Arenas
+from ...present.documents.container_records import Containers
 from ...present.documents.mapping_records import Mappings
 from ...present.documents.owner_records import Owners
 from ...present.documents.record import Document
@@ -72,6 +73,9 @@ class Subject(ABC):
 
     def types(self, **options: Option) -> Types:
         return self._typed(Types, "types", options)
+
+    def containers(self, **options: Option) -> Containers:
+        return self._typed(Containers, "containers", options)
 
     def owners(self, **options: Option) -> Owners:
         return self._typed(Owners, "owners", options)

@@ -6,6 +6,7 @@ from typing import Any, Sequence
 
 from . import arena_records as arenas
 from . import chunk_records as chunks
+from . import container_records as containers
 from . import glibc_records as glibc
 from . import mapping_records as mappings
 from . import moment_records as moments
@@ -29,6 +30,7 @@ COMMANDS: dict[str, type[Document]] = {
     "chunk": chunks.ChunkAt,
     "pins": chunks.Pins,
     "types": Types,
+    "containers": containers.Containers,
     "check": chunks.Check,
     "map": chunks.HeapMap,
     "trim": Trim,

@@ -1,0 +1,322 @@
+"""The containers of a program by the way to them, with how many elements they have and what lies below them.
+
+Containers of libraries have proved themselves before the tracer took what they claim. What C programs write themselves
+is told by its form: an array, a struct that leads to its own kind (list, tree), an array of pointers to such (chained
+hash table). Their elements are counted by following the links, as some may have been reached in another way first.
+"""
+
+from __future__ import annotations
+
+from itertools import groupby
+from typing import Iterable, Iterator, Optional, Sequence
+
+from ...base.records import NamedTuple
+from .claims import LOCAL
+from .memory_reader import MemoryReader
+from .named_blocks import ELEMENT, NamedBlocks
+from .path_patterns import PathPatterns, Pattern
+
+FEW = 1 << 14
+"""Of so many containers in one row the longest chain is looked for."""
+PIECE = 1 << 13
+"""Words of an array that are read at once."""
+
+
+class Elements(NamedTuple):
+    """How many, and how they are spread."""
+
+    number: int
+    largest: int
+    """In one container."""
+    buckets: Optional[int] = None
+    """Of hash tables."""
+    longest_chain: Optional[int] = None
+    """None: not a hash table, or too many of them."""
+
+
+class ContainerRow(NamedTuple):
+    """All containers that are reached in one way."""
+
+    path: str
+    type: str
+    """Of lists, trees: of one element."""
+    form: str
+    """One of CONTAINER_FORMS."""
+    links: Sequence[str]
+    """The members by which elements lead to each other, where the program links them itself."""
+    containers: int
+    """Those that have blocks."""
+    elements: Elements
+    held_blocks: int
+    held_bytes: int
+    """With all that lies below them."""
+    sample: int
+    """A block of the largest one."""
+    certain: bool
+
+
+def container_rows(named: NamedBlocks, reader: MemoryReader) -> list[ContainerRow]:
+    """What holds most first. KeyboardInterrupt."""
+    found = [*_Rows(named, reader).all()]
+    return sorted(found, key=lambda row: (-row.held_bytes, row.path))
+
+
+class _Rows:
+    def __init__(self, named: NamedBlocks, reader: MemoryReader) -> None:
+        assert named.layouts is not None
+        self._named, self._reader = named, reader
+        self._layouts, self._types = named.layouts, named.layouts.types
+        self._paths = PathPatterns(named)
+        self._blocks = self._members()
+
+    def all(self) -> Iterator[ContainerRow]:
+        for pattern in self._paths.patterns:
+            yield from self._of_libraries(pattern)
+            is_array = self._is_array(pattern)
+            if is_array:
+                yield self._array(pattern)
+            yield from self._linked(pattern, is_array)
+
+    def _members(self) -> dict[int, list[int]]:
+        """The blocks of those patterns of which the blocks are looked at again."""
+        wanted = {
+            each.number: list[int]()
+            for pattern in self._paths.patterns
+            for each in (pattern, *pattern.below())
+            if self._is_array(each) or each.again or (each.edge.container is not None and not each.edge.is_element)
+        }
+        for block, number in enumerate(self._paths.of):
+            if number in wanted:
+                wanted[number].append(block)
+        return wanted
+
+    def _is_array(self, pattern: Pattern) -> bool:
+        """And neither a container's nor a text."""
+        if pattern.name < 0 or pattern.edge.container is not None:
+            return False
+        name = self._named.names[pattern.name]
+        return name.form == "array" and name.type is not None and self._types.facts(name.type).form != "character"
+
+    def _row(
+        self, path: str, type: str, elements: Elements, of: Sequence[Pattern], *, form: str, containers: int
+    ) -> ContainerRow:
+        held = [each.held() for each in of]
+        largest = max(of, key=lambda each: each.largest)
+        blocks, size = (sum(some) for some in zip(*held))
+        sample = self._named.blocks.starts[largest.sample]
+        certain = all(each.level <= LOCAL for each in of)
+        return ContainerRow(
+            path,
+            type,
+            form=form,
+            links=(),
+            containers=containers,
+            elements=elements,
+            held_blocks=blocks,
+            held_bytes=size,
+            sample=sample,
+            certain=certain,
+        )
+
+    # containers of libraries
+
+    def _of_libraries(self, above: Pattern) -> Iterator[ContainerRow]:
+        of = [each for each in above.below() if each.edge.container is not None]
+        of.sort(key=lambda each: each.edge.container or "")
+        for step, some in groupby(of, key=lambda each: each.edge.container or ""):
+            every = [*some]
+            elements = [each for each in every if each.edge.is_element]
+            if not elements:
+                continue
+            parts = [each for each in every if not each.edge.is_element]
+            number, largest = sum(each.elements for each in elements), max(each.largest for each in elements)
+            tables = [each for each in parts if each.edge.text.endswith(" (buckets)")]
+            counted = Elements(number, largest)
+            if tables:
+                counted = self._hashed(counted, tables, elements)
+            yield self._row(
+                above.text + self._paths.step(above, step),
+                self._container_type(above, step, elements[0]),
+                counted,
+                every,
+                form="hash-table" if tables else "container",
+                containers=sum(each.begun for each in elements),
+            )
+
+    def _container_type(self, above: Pattern, step: str, element: Pattern) -> str:
+        """As it is declared; where it lies in another container, by what it has."""
+        type = self._named.names[above.name].type if above.name >= 0 else self._start_type(element)
+        if type is not None:
+            inner = step.removeprefix("[]") if above.name >= 0 else step
+            for each in self._layouts.of(type).containers:
+                if each.step == inner:
+                    return each.name
+        name = self._named.names[element.name].text
+        return name.removesuffix(" node").removesuffix(" body")
+
+    def _start_type(self, element: Pattern) -> Optional[int]:
+        parent = self._named.parent[element.sample]
+        return self._named.starts[-1 - parent].type if -len(self._named.starts) <= parent < 0 else None
+
+    def _hashed(self, counted: Elements, tables: Iterable[Pattern], elements: Iterable[Pattern]) -> Elements:
+        """The nodes are one chain, of which each bucket leads to the node before its first one."""
+        named = self._named
+        buckets = [block for each in tables for block in self._blocks[each.number]]
+        size = sum(named.elements[block] for block in buckets)
+        if len(buckets) > FEW:
+            return counted._replace(buckets=size)
+        numbers = {each.number for each in elements}
+        starts: dict[tuple[int, str], list[int]] = {}
+        for block in buckets:
+            step = named.steps[named.step[block]].removesuffix(" (buckets)")
+            starts[named.parent[block], step] = self._begins(block, numbers)
+        ends = self._counts(numbers, starts.keys())
+        longest = 0
+        for owner, begins in starts.items():
+            begins = sorted({0, *begins, ends.get(owner, 0)})
+            longest = max([longest, *(after - before for before, after in zip(begins, begins[1:]))])
+        return counted._replace(buckets=size, longest_chain=longest)
+
+    def _begins(self, table: int, nodes: set[int]) -> list[int]:
+        """Which nodes of the chain are the first of their bucket."""
+        named, of = self._named, self._paths.of
+        before = (self._reader.at(word) for word in self._words(table) if word)
+        return [named.number[each] + 1 for each in before if each >= 0 and of[each] in nodes]
+
+    def _counts(self, nodes: set[int], owners: Iterable[tuple[int, str]]) -> dict[tuple[int, str], int]:
+        """How many nodes each has."""
+        named = self._named
+        counts = dict.fromkeys(owners, 0)
+        for block, number in enumerate(self._paths.of):
+            if number in nodes:
+                owner = named.parent[block], named.steps[named.step[block]].removesuffix(ELEMENT)
+                if owner in counts:
+                    counts[owner] = max(counts[owner], named.number[block] + 1)
+        return counts
+
+    # arrays, and what links its own kind
+
+    def _array(self, pattern: Pattern) -> ContainerRow:
+        name = self._named.names[pattern.name]
+        chained = self._chained_below(pattern)
+        if chained is not None:
+            walk = self._walk(chained)
+            slots = 0
+            for block in self._blocks[pattern.number]:
+                slots += self._named.elements[block]
+                walk.each_of(self._words(block), table=True)
+            counted = Elements(walk.elements, walk.largest, slots, walk.longest)
+            row = self._row(pattern.text, name.text, counted, [pattern], form="array", containers=pattern.blocks)
+            return row._replace(form="chained-hash-table", links=_links([chained]))
+        counted = Elements(pattern.elements, pattern.largest)
+        if name.type is not None and self._types.facts(name.type).form == "pointer":
+            used = [sum(map(bool, self._words(block))) for block in self._blocks[pattern.number]]
+            counted = Elements(sum(used), max(used, default=0))
+        return self._row(pattern.text, name.text, counted, [pattern], form="array", containers=pattern.blocks)
+
+    def _chained_below(self, pattern: Pattern) -> Optional[Pattern]:
+        """What an array's pointers lead to, where it chains."""
+        below = [each for each in pattern.below() if each.edge.text == "[]" and each.again and not each.forks]
+        if len(below) != 1:
+            return None
+        # an index of what is in a list as well has no chains of its own
+        heads = [self._reader.at(word) for block in self._blocks[pattern.number] for word in self._words(block) if word]
+        parents, of = self._named.parent, self._paths.of
+        begun = bytearray(len(of))
+        for head in heads:
+            if head >= 0:
+                begun[head] = 1
+        inner = (each for each in self._blocks[below[0].number] if parents[each] >= 0)
+        return None if any(begun[each] and of[parents[each]] == below[0].number for each in inner) else below[0]
+
+    def _words(self, block: int) -> Iterator[int]:
+        """Of an array of pointers, those in use."""
+        named = self._named
+        name = named.name_of(block)
+        at = named.blocks.starts[block] + (name.front if name is not None else 0)
+        count, word = named.elements[block], self._reader.word_size
+        for first in range(0, count, PIECE):
+            yield from self._reader.words(at + first * word, min(PIECE, count - first)) or ()
+
+    def _linked(self, above: Pattern, is_array: bool) -> Iterator[ContainerRow]:
+        """Lists and trees. A list may be reached by its first and its last node."""
+        chained = self._chained_below(above) if is_array else None
+        of = [each for each in above.below() if each is not chained and each.edge.container is None]
+        of.sort(key=lambda each: each.name)
+        for name, some in groupby(of, key=lambda each: each.name):
+            every = [*some]
+            if not any(each.again for each in every):
+                continue
+            main = max(every, key=lambda each: each.blocks)
+            forks = any(each.forks for each in every)
+            number, largest = sum(each.blocks for each in every), 0
+            text = self._named.names[name].text
+            if not forks:
+                walk = self._walk(main)
+                walk.each_of(self._named.blocks.starts[block] for block in self._first_ones(main))
+                number, largest = max(number, walk.elements), walk.longest
+            if forks:
+                largest = number if main.begun == 1 else main.largest
+            counted, form = Elements(number, largest), "tree" if forks else "list"
+            row = self._row(main.text, text, counted, every, form=form, containers=main.begun)
+            yield self._in_variable(row._replace(links=_links(every)), above)
+
+    def _in_variable(self, row: ContainerRow, above: Pattern) -> ContainerRow:
+        """An array of lists that is a variable, or lies in one, is a hash table."""
+        path, array, _ = row.path.rpartition("[]")
+        if above.name >= 0 or not array or row.form != "list" or "[" in path:
+            return row
+        counted = Elements(row.elements.number, row.elements.number, longest_chain=row.elements.largest)
+        return row._replace(path=path, form="chained-hash-table", containers=1, elements=counted)
+
+    def _walk(self, pattern: Pattern) -> _Walk:
+        link, _ = pattern.again.most_common(1)[0]
+        type = self._named.names[pattern.name].type
+        slots = self._layouts.of(type).slots if type is not None else ()
+        offset = next((each.offset for each in slots if each.step == link), None)
+        return _Walk(self._reader, self._paths, pattern.name, offset)
+
+    def _first_ones(self, pattern: Pattern) -> Iterator[int]:
+        parents, of = self._named.parent, self._paths.of
+        for block in self._blocks[pattern.number]:
+            if parents[block] < 0 or of[parents[block]] != pattern.number:
+                yield block
+
+
+def _links(of: Iterable[Pattern]) -> Sequence[str]:
+    return sorted({text.removeprefix(".") for each in of for text in each.again})
+
+
+class _Walk:
+    """Follows the member by which structs of one kind chain."""
+
+    def __init__(self, reader: MemoryReader, paths: PathPatterns, name: int, offset: Optional[int]) -> None:
+        """`offset`: of the member; None: it is none of the struct's own pointers."""
+        self._reader, self._name, self._name_of, self._offset = reader, name, paths.name, offset
+        self._seen = bytearray(len(reader.blocks))
+        self.elements = self.longest = self.largest = 0
+
+    def each_of(self, heads: Iterable[int], table: bool = False) -> None:
+        """`table`: these are of one container."""
+        before = self.elements
+        for head in heads:
+            length = self._length(head) if head else 0
+            self.elements += length
+            self.longest = max(self.longest, length)
+        self.largest = max(self.largest, self.elements - before if table else self.longest)
+
+    def _length(self, value: int) -> int:
+        """How many were not met before."""
+        find, name_of, starts = self._reader.blocks.find, self._name_of, self._reader.blocks.starts
+        length = 0
+        while value:
+            # the link may lead to the member that has the next link
+            block = find(value)
+            if block < 0 or name_of(block) != self._name or self._seen[block]:
+                break
+            self._seen[block] = 1
+            length += 1
+            if self._offset is None:
+                break
+            value = self._reader.word(starts[block] + self._offset) or 0
+        return length

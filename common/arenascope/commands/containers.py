@@ -1,0 +1,109 @@
+"""heap containers: what grows, by the way to it: maps, queues, lists, hash tables, arrays."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Callable, Optional, Sequence
+
+from ..base.errors import RedactedError
+from ..base.model import Statement
+from ..present.documents import container_records as records
+from ..present.documents.record import told
+from ..present.render.json import hexadecimal
+from ..present.screens.containers import lines, note_text
+from ..session.problems import problems_of
+from .framework.command import LIMIT, Answer, Context, always, argument, command, of_heap, parse_size
+from .types import pattern_of
+
+if TYPE_CHECKING:
+    from ..blocks.declared.container_rows import ContainerRow
+    from ..blocks.graph.refs import Search
+
+NAMED = 3
+"""So many files without debug information are named."""
+
+
+@command(
+    "where it went",
+    "List the largest containers by the way to them: how many elements, and what they hold.",
+    "containers --min 1M",
+    "By the types of the program's own debug information. A container that each element of another one has is one row, "
+    "with all of them: g_sessions[].second.requests. Besides the standard libraries' containers there are C's arrays, "
+    "lists and trees of structs that lead to their own kind, and hash tables of such. What a container holds are its "
+    "blocks and all blocks to which the first way found leads through them: of a container in another one that is a "
+    "part of what the outer one holds. Which block that is: owner. A live process is copied, and runs on meanwhile.",
+    arguments=(
+        argument("--min", metavar="SIZE", help="only containers that hold at least SIZE bytes"),
+        argument("--match", metavar="REGEX", help="only those of which the way or the type matches"),
+        LIMIT,
+    ),
+    whole=always,
+)
+def containers_command(context: Context) -> Answer:
+    # as in refs
+    from ..blocks.declared.of_search import containers_in
+    from .framework.live_copy import looked
+
+    options = context.options
+    wanted = _wanted(parse_size(context, options.min), options.match)
+    if context.target.image.redacted:
+        raise RedactedError("what they are")
+    look = looked(context)
+    session = look.session
+    rows: list[ContainerRow] = []
+    notes: list[Statement] = []
+    problems = look.problems
+    try:
+        rows = containers_in(look.search)
+        notes = [*_notes(context, look.search, rows)]
+    except KeyboardInterrupt:
+        session.stopped = True
+        problems.append(Statement("stopped", {"containers": 0}))
+    chosen = [*filter(wanted, rows)]
+    shown = options.limit if options.limit > 0 else None
+    found = records.Containers(
+        containers=[row_record(each) for each in chosen[:shown]],
+        left_out=len(chosen[shown:]) if shown else 0,
+        notes=[told(each, note_text(each)) for each in notes],
+    )
+    text = lines(context.style, chosen, look.search.blocks.bytes, limit=options.limit, notes=notes)
+    return Answer(found, of_heap(session, text), [*problems, *problems_of(session)])
+
+
+def row_record(row: ContainerRow) -> records.Container:
+    counted = row.elements
+    return records.Container.of(
+        row,
+        elements=counted.number,
+        largest_elements=counted.largest,
+        buckets=counted.buckets,
+        longest_chain=counted.longest_chain,
+        sample=hexadecimal(row.sample),
+    )
+
+
+def _wanted(least: Optional[int], match: Optional[str]) -> Callable[[ContainerRow], bool]:
+    pattern = pattern_of(match or "")
+    return lambda row: row.held_bytes >= (least or 0) and any(pattern.search(each) for each in (row.path, row.type))
+
+
+def _notes(context: Context, search: Search, rows: Sequence[ContainerRow]) -> Sequence[Statement]:
+    """What is not among them, and why."""
+    from ..blocks.declared.of_search import declared_in
+
+    session = search.session
+    if not session.started:
+        return ()
+    source, named = session.target.types, declared_in(search)
+    if source is None:
+        return [Statement("types-not-asked", names={"door": context.door.name})]
+    notes = []
+    if not rows:
+        without = [*dict.fromkeys(source.without())]
+        notes = [Statement("no-containers", {"files": len(without)}, {"files": ", ".join(without[:NAMED])})]
+    if context.door.name == "shell":
+        notes.append(Statement("locals-not-known"))
+    if named is not None and named.damaged:
+        kinds = ", ".join(name for name, _ in named.damaged.most_common(NAMED))
+        figures = {"containers": sum(named.damaged.values())}
+        notes.append(Statement("damaged-containers", figures, {"types": kinds}))
+    return notes

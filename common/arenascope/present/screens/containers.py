@@ -1,0 +1,75 @@
+"""What `heap containers` writes for people."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Iterator, Optional, Sequence
+
+from ...base.model import Statement
+from ..render.text import Style, count, next_lines, table
+from .types import GUESS
+
+if TYPE_CHECKING:
+    from ...blocks.declared.container_rows import ContainerRow
+
+HEADERS = ("container", "type", "containers", "elements", "held", "per element", "load", "longest chain")
+ASKING = {"shell": "--declared asks for them", "": "ARENASCOPE_DECLARED=1 in the debugger's environment asks for them"}
+"""By door."""
+
+
+def lines(
+    style: Style, rows: Sequence[ContainerRow], in_use: int, *, limit: Optional[int], notes: Sequence[Statement]
+) -> Iterator[str]:
+    """`in_use`: bytes of all blocks."""
+    if rows:
+        yield style.bold(
+            f"{count(len(rows), 'row')} of containers; the largest holds {style.size(rows[0].held_bytes)} "
+            f"of {style.size(in_use)} in use"
+        )
+        yield ""
+    yield from table(
+        style,
+        HEADERS,
+        [_cells(style, row) for row in rows],
+        left=(0, 1),
+        optional=("load", "longest chain"),
+        expendable=("load", "longest chain", "containers", "per element"),
+        limit=limit,
+    )
+    yield from map(note_text, notes)
+    if rows:
+        yield from next_lines(
+            style, f"{style.typed(f'owner {rows[0].sample:#x}')} (a block of the first)", style.typed("types")
+        )
+
+
+def _cells(style: Style, row: ContainerRow) -> list[str]:
+    counted = row.elements
+    return [
+        row.path + ("" if row.certain else GUESS),
+        type_text(row),
+        f"{row.containers:,}",
+        f"{counted.number:,}",
+        style.size(row.held_bytes),
+        style.size(row.held_bytes // counted.number) if counted.number else "",
+        f"{counted.number / counted.buckets:.2f}" if counted.buckets else "",
+        f"{counted.longest_chain:,}" if counted.longest_chain is not None else "",
+    ]
+
+
+def type_text(row: ContainerRow) -> str:
+    """A list's: "list of request (next)"."""
+    links = f" ({', '.join(row.links)})" if row.links else ""
+    return f"{row.form} of {row.type}{links}" if row.form in ("list", "tree") else f"{row.type}{links}"
+
+
+def note_text(said: Statement) -> str:
+    if said.id == "types-not-asked":
+        return f"the program's types are not known: {ASKING.get(said.names['door'], ASKING[''])}"
+    if said.id == "damaged-containers":
+        number = count(int(said.figures["containers"] or 0), "container")
+        return f"{number} not followed, as what they say of themselves does not agree: {said.names['types']}"
+    if said.id == "locals-not-known":
+        return "in the shell variables of functions and threads are not known: GDB or LLDB tell what these hold"
+    files = said.names["files"]
+    missing = f"; no debug information of {files} was found: build with -g, or install debug symbols" if files else ""
+    return f"no variable leads to a container{missing}"

@@ -1,0 +1,133 @@
+"""`heap containers`: the program itself counts its containers' elements, buckets and chains, and the log of allocation
+sites tells what a container holds."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any, NamedTuple, Sequence
+
+import pytest
+from doors import GDB, Core, Door, Image, Live
+from looks import opened
+from schemas import valid
+from shell_door import SHELL
+from sites import PROGRAMS, Count, Sited, sited_blocks
+
+pytestmark = pytest.mark.xdist_group("declared containers")
+Row = dict[str, Any]
+
+
+class Asked(NamedTuple):
+    program: str
+    arguments: Sequence[str]
+    statics: bool = True
+    """Its variables are no locals, which only debuggers know."""
+    ticks: int = 0
+
+
+ASKED = (
+    Asked("daemon.O2", ("300", "closed")),
+    Asked("daemon.O0", ("40",), ticks=150),
+    Asked("server.O2", ("600", "0"), ticks=3),
+    Asked("orders.O2", ("800", "index"), statics=False),
+    Asked("orders.O0", ("400", "kept"), statics=False),
+    Asked("pool.O2", ("300", "queue")),
+    Asked("pool.O0", ("300", "cache"), ticks=2),
+)
+
+
+def rows_in(door: Door, image: Image, words: str = "") -> list[Row]:
+    asked = "--declared" if door is SHELL else ""
+    (found,) = opened(door).run(image, [f"containers {words} --limit 0 --json {asked}"])
+    return list(valid(json.loads(found.text))["containers"])
+
+
+def counted(rows: Sequence[Row], path: str) -> Count:
+    """Of lists that hang on several others the sum."""
+    if path in ("requests", "headers"):
+        lists = [row for row in rows if row["form"] == "list" and f"{row['type']}s" == path]
+        return Count(sum(row["elements"] for row in lists), 0, 0)
+    (row,) = [row for row in rows if row["path"] == path or row["path"].endswith((f" {path}", f".{path}"))]
+    return Count(row["elements"], row["buckets"] or 0, row["longest_chain"] or 0)
+
+
+def agrees(rows: Sequence[Row], counts: dict[str, Count]) -> None:
+    found = {path: counted(rows, path) for path, count in counts.items() if count.elements}
+    expected = {path: count for path, count in counts.items() if count.elements}
+    for path, count in found.items():
+        if not count.buckets:
+            # an array of pointers of which no two chain
+            assert expected[path].longest <= 1
+            expected[path] = Count(expected[path].elements, 0, 0)
+    assert found == expected
+
+
+@pytest.mark.needs_gdb
+@pytest.mark.parametrize("asked", ASKED, ids=lambda asked: "-".join((asked.program, *asked.arguments)))
+def test_elements_are_what_the_program_counts(asked: Asked, tmp_path: Path) -> None:
+    """Live in GDB and the shell, and in a core of GDB's."""
+    sited = Sited(PROGRAMS / asked.program, tmp_path, *asked.arguments)
+    try:
+        for _ in range(asked.ticks):
+            sited.tick()
+        counts = sited.counts()
+        live = Live(sited.pid, sited.program)
+        rows = rows_in(GDB, live)
+        agrees(rows, counts)
+        if asked.statics:
+            agrees(rows_in(SHELL, live), counts)
+        opened(GDB).do(live, [f"gcore {tmp_path / 'core'}"])
+    finally:
+        sited.end()
+    assert rows_in(GDB, Core(tmp_path / "core", sited.program)) == rows
+
+
+def test_some_chains_are_longer_than_one(tmp_path: Path) -> None:
+    """A hash table of the program's own is told from an array of pointers."""
+    sited = Sited(PROGRAMS / "daemon.O0", tmp_path, "40")
+    try:
+        for _ in range(150):
+            sited.tick()
+        count = sited.counts()["srv->sessions->buckets"]
+        (row,) = [row for row in rows_in(SHELL, Live(sited.pid, sited.program)) if row["path"].endswith("->buckets")]
+    finally:
+        sited.end()
+    assert count.longest > 1
+    assert (row["form"], row["links"]) == ("chained-hash-table", ["next"])
+    assert (row["elements"], row["buckets"], row["longest_chain"]) == count
+
+
+ROUNDED, LEAST, BUFFER = 16, 32, 512 + 16
+
+
+def test_what_a_queue_holds_are_the_blocks_that_were_allocated_for_it(tmp_path: Path) -> None:
+    sited = Sited(PROGRAMS / "pool.O1", tmp_path, "300", "queue")
+    try:
+        blocks = sited_blocks(sited.log, sited.pid, sited.program).values()
+        rows = rows_in(SHELL, Live(sited.pid, sited.program), "--match ^pool->queue$")
+    finally:
+        sited.end()
+    (row,) = rows
+    jobs = [each for each in blocks if any(frame.function == "add_jobs" for frame in each.calls)]
+    chunks = [max(LEAST, (each.size + 8 + ROUNDED - 1) // ROUNDED * ROUNDED) for each in jobs]
+    # the first buffer is older than any job; chunks may be larger by what could not be split off
+    assert len(jobs) + 1 == row["held_blocks"]
+    assert 0 <= row["held_bytes"] - sum(chunks) - BUFFER <= ROUNDED * len(jobs), row
+    assert row["type"].startswith("std::deque<std::function<")
+
+
+def test_what_is_missing_is_said(tmp_path: Path) -> None:
+    """With an id: types were not asked for; no variable leads to a container."""
+    sited = Sited(PROGRAMS / "orders.O2", tmp_path, "50")
+    try:
+        image = Live(sited.pid, sited.program)
+        said = [
+            valid(json.loads(each.text))
+            for each in opened(SHELL).run(image, ["containers --json --no-declared", "containers --json --declared"])
+        ]
+    finally:
+        sited.end()
+    notes = [{each["id"] for each in one["notes"]} for one in said]
+    assert notes == [{"types-not-asked"}, {"no-containers", "locals-not-known"}]
+    assert [one["containers"] for one in said] == [[], []]
