@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import struct
 import weakref
 from collections import defaultdict
 from contextlib import suppress
@@ -10,11 +9,10 @@ from typing import TYPE_CHECKING, Callable, Iterator, Mapping, Optional, Sequenc
 
 import gdb
 
-from arenascope.base.errors import ArenascopeError
 from arenascope.base.records import NamedTuple
-from arenascope.sources.debug_info_types import Argument, Field, Form, TypeFacts
+from arenascope.sources.debug_info_types import Argument, BitField, Field, Form, TypeFacts
 from arenascope.sources.debugged_variables import WithVariables
-from arenascope.sources.elf.elf_file import ElfFile
+from arenascope.sources.elf.elf_file import has_debug_information
 from arenascope.sources.type_spelling import spelled, within
 
 if TYPE_CHECKING:
@@ -43,7 +41,6 @@ FORMS: Mapping[int, Form] = {
     gdb.TYPE_CODE_VOID: "void",
 }
 LAMBDA = "<lambda("
-INFORMATION = (".debug_info", ".zdebug_info")
 Key = tuple[object, ...]
 
 
@@ -94,7 +91,10 @@ class GdbTypes(WithVariables):
         if form in ("struct", "union"):
             fields = self._fields(kind, language)
             return facts._replace(
-                fields=fields, arguments=self._arguments(kind, language), polymorphic=_is_polymorphic(kind)
+                fields=fields,
+                arguments=self._arguments(kind, language),
+                polymorphic=_is_polymorphic(kind),
+                bits=[*_bits(kind)],
             )
         if form in ("pointer", "reference"):
             target = kind.target()
@@ -223,7 +223,7 @@ class GdbTypes(WithVariables):
     def without(self) -> Sequence[str]:
         described: set[Optional[str]] = set()
         for file in gdb.objfiles():
-            if file.is_valid() and self._believes_file(file) and _has_types(file):
+            if file.is_valid() and self._believes_file(file) and has_debug_information(file.filename or ""):
                 owner = file.owner or file
                 described.update((getattr(file, "build_id", None), owner.filename))
         modules = ((region.path, build_id) for region, build_id in self._target.module_files())
@@ -324,14 +324,6 @@ class GdbTypes(WithVariables):
         return (self._number(type, language),)
 
 
-def _has_types(file: gdb.Objfile) -> bool:
-    try:
-        with ElfFile(file.filename or "") as elf:
-            return any(each.name in INFORMATION for each in elf.sections)
-    except (ArenascopeError, struct.error):
-        return False
-
-
 def _last(name: str) -> str:
     return name.rpartition("::")[2]
 
@@ -352,6 +344,14 @@ def _length(kind: gdb.Type) -> Optional[int]:
         # GDB 13 has (0, 0) as the range of a flexible one
         return None if each else 0
     return kind.sizeof // each if each else None
+
+
+def _bits(kind: gdb.Type) -> Iterator[BitField]:
+    for each in kind.fields():
+        place: Optional[int] = getattr(each, "bitpos", None)
+        if place is not None and each.bitsize and each.name and each.type is not None:
+            inner = each.type.strip_typedefs()
+            yield BitField(each.name, place, each.bitsize, inner.code == gdb.TYPE_CODE_INT and _is_signed(inner))
 
 
 def _is_polymorphic(kind: gdb.Type, depth: int = 0) -> bool:

@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING, Callable, Iterator, Mapping, Optional, Sequenc
 import lldb
 
 from arenascope.base.records import NamedTuple
-from arenascope.sources.debug_info_types import Argument, Field, Form, TypeFacts
+from arenascope.sources.debug_info_types import Argument, BitField, Field, Form, TypeFacts
 from arenascope.sources.debugged_variables import WithVariables
 from arenascope.sources.elf.demangle import demangle
-from arenascope.sources.type_spelling import literal, parts_of, spelled, within
+from arenascope.sources.type_spelling import literal, number_in, parts_of, spelled, within
 
 if TYPE_CHECKING:
     # to mypy this folder is a part of LLDB's own package
@@ -97,6 +97,7 @@ class LldbTypes(WithVariables):
                 fields=list(self._fields(known)),
                 arguments=list(self._arguments(known)),
                 polymorphic=kind.IsPolymorphicClass(),
+                bits=list(_bits(kind)),
             )
         if form in ("pointer", "reference"):
             return facts._replace(target=self._target_of(kind, known.module, form))
@@ -119,14 +120,16 @@ class LldbTypes(WithVariables):
         kind, module = known.type, known.module
         # what is void here may be what LLDB cannot read
         is_doubtful = OF_VOID.search(_raw(kind)) is not None and "void" not in known.name
-        virtual = {_raw(each.GetType()) for each in _virtual_bases(kind)}
+        virtual = {
+            _raw(kind.GetVirtualBaseClassAtIndex(index).GetType())
+            for index in range(kind.GetNumberOfVirtualBaseClasses())
+        }
         for index in range(kind.GetNumberOfDirectBaseClasses()):
             base = kind.GetDirectBaseClassAtIndex(index)
             if _raw(base.GetType()) not in virtual:
                 number = self.number(base.GetType(), module)
                 yield Field(self._known[number].name, base.GetOffsetInBytes(), number, True)
-        for index in range(kind.GetNumberOfFields()):
-            field = kind.GetFieldAtIndex(index)
+        for field in _members(kind):
             number = self.number(field.GetType(), module)
             if not field.IsBitfield() and not (is_doubtful and self._leads_to_void(number)):
                 yield Field(field.GetName() or "", field.GetOffsetInBytes(), number)
@@ -368,29 +371,26 @@ def _enumerators(kind: lldb.SBType) -> Iterator[tuple[str, int]]:
 
 
 def _value(text: str, of: lldb.SBType) -> Optional[int]:
-    """A number among a template's arguments, as LLDB writes it: "3", "true", "'x'", "ns::RED"."""
-    if text in ("true", "false"):
-        return int(text == "true")
     kind = of.GetCanonicalType()
-    if _form(kind) == "enum":
-        known = dict(_enumerators(kind))
-        if within(text)[1] in known:
-            return known[within(text)[1]]
-    number = spelled(text).rpartition(")")[2]
-    return int(number) if number.removeprefix("-").isdigit() else None
+    return number_in(text, dict(_enumerators(kind)) if _form(kind) == "enum" else {})
 
 
-def _virtual_bases(kind: lldb.SBType) -> Iterator[lldb.SBTypeMember]:
-    return (kind.GetVirtualBaseClassAtIndex(index) for index in range(kind.GetNumberOfVirtualBaseClasses()))
+def _bits(kind: lldb.SBType) -> Iterator[BitField]:
+    for each in (field for field in _members(kind) if field.IsBitfield() and field.GetName()):
+        is_signed = bool(each.GetType().GetCanonicalType().GetTypeFlags() & lldb.eTypeIsSigned)
+        yield BitField(each.GetName() or "", each.GetOffsetInBits(), each.GetBitfieldSizeInBits(), is_signed)
+
+
+def _members(kind: lldb.SBType) -> Sequence[lldb.SBTypeMember]:
+    return [kind.GetFieldAtIndex(index) for index in range(kind.GetNumberOfFields())]
 
 
 def _shape(kind: lldb.SBType) -> Key:
     """What two types have in common that are one."""
     bases = [kind.GetDirectBaseClassAtIndex(index) for index in range(kind.GetNumberOfDirectBaseClasses())]
-    fields = [kind.GetFieldAtIndex(index) for index in range(kind.GetNumberOfFields())]
     members = [
         (each.GetName(), each.GetOffsetInBits(), each.GetBitfieldSizeInBits(), *_shape_of(each.GetType()))
-        for each in (*bases, *fields)
+        for each in (*bases, *_members(kind))
     ]
     return (*members, *_enumerators(kind))
 

@@ -164,6 +164,11 @@ def test_what_has_no_place_is_left_out(typed: Typed, kind: str) -> None:
     assert answers["facts"][str(tail["type"])]["length"] is None
     (pair,) = [each for each in node["fields"] if each["name"] == "pair"]
     assert text_of(answers, pair["type"]) == "node*[3][2]"
+    # as the ABI has them: side by side, from the bit of least weight on
+    flag, rest = node["bits"]
+    assert (flag["name"], flag["size"], rest["name"], rest["size"]) == ("flag", 3, "rest", 13)
+    assert rest["offset"] == flag["offset"] + 3
+    assert not flag["offset"] % 8
     kinds = answers["facts"][str(node["fields"][0]["type"])]
     assert (kinds["form"], kinds["enumerators"], kinds["signed"]) == ("enum", {"FIRST": -2, "SECOND": 40}, True)
 

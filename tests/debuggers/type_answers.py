@@ -25,6 +25,7 @@ class Answers:
                 "fields": [field._asdict() for field in facts.fields],
                 "arguments": [argument._asdict() for argument in facts.arguments],
                 "enumerators": dict(facts.enumerators),
+                "bits": [each._asdict() for each in facts.bits],
             }
             left += [facts.target, *(field.type for field in facts.fields), *(arg.type for arg in facts.arguments)]
 

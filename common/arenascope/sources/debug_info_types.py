@@ -42,6 +42,17 @@ class Field(NamedTuple):
     is_base: bool = False
 
 
+class BitField(NamedTuple):
+    """A member that has not whole bytes, such as a tag."""
+
+    name: str
+    offset: int
+    """In bits; where the first byte is the one of most weight, from its highest bit on."""
+    size: int
+    """In bits."""
+    signed: bool = False
+
+
 class Argument(NamedTuple):
     """A template's argument: a type or a number."""
 
@@ -69,6 +80,7 @@ class TypeFacts(NamedTuple):
     enumerators: Mapping[str, int] = {}
     language: str = ""
     """ "c", "c++", "rust" or ""."""
+    bits: Sequence[BitField] = ()
 
 
 class TypedVariable(NamedTuple):

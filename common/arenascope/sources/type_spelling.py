@@ -9,7 +9,7 @@ its spaces.
 from __future__ import annotations
 
 import re
-from typing import Optional, Sequence
+from typing import Mapping, Optional, Sequence
 
 from ..base.records import NamedTuple
 from .elf.declarators import Type, listed, pointing
@@ -80,6 +80,16 @@ def literal(of: str, value: int) -> str:
         return "true" if value else "false"
     plain = of in ("int", "unsigned int", "long", "unsigned long", "long long", "unsigned long long")
     return str(value) if plain else f"({of}){value}"
+
+
+def number_in(text: str, enumerators: Mapping[str, int]) -> Optional[int]:
+    """A number among a template's arguments, as LLDB writes it: "3", "true", "'x'", "ns::RED"."""
+    if text in ("true", "false"):
+        return int(text == "true")
+    if within(text)[1] in enumerators:
+        return enumerators[within(text)[1]]
+    number = spelled(text).rpartition(")")[2]
+    return int(number) if number.removeprefix("-").isdigit() else None
 
 
 def _spelled(name: str, depth: int) -> str:

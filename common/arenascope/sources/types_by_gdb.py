@@ -17,8 +17,8 @@ from typing import TYPE_CHECKING, Iterator, Mapping, Optional, Protocol, Sequenc
 from ..base.errors import ArenascopeError
 from ..base.records import NamedTuple
 from .answer_cache import AnswerFile, Entry
-from .debug_info_types import Argument, Field, Form, Local, TypedVariable, TypeFacts
-from .elf.elf_file import module_build_id, proven_files
+from .debug_info_types import Argument, BitField, Field, Form, Local, TypedVariable, TypeFacts
+from .elf.elf_file import INFORMATION, module_build_id, proven_files
 from .memory import Read
 from .module_files import ModuleFile, as_line
 from .target import Region
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 UNASKED = 256 << 20
 """Bytes of debug information that are read where nobody says how many: chosen, not measured."""
-DEBUG, INFORMATION = (".debug_", ".zdebug_"), {".debug_info", ".zdebug_info"}
+DEBUG = (".debug_", ".zdebug_")
 FORMS: Sequence[Form] = get_args(Form)
 NOTHING, NO_TYPE = TypeFacts("", "other", 0), -1
 
@@ -298,7 +298,7 @@ def _find(run: Sequence[Region], paths: Sequence[str], build_id: str, is_program
     for file in proven_files(paths, build_id):
         with suppress(ArenascopeError, struct.error):
             sizes = {each.name: each.size for each in file.sections if each.name.startswith(DEBUG)}
-            size = sum(sizes.values()) if INFORMATION & set(sizes) else 0
+            size = sum(sizes.values()) if sizes.keys() & {*INFORMATION} else 0
             found.append((file.name, size, run[0].start - file.first_address))
     if not any(size for _, size, _ in found) or any("\n" in path for path, _, _ in found):
         return None
@@ -342,7 +342,7 @@ def _number(value: object) -> Optional[int]:
 
 
 def _facts(value: object) -> TypeFacts:
-    name, form, size, target, length, fields, arguments, polymorphic, signed, enumerators, language = _list(value)
+    name, form, size, target, length, fields, arguments, polymorphic, signed, enumerators, language, bits = _list(value)
     if form not in FORMS or not isinstance(enumerators, dict):
         raise ValueError("this is no answer")
     return TypeFacts(
@@ -357,12 +357,18 @@ def _facts(value: object) -> TypeFacts:
         signed=signed is True,
         enumerators={_str(each): _int(number) for each, number in enumerators.items()},
         language=_str(language),
+        bits=[_bits(each) for each in _list(bits)],
     )
 
 
 def _field(value: object) -> Field:
     name, offset, type, is_base = _list(value)
     return Field(_str(name), _int(offset), _int(type), is_base is True)
+
+
+def _bits(value: object) -> BitField:
+    name, offset, size, signed = _list(value)
+    return BitField(_str(name), _int(offset), _int(size), signed is True)
 
 
 def _argument(value: object) -> Argument:

@@ -46,6 +46,8 @@ SEARCHED_FOR_BANNER = 256 << 20
 DEBUG_FOLDER = "/usr/lib/debug"
 BUILD_ID_DIGITS = 16
 """Those that linkers make have at least as many."""
+INFORMATION = (".debug_info", ".zdebug_info")
+"""Sections that tell types."""
 
 
 class Segment(NamedTuple):
@@ -281,6 +283,14 @@ def differ(inside: Optional[str], loaded: Optional[str]) -> bool:
     if inside is None or loaded is None:
         return False
     return loaded != inside if inside else len(loaded) >= BUILD_ID_DIGITS
+
+
+def has_debug_information(path: str) -> bool:
+    try:
+        with ElfFile(path) as file:
+            return any(each.name in INFORMATION for each in file.sections)
+    except (ArenascopeError, struct.error):
+        return False
 
 
 def proven_files(paths: Iterable[Optional[str]], build_id: str) -> Iterator[ElfFile]:
