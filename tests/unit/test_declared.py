@@ -208,6 +208,48 @@ def test_an_array_by_the_count_beside_it(program: Program) -> None:
     assert program.name("unknown") == "double[] of other.samples"
 
 
+def test_a_count_proves_nothing_of_what_extends_what_is_pointed_to(program: Program) -> None:
+    """As Lua's objects begin: three times the base has room, three are counted there, and all that follows in it are
+    pointers to others that extend the base."""
+    types = program.types
+    base = node_type(types, "base", 16)
+    holder = types.struct("holder", 64, ("base", 0, types.to(base)), ("count", 8, types.int))
+    at, block, others = program.malloc("holder", 64), program.malloc("block", 48), program.malloc("others", 200)
+    program.put(at, block, 3)
+    program.put(block, others, 0, others, 0, others)
+    program.variable("holder", types.to(holder), at)
+    program.named()
+    assert program.form("block") == "tail"
+
+
+def test_two_that_begin_with_the_same_members(program: Program) -> None:
+    """As a macro in C makes them: the one that has more does not contradict the other."""
+    types = program.types
+    base, more = types.struct("base", 16), types.struct("more", 24)
+    head = ("next", 0, types.to(base)), ("kind", 8, types.int)
+    types.set(base, *head)
+    types.set(more, *head, ("number", 16, types.long))
+    block = program.malloc("block", 24)
+    program.variable("base", types.to(base), block)
+    program.variable("more", types.to(more), block)
+    program.named()
+    assert program.sure("block") == "more"
+
+
+def test_the_link_back_of_a_list(program: Program) -> None:
+    """It leads to whatever has the pointer to an element: that is no array of pointers."""
+    types = program.types
+    element = types.struct("element", 40)
+    types.set(element, ("next", 0, types.to(element)), ("back", 8, types.to(types.to(element))))
+    first, head = program.malloc("first", 40), program.malloc("head", 40)
+    program.put(head, first)
+    program.put(first, 0, head)
+    program.variable("first", types.to(element), first)
+    program.named()
+    assert program.sure("first") == "element"
+    assert program.name("head") == "void at element.back"
+
+
 def test_buckets(program: Program) -> None:
     types = program.types
     node = node_type(types)
@@ -342,6 +384,28 @@ def test_a_union_names_only_where_one_alternative_fits(program: Program, second_
     program.named()
     assert program.sure("block") is None
     assert program.form("block") == (None if second_fits else "union")
+
+
+@pytest.mark.parametrize("larger", [0, 16])
+def test_characters_in_a_union_have_to_be_the_only_ones(program: Program, larger: int) -> None:
+    """What is larger than malloc makes it may be either."""
+    types = program.types
+    node = node_type(types)
+    either = types.struct("", 8, ("text", 0, types.to(types.char)), ("node", 0, types.to(node)), form="union")
+    holder = types.struct("holder", 48, ("kind", 0, types.long), ("", 8, either))
+    at, block, text = (
+        program.malloc("holder", 48),
+        program.malloc("block", 40, larger=larger),
+        program.malloc("text", 8),
+    )
+    program.put(at, 1, block)
+    program.put(block, program.malloc("next", 40))
+    other = program.malloc("other", 48)
+    program.put(other, 2, text)
+    program.variable("holders", types.array(types.to(holder), 2), at, other)
+    program.named()
+    assert program.form("block") == (None if larger else "union")
+    assert program.name("text") == "char[] of holder.text"
 
 
 def test_a_long_list_whose_links_are_in_unions(program: Program) -> None:

@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 from collections import Counter
-from typing import Optional, Protocol
+from typing import Literal, Optional, Protocol
 
 from .claims import CONTAINER, EXACT, WEAK, Claim
 from .layouts import Alternatives, Embedded, Layout, Layouts, Slot
 from .memory_reader import MemoryReader
-from .name_numbers import ANY, TYPED, At, Claimed, NameNumbers
+from .name_numbers import ANY, STARTS, TYPED, At, Claimed, NameNumbers
 from .named_blocks import ELEMENT, NOBODY, UNNUMBERED
 from .vtables import Vtables
 
 DEEPEST = 16
 """So often what a container holds inline may hold such a container."""
+Fit = Literal["proven", "possible", "too large"]
+"""How what a union's member leads to agrees with its type: what is there shows it; nothing contradicts it; nothing but
+that the block is larger, by what malloc could not split off or as what extends the type."""
 
 
 class Words(Protocol):
@@ -99,8 +102,8 @@ class InnerObjects:
     def choose(self, union: Alternatives, at: int, where: At, found: list[Claimed], *, depth: int) -> None:
         """Names what a union's member leads to, only where one alternative alone fits: pointers to characters and to
         anything fit always, so that the others have to be proven by what is there."""
-        fits: dict[int, list[tuple[Slot, bool]]] = {}
-        """By block the members that may lead there, and whether what is there proves it."""
+        fits: dict[int, list[tuple[Slot, Fit]]] = {}
+        """By block the members that may lead there."""
         for layout in union.layouts:
             if layout.containers or layout.unions or layout.repeats:
                 return
@@ -108,14 +111,14 @@ class InnerObjects:
                 value = self._reader.word(at + slot.offset)
                 block = self._reader.at(value) if value else -1
                 if value and block >= 0:
-                    proof = self._fits(slot, value, block, depth)
-                    if proof is not None and all(each.target != slot.target for each, _ in fits.get(block, ())):
-                        fits.setdefault(block, []).append((slot, proof))
+                    fit = self._fits(slot, value, block, depth)
+                    if fit is not None and all(each.target != slot.target for each, _ in fits.get(block, ())):
+                        fits.setdefault(block, []).append((slot, fit))
         for block, members in fits.items():
-            proven = [slot for slot, is_proven in members if is_proven]
+            proven = [slot for slot, fit in members if fit == "proven"]
             slot = proven[0] if len(proven) == 1 else members[0][0]
-            if where.proof or (len(members) > 1 and len(proven) != 1):
-                if where.proof == ANY:
+            if where.proof or (len(proven) != 1 and (len(members) > 1 or members[0][1] == "too large")):
+                if where.proof == ANY or (where.proof == STARTS and members[0][1] != "too large"):
                     found.append(self._words.field(block, slot, where))
             elif slot.to == "object" and slot.target is not None:
                 name = self._names.one_of_a_union(self._names.object(slot.target))
@@ -123,13 +126,15 @@ class InnerObjects:
             else:
                 found.append(self._words.field(block, slot, where))
 
-    def _fits(self, slot: Slot, value: int, block: int, depth: int) -> Optional[bool]:
-        """Whether what a union's member leads to can be what it says, and is proven to be; None: it cannot."""
+    def _fits(self, slot: Slot, value: int, block: int, depth: int) -> Optional[Fit]:
+        """Whether what a union's member leads to can be what it says; None: it cannot."""
         if slot.to != "object" or slot.target is None:
-            return False
+            return "possible"
         size = self._types.facts(slot.target).size
-        if not self._reader.fits(block, size):
+        if self._reader.room(block) < size:
             return None
         where = At(NOBODY, CONTAINER, EXACT, "", proof=ANY)
         right, bad = self._words.scan(self._layouts.of(slot.target), value, where, depth + 1)
-        return None if bad else bool(right)
+        if bad or not self._reader.fits(block, size):
+            return None if bad else "too large"
+        return "proven" if right else "possible"

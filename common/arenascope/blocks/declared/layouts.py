@@ -188,9 +188,10 @@ class TypeTable:
                 yield each
 
     def begins_with(self, type: int, first: int) -> bool:
-        """Whether an object of the type begins with one of the other, as what inherits in C does."""
+        """Whether an object of the type begins with one of the other, as what inherits in C does: with a member of it,
+        or with the same members."""
         for _ in range(DEEPEST):
-            if type == first:
+            if type == first or self._has_members_of(type, first):
                 return True
             fields = self._facts[type].fields if type in self._facts else ()
             starts = [each.type for each in fields if not each.offset]
@@ -198,6 +199,12 @@ class TypeTable:
                 return False
             type = next((each for each in starts if each == first), starts[0])
         return False
+
+    def _has_members_of(self, type: int, first: int) -> bool:
+        """As macros in C make it: `HEAD; int more;`. One member alone says nothing."""
+        head = self._facts[first].fields if first in self._facts else ()
+        own = self._facts[type].fields if type in self._facts else ()
+        return 1 < len(head) < len(own) and own[0] == head[0] and list(own[: len(head)]) == list(head)
 
 
 class Layouts:

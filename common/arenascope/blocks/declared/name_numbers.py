@@ -10,8 +10,9 @@ from .layouts import Layouts, Slot
 from .named_blocks import UNNUMBERED, BlockName, Form
 
 MOST_STEPS = 1 << 16
-TYPED, ANY = 1, 2
-"""What proves a type: pointers to blocks of just the size of theirs; or whatever leads to blocks' starts."""
+TYPED, STARTS, ANY = 1, 2, 3
+"""What proves a type: pointers to blocks of just the size of theirs; to blocks' starts as well, where what they lead to
+has no size (characters, void); or whatever leads to blocks' starts."""
 
 
 class Claimed(NamedTuple):
@@ -43,7 +44,7 @@ class At(NamedTuple):
     may_be_unset: bool = False
     """A local: what it leads to has to be proven."""
     proof: int = 0
-    """TYPED or ANY: only what proves a type is looked for, at this object alone."""
+    """TYPED, STARTS or ANY: only what proves a type is looked for, at this object alone."""
 
 
 class NameNumbers:

@@ -11,7 +11,7 @@ from .counts import Counts
 from .inner_objects import InnerObjects
 from .layouts import Layout, Layouts, Slot
 from .memory_reader import MemoryReader
-from .name_numbers import ANY, TYPED, At, Claimed, NameNumbers
+from .name_numbers import ANY, STARTS, TYPED, At, Claimed, NameNumbers
 from .named_blocks import NOBODY, NONE, UNNUMBERED
 from .vtables import Vtables
 
@@ -155,7 +155,7 @@ class ObjectWords:
         if where.may_be_unset:
             return 0
         if where.proof:
-            if where.proof == ANY:
+            if where.proof >= STARTS:
                 found.append(self.field(block, slot, where))
             return 0
         if slot.to == "pointers" and target is not None:
@@ -244,6 +244,10 @@ class ObjectWords:
     def _pointers(self, slot: Slot, block: int, where: At, *, layout: Layout, at: Optional[int]) -> Claimed:
         """A `T **`: an array of pointers, where a number beside it counts them, or all of its words are right."""
         target = slot.target or 0
+        pointed = self._types.facts(target).target
+        if pointed is not None and slot.member.startswith(f"{self._types.text(pointed)}."):
+            # a list's link back, to whatever has a pointer to this element
+            return self.field(block, slot._replace(to="anything", target=None), where)
         count = (
             self._counts.by_ends(layout, at, slot, block)
             or self._counts.beside(layout, at, self._word, block)
@@ -254,7 +258,7 @@ class ObjectWords:
         if right is not None and (right > PROOFS or (count and right)):
             name = self._names.array(target, label=slot.member or where.label)
             return self.claim(max(ARRAY, where.plain), block, name, where, slot.step, elements=room)
-        return self.field(block, slot, where)
+        return self.field(block, slot if right else slot._replace(to="anything", target=None), where)
 
     def _is_array(self, layout: Layout, at: int, count: int, *, counted: bool) -> bool:
         """Whether the elements beyond the first have pointers that are right, and none has one that is wrong."""
@@ -263,7 +267,8 @@ class ObjectWords:
             return typed is not None
         if counted and not layout.leads_on:
             return True
-        right = self._right_elements(layout, at, count, ANY) or 0
+        # a pointer to a larger block proves nothing: what extends T in C links to others that do
+        right = self._right_elements(layout, at, count, STARTS) or 0
         return right > PROOFS or (counted and right > 0)
 
     def _right_elements(self, layout: Layout, at: int, count: int, proof: int) -> Optional[int]:
