@@ -73,7 +73,7 @@ class GdbVariables(DebuggedVariables):
         declared = None
         for name, candidate in self._candidates(symbol):
             with suppress(gdb.error, RuntimeError, TypeError):
-                if candidate.needs_frame or self._address_of(candidate) != symbol.value:
+                if candidate.needs_frame or not self._is_at(candidate, symbol):
                     continue
                 type = _with_length(candidate.type, symbol.size) if candidate.type is not None else None
                 # a larger one has an array at its end that its initialiser makes longer
@@ -129,6 +129,14 @@ class GdbVariables(DebuggedVariables):
 
     def _is_variable(self, symbol: gdb.Symbol) -> bool:
         return symbol.is_variable and symbol.addr_class in STATIC and self.types.believes(symbol.symtab)
+
+    def _is_at(self, candidate: gdb.Symbol, symbol: NamedSymbol) -> bool:
+        try:
+            return self._address_of(candidate) == symbol.value
+        except gdb.MemoryError:
+            # of a Rust enum GDB reads which variant there is: without a process the mangled name is as good
+            # (LLVM puts ".0" behind it where nothing of it but the first part is left)
+            return symbol.text.startswith("_") and candidate.linkage_name == symbol.text.removesuffix(".0")
 
     def _address_of(self, symbol: gdb.Symbol) -> Optional[int]:
         place = symbol.value().address

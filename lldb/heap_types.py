@@ -77,8 +77,9 @@ class LldbTypes(WithVariables):
 
     @cached_property
     def modules(self) -> list[DescribedModule]:
-        modules = self._target.target.modules
-        return [self._module(each) for each in modules if each.GetNumCompileUnits() and self._target.believes(each)]
+        """Not Rust's: LLDB reads it as C++, without the variants of enums, and by other names."""
+        modules = [self._module(each) for each in self._target.target.modules if self._target.believes(each)]
+        return [each for each in modules if each.languages and "rust" not in each.languages]
 
     # types
 
@@ -322,10 +323,8 @@ def _by_methods(kind: lldb.SBType, raw: str) -> Optional[str]:
 
 
 def _language(known: _Known) -> str:
-    languages = known.module.languages
-    if "::" in known.name or "<" in known.name:
-        return "rust" if languages == {"rust"} else "c++"
-    return next(iter(languages)) if len(languages) == 1 else ""
+    languages, is_cplusplus = known.module.languages, "::" in known.name or "<" in known.name
+    return "c++" if is_cplusplus else next(iter(languages)) if len(languages) == 1 else ""
 
 
 def _raw(kind: lldb.SBType) -> str:

@@ -1,28 +1,62 @@
-"""Runs inside GDB, with arenascope loaded: what debug information names goes to names.json in FOLDER, by the address
-that malloc returned, and whether that is certain. With CORE, a core is written there first."""
+"""Runs inside GDB or LLDB with arenascope loaded, or by itself for the shell: what debug information names goes to
+names.json in FOLDER, by the address that malloc returned, and whether that is certain. SUBJECT: the shell's pid or
+core."""
 
+import contextlib
+import io
 import json
 import os
+import struct
 import sys
 from pathlib import Path
 
-import gdb
-
 FOLDER = Path(globals()["FOLDER"])
-CORE = globals().get("CORE")
+SUBJECT = globals().get("SUBJECT")
 
 
-def main():
-    from arenascope.blocks.declared.named_blocks import HOW
+def target_in_gdb():
+    commands = sys.modules["arenascope_gdb"]
+    return commands.GdbDoor("heap", os.path.dirname(commands.__file__)).target()
+
+
+def target_in_lldb():
+    import lldb
+
+    commands = sys.modules["arenascope_lldb"]
+    debugger = globals()["debugger"]
+    context = lldb.SBExecutionContext(debugger.GetSelectedTarget())
+    return commands.LldbDoor("heap", os.path.dirname(commands.__file__), debugger, context, None).target()
+
+
+def seen_by_shell():
+    """What `types` sees, which copies a process first."""
+    from arenascope.blocks import holds_back
+    from arenascope.cli.main import main
+
+    types_of, seen = holds_back.types_of, []
+    holds_back.types_of = lambda *given, **named: seen.append(types_of(*given, **named)) or seen[-1]
+    with contextlib.redirect_stdout(io.StringIO()):
+        assert main(["types", SUBJECT, "--declared"]) == 0
+    return seen[0].live
+
+
+def seen_by_debugger(target):
     from arenascope.blocks.types import live_kinds
     from arenascope.session.session import Session
 
-    if CORE:
-        gdb.execute(f"generate-core-file {CORE}", to_string=True)
-    commands = sys.modules["arenascope_gdb"]
-    session = Session(commands.GdbDoor("heap", os.path.dirname(commands.__file__)).target())
-    live = live_kinds(session)
-    header = session.layout.header
+    return live_kinds(Session(target))
+
+
+def main():
+    if "arenascope_gdb" in sys.modules:
+        live = seen_by_debugger(target_in_gdb())
+    elif "arenascope_lldb" in sys.modules:
+        live = seen_by_debugger(target_in_lldb())
+    else:
+        live = seen_by_shell()
+    from arenascope.blocks.declared.named_blocks import HOW
+
+    header = 2 * struct.calcsize("P")
     names = {}
     for heap in live.heaps:
         for chunk, _, state, number in live.blocks(heap):

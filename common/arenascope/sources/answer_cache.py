@@ -55,10 +55,11 @@ def _is_own(status: os.stat_result) -> bool:
 class AnswerFile:
     """Of modules, by their build-ids in the order in which they are loaded."""
 
-    def __init__(self, files: Sequence[tuple[str, int]]) -> None:
-        """Of each module the build-id, and how much debug information it has."""
+    def __init__(self, files: Sequence[tuple[str, int]], by: Sequence[object] = ()) -> None:
+        """Of each module the build-id, and how much debug information it has. `by`: what tells one who answers from
+        another, who may answer in another way."""
         self._folder = folder()
-        self._key = json.dumps([__version__, files])
+        self._key = json.dumps([__version__, by, files])
         self._name = hashlib.sha256(self._key.encode()).hexdigest()[:40] + ".json"
 
     def read(self) -> list[Entry]:

@@ -201,25 +201,35 @@ class TypesByGdb:
 
     @cached_property
     def _file(self) -> AnswerFile:
-        return AnswerFile([(each.module.build_id, each.size) for each in self._found])
+        from .gdb_child import version
+
+        return AnswerFile([(each.module.build_id, each.size) for each in self._found], version())
 
     def _take(self, entry: Entry) -> None:
         """What an earlier GDB has said."""
         if entry.kind == "variables":
             rows = [_list(each) for each in _list(entry.answer or [])]
             answer = [[name, self._absolute(at), type, size] for name, at, type, size in rows]
-            self._take_variables([self._absolute(each) for each in _list(entry.about)], answer)
+            self._take_variables(_addresses(self._asked_as(entry)), answer)
             return
         if entry.kind == "facts":
             self._take_facts(entry.answer)
-        self._answers[entry.kind, entry.about] = entry.answer
+        self._answers[entry.kind, self._asked_as(entry)] = entry.answer
+
+    def _asked_as(self, entry: Entry) -> object:
+        """What an entry is about, here."""
+        if entry.kind == "variables":
+            return [self._absolute(each) for each in _list(entry.about)]
+        return self._absolute(entry.about) if entry.kind == "classes_at" else entry.about
 
     def _entry(self, kind: str, about: object, answer: object) -> Entry:
         """Of an array of pointers every word may have been asked for: one is enough."""
+        if kind == "classes_at":
+            return Entry(kind, self._relative(_int(about)), answer)
         if kind != "variables":
             return Entry(kind, about, answer)
         rows = [_list(each) for each in _list(answer or [])]
-        words = [_int(each) for each in _list(about)]
+        words = _addresses(about)
         first: dict[object, int] = {}
         for word in words:
             variable = next((at for _, at, _, size in rows if _int(at) <= word < _int(at) + _int(size)), None)
@@ -230,9 +240,7 @@ class TypesByGdb:
     def _is_as_before(self) -> bool:
         """Whether this GDB answers the same questions as the earlier one, and so gives types the same numbers."""
         for entry in self._recall():
-            about = entry.about
-            if entry.kind == "variables":
-                about = [self._absolute(each) for each in _list(about)]
+            about = self._asked_as(entry)
             answer = self._answer(entry.kind, about)
             if self._is_over or not _same(self._entry(entry.kind, about, answer), entry):
                 self._file.remove()
@@ -335,6 +343,10 @@ def _list(value: object) -> list[object]:
     if not isinstance(value, list):
         raise ValueError("this is no answer")
     return value
+
+
+def _addresses(value: object) -> list[int]:
+    return [_int(each) for each in _list(value)]
 
 
 def _number(value: object) -> Optional[int]:
