@@ -105,7 +105,7 @@ class Types:
             return self.source.pointer_to(number)
         return self._make(self.kind(self.facts(number).name + " *", "pointer", 8, target=number))
 
-    def made_up(self, name, size, fields):
+    def made_up(self, name, size, fields, key=None):
         return self._make(self.kind(name, "struct", size, fields=fields))
 
 

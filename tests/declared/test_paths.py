@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
+import json
 import random
 import re
 from pathlib import Path
+from typing import Iterator, Mapping, Sequence
 
 import pytest
 from doors import GDB, Core, Gdb, Image, Live
-from looks import opened
+from looks import HERE, Outcome, give_up, opened
 from sites import PROGRAMS, Sited
 
 BLOCKS = 24
+KEYED, FEW = 16, 2
+DRIVER = HERE.parent / "declared" / "drive_paths.py"
+PRINTERS = Path("/usr/share/gcc/python/libstdcxx")
 pytestmark = [pytest.mark.needs_gdb, pytest.mark.debugger]
 
 
@@ -56,3 +61,69 @@ def unfolded(expression: str) -> str:
 def values(gdb: Gdb, image: Image, expressions: list[str]) -> list[int]:
     steps = [{"value": f"(unsigned long) ({each})"} for each in expressions]
     return [each.value for each in gdb.drive(gdb.look_at(image), steps)]
+
+
+@pytest.mark.parametrize("kind", ["live", "core"])
+@pytest.mark.parametrize(
+    ("name", "arguments", "share"), [("server.O2", ("60", "0"), 0.9), ("orders.O1", ("120", "kept"), 0.9)]
+)
+def test_keys_are_those_by_which_gdb_finds_the_element(
+    tmp_path: Path, name: str, arguments: tuple[str, ...], share: float, kind: str
+) -> None:
+    """Containers are read by GCC's own printers. What can be sent on has keys on request alone."""
+    if not PRINTERS.exists():
+        give_up(f"{PRINTERS} is not installed: libstdc++'s printers")
+    gdb = opened(GDB)
+    sited = Sited(PROGRAMS / name, tmp_path, *arguments)
+    try:
+        sizes = {address: each.size for address, each in sited.expected().items() if not each.foreign}
+        image: Image = Live(sited.pid, sited.program)
+        if kind == "core":
+            gdb.do(image, [f"gcore {tmp_path / 'core'}"])
+            image = Core(tmp_path / "core", sited.program)
+        chosen = random.Random(2).sample(sorted(sizes), KEYED)
+        told = {}
+        for address, answer in zip(
+            chosen, gdb.run(image, [f"owner {each:#x} --json --with-values" for each in chosen])
+        ):
+            expression = answer.json()["expression"]
+            if expression is not None:
+                told[address] = expression
+        assert len(told) >= share * KEYED
+        for expression, (plain, screen) in both(gdb, image, {address: told[address] for address in list(told)[:FEW]}):
+            bare = plain.json()["expression"]
+            assert re.sub(r'\["[^"]*"\]|\[[\w.]+\]', "[]", expression) == re.sub(r"\[#?\d+\]", "[]", bare)
+            assert expression in screen.text.splitlines()
+        told = {address: re.sub(r" \(.*\)$", "", each) for address, each in told.items()}
+        keys = [each for expression in told.values() for each in re.findall(r'\["|\[\d+\]', expression)]
+        assert keys.count('["') > 2
+        assert len(set(keys)) > 3
+        places = evaluated(gdb, image, tmp_path, list(told.values()))
+        assert [
+            (hex(address), expression, places[expression])
+            for address, expression in told.items()
+            if not leads_there(places[expression], address, sizes[address])
+        ] == []
+    finally:
+        sited.end()
+
+
+def both(gdb: Gdb, image: Image, told: Mapping[int, str]) -> Iterator[tuple[str, tuple[Outcome, Outcome]]]:
+    """Each expression with what has no keys, and with the screen."""
+    answers = iter(gdb.run(image, [f"owner {each:#x}{more}" for each in told for more in (" --json", "")]))
+    return zip(told.values(), zip(answers, answers))
+
+
+def evaluated(gdb: Gdb, image: Image, folder: Path, expressions: Sequence[str]) -> Mapping[str, object]:
+    (folder / "paths.json").write_text(json.dumps(expressions))
+    gdb.do(image, [f"python import runpy; runpy.run_path({str(DRIVER)!r}, {{'FOLDER': {str(folder)!r}}})"])
+    found: Mapping[str, object] = json.loads((folder / "places.json").read_text())
+    return found
+
+
+def leads_there(place: object, block: int, size: int) -> bool:
+    """The object lies in the block, or points to its start."""
+    if not isinstance(place, list):
+        return False
+    at, length, pointers = place
+    return block in pointers or block <= at < at + length <= block + size

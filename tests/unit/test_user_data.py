@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from arenascope.base.user_data import is_plain, quoted, user_data
+from arenascope.base.user_data import is_cut, is_plain, quoted, user_data
 
 
 @pytest.mark.parametrize(
@@ -30,10 +30,11 @@ def test_documents_have_it_on_request_alone_and_nothing_of_what_is_redacted(
         ("a\u202eb\u200b".encode(), '"a\\u202eb\\u200b"', False),
         ("\U000e0041".encode(), '"\\U000e0041"', False),
         (b"x" * 40, f'"{"x" * 40}"', True),
-        (b"x" * 41, f'"{"x" * 40}"...', False),
-        ("ü".encode() * 41, f'"{"ü" * 40}"...', False),
+        (b"x" * 41, f'"{"x" * 40}"...', True),
+        ("ü".encode() * 41, f'"{"ü" * 40}"...', True),
     ],
 )
 def test_text_is_cut_and_has_no_control_characters(data: bytes, text: str, plain: bool) -> None:
     assert quoted(data) == text
     assert is_plain(data) == plain
+    assert is_cut(data) == text.endswith("...")

@@ -44,12 +44,17 @@ def quoted(data: bytes) -> str:
 
 
 def is_plain(data: bytes) -> bool:
-    """Whether `quoted` says all of it, in characters that can be seen."""
+    """Whether it is text in characters that can be seen."""
     try:
         text = data.decode()
     except UnicodeDecodeError:
         return False
-    return len(text) <= LONGEST and all(each.isprintable() and one_line(each) == each for each in text)
+    return all(each.isprintable() and one_line(each) == each for each in text)
+
+
+def is_cut(data: bytes) -> bool:
+    """Whether `quoted` says only how it begins."""
+    return len(data.decode("utf-8", "surrogateescape")) > LONGEST
 
 
 def _escaped(letter: str) -> str:

@@ -19,6 +19,7 @@ from .framework.command import GRAPH, WITH_VALUES, Answer, Context, always, argu
 )
 def owner_command(context: Context) -> Answer:
     # as in refs
+    from ..blocks.declared.paths import Paths
     from ..blocks.graph.asked_address import asked_for
     from ..blocks.graph.edges import build
     from ..blocks.graph.holders import Holders
@@ -37,20 +38,21 @@ def owner_command(context: Context) -> Answer:
     path = find_owner(look.search, goal, refs) if goal is not None else None
     holders, start = Holders(look.search, look.lost), goal.span.start if goal is not None else 0
     holder, tied = holders.of(start), holders.tied_with(start)
-    shown = Shown(Told(look.search, path or (), goal))
+    paths = Paths(look.search, context.user_data)
+    shown = Shown(Told(look.search, path or (), goal), paths)
+    way = paths.way(path[0], goal.number) if goal is not None and goal.number is not None and path else None
     found = Way(
         block=shown.goal(goal),
         held_by=Owner.of(holder) if holder is not None else None,
         tied_with=Owner.of(tied) if tied is not None else None,
         path=[shown.pointer(*each) for each in shown.steps(path, goal)] if goal and path else None,
-        expression=shown.told.path(path[0], goal) if goal and path else None,
+        expression=way.in_documents if way is not None else None,
     )
     problems = [*look.problems, *problems_of(look.session)]
     if goal is None:
         said, words = nowhere(place)
         return Answer(found, [words], [said, *problems])
     other = whose(look.search, tied) if tied is not None else ""
-    text = owner_lines(
-        context.style, shown, Asked(goal, place), path, refs=refs, other=other, expression=found.expression
-    )
+    expression = way.on_screen if way is not None else None
+    text = owner_lines(context.style, shown, Asked(goal, place), path, refs=refs, other=other, expression=expression)
     return Answer(found, text, problems)

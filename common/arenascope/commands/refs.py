@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ..session.problems import problems_of
-from .framework.command import GRAPH, LIMIT, Answer, Context, always, argument, command
+from .framework.command import GRAPH, LIMIT, WITH_VALUES, Answer, Context, always, argument, command
 
 
 @command(
@@ -14,11 +14,12 @@ from .framework.command import GRAPH, LIMIT, Answer, Context, always, argument, 
     "a stack by its thread and the function whose frame it is, a register, another block with the offset in it. Where "
     "no block holds the address it stands for its mapping. A pointer to a block's start is certain to be meant, one to "
     "its inside may be old, or chance. A live process is copied, and runs on meanwhile.",
-    arguments=(argument("address", help="an address, or an expression"), GRAPH, LIMIT),
+    arguments=(argument("address", help="an address, or an expression"), GRAPH, LIMIT, WITH_VALUES),
     whole=always,
 )
 def refs_command(context: Context) -> Answer:
     # all that it takes is loaded here, before a process is held, and not with a debugger's door
+    from ..blocks.declared.paths import Paths
     from ..blocks.graph.asked_address import asked_for
     from ..blocks.graph.pointer_facts import Told
     from ..present.documents.owner_records import Refs
@@ -28,7 +29,7 @@ def refs_command(context: Context) -> Answer:
     place = context.target.evaluate(context.options.address)
     look = looked(context)
     goal, refs = asked_for(look.search, place)
-    shown = Shown(Told(look.search, refs, goal))
+    shown = Shown(Told(look.search, refs, goal), Paths(look.search, context.user_data))
     found = Refs(block=shown.goal(goal), refs=[shown.pointer(each, goal) for each in refs] if goal is not None else [])
     problems = [*look.problems, *problems_of(look.session)]
     if goal is None:

@@ -82,9 +82,10 @@ class Types(Protocol):
 
     def pointer_to(self, type: int) -> int: ...
 
-    def made_up(self, name: str, size: int, fields: Sequence[Field]) -> int:
+    def made_up(self, name: str, size: int, fields: Sequence[Field], key: Optional[Field] = None) -> int:
         """A struct that debug information does not have, or not under a name that can be found: the node of a map.
-        The same number for the same name and size."""
+        The same number for the same name and size. `key`: where it has what its container finds it by, if no other
+        element can have the same."""
 
 
 class Container(Protocol):

@@ -133,6 +133,7 @@ class TypeTable:
         self._source, self._word = source, word
         self._facts: dict[int, TypeFacts] = {}
         self._made: dict[tuple[str, int], int] = {}
+        self._keys: dict[int, Field] = {}
         self._names: dict[str, Optional[int]] = {}
 
     def facts(self, type: int) -> TypeFacts:
@@ -171,8 +172,15 @@ class TypeTable:
         pointed = self.facts(type)
         return self._make(TypeFacts(f"{pointed.name} *", "pointer", self._word, target=type))
 
-    def made_up(self, name: str, size: int, fields: Sequence[Field]) -> int:
-        return self._make(TypeFacts(name, "struct", size, fields=fields))
+    def made_up(self, name: str, size: int, fields: Sequence[Field], key: Optional[Field] = None) -> int:
+        made = self._make(TypeFacts(name, "struct", size, fields=fields))
+        if key is not None:
+            self._keys[made] = key
+        return made
+
+    def key(self, type: int) -> Optional[Field]:
+        """Of what a container made up: where it has its element's key."""
+        return self._keys.get(type)
 
     def _make(self, facts: TypeFacts) -> int:
         key = facts.name, facts.size

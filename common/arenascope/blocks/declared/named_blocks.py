@@ -68,6 +68,7 @@ class NamedBlocks:
         self.names: list[BlockName] = []
         self.steps: list[str] = []
         self.starts: Sequence[Start] = ()
+        self.main_thread: Optional[int] = None
         self.layouts: Optional[Layouts] = None
         """Of the types that have numbers in `names`."""
         self.name = array("i", [NONE]) * count

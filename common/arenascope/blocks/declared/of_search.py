@@ -11,6 +11,7 @@ from .container_rows import ContainerRow, container_rows
 from .memory_reader import MemoryReader
 from .named_blocks import NamedBlocks
 from .start import named_blocks
+from .values import Values
 
 
 def declared_in(search: Search) -> Optional[NamedBlocks]:
@@ -21,6 +22,19 @@ def declared_in(search: Search) -> Optional[NamedBlocks]:
     found = session.memo.get(NamedBlocks)
     if found is None or found.blocks.starts != blocks.starts:
         found = session.memo.keep(named_blocks(search, session.target.types, ground_of(session)))
+    return found
+
+
+def values_in(search: Search) -> Optional[Values]:
+    """What reads keys and members of these blocks; None where nobody can tell types."""
+    named = declared_in(search)
+    if named is None or named.layouts is None:
+        return None
+    session = search.session
+    found = session.memo.get(Values)
+    if found is None:
+        reader = MemoryReader(session, named.blocks, ground_of(session))
+        found = session.memo.keep(Values(reader, named.layouts, session.memory.mark))
     return found
 
 

@@ -175,7 +175,7 @@ class PathPatterns:
         if text.endswith(ELEMENT):
             is_body = name is not None and self._named.names[name].form == "array"
             text = text.removesuffix(ELEMENT) + "[]" * (not is_body)
-        if above.name >= 0 and text.startswith(".") and is_pointed_to(self._named.names[above.name]):
+        if above.name >= 0 and text.startswith(".") and is_pointed_to(self._named, self._named.names[above.name]):
             return f"->{text[1:]}"
         return text
 

@@ -37,7 +37,7 @@ def named_blocks(
     tracer = Tracer(reader, layouts, ground)
     with session.meter("following types", blocks.bytes) as meter:
         found = tracer.trace([*_starts(search, source, types, meter)], meter)
-    found.layouts = layouts
+    found.layouts, found.main_thread = layouts, session.target.pid
     return found
 
 

@@ -7,7 +7,6 @@ from typing import Optional, Sequence
 from ...sources.target import StructInfo
 from ..declared.members import member_at
 from ..declared.of_search import declared_in
-from ..declared.path_text import path_text, start_of
 from .asked_address import Goal
 from .edges import stale_at
 from .leak_rows import types_of
@@ -44,17 +43,6 @@ class Told:
     def is_sure(self, ref: Ref, goal: Goal) -> bool:
         return self._strength.is_sure(ref, goal)
 
-    def path(self, ref: Ref, goal: Goal) -> Optional[str]:
-        """The way from the root that has this pointer to what is asked for, in the words of the program: where types
-        lead there from the same variable."""
-        named = declared_in(self._search)
-        start = start_of(named, goal.number) if named is not None and goal.number is not None else None
-        if named is None or goal.number is None or start is None or start.address is None or ref.address is None:
-            return None
-        size = self._target.types.facts(start.type).size if self._target.types is not None else 0
-        is_same = ref.block is None and start.address <= ref.address < start.address + size
-        return path_text(named, goal.number) if is_same else None
-
     def begin_of(self, goal: Goal) -> int:
         """The block's chunk; a mapping's own start."""
         return goal.span.start - (self._header if goal.state != "mapping" else 0)
@@ -87,7 +75,7 @@ class Told:
             or own.type < 0
         ):
             return None
-        return member_at(source, own.type, ref.offset - own.front) or None
+        return member_at(source.facts, own.type, ref.offset - own.front) or None
 
     def _member(self, name: str, offset: int, deep: int) -> Optional[str]:
         """Of a class, of its own members that are classes, and of what it is derived from: "body.text"."""

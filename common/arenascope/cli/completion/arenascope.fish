@@ -405,6 +405,7 @@ complete -c arenascope -n '_shtab_arenascope_using pins; and test $_shtab_arenas
 complete -c arenascope -n '_shtab_arenascope_using; and test $_shtab_arenascope_npos -eq 0' -a refs -d 'Tell who points to a block: variables, stacks, registers, other blocks.'
 complete -c arenascope -n '_shtab_arenascope_using refs' -l graph -xka "(__fish_complete_path (commandline -ct))" -d 'of a core: keep here who points to whom, or take it from here the next time'
 complete -c arenascope -n '_shtab_arenascope_using refs' -l limit -x -d 'show N rows at most (0: all)'
+complete -c arenascope -n '_shtab_arenascope_using refs' -l with-values -d 'also in what can be sent on (--json, pages, snapshots): keys of containers and values, which are user data'
 complete -c arenascope -n '_shtab_arenascope_using refs' -l json -d 'one JSON document'
 complete -c arenascope -n '_shtab_arenascope_using refs' -l bytes -d 'exact bytes instead of units'
 complete -c arenascope -n '_shtab_arenascope_using refs' -l table -x -d 'tables as tabulate has them: github, html, latex, rst, tsv and others'

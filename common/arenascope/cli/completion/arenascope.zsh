@@ -519,6 +519,7 @@ _shtab_arenascope_pins_defaults_added=0
 _shtab_arenascope_refs_options=(
   "--graph=[of a core\: keep here who points to whom, or take it from here the next time]:FILE:_files"
   "--limit=[show N rows at most (0\: all)]:N:"
+  "--with-values[also in what can be sent on (--json, pages, snapshots)\: keys of containers and values, which are user data]"
   "--json[one JSON document]"
   "--bytes[exact bytes instead of units]"
   "--table=[tables as tabulate has them\: github, html, latex, rst, tsv and others]:FORMAT:"

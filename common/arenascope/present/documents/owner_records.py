@@ -12,6 +12,7 @@ OWNER_KINDS = (*ROOT_KINDS, "unreached")
 STRENGTHS = ("definite", "possible")
 ENCODINGS = ("tagged", "shifted", "unaligned", "relative")
 STATES = ("used", "mmapped", "tcache", "fast", "free", "mapping")
+WRITTEN = "The way to it as the program would write it, as in owner; null: its debug information tells none"
 HELD_BY = "Who holds it: as in owners; null without --owners, and where it is not known"
 
 
@@ -114,6 +115,7 @@ class Pointer(Record):
     into: Annotated[int, "How far past the start it leads"]
     encoding: Annotated[Optional[str], ("enum", ENCODINGS), "How it is written, where it is no plain pointer"]
     stale: Annotated[Optional[str], ("enum", STALE), "Why it holds nothing, mostly; null: it is a pointer like others"]
+    expression: Annotated[Optional[str], WRITTEN]
 
 
 class Refs(Document):
@@ -138,7 +140,8 @@ class Way(Document):
     expression: Annotated[
         Optional[str],
         "The same as the program would write it, by its debug information, a step that repeats written once with its "
-        "number; null: that does not lead there from the same variable",
+        "number; null: that does not lead there from the same variable. Elements by their numbers; by their keys with "
+        "--with-values",
     ]
 
 

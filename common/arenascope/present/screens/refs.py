@@ -6,6 +6,7 @@ from typing import Iterator, Mapping, Optional, Sequence
 
 from ...base.model import Statement
 from ...base.records import NamedTuple
+from ...blocks.declared.paths import Paths
 from ...blocks.graph.asked_address import Goal
 from ...blocks.graph.pointer_facts import Told
 from ...blocks.graph.refs import BLOCK, Ref
@@ -40,8 +41,8 @@ STALE_WORDS: Mapping[str, str] = {
 class Shown:
     """Pointers to one goal, as JSON and as text."""
 
-    def __init__(self, told: Told) -> None:
-        self.told = told
+    def __init__(self, told: Told, paths: Paths) -> None:
+        self.told, self.paths = told, paths
 
     def goal(self, goal: Optional[Goal]) -> Optional[records.Goal]:
         return goal and records.Goal.of(
@@ -53,6 +54,7 @@ class Shown:
 
     def pointer(self, ref: Ref, goal: Goal) -> records.Pointer:
         block = self.told.blocks.starts[ref.block] if ref.block is not None else None
+        path = self.paths.pointer(ref)
         return records.Pointer.of(
             ref,
             address=address(ref.address),
@@ -62,6 +64,7 @@ class Shown:
             stale=self.told.stale(ref),
             strength="definite" if self.told.is_sure(ref, goal) else "possible",
             into=ref.value - goal.span.start,
+            expression=path.in_documents if path is not None else None,
         )
 
     def steps(self, path: Sequence[Ref], goal: Goal) -> Iterator[tuple[Ref, Goal]]:
@@ -85,7 +88,9 @@ class Shown:
     def cells(self, ref: Ref, goal: Goal) -> list[str]:
         past = ref.value - goal.span.start
         where = f"{ref.address:#x}" if ref.address is not None else ""
-        return [self.who(ref), where, f"+{past:,}" if past else "its start", self.sure(ref, goal)]
+        path = self.paths.pointer(ref)
+        who = path.on_screen if path is not None else self.who(ref)
+        return [who, where, f"+{past:,}" if past else "its start", self.sure(ref, goal)]
 
     def sure(self, ref: Ref, goal: Goal) -> str:
         """Nothing where it is a pointer for sure."""

@@ -79,6 +79,24 @@ class OfBody(ABC):
         return None if body is None else body.used
 
 
+class Text(NamedTuple):
+    """Where a string's letters lie."""
+
+    start: int
+    length: int
+    """In letters."""
+    size: int
+    """Bytes of a letter."""
+
+
+class OfText(OfBody):
+    """A string, of which short ones may lie within itself."""
+
+    @abstractmethod
+    def text(self, reader: Reader, address: int) -> Optional[Text]:
+        """None unless it has proved itself."""
+
+
 def between(reader: Reader, words: Sequence[int], size: int) -> Optional[Body]:
     """By its start, the end of its elements and its own end. None: none, or not made yet."""
     start, finish, end = words

@@ -7,7 +7,7 @@ from typing import Callable, Iterable, Mapping, Optional, Sequence
 from ....base.records import NamedTuple
 from ....sources.debug_info_types import TypeFacts
 from ..claims import CONTAINER, Claim, Container, Reader, Types
-from .forms import Body, OfBody, between
+from .forms import Body, OfBody, OfText, Text, between
 from .parts import Table, argument, find, table_of_links
 
 BUFFER = 512
@@ -182,7 +182,7 @@ class Letters(NamedTuple):
     body: str
 
 
-class String(OfBody):
+class String(OfText):
     """basic_string of the ABI of GCC 5 and later: short ones lie inside."""
 
     def __init__(self, places: Sequence[int], letters: Letters) -> None:
@@ -203,8 +203,12 @@ class String(OfBody):
         ended = reader.bytes(start + count * self.size, self.size) == bytes(self.size)
         return Body(start, count, capacity) if ended else None
 
+    def text(self, reader: Reader, address: int) -> Optional[Text]:
+        body = self.body(reader, address)
+        return None if body is None else Text(body.start or address + self._places[1], body.used, self.size)
 
-class SharedString(OfBody):
+
+class SharedString(OfText):
     """basic_string of the old ABI: a pointer to its letters, before which lie length, capacity and how many more
     share them. The one that all empty strings share is no block."""
 
@@ -224,6 +228,10 @@ class SharedString(OfBody):
             return None
         ended = reader.bytes(letters + count * self.size, self.size) == bytes(self.size)
         return Body(start, count, room) if ended else None
+
+    def text(self, reader: Reader, address: int) -> Optional[Text]:
+        body = self.body(reader, address)
+        return None if body is None else Text(body.start + self.front, body.used, self.size)
 
 
 def _string(types: Types, type: int, facts: TypeFacts) -> Optional[Container]:

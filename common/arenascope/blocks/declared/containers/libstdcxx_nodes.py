@@ -15,6 +15,8 @@ TREE = Links(parent=1, left=2, right=3)
 """Words of `_Rb_tree_node_base`, after its colour."""
 MAPS = ("map", "multimap", "set", "multiset")
 HASHES = ("unordered_map", "unordered_multimap", "unordered_set", "unordered_multiset")
+KEYED, OF_KEYS = ("map", "unordered_map"), ("set", "unordered_set")
+"""Each key stands once: in front of its value, or alone."""
 
 
 class Made(NamedTuple):
@@ -38,7 +40,16 @@ class Made(NamedTuple):
         if own is not None and storage is not None and types.facts(own).size >= storage.offset + facts.size:
             place, size = storage.offset, types.facts(own).size
         fields = (*links(types, self.names, word, self.front), Field("", place, value))
-        return Node(types.made_up(f"{owner} node", size, fields), size, rounded(place + facts.size, word))
+        node = types.made_up(f"{owner} node", size, fields, _key(types, owner, value, place))
+        return Node(node, size, rounded(place + facts.size, word))
+
+
+def _key(types: Types, owner: str, value: int, place: int) -> Optional[Field]:
+    template = owner.partition("<")[0].rpartition("::")[2]
+    if template in OF_KEYS:
+        return Field("", place, value)
+    first = find(types, value, "first") if template in KEYED else None
+    return Field("first", place + first.offset, first.type) if first is not None else None
 
 
 class Tree(OfNodes):

@@ -1,0 +1,232 @@
+"""Values by their declared types: numbers, enums, texts, where pointers lead, how many elements a container has.
+
+All of it is the program's own data: whoever shows it asks base/user_data.py.
+"""
+
+from __future__ import annotations
+
+import struct
+from itertools import islice
+from typing import Iterator, Literal, Optional, Union
+
+from ...base.records import NamedTuple
+from ...base.user_data import is_cut, is_plain, quoted
+from ...sources.debug_info_types import TypeFacts
+from .claims import Reader
+from .containers.forms import OfBody, OfText, Text
+from .layouts import DEEPEST, Layouts
+
+ValueForm = Literal["integer", "boolean", "enum", "character", "float", "text", "pointer", "elements", "none"]
+"""A pointer's number is the address to which it leads, a container's how many elements it has; "none": it cannot be
+read, or its type is not known well enough."""
+MOST_TEXT = 1 << 16
+"""Bytes of a text that are read."""
+PIECE = 256
+"""So many at a time of one whose end is not known."""
+FLOATS = {2: "e", 4: "f", 8: "d"}
+FEW = 4
+"""So many elements of an array are shown."""
+MOST_MEMBERS = 256
+STRING, SLICE = "alloc::string::String", "&str"
+LETTERS = ("char", "signed char", "unsigned char", "char8_t")
+VIEW = "basic_string_view"
+POINTERS = ("unique_ptr", "shared_ptr", "weak_ptr")
+ENCODINGS = {2: "utf-16", 4: "utf-32"}
+
+
+class Value(NamedTuple):
+    form: ValueForm
+    number: Union[int, float, None] = None
+    name: str = ""
+    """Of an enumerator."""
+    data: bytes = b""
+    """Of a text."""
+
+
+NONE = Value("none")
+
+
+class Member(NamedTuple):
+    """A part of an object that has a value."""
+
+    name: str
+    """As it is reached from the object: "peer.port", "[3]", "" for the object itself."""
+    address: int
+    type: int
+    value: Value
+    more: int = 0
+    """So many elements of the array follow that are left out."""
+
+
+class Values:
+    """Of one image."""
+
+    def __init__(self, reader: Reader, layouts: Layouts, mark: str) -> None:
+        """`mark`: of the order of bytes, "<" or ">"."""
+        self._reader, self._layouts, self._types = reader, layouts, layouts.types
+        self._mark = mark
+
+    def of(self, type: int, address: int) -> Value:
+        """Of a struct only where it is a text or a container."""
+        facts = self._types.facts(type)
+        if facts.form in ("pointer", "reference"):
+            return self._pointer(facts, address)
+        if facts.form == "float":
+            return self._float(facts.size, address)
+        if facts.form in ("integer", "boolean", "character", "enum"):
+            return self._number(facts, address)
+        if facts.form == "array" and self._is_letter(facts.target) and facts.length:
+            data = self._reader.bytes(address, min(facts.length, MOST_TEXT))
+            return NONE if data is None else Value("text", data=data.partition(b"\0")[0])
+        return self._whole(type, facts, address) if facts.form == "struct" else NONE
+
+    def _number(self, facts: TypeFacts, address: int) -> Value:
+        number = self._reader.number(address, facts.size)
+        if number is None:
+            return NONE
+        if facts.signed and number >> 8 * facts.size - 1:
+            number -= 1 << 8 * facts.size
+        if facts.form == "enum":
+            name = next((name for name, value in facts.enumerators.items() if value == number), "")
+            return Value("enum", number, name.rpartition("::")[2])
+        if facts.form == "boolean":
+            return Value("boolean", number)
+        return Value("character" if facts.form == "character" else "integer", number)
+
+    def _float(self, size: int, address: int) -> Value:
+        data = self._reader.bytes(address, size) if size in FLOATS else None
+        return NONE if data is None else Value("float", struct.unpack(self._mark + FLOATS[size], data)[0])
+
+    def _pointer(self, facts: TypeFacts, address: int) -> Value:
+        place = self._reader.number(address, facts.size)
+        if place is None:
+            return NONE
+        data = self._text_at(place) if place and self._is_letter(facts.target) else None
+        return Value("pointer", place, data=data or b"", name="" if data is None else "text")
+
+    def _is_letter(self, type: Optional[int]) -> bool:
+        facts = self._types.facts(type) if type is not None else None
+        return facts is not None and facts.size == 1 and facts.name in LETTERS
+
+    def _text_at(self, place: int) -> Optional[bytes]:
+        """Up to its 0; None where there is no text."""
+        data = b""
+        while len(data) < MOST_TEXT:
+            piece = self._reader.bytes(place + len(data), PIECE - (place + len(data)) % PIECE)
+            if piece is None:
+                return None
+            data += piece
+            if b"\0" in piece:
+                return data.partition(b"\0")[0]
+        return data
+
+    def _whole(self, type: int, facts: TypeFacts, address: int) -> Value:
+        container = self._layouts.container(type)
+        text = self._view(type, facts, address)
+        if isinstance(container, OfText):
+            text = container.text(self._reader, address)
+        if text is not None:
+            return self._letters(text)
+        if container is None:
+            return NONE
+        if _template(facts.name) in POINTERS:
+            place = self._reader.word(address)
+            return NONE if place is None else Value("pointer", place)
+        count = container.elements(self._reader, address)
+        return NONE if count is None else Value("elements", count)
+
+    def _letters(self, text: Text) -> Value:
+        data = self._reader.bytes(text.start, min(text.length * text.size, MOST_TEXT))
+        if data is None:
+            return NONE
+        if text.size in ENCODINGS:
+            order = "le" if self._mark == "<" else "be"
+            data = data.decode(f"{ENCODINGS[text.size]}-{order}", "replace").encode("utf-8", "replace")
+        return Value("text", data=data)
+
+    def _view(self, type: int, facts: TypeFacts, address: int) -> Optional[Text]:
+        """Of what only points to letters, or has them in another container."""
+        if facts.name == STRING:
+            inner = self._layouts.of(type).containers
+            vector = inner[0].container if inner else None
+            body = vector.body(self._reader, address + inner[0].offset) if isinstance(vector, OfBody) else None
+            return None if body is None else Text(body.start, body.used, 1)
+        if facts.name != SLICE and _template(facts.name) != VIEW:
+            return None
+        fields = {self._types.facts(each.type).form: each for each in facts.fields}
+        if fields.keys() != {"pointer", "integer"}:
+            return None
+        start, length = (self._reader.word(address + fields[form].offset) for form in ("pointer", "integer"))
+        letter = self._types.facts(fields["pointer"].type).target
+        size = self._types.facts(letter).size if letter is not None else 0
+        return Text(start, length, size) if start and length is not None and size else None
+
+    # what an object consists of
+
+    def members(self, type: int, address: int, count: int = 1) -> list[Member]:
+        """Of `count` objects beside each other: each part that has a value."""
+        found = islice(self._elements(type, address, count, ""), MOST_MEMBERS)
+        return list(found) if count != 1 else list(islice(self._parts(type, address, "", 0), MOST_MEMBERS))
+
+    def _parts(self, type: int, address: int, name: str, depth: int) -> Iterator[Member]:
+        facts, value = self._types.facts(type), self.of(type, address)
+        if facts.form in ("struct", "union") and value.form == "none" and depth < DEEPEST:
+            if self._layouts.container(type) is None:
+                for each in facts.fields:
+                    step = "" if each.is_base or not each.name else f".{each.name}" if name else each.name
+                    yield from self._parts(each.type, address + each.offset, name + step, depth + 1)
+                return
+        elif facts.form == "array" and value.form == "none" and facts.target is not None and depth < DEEPEST:
+            yield from self._elements(facts.target, address, facts.length or 0, name, depth=depth)
+            return
+        yield Member(name, address, type, value)
+
+    def _elements(self, type: int, address: int, count: int, name: str, depth: int = 0) -> Iterator[Member]:
+        size = self._types.facts(type).size
+        shown = min(count, FEW) if size else 0
+        for number in range(shown):
+            yield from self._parts(type, address + number * size, f"{name}[{number}]", depth + 1)
+        if count > shown:
+            yield Member(name, address, type, NONE, more=count - shown)
+
+
+def _template(name: str) -> str:
+    """ "map" of std::map<int, int>."""
+    return name.partition("<")[0].rpartition("::")[2]
+
+
+def value_text(value: Value) -> str:
+    """As a debugger writes it; "?" where it is not known."""
+    number = value.number
+    if value.form == "text":
+        return quoted(value.data)
+    if value.form == "none" or number is None:
+        return "?"
+    if value.form == "enum":
+        return value.name or str(number)
+    if value.form == "boolean":
+        return {0: "false", 1: "true"}.get(int(number), str(number))
+    if value.form == "character":
+        return f"{number} {_letter(int(number))}".rstrip()
+    if value.form == "pointer":
+        return f"{number:#x} {quoted(value.data)}" if value.name else f"{number:#x}"
+    if value.form == "elements":
+        return f"{number:,} element{'' if number == 1 else 's'}"
+    return f"{number:g}" if isinstance(number, float) else str(number)
+
+
+def _letter(number: int) -> str:
+    """In quotes, where it can be seen."""
+    return f"'{chr(number)}'" if 32 <= number < 127 else ""
+
+
+def key_text(value: Value, number: int) -> str:
+    """Between the brackets of a path. `number`: of the element, where its key cannot be written plainly."""
+    if value.form in ("integer", "float", "boolean") or (value.form == "enum" and value.name):
+        return value_text(value) if value.form != "float" else repr(value.number).removesuffix(".0")
+    if value.form == "character" and value.number is not None and _letter(int(value.number)):
+        return _letter(int(value.number))
+    if value.form == "text" and is_plain(value.data):
+        # of two that begin alike the numbers tell which it is
+        return f"{quoted(value.data)} #{number}" if is_cut(value.data) else quoted(value.data)
+    return f"#{number}"
