@@ -21,6 +21,10 @@ DOORS = [pytest.param(GDB, marks=pytest.mark.needs_gdb), NEWEST_LLDB, SHELL]
 STREAM = "g_stream"
 """libc's list of streams leads to it as well: nothing of it is its variable's alone."""
 
+MAP = "std::map<int, Session, std::less<int>, std::allocator<std::pair<int const, Session>>>"
+NODES = {"Session": f"{MAP} node"}
+"""Where a container has them."""
+
 
 class Truth(NamedTuple):
     """What the program says of itself."""
@@ -108,6 +112,21 @@ def test_each_variable_holds_its_own(recycled: Recycled, door: Door, kind: str) 
     assert alone == {name: each for name, each in held.items() if name != STREAM}
     stale = [each for each in found["owners"] if each["stale"] is not None]
     assert sum(each["blocks"] for each in stale) == len(recycled.truth.stale)
+
+
+@pytest.mark.parametrize("door", DOORS, ids=lambda door: door.name)
+def test_what_one_of_a_type_costs(recycled: Recycled, door: Door) -> None:
+    """With all that hangs on it; of a list's entries each by itself."""
+    (found,) = answers(door, recycled.core, "owners --limit 0 --by type")
+    rows = by_variable(found)
+    told = {}
+    for type, variable in recycled.truth.types:
+        name = NODES.get(type, type)
+        (cost,) = (each for each in rows[variable]["by_type"] if each["type"] == name)
+        assert cost["certain"]
+        told[type, variable] = cost["blocks"], cost["retained_bytes"], cost["largest_bytes"]
+    assert told == recycled.truth.types
+    assert all(each["by_type"] for each in found["owners"])
 
 
 def test_without_types_they_share(recycled: Recycled) -> None:

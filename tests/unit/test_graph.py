@@ -12,6 +12,7 @@ import pytest
 from arenascope.base import optional_libraries
 from arenascope.blocks.graph.blocks import Stretch, put_in_order
 from arenascope.blocks.graph.components import lumps
+from arenascope.blocks.graph.costs_by_type import costs_of_each
 from arenascope.blocks.graph.descendants import Spread
 from arenascope.blocks.graph.dominators import Dominators, dominators
 from arenascope.blocks.graph.edge import FLAGS
@@ -323,6 +324,36 @@ def test_what_the_blocks_of_a_kind_keep(seed: int) -> None:
         for kind in on_the_way:
             truth[kind] = truth.get(kind, 0) + sizes[block]
     assert by_kind(above, kinds, sizes) == truth
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_what_one_of_a_kind_costs(seed: int) -> None:
+    """Each block is told of by the nearest of every kind above it, and by itself."""
+    rng = random.Random(seed)
+    count = 300
+    order = rng.sample(range(count), count)
+    above = [-1] * count
+    for place, block in enumerate(order[1:], 1):
+        above[block] = rng.choice([-1, *order[max(0, place - 20) : place]])
+    kinds, sizes = [rng.randrange(5) for _ in range(count)], [rng.randrange(16, 200) for _ in range(count)]
+    truth = [0] * count
+    for block in range(count):
+        at, met = block, set()
+        while at != -1:
+            if kinds[at] not in met:
+                truth[at] += sizes[block]
+            met.add(kinds[at])
+            at = above[at]
+    assert costs_of_each(above, kinds, sizes).tolist() == truth
+
+
+def test_what_one_costs_is_told_of_any_depth() -> None:
+    deep = 50_000
+    above = range(-1, deep - 1)
+    assert set(costs_of_each(above, [7] * deep, [16] * deep)) == {16}
+    by_turns = costs_of_each(above, [at % 2 for at in range(deep)], [16] * deep)
+    assert by_turns.tolist() == [32] * (deep - 1) + [16]
+    assert sum(costs_of_each([1, 2, 0, 2], [0, 1, 2, 3], [16] * 4)) >= 0
 
 
 def test_what_kinds_keep_ends_in_any_case() -> None:

@@ -26,10 +26,13 @@ if TYPE_CHECKING:
     "of the program before one of libc, then thread-local variables, other mappings, stacks and registers; of several "
     "such the one with the fewest pointers to insides of blocks, then with the fewest steps. What it holds alone "
     "nobody else leads to: were the owner cleared, all of that could be freed. What would go back are the pages on "
-    "which nothing else is, after malloc_trim(0). --html writes a page that shows what hangs on what, types below the "
-    "owner that holds them, to fold and unfold; it needs no network and holds no user data. --pprof writes the same "
-    "for pprof, whose flame graphs and lists then show it. A live process is copied, and runs on meanwhile.",
+    "which nothing else is, after malloc_trim(0). --by type tells what one object costs: below each owner, by type, "
+    "how many blocks there are, and what they take with all that each alone leads to. --html writes a page that shows "
+    "what hangs on what, types below the owner that holds them, to fold and unfold; it needs no network and holds no "
+    "user data. --pprof writes the same for pprof, whose flame graphs and lists then show it. A live process is "
+    "copied, and runs on meanwhile.",
     arguments=(
+        argument("--by", choices=("type",), help="below each owner: what one block of each type costs"),
         argument("--html", metavar="FILE", help="also write a page for a browser"),
         argument("--pprof", metavar="FILE", help="also write a profile for pprof (go tool pprof, speedscope)"),
         GRAPH,
@@ -39,9 +42,10 @@ if TYPE_CHECKING:
 )
 def owners_command(context: Context) -> Answer:
     # as in refs
+    from ..blocks.graph.costs_by_type import costs_by_type
     from ..blocks.graph.leak_rows import types_of
     from ..blocks.graph.saved_owners import owned
-    from ..present.screens.owners import Shown, lines
+    from ..present.screens.owners import Shown, lines, lines_by_type
     from .framework.live_copy import looked
 
     options, target = context.options, context.target
@@ -50,6 +54,8 @@ def owners_command(context: Context) -> Answer:
     found = owned(search)
     ranking = found.owners
     shown = Shown(search, found, types_of(search, [step.block for each in ranking.holdings for step in each.way]))
+    if options.by and look.session.started:
+        shown.costs = costs_by_type(search)
     limit = options.limit if options.limit > 0 else None
     problems = [*look.problems, *problems_of(look.session)]
     html = pprof = None
@@ -67,7 +73,8 @@ def owners_command(context: Context) -> Answer:
     )
     written = [each for each in (html, pprof) if each is not None]
     resident = _resident(look.session, search.blocks.bytes)
-    text = lines(context.style, shown, options.limit, written, resident=resident)
+    show = lines if shown.costs is None else lines_by_type
+    text = show(context.style, shown, options.limit, written, resident=resident)
     return Answer(document, of_heap(look.session, text), problems)
 
 

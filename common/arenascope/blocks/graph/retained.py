@@ -18,7 +18,7 @@ MOST_MEMBERS = 1 << 20
 
 def retained(search: Search, kinds: Sequence[int]) -> Optional[Mapping[int, int]]:
     """By kind, in bytes; `kinds` has that of each block."""
-    return by_kind(_above(search), kinds, search.blocks.sizes)
+    return by_kind(above_all(search), kinds, search.blocks.sizes)
 
 
 def by_kind(above: Sequence[int], kinds: Sequence[int], sizes: Sequence[int]) -> Optional[Mapping[int, int]]:
@@ -48,7 +48,7 @@ def by_kind(above: Sequence[int], kinds: Sequence[int], sizes: Sequence[int]) ->
     return kept
 
 
-def _above(search: Search) -> array[int]:
+def above_all(search: Search) -> array[int]:
     """Of each block the one that alone leads to it; of what nobody leads to, the first of what hangs together."""
     owners = find_owners(search)
     above = array("q", owners.above)

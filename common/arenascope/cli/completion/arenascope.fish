@@ -342,6 +342,7 @@ complete -c arenascope -n '_shtab_arenascope_using owner' -l sysroot -xka "(__fi
 complete -c arenascope -n '_shtab_arenascope_using owner; and test $_shtab_arenascope_npos -eq 0' -ka "(__fish_complete_pids) (__fish_complete_path (commandline -ct))" -d 'an address, or an expression'
 complete -c arenascope -n '_shtab_arenascope_using owner; and test $_shtab_arenascope_npos -ge 1' -ka "(__fish_complete_pids) (__fish_complete_path (commandline -ct))" -d 'the process or core file to look at, anywhere among the words'
 complete -c arenascope -n '_shtab_arenascope_using; and test $_shtab_arenascope_npos -eq 0' -a owners -d 'Tell whose memory it is: what each variable, thread or mapping holds, what of it alone, and what would go back.'
+complete -c arenascope -n '_shtab_arenascope_using owners' -l by -xka "type" -d 'below each owner: what one block of each type costs'
 complete -c arenascope -n '_shtab_arenascope_using owners' -l html -xka "(__fish_complete_path (commandline -ct))" -d 'also write a page for a browser'
 complete -c arenascope -n '_shtab_arenascope_using owners' -l pprof -xka "(__fish_complete_path (commandline -ct))" -d 'also write a profile for pprof (go tool pprof, speedscope)'
 complete -c arenascope -n '_shtab_arenascope_using owners' -l graph -xka "(__fish_complete_path (commandline -ct))" -d 'of a core: keep here who points to whom, or take it from here the next time'

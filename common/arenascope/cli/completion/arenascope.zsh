@@ -441,6 +441,7 @@ _shtab_arenascope_owner_options=(
 _shtab_arenascope_owner_defaults_added=0
 
 _shtab_arenascope_owners_options=(
+  "--by=[below each owner\: what one block of each type costs]:by:(type)"
   "--html=[also write a page for a browser]:FILE:_files"
   "--pprof=[also write a profile for pprof (go tool pprof, speedscope)]:FILE:_files"
   "--graph=[of a core\: keep here who points to whom, or take it from here the next time]:FILE:_files"

@@ -54,6 +54,22 @@ class Step(Record):
     blocks: Annotated[Size, "How many blocks that are"]
 
 
+class TypeCost(Record):
+    """All blocks of a type that one owner holds, with what they cost."""
+
+    type: Annotated[str, "What they are"]
+    certain: Annotated[bool, "False for a guess"]
+    blocks: Annotated[Size, "How many"]
+    bytes: Annotated[Size, "Their bytes"]
+    retained_bytes: Annotated[
+        Size,
+        "With all that each alone leads to, down to the next of the same type; what several types lead to, one below "
+        "the other, counts with each of these",
+    ]
+    largest_bytes: Annotated[Size, "What the one of them takes that takes most, with that"]
+    largest: Annotated[Address, "What malloc returned for that one"]
+
+
 class Held(Owner):
     """What an owner holds: of all that lead to a block it is the first."""
 
@@ -67,6 +83,9 @@ class Held(Owner):
     tied_bytes: Annotated[Size, "What of held_bytes another owner leads to equally well"]
     leading: Annotated[Optional[Leading], "Who leads to what of held_bytes it does not hold alone; null: it holds all"]
     path: Annotated[Sequence[Step], "Down to where it spreads: blocks on which most of what the one before has hangs"]
+    by_type: Annotated[
+        Optional[Sequence[TypeCost]], "What its blocks cost, by what they are, the most first; null without --by type"
+    ]
 
 
 class Written(Record):

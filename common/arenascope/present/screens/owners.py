@@ -6,6 +6,7 @@ from typing import Iterator, Mapping, Optional, Sequence
 
 from ...analysis.figure_names import NAMELESS
 from ...base.block_kinds import Kind
+from ...blocks.graph.costs_by_type import TypeCost
 from ...blocks.graph.edges import SecondLook
 from ...blocks.graph.leads import Owner
 from ...blocks.graph.owner_pages import Kept
@@ -15,8 +16,9 @@ from ...blocks.graph.saved_owners import Owned
 from ..documents import owner_records as records
 from ..render.json import hexadecimal
 from ..render.marked_names import marked, unmarked
-from ..render.text import UNKNOWN, Style, count, folded_name, in_memory, next_lines, table, worth_a_row
+from ..render.text import UNKNOWN, Style, count, folded_name, in_memory, left_out, next_lines, table, worth_a_row
 from .refs import STALE_WORDS, of_thread
+from .types import A_GUESS, GUESS, name_of
 
 NOBODY, NOTHING = "nobody", "no plain pointer"
 """The latter: where pointers that are written otherwise were not looked for."""
@@ -25,6 +27,10 @@ TIES = "as near: what another one leads to as well as the main holder does, by a
 STEPS = 3
 """So many blocks of a way are told."""
 A_HINT = '+0x… ("text"): a variable without a symbol; the text stands in the code that uses it, and may mislead'
+TYPES = 5
+"""So many types of each owner are shown."""
+COSTS = ("whose", "type", "count", "all of them", "average", "largest", "the largest is")
+WITH_THEIRS = "all of them, average, largest: with all that each alone leads to, so that types overlap"
 HEADERS = ("whose", "holds", "alone", "goes back", "blocks", "spreads at", "shared with")
 MUCH = 10
 """What several lead to, together or equally well, is told where it is such a part of all."""
@@ -37,6 +43,8 @@ class Shown:
         """`types`: what the blocks are on which most hangs."""
         self.search, self._types = search, types
         self.owners, self.kept = owned
+        self.costs: Optional[Mapping[int, Sequence[TypeCost]]] = None
+        """By the holdings' numbers, where they were asked for."""
 
     def kept_by(self, holding: Holding) -> Optional[Kept]:
         return self.kept[holding.number] if self.kept is not None else None
@@ -80,7 +88,12 @@ class Shown:
                 )
                 for each in holding.way
             ],
+            by_type=None if self.costs is None else [self._cost(each) for each in self.costs.get(holding.number, ())],
         )
+
+    def _cost(self, cost: TypeCost) -> records.TypeCost:
+        largest = hexadecimal(self.search.blocks.starts[cost.largest])
+        return records.TypeCost.of(cost, type=cost.kind.name, certain=cost.kind.certain, largest=largest)
 
 
 def whose(search: Search, owner: Owner) -> str:
@@ -185,6 +198,45 @@ def lines(
     typed = [style.typed(f"refs {blocks.starts[each.block]:#x}") for each in way]
     typed += [style.typed("leaks")] if lost is not None else []
     yield from next_lines(style, *typed, style.typed("types"))
+
+
+def lines_by_type(
+    style: Style, shown: Shown, limit: int, written: Sequence[records.Written], *, resident: Optional[int]
+) -> Iterator[str]:
+    """What one block of each type costs, below each owner."""
+    blocks, holdings, costs = shown.search.blocks, shown.owners.holdings, shown.costs or {}
+    yield style.bold(summary(style, shown, resident))
+    for each in written:
+        yield f"{each.file}: {style.size(each.bytes)} written"
+    yield ""
+    rows, more = [], 0
+    for holding in holdings[: worth_a_row([each.bytes for each in holdings], blocks.bytes, limit)]:
+        own = costs.get(holding.number, ())
+        few = own[:TYPES] if limit > 0 else own
+        rows += [_cost_cells(style, shown, each, holding if each is own[0] else None) for each in few]
+        more += len(own) - len(few)
+    yield from table(style, COSTS, rows, left=(0, 1, 6), expendable=("the largest is",))
+    yield from left_out(style, more, "type")
+    if rows:
+        yield style.dim(WITH_THEIRS)
+    if any(row[1].endswith(GUESS) for row in rows):
+        yield style.dim(A_GUESS)
+    yield ""
+    typed = [style.typed(f"owner {row[6]}") for row in rows[:1]]
+    yield from next_lines(style, *typed, style.typed("owners"))
+
+
+def _cost_cells(style: Style, shown: Shown, cost: TypeCost, holding: Optional[Holding]) -> list[str]:
+    """`holding`: named on the first of its rows alone."""
+    return [
+        shown.words(holding) if holding is not None else "",
+        name_of(cost.kind),
+        f"{cost.blocks:,}",
+        style.size(cost.retained_bytes),
+        style.size(cost.retained_bytes // cost.blocks),
+        style.size(cost.largest_bytes),
+        f"{shown.search.blocks.starts[cost.largest]:#x}",
+    ]
 
 
 def _folded(style: Style, holdings: Sequence[Holding]) -> list[str]:
