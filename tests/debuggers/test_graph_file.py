@@ -326,7 +326,15 @@ def forged(file: GraphFile) -> Iterator[tuple[str, GraphFile]]:
         ("no rows", (0,), {}),
     ):
         yield name, changed_row(path, value)
-    for name, value in {"arenas": 1, "file": ["a"], "bytes": None, "roots": [], "order": 1.5, "more": 1}.items():
+    for name, value in {
+        "arenas": 1,
+        "file": ["a"],
+        "bytes": None,
+        "roots": [],
+        "types": 1,
+        "order": 1.5,
+        "more": 1,
+    }.items():
         changed = copy.deepcopy(file)
         changed.head[name] = value
         yield f"the head's {name}", changed

@@ -38,6 +38,12 @@ def values_in(search: Search) -> Optional[Values]:
     return found
 
 
+def is_typed(search: Search) -> bool:
+    """Whether types tell of any block which of its words hold pointers (pointer_words.py)."""
+    named = declared_in(search)
+    return named is not None and next(named.typed(), None) is not None
+
+
 def declared_kinds(search: Search, numbers: Iterable[int]) -> dict[int, Kind]:
     """Of those blocks that have a type by declaration."""
     named = declared_in(search)

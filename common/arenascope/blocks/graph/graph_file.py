@@ -18,6 +18,7 @@ from ...base.errors import ArenascopeError
 from ...base.records import NamedTuple
 from ...session.session import Session
 from ...sources.target import Span
+from ..declared.of_search import is_typed
 from ..pointer_finder import library
 from .blocks import LiveBlocks
 from .core_identity import Identity
@@ -33,7 +34,7 @@ from .roots import Roots, find_roots
 from .saved_owners import WRONG, owned, read, written
 from .stale_words import StaleEdges
 
-MAGIC = b"arenascope graph 10\n"
+MAGIC = b"arenascope graph 11\n"
 LONGEST_HEAD = 1 << 16
 MOST_OF_ROOT, MOST_OF_ROOTS, PIECE = 1 << 20, 32 << 20, 1 << 16
 """Bytes of one root and of all of them that tell a core from another moment of it, so many at once."""
@@ -61,6 +62,8 @@ class _Head(NamedTuple):
     bytes: str
     roots: str
     """What the seeds' numbers stand for, and what is there."""
+    types: bool
+    """Whether declared types told which words hold no pointers: these are among the stale words then."""
     order: str
     lengths: Mapping[str, int]
     sum: int
@@ -126,6 +129,7 @@ def packed(search: Search, identity: Identity) -> bytes:
         file=identity.file,
         bytes=identity.digest(),
         roots=roots_digest(search.roots, search.session),
+        types=is_typed(search),
         order=sys.byteorder,
         lengths={name: len(parts[name]) for name in PARTS},
         sum=total,
@@ -166,6 +170,8 @@ def unpacked(data: Union[bytes, mmap], path: str, session: Session, identity: Id
     every_seed = [*seeds, *(each.seed for each in again if each.seed is not None)]
     if not (adds_up(found, blocks.sizes, numpy) and fits(every_seed, found, search)):
         raise _damaged(path)
+    if not head.types and is_typed(search):
+        raise ArenascopeError(f"{path} was made without the program's types, which are here", AGAIN)
     stale = StaleEdges(*(kept[name] for name in ("stale_addresses", "stale_sources", "stale_edges", "stale_whys")))
     search.memo.keep(Graph(blocks, kept["offsets"], kept["edges"], seeds, numpy=numpy, stale=stale))
     search.memo.keep(SecondLook(again))
@@ -210,6 +216,7 @@ def _head(data: bytes) -> Optional[_Head]:
         and isinstance(head.file, list)
         and all(type(each) is int for each in head.file)
         and type(head.sum) is int
+        and type(head.types) is bool
         and isinstance(head.lengths, dict)
         and [*head.lengths] == [*PARTS]
         and all(type(each) is int and each >= 0 for each in head.lengths.values())
