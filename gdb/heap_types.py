@@ -95,6 +95,7 @@ class GdbTypes(WithVariables):
                 arguments=self._arguments(kind, language),
                 polymorphic=_is_polymorphic(kind),
                 bits=[*_bits(kind)],
+                tag=self._tag(kind) if form == "union" and language == "rust" else None,
             )
         if form in ("pointer", "reference"):
             target = kind.target()
@@ -122,6 +123,13 @@ class GdbTypes(WithVariables):
             number = self._number(each.type, language)
             fields.append(Field(each.name or "", place // 8, number, bool(each.is_base_class)))
         return fields
+
+    def _tag(self, kind: gdb.Type) -> Optional[Field]:
+        """Of a Rust enum the number that tells which variant there is."""
+        for each in (each for each in kind.fields() if each.artificial and not each.name):
+            if each.type is not None and each.bitpos is not None:
+                return Field("", each.bitpos // 8, self._number(each.type, "rust"))
+        return None
 
     def _arguments(self, kind: gdb.Type, language: str) -> list[Argument]:
         arguments: list[Argument] = []

@@ -32,7 +32,7 @@ LEAST = {
     "idioms": Least(0.85, 0.60),
     "idioms.cc": Least(0.90, 0.85, by_type=0.90),
     "orders": Least(0.97, 0.98, by_type=0.97),
-    "idioms.rs": Least(0.88, 0.85, by_type=0.88),
+    "idioms.rs": Least(0.91, 0.93, by_type=0.91),
     "pool": Least(0.97, 0.98, by_type=0.97),
     "pool.split": Least(0.97, 0.98, by_type=0.97),
     "server": Least(0.94, 0.98, by_type=0.94),

@@ -81,6 +81,8 @@ class TypeFacts(NamedTuple):
     language: str = ""
     """ "c", "c++", "rust" or ""."""
     bits: Sequence[BitField] = ()
+    tag: Optional[Field] = None
+    """Of a union that is an enum of Rust's: the number that tells which of its fields there is."""
 
 
 class TypedVariable(NamedTuple):

@@ -354,7 +354,8 @@ def _number(value: object) -> Optional[int]:
 
 
 def _facts(value: object) -> TypeFacts:
-    name, form, size, target, length, fields, arguments, polymorphic, signed, enumerators, language, bits = _list(value)
+    name, form, size, target, length, *rest, tag = _list(value)
+    fields, arguments, polymorphic, signed, enumerators, language, bits = rest
     if form not in FORMS or not isinstance(enumerators, dict):
         raise ValueError("this is no answer")
     return TypeFacts(
@@ -370,6 +371,7 @@ def _facts(value: object) -> TypeFacts:
         enumerators={_str(each): _int(number) for each, number in enumerators.items()},
         language=_str(language),
         bits=[_bits(each) for each in _list(bits)],
+        tag=_field(tag) if tag is not None else None,
     )
 
 

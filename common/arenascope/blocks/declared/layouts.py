@@ -262,12 +262,13 @@ class Layouts:
                 layout.bits.append(Bits(at.offset, facts.size, reduce(or_, values)))
         elif facts.form == "array" and facts.target is not None:
             self._put_array(layout, facts, at)
-        elif facts.form == "union":
-            self._put_union(layout, facts, at)
-        elif facts.form == "struct":
+        elif facts.form in ("struct", "union"):
             container = self.container(type)
             if container is not None:
                 layout.containers.append(Embedded(at.offset, container, at.step, facts.name))
+                return
+            if facts.form == "union":
+                self._put_union(layout, facts, at)
                 return
             for field in facts.fields:
                 # what would lie outside contradicts itself

@@ -12,6 +12,7 @@ from ...recognise.hashbrown import GROUP, Table
 from ..claims import CONTAINER, EXACT, Claim, Container, Reader, Types
 from .forms import Body, OfBody
 from .parts import DEEPEST, Member, argument, find, inside
+from .rust_enums import enum
 from .rust_trees import MAP, tree
 
 VECTOR, QUEUE = "alloc::vec::Vec", "alloc::collections::vec_deque::VecDeque"
@@ -28,6 +29,10 @@ SLICE = {"data_ptr", "length"}
 """Members of a pointer to several."""
 DYNAMIC = {"pointer", "vtable"}
 BOXED, DROP = "alloc::boxed::Box<dyn ", "core::ptr::drop_in_place<"
+CLOSURE, MOST_CLOSURES = "{{closure}}", 32
+"""What symbols call each of a function's closures; so many of one function are looked at."""
+CALLS = (4, 5)
+"""Of a vtable of FnMut and Fn the method that is the closure itself, where it is not made of another."""
 SHARED = ("alloc::rc::RcBox", "alloc::rc::RcInner", "alloc::sync::ArcInner")
 """What Rc and Arc point to: two counts before the value."""
 MOST_PLACES = 1 << 32
@@ -39,7 +44,7 @@ class Rust:
     def container(self, types: Types, type: int) -> Optional[Container]:
         facts = types.facts(type)
         if facts.form != "struct":
-            return None
+            return enum(types, type, facts) if facts.tag is not None else None
         template = facts.name.partition("<")[0]
         form = FORMS.get(template)
         if form is not None:
@@ -248,17 +253,28 @@ class Dynamic:
     def claims(self, reader: Reader, address: int) -> Optional[Iterable[Claim]]:
         start, table = (reader.word(address + place) for place in self._places)
         head = reader.words(table, 4) if table else None
-        if not start or head is None:
+        if not start or not table or head is None:
             return None
         drop, size, _, method = head
         name = reader.symbol(drop) or "" if drop else ""
         held = name[len(DROP) : -1]
-        if not name.startswith(DROP) or not size or not (reader.symbol(method) or "").startswith(f"<{held} as "):
+        if not name.startswith(DROP) or not size:
             return ()
-        type = self._types.by_name(held)
-        if type is None or self._types.facts(type).size != size or not reader.holds(start, size):
+        type = self._closure(reader, held, size, table) if held.endswith(CLOSURE) else self._types.by_name(held)
+        is_told = held.endswith(CLOSURE) or (reader.symbol(method) or "").startswith(f"<{held} as ")
+        if type is None or not is_told or self._types.facts(type).size != size or not reader.holds(start, size):
             return ()
         return (Claim(start, type, EXACT, ""),)
+
+    def _closure(self, reader: Reader, held: str, size: int, table: int) -> Optional[int]:
+        """Of a function's closures the only one of that size. The last method is the closure itself."""
+        words = reader.words(table, CALLS[-1] + 1) or ()
+        if not any(reader.symbol(words[each]) == held for each in CALLS[: len(words)]):
+            return None
+        within = held[: -len(CLOSURE)]
+        found = [self._types.by_name(f"{within}{{closure_env#{number}}}") for number in range(MOST_CLOSURES)]
+        fitting = [each for each in found if each is not None and self._types.facts(each).size == size]
+        return fitting[0] if len(fitting) == 1 else None
 
     def elements(self, reader: Reader, address: int) -> Optional[int]:
         return 1
