@@ -14,12 +14,16 @@ from ..base.model import Heap
 from ..glibc.chunk import PREV_INUSE, SIZE_BITS
 from ..session.parallel_sweeps import likely_chunks
 from ..session.session import Session
+from .declared.named_blocks import NamedBlocks
 from .live_blocks import Live
+from .named_by_declared_types import declared_blocks
 from .recognise.all_recognisers import GRAIN, NONE, SEVERAL, UNTOLD, Catalogue, Entry, true_sizes
 from .types import catalogue_of, live_kinds, one_by_one
 
 FEW = 20_000
 """Blocks of all heaps: a second without numpy."""
+MANY = 200_000
+"""To follow the pointers of so many takes some two seconds."""
 NEAR = 8 << 20
 """So far to both sides."""
 ALTOGETHER = 256 << 20
@@ -32,8 +36,10 @@ def kinds_by_types(session: Session, placed: Sequence[tuple[int, int]]) -> dict[
     """As `types` has them, where there are so few blocks that all can be looked at: those that hold a block name it,
     too. Of more, `kinds_of`."""
     alone = kinds_of(session, placed)
-    if session.target.image.redacted or not session.started or likely_chunks(session, FEW) > FEW:
+    if session.target.image.redacted or not session.started:
         return alone
+    if likely_chunks(session, FEW) > FEW:
+        return {**alone, **_declared_kinds(session, [chunk for chunk, _ in placed])}
     live = session.memo.get(Live) or session.memo.keep(live_kinds(session))
     asked = {chunk for chunk, _ in placed}
     kinds: dict[int, Kind] = {}
@@ -49,6 +55,24 @@ def kinds_by_types(session: Session, placed: Sequence[tuple[int, int]]) -> dict[
         if chunk in kinds and kinds[chunk].name == each.name and kinds[chunk].kind != "declared"
     }
     return {**alone, **kinds, **same}
+
+
+def declared_among(session: Session) -> Optional[NamedBlocks]:
+    """What all blocks are by the program's debug information, where there are so few that they can be followed for the
+    sake of one; None where nobody can tell."""
+    if session.target.types is None or session.target.image.redacted or likely_chunks(session, MANY) > MANY:
+        return None
+    return declared_blocks(session, catalogue_of(session))
+
+
+def _declared_kinds(session: Session, chunks: Sequence[int]) -> dict[int, Kind]:
+    named, kinds = declared_among(session), {}
+    for chunk in chunks if named is not None else ():
+        number = named.blocks.find(chunk + session.layout.header) if named is not None else -1
+        kind = named.kind(number) if named is not None and number >= 0 else None
+        if kind is not None and kind.certain:
+            kinds[chunk] = kind
+    return kinds
 
 
 def kinds_of(session: Session, placed: Sequence[tuple[int, int]]) -> dict[int, Kind]:

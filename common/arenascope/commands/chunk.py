@@ -8,7 +8,9 @@ from ..base.block_kinds import Kind
 from ..base.errors import MemoryReadError, UsageError
 from ..base.model import ArenaHeader, Heap, MmappedBlock, Statement
 from ..base.records import NamedTuple
-from ..blocks.single_blocks import kinds_by_types
+from ..base.user_data import UserData
+from ..blocks.declared.block_members import BlockMember, members_of
+from ..blocks.single_blocks import declared_among, kinds_by_types
 from ..blocks.types import THREAD_CACHE
 from ..glibc.bins import bin_kind, find_bin
 from ..glibc.chunks.blocks import Placed, find_blocks
@@ -20,11 +22,12 @@ from ..present.render.json import address, hexadecimal
 from ..present.render.problems import sentence
 from ..present.render.text import Style
 from ..present.screens.chunks import STATE_WORDS
+from ..present.screens.members import member_lines, member_record
 from ..session.outside_chunks import in_heap, where_else
 from ..session.problems import problems_of
 from ..session.session import Session
 from ..sources.target import text_of
-from .framework.command import Answer, Context, argument, command
+from .framework.command import WITH_VALUES, Answer, Context, argument, command
 
 MAX_WORDS = 1 << 16
 """On one screen; what is more is for the debugger's own dump."""
@@ -54,6 +57,8 @@ class Described(NamedTuple):
     """Which structure of glibc's own it holds."""
     kind: Optional[Kind] = None
     """What it is, where it is in use and not glibc's own."""
+    members: Optional[Sequence[BlockMember]] = None
+    """What it has in it, where debug information tells its type."""
 
 
 @command(
@@ -62,10 +67,12 @@ class Described(NamedTuple):
     "chunk 0x55d2c0709e50\nchunk p->name p->next --words 32",
     "Any address inside a block will do, and any expression that the debugger understands; several are answered one by "
     "one, in their order. Of a block in use it is said what it is, and how that is known (see types). Words that point "
-    "into a program or library are shown with the symbol there.",
+    "into a program or library are shown with the symbol there. Of a block whose type debug information tells each "
+    "member is shown with its value.",
     arguments=(
         argument("address", nargs="+", help="an address, or an expression"),
         argument("--words", type=int, default=8, metavar="N", help="show the block's first N words (8)"),
+        WITH_VALUES,
     ),
 )
 def chunk_command(context: Context) -> Answer:
@@ -76,9 +83,10 @@ def chunk_command(context: Context) -> Answer:
     by_place = _find(session, places, count)
     elsewhere = [said for said in map(by_place.__getitem__, dict.fromkeys(places)) if isinstance(said, Statement)]
     answers = [(place, by_place[place]) for place in places]
-    found = records.ChunkAt(chunk=_chunk(session, by_place[places[0]]))
+    user_data = context.user_data
+    found = records.ChunkAt(chunk=_chunk(session, by_place[places[0]], user_data))
     if len(places) > 1:
-        found = records.ChunkAt.of(found, answers=[_answer(session, place, each) for place, each in answers])
+        found = records.ChunkAt.of(found, answers=[_answer(session, place, each, user_data) for place, each in answers])
     lines = _all_lines(context.style, session, answers)
     said = problems_of(session)
     doubtful = not session.caches_known and any(
@@ -138,7 +146,17 @@ def _describe(session: Session, block: Placed, header: ArenaHeader, part: Heap, 
     end = block.chunk + block.bytes + (session.layout.word if block.state != "top" else 0)
     what = THREAD_CACHE if own is not None else _kind(session, block) if block.state == "used" else None
     words = _words(session, user, end, count)
-    return Described(block, header, heap=part, bin=name, tid=tid, words=words, own=own, kind=what)
+    described = Described(block, header, heap=part, bin=name, tid=tid, words=words, own=own, kind=what)
+    return described._replace(members=_members(session, described))
+
+
+def _members(session: Session, described: Described) -> Optional[Sequence[BlockMember]]:
+    """Only where the type is told that has these."""
+    if described.kind is None or described.kind.kind != "declared":
+        return None
+    named = declared_among(session)
+    user = described.block.chunk + session.layout.header
+    return members_of(session, named, user) if named is not None else None
 
 
 def _kind(session: Session, block: Placed) -> Optional[Kind]:
@@ -165,7 +183,7 @@ def _mmapped(session: Session, place: int, count: int) -> Optional[Described]:
     state = "mmapped" if tid is None else "tcache"
     words = _words(session, block.chunk + session.layout.header, block.base + block.bytes, count)
     placed = Placed(block.chunk, size, state=state, previous=None, next=None)
-    return Described(
+    described = Described(
         placed,
         arena=None,
         heap=None,
@@ -175,6 +193,7 @@ def _mmapped(session: Session, place: int, count: int) -> Optional[Described]:
         own=None,
         kind=_kind(session, placed) if tid is None else None,
     )
+    return described._replace(members=_members(session, described))
 
 
 def _words(session: Session, user: int, end: int, count: int) -> list[Word]:
@@ -193,12 +212,12 @@ def _words(session: Session, user: int, end: int, count: int) -> list[Word]:
     ]
 
 
-def _answer(session: Session, place: int, answer: Union[Described, Statement]) -> records.Asked:
+def _answer(session: Session, place: int, answer: Union[Described, Statement], user_data: UserData) -> records.Asked:
     problem = told(answer, sentence(answer)) if isinstance(answer, Statement) else None
-    return records.Asked(asked=hexadecimal(place), chunk=_chunk(session, answer), problem=problem)
+    return records.Asked(asked=hexadecimal(place), chunk=_chunk(session, answer, user_data), problem=problem)
 
 
-def _chunk(session: Session, answer: Union[Described, Statement]) -> Optional[records.Chunk]:
+def _chunk(session: Session, answer: Union[Described, Statement], user_data: UserData) -> Optional[records.Chunk]:
     if isinstance(answer, Statement):
         return None
     block, kind = answer.block, answer.kind
@@ -218,6 +237,7 @@ def _chunk(session: Session, answer: Union[Described, Statement]) -> Optional[re
         module=kind.module if kind else None,
         certain=kind.certain if kind else None,
         how=kind.how if kind else None,
+        members=None if answer.members is None else [member_record(each, user_data) for each in answer.members],
         words=[records.Word.of(each, value=hexadecimal(each.value)) for each in answer.words],
     )
 
@@ -258,6 +278,9 @@ def _lines(style: Style, session: Session, described: Described, place: int) -> 
     for name, text in rows:
         yield f"{name:13} {text}"
     yield ""
+    if described.members:
+        yield from member_lines(described.members)
+        yield ""
     yield from _dump(session, described)
 
 

@@ -163,10 +163,13 @@ class Values:
 
     # what an object consists of
 
-    def members(self, type: int, address: int, count: int = 1) -> list[Member]:
-        """Of `count` objects beside each other: each part that has a value."""
-        found = islice(self._elements(type, address, count, ""), MOST_MEMBERS)
-        return list(found) if count != 1 else list(islice(self._parts(type, address, "", 0), MOST_MEMBERS))
+    def members(self, type: int, address: int, count: Optional[int] = None) -> list[Member]:
+        """Each part of an object that has a value; of an array, where `count` says how many elements it has."""
+        parts = self._parts(type, address, "", 0) if count is None else self._elements(type, address, count, "")
+        if count is not None and self._is_letter(type):
+            data = self._reader.bytes(address, min(count, MOST_TEXT))
+            return [Member("", address, type, NONE if data is None else Value("text", data=data.partition(b"\0")[0]))]
+        return list(islice(parts, MOST_MEMBERS))
 
     def _parts(self, type: int, address: int, name: str, depth: int) -> Iterator[Member]:
         facts, value = self._types.facts(type), self.of(type, address)

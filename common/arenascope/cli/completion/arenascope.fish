@@ -121,6 +121,7 @@ complete -c arenascope -n '_shtab_arenascope_using check' -l sysroot -xka "(__fi
 complete -c arenascope -n '_shtab_arenascope_using check; and test $_shtab_arenascope_npos -ge 0' -ka "(__fish_complete_pids) (__fish_complete_path (commandline -ct))" -d 'the process or core file to look at, anywhere among the words'
 complete -c arenascope -n '_shtab_arenascope_using; and test $_shtab_arenascope_npos -eq 0' -a chunk -d 'Tell which chunk holds an address: state, size, arena, bin or thread cache, neighbours, first words.'
 complete -c arenascope -n '_shtab_arenascope_using chunk' -l words -x -d 'show the block'"'"'s first N words (8)'
+complete -c arenascope -n '_shtab_arenascope_using chunk' -l with-values -d 'also in what can be sent on (--json, pages, snapshots): keys of containers and values, which are user data'
 complete -c arenascope -n '_shtab_arenascope_using chunk' -l json -d 'one JSON document'
 complete -c arenascope -n '_shtab_arenascope_using chunk' -l bytes -d 'exact bytes instead of units'
 complete -c arenascope -n '_shtab_arenascope_using chunk' -l table -x -d 'tables as tabulate has them: github, html, latex, rst, tsv and others'

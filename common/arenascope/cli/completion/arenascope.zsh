@@ -131,6 +131,7 @@ _shtab_arenascope_check_defaults_added=0
 
 _shtab_arenascope_chunk_options=(
   "--words=[show the block\'s first N words (8)]:N:"
+  "--with-values[also in what can be sent on (--json, pages, snapshots)\: keys of containers and values, which are user data]"
   "--json[one JSON document]"
   "--bytes[exact bytes instead of units]"
   "--table=[tables as tabulate has them\: github, html, latex, rst, tsv and others]:FORMAT:"

@@ -80,6 +80,21 @@ class Word(Record):
     symbol: Annotated[Optional[str], "What that points to, by name"]
 
 
+class Member(Record):
+    """A part of a block, by the type that the program's debug information declares."""
+
+    name: Annotated[str, 'As it is reached from the object: peer.port, [3].name; "": the whole']
+    offset: Annotated[int, "From the user address"]
+    type: Annotated[str, "Its type"]
+    value: Annotated[Optional[float], "Of a number, a character, a boolean, an enum; null: it is none, or not known"]
+    enumerator: Annotated[Optional[str], "Of an enum, the name of its value; null: it has none"]
+    text: Annotated[Optional[str], "With --with-values: of a string, or of what leads to one; else null"]
+    target: Annotated[Optional[Address], "Where a pointer leads; null: it is none"]
+    leads_to: Annotated[Optional[str], "What is there: the type of a block, a symbol; null: not known"]
+    elements: Annotated[Optional[Size], "How many a container has; null: it is none, or damaged"]
+    left_out: Annotated[Size, "Of an array: how many elements more there are, which have no rows of their own"]
+
+
 class Chunk(Record):
     """A chunk with all that is known of it."""
 
@@ -98,6 +113,10 @@ class Chunk(Record):
     module: Annotated[Optional[str], "The file that it is of"]
     certain: Annotated[Optional[bool], "False for a guess, by what it holds"]
     how: Annotated[Optional[str], "By what it was known"]
+    members: Annotated[
+        Optional[Sequence[Annotated[Member, "A member"]]],
+        "What it has in it; null: no debug information tells its type",
+    ]
     words: Annotated[Sequence[Word], "Its first words"]
 
 
