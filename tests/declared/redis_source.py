@@ -5,12 +5,11 @@ from __future__ import annotations
 import os
 import shutil
 import subprocess
-import tarfile
-import tempfile
 from pathlib import Path
 from typing import BinaryIO, Iterator, Optional, Sequence, Union
 
 import pytest
+from debian_source import downloaded, unpack
 from looks import ROOT
 from programs import redis_says
 from running import Running
@@ -37,7 +36,7 @@ def built() -> Path:
     # debug information names its sources, which stay
     source = BUILT / "source"
     shutil.rmtree(source, ignore_errors=True)
-    unpack(downloaded(), source)
+    unpack(downloaded("redis", BUILT), source)
     made = subprocess.run(
         ["make", "-C", source / "src", f"-j{os.cpu_count()}", *OPTIONS, "redis-server"],
         capture_output=True,
@@ -48,29 +47,6 @@ def built() -> Path:
     # whole or not at all
     os.replace(source / "src" / "redis-server", program)
     return program
-
-
-def downloaded() -> Path:
-    """The archive of upstream's source, as the distribution has it."""
-    folder = Path(tempfile.mkdtemp(dir=BUILT))
-    fetch = ["apt-get", "source", "-qq", "--download-only", "redis"]
-    done = subprocess.run(fetch, cwd=folder, capture_output=True, text=True)
-    if done.returncode and os.geteuid() == 0:
-        subprocess.run(["apt-get", "update", "-qq"], capture_output=True)
-        done = subprocess.run(fetch, cwd=folder, capture_output=True, text=True)
-    found = sorted(folder.glob("redis_*.orig.tar.*"))
-    if done.returncode or not found:
-        reason = next((line for line in done.stderr.splitlines() if line.startswith("E:")), "no archive came")
-        shutil.rmtree(folder)
-        pytest.skip(f"apt has no source of redis here: {reason}")
-    return found[0]
-
-
-def unpack(archive: Path, to: Path) -> None:
-    with tarfile.open(archive) as file:
-        file.extractall(archive.parent)
-    next(each for each in archive.parent.iterdir() if each.is_dir()).rename(to)
-    shutil.rmtree(archive.parent)
 
 
 Reply = Union[bytes, None, list["Reply"]]

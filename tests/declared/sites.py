@@ -307,7 +307,8 @@ def is_librarys_own(frames: Sequence[Frame]) -> bool:
     return first is not None and first.function.removeprefix("__GI_") in LIBRARYS_OWN
 
 
-def judged(frames: Sequence[Frame]) -> Expected:
+def judged(frames: Sequence[Frame], remarks: Mapping[str, str] = {}) -> Expected:
+    """`remarks`: of functions, where a program is not ours to write them into."""
     own = next((f"{Path(each.file).name}:{each.line}" for each in frames if each.source), "")
     known = Expected("", False, 0, "", (), (), False, any(LEAK.search(each.source) for each in frames), False, own)
     for number, frame in enumerate(frames):
@@ -316,7 +317,8 @@ def judged(frames: Sequence[Frame]) -> Expected:
             holders = containers if by_library.function is None else functions
             container = next(holders(frames[number:], by_library.type), by_library.function or "")
             return known._replace(type=by_library.type, array=by_library.array, container=container)
-        remark = REMARK.search(frame.source)
+        function = frame.function.replace("(anonymous namespace)::", "").partition("(")[0]
+        remark = REMARK.search(frame.source or remarks.get(function, ""))
         if remark:
             text, bases, fields = (remark[each] or "" for each in ("type", "bases", "fields"))
             fields = re.sub(r"\s*\bleak$", "", fields)

@@ -1,0 +1,267 @@
+"""Lua and ninja from their distribution's sources, at -O2 -g, which stand still with much in their heaps; and what
+their functions make."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import time
+from pathlib import Path
+from typing import Callable, Mapping, NamedTuple, Sequence
+
+import pytest
+from debian_source import downloaded, unpack
+from lifetimes import dies_with_us
+from looks import ROOT, give_up
+from sites import LIBRARY, Expected, is_librarys_own, judged, sited_blocks
+from subjects import await_parked
+
+BUILT = ROOT / "fixtures" / "build" / "real"
+START_SECONDS = 60
+AT_WORK = 4
+"""Commands that ninja waits for."""
+
+
+class RealProgram(NamedTuple):
+    source: str
+    """The distribution's package."""
+    build: Callable[[Path], Sequence[object]]
+    """The compiler's words for an unpacked source."""
+    prepare: Callable[[Path], Sequence[str]]
+    """Writes what it is given into a folder, in which it runs with these arguments."""
+    stands: Callable[[int, Path], bool]
+    """Whether it has come to where it waits."""
+    remarks: Mapping[str, str]
+    """By function, what it makes: as fixtures say it in their source."""
+
+    def built(self) -> Path:
+        """Built once: it stays where fixtures are built."""
+        program = BUILT / self.source / "program"
+        if program.exists():
+            return program
+        for needed in ("apt-get", "gcc", "g++"):
+            if not shutil.which(needed):
+                pytest.skip(f"{needed} is not installed: {self.source} is built from its distribution's source")
+        program.parent.mkdir(parents=True, exist_ok=True)
+        source = program.with_name("source")
+        shutil.rmtree(source, ignore_errors=True)
+        unpack(downloaded(self.source, program.parent), source)
+        new = program.with_name("new")
+        done = subprocess.run([*map(str, self.build(source)), "-o", str(new)], capture_output=True, text=True)
+        assert done.returncode == 0, done.stderr[-2000:]
+        # whole or not at all
+        os.replace(new, program)
+        return program
+
+
+class Standing:
+    """One that runs with a log of its sites, until it ends."""
+
+    def __init__(self, real: RealProgram, folder: Path) -> None:
+        if not LIBRARY.exists():
+            give_up(f"{LIBRARY.relative_to(ROOT)} is not built: make fixtures")
+        self.real, self.program, self.log = real, real.built(), folder / "sites"
+        words = real.prepare(folder)
+        with open(folder / "output", "wb") as output:
+            self.process = subprocess.Popen(
+                [str(self.program), *words],
+                cwd=folder,
+                env={**os.environ, "SITES_LOG": str(self.log), "LD_PRELOAD": str(LIBRARY), "LC_ALL": "C"},
+                stdin=subprocess.PIPE,
+                stdout=output,
+                stderr=output,
+                preexec_fn=dies_with_us(),
+            )
+        try:
+            self._await(folder / "output")
+        except BaseException:
+            self.end()
+            raise
+
+    def _await(self, output: Path) -> None:
+        limit = time.monotonic() + START_SECONDS
+        while not self.real.stands(self.pid, output):
+            said = output.read_text(errors="replace")[-500:]
+            assert self.process.poll() is None, f"it ended: {said}"
+            assert time.monotonic() < limit, f"not ready: {said}"
+            time.sleep(0.05)
+        await_parked(self.pid)
+
+    @property
+    def pid(self) -> int:
+        return self.process.pid
+
+    def expected(self) -> dict[int, Expected]:
+        """Of each block of the program's own; its type is empty where nothing tells it."""
+        found = {}
+        judgements: dict[int, Expected] = {}
+        for address, block in sited_blocks(self.log, self.pid, self.program).items():
+            if not block.foreign and not is_librarys_own(block.calls):
+                site = judgements.setdefault(id(block.calls), judged(block.calls, self.real.remarks))
+                found[address] = site._replace(size=block.size, site=site.site or " < ".join(map(str, block.calls[:3])))
+        return found
+
+    def end(self) -> None:
+        # ninja ends its commands
+        self.process.terminate()
+        try:
+            self.process.wait(START_SECONDS)
+        except subprocess.TimeoutExpired:
+            self.process.kill()
+            self.process.wait()
+        if self.process.stdin is not None:
+            self.process.stdin.close()
+
+
+# Lua
+
+SCRIPT = """
+local long = string.rep("some text ", 10)
+local function counter(n) local sum = n; return function(x) sum = sum + x; n = n - 1; return sum, n end end
+local Shape = {}; Shape.__index = Shape; Shape.__gc = function() end
+kept = {}
+for i = 1, 400 do
+  local t = setmetatable({ id = i, name = "name " .. i, long = long .. i, list = {} }, Shape)
+  for j = 1, i % 37 do t.list[j] = j * 1.5 end
+  t.count = counter(i)
+  if i % 10 == 0 then
+    t.routine = coroutine.create(function(a)
+      local x, up = { a }, counter(a)
+      return coroutine.yield(function() return x end), up
+    end)
+    coroutine.resume(t.routine, i)
+  end
+  if i % 50 == 0 then t.file = io.tmpfile() end
+  if i % 20 == 0 then t.made = load("local a = ...; return function(x) return a + x + " .. i .. " end")(1) end
+  kept[i], kept["key " .. i] = t, long .. "key " .. i
+end
+kept.weak = setmetatable({}, { __mode = "k" })
+for i = 1, 50 do kept.weak[kept[i]] = i end
+for i = 1, 2000 do kept["short" .. i] = i end
+kept.words = string.gmatch("a b c", "%a"); kept.words()
+collectgarbage()
+print("ready"); io.stdout:flush()
+io.read()
+"""
+
+
+def lua_build(source: Path) -> Sequence[object]:
+    files = [each for each in sorted((source / "src").glob("*.c")) if each.name != "luac.c"]
+    return ["gcc", "-O2", "-g", "-std=gnu99", "-DLUA_USE_POSIX", *files, "-lm"]
+
+
+def lua_script(folder: Path) -> Sequence[str]:
+    (folder / "script.lua").write_text(SCRIPT)
+    return ["script.lua"]
+
+
+COLLECTED = " : GCObject of GCObject.next, Table.gclist, global_State.memerrmsg"
+LUA = RealProgram(
+    "lua5.4",
+    lua_build,
+    lua_script,
+    lambda _pid, output: output.read_bytes() == b"ready\n",
+    {
+        function: f"// block: {made}"
+        for function, made in {
+            "luaH_new": f"Table{COLLECTED}",
+            "createstrobj": f"TString{COLLECTED}",
+            "newupval": f"UpVal{COLLECTED}",
+            "luaF_initupvals": f"UpVal{COLLECTED}",
+            "luaF_newLclosure": f"LClosure{COLLECTED}",
+            "luaF_newCclosure": f"CClosure{COLLECTED}",
+            "luaF_newproto": f"Proto{COLLECTED}",
+            "luaS_newudata": f"Udata{COLLECTED}",
+            "lua_newthread": f"LX{COLLECTED}",
+            "lua_newstate": "LG",
+            "luaE_extendCI": "CallInfo",
+            "luaS_resize": "TString *[]",
+            "setnodevector": "Node[] of Table.node",
+            "stack_init": "StackValue[] of lua_State.stack",
+        }.items()
+    },
+)
+
+# ninja
+
+RULES = """
+builddir = out
+cflags = -O2
+pool heavy
+  depth = 2
+rule cc
+  command = sleep 300 # $cflags $in -o $out
+  description = CC $out
+  depfile = $out.d
+  deps = gcc
+rule link
+  command = sleep 300 # $in
+  pool = heavy
+rule list
+  command = cat $out.rsp
+  rspfile = $out.rsp
+  rspfile_content = $in_newline
+"""
+OTHERS = "x = 1\nrule other\n  command = true $x\nbuild other.o: other 0/header\n"
+LIBRARIES, OBJECTS = 60, 30
+
+
+def ninja_build(source: Path) -> Sequence[object]:
+    left_out = ("_test.cc", "_bench.cc", "test.cc", "browse.cc", ".in.cc", "perftest.cc")
+    windows = ("win32", "msvc", "minidump")
+    files = [
+        each
+        for each in sorted((source / "src").glob("*.cc"))
+        if not each.name.endswith(left_out) and not any(word in each.name for word in windows)
+    ]
+    return ["g++", "-O2", "-g", "-std=c++14", *files, "-pthread"]
+
+
+def ninja_files(folder: Path) -> Sequence[str]:
+    lines = [RULES]
+    for library in range(LIBRARIES):
+        sources = folder / str(library)
+        sources.mkdir()
+        (sources / "header").touch()
+        objects = [f"out/{library}/{number}.o" for number in range(OBJECTS)]
+        for number, each in enumerate(objects):
+            (sources / f"{number}.c").touch()
+            lines.append(f"build {each}: cc {library}/{number}.c | {library}/header || lists")
+            lines += [f"  cflags = -DNUMBER={number}"] * (number % 3 == 0)
+        lines.append(f"build out/{library}/all | out/{library}/map: link {' '.join(objects)} |@ out/{library}/list")
+        lines.append(f"build out/{library}/list: list {library}/header")
+    for name, made in (("build lists: phony", "list"), ("subninja others.ninja\ndefault", "all")):
+        lines.append(f"{name} {' '.join(f'out/{each}/{made}' for each in range(LIBRARIES))}")
+    (folder / "build.ninja").write_text("\n".join(lines) + "\n")
+    (folder / "others.ninja").write_text(OTHERS)
+    return ["-j", str(AT_WORK)]
+
+
+def ninja_waits(pid: int, output: Path) -> bool:
+    """All lists are made, and what waits for these is at work."""
+    children = Path(f"/proc/{pid}/task/{pid}/children").read_text().split()
+    return len(children) == AT_WORK and output.read_text(errors="replace").count("out/") >= LIBRARIES
+
+
+NINJA = RealProgram(
+    "ninja-build",
+    ninja_build,
+    ninja_files,
+    ninja_waits,
+    {
+        function: f"// block: {made}"
+        for function, made in {
+            "State::GetNode": "Node",
+            "State::AddEdge": "Edge",
+            "ManifestParser::ParseEdge": "BindingEnv",
+            "ManifestParser::ParseFileInclude": "BindingEnv",
+            "ManifestParser::ParseRule": "Rule",
+            "ManifestParser::ParsePool": "Pool",
+            "BuildLog::RecordCommand": "BuildLog::LogEntry",
+            "SubprocessSet::Add": "Subprocess",
+            "Builder::Build": "RealCommandRunner",
+            "real_main": "StatusPrinter",
+        }.items()
+    },
+)
