@@ -143,14 +143,25 @@ class Sited:
 
     def counts(self) -> dict[str, Count]:
         """What the program says of its containers, by the way to them."""
+        return {path: Count(*map(int, figures)) for path, *figures in self._counted("count")}
+
+    def haves(self) -> list[list[str]]:
+        """How many objects have a value, by the program: their type, the member, the value, how many."""
+        return self._counted("have")
+
+    def spans(self) -> list[list[str]]:
+        """The least and the greatest: of what type, of which member, which."""
+        return self._counted("span")
+
+    def _counted(self, kind: str) -> list[list[str]]:
         assert self.process.stdin is not None
         assert self.process.stdout is not None
         print("count", file=self.process.stdin, flush=True)
         lines = iter(self.process.stdout.readline, "ticked\n")
-        words = [line.split() for line in lines]
+        told = [words for word, *words in map(str.split, lines) if word == kind]
         await_parked(self.pid)
-        assert {word for word, *_ in words} == {"count"}
-        return {path: Count(*map(int, figures)) for _, path, *figures in words}
+        assert told
+        return told
 
     def _read(self) -> str:
         assert self.process.stdout is not None

@@ -26,6 +26,8 @@ ROOT_KINDS = ("global", "tls", "stack", "register", "kernel", "runtime", "mappin
 """What a root can be of: the first that leads to a block names its owner."""
 CONTAINER_FORMS = ("container", "hash-table", "array", "list", "tree", "chained-hash-table")
 """What containers are, by declared types: the first two are libraries', of the others their form tells."""
+MEMBER_FORMS = ("integer", "boolean", "enum", "character", "float", "text", "pointer", "elements")
+"""What of a member's values is told; of a container how many elements it has."""
 STALE = (
     "stdio-buffer",
     "text",

@@ -8,6 +8,7 @@
     │       └── ReadLate            as nobody knew that more of it would be read
     ├── MemoryReadError             these bytes cannot be read
     ├── NotFoundError               no glibc heap could be located in this image
+    ├── NoTypeError                 no block certainly has the type that is asked for
     ├── RefusedError                what was asked would not be safe now
     └── EndedError                  the process ended while it was made to do something
 
@@ -114,6 +115,12 @@ class NotFoundError(ArenascopeError):
     """No glibc heap could be located."""
 
     id = "no-heap"
+
+
+class NoTypeError(ArenascopeError):
+    """A type is asked for that no block certainly has, or nobody knows the program's types."""
+
+    id = "no-type"
 
 
 class RefusedError(ArenascopeError):

@@ -150,6 +150,10 @@ def _find_subject(command: Command, parser: Parser, options: argparse.Namespace)
     for value in given:
         words += value if isinstance(value, list) else [value] if value is not None else []
     words += options.subjects
+    if getattr(options, "values", True) is False:
+        # of types: without --values each word is a subject
+        options.name, options.subjects = None, words
+        return
     # a command that needs no subject, or cannot tell its own words apart, is given no unlikely one
     needed = MAYBE if command.optional_subject or len(words) <= len(places) else UNLIKELY if several else NOT
     index = likeliest(words, needed)

@@ -9,14 +9,27 @@ from ..analysis.types import ORDERS, Totals, TypeRow, has_arenas_of_its_own, in_
 from ..analysis.usage import total
 from ..base.errors import UsageError
 from ..base.model import Statement
+from ..base.user_data import UserData
 from ..present.documents import type_records as records
 from ..present.documents.record import told
 from ..present.render.json import hexadecimal
 from ..present.screens.types import lines, name_of, note_text
 from ..session.problems import parts_differ, problems_of
-from .framework.command import ARENA, LIMIT, Answer, Context, always, argument, command, of_heap, parse_size
+from .framework.command import (
+    ARENA,
+    LIMIT,
+    WITH_VALUES,
+    Answer,
+    Context,
+    always,
+    argument,
+    command,
+    of_heap,
+    parse_size,
+)
 
 if TYPE_CHECKING:
+    from ..blocks.declared.type_values import TypeValues
     from ..present.screens.held_by import Held, HeldMost
     from .framework.live_copy import Looked
 
@@ -44,8 +57,15 @@ AnyTyped = TypeVar("AnyTyped", bound=records.Typed)
     "hash tables, the buffers of an object (Session+40 body); the rest goes by size. The rows and malloc's bookkeeping "
     "sum to what is in use, blocks served by mmap included. What a type holds back is what more would leave memory if "
     "all of its blocks were freed, and malloc_trim(0) called after that: to the page, once they are really free, as in "
-    "pins. In the shell a live process is copied, and runs on meanwhile.",
+    "pins. With --values, of one type that debug information declares: what the members of all of its objects have in "
+    "common, wherever these are (blocks, arrays, nodes of containers). In the shell a live process is copied, and runs "
+    "on meanwhile.",
     arguments=(
+        argument("name", metavar="NAME", nargs="?", help="with --values: the type, as types writes it"),
+        argument(
+            "--values", action="store_true", help="how many values each member has, the least, greatest, most frequent"
+        ),
+        WITH_VALUES,
         argument("--by", choices=tuple(ORDERS), default="bytes", help="the order of the rows"),
         argument(
             "--quick", action="store_true", help="judge blocks by their contents only, not by what points to them"
@@ -61,12 +81,16 @@ AnyTyped = TypeVar("AnyTyped", bound=records.Typed)
 def types_command(context: Context) -> Answer:
     from ..blocks.holds_back import types_of  # by few commands, and a debugger loads all of them
 
-    options, looked = context.options, looked_for_owners(context)
+    options = context.options
+    if options.values != bool(options.name):
+        raise UsageError("--values takes one type's name", "types Session --values")
+    looked = looked_for_owners(context)
     if looked is None:
         look_at_a_copy(context)
     session = context.session
     context.check_arena(options.arena)
     wanted = _wanted(parse_size(context, options.min), options.match)
+    values: Optional[TypeValues] = None
     rows: Sequence[TypeRow] = []
     held_by: Mapping[int, HeldMost] = {}
     retained: Mapping[int, int] = {}
@@ -77,6 +101,12 @@ def types_command(context: Context) -> Answer:
         live, rows, totals = seen.live, seen.rows, seen.totals
         if session.stopped:
             problems.append(Statement("stopped", {"chunks": totals.blocks}))
+        if options.values:
+            from .framework.type_values import find_values
+
+            values = find_values(session, options.name)
+            names = values.names
+            rows = [row for row in rows if row.kind.kind == "declared" and row.kind.name in names]
         held = find_held(context, looked)
         held_by = held.kinds(live) if held is not None else {}
         retained = held.retained(live) if held is not None and not session.stopped else {}
@@ -96,12 +126,19 @@ def types_command(context: Context) -> Answer:
     chosen = in_order(filter(wanted, rows), options.by)
     shown = options.limit if options.limit > 0 else None
     resident = total(row.resident for row in rows)
-    found = records.Types(
+    found = records.Types.of(
+        None,
         types=[_row(row, held_by.get(row.index), retained.get(row.index)) for row in chosen[:shown]],
         left_out=len(chosen[shown:]) if shown else 0,
         notes=[told(each, note_text(each)) for each in notes],
         totals=records.TypeTotals.of(totals, resident_bytes=resident),
+        **values_record(values, context.user_data),
     )
+    if values is not None:
+        from .framework.type_values import values_lines
+
+        text = values_lines(context.style, values, limit=options.limit)
+        return Answer(found, of_heap(session, text), [*problems, *problems_of(session)])
     named = sum(row.bytes for row in rows if row.kind.certain and row.kind.kind not in ("size", "zeros"))
     holders = {number: each.words for number, each in held_by.items()}
     text = lines(
@@ -119,6 +156,15 @@ def types_command(context: Context) -> Answer:
     )
     beside = {"who": [held_by[row.index].who if row.index in held_by else "" for row in chosen[:shown]]}
     return Answer(found, of_heap(session, text), [*problems, *problems_of(session)], beside=beside)
+
+
+def values_record(values: Optional[TypeValues], shown: UserData) -> dict[str, object]:
+    """The key that is there only where --values asked for it."""
+    if values is None:
+        return {}
+    from .framework.type_values import record
+
+    return {"values": record(values, shown)}
 
 
 def pattern_of(match: str) -> Pattern[str]:

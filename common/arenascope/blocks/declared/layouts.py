@@ -154,6 +154,10 @@ class TypeTable:
             return f"{self.text(facts.target)}[{facts.length if facts.length is not None else ''}]"
         return facts.name
 
+    def known(self) -> Iterator[tuple[int, TypeFacts]]:
+        """Those that were met until now."""
+        return iter(list(self._facts.items()))
+
     def structs(self) -> Iterator[int]:
         """Of the source: all of them, which takes long."""
         return self._source.structs()

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Iterable, Optional
 
 from ...base.block_kinds import Kind
+from ...session.session import Session
 from ..graph.refs import Search
 from ..types import ground_of
 from .container_rows import ContainerRow, container_rows
@@ -28,11 +29,13 @@ def declared_in(search: Search) -> Optional[NamedBlocks]:
 def values_in(search: Search) -> Optional[Values]:
     """What reads keys and members of these blocks; None where nobody can tell types."""
     named = declared_in(search)
-    if named is None or named.layouts is None:
-        return None
-    session = search.session
+    return values_of(search.session, named) if named is not None else None
+
+
+def values_of(session: Session, named: NamedBlocks) -> Optional[Values]:
+    """The same of blocks that have been named."""
     found = session.memo.get(Values)
-    if found is None:
+    if found is None and named.layouts is not None:
         reader = MemoryReader(session, named.blocks, ground_of(session))
         found = session.memo.keep(Values(reader, named.layouts, session.memory.mark))
     return found
@@ -57,7 +60,7 @@ def declared_kinds(search: Search, numbers: Iterable[int]) -> dict[int, Kind]:
 
 def containers_in(search: Search) -> list[ContainerRow]:
     """None are known where nobody can tell types."""
-    named = declared_in(search)
+    named, session = declared_in(search), search.session
     if named is None:
         return []
-    return container_rows(named, MemoryReader(search.session, search.blocks, ground_of(search.session)))
+    return container_rows(named, MemoryReader(session, named.blocks, ground_of(session)))

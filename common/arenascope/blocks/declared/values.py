@@ -63,8 +63,8 @@ class Values:
 
     def __init__(self, reader: Reader, layouts: Layouts, mark: str) -> None:
         """`mark`: of the order of bytes, "<" or ">"."""
-        self._reader, self._layouts, self._types = reader, layouts, layouts.types
-        self._mark = mark
+        self.reader, self._layouts, self._types = reader, layouts, layouts.types
+        self.mark = mark
 
     def of(self, type: int, address: int) -> Value:
         """Of a struct only where it is a text or a container."""
@@ -75,13 +75,13 @@ class Values:
             return self._float(facts.size, address)
         if facts.form in ("integer", "boolean", "character", "enum"):
             return self._number(facts, address)
-        if facts.form == "array" and self._is_letter(facts.target) and facts.length:
-            data = self._reader.bytes(address, min(facts.length, MOST_TEXT))
+        if facts.form == "array" and self.is_letter(facts.target) and facts.length:
+            data = self.reader.bytes(address, min(facts.length, MOST_TEXT))
             return NONE if data is None else Value("text", data=data.partition(b"\0")[0])
         return self._whole(type, facts, address) if facts.form == "struct" else NONE
 
     def _number(self, facts: TypeFacts, address: int) -> Value:
-        number = self._reader.number(address, facts.size)
+        number = self.reader.number(address, facts.size)
         if number is None:
             return NONE
         if facts.signed and number >> 8 * facts.size - 1:
@@ -94,17 +94,17 @@ class Values:
         return Value("character" if facts.form == "character" else "integer", number)
 
     def _float(self, size: int, address: int) -> Value:
-        data = self._reader.bytes(address, size) if size in FLOATS else None
-        return NONE if data is None else Value("float", struct.unpack(self._mark + FLOATS[size], data)[0])
+        data = self.reader.bytes(address, size) if size in FLOATS else None
+        return NONE if data is None else Value("float", struct.unpack(self.mark + FLOATS[size], data)[0])
 
     def _pointer(self, facts: TypeFacts, address: int) -> Value:
-        place = self._reader.number(address, facts.size)
+        place = self.reader.number(address, facts.size)
         if place is None:
             return NONE
-        data = self._text_at(place) if place and self._is_letter(facts.target) else None
+        data = self._text_at(place) if place and self.is_letter(facts.target) else None
         return Value("pointer", place, data=data or b"", name="" if data is None else "text")
 
-    def _is_letter(self, type: Optional[int]) -> bool:
+    def is_letter(self, type: Optional[int]) -> bool:
         facts = self._types.facts(type) if type is not None else None
         return facts is not None and facts.size == 1 and facts.name in LETTERS
 
@@ -112,7 +112,7 @@ class Values:
         """Up to its 0; None where there is no text."""
         data = b""
         while len(data) < MOST_TEXT:
-            piece = self._reader.bytes(place + len(data), PIECE - (place + len(data)) % PIECE)
+            piece = self.reader.bytes(place + len(data), PIECE - (place + len(data)) % PIECE)
             if piece is None:
                 return None
             data += piece
@@ -124,23 +124,23 @@ class Values:
         container = self._layouts.container(type)
         text = self._view(type, facts, address)
         if isinstance(container, OfText):
-            text = container.text(self._reader, address)
+            text = container.text(self.reader, address)
         if text is not None:
             return self._letters(text)
         if container is None:
             return NONE
         if _template(facts.name) in POINTERS:
-            place = self._reader.word(address)
+            place = self.reader.word(address)
             return NONE if place is None else Value("pointer", place)
-        count = container.elements(self._reader, address)
+        count = container.elements(self.reader, address)
         return NONE if count is None else Value("elements", count)
 
     def _letters(self, text: Text) -> Value:
-        data = self._reader.bytes(text.start, min(text.length * text.size, MOST_TEXT))
+        data = self.reader.bytes(text.start, min(text.length * text.size, MOST_TEXT))
         if data is None:
             return NONE
         if text.size in ENCODINGS:
-            order = "le" if self._mark == "<" else "be"
+            order = "le" if self.mark == "<" else "be"
             data = data.decode(f"{ENCODINGS[text.size]}-{order}", "replace").encode("utf-8", "replace")
         return Value("text", data=data)
 
@@ -149,14 +149,14 @@ class Values:
         if facts.name == STRING:
             inner = self._layouts.of(type).containers
             vector = inner[0].container if inner else None
-            body = vector.body(self._reader, address + inner[0].offset) if isinstance(vector, OfBody) else None
+            body = vector.body(self.reader, address + inner[0].offset) if isinstance(vector, OfBody) else None
             return None if body is None else Text(body.start, body.used, 1)
         if facts.name != SLICE and _template(facts.name) != VIEW:
             return None
         fields = {self._types.facts(each.type).form: each for each in facts.fields}
         if fields.keys() != {"pointer", "integer"}:
             return None
-        start, length = (self._reader.word(address + fields[form].offset) for form in ("pointer", "integer"))
+        start, length = (self.reader.word(address + fields[form].offset) for form in ("pointer", "integer"))
         letter = self._types.facts(fields["pointer"].type).target
         size = self._types.facts(letter).size if letter is not None else 0
         return Text(start, length, size) if start and length is not None and size else None
@@ -166,8 +166,8 @@ class Values:
     def members(self, type: int, address: int, count: Optional[int] = None) -> list[Member]:
         """Each part of an object that has a value; of an array, where `count` says how many elements it has."""
         parts = self._parts(type, address, "", 0) if count is None else self._elements(type, address, count, "")
-        if count is not None and self._is_letter(type):
-            data = self._reader.bytes(address, min(count, MOST_TEXT))
+        if count is not None and self.is_letter(type):
+            data = self.reader.bytes(address, min(count, MOST_TEXT))
             return [Member("", address, type, NONE if data is None else Value("text", data=data.partition(b"\0")[0]))]
         return list(islice(parts, MOST_MEMBERS))
 

@@ -724,6 +724,8 @@ _shtab_arenascope_trim_options=(
 _shtab_arenascope_trim_defaults_added=0
 
 _shtab_arenascope_types_options=(
+  "--values[how many values each member has, the least, greatest, most frequent]"
+  "--with-values[also in what can be sent on (--json, pages, snapshots)\: keys of containers and values, which are user data]"
   "--by=[the order of the rows]:by:(bytes blocks holds-back)"
   "--quick[judge blocks by their contents only, not by what points to them]"
   "--owners[who holds them (the default for a small core)]"
@@ -746,6 +748,7 @@ _shtab_arenascope_types_options=(
   "--jobs=[use N worker processes, for several PID\|CORE or for one core\'s heaps (0\: chosen automatically)]:N:"
   "*--debug-dir=[also look for debug symbols under DIR\/.build-id]:DIR:_files -/"
   "--sysroot=[look below DIR for the files that a core names, and under DIR\/usr\/lib\/debug for debug symbols\: for a core from another host or a container]:DIR:_files -/"
+  ":with --values\: the type, as types writes it:_arenascope_pid_or_file"
   "(*)::the process or core file to look at, anywhere among the words:_arenascope_pid_or_file"
 )
 

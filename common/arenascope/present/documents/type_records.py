@@ -7,6 +7,7 @@ from typing import Annotated, Optional, Sequence
 from ...base.block_kinds import KINDS
 from .owner_records import Owner
 from .record import Address, Document, Record, Size, Told
+from .value_records import Values
 
 HOLDS_BACK = "What more would go back if all of them were freed; null: not known"
 HELD_MOST = "Who holds most of them: as in owners; null without --owners, and where it is not known"
@@ -68,3 +69,4 @@ class Types(Document):
         TypeTotals,
         "All of them, shown or not: bytes, bookkeeping, foreign and damaged ones sum to used and mmapped",
     ]
+    values: Annotated[Optional[Values], "With --values: what the objects of the type have in common"] = None

@@ -1,0 +1,345 @@
+"""What all objects of a type have in common: of each member how many values there are, which, and how often.
+
+Numbers are counted as they lie in memory, thousands of objects at a time. What is kept does not grow with the number of
+objects: of a member with too many values the rarer ones are forgotten again and again.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections import Counter
+from hashlib import blake2b
+from itertools import islice
+from math import gcd
+from typing import Iterable, Iterator, Optional, Sequence, Union
+
+from ...base.meter import Meter
+from ...base.records import NamedTuple
+from ...sources.debug_info_types import BitField, TypeFacts
+from ..recognise.class_names import named as readable
+from .layouts import DEEPEST, Layouts
+from .named_blocks import BlockName, NamedBlocks
+from .values import Value, Values
+
+MOST = 1 << 14
+"""Values of one member that are counted."""
+AT_ONCE = 1 << 12
+"""Objects."""
+MOST_MEMBERS = 256
+MOST_PLACES = 1 << 12
+"""Objects of a type in a block of another one."""
+FREQUENT = 3
+LONG_TEXT, DIGEST = 48, 8
+"""Of a longer text so much is kept, and what tells it from others."""
+INTEGERS = {1: "b", 2: "h", 4: "i", 8: "q"}
+FLOATS = {2: "e", 4: "f", 8: "d"}
+SCALARS = ("integer", "boolean", "enum", "character", "float")
+PLAIN = ("std::pair", "std::tuple", "std::_Tuple_impl", "std::_Head_base", "std::atomic", "std::__atomic_base")
+"""Of the library's own structs these are taken apart: what else they are made of tells nobody anything."""
+WORDS = ("struct ", "class ", "union ", "enum ")
+Key = Union[int, float, bytes, None]
+
+
+class MemberPlace(NamedTuple):
+    name: str
+    """"peer.port"; "" for what is a number itself."""
+    offset: int
+    type: int
+    bits: Optional[BitField] = None
+    """Of the struct of that type, where it is no member of whole bytes."""
+
+    def inner(self, step: str) -> str:
+        """The name of a member of it."""
+        return f"{self.name}.{step}" if self.name and step else self.name or step
+
+
+class Column:
+    """A member of all objects."""
+
+    def __init__(self, place: MemberPlace, facts: TypeFacts, type: str, form: str) -> None:
+        self.place, self.facts, self.type = place, facts, type
+        self.form = form
+        """As Value has it; "text" for a pointer to characters, too."""
+        self.objects = self.unreadable = self.nulls = 0
+        self.least: Union[int, float, None] = None
+        """Of a text its length; of a container how many elements it has."""
+        self.greatest: Union[int, float, None] = None
+        self.sum: Union[int, float] = 0
+        self.apart = 0
+        """What all differences between integers are a multiple of."""
+        self.forgotten = False
+        """There were more values than are counted: what is told of them may be too low by a little."""
+        self._counts: Counter[Key] = Counter()
+        self._first: Optional[int] = None
+
+    def add(self, keys: Sequence[Key], sizes: Optional[Sequence[Union[int, float]]] = None) -> None:
+        """`sizes`: what is measured, where that is not the value itself."""
+        self.objects += len(keys)
+        self._counts.update(keys)
+        measured = [each for each in (sizes if sizes is not None else keys) if isinstance(each, (int, float))]
+        measured = [each for each in measured if each == each]
+        if measured:
+            least, greatest = min(measured), max(measured)
+            self.least = least if self.least is None else min(least, self.least)
+            self.greatest = greatest if self.greatest is None else max(greatest, self.greatest)
+            self.sum += sum(measured)
+        if self.form == "integer" and self.apart != 1:
+            self._compare(keys)
+        if len(self._counts) > MOST:
+            self._forget()
+
+    def _compare(self, keys: Iterable[Key]) -> None:
+        for each in keys:
+            if isinstance(each, int):
+                if self._first is None:
+                    self._first = each
+                self.apart = gcd(self.apart, each - self._first)
+                if self.apart == 1:
+                    break
+
+    def _forget(self) -> None:
+        """As Misra and Gries do: what is taken from all was counted for as many that are gone."""
+        self.forgotten = True
+        least = sorted(self._counts.values(), reverse=True)[MOST // 2]
+        self._counts = Counter({key: number - least for key, number in self._counts.items() if number > least})
+
+    @property
+    def distinct(self) -> Optional[int]:
+        """None: more than are counted."""
+        return None if self.forgotten else len(self._counts)
+
+    @property
+    def average(self) -> Optional[float]:
+        measured = self.objects - self.nulls
+        return self.sum / measured if self.least is not None and measured else None
+
+    def frequent(self) -> list[tuple[Key, int]]:
+        """Where one is had more than once."""
+        return [each for each in self._counts.most_common(FREQUENT) if each[1] > 1 or len(self._counts) <= FREQUENT]
+
+
+class TypeValues(NamedTuple):
+    type: str
+    objects: int
+    blocks: int
+    columns: Sequence[Column]
+    names: frozenset[str]
+    """Of blocks in which they are."""
+
+
+class _Use(NamedTuple):
+    """Where objects lie in blocks of one name."""
+
+    name: BlockName
+    size: int
+    offsets: Sequence[int]
+
+
+def types_called(named: NamedBlocks, wanted: str) -> list[int]:
+    """Types by a name as `types` writes it, or without its namespaces. Several where it is not clear which is meant."""
+    assert named.layouts is not None
+    for word in WORDS:
+        wanted = wanted.removeprefix(word)
+    wanted = wanted.removesuffix("[]").strip()
+    exact, short = [], []
+    for type, facts in named.layouts.types.known():
+        if facts.form == "struct" and facts.size:
+            names = {facts.name, readable(facts.name).name}
+            if wanted in names:
+                exact.append(type)
+            elif any(each.endswith(f"::{wanted}") for each in names):
+                short.append(type)
+    return exact or short
+
+
+def objects_of(named: NamedBlocks, values: Values, type: int, meter: Meter) -> Optional[TypeValues]:
+    """None where no block has such an object for certain. KeyboardInterrupt."""
+    assert named.layouts is not None
+    layouts = named.layouts
+    uses = _uses(named, layouts, type)
+    numbers = {number: each for number, each in uses.items() if each.offsets}
+    if not numbers:
+        return None
+    table = _Table(layouts, values, type)
+    used: set[int] = set()
+    blocks = objects = 0
+
+    def places() -> Iterator[int]:
+        nonlocal blocks
+        for block in named.typed():
+            use = numbers.get(named.name[block])
+            if use is None:
+                continue
+            blocks += 1
+            used.add(named.name[block])
+            start = named.blocks.starts[block] + use.name.front
+            for element in range(named.elements[block] if use.name.form == "array" else 1):
+                for offset in use.offsets:
+                    yield start + element * use.size + offset
+
+    found = places()
+    while True:
+        some = list(islice(found, AT_ONCE))
+        if not some:
+            break
+        objects += len(some)
+        table.add(some)
+        meter.advance(len(some) * table.size)
+    names = frozenset(named.names[number].text for number in used)
+    text = readable(layouts.types.text(type)).name
+    return TypeValues(text, objects, blocks, columns=table.columns, names=names) if objects else None
+
+
+def _uses(named: NamedBlocks, layouts: Layouts, type: int) -> dict[int, _Use]:
+    """By the numbers of names. An object that was destroyed, while something still knows of it, has no values."""
+    uses = {}
+    for number, name in enumerate(named.names):
+        if name.type is not None and name.form in ("object", "array") and (name.words or name.form == "array"):
+            offsets = tuple(islice(_within(layouts, name.type, type, 0), MOST_PLACES))
+            uses[number] = _Use(name, layouts.types.facts(name.type).size, offsets)
+    return uses
+
+
+def _within(layouts: Layouts, whole: int, type: int, offset: int, depth: int = 0) -> Iterator[int]:
+    """Where objects of a type lie in one of another. Of a union nobody knows which member there is."""
+    if whole == type:
+        yield offset
+        return
+    facts = layouts.types.facts(whole)
+    if facts.form == "struct" and depth < DEEPEST and layouts.container(whole) is None:
+        for each in facts.fields:
+            yield from _within(layouts, each.type, type, offset + each.offset, depth=depth + 1)
+    elif facts.form == "array" and facts.target is not None and depth < DEEPEST:
+        size = layouts.types.facts(facts.target).size
+        if next(_within(layouts, facts.target, type, 0, depth=depth + 1), None) is not None:
+            for number in range(min(facts.length or 0, MOST_PLACES)):
+                yield from _within(layouts, facts.target, type, offset + number * size, depth=depth + 1)
+
+
+class _Table:
+    """The members of a type, and their values."""
+
+    def __init__(self, layouts: Layouts, values: Values, type: int) -> None:
+        self._layouts, self._types, self._values = layouts, layouts.types, values
+        self.size = self._types.facts(type).size
+        self._numbers: list[Column] = []
+        """Those that are read all at once."""
+        self._others: list[Column] = []
+        form, at = values.mark, 0
+        places = sorted(
+            islice(self._members(type, MemberPlace("", 0, type), 0), MOST_MEMBERS), key=lambda each: each.offset
+        )
+        self.columns = []
+        for place in places:
+            facts = self._types.facts(place.type)
+            column = Column(place, facts, readable(self._types.text(place.type)).name, self._form(facts))
+            if place.bits is not None:
+                column.type, column.form = f"{place.bits.size} bits", "boolean" if place.bits.size == 1 else "integer"
+            self.columns.append(column)
+            code = self._code(facts)
+            if code is None or column.form == "text" or place.bits is not None or place.offset < at:
+                self._others.append(column)
+                continue
+            form += f"{place.offset - at}x{code}"
+            at = place.offset + facts.size
+            self._numbers.append(column)
+        self._struct = struct.Struct(form)
+
+    def _members(self, type: int, at: MemberPlace, depth: int) -> Iterator[MemberPlace]:
+        facts = self._types.facts(type)
+        if self._has_value(type, facts):
+            yield at._replace(type=type)
+        elif facts.form == "struct" and depth < DEEPEST and (type < 0 or _is_plain(facts)):
+            for bits in facts.bits:
+                yield MemberPlace(at.inner(bits.name), at.offset + bits.offset // 8, type, bits)
+            for each in facts.fields:
+                step = "" if each.is_base or each.name.startswith("_M_") else each.name
+                inner = MemberPlace(at.inner(step), at.offset + each.offset, each.type)
+                # a node's links, and a control block's counts, are no values of the program's
+                if type >= 0 or not each.name:
+                    yield from self._members(each.type, inner, depth + 1)
+
+    def _has_value(self, type: int, facts: TypeFacts) -> bool:
+        if facts.form == "struct":
+            return self._layouts.container(type) is not None
+        return facts.form in (*SCALARS, "pointer", "reference") or self._is_text(facts)
+
+    def _is_text(self, facts: TypeFacts) -> bool:
+        return facts.form == "array" and facts.target is not None and self._values.is_letter(facts.target)
+
+    def _form(self, facts: TypeFacts) -> str:
+        if self._is_text(facts) or (facts.form == "pointer" and self._values.is_letter(facts.target)):
+            return "text"
+        if facts.form == "struct":
+            return "elements"
+        return "pointer" if facts.form == "reference" else facts.form
+
+    def _code(self, facts: TypeFacts) -> Optional[str]:
+        """Of `struct`; None: it has none."""
+        if facts.form == "float":
+            return FLOATS.get(facts.size)
+        code = INTEGERS.get(facts.size) if facts.form in (*SCALARS, "pointer", "reference") else None
+        return code if code is None or facts.signed else code.upper()
+
+    def add(self, objects: Sequence[int]) -> None:
+        rows, lost = [], 0
+        for address in objects:
+            data = self._values.reader.bytes(address, self._struct.size)
+            if data is None:
+                lost += 1
+            else:
+                rows.append(self._struct.unpack(data))
+        for column in self._numbers:
+            column.unreadable += lost
+        for column, keys in zip(self._numbers, zip(*rows)):
+            column.add(keys)
+            if column.form == "pointer":
+                column.nulls += keys.count(0)
+        for column in self._others:
+            self._add(column, objects)
+
+    def _add(self, column: Column, objects: Sequence[int]) -> None:
+        keys: list[Key] = []
+        sizes: list[Union[int, float]] = []
+        for address in objects:
+            value = self._value(column.place, address + column.place.offset)
+            if value.form == "pointer" and column.form == "text" and not value.number:
+                column.nulls += 1
+                keys.append(None)
+            elif value.form == "text" or value.name == "text":
+                column.form = "text"
+                keys.append(_text_key(value))
+                sizes.append(len(value.data))
+            elif value.form == "none" or (value.form == "pointer" and column.form == "text") or value.number is None:
+                column.unreadable += 1
+            else:
+                if value.form == "pointer":
+                    column.form = "pointer"
+                    column.nulls += not value.number
+                keys.append(value.number)
+                sizes.append(value.number)
+        column.add(keys, sizes)
+
+    def _value(self, place: MemberPlace, address: int) -> Value:
+        bits = place.bits
+        if bits is None:
+            return self._values.of(place.type, address)
+        first = bits.offset % 8
+        data = self._values.reader.bytes(address, (first + bits.size + 7) // 8)
+        if data is None:
+            return Value("none")
+        little = self._values.mark == "<"
+        number = int.from_bytes(data, "little" if little else "big")
+        number = number >> (first if little else 8 * len(data) - first - bits.size) & (1 << bits.size) - 1
+        if bits.signed and number >> bits.size - 1:
+            number -= 1 << bits.size
+        return Value("integer", number)
+
+
+def _is_plain(facts: TypeFacts) -> bool:
+    return not facts.name.startswith("std::") or facts.name.partition("<")[0] in PLAIN
+
+
+def _text_key(value: Value) -> bytes:
+    data = value.data
+    return data if len(data) <= LONG_TEXT else data[:LONG_TEXT] + blake2b(data, digest_size=DIGEST).digest()

@@ -1,0 +1,85 @@
+"""What `heap types NAME --values` writes for people."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Iterator, Optional, Union
+
+from ...base.user_data import quoted
+from ..render.text import Style, count, next_lines, table
+
+if TYPE_CHECKING:
+    from ...blocks.declared.type_values import Column, Key, TypeValues
+
+HEADERS = ("member", "type", "values", "least", "greatest", "average", "most frequent")
+MANY = 10
+"""Of fewer integers it means little that they lie so many apart."""
+
+
+def lines(style: Style, values: TypeValues, limit: Optional[int]) -> Iterator[str]:
+    blocks = "" if values.blocks == values.objects else f" in {count(values.blocks, 'block')}"
+    yield style.bold(f"{count(values.objects, 'object')} of {values.type}{blocks}")
+    yield ""
+    yield from table(
+        style,
+        HEADERS,
+        [_cells(each) for each in values.columns],
+        left=(0, 1, 6),
+        optional=("least", "greatest", "average"),
+        expendable=("average", "type"),
+        limit=limit,
+    )
+    yield from next_lines(style, style.typed("containers"))
+
+
+def _cells(column: Column) -> list[str]:
+    distinct = "many" if column.distinct is None else f"{column.distinct:,}"
+    measured = column.form in ("integer", "float", "elements", "text")
+    unit = " long" if column.form == "text" else ""
+    numbers = [
+        f"{_number(each)}{unit}" if measured and each is not None else "" for each in (column.least, column.greatest)
+    ]
+    average = _number(column.average) if column.form in ("float", "elements", "text") else ""
+    return [column.place.name, column.type, distinct, *numbers, average, _frequent(column)]
+
+
+def _frequent(column: Column) -> str:
+    told = []
+    if column.form == "pointer":
+        told.append(f"null in {_share(column.nulls, column.objects)}")
+    else:
+        told += [f"{key_text(column, key)} in {_share(number, column.objects)}" for key, number in column.frequent()]
+        if not told and column.objects:
+            told.append("all differ")
+    if column.apart > 1 and (column.distinct is None or column.distinct >= MANY):
+        told.append(f"{column.apart:,} apart")
+    if column.unreadable:
+        told.append(f"{column.unreadable:,} not readable")
+    return ", ".join(told)
+
+
+def _share(part: int, whole: int) -> str:
+    """Never all of them, nor none, where that is not so."""
+    share = 100 * part / whole if whole else 0.0
+    if part == whole or not part:
+        return f"{share:.0f} %"
+    return f"{min(99.9, max(0.1, share)):.1f} %"
+
+
+def _number(value: Union[int, float, None]) -> str:
+    if value is None:
+        return ""
+    return f"{value:,}" if isinstance(value, int) else f"{value:,.6g}"
+
+
+def key_text(column: Column, key: Key) -> str:
+    """A value of a member, as the program has it."""
+    if key is None:
+        return "null"
+    if isinstance(key, bytes):
+        return quoted(key)
+    if column.form == "enum":
+        name = next((name for name, value in column.facts.enumerators.items() if value == key), "")
+        return name.rpartition("::")[2] or str(key)
+    if column.form == "pointer":
+        return f"{key:#x}"
+    return _number(key)
