@@ -12,8 +12,10 @@ import pytest
 from doors import GDB, Core, Gdb, Image, Live
 from looks import HERE, Outcome, give_up, opened
 from sites import PROGRAMS, Sited
+from test_truth import COUNT_IN_FRONT
 
 BLOCKS = 24
+BUILT_IN = ("char", "void")
 KEYED, FEW = 16, 2
 DRIVER = HERE.parent / "declared" / "drive_paths.py"
 PRINTERS = Path("/usr/share/gcc/python/libstdcxx")
@@ -42,15 +44,29 @@ def test_gdb_comes_to_the_block_by_what_owner_writes(
         assert len(told) >= share * BLOCKS, [each["block"] for each in found if each["expression"] is None]
         assert values(gdb, image, [unfolded(each) for each in told.values()]) == list(told)
         members = {
-            (f"&((struct {step['type']} *) 0)->{step['field']}", step["offset"])
+            (f"&{member(step['type'], step['field'])}", step["offset"])
             for each in found
             for step in each["path"] or ()
             if step["field"] is not None
         }
         assert len(members) > 3
-        assert values(gdb, image, [each for each, _ in members]) == [offset for _, offset in members]
+        evaluated = values(gdb, image, [each for each, _ in members])
+        # before an array may stand how many there are
+        cookies = [
+            COUNT_IN_FRONT * (offset - COUNT_IN_FRONT == value) for value, (_, offset) in zip(evaluated, members)
+        ]
+        assert evaluated == [offset - cookie for cookie, (_, offset) in zip(cookies, members)]
+        assert not [each for cookie, (each, _) in zip(cookies, members) if cookie and "0)[" not in each]
     finally:
         sited.end()
+
+
+def member(type: str, field: str) -> str:
+    """Of a struct, or of an array's element."""
+    if field.startswith("["):
+        element = type.removesuffix("[]")
+        return f"(({'' if element.partition(' ')[0] in BUILT_IN else 'struct '}{element} *) 0){field}"
+    return f"((struct {type} *) 0)->{field}"
 
 
 def unfolded(expression: str) -> str:

@@ -24,6 +24,7 @@ STREAM = "g_stream"
 MAP = "std::map<int, Session, std::less<int>, std::allocator<std::pair<int const, Session>>>"
 NODES = {"Session": f"{MAP} node"}
 """Where a container has them."""
+STRING = "std::__cxx11::basic_string<char, std::char_traits<char>, std::allocator<char>>"
 
 
 class Truth(NamedTuple):
@@ -127,6 +128,20 @@ def test_what_one_of_a_type_costs(recycled: Recycled, door: Door) -> None:
         told[type, variable] = cost["blocks"], cost["retained_bytes"], cost["largest_bytes"]
     assert told == recycled.truth.types
     assert all(each["by_type"] for each in found["owners"])
+
+
+@pytest.mark.parametrize("door", DOORS, ids=lambda door: door.name)
+def test_leaks_count_every_word(recycled: Recycled, door: Door) -> None:
+    """What only a number or a letter leads to is not called lost; which one does is told by its member."""
+    (found,) = answers(door, recycled.core, "leaks")
+    assert not [each for each in found["leaks"] if each["strength"] == "definite"]
+    assert found["stale"]["blocks"] == len(recycled.truth.stale)
+    told = {int(block, 16): each for each in found["stale_words"] for block in each["samples"]}
+    names = {block: each["name"].replace(STRING, "std::string") for block, each in told.items()}
+    assert names == recycled.truth.stale
+    assert sum(each["bytes"] for each in found["stale_words"]) == found["stale"]["bytes"]
+    (with_owner,) = answers(door, recycled.core, f"owner {next(iter(told)):#x}")
+    assert with_owner["held_by"]["stale"] == told[next(iter(told))]["why"]
 
 
 def test_without_types_they_share(recycled: Recycled) -> None:

@@ -49,6 +49,8 @@ def test_nothing_is_lost(core: tuple[Path, dict[int, tuple[str, str]]]) -> None:
     found = answer(image, "leaks")
     assert found["leaks"] == []
     assert found["stale"]["blocks"] == sum(why != HELD for why, _ in blocks.values())
+    told = {int(block, 16): each["why"] for each in found["stale_words"] for block in each["samples"]}
+    assert told == {block: why for block, (why, _) in blocks.items() if why != HELD}
 
 
 @pytest.mark.parametrize("graph", [False, True])

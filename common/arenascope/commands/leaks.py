@@ -17,7 +17,8 @@ LOST = 1
     "block that nothing leads to is lost; what hangs on it alone is added to it, and a cycle counts as one. Before "
     "that is said, pointers that are written otherwise are looked for (tagged, shifted, unaligned, relative). What "
     "only pointers to its inside lead to is possibly lost. Words that hold nothing, mostly (contents of stdio "
-    "buffers, vector registers), count here as well; what only they lead to has a line of its own. Where this image "
+    "buffers, vector registers, numbers by the program's types), count here as well; what only they lead to has lines "
+    "of its own, which name the members and arrays. Where this image "
     "lacks something that may hold pointers nothing is called lost: it is unknown then. In the shell the exit status "
     "is 1 where something is lost. A live process is copied, and runs on meanwhile.",
     arguments=(argument("--possible", action="store_true", help="also list what is possibly lost"), GRAPH, LIMIT),
@@ -27,7 +28,9 @@ def leaks_command(context: Context) -> Answer:
     # as in refs
     from ..blocks.graph.leak_rows import rows_of
     from ..blocks.graph.leaks import find_leaks
-    from ..present.documents.owner_records import Blocks, Leaks, Saved
+    from ..blocks.graph.stale_alone import stale_rows
+    from ..present.documents.owner_records import Blocks, Leaks, Saved, StaleWords
+    from ..present.render.json import address
     from ..present.screens.leaks import leak_record, lines, some
     from .framework.live_copy import looked
 
@@ -38,17 +41,19 @@ def leaks_command(context: Context) -> Answer:
     strength = "possible" if leaks.unwatched else "definite"
     lost = [] if leaks.unknown else rows_of(look.search, leaks.definite, strength)
     possible = rows_of(look.search, leaks.possible, "possible")
+    stale = stale_rows(look.search) if leaks.stale.blocks else []
     unknown = [block for each in leaks.definite for block in (each.head, *each.others)] if leaks.unknown else []
     found = Leaks(
         leaks=[leak_record(each) for each in (*lost, *possible)],
         reached=Blocks.of(leaks.reached),
         unknown=some(blocks, unknown),
         stale=Blocks.of(leaks.stale),
+        stale_words=[StaleWords.of(each, samples=[address(block) for block in each.samples]) for each in stale],
         saved=[Saved.of(some(blocks, each), encoding=encoding) for encoding, each in leaks.saved.items()],
     )
     doubts = leaks.doubts if leaks.definite else ()
     problems = [*look.problems, *doubts, *(each for each in problems_of(look.session) if each not in doubts)]
     asked = context.options
     rows = [*lost, *(possible if asked.possible else ())]
-    text = lines(context.style, blocks, leaks, rows, limit=asked.limit, with_possible=asked.possible)
+    text = lines(context.style, blocks, leaks, rows, stale=stale, limit=asked.limit, with_possible=asked.possible)
     return Answer(found, of_heap(look.session, text), problems, status=LOST if lost and not leaks.unwatched else 0)

@@ -83,11 +83,17 @@ def held_by_stale_words(graph: Graph) -> Sequence[int]:
     """What is reached, and by no way without one of them."""
     if not len(graph.stale) and not any(each.edge & STALE for each in graph.seeds):
         return ()
-    every, sure = bytearray(len(graph.blocks)), bytearray(len(graph.blocks))
+    every, sure = bytearray(len(graph.blocks)), without_stale_words(graph)
     met = Spread(graph, every).mark((each.edge >> FLAGS for each in graph.seeds), 1)
+    return [block for block in met if not sure[block]]
+
+
+def without_stale_words(graph: Graph) -> bytearray:
+    """Of each block whether anything else leads to it."""
+    sure = bytearray(len(graph.blocks))
     seeds = (each.edge >> FLAGS for each in graph.seeds if not each.edge & STALE)
     Spread(lasting(graph, bytes(len(graph.blocks))), sure).mark(seeds, 1)
-    return [block for block in met if not sure[block]]
+    return sure
 
 
 def marks_of(search: Search) -> Marked:

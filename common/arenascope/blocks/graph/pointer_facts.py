@@ -55,6 +55,13 @@ class Told:
         """Its type says no more than how large it is."""
         return number not in self._types or self._types[number].kind == "size"
 
+    def member(self, ref: Ref) -> Optional[str]:
+        """The same with the block's type: "Session.log", "Request[3].path"."""
+        named, field = self.type_of(ref.block), self.field(ref)
+        if named is None or field is None:
+            return None
+        return f"{named.removesuffix('[]')}{field}" if field[0] == "[" else f"{named}.{field}"
+
     def field(self, ref: Ref) -> Optional[str]:
         """The member of the block's class in which the pointer lies, where debug information has that class."""
         name = self.type_of(ref.block)
@@ -64,18 +71,21 @@ class Told:
         return declared if declared is not None else self._member(name, ref.offset, DEEPEST)
 
     def _declared_field(self, ref: Ref) -> Optional[str]:
-        named, source = declared_in(self._search), self._target.types
+        named = declared_in(self._search)
         own = named.name_of(ref.block) if named is not None and ref.block is not None else None
-        if (
-            own is None
-            or source is None
-            or ref.offset is None
-            or own.form != "object"
-            or own.type is None
-            or own.type < 0
-        ):
+        if named is None or named.layouts is None or own is None or own.type is None or ref.offset is None:
             return None
-        return member_at(source.facts, own.type, ref.offset - own.front) or None
+        facts, within = named.layouts.types.facts, ref.offset - own.front
+        if within < 0 or own.form not in ("object", "array"):
+            return None
+        if own.form == "object":
+            return member_at(facts, own.type, within) or None
+        size = facts(own.type).size
+        # what a library's container calls its own has no members
+        if not size or not own.text.endswith("[]"):
+            return None
+        member = member_at(facts, own.type, within % size) or ""
+        return f"[{within // size}]{'.' if member and member[0] != '[' else ''}{member}"
 
     def _member(self, name: str, offset: int, deep: int) -> Optional[str]:
         """Of a class, of its own members that are classes, and of what it is derived from: "body.text"."""

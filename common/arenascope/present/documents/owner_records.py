@@ -193,6 +193,17 @@ class Saved(Blocks, first=True):
     encoding: Annotated[str, ("enum", (*ENCODINGS, "inside")), "How; inside: at one offset in all blocks of a size"]
 
 
+class StaleWords(Blocks, first=True):
+    """What words alike alone lead to."""
+
+    name: Annotated[
+        Optional[str],
+        "The words: a member or an array of blocks of a type, what these blocks are, or a variable; null: not known",
+    ]
+    why: Annotated[str, ("enum", STALE), "Why they hold no pointer, mostly"]
+    samples: Annotated[Sequence[Annotated[Address, "A block"]], "What malloc returned for some to which they lead"]
+
+
 class Leaks(Document):
     """What leaks found."""
 
@@ -202,6 +213,7 @@ class Leaks(Document):
     stale: Annotated[
         Blocks, "What only words lead to that hold no pointer, mostly: owner says which; part of what is reached"
     ]
+    stale_words: Annotated[Sequence[StaleWords], "Which words these are, those that hold most first"]
     saved: Annotated[
         Sequence[Saved],
         "What only pointers lead to that are written otherwise, or to insides; part of what is reached",

@@ -4,15 +4,20 @@ from __future__ import annotations
 
 from typing import Iterator, Sequence
 
+from ...analysis.figure_names import NAMELESS
 from ...blocks.graph.blocks import LiveBlocks
 from ...blocks.graph.encodings import ALIKE
 from ...blocks.graph.leak_rows import LeakRow
 from ...blocks.graph.leaks import Leaks
+from ...blocks.graph.stale_alone import StaleRow
 from ..documents.owner_records import Blocks, Leak
 from ..render.json import address
 from ..render.text import Style, count, cut, left_out, next_lines, table
+from .refs import STALE_WORDS
 
 SURE = 4
+FEW = 5
+"""So many words that hold no pointer are named."""
 
 
 def some(blocks: LiveBlocks, numbers: Sequence[int]) -> Blocks:
@@ -24,8 +29,16 @@ def leak_record(row: LeakRow) -> Leak:
 
 
 def lines(
-    style: Style, blocks: LiveBlocks, leaks: Leaks, rows: Sequence[LeakRow], *, limit: int, with_possible: bool
+    style: Style,
+    blocks: LiveBlocks,
+    leaks: Leaks,
+    rows: Sequence[LeakRow],
+    *,
+    stale: Sequence[StaleRow] = (),
+    limit: int,
+    with_possible: bool,
 ) -> Iterator[str]:
+    """`stale`: which words hold nothing, mostly, that alone lead to something."""
     lost = [number for each in leaks.definite for number in (each.head, *each.others)]
     perhaps = [number for each in leaks.possible for number in (each.head, *each.others)]
 
@@ -48,7 +61,12 @@ def lines(
         yield f"possibly lost: {size(perhaps)} in {count(len(perhaps), 'block')}, only pointers to insides lead there"
     if leaks.stale.blocks:
         said = f"{style.size(leaks.stale.bytes)} in {count(leaks.stale.blocks, 'block')}"
-        yield f"perhaps lost, too: {said}, only words lead there that hold no pointer, mostly (owners shows which)"
+        yield f"perhaps lost, too: {said}, only words lead there that hold no pointer, mostly{':' * bool(stale)}"
+        few, left = cut(stale, FEW if limit > 0 else None)
+        for each in few:
+            held = f"{style.size(each.bytes)} in {count(each.blocks, 'block')}"
+            yield f"  {each.name or NAMELESS} ({STALE_WORDS[each.why]}): {held}, as {each.samples[0]:#x}"
+        yield from left_out(style, left, "such word")
     for encoding, numbers in leaks.saved.items():
         alone = "reached at one offset inside, as all of their size"
         said = alone if encoding == ALIKE else f"held by {encoding} pointers alone"

@@ -109,9 +109,9 @@ class Shown:
             if ref.offset is not None:  # not where one leads to another by a third, as PostgreSQL's contexts do
                 place += f" +{ref.offset}"
             named = self.told.type_of(ref.block)
-            field = self.told.field(ref)
-            if field is not None:
-                return f"{named}.{field} {self.told.blocks.starts[ref.block]:#x} +{ref.offset}"
+            member = self.told.member(ref)
+            if member is not None:
+                return f"{member} {self.told.blocks.starts[ref.block]:#x} +{ref.offset}"
             return f"block {place} ({named})" if self.told.is_size(ref.block) else f"{named} {place}"
         thread = of_thread(self.told.names, ref.tid)
         if ref.kind == "global":
