@@ -34,7 +34,7 @@ class Change(NamedTuple):
         return (self.change or 0) > 0 and self.kind not in IN_PASSING
 
 
-FIGURES = ("rss", "part", "arena", "used", "bin", "size", "type", "owner")
+FIGURES = ("rss", "part", "arena", "used", "bin", "size", "type", "container", "owner")
 
 
 class Figure(NamedTuple):
@@ -64,6 +64,8 @@ class Diff(NamedTuple):
     """Bytes in use by size of block; empty where either snapshot has no sizes."""
     types: list[Change]
     """The same by type."""
+    containers: list[Change]
+    """By the way to them how many elements they have; first of what holds more or less than it did."""
     owners: Optional[list[Change]]
     """The same by owner: what grew and is kept first, then what is held in passing, then what shrank. None where either
     snapshot has none."""
@@ -96,6 +98,7 @@ def compare(before: Document, after: Document) -> Diff:
         bins=_changes(*[_bins(document) for document in (before, after)], key="bytes"),
         sizes=_sizes(before, after),
         types=_types(before, after),
+        containers=_containers(before, after),
         owners=_owners(before, after),
     )
 
@@ -116,6 +119,7 @@ def figures_of(document: Document) -> Iterator[Figure]:
         ("bin", _bins(document), "bytes"),
         ("size", _by((document.get("chunks") or {}).get("sizes"), size_name), "used_bytes"),
         ("type", _sums_of_types(document), "bytes"),
+        ("container", _sums_of_containers(document), "elements"),
         ("owner", _sums_of_owners(document), "held_bytes"),
     ):
         for name, row in (rows or {}).items():
@@ -184,6 +188,28 @@ def _sums_of_types(document: Document) -> Optional[Rows]:
     sums: dict[str, dict[str, int]] = {}
     for row in rows:
         sums.setdefault(str(row["type"]), {"bytes": 0})["bytes"] += row["bytes"]
+    return sums
+
+
+def _containers(before: Document, after: Document) -> list[Change]:
+    both = [_sums_of_containers(document) for document in (before, after)]
+    if both[0] is None or both[1] is None:
+        return []
+    held = {each.name: abs(each.change or 0) for each in _changes(*both, key="held_bytes")}
+    # what lies within a container that grew has more elements, but holds less
+    return sorted(_changes(*both, key="elements"), key=lambda each: -held.get(each.name, 0))
+
+
+def _sums_of_containers(document: Document) -> Optional[Rows]:
+    """One way may lead to several types."""
+    rows = (document.get("containers") or {}).get("containers")
+    if rows is None:
+        return None
+    sums: dict[str, dict[str, int]] = {}
+    for row in rows:
+        kept = sums.setdefault(str(row["path"]), {"elements": 0, "held_bytes": 0})
+        kept["elements"] += row["elements"]
+        kept["held_bytes"] += row.get("held_bytes") or 0
     return sums
 
 

@@ -13,6 +13,8 @@ STEADILY, AT_ONCE, UNEVENLY, ENDED, STILL = "steadily", "at-once", "unevenly", "
 COURSES = (STEADILY, AT_ONCE, UNEVENLY, ENDED, STILL)
 FEW = 3
 """Moments that a trend takes."""
+FEW_ELEMENTS = 16
+"""What a container has more or less in steady operation."""
 MAX_POINTS = 64
 """Of more moments so many, evenly spread, are what rates are told by: each is paired with each."""
 ONE_STEP = 0.7
@@ -159,7 +161,8 @@ def _with_absence(values: Mapping[float, Optional[int]], told: AbstractSet[float
 
 def judged(by: str, name: str, moments: Sequence[Moment]) -> Series:
     net = _level(moments[::-1]) - _level(moments)
-    if abs(net) < max(NOTABLE, max(each.value for each in moments) // SHARE, 3 * _flutter(moments)):
+    notable = FEW_ELEMENTS if by == "container" else NOTABLE
+    if abs(net) < max(notable, max(each.value for each in moments) // SHARE, 3 * _flutter(moments)):
         return Series(by, name, moments, STILL)
     step = _one_step(moments, net)
     if step is not None:

@@ -11,7 +11,7 @@ from ..base.model import Statement
 from ..present.documents import moment_records as records
 from ..present.documents.record import told
 from ..present.render.problems import sentence
-from ..present.render.text import Style, signed, table
+from ..present.render.text import Style, number, signed, table
 from ..present.screens.growth import time_apart
 from ..present.screens.part_names import LABELS
 from ..session.problems import problems_of
@@ -36,6 +36,8 @@ SHORT = {
     "kernel": "the kernel's own",
 }
 """Parts of resident memory as a sentence has them; the table has them in full."""
+CONTAINERS = "containers"
+"""The one table that counts no bytes."""
 TABLES = (
     ("owner of blocks in use", "owners"),
     ("part of resident memory", "parts"),
@@ -44,6 +46,7 @@ TABLES = (
     ("list of free chunks", "bins"),
     ("size of block, in use", "sizes"),
     ("type of block, in use", "types"),
+    ("container, by its elements", CONTAINERS),
 )
 
 
@@ -62,8 +65,9 @@ def _no_chunks(options: Namespace) -> bool:
     "Show what changed between two snapshots, or between one and now.",
     "diff before.json",
     "Growth by part of resident memory, by arena, by list of free chunks and (of snapshots made with --sizes, --types "
-    "or --owners) by size, type or owner of block, the largest change first, with rates where both tell when they were "
-    "taken. Of owners what matters comes first: what one has more of that stays; then what threads are working on.",
+    "or --owners) by size, type or owner of block and by container, the largest change first, with rates where both "
+    "tell when they were taken. Of owners what matters comes first: what one has more of that stays; then what threads "
+    "are working on.",
     arguments=(
         argument("before", metavar="A", help="the earlier snapshot"),
         argument("after", metavar="B", nargs="?", help="the later one; without it, now"),
@@ -138,14 +142,14 @@ def _lines(context: Context, diff: Diff) -> Iterator[str]:
         rows = [
             [
                 _named(each, name),
-                style.size(each.before),
-                style.size(each.after),
-                signed(style, each.change),
-                *([_rate(style, diff, each)] if rates else []),
+                *(_amount(style, each_of, name) for each_of in (each.before, each.after)),
+                _signed(style, each.change, name),
+                *([_rate(style, diff, each, name)] if rates else []),
             ]
             for each in changes
         ]
-        headers = (title, "before", "after", "change", *(["per hour"] if rates else []))
+        rate = "per minute" if name == CONTAINERS else "per hour"
+        headers = (title, "before", "after", "change", *([rate] if rates else []))
         yield from table(style, headers, rows, limit=context.options.limit)
     if not any(getattr(diff, name) for _, name in TABLES):
         yield "nothing else changed"
@@ -176,7 +180,7 @@ def _changed(style: Style, diff: Diff, when: str) -> str:
     large = [each for each in diff.parts if abs(each.change or 0) >= TREND] or diff.parts
     moved = ", ".join(f"{SHORT.get(each.name, each.name)} {signed(style, each.change)}" for each in large[:3])
     tail = f": {moved}" if moved else ""
-    tail += _kept(style, diff)
+    tail += _kept(style, diff) + _filled(diff)
     if not change:
         return f"{when} RSS stayed at {style.size(diff.rss.after)}{tail}"
     verb = "grew" if change > 0 else "fell"
@@ -194,6 +198,17 @@ def _kept(style: Style, diff: Diff) -> str:
     return f"; what is kept grew most in {first.name}, {signed(style, first.change)}{rate}"
 
 
+def _filled(diff: Diff) -> str:
+    """The container that has more elements, and holds most more."""
+    first = next((each for each in diff.containers if (each.change or 0) > 0), None)
+    if first is None or diff.one_process is False:
+        return ""
+    rate = ""
+    if diff.seconds is not None and diff.seconds >= LONG_ENOUGH:
+        rate = f" ({(first.change or 0) * 60 / diff.seconds:+,.0f} a minute)"
+    return f"; {first.name} has {first.change:,} elements more{rate}"
+
+
 def _no_rates(diff: Diff) -> Optional[str]:
     """Why nothing is said by the hour; None where it is."""
     if diff.one_process is False:
@@ -205,8 +220,21 @@ def _no_rates(diff: Diff) -> Optional[str]:
     return None
 
 
-def _rate(style: Style, diff: Diff, change: Change) -> str:
+def _amount(style: Style, value: Optional[int], table: str) -> str:
+    return number(value) if table == CONTAINERS else style.size(value)
+
+
+def _signed(style: Style, change: Optional[int], table: str) -> str:
+    if table != CONTAINERS or change is None:
+        return signed(style, change)
+    return f"{change:+,}"
+
+
+def _rate(style: Style, diff: Diff, change: Change, table: str) -> str:
     """Nothing for what is not a trend: a few pages, and pages of files, which the kernel maps and drops at will."""
+    if table == CONTAINERS:
+        per_hour = diff.per_hour(change.change)
+        return "" if per_hour is None else f"{per_hour / 60:+,.0f}"
     if abs(change.change or 0) < TREND or change.name in OF_FILES:
         return ""
     return signed(style, _whole(diff.per_hour(change.change)))

@@ -8,10 +8,11 @@ from typing import Iterable, Sequence
 from ..analysis.figure_names import Document
 from ..base.about import __version__
 from ..present.documents.moment_records import Snapshot
-from ..present.documents.snapshot_keys import OF_A_TYPE, OF_AN_OWNER, SECTIONS, SIZES
+from ..present.documents.snapshot_keys import OF_A_CONTAINER, OF_A_TYPE, OF_AN_OWNER, SECTIONS, SIZES
 from ..present.render.problems import sentences
 from ..present.render.text import count
 from ..session.problems import problems_of
+from ..session.session import Session
 from .framework.command import Answer, Asked, Context, Door, argument, asked, command
 from .framework.snapshot_file import write
 
@@ -19,6 +20,8 @@ TYPES = {"types": ("types", "totals")}
 OWNERS = {"owners": ("owners", "live_bytes")}
 WORDS = {"chunks": "chunks --summary", "types": "types --limit 0", "owners": "owners --limit 0"}
 """What is asked of them."""
+MOST_CONTAINERS = 1 << 12
+"""Ways to containers, those first that hold most: a program has some hundreds."""
 HELD = "types --owners --limit 0"
 """Of types, where owners are asked for as well."""
 
@@ -38,12 +41,17 @@ def read_all(context: Context) -> Answer:
     "Save the figures of this moment into a small file, without any of the program's data.",
     "snapshot before.json",
     "What is saved is what report, arenas, bins, threads and params say: sizes, counts, addresses, thread names. "
-    "--sizes adds the histogram of block sizes, --types what the blocks are, --owners whose they are; for the last two "
-    "a live process is copied in the shell, and runs on meanwhile. A name that ends in .gz is compressed.",
+    "--sizes adds the histogram of block sizes, --types what the blocks are and, by debug information, how many "
+    "elements containers have, --owners whose they are; for the last two a live process is copied in the shell, and "
+    "runs on meanwhile. A name that ends in .gz is compressed.",
     arguments=(
         argument("file", metavar="FILE", help="where to write it"),
         argument("--sizes", action="store_true", help="also store the number of blocks of each size"),
-        argument("--types", action="store_true", help="also store each type's name, blocks and bytes"),
+        argument(
+            "--types",
+            action="store_true",
+            help="also store each type's name, blocks and bytes, and containers' elements",
+        ),
         argument("--owners", action="store_true", help="also store what each variable, thread and mapping alone keeps"),
     ),
     lists=lambda options: not (options.sizes or options.types or options.owners),
@@ -98,8 +106,24 @@ def take(context: Context, sizes: bool, types: bool = False, owners: bool = Fals
                 **{key: answer.keys.get(key) for key in kept},
                 name: [{key: row[key] for key in told} for row in rows],
             }
+        if types:
+            document.update(_containers(beside.session))
     document["problems"] = sentences(problems)
     return document
+
+
+def _containers(session: Session) -> Document:
+    """By what debug information named, which types asked for; nothing where it named no container."""
+    from ..blocks.declared.named_blocks import NamedBlocks
+    from ..blocks.declared.of_search import containers_of
+    from .containers import row_record
+
+    named = session.memo.get(NamedBlocks)
+    rows = containers_of(session, named)[:MOST_CONTAINERS] if named is not None else ()
+    if not rows:
+        return {}
+    kept = [dict(row_record(each).items()) for each in rows]
+    return {"containers": {"containers": [{key: row[key] for key in OF_A_CONTAINER} for row in kept]}}
 
 
 def _apart(context: Context, owners: bool) -> Context:

@@ -60,7 +60,10 @@ def declared_kinds(search: Search, numbers: Iterable[int]) -> dict[int, Kind]:
 
 def containers_in(search: Search) -> list[ContainerRow]:
     """None are known where nobody can tell types."""
-    named, session = declared_in(search), search.session
-    if named is None:
-        return []
+    named = declared_in(search)
+    return containers_of(search.session, named) if named is not None else []
+
+
+def containers_of(session: Session, named: NamedBlocks) -> list[ContainerRow]:
+    """Of blocks that have been named."""
     return container_rows(named, MemoryReader(session, named.blocks, ground_of(session)))

@@ -469,7 +469,7 @@ complete -c arenascope -n '_shtab_arenascope_using save; and test $_shtab_arenas
 complete -c arenascope -n '_shtab_arenascope_using save; and test $_shtab_arenascope_npos -ge 1' -ka "(__fish_complete_pids) (__fish_complete_path (commandline -ct))" -d 'the process or core file to look at, anywhere among the words'
 complete -c arenascope -n '_shtab_arenascope_using; and test $_shtab_arenascope_npos -eq 0' -a snapshot -d 'Save the figures of this moment into a small file, without any of the program'"'"'s data.'
 complete -c arenascope -n '_shtab_arenascope_using snapshot' -l sizes -d 'also store the number of blocks of each size'
-complete -c arenascope -n '_shtab_arenascope_using snapshot' -l types -d 'also store each type'"'"'s name, blocks and bytes'
+complete -c arenascope -n '_shtab_arenascope_using snapshot' -l types -d 'also store each type'"'"'s name, blocks and bytes, and containers'"'"' elements'
 complete -c arenascope -n '_shtab_arenascope_using snapshot' -l owners -d 'also store what each variable, thread and mapping alone keeps'
 complete -c arenascope -n '_shtab_arenascope_using snapshot' -l json -d 'one JSON document'
 complete -c arenascope -n '_shtab_arenascope_using snapshot' -l bytes -d 'exact bytes instead of units'

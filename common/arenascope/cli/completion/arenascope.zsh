@@ -598,7 +598,7 @@ _shtab_arenascope_save_defaults_added=0
 
 _shtab_arenascope_snapshot_options=(
   "--sizes[also store the number of blocks of each size]"
-  "--types[also store each type\'s name, blocks and bytes]"
+  "--types[also store each type\'s name, blocks and bytes, and containers\' elements]"
   "--owners[also store what each variable, thread and mapping alone keeps]"
   "--json[one JSON document]"
   "--bytes[exact bytes instead of units]"

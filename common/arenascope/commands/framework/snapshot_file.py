@@ -40,9 +40,10 @@ _SHAPE: Mapping[str, Any] = {
     "bins": {"bins": [{"kind": _NAME, "min_bytes": _BYTES, "max_bytes": _BYTES, "bytes": _BYTES}]},
     "chunks": {"sizes": [{"min_bytes": _BYTES, "max_bytes": _BYTES, "used_bytes": _BYTES}]},
     "types": {"types": [{"type": _NAME, "bytes": _BYTES, "held_by": {"kind": _NAME, "name": _NAME, "bytes": _BYTES}}]},
+    "containers": {"containers": [{"path": _NAME, "type": _NAME, "elements": _COUNT, "held_bytes": _BYTES}]},
     "owners": {"owners": [{"kind": _NAME, "name": _NAME, "retained_bytes": _BYTES}]},
 }
-_NEEDED = {"part", "type", "address", "kind", "min_bytes", "bytes", "retained_bytes"}
+_NEEDED = {"part", "type", "address", "kind", "min_bytes", "bytes", "retained_bytes", "path", "elements"}
 """Keys that a row must have."""
 
 

@@ -89,6 +89,9 @@ class Diff(Document):
     bins: Annotated[Sequence[Change], "Lists of free chunks"]
     sizes: Annotated[Sequence[Change], "Sizes of blocks in use, where both have them"]
     types: Annotated[Sequence[Change], "Types of blocks in use, where both have them"]
+    containers: Annotated[
+        Sequence[Change], "Elements of containers by the way to them, where both have them; first those that hold more"
+    ]
     owners: Annotated[
         Optional[Sequence[OwnedChange]],
         "What grew and stays first, then what threads are working on, then what shrank; null: not known of both",
@@ -111,7 +114,9 @@ class Series(Record):
     """A figure."""
 
     by: Annotated[str, ("enum", FIGURES), "What kind it is"]
-    name: Annotated[str, "Whose: the part, the arena's address, the list, the size, the type or the owner"]
+    name: Annotated[
+        str, "Whose: the part, the arena's address, the list, the size, the type, the container or the owner"
+    ]
     before: Annotated[int, "At first"]
     after: Annotated[int, "At last"]
     change: Annotated[int, "By how much it changed"]
@@ -122,7 +127,13 @@ class Series(Record):
     per_hour_slow: Annotated[Optional[int], "The rate that a fifth of all pairs of moments stay below"]
     per_hour_fast: Annotated[Optional[int], "The rate that a fifth of them exceed"]
     moments: Annotated[
-        Sequence[Annotated[tuple[Annotated[float, "When"], Annotated[int, "How many bytes"]], "A moment"]], "All of it"
+        Sequence[
+            Annotated[
+                tuple[Annotated[float, "When"], Annotated[int, "How many bytes; of a container how many elements"]],
+                "A moment",
+            ]
+        ],
+        "All of it",
     ]
 
 

@@ -14,7 +14,7 @@ from . import owner_records as owners
 from . import report_records as report
 from .record import Document, Envelope, Failed, InList
 from .schema_pieces import Schema, keys_of, one_of, optional, record
-from .snapshot_keys import OF_A_TYPE, OF_AN_OWNER, SECTIONS, SIZES
+from .snapshot_keys import OF_A_CONTAINER, OF_A_TYPE, OF_AN_OWNER, SECTIONS, SIZES
 from .trim_records import Trim
 from .type_records import Types
 
@@ -97,6 +97,7 @@ def _snapshot() -> Schema:
 
     held_by = optional(DOCUMENTS["types"]["types"]["items"]["properties"]["held_by"])
     types = record("Of types", types=rows_of("types", OF_A_TYPE, held_by=held_by), totals=DOCUMENTS["types"]["totals"])
+    containers = record("Of containers", containers=rows_of("containers", OF_A_CONTAINER))
     live = DOCUMENTS["owners"]["live_bytes"]
     owners = record("Of owners", owners=rows_of("owners", OF_AN_OWNER), live_bytes=live)
     kept = {name: part(name, keys) for name, keys in SECTIONS.items()}
@@ -107,6 +108,7 @@ def _snapshot() -> Schema:
         **kept,
         **sizes,
         types=optional(types),
+        containers=optional(containers),
         owners=optional(owners),
         problems=keys_of(Envelope)["problems"],
     )

@@ -11,6 +11,7 @@ SECTIONS = {
 }
 SIZES = {"chunks": ("summary", "sizes")}
 OF_A_TYPE = ("type", "kind", "module", "certain", "blocks", "bytes", "resident_bytes", "holds_back_bytes")
+OF_A_CONTAINER = ("path", "type", "form", "containers", "elements", "held_bytes")
 OF_AN_OWNER = (
     *("kind", "name", "tid", "stale", "type", "held_bytes", "blocks"),
     *("retained_bytes", "retained_resident_bytes", "returns_bytes"),

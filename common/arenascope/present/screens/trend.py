@@ -11,6 +11,8 @@ from ..render.text import Style, count, next_lines, signed, table
 from .growth import time_apart
 from .part_names import LABELS
 
+CONTAINER = "container"
+"""The one figure that is no bytes."""
 TABLES = {
     "part": "part of resident memory",
     "arena": "arena, by what it took",
@@ -18,6 +20,7 @@ TABLES = {
     "bin": "list of free chunks",
     "size": "size of block, in use",
     "type": "type of block, in use",
+    CONTAINER: "container, by its elements",
     "owner": "owner of blocks in use",
 }
 HOW = {
@@ -125,17 +128,28 @@ def _table(style: Style, title: str, series: Sequence[Series], limit: int) -> It
     rows = [
         [
             _label(each),
-            style.size(each.moments[-1].value),
-            signed(style, each.change),
-            signed(style, each.per_hour) if each.per_hour and each.until is None else "",
+            _amount(style, each, each.moments[-1].value),
+            _amount(style, each, each.change, sign=True),
+            _rate(style, each) if each.per_hour and each.until is None else "",
             clock(each.since),
             HOW[each.how],
             drawn(each),
         ]
         for each in series
     ]
-    headers = (title, "now", "change", "an hour", "since", "how", "over time")
-    yield from table(style, headers, rows, left=(0, 5, 6), expendable=("how", "now", "since", "an hour"), limit=limit)
+    rate = "a minute" if series[0].by == CONTAINER else "an hour"
+    headers = (title, "now", "change", rate, "since", "how", "over time")
+    yield from table(style, headers, rows, left=(0, 5, 6), expendable=("how", "now", "since", rate), limit=limit)
+
+
+def _amount(style: Style, each: Series, value: int, sign: bool = False) -> str:
+    if each.by == CONTAINER:
+        return f"{value:+,}" if sign else f"{value:,}"
+    return signed(style, value) if sign else style.size(value)
+
+
+def _rate(style: Style, each: Series) -> str:
+    return f"{(each.per_hour or 0) / 60:+,.0f}" if each.by == CONTAINER else signed(style, each.per_hour)
 
 
 def drawn(each: Series, width: int = DRAWN) -> str:

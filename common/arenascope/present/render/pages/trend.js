@@ -2,9 +2,11 @@
 const NS = "http://www.w3.org/2000/svg";
 const label = (each) => each.by === "part" && data.labels[each.name] || each.name;
 const HOW = { "steadily": "steadily", "at-once": "at once", "unevenly": "unevenly", "ended": "then held still", "held-still": "held still" };
-const TITLES = { part: "Parts of resident memory", type: "Types of blocks in use", owner: "Owners of blocks in use", arena: "Arenas, by what they took", used: "Arenas, by what the program holds",
+const TITLES = { part: "Parts of resident memory", type: "Types of blocks in use", container: "Containers, by their elements", owner: "Owners of blocks in use", arena: "Arenas, by what they took", used: "Arenas, by what the program holds",
   bin: "Lists of free chunks", size: "Sizes of blocks in use" };
-const signed = (value) => (value > 0 ? "+" : "") + size(value);
+// elements are no bytes
+const amount = (value, each) => each && each.by === "container" ? value.toLocaleString("en") : size(value);
+const signed = (value, each) => (value > 0 ? "+" : "") + amount(value, each);
 // as the commands write it
 const when = (seconds) => new Date(seconds * 1000).toLocaleString("sv");
 function element(name, attributes, parent, text) {
@@ -49,7 +51,7 @@ function draw() {
   const step = 2 ** Math.ceil(Math.log2(most / 5));
   for (let value = 0; value <= most; value += step) {
     element("svg:line", { class: "axis", x1: LEFT, x2: width - RIGHT, y1: y(value), y2: y(value) }, plot);
-    element("svg:text", { x: LEFT - 6, y: y(value) + 4, "text-anchor": "end" }, plot, size(value));
+    element("svg:text", { x: LEFT - 6, y: y(value) + 4, "text-anchor": "end" }, plot, amount(value, single));
   }
   const room = LETTER * (moment(from).length + 3), columns = Math.max(1, Math.min(6, Math.floor((width - LEFT - RIGHT) / room) - 1));
   for (let column = 0, before = ""; column <= columns; column++) {
@@ -79,7 +81,7 @@ function draw() {
 function tip(event) {
   const time = $("plot").timeAt(event.clientX), at = every.reduce((best, each) => Math.abs(each - time) < Math.abs(best - time) ? each : best, first);
   const table = make("table");
-  [...layers()].reverse().forEach((each) => { const row = element("tr", {}, table); element("td", {}, row, label(each)); element("td", {}, row, size(valueAt(each, at))); });
+  [...layers()].reverse().forEach((each) => { const row = element("tr", {}, table); element("td", {}, row, label(each)); element("td", {}, row, amount(valueAt(each, at), each)); });
   tell(event.clientX, event.clientY, make("b", when(at)), table);
 }
 let pressed = null, brush = null;
@@ -114,8 +116,8 @@ function spark(series, cell) {
   const points = values.map(([time, value]) => `${(2 + 116 * (last > first ? (time - first) / (last - first) : 0)).toFixed(1)},${(18 - 16 * (value - least) / span).toFixed(1)}`);
   element("svg:path", { d: "M" + points.join("L") }, svg);
 }
-const COLUMNS = [["", label], ["before", (each) => each.before, size], ["now", (each) => each.after, size], ["change", (each) => each.change, signed],
-  ["an hour", (each) => each.until === null && each.per_hour || 0, (value) => value ? signed(value) : ""], ["since", (each) => each.since || 0, (value) => value ? when(value) : ""],
+const COLUMNS = [["", label], ["before", (each) => each.before, amount], ["now", (each) => each.after, amount], ["change", (each) => each.change, signed],
+  ["an hour", (each) => each.until === null && each.per_hour || 0, (value, each) => value ? signed(value, each) : ""], ["since", (each) => each.since || 0, (value) => value ? when(value) : ""],
   ["how", (each) => HOW[each.how]]];
 for (const [by, title] of Object.entries(TITLES)) {
   const rows = data.series.filter((each) => each.by === by).sort((one, other) => Math.abs(other.change) - Math.abs(one.change));
@@ -124,7 +126,7 @@ for (const [by, title] of Object.entries(TITLES)) {
   const table = element("table", {}, element("div", { class: "wide" }, $("tables"))), head = element("tr", {}, element("thead", {}, table)), body = element("tbody", {}, table);
   const lines = rows.map((each) => {
     const row = element("tr", {}, body);
-    COLUMNS.forEach(([, value, form]) => element("td", {}, row, form ? form(value(each)) : value(each)));
+    COLUMNS.forEach(([, value, form]) => element("td", {}, row, form ? form(value(each), each) : value(each)));
     spark(each, element("td", {}, row));
     row.addEventListener("click", () => { single = each; mark(row); draw(); $("charted").scrollIntoView({ block: "nearest" }); });
     return [each, row];
