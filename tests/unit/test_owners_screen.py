@@ -10,6 +10,8 @@ import pytest
 
 from arenascope.base.block_kinds import Kind
 from arenascope.base.memo import Memo
+from arenascope.base.user_data import NOWHERE
+from arenascope.blocks.declared.paths import Paths
 from arenascope.blocks.graph.leads import Owner
 from arenascope.blocks.graph.owners import UNREACHED, Holding, Leading, Owners, Step
 from arenascope.blocks.graph.saved_owners import Owned
@@ -34,17 +36,19 @@ LOST = Holding(Owner(UNREACHED, None), 1, 1, 500, 1, 500)
 )
 def test_whoever_holds_most_is_named(held: Sequence[Holding], said: Sequence[str]) -> None:
     search: Any = SimpleNamespace(blocks=_Blocks(sum(each.bytes for each in held)), names={})
-    told = summary(Style(), Shown(search, Owned(Owners(held, (), (), ()), None), {}))
+    told = summary(Style(), Shown(search, Owned(Owners(held, (), (), ()), None), {}, Paths(search, NOWHERE)))
     assert re.findall(r"`\w+`|\d+ B", told) == [f"{search.blocks.bytes} B", *said]
 
 
 def screen(held: Sequence[Holding], limit: int) -> list[str]:
     kinds = {at: Kind(f"kind{at}", "c++") for at in range(9)}
-    search: Any = SimpleNamespace(blocks=_Blocks(sum(each.bytes for each in held)), names={}, memo=Memo())
+    session = SimpleNamespace(target=SimpleNamespace(types=None))
+    blocks = _Blocks(sum(each.bytes for each in held))
+    search: Any = SimpleNamespace(blocks=blocks, names={}, memo=Memo(), session=session)
     return list(
         lines(
             Style()._replace(width=0),
-            Shown(search, Owned(Owners(held, (), (), ()), None), kinds),
+            Shown(search, Owned(Owners(held, (), (), ()), None), kinds, Paths(search, NOWHERE)),
             limit,
             (),
             resident=None,

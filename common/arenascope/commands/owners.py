@@ -12,7 +12,7 @@ from ..present.render.text import NO_HEAP, UNKNOWN
 from ..session.block_parts import pages_of
 from ..session.problems import problems_of
 from ..session.session import Session
-from .framework.command import GRAPH, LIMIT, Answer, Context, always, argument, command, of_heap
+from .framework.command import GRAPH, LIMIT, WITH_VALUES, Answer, Context, always, argument, command, of_heap
 
 if TYPE_CHECKING:
     from ..present.screens.owners import Shown
@@ -37,11 +37,13 @@ if TYPE_CHECKING:
         argument("--pprof", metavar="FILE", help="also write a profile for pprof (go tool pprof, speedscope)"),
         GRAPH,
         LIMIT,
+        WITH_VALUES,
     ),
     whole=always,
 )
 def owners_command(context: Context) -> Answer:
     # as in refs
+    from ..blocks.declared.paths import Paths
     from ..blocks.graph.costs_by_type import costs_by_type
     from ..blocks.graph.leak_rows import types_of
     from ..blocks.graph.saved_owners import owned
@@ -53,7 +55,8 @@ def owners_command(context: Context) -> Answer:
     search = look.search
     found = owned(search)
     ranking = found.owners
-    shown = Shown(search, found, types_of(search, [step.block for each in ranking.holdings for step in each.way]))
+    types = types_of(search, [step.block for each in ranking.holdings for step in each.way])
+    shown = Shown(search, found, types, Paths(search, context.user_data))
     if options.by and look.session.started:
         shown.costs = costs_by_type(search)
     limit = options.limit if options.limit > 0 else None

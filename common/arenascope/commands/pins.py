@@ -25,7 +25,7 @@ from ..session.problems import problems_of
 from ..session.session import Session
 from ..session.trims import resident_bytes, thresholds_of, trim_rules
 from ..sources.target import text_of
-from .framework.command import ARENA, Answer, Context, argument, command, of_heap
+from .framework.command import ARENA, WITH_VALUES, Answer, Context, argument, command, of_heap
 from .types import OWNERS, find_held, looked_for_owners, typed
 
 if TYPE_CHECKING:
@@ -52,6 +52,7 @@ BY_ITSELF = 256 << 20
         argument("--ranges", action="store_true", help="with --json: the ranges that would be released"),
         ARENA,
         argument("--limit", type=int, default=20, metavar="N", help="show N rows at most (0: all)"),
+        WITH_VALUES,
     ),
     whole=lambda options: bool(options.owners),
 )
@@ -237,7 +238,7 @@ def _sums(session: Session, ranking: Ranking) -> Sums:
 
 
 def _pin(session: Session, shown: Shown, with_ranges: bool) -> records.Pin:
-    pin = shown.pin
+    pin, path = shown.pin, shown.held_by.path if shown.held_by is not None else None
     return records.Pin.of(
         pin,
         address=hexadecimal(pin.address),
@@ -246,6 +247,7 @@ def _pin(session: Session, shown: Shown, with_ranges: bool) -> records.Pin:
         symbol=shown.symbol,
         type=shown.type,
         held_by=shown.held_by and shown.held_by.owner,
+        expression=path.in_documents if path is not None else None,
         user_address=hexadecimal(pin.address + session.layout.header),
         resident_bytes=shown.resident,
         note=shown.note,

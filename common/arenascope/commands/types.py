@@ -203,7 +203,7 @@ def find_held(context: Context, looked: Optional[Looked]) -> Optional[Held]:
             return None
         from ..present.screens.held_by import Held
 
-        return Held(looked.search, looked.lost)
+        return Held(looked.search, looked.lost, context.user_data)
     except KeyboardInterrupt:
         session.stopped = True
         return None

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import re
 from bisect import bisect_right
 from functools import cached_property
 from typing import Callable, Optional, Sequence
 
 from ...base.records import NamedTuple
 from ...base.user_data import UserData
+from ..graph.leads import Owner
 from ..graph.refs import Ref, Search
 from .members import member_at
 from .named_blocks import ELEMENT, NamedBlocks, Start
@@ -49,6 +51,11 @@ class Paths:
         if start is None or root.block is not None or not self._is_same(start, root):
             return None
         return self.block(number)
+
+    def held(self, owner: Owner, number: int) -> Optional[Path]:
+        """To a block, where it begins at its main holder."""
+        start = start_of(self._named, number) if self._named is not None else None
+        return self.block(number) if start is not None and _is_of(start, owner) else None
 
     def pointer(self, ref: Ref) -> Optional[Path]:
         """To the pointer itself: the variable, or the member of a block."""
@@ -133,3 +140,12 @@ class Paths:
         first = named.number[number] if named.steps[named.step[number]].endswith(ELEMENT) else 0
         dot = "." if member and member[0] != "[" else ""
         return f"[{first + element}]{dot}{member}"
+
+
+def _is_of(start: Start, owner: Owner) -> bool:
+    if start.frame is not None:
+        return owner.kind in ON_A_STACK and owner.tid == start.tid
+    if start.tid is not None:
+        return owner.kind == "tls" and owner.tid == start.tid
+    name = start.name.rpartition("::")[2]
+    return owner.kind == "global" and re.search(rf"\b{re.escape(name)}\b", owner.name or "") is not None

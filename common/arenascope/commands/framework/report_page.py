@@ -39,6 +39,8 @@ AT_ONCE = ("arenas", "trim", "params", "version")
 """What the report has read most of: asked while the process is held."""
 APART = ("types --owners --limit 1000", "pins --owners", "owners --limit 1000", "leaks --limit 0")
 """What goes through heaps or follows pointers, with what is shown of it."""
+KEYED = ("pins", "owners")
+"""Of these, what has ways with keys."""
 
 
 class Section(NamedTuple):
@@ -57,7 +59,9 @@ class Ticket:
     def __init__(self, context: Context) -> None:
         self._context = context
         self._sections: dict[str, Section] = {}
-        for words in (*AT_ONCE, *APART):
+        more = " --with-values" if context.options.with_values else ""
+        self._apart = [f"{words}{more if words.partition(' ')[0] in KEYED else ''}" for words in APART]
+        for words in (*AT_ONCE, *self._apart):
             asked(words, context.door.find_command)
         for name in optional_libraries.NAMES:
             optional_libraries.where(name)
@@ -102,7 +106,7 @@ class Ticket:
     def _read_apart(self, looked: Optional[Looked]) -> None:
         session = looked.session if looked is not None else self._context.session
         beside = Context(self._context.door, self._context.options, session)
-        for words in APART:
+        for words in self._apart:
             self._sections[words.partition(" ")[0]] = _asked(beside, words)
         owners = self._sections["owners"]
         rows = owners.keys.get("owners")

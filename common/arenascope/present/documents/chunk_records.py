@@ -8,7 +8,7 @@ from ...analysis.chunks import WITH_TOP
 from ...base.block_kinds import KINDS
 from ..render.spool import Spool
 from .arena_records import ArenaOrNone, Index
-from .owner_records import HELD_BY, Owner, Written
+from .owner_records import HELD_BY, WRITTEN, Owner, Written
 from .record import JUDGEMENT, Address, Chunks, Document, Identity, Record, Size, Told
 from .type_records import HELD_MOST, HolderOfMost, Typed
 
@@ -176,6 +176,7 @@ class Pin(Record):
     symbol: Annotated[Optional[str], "What its first word points to"]
     type: Annotated[Optional[str], "The class whose table of virtual functions that is; null: it is none"]
     held_by: Annotated[Optional[Owner], HELD_BY]
+    expression: Annotated[Optional[str], WRITTEN]
     by: Annotated[str, ("enum", ("free", "trim")), "What would give it back"]
     user_address: Annotated[Address, "What malloc returned"]
     resident_bytes: Annotated[Optional[int], "What of that is in memory"]

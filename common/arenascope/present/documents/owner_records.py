@@ -52,6 +52,7 @@ class Step(Record):
     type: Annotated[str, "What it is"]
     retained_bytes: Annotated[Size, "What hangs on it, itself included"]
     blocks: Annotated[Size, "How many blocks that are"]
+    expression: Annotated[Optional[str], WRITTEN]
 
 
 class TypeCost(Record):

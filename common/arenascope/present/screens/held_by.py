@@ -6,6 +6,8 @@ from typing import Mapping, Optional, Sequence
 
 from ...analysis.held_or_lost import HeldSums, Holder
 from ...base.records import NamedTuple
+from ...base.user_data import UserData
+from ...blocks.declared.paths import Path, Paths
 from ...blocks.graph.holders import Holders, Most
 from ...blocks.graph.leads import Owner
 from ...blocks.graph.owners import UNREACHED
@@ -23,10 +25,16 @@ class HeldBy(NamedTuple):
 
     owner: records.Owner
     words: str
+    path: Optional[Path]
 
     @property
     def who(self) -> str:
-        return self.words
+        """As a page has it."""
+        return self.path.in_documents if self.path is not None else self.words
+
+    @property
+    def on_screen(self) -> str:
+        return self.path.on_screen if self.path is not None else self.words
 
 
 class HeldMost(NamedTuple):
@@ -41,16 +49,17 @@ class HeldMost(NamedTuple):
 class Held:
     """Of one image."""
 
-    def __init__(self, search: Search, lost: int) -> None:
+    def __init__(self, search: Search, lost: int, user_data: UserData) -> None:
         """`lost`: bytes of a process that could not be copied."""
-        self._holders = Holders(search, lost)
+        self._holders, self._paths = Holders(search, lost), Paths(search, user_data)
 
     def block(self, user: int) -> Optional[HeldBy]:
         """A block's, by what malloc returned."""
         owner = self._holders.of(user)
         if owner is None:
             return None
-        return HeldBy(records.Owner.of(owner), self._words(owner))
+        path = self._paths.held(owner, self._holders.search.blocks.find(user))
+        return HeldBy(records.Owner.of(owner), self._words(owner), path)
 
     def kinds(self, live: Live) -> dict[int, HeldMost]:
         """By the kind's number: whoever holds most of its blocks."""

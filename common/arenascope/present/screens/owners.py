@@ -6,6 +6,7 @@ from typing import Iterator, Mapping, Optional, Sequence
 
 from ...analysis.figure_names import NAMELESS
 from ...base.block_kinds import Kind
+from ...blocks.declared.paths import Paths
 from ...blocks.graph.costs_by_type import TypeCost
 from ...blocks.graph.edges import SecondLook
 from ...blocks.graph.leads import Owner
@@ -39,9 +40,9 @@ FEW, FIRST = 3, 1
 
 
 class Shown:
-    def __init__(self, search: Search, owned: Owned, types: Mapping[int, Kind]) -> None:
+    def __init__(self, search: Search, owned: Owned, types: Mapping[int, Kind], paths: Paths) -> None:
         """`types`: what the blocks are on which most hangs."""
-        self.search, self._types = search, types
+        self.search, self._types, self._paths = search, types, paths
         self.owners, self.kept = owned
         self.costs: Optional[Mapping[int, Sequence[TypeCost]]] = None
         """By the holdings' numbers, where they were asked for."""
@@ -59,6 +60,15 @@ class Shown:
     def types_of(self, holding: Holding) -> list[str]:
         """What the blocks are that most hangs on, down to where it spreads."""
         return [self._types[step.block].name for step in holding.way]
+
+    def spreads_at(self, holding: Holding) -> str:
+        """Where what it holds spreads, by the way to it, or else by what the blocks are on that."""
+        way = [each.block for each in holding.way]
+        if not way:
+            return ""
+        types, path = self.types_of(holding), self._paths.held(holding.owner, way[-1])
+        place = f"{self.search.blocks.starts[way[-1]]:#x}"
+        return f"{place} {' → '.join(types[-STEPS:])}" if path is None else f"{place} {path.on_screen} ({types[-1]})"
 
     def record(self, holding: Holding) -> records.Held:
         kept, owner = self.kept_by(holding), holding.owner
@@ -85,8 +95,10 @@ class Shown:
                     type=self._types[each.block].name,
                     retained_bytes=each.bytes,
                     blocks=each.blocks,
+                    expression=path.in_documents if path is not None else None,
                 )
                 for each in holding.way
+                for path in (self._paths.held(owner, each.block),)
             ],
             by_type=None if self.costs is None else [self._cost(each) for each in self.costs.get(holding.number, ())],
         )
@@ -248,8 +260,6 @@ def _folded(style: Style, holdings: Sequence[Holding]) -> list[str]:
 
 def _cells(style: Style, shown: Shown, holding: Holding) -> list[str]:
     kept = shown.kept_by(holding)
-    starts = [f"{shown.search.blocks.starts[step.block]:#x} " for step in holding.way[-1:]]
-    spreads = "".join([*starts, " → ".join(shown.types_of(holding)[-STEPS:])])
     shared = together(shown.search, holding.leading, FIRST) if holding.leading is not None else ""
     if _is_tied(holding):
         shared += f" ({style.size(holding.tied_bytes)} as near)"
@@ -259,7 +269,7 @@ def _cells(style: Style, shown: Shown, holding: Holding) -> list[str]:
         style.size(holding.alone_bytes),
         style.size(kept.returns if kept is not None else None),
         f"{holding.blocks:,}",
-        spreads,
+        shown.spreads_at(holding),
         shared,
     ]
 

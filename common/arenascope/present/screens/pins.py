@@ -189,7 +189,7 @@ def _row(style: Style, shown: Shown, header: int) -> list[str]:
         style.size(pin.gain.releases),
         style.size(shown.resident),
         "free()" if pin.by == "free" else "a trim after it",
-        shown.held_by.words if shown.held_by is not None else "",
+        shown.held_by.on_screen if shown.held_by is not None else "",
         _reason(pin),
         shown.type or shown.symbol or "",
     ]

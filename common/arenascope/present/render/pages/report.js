@@ -228,7 +228,7 @@ function owners() {
   table(box, "owners/owners", [["whose", (_, index) => coded(documents.owners.whose[index]), null, { ...LEFT, by: (_, index) => documents.owners.whose[index], hint: "a variable, a thread's stack, a mapping" }],
     ["holds", "held_bytes", size, { hint: "what it is the main holder of: of all that lead there the first" }], ["alone", "retained_bytes", size, { hint: "what of that it alone leads to, and could be freed with it" }], ["resident", "retained_resident_bytes", size],
     ["goes back", "returns_bytes", size, { hint: "by how much RSS would fall once that is freed and malloc_trim(0) called: pages of its blocks, with what is free beside them; those with anything else on them stay" }], ["blocks", "blocks", number],
-    ["spreads at", (row) => row.type ?? "", null, { ...LEFT, hint: "the block, and its type, on which most of it hangs" }], ["that block", (row) => row.path.length ? row.path[row.path.length - 1].block : "", null, MONO]]);
+    ["spreads at", (row) => row.path[row.path.length - 1]?.expression ?? row.type ?? "", null, { ...LEFT, hint: "the block on which most of it hangs, by the way to it or by its type" }], ["that block", (row) => row.path.length ? row.path[row.path.length - 1].block : "", null, MONO]]);
   if (documents.owners.owners.length > 1) box.append(put("p", "hint", documents.owners.no_sum + "."));
   if (documents.owners.left_out) box.append(put("p", "hint", `Not shown: ${many(documents.owners.left_out, "more owner")}.`));
 }
