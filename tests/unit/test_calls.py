@@ -21,7 +21,8 @@ OFTEN = {
     "all_recognisers": ("classify_many", "other", "_after_front", "_of_table"),
     "types": ("classify_many",),
     "containers": ("Body", "_as_string"),
-    "inner_objects": ("claim",),
+    "inner_objects": ("Claimed", "claim", "open"),
+    "many_objects": ("_bodies", "_object", "_pointers", "follow", "open"),
     "object_words": ("follow", "open", "_follow_object", "claim", "Claimed"),
     "tracer": ("Claimed", "follow"),
 }

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections import Counter
-from typing import Literal, Optional, Protocol
+from typing import Callable, Literal, Optional, Protocol
 
-from .claims import CONTAINER, EXACT, WEAK, Claim
+from .claims import CONTAINER, EXACT, WEAK, Claim, Container
+from .containers.forms import Body, OfBody, OfNodes
 from .layouts import Alternatives, Embedded, Layout, Layouts, Slot
 from .memory_reader import MemoryReader
-from .name_numbers import ANY, STARTS, TYPED, At, Claimed, NameNumbers
+from .name_numbers import ANY, STARTS, TYPED, At, Claimed, NameNumbers, new_claimed
 from .named_blocks import ELEMENT, NOBODY, UNNUMBERED
 from .vtables import Vtables
 
@@ -17,6 +18,9 @@ DEEPEST = 16
 Fit = Literal["proven", "possible", "too large"]
 """How what a union's member leads to agrees with its type: what is there shows it; nothing contradicts it; nothing but
 that the block is larger, by what malloc could not split off or as what extends the type."""
+
+
+_Open = Callable[[Embedded, int, At, "list[Claimed]", int], int]
 
 
 class Words(Protocol):
@@ -42,14 +46,25 @@ class InnerObjects:
     def __init__(self, words: Words, reader: MemoryReader, names: NameNumbers, vtables: Vtables) -> None:
         self._words, self._reader, self._names, self._vtables = words, reader, names, vtables
         self._layouts, self._types = words.layouts, words.layouts.types
+        self._ways: dict[Container, _Open] = {}
+        """How each container is opened."""
+        self._bodies: dict[tuple[OfBody, str], int] = {}
+        """What bodies are called."""
 
     def open(self, each: Embedded, at: int, where: At, found: list[Claimed], depth: int) -> int:
         """What a container claims; 1 where it did not prove itself."""
+        container = each.container
+        open = self._ways.get(container)
+        if open is None:
+            by_form = {OfBody: self._open_body, OfNodes: self._open_nodes}
+            open = next((way for form, way in by_form.items() if isinstance(container, form)), self._open_claims)
+            self._ways[container] = open
+        return open(each, at, where, found, depth)
+
+    def _open_claims(self, each: Embedded, at: int, where: At, found: list[Claimed], depth: int) -> int:
         claims = each.container.claims(self._reader, at)
         if claims is None:
-            if not where.proof:
-                self._words.damaged[each.name] += 1
-            return 1
+            return self._damaged(each, where)
         bad = 0
         for claim in claims:
             if claim.inline:
@@ -64,13 +79,71 @@ class InnerObjects:
                 break
         return bad
 
+    # what most containers claim, with less ado than claim by claim: they asked for blocks of just these sizes
+
+    def body_name(self, container: OfBody, body: Body, label: str) -> int:
+        key = container, label
+        name = self._bodies.get(key)
+        if name is None:
+            claim = container.claim(body)
+            name = self._bodies[key] = self._names.claimed(claim, self._label(claim, label))
+        return name
+
+    def _open_body(self, each: Embedded, at: int, where: At, found: list[Claimed], depth: int) -> int:
+        container = each.container
+        assert isinstance(container, OfBody)
+        body = container.body(self._reader, at)
+        if body is None:
+            return self._damaged(each, where)
+        block = self._reader.at(body.start) if body.start else -1
+        if block >= 0 and body.used <= body.room:
+            step, number = where.prefix + each.step, where.number
+            if container.words:
+                step, number = self._numbered(where) + each.step + ELEMENT, 0
+            name, level = self.body_name(container, body, where.label), max(CONTAINER, where.level)
+            used = body.used + container.after
+            found.append(Claimed(level, block, name, used, where.parent, self._names.step(step), number, False))
+        return 0
+
+    def _open_nodes(self, each: Embedded, at: int, where: At, found: list[Claimed], depth: int) -> int:
+        container = each.container
+        assert isinstance(container, OfNodes)
+        opened = container.nodes_and_more(self._reader, at)
+        if opened is None:
+            return self._damaged(each, where)
+        nodes, more = opened
+        if nodes:
+            claim = container.claim(nodes[0], 0)
+            level = max(container.strength, where.level)
+            name = self._names.claimed(claim, self._label(claim, where.label))
+            step = self._names.step(self._numbered(where) + each.step + ELEMENT)
+            parent, block_at = where.parent, self._reader.at
+            found += [
+                new_claimed(Claimed, (level, block_at(node), name, 0, parent, step, number, False))
+                for number, node in enumerate(nodes)
+            ]
+        for claim in more:
+            self._take_claim(claim, each, where, found)
+        return 0
+
+    def _damaged(self, each: Embedded, where: At) -> int:
+        if not where.proof:
+            self._words.damaged[each.name] += 1
+        return 1
+
+    def _numbered(self, where: At) -> str:
+        """In front of steps that have numbers of their own."""
+        return where.prefix if where.number == UNNUMBERED else where.prefix.replace("[]", f"[{where.number}]", 1)
+
+    def _label(self, claim: Claim, label: str) -> str:
+        facts = self._types.facts(claim.type)
+        return label if facts.form == "pointer" else facts.name or claim.name
+
     def _take_claim(self, claim: Claim, each: Embedded, where: At, found: list[Claimed]) -> None:
-        step, number = each.step + claim.step, where.number
+        step = each.step + claim.step
         if claim.number is not None:
             step += ELEMENT
-            if number != UNNUMBERED:
-                where = where._replace(prefix=where.prefix.replace("[]", f"[{number}]", 1))
-            where = where._replace(number=claim.number)
+            where = where._replace(prefix=self._numbered(where), number=claim.number)
         level = max(claim.strength, where.level)
         facts = self._types.facts(claim.type)
         if claim.elements is None and facts.polymorphic:
@@ -83,8 +156,7 @@ class InnerObjects:
         block = self._reader.at(claim.address)
         if block < 0 or not facts.size:
             return
-        label = where.label if facts.form == "pointer" else facts.name or claim.name
-        name = self._names.claimed(claim, label)
+        name = self._names.claimed(claim, self._label(claim, where.label))
         elements = claim.elements or 0
         capacity = 1 if claim.elements is None else claim.capacity if claim.capacity is not None else elements
         size = claim.front + capacity * facts.size

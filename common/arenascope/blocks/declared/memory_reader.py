@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from bisect import bisect_right
+from bisect import bisect_left, bisect_right
 from contextlib import suppress
-from typing import Optional, Sequence
+from typing import Callable, Optional, Sequence
 
 from ...base.errors import MemoryReadError
 from ...session.session import Session
@@ -24,6 +24,8 @@ NULL_PAGE = 4096
 NUMBERS = 1 << 31
 """A number that is less far from 0 may be kept in a `void *`."""
 NOTHING: Sequence[int] = ()
+LEAST_SHIFT, EACH = 9, 8
+"""Blocks are looked up among those of 512 bytes, or of as many that these are EACH on an average."""
 
 
 class MemoryReader:
@@ -48,6 +50,8 @@ class MemoryReader:
         """The same as bytes."""
         self._within, self._unaligned = (1 << SHIFT) - 1, self.word_size - 1
         self._half = 3 if self.word_size == 8 else 2
+        self.before = _search(blocks.starts)
+        """The last block that begins at or before an address; -1: none."""
 
     def word(self, address: int) -> Optional[int]:
         words = self._windows.get(address >> SHIFT)
@@ -120,7 +124,7 @@ class MemoryReader:
 
     def at(self, address: int) -> int:
         """Which block begins there; -1: none."""
-        index = bisect_right(self._starts, address) - 1
+        index = self.before(address)
         return index if index >= 0 and self._starts[index] == address else -1
 
     def has_mapping(self, index: int) -> bool:
@@ -136,8 +140,8 @@ class MemoryReader:
         return self.room(index) if index >= 0 else None
 
     def holds(self, address: int, size: int) -> bool:
-        index = self.at(address)
-        return index >= 0 and self.fits(index, size, self.slack)
+        index = self.before(address)
+        return index >= 0 and self._starts[index] == address and self.fits(index, size, self.slack)
 
     def fits(self, index: int, size: int, slack: int = 1) -> bool:
         """Whether malloc gives this block for exactly this size, or one that is larger by less than `slack`."""
@@ -156,3 +160,31 @@ class MemoryReader:
     def class_of(self, table: int) -> Optional[str]:
         told = self.classes.told(table)
         return told.name if told is not None and not told.top else None
+
+
+def _search(starts: Sequence[int]) -> Callable[[int], int]:
+    """A closure: it is asked several times for each block. In an array of millions bisect makes twenty numbers for each
+    answer, so that it looks only where blocks of the same few hundred bytes are."""
+    shift, spans = _spans(starts)
+    known = spans.get
+
+    def before(address: int) -> int:
+        span = known(address >> shift)
+        return (bisect_right(starts, address) if span is None else bisect_right(starts, address, *span)) - 1
+
+    return before
+
+
+def _spans(starts: Sequence[int]) -> tuple[int, dict[int, tuple[int, int]]]:
+    """(SHIFT, which blocks begin at addresses that are one number when shifted by it)."""
+    for shift in range(LEAST_SHIFT, 64):
+        spans: dict[int, tuple[int, int]] = {}
+        first = 0
+        while first < len(starts) and len(spans) * EACH <= len(starts):
+            place = starts[first] >> shift
+            last = bisect_left(starts, (place + 1) << shift, first, min(first + (1 << shift), len(starts)))
+            spans[place] = first, last
+            first = last
+        if first >= len(starts):
+            return shift, spans
+    return 64, {}

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from bisect import bisect_right
 from collections import Counter
 from typing import Optional
 
@@ -38,16 +37,16 @@ class ObjectWords:
         self._names, self._vtables, self._counts = names, vtables, Counts(reader, layouts.types)
         blocks = reader.blocks
         self._block_starts, self._sizes = blocks.starts, blocks.sizes
-        self._low = blocks.starts[0] if len(blocks) else 1
-        self._high = max(blocks.ends[-1], blocks.starts[-1]) if len(blocks) else 0
+        self.low = blocks.starts[0] if len(blocks) else 1
+        self.high = max(blocks.ends[-1], blocks.starts[-1]) if len(blocks) else 0
         self._word = reader.word_size
         self._chunks: dict[int, int] = {}
-        """The chunk for one object of each type; 0: it may be one of several as well."""
+        """Of one object of each type."""
         self.damaged: Counter[str] = Counter()
         """Containers that did not prove themselves, by type."""
         self.interior: dict[tuple[int, int], tuple[int, Claimed]] = {}
         """Pointers into blocks, by block and offset: the type that they are to, and the way."""
-        self._inner = InnerObjects(self, reader, names, vtables)
+        self.inner = InnerObjects(self, reader, names, vtables)
 
     # words
 
@@ -55,7 +54,7 @@ class ObjectWords:
         """What an object there claims, and how many of its words contradict its type."""
         found: list[Claimed] = []
         bad = 0
-        word, low, high = self._reader.word, self._low, self._high
+        word, low, high = self._reader.word, self.low, self.high
         for slot in layout.slots:
             value = word(at + slot.offset)
             if not value:
@@ -67,11 +66,21 @@ class ObjectWords:
         if where.proof:
             for offset, size, mask in layout.bits:
                 bad += ((self._reader.number(at + offset, size) or 0) & ~mask) != 0
+        return found, bad + self.scan_inner(layout, at, where, found, depth=depth)
+
+    def scan_inner(self, layout: Layout, at: int, where: At, found: list[Claimed], depth: int = 0) -> int:
+        """The same of what is no plain pointer: how many contradict."""
+        bad = 0
         for each in layout.containers:
-            bad += self._inner.open(each, at + each.offset, where, found, depth)
+            bad += self.inner.open(each, at + each.offset, where, found, depth)
+        return bad + self.scan_unions(layout, at, where, found, depth=depth)
+
+    def scan_unions(self, layout: Layout, at: int, where: At, found: list[Claimed], depth: int = 0) -> int:
+        """And of what is no container either."""
+        bad = 0
         for union in layout.unions:
             if not where.may_be_unset and depth < DEEPEST_UNION:
-                self._inner.choose(union, at + union.offset, where, found, depth=depth)
+                self.inner.choose(union, at + union.offset, where, found, depth=depth)
         for repeat in layout.repeats:
             if where.proof:
                 continue
@@ -85,7 +94,7 @@ class ObjectWords:
                 more, worse = self.scan(repeat.layout, at + repeat.offset + number * size, inner, depth)
                 found += more
                 bad += worse
-        return found, bad
+        return bad
 
     def scan_array(self, layout: Layout, at: int, elements: int, where: At) -> tuple[list[Claimed], int]:
         where = where._replace(prefix="[]")
@@ -103,7 +112,7 @@ class ObjectWords:
         """An array of pointers, many at a time."""
         found: list[Claimed] = []
         bad = 0
-        low, high, slot = self._low, self._high, layout.slots[0]
+        low, high, slot = self.low, self.high, layout.slots[0]
         for first in range(0, elements, PIECE):
             begin = at + first * self._word
             words = self._reader.words(begin, min(PIECE, elements - first)) or ()
@@ -131,15 +140,12 @@ class ObjectWords:
     def follow(self, slot: Slot, value: int, where: At, layout: Layout, at: Optional[int], found: list[Claimed]) -> int:
         """Where a pointer leads; 1 where it cannot lead there. `at`: where the object is that has it."""
         starts = self._block_starts
-        block = bisect_right(starts, value) - 1
+        block = self._reader.before(value)
         target = slot.target
         if block < 0:
             return 0
         if slot.to == "object" and target is not None:
-            chunk = self._chunks.get(target)
-            if chunk is None:
-                chunk = self._chunk(target)
-            if chunk == self._sizes[block] and starts[block] == value:
+            if self.chunk(target) == self._sizes[block] and starts[block] == value:
                 if not where.may_be_unset or self.is_proven(target, value):
                     found.append(self.claim(where.plain, block, self._names.object(target), where, slot.step))
                 return 0
@@ -293,7 +299,7 @@ class ObjectWords:
             if not value:
                 continue
             found: list[Claimed] = []
-            if not self._low <= value <= self._high:
+            if not self.low <= value <= self.high:
                 if self._reader.leads_nowhere(value):
                     return None
             elif slot.to == "object":
@@ -330,10 +336,13 @@ class ObjectWords:
 
     # names
 
-    def _chunk(self, type: int) -> int:
-        """0 where a block of this size may hold several objects, or where more than the size has to be looked at."""
-        layout = self.layouts.of(type)
-        chunk = self._reader.chunk_for(layout.size)
-        sure = not layout.polymorphic and self._reader.chunk_for(2 * layout.size) != chunk
-        self._chunks[type] = chunk if sure else 0
-        return self._chunks[type]
+    def chunk(self, type: int) -> int:
+        """The size of a block for one object; 0 where such a block may hold several, or where more than the size has to
+        be looked at."""
+        known = self._chunks.get(type)
+        if known is None:
+            layout = self.layouts.of(type)
+            known = self._reader.chunk_for(layout.size)
+            sure = not layout.polymorphic and self._reader.chunk_for(2 * layout.size) != known
+            self._chunks[type] = known = known if sure else 0
+        return known

@@ -21,6 +21,7 @@ from ..recognise.module_memory import PAGE_SHIFT, Ground
 from .claims import ARRAY, CONTAINER, EXACT, FIELD, LOCAL, VTABLE, WEAK
 from .enclosing import Enclosing
 from .layouts import Layouts
+from .many_objects import Found, ManyObjects
 from .memory_reader import MemoryReader
 from .name_numbers import ANY, At, Claimed, NameNumbers
 from .named_blocks import NO_LEVEL, NOBODY, NONE, UNNUMBERED, NamedBlocks, Start
@@ -31,6 +32,8 @@ FEW_INTERIOR = 2
 """Pointers into blocks that are worth asking for all structs of a program."""
 ROUNDS = 3
 """So often all is followed without blocks that were contested."""
+AT_ONCE = 1 << 13
+"""Claims that are looked at together."""
 CHAIN = 256
 """So far the way to a block is looked at for contested ones."""
 
@@ -44,15 +47,19 @@ class Tracer:
         self._vtables = Vtables(reader, layouts.types, ground.pages)
         self._names = NameNumbers(layouts)
         self._words = ObjectWords(reader, layouts, self._names, self._vtables)
+        self._many = ManyObjects(self._words, reader, layouts, self._names)
         self._banned: set[int] = set()
+        self._before: dict[int, Claimed] = {}
+        """What blocks that are looked into were called by a member."""
         self._enclosing: Optional[Enclosing] = None
 
     def trace(self, starts: Sequence[Start], meter: Meter) -> NamedBlocks:
         for _ in range(ROUNDS):
             found = self._round(starts, meter)
+            if CONTESTED not in found.name:
+                break
             again = {parent for parent in set(found.parent) if parent >= 0 and found.name[parent] == CONTESTED}
-            contested = {at for at, name in enumerate(found.name) if name == CONTESTED}
-            self._banned |= contested
+            self._banned |= {at for at, name in enumerate(found.name) if name == CONTESTED}
             if not again:
                 break
         self._drop_what_was_contested(found)
@@ -80,12 +87,12 @@ class Tracer:
         for queue in self._left:
             # nothing that is found from here is stronger
             while queue:
-                claimed = queue.popleft()
-                if self._take(claimed):
-                    done += sizes[claimed.block]
-                    if done >= 1 << 20:
-                        meter.advance(done)
-                        done = 0
+                some = [queue.popleft() for _ in range(min(len(queue), AT_ONCE))]
+                self._take_many(some)
+                done += sum(sizes[each.block] for each in some)
+                if done >= 1 << 20:
+                    meter.advance(done)
+                    done = 0
 
     def _name_by_members(self) -> bool:
         """Blocks that have no type, and into which pointers to a member lead; whether there were any."""
@@ -136,23 +143,51 @@ class Tracer:
     def _push(self, found: Iterable[Claimed]) -> None:
         left, level, name = self._left, self._found.level, self._found.name
         for each in found:
+            before = level[each.block]
+            if each.level == FIELD:
+                # whatever names a type takes its place
+                if before == NO_LEVEL and each.block not in self._banned:
+                    self._put(each)
             # what is told already, most often by the link back
-            if level[each.block] > each.level or (level[each.block] == each.level and name[each.block] != each.name):
+            elif before > each.level or (before == each.level and name[each.block] != each.name):
                 left[each.level].append(each)
 
     # claims
 
-    def _take(self, claimed: Claimed) -> bool:
-        found, block = self._found, claimed.block
-        if block in self._banned or (self._refused and (block, claimed.name) in self._refused):
-            return False
-        before = found.level[block]
-        if before != NO_LEVEL:
-            if before == claimed.level and found.name[block] != claimed.name and claimed.level != FIELD:
-                return self._contest(claimed)
-            return False
-        self._put(claimed)
-        return self._look_into(claimed)
+    def _take_many(self, claims: Iterable[Claimed]) -> None:
+        """Of one level, in their order. What the blocks hold is looked at together, of blocks of one name at once."""
+        level, name = self._found.level, self._found.name
+        banned, refused = self._banned, self._refused
+        waiting: list[Claimed] = []
+        for claimed in claims:
+            block = claimed.block
+            before = level[block]
+            if before < FIELD:
+                if before == claimed.level and name[block] != claimed.name:
+                    # unless what it holds shows that it is not what was said first
+                    self._look_into(waiting)
+                    waiting = []
+                    self._take(claimed)
+            elif block not in banned and (not refused or (block, claimed.name) not in refused):
+                if before == FIELD:
+                    self._before[block] = self._as_it_is(block)
+                self._put(claimed)
+                waiting.append(claimed)
+        self._look_into(waiting)
+
+    def _take(self, claimed: Claimed) -> None:
+        if self._found.level[claimed.block] < FIELD:
+            if claimed.block not in self._banned and (claimed.block, claimed.name) not in self._refused:
+                self._contest(claimed)
+        else:
+            self._take_many([claimed])
+
+    def _as_it_is(self, block: int) -> Claimed:
+        found = self._found
+        step, number = found.step[block], found.number[block]
+        return Claimed(
+            found.level[block], block, found.name[block], found.elements[block], found.parent[block], step, number, True
+        )
 
     def _put(self, claimed: Claimed) -> None:
         found, block = self._found, claimed.block
@@ -163,57 +198,63 @@ class Tracer:
         found.number[block] = claimed.number
         found.elements[block] = min(claimed.elements, UNNUMBERED)
 
-    def _look_into(self, claimed: Claimed) -> bool:
-        """Follows what a block holds; False where that shows that it is something else."""
-        name = self._names.names[claimed.name]
-        if not name.words or name.type is None:
-            return True
-        layout = self._layouts.of(name.type)
-        if not layout.leads_on:
-            return True
-        block, level = claimed.block, claimed.level
-        at = self._blocks.starts[block] + name.front
-        where = At(block, level, max(level, EXACT), name.label)
-        if name.form == "array":
-            found, bad = self._words.scan_array(layout, at, claimed.elements, where)
-        else:
-            found, bad = self._words.scan(layout, at, where)
-            if layout.flexible is not None:
-                found += self._words.flexible_elements(layout, at, block, where)
-        if claimed.plain and bad > sum(each.level <= ARRAY for each in found):
-            self._found.level[block], self._found.name[block] = NO_LEVEL, NONE
-            self._found.parent[block] = NOBODY
+    def _look_into(self, claims: Sequence[Claimed]) -> None:
+        """Follows what blocks hold. Where that shows that one is something else, it has the name that it had before."""
+        found, names = self._found, self._names.names
+        groups: dict[int, list[int]] = {}
+        for number, claimed in enumerate(claims):
+            groups.setdefault(claimed.name, []).append(number)
+        held: list[Optional[Found]] = [None] * len(claims)
+        for each, numbers in groups.items():
+            name = names[each]
+            layout = self._layouts.of(name.type) if name.words and name.type is not None else None
+            if layout is not None and layout.leads_on:
+                looked = self._many.scan(name, layout, [claims[number] for number in numbers])
+                for number, seen in zip(numbers, looked):
+                    held[number] = seen
+        for number, claimed in enumerate(claims):
+            one = held[number]
+            if one is None or not (claimed.plain and one.bad and one.is_wrong):
+                continue
+            held[number] = None
+            block = claimed.block
+            found.level[block], found.name[block], found.parent[block] = NO_LEVEL, NONE, NOBODY
+            if block in self._before:
+                self._put(self._before[block])
             self._refused.add((block, claimed.name))
-            return False
-        self._push(found)
-        return True
+        self._before.clear()
+        for one in held:
+            if one is not None:
+                self._push(one.claims)
 
-    def _contest(self, claimed: Claimed) -> bool:
+    def _contest(self, claimed: Claimed) -> None:
         """Another name for a block that has one by as strong a claim."""
         found, block = self._found, claimed.block
         if found.name[block] == CONTESTED or self._is_tainted(claimed.parent):
-            return False
+            return
         before, now = self._names.names[found.name[block]], self._names.names[claimed.name]
         if before.text == now.text:
-            return False
+            return
         if self._is_tainted(found.parent[block]):
             self._put(claimed)
-            return self._look_into(claimed)
+            self._look_into([claimed])
+            return
         if before.type is not None and now.type is not None and before.form != "union" and now.form != "union":
             if self._types.begins_with(before.type, now.type):
                 # a pointer to the base or first member; or the array of which it is to the first
                 if before.type != now.type or before.form == "array":
-                    return False
+                    return
             elif self._types.begins_with(now.type, before.type):
                 # the way to it stays: what leads here now may have been reached from it
                 found.name[block], found.elements[block] = claimed.name, min(claimed.elements, UNNUMBERED)
                 kept = claimed._replace(parent=found.parent[block])
-                return self._look_into(kept._replace(plain=False))
+                self._look_into([kept._replace(plain=False)])
+                return
             if before.type == now.type and now.form == "array":
                 found.name[block], found.elements[block] = claimed.name, min(claimed.elements, UNNUMBERED)
-                return self._look_into(claimed._replace(parent=found.parent[block], plain=False))
+                self._look_into([claimed._replace(parent=found.parent[block], plain=False)])
+                return
         found.name[block] = CONTESTED
-        return False
 
     def _is_tainted(self, block: int) -> bool:
         """Whether the way there leads through a block that is contested."""
@@ -228,6 +269,8 @@ class Tracer:
 
     def _drop_what_was_contested(self, found: NamedBlocks) -> None:
         """And what is known only by that."""
+        if CONTESTED not in found.name:
+            return
         wrong = {at for at, name in enumerate(found.name) if name == CONTESTED}
         if wrong:
             known: dict[int, bool] = {}

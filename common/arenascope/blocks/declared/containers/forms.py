@@ -30,14 +30,20 @@ class OfNodes(ABC):
     def nodes(self, reader: Reader, address: int) -> Optional[Sequence[int]]:
         """In its order; None unless it has proved itself."""
 
-    def claims(self, reader: Reader, address: int) -> Optional[Iterable[Claim]]:
+    def nodes_and_more(self, reader: Reader, address: int) -> Optional[tuple[Sequence[int], Sequence[Claim]]]:
+        """The nodes, and what else it has."""
         nodes = self.nodes(reader, address)
-        return None if nodes is None else self.numbered(nodes)
+        return None if nodes is None else (nodes, ())
 
-    def numbered(self, nodes: Iterable[int]) -> Iterable[Claim]:
-        type, strength = self.node.type, self.strength
-        for number, node in enumerate(nodes):
-            yield Claim(node, type, strength, "", number=number)
+    def claims(self, reader: Reader, address: int) -> Optional[Iterable[Claim]]:
+        found = self.nodes_and_more(reader, address)
+        if found is None:
+            return None
+        nodes, more = found
+        return [*(self.claim(node, number) for number, node in enumerate(nodes)), *more]
+
+    def claim(self, node: int, number: int) -> Claim:
+        return Claim(node, self.node.type, self.strength, "", number=number)
 
     def elements(self, reader: Reader, address: int) -> Optional[int]:
         nodes = self.nodes(reader, address)
@@ -70,9 +76,12 @@ class OfBody(ABC):
         body = self.body(reader, address)
         if body is None or not body.start:
             return None if body is None else ()
+        return (self.claim(body),)
+
+    def claim(self, body: Body) -> Claim:
         claim = Claim(body.start, self.element, CONTAINER, "", words=self.words, front=self.front, name=self.name)
         number = 0 if self.words else None
-        return (claim._replace(elements=body.used + self.after, capacity=body.room + self.after, number=number),)
+        return claim._replace(elements=body.used + self.after, capacity=body.room + self.after, number=number)
 
     def elements(self, reader: Reader, address: int) -> Optional[int]:
         body = self.body(reader, address)

@@ -185,19 +185,23 @@ class Letters(NamedTuple):
 class String(OfText):
     """basic_string of the ABI of GCC 5 and later: short ones lie inside."""
 
-    def __init__(self, places: Sequence[int], letters: Letters) -> None:
-        """`places`: of the pointer, the letters inside, the length, the capacity."""
+    def __init__(self, places: Sequence[int], letters: Letters, word: int) -> None:
+        """`places`: of the pointer, the letters inside, the length, the capacity, which lie at whole words."""
         super().__init__(letters.type, letters.size, words=False, name=letters.body)
-        self._places, self.after = places, 1
+        pointer, self._inside, length, room = places
+        self._first = min(pointer, length, room)
+        self._pointer, self._length, self._room = ((each - self._first) // word for each in (pointer, length, room))
+        self._span, self.after = max(self._pointer, self._length, self._room) + 1, 1
 
     def body(self, reader: Reader, address: int) -> Optional[Body]:
-        pointer, inside, length, room = (address + place for place in self._places)
-        start, count, capacity = reader.word(pointer), reader.word(length), reader.word(room)
-        if start is None or count is None or capacity is None:
+        words = reader.words(address + self._first, self._span)
+        if words is None:
             return None
-        if start == inside:
+        start, count = words[self._pointer], words[self._length]
+        if start == address + self._inside:
             most = INSIDE // self.size - 1
             return Body(0, count, most) if count <= most else None
+        capacity = words[self._room]
         if not count <= capacity or not reader.holds(start, (capacity + 1) * self.size):
             return None
         ended = reader.bytes(start + count * self.size, self.size) == bytes(self.size)
@@ -205,7 +209,7 @@ class String(OfText):
 
     def text(self, reader: Reader, address: int) -> Optional[Text]:
         body = self.body(reader, address)
-        return None if body is None else Text(body.start or address + self._places[1], body.used, self.size)
+        return None if body is None else Text(body.start or address + self._inside, body.used, self.size)
 
 
 class SharedString(OfText):
@@ -242,7 +246,7 @@ def _string(types: Types, type: int, facts: TypeFacts) -> Optional[Container]:
     others = [find(types, type, name) for name in ("_M_local_buf", "_M_string_length", "_M_allocated_capacity")]
     places = [each.offset for each in (pointer, *others) if each is not None]
     if len(places) == 1 + len(others):
-        return String(places, letters)
+        return String(places, letters, word)
     return SharedString(pointer.offset, letters, word) if facts.size == word else None
 
 

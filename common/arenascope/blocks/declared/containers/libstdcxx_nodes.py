@@ -192,15 +192,15 @@ class Hash(OfNodes):
         table = self._table(reader, address)
         return None if table is None else [node[0] for node in table.nodes]
 
-    def claims(self, reader: Reader, address: int) -> Optional[Sequence[Claim]]:
+    def nodes_and_more(self, reader: Reader, address: int) -> Optional[tuple[Sequence[int], Sequence[Claim]]]:
         table = self._table(reader, address)
         if table is None:
             return None
-        claims = list(self.numbered(node[0] for node in table.nodes))
-        if table.room:
-            claim = Claim(table.buckets, self._buckets.type, CONTAINER, " (buckets)", name=self._buckets.name)
-            claims.append(claim._replace(elements=table.room))
-        return claims
+        nodes = [node[0] for node in table.nodes]
+        if not table.room:
+            return nodes, ()
+        claim = Claim(table.buckets, self._buckets.type, CONTAINER, " (buckets)", name=self._buckets.name)
+        return nodes, (claim._replace(elements=table.room),)
 
 
 def _hash(types: Types, type: int, facts: TypeFacts) -> Optional[Container]:

@@ -1,0 +1,216 @@
+"""What objects of one type claim, many at a time: the same as ObjectWords.scan for each, with less ado where a pointer
+leads to just what its type says."""
+
+from __future__ import annotations
+
+from itertools import count, repeat
+from typing import Iterable, Optional, Sequence
+
+from ...base.records import NamedTuple
+from .claims import ARRAY, EXACT, FIELD
+from .containers.forms import OfBody
+from .layouts import Embedded, Layout, Layouts, Slot
+from .memory_reader import MemoryReader
+from .name_numbers import At, Claimed, NameNumbers, new_claimed
+from .named_blocks import ELEMENT, NONE, UNNUMBERED, BlockName
+from .object_words import PIECE, ObjectWords
+
+UNKNOWN = -1
+
+
+class Found(NamedTuple):
+    """What an object, or all elements of an array, claim."""
+
+    claims: list[Claimed]
+    bad: int
+    """So many words contradict the type."""
+
+    @property
+    def is_wrong(self) -> bool:
+        """Whether more contradicts the type than agrees with it."""
+        return self.bad > sum(each.level <= ARRAY for each in self.claims)
+
+
+class _Pointer:
+    """A member that is a pointer, and what is claimed where it leads to what its type says, once that was met."""
+
+    __slots__ = ("chunk", "field", "name", "slot", "step")
+
+    def __init__(self, slot: Slot) -> None:
+        self.slot = slot
+        self.chunk, self.name = UNKNOWN, NONE
+        """The block that it leads to is as large, and called this."""
+        self.field = NONE
+        """Or what a block of any size is called."""
+        self.step = 0
+
+
+class _Body:
+    """A container in it whose elements lie beside each other, and what is claimed of these."""
+
+    __slots__ = ("after", "container", "each", "name", "number", "offset", "read", "step")
+
+    def __init__(self, each: Embedded, container: OfBody, number: Optional[int]) -> None:
+        self.each, self.container = each, container
+        self.read, self.offset, self.after = container.body, each.offset, container.after
+        self.name, self.step, self.number = NONE, 0, number
+        """`number`: of each that is claimed; None: that of the object."""
+
+
+class _Plan:
+    """How objects of a type are looked at."""
+
+    def __init__(self, layout: Layout, label: str, prefix: str, word: int) -> None:
+        self.layout, self.label, self.prefix = layout, label, prefix
+        self.pointers = [_Pointer(each) for each in layout.slots]
+        self.places = [each.offset // word for each in layout.slots]
+        """Of pointers, in words."""
+        self.span = max(self.places, default=-1) + 1
+        self.is_plain = not any(each.offset % word for each in layout.slots)
+        self.bodies: list[_Body] = []
+        self.containers: list[Embedded] = []
+        """The others."""
+        for inner in layout.containers:
+            container = inner.container
+            # elements of an element are numbered twice
+            if isinstance(container, OfBody) and not (container.words and prefix):
+                self.bodies.append(_Body(inner, container, 0 if container.words else None))
+            else:
+                self.containers.append(inner)
+        self.has_more = bool(self.containers or layout.unions or layout.repeats)
+
+
+class ManyObjects:
+    """Of one image."""
+
+    def __init__(self, words: ObjectWords, reader: MemoryReader, layouts: Layouts, names: NameNumbers) -> None:
+        self._words, self._reader, self._layouts, self._names = words, reader, layouts, names
+        self._starts, self._sizes = reader.blocks.starts, reader.blocks.sizes
+        self._low, self._high = words.low, words.high
+        self._plans: dict[tuple[int, str, str], _Plan] = {}
+
+    def scan(self, name: BlockName, layout: Layout, claims: Sequence[Claimed]) -> list[Found]:
+        """Of each of these blocks, which are of this name."""
+        if name.form == "array":
+            plan = self._plan(layout, name.label, "[]")
+            is_pointer = layout.parts == 1 and layout.slots and layout.size == self._reader.word_size
+            look = self._array_of_pointers if is_pointer else self._array
+            return [look(plan, each, self._starts[each.block] + name.front) for each in claims]
+        plan = self._plan(layout, name.label, "")
+        return [self._single(plan, each, self._starts[each.block] + name.front) for each in claims]
+
+    def _plan(self, layout: Layout, label: str, prefix: str) -> _Plan:
+        key = layout.type, label, prefix
+        plan = self._plans.get(key)
+        if plan is None:
+            plan = self._plans[key] = _Plan(layout, label, prefix, self._reader.word_size)
+        return plan
+
+    def _single(self, plan: _Plan, claimed: Claimed, at: int) -> Found:
+        found: list[Claimed] = []
+        bad = self._object(plan, at, claimed, UNNUMBERED, found)
+        if plan.layout.flexible is not None:
+            where = At(claimed.block, claimed.level, max(claimed.level, EXACT), plan.label)
+            found += self._words.flexible_elements(plan.layout, at, claimed.block, where)
+        return Found(found, bad)
+
+    def _array(self, plan: _Plan, claimed: Claimed, at: int) -> Found:
+        found: list[Claimed] = []
+        bad, size = 0, plan.layout.size
+        for number in range(claimed.elements):
+            bad += self._object(plan, at + number * size, claimed, number, found)
+        return Found(found, bad)
+
+    def _object(self, plan: _Plan, at: int, claimed: Claimed, number: int, found: list[Claimed]) -> int:
+        """One object; how many of its words contradict its type."""
+        parent, level = claimed.block, claimed.level
+        own = self._reader.words(at, plan.span) if plan.is_plain and plan.span else ()
+        if own is None or not plan.is_plain:
+            where = At(parent, level, max(level, EXACT), plan.label, prefix=plan.prefix, number=number)
+            more, bad = self._words.scan(plan.layout, at, where)
+            found += more
+            return bad
+        bad = 0
+        if plan.span:
+            values = map(own.__getitem__, plan.places)
+            bad = self._pointers(plan, zip(plan.pointers, values, repeat(number)), claimed, at, found)
+        if plan.bodies:
+            bad += self._bodies(plan, at, claimed, number, found)
+        if plan.has_more:
+            where = At(parent, level, max(level, EXACT), plan.label, prefix=plan.prefix, number=number)
+            for each in plan.containers:
+                bad += self._words.inner.open(each, at + each.offset, where, found, 0)
+            bad += self._words.scan_unions(plan.layout, at, where, found)
+        return bad
+
+    def _bodies(self, plan: _Plan, at: int, claimed: Claimed, number: int, found: list[Claimed]) -> int:
+        starts, reader, before, bad = self._starts, self._reader, self._reader.before, 0
+        new = new_claimed
+        for each in plan.bodies:
+            body = each.read(reader, at + each.offset)
+            if body is None:
+                self._words.damaged[each.each.name] += 1
+                bad += 1
+                continue
+            start, used, room = body
+            block = before(start) if start else -1
+            if block < 0 or starts[block] != start or used > room:
+                continue
+            if each.name == NONE:
+                each.name = self._words.inner.body_name(each.container, body, plan.label)
+                each.step = self._names.step(plan.prefix + each.each.step + ELEMENT * each.container.words)
+            own = number if each.number is None else each.number
+            used += each.after
+            found.append(new(Claimed, (claimed.level, block, each.name, used, claimed.block, each.step, own, False)))
+        return bad
+
+    def _array_of_pointers(self, plan: _Plan, claimed: Claimed, at: int) -> Found:
+        found: list[Claimed] = []
+        bad, word, one = 0, self._reader.word_size, repeat(plan.pointers[0])
+        for first in range(0, claimed.elements, PIECE):
+            words = self._reader.words(at + first * word, min(PIECE, claimed.elements - first)) or ()
+            bad += self._pointers(plan, zip(one, words, count(first)), claimed, None, found)
+        return Found(found, bad)
+
+    def _pointers(
+        self,
+        plan: _Plan,
+        values: Iterable[tuple[_Pointer, int, int]],
+        claimed: Claimed,
+        at: Optional[int],
+        found: list[Claimed],
+    ) -> int:
+        """Of pointers, their values and their numbers. `at`: where the object is that has them."""
+        starts, sizes, low, high, add = self._starts, self._sizes, self._low, self._high, found.append
+        parent, level, before = claimed.block, claimed.level, self._reader.before
+        plain, new = max(level, EXACT), new_claimed
+        bad = 0
+        for pointer, value, number in values:
+            if not value:
+                continue
+            if not low <= value <= high:
+                bad += self._reader.leads_nowhere(value, pointer.slot.is_void)
+                continue
+            block = before(value)
+            if starts[block] == value:
+                if sizes[block] == pointer.chunk:
+                    add(new(Claimed, (plain, block, pointer.name, 0, parent, pointer.step, number, True)))
+                    continue
+                if pointer.field != NONE:
+                    add(new(Claimed, (FIELD, block, pointer.field, 0, parent, pointer.step, number, True)))
+                    continue
+                self._learn(pointer, plan, block)
+            where = At(parent, level, plain, plan.label, prefix=plan.prefix, number=number)
+            bad += self._words.follow(pointer.slot, value, where, plan.layout, at, found)
+        return bad
+
+    def _learn(self, pointer: _Pointer, plan: _Plan, block: int) -> None:
+        """What ObjectWords.follow claims of it without looking any further."""
+        slot, names = pointer.slot, self._names
+        if slot.to == "object" and slot.target is not None:
+            chunk = self._words.chunk(slot.target)
+            if chunk == self._sizes[block]:
+                pointer.chunk, pointer.name = chunk, names.object(slot.target)
+        elif slot.to in ("text", "anything"):
+            pointer.field = names.field(slot, plan.label)
+        pointer.step = names.step(plan.prefix + slot.step)
