@@ -103,6 +103,11 @@ class Shown:
             by_type=None if self.costs is None else [self._cost(each) for each in self.costs.get(holding.number, ())],
         )
 
+    def way_to(self, owner: Owner, block: int) -> str:
+        """In the program's own words; "": it has none."""
+        path = self._paths.held(owner, block)
+        return path.on_screen if path is not None else ""
+
     def _cost(self, cost: TypeCost) -> records.TypeCost:
         largest = hexadecimal(self.search.blocks.starts[cost.largest])
         return records.TypeCost.of(cost, type=cost.kind.name, certain=cost.kind.certain, largest=largest)
@@ -225,7 +230,7 @@ def lines_by_type(
     for holding in holdings[: worth_a_row([each.bytes for each in holdings], blocks.bytes, limit)]:
         own = costs.get(holding.number, ())
         few = own[:TYPES] if limit > 0 else own
-        rows += [_cost_cells(style, shown, each, holding if each is own[0] else None) for each in few]
+        rows += [_cost_cells(style, shown, each, holding, first=each is own[0]) for each in few]
         more += len(own) - len(few)
     yield from table(style, COSTS, rows, left=(0, 1, 6), expendable=("the largest is",))
     yield from left_out(style, more, "type")
@@ -234,20 +239,21 @@ def lines_by_type(
     if any(row[1].endswith(GUESS) for row in rows):
         yield style.dim(A_GUESS)
     yield ""
-    typed = [style.typed(f"owner {row[6]}") for row in rows[:1]]
+    typed = [style.typed(f"owner {row[6].partition(' ')[0]}") for row in rows[:1]]
     yield from next_lines(style, *typed, style.typed("owners"))
 
 
-def _cost_cells(style: Style, shown: Shown, cost: TypeCost, holding: Optional[Holding]) -> list[str]:
-    """`holding`: named on the first of its rows alone."""
+def _cost_cells(style: Style, shown: Shown, cost: TypeCost, holding: Holding, *, first: bool) -> list[str]:
+    """The owner is named on the `first` of its rows alone."""
+    owner = holding.owner
     return [
-        shown.words(holding) if holding is not None else "",
+        shown.words(holding) if first else "",
         name_of(cost.kind),
         f"{cost.blocks:,}",
         style.size(cost.retained_bytes),
         style.size(cost.retained_bytes // cost.blocks),
         style.size(cost.largest_bytes),
-        f"{shown.search.blocks.starts[cost.largest]:#x}",
+        f"{shown.search.blocks.starts[cost.largest]:#x} {shown.way_to(owner, cost.largest)}".rstrip(),
     ]
 
 
