@@ -21,9 +21,10 @@ OFTEN = {
     "all_recognisers": ("classify_many", "other", "_after_front", "_of_table"),
     "types": ("classify_many",),
     "containers": ("Body", "_as_string"),
-    "inner_objects": ("Claimed", "claim", "open"),
+    "inner_objects": ("Claimed", "claim", "open", "pointer"),
     "many_objects": ("_bodies", "_object", "_pointers", "follow", "open"),
-    "object_words": ("follow", "open", "_follow_object", "claim", "Claimed"),
+    "object_words": ("follow", "open", "_follow_object", "claim", "Claimed", "pointer", "into"),
+    "ruled_words": ("follow", "_claims"),
     "tracer": ("Claimed", "follow"),
 }
 """By file: what is called for each chunk, block or word. A name costs a tenth of such a call."""

@@ -20,6 +20,7 @@ from arenascope.blocks.graph.roots import find_roots
 from arenascope.blocks.graph.stale_words import COUNTS, StaleWords
 from arenascope.blocks.types import ground_of
 from arenascope.session.session import Session
+from arenascope.session.users_rules import UsersRules
 from arenascope.sources.debug_info_types import Local
 
 GARBAGE = 0x0123_4567_89AB_CDE0
@@ -55,11 +56,13 @@ class Program:
         self.put(address, *words)
         return address
 
-    def named(self, libraries: Sequence[Library] = ()) -> NamedBlocks:
+    def named(self, libraries: Sequence[Library] = (), rules: str = "") -> NamedBlocks:
+        """`rules`: a file of the user's."""
         target = self.image.target()
         for address, word, size in self._later:
             self.image.space.put(address, word, size)
         session = Session(target)
+        self.rules = session.memo.keep(UsersRules(rules))
         blocks = live_blocks(session)
         search = Search(session, blocks, find_roots(session, blocks))
         self.found = named_blocks(search, self.types, ground_of(session), libraries)

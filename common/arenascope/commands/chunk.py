@@ -27,6 +27,7 @@ from ..session.outside_chunks import in_heap, where_else
 from ..session.problems import problems_of
 from ..session.session import Session
 from ..sources.target import text_of
+from .framework.arguments import RULES
 from .framework.command import WITH_VALUES, Answer, Context, argument, command
 
 MAX_WORDS = 1 << 16
@@ -73,6 +74,7 @@ class Described(NamedTuple):
         argument("address", nargs="+", help="an address, or an expression"),
         argument("--words", type=int, default=8, metavar="N", help="show the block's first N words (8)"),
         WITH_VALUES,
+        RULES,
     ),
 )
 def chunk_command(context: Context) -> Answer:

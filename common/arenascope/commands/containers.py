@@ -11,6 +11,7 @@ from ..present.documents.record import told
 from ..present.render.json import hexadecimal
 from ..present.screens.containers import lines, note_text
 from ..session.problems import problems_of
+from .framework.arguments import RULES
 from .framework.command import LIMIT, Answer, Context, always, argument, command, of_heap, parse_size
 from .types import pattern_of
 
@@ -35,6 +36,7 @@ NAMED = 3
         argument("--min", metavar="SIZE", help="only containers that hold at least SIZE bytes"),
         argument("--match", metavar="REGEX", help="only those of which the way or the type matches"),
         LIMIT,
+        RULES,
     ),
     whole=always,
 )

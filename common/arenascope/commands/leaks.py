@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from ..session.problems import problems_of
+from .framework.arguments import RULES
 from .framework.command import GRAPH, LIMIT, Answer, Context, always, argument, command, of_heap
 
 LOST = 1
@@ -21,7 +22,12 @@ LOST = 1
     "of its own, which name the members and arrays. Where this image "
     "lacks something that may hold pointers nothing is called lost: it is unknown then. In the shell the exit status "
     "is 1 where something is lost. A live process is copied, and runs on meanwhile.",
-    arguments=(argument("--possible", action="store_true", help="also list what is possibly lost"), GRAPH, LIMIT),
+    arguments=(
+        argument("--possible", action="store_true", help="also list what is possibly lost"),
+        GRAPH,
+        LIMIT,
+        RULES,
+    ),
     whole=always,
 )
 def leaks_command(context: Context) -> Answer:

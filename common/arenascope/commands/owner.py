@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from ..session.problems import problems_of
+from .framework.arguments import RULES
 from .framework.command import GRAPH, WITH_VALUES, Answer, Context, always, argument, command
 
 
@@ -14,7 +15,12 @@ from .framework.command import GRAPH, WITH_VALUES, Answer, Context, always, argu
     "it is written as the program would: srv->sessions->buckets[7]->log. A pointer to a block's inside is "
     'marked "perhaps": such a word may be old, or chance. Where no block holds the address it stands for its mapping. '
     "A live process is copied, and runs on meanwhile.",
-    arguments=(argument("address", help="an address, or an expression"), GRAPH, WITH_VALUES),
+    arguments=(
+        argument("address", help="an address, or an expression"),
+        GRAPH,
+        WITH_VALUES,
+        RULES,
+    ),
     whole=always,
 )
 def owner_command(context: Context) -> Answer:

@@ -12,6 +12,7 @@ from ..present.render.text import NO_HEAP, UNKNOWN
 from ..session.block_parts import pages_of
 from ..session.problems import problems_of
 from ..session.session import Session
+from .framework.arguments import RULES
 from .framework.command import GRAPH, LIMIT, WITH_VALUES, Answer, Context, always, argument, command, of_heap
 
 if TYPE_CHECKING:
@@ -38,6 +39,7 @@ if TYPE_CHECKING:
         GRAPH,
         LIMIT,
         WITH_VALUES,
+        RULES,
     ),
     whole=always,
 )

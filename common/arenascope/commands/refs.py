@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from ..session.problems import problems_of
+from .framework.arguments import RULES
 from .framework.command import GRAPH, LIMIT, WITH_VALUES, Answer, Context, always, argument, command
 
 
@@ -14,7 +15,13 @@ from .framework.command import GRAPH, LIMIT, WITH_VALUES, Answer, Context, alway
     "a stack by its thread and the function whose frame it is, a register, another block with the offset in it. Where "
     "no block holds the address it stands for its mapping. A pointer to a block's start is certain to be meant, one to "
     "its inside may be old, or chance. A live process is copied, and runs on meanwhile.",
-    arguments=(argument("address", help="an address, or an expression"), GRAPH, LIMIT, WITH_VALUES),
+    arguments=(
+        argument("address", help="an address, or an expression"),
+        GRAPH,
+        LIMIT,
+        WITH_VALUES,
+        RULES,
+    ),
     whole=always,
 )
 def refs_command(context: Context) -> Answer:

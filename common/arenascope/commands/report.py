@@ -48,6 +48,7 @@ from ..session.resident import resident_picture
 from ..session.session import Session
 from ..session.trims import trims
 from ..session.usage import full_usages
+from .framework.arguments import RULES
 from .framework.command import WITH_VALUES, Answer, Context, argument, command
 from .framework.snapshot_file import read
 
@@ -94,6 +95,7 @@ def _read_all(context: Context) -> Answer:
             "--again", type=float, metavar="SECONDS", help="look twice, SECONDS apart, and show what grew (shell)"
         ),
         WITH_VALUES,
+        RULES,
     ),
     lists=lambda options: not (options.types or options.owners or options.html),
     reads=_read_all,

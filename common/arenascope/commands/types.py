@@ -15,6 +15,7 @@ from ..present.documents.record import told
 from ..present.render.json import hexadecimal
 from ..present.screens.types import lines, name_of, note_text
 from ..session.problems import parts_differ, problems_of
+from .framework.arguments import RULES
 from .framework.command import (
     ARENA,
     LIMIT,
@@ -75,6 +76,7 @@ AnyTyped = TypeVar("AnyTyped", bound=records.Typed)
         argument("--min", metavar="SIZE", help="only types that hold at least SIZE bytes"),
         argument("--match", metavar="REGEX", help="only types whose name matches"),
         LIMIT,
+        RULES,
     ),
     whole=always,
 )

@@ -7,10 +7,11 @@ from typing import Iterable, Optional, Protocol, Sequence
 from ...base.records import NamedTuple
 from ...sources.debug_info_types import Field, TypeFacts
 
-CONTAINER, VTABLE, EXACT, ARRAY, LOCAL, WEAK, FIELD = range(7)
+CONTAINER, VTABLE, EXACT, ARRAY, LOCAL, RULE, WEAK, FIELD = range(8)
 """How strong a claim is, the strongest first: a container that proved itself, an object's vtable, a pointer to a block
-of just that size, an array that its pointers prove, the same by a local variable, which may not be set yet, all else
-that names a type, and a member that tells no type. What a claim leads to is never stronger than itself."""
+of just that size, an array that its pointers prove, the same by a local variable, which may not be set yet, the same by
+a rule of the user's, all else that names a type, and a member that tells no type. What a claim leads to is never
+stronger than itself."""
 
 
 class Claim(NamedTuple):

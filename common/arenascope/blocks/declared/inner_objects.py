@@ -11,6 +11,7 @@ from .layouts import Alternatives, Embedded, Layout, Layouts, Slot
 from .memory_reader import MemoryReader
 from .name_numbers import ANY, STARTS, TYPED, At, Claimed, NameNumbers, new_claimed
 from .named_blocks import ELEMENT, NOBODY, UNNUMBERED
+from .ruled_words import RuledWords
 from .vtables import Vtables
 
 DEEPEST = 16
@@ -27,6 +28,7 @@ class Words(Protocol):
     """ObjectWords: each reads what lies within the other."""
 
     layouts: Layouts
+    ruled: RuledWords
     damaged: Counter[str]
 
     def scan(self, layout: Layout, at: int, where: At, depth: int = 0) -> tuple[list[Claimed], int]: ...
@@ -181,8 +183,17 @@ class InnerObjects:
                 return
             for slot in layout.slots:
                 value = self._reader.word(at + slot.offset)
-                block = self._reader.at(value) if value else -1
-                if value and block >= 0:
+                if not value:
+                    continue
+                if slot.is_ruled and not where.proof:
+                    told = self._words.ruled.pointer(slot, value, where, layout, at)
+                    if told:
+                        found += told
+                        return
+                block = self._reader.at(value)
+                if block < 0 and slot.fits_all and not where.proof:
+                    block = self._reader.behind_header(value)
+                if block >= 0:
                     fit = self._fits(slot, value, block, depth)
                     if fit is not None and all(each.target != slot.target for each, _ in fits.get(block, ())):
                         fits.setdefault(block, []).append((slot, fit))

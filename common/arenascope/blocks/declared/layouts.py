@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from functools import reduce
 from operator import or_
-from typing import Iterator, Literal, Optional, Sequence
+from typing import AbstractSet, Iterator, Literal, Optional, Sequence
 
 from ...base.records import NamedTuple
 from ...sources.debug_info_types import Field, TypeFacts, TypeSource
@@ -40,6 +40,13 @@ class Slot(NamedTuple):
     """By the innermost type that has a name: "session.log"; "" for a variable, or an element, that is a pointer."""
     is_void: bool = False
     """A `void *`."""
+    is_ruled: bool = False
+    """Rules of the user's say what it leads to."""
+
+    @property
+    def fits_all(self) -> bool:
+        """Whether nothing that it leads to contradicts it."""
+        return self.to == "text" or self.is_void
 
 
 class Embedded(NamedTuple):
@@ -222,9 +229,10 @@ class TypeTable:
 class Layouts:
     """The layouts of one program's types, each made when it is asked for."""
 
-    def __init__(self, types: TypeTable, libraries: Sequence[Library]) -> None:
+    def __init__(self, types: TypeTable, libraries: Sequence[Library], ruled: AbstractSet[str] = frozenset()) -> None:
+        """`ruled`: the members, as Slot has them, that rules of the user's are about."""
         self.types = types
-        self._libraries = libraries
+        self._libraries, self._ruled = libraries, ruled
         self._known: dict[int, Layout] = {}
         self._containers: dict[int, Optional[Container]] = {}
 
@@ -315,7 +323,9 @@ class Layouts:
     def _slot(self, facts: TypeFacts, at: _Place) -> Optional[Slot]:
         """None for a pointer to a function."""
         if facts.target is None:
-            return Slot(at.offset, "anything", None, at.step, member=at.label, is_void=True)
+            return Slot(
+                at.offset, "anything", None, at.step, member=at.label, is_void=True, is_ruled=at.label in self._ruled
+            )
         pointed = self.types.facts(facts.target)
         if pointed.form == "function":
             return None
@@ -331,4 +341,4 @@ class Layouts:
             to = "numbers"
         elif pointed.size and pointed.form in ("struct", "union", "array"):
             to = "object"
-        return Slot(at.offset, to, facts.target, at.step, member=at.label)
+        return Slot(at.offset, to, facts.target, at.step, member=at.label, is_ruled=at.label in self._ruled)

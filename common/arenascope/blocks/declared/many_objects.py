@@ -207,6 +207,8 @@ class ManyObjects:
     def _learn(self, pointer: _Pointer, plan: _Plan, block: int) -> None:
         """What ObjectWords.follow claims of it without looking any further."""
         slot, names = pointer.slot, self._names
+        if slot.is_ruled:
+            return
         if slot.to == "object" and slot.target is not None:
             chunk = self._words.chunk(slot.target)
             if chunk == self._sizes[block]:

@@ -21,8 +21,11 @@ MOST_ELEMENTS, MOST_UNKNOWN = 1 << 24, 1 << 20
 """Elements of an array in a variable; bytes of one that lies where nothing is known of mappings."""
 NULL_PAGE = 4096
 """Less, and as much below the top, is no address: a program's own mark for nothing."""
-NUMBERS = 1 << 31
-"""A number that is less far from 0 may be kept in a `void *`."""
+NUMBERS = {8: 1 << 44, 4: 1 << 24}
+"""By the bytes of a word: a number that is less far from 0 may be kept in a `void *`. Only a program without PIE has
+anything so low."""
+LARGEST_HEADER = 17
+"""So many bytes of a string's header at most lie before the characters that a pointer leads to."""
 NOTHING: Sequence[int] = ()
 LEAST_SHIFT, EACH = 9, 8
 """Blocks are looked up among those of 512 bytes, or of as many that these are EACH on an average."""
@@ -49,6 +52,7 @@ class MemoryReader:
         self._data: dict[int, bytes] = {}
         """The same as bytes."""
         self._within, self._unaligned = (1 << SHIFT) - 1, self.word_size - 1
+        self._numbers = NUMBERS[self.word_size]
         self._half = 3 if self.word_size == 8 else 2
         self.before = _search(blocks.starts)
         """The last block that begins at or before an address; -1: none."""
@@ -116,7 +120,7 @@ class MemoryReader:
     def leads_nowhere(self, value: int, is_void: bool = False) -> bool:
         """Whether a word is no pointer at all, nor a program's mark for none; a tag may be in its low bits. A `void *`
         may be a small number as well."""
-        if is_void and (value < NUMBERS or value > self._memory.top - NUMBERS):
+        if is_void and not self._numbers <= value <= self._memory.top - self._numbers:
             return False
         return NULL_PAGE <= value <= self._memory.top - NULL_PAGE and not self.is_mapped(value & ~self._unaligned)
 
@@ -126,6 +130,14 @@ class MemoryReader:
         """Which block begins there; -1: none."""
         index = self.before(address)
         return index if index >= 0 and self._starts[index] == address else -1
+
+    def behind_header(self, value: int) -> int:
+        """The block in which a pointer leads behind a string's header, its length and flags; -1: none. What lies at an
+        even offset may as well be a member of a struct."""
+        block = bisect_right(self._starts, value) - 1
+        header = value - self._starts[block] if block >= 0 else 0
+        is_behind = header & 1 and header <= LARGEST_HEADER and header < self.room(block)
+        return block if is_behind else -1
 
     def has_mapping(self, index: int) -> bool:
         """Whether malloc mapped it by itself."""

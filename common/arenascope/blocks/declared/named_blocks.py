@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from array import array
 from collections import Counter
-from typing import Iterator, Literal, Optional, Sequence
+from typing import Iterator, Literal, Mapping, Optional, Sequence
 
 from ...base.block_kinds import Kind
 from ...base.records import NamedTuple
 from ..graph.blocks import LiveBlocks
-from .claims import LOCAL
+from .claims import LOCAL, RULE
 from .layouts import Layouts
+from .rule_lines import Rule
 
 Form = Literal["object", "array", "tail", "union", "field"]
 """One object; several; an object with more behind it; what one alternative of a union leads to; what a member leads to
@@ -84,6 +85,8 @@ class NamedBlocks:
         """Structs to which no pointer leads, but to a member further on (container_of)."""
         self.damaged: Counter[str] = Counter()
         """Containers that did not prove themselves, by type."""
+        self.contradicted: Mapping[Rule, int] = {}
+        """Rules of the user's, and how many blocks each says something wrong of."""
 
     def name_of(self, block: int) -> Optional[BlockName]:
         return self.names[self.name[block]] if self.name[block] >= 0 else None
@@ -94,7 +97,7 @@ class NamedBlocks:
 
     def is_certain(self, block: int) -> bool:
         name = self.name_of(block)
-        return name is not None and self.level[block] <= LOCAL and name.form in ("object", "array")
+        return name is not None and self.level[block] <= RULE and name.form in ("object", "array")
 
     def way(self, block: int) -> list[str]:
         """The steps to a block, from the variable on; of a block that nothing leads to, none."""
@@ -113,7 +116,7 @@ class NamedBlocks:
         return steps[::-1]
 
     def typed(self) -> Iterator[int]:
-        """The blocks that are certain."""
+        """The blocks of which debug information alone makes certain what they are."""
         sure = [each.form in ("object", "array") for each in self.names]
         for block, (name, level) in enumerate(zip(self.name, self.level)):
             if name >= 0 and level <= LOCAL and sure[name]:

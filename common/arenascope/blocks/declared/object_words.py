@@ -12,6 +12,8 @@ from .layouts import Layout, Layouts, Slot
 from .memory_reader import MemoryReader
 from .name_numbers import ANY, STARTS, TYPED, At, Claimed, NameNumbers
 from .named_blocks import NOBODY, NONE, UNNUMBERED
+from .ruled_words import RuledWords
+from .rules import Rules
 from .vtables import Vtables
 
 CONTESTED = -2
@@ -25,14 +27,14 @@ DEEPEST_UNION = 4
 MOST_INTERIOR = 1 << 20
 PIECE = 1 << 13
 """Words of an array of pointers that are read at once."""
-LARGEST_HEADER = 17
-"""So many bytes of a string's header at most lie before the characters that a pointer leads to."""
 
 
 class ObjectWords:
     """Reads objects of one image, and tells where their words lead."""
 
-    def __init__(self, reader: MemoryReader, layouts: Layouts, names: NameNumbers, vtables: Vtables) -> None:
+    def __init__(
+        self, reader: MemoryReader, layouts: Layouts, names: NameNumbers, vtables: Vtables, rules: Rules
+    ) -> None:
         self._reader, self.layouts, self._types = reader, layouts, layouts.types
         self._names, self._vtables, self._counts = names, vtables, Counts(reader, layouts.types)
         blocks = reader.blocks
@@ -47,6 +49,7 @@ class ObjectWords:
         self.interior: dict[tuple[int, int], tuple[int, Claimed]] = {}
         """Pointers into blocks, by block and offset: the type that they are to, and the way."""
         self.inner = InnerObjects(self, reader, names, vtables)
+        self.ruled = RuledWords(self, rules, reader, names)
 
     # words
 
@@ -144,6 +147,11 @@ class ObjectWords:
         target = slot.target
         if block < 0:
             return 0
+        if slot.is_ruled and not where.proof:
+            told = self.ruled.pointer(slot, value, where, layout, at)
+            if told:
+                found += told
+                return 0
         if slot.to == "object" and target is not None:
             if self.chunk(target) == self._sizes[block] and starts[block] == value:
                 if not where.may_be_unset or self.is_proven(target, value):
@@ -154,7 +162,7 @@ class ObjectWords:
             if where.proof:
                 is_right = where.proof == ANY and self._is_in_own_tail(value, block, layout, at)
             else:
-                is_right = not where.may_be_unset and self._is_behind_header(slot, value, block)
+                is_right = not where.may_be_unset and slot.fits_all and self._reader.behind_header(value) >= 0
             if is_right:
                 found.append(self.field(block, slot, where))
             return 0
@@ -183,17 +191,6 @@ class ObjectWords:
         start = self._block_starts[block]
         return at == start and start + layout.size <= value < start + self._reader.room(block)
 
-    def _is_behind_header(self, slot: Slot, value: int, block: int) -> bool:
-        """Whether a pointer to characters, or to anything, leads behind the header of a string: its length and flags.
-        What lies at an even offset may as well be a member of a struct."""
-        header = value - self._block_starts[block]
-        return (
-            (slot.to == "text" or slot.is_void)
-            and header & 1 == 1
-            and header <= LARGEST_HEADER
-            and header < self._reader.room(block)
-        )
-
     def _follow_object(
         self, slot: Slot, value: int, block: int, where: At, layout: Layout, at: Optional[int], found: list[Claimed]
     ) -> int:
@@ -201,6 +198,11 @@ class ObjectWords:
         target = slot.target or 0
         reader, inner = self._reader, self.layouts.of(target)
         start, size = self._block_starts[block], inner.size
+        if self.ruled.leads_into(target) and not where.proof and value < start + reader.room(block):
+            told_inside = self.ruled.into(target, value, block, where, slot.step)
+            if told_inside:
+                found += told_inside
+                return 0
         if inner.polymorphic:
             told = self._vtables.dynamic(value, inner)
             if told is not None:

@@ -11,6 +11,7 @@ from contextlib import contextmanager
 from typing import Iterator, Sequence
 
 from ...base.meter import Meter
+from ...session.users_rules import UsersRules
 from ...sources.debug_info_types import TypedVariable, TypeSource
 from ...sources.target import Span
 from ..graph.refs import Search
@@ -21,6 +22,8 @@ from .containers import LIBRARIES
 from .layouts import Layouts, TypeTable
 from .memory_reader import MemoryReader
 from .named_blocks import NamedBlocks, Start
+from .rule_files import rules_of
+from .rules import doubts, made
 from .tracer import Tracer
 
 ASKED_AT_ONCE = 4096
@@ -31,15 +34,19 @@ MOST_WORDS = 1 << 20
 def named_blocks(
     search: Search, source: TypeSource, ground: Ground, libraries: Sequence[Library] = LIBRARIES
 ) -> NamedBlocks:
-    """What the live blocks are by the program's own types. KeyboardInterrupt."""
+    """What the live blocks are by the program's own types. KeyboardInterrupt; UsageError for rules of the user's."""
     session, blocks = search.session, search.blocks
     types = TypeTable(source, session.memory.pointer_size)
     reader = MemoryReader(session, blocks, ground)
-    layouts = Layouts(types, libraries)
-    tracer = Tracer(reader, layouts, ground)
+    text = rules_of(session)
+    rules = made(types, text)
+    layouts = Layouts(types, libraries, rules.pointers.keys())
+    tracer = Tracer(reader, layouts, ground, rules)
     with session.meter("following types", blocks.bytes) as meter, _nothing_collected():
         found = tracer.trace([*_starts(search, source, types, meter)], meter)
     found.layouts, found.main_thread = layouts, session.target.pid
+    asked = session.memo.get(UsersRules) or session.memo.keep(UsersRules())
+    asked.doubts = [*doubts(rules, text, found.contradicted)]
     return found
 
 

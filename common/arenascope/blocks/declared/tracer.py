@@ -18,7 +18,7 @@ from typing import Iterable, Optional, Sequence
 
 from ...base.meter import Meter
 from ..recognise.module_memory import PAGE_SHIFT, Ground
-from .claims import ARRAY, CONTAINER, EXACT, FIELD, LOCAL, VTABLE, WEAK
+from .claims import ARRAY, CONTAINER, EXACT, FIELD, LOCAL, RULE, VTABLE, WEAK
 from .enclosing import Enclosing
 from .layouts import Layouts
 from .many_objects import Found, ManyObjects
@@ -26,6 +26,7 @@ from .memory_reader import MemoryReader
 from .name_numbers import ANY, At, Claimed, NameNumbers
 from .named_blocks import NO_LEVEL, NOBODY, NONE, UNNUMBERED, NamedBlocks, Start
 from .object_words import CONTESTED, ObjectWords
+from .rules import Rules
 from .vtables import Vtables
 
 FEW_INTERIOR = 2
@@ -41,12 +42,12 @@ CHAIN = 256
 class Tracer:
     """Names the live blocks of one image."""
 
-    def __init__(self, reader: MemoryReader, layouts: Layouts, ground: Ground) -> None:
+    def __init__(self, reader: MemoryReader, layouts: Layouts, ground: Ground, rules: Rules) -> None:
         self._reader, self._layouts, self._types = reader, layouts, layouts.types
         self._blocks, self._pages = reader.blocks, ground.pages
         self._vtables = Vtables(reader, layouts.types, ground.pages)
         self._names = NameNumbers(layouts)
-        self._words = ObjectWords(reader, layouts, self._names, self._vtables)
+        self._words = ObjectWords(reader, layouts, self._names, self._vtables, rules=rules)
         self._many = ManyObjects(self._words, reader, layouts, self._names)
         self._banned: set[int] = set()
         self._before: dict[int, Claimed] = {}
@@ -64,6 +65,7 @@ class Tracer:
                 break
         self._drop_what_was_contested(found)
         self._doubt_what_may_be_more(found)
+        found.contradicted = self._words.ruled.contradicted(found)
         return found
 
     def _round(self, starts: Sequence[Start], meter: Meter) -> NamedBlocks:
@@ -72,6 +74,7 @@ class Tracer:
         found.damaged = self._words.damaged
         self._words.damaged.clear()
         self._words.interior.clear()
+        self._words.ruled.clear()
         self._left: list[deque[Claimed]] = [deque() for _ in range(FIELD + 1)]
         self._refused: set[tuple[int, int]] = set()
         for number, start in enumerate(starts):
@@ -301,6 +304,6 @@ class Tracer:
                     doubtful[number] = self._names.tail(name.type)
         if doubtful:
             for block, number in enumerate(found.name):
-                if number in doubtful and found.level[block] in (EXACT, ARRAY, LOCAL):
+                if number in doubtful and found.level[block] in (EXACT, ARRAY, LOCAL, RULE):
                     found.name[block] = doubtful[number]
                     found.level[block] = WEAK

@@ -51,7 +51,7 @@ function _shtab_arenascope_using
 end
 
 set -g _shtab_arenascope_commands arenas bins check chunk chunks containers diff heaps info leaks map mappings mmapped owner owners params pins refs report save snapshot stats threads trend trim types version watch metrics fleet help
-set -g _shtab_arenascope_opts_with_value --address --again --arena --by --cells --command --completion --count --debug-dir --engine --graph --hold-at-most --html --interval --jobs --keep --libc --limit --listen --match --max --min --output --owners --pid --pprof --save --since --sort --stop --sysroot --table --type --types --until --words --workers
+set -g _shtab_arenascope_opts_with_value --address --again --arena --by --cells --command --completion --count --debug-dir --engine --graph --hold-at-most --html --interval --jobs --keep --libc --limit --listen --match --max --min --output --owners --pid --pprof --rules --save --since --sort --stop --sysroot --table --type --types --until --words --workers
 
 complete -c arenascope -e
 complete -c arenascope -f
@@ -122,6 +122,7 @@ complete -c arenascope -n '_shtab_arenascope_using check; and test $_shtab_arena
 complete -c arenascope -n '_shtab_arenascope_using; and test $_shtab_arenascope_npos -eq 0' -a chunk -d 'Tell which chunk holds an address: state, size, arena, bin or thread cache, neighbours, first words.'
 complete -c arenascope -n '_shtab_arenascope_using chunk' -l words -x -d 'show the block'"'"'s first N words (8)'
 complete -c arenascope -n '_shtab_arenascope_using chunk' -l with-values -d 'also in what can be sent on (--json, pages, snapshots): keys of containers and values, which are user data'
+complete -c arenascope -n '_shtab_arenascope_using chunk' -l rules -xka "(__fish_complete_path (commandline -ct))" -d 'what pointers lead to whose type does not tell (docs/types.md); none: nothing but debug information. The default is PROGRAM.rules beside the core, in ~/.config/arenascope/rules, or as it comes with arenascope'
 complete -c arenascope -n '_shtab_arenascope_using chunk' -l json -d 'one JSON document'
 complete -c arenascope -n '_shtab_arenascope_using chunk' -l bytes -d 'exact bytes instead of units'
 complete -c arenascope -n '_shtab_arenascope_using chunk' -l table -x -d 'tables as tabulate has them: github, html, latex, rst, tsv and others'
@@ -170,6 +171,7 @@ complete -c arenascope -n '_shtab_arenascope_using; and test $_shtab_arenascope_
 complete -c arenascope -n '_shtab_arenascope_using containers' -l min -x -d 'only containers that hold at least SIZE bytes'
 complete -c arenascope -n '_shtab_arenascope_using containers' -l match -x -d 'only those of which the way or the type matches'
 complete -c arenascope -n '_shtab_arenascope_using containers' -l limit -x -d 'show N rows at most (0: all)'
+complete -c arenascope -n '_shtab_arenascope_using containers' -l rules -xka "(__fish_complete_path (commandline -ct))" -d 'what pointers lead to whose type does not tell (docs/types.md); none: nothing but debug information. The default is PROGRAM.rules beside the core, in ~/.config/arenascope/rules, or as it comes with arenascope'
 complete -c arenascope -n '_shtab_arenascope_using containers' -l json -d 'one JSON document'
 complete -c arenascope -n '_shtab_arenascope_using containers' -l bytes -d 'exact bytes instead of units'
 complete -c arenascope -n '_shtab_arenascope_using containers' -l table -x -d 'tables as tabulate has them: github, html, latex, rst, tsv and others'
@@ -246,6 +248,7 @@ complete -c arenascope -n '_shtab_arenascope_using; and test $_shtab_arenascope_
 complete -c arenascope -n '_shtab_arenascope_using leaks' -l possible -d 'also list what is possibly lost'
 complete -c arenascope -n '_shtab_arenascope_using leaks' -l graph -xka "(__fish_complete_path (commandline -ct))" -d 'of a core: keep here who points to whom, or take it from here the next time'
 complete -c arenascope -n '_shtab_arenascope_using leaks' -l limit -x -d 'show N rows at most (0: all)'
+complete -c arenascope -n '_shtab_arenascope_using leaks' -l rules -xka "(__fish_complete_path (commandline -ct))" -d 'what pointers lead to whose type does not tell (docs/types.md); none: nothing but debug information. The default is PROGRAM.rules beside the core, in ~/.config/arenascope/rules, or as it comes with arenascope'
 complete -c arenascope -n '_shtab_arenascope_using leaks' -l json -d 'one JSON document'
 complete -c arenascope -n '_shtab_arenascope_using leaks' -l bytes -d 'exact bytes instead of units'
 complete -c arenascope -n '_shtab_arenascope_using leaks' -l table -x -d 'tables as tabulate has them: github, html, latex, rst, tsv and others'
@@ -325,6 +328,7 @@ complete -c arenascope -n '_shtab_arenascope_using mmapped; and test $_shtab_are
 complete -c arenascope -n '_shtab_arenascope_using; and test $_shtab_arenascope_npos -eq 0' -a owner -d 'Tell who holds a block: the way to it from a variable, a stack or a register.'
 complete -c arenascope -n '_shtab_arenascope_using owner' -l graph -xka "(__fish_complete_path (commandline -ct))" -d 'of a core: keep here who points to whom, or take it from here the next time'
 complete -c arenascope -n '_shtab_arenascope_using owner' -l with-values -d 'also in what can be sent on (--json, pages, snapshots): keys of containers and values, which are user data'
+complete -c arenascope -n '_shtab_arenascope_using owner' -l rules -xka "(__fish_complete_path (commandline -ct))" -d 'what pointers lead to whose type does not tell (docs/types.md); none: nothing but debug information. The default is PROGRAM.rules beside the core, in ~/.config/arenascope/rules, or as it comes with arenascope'
 complete -c arenascope -n '_shtab_arenascope_using owner' -l json -d 'one JSON document'
 complete -c arenascope -n '_shtab_arenascope_using owner' -l bytes -d 'exact bytes instead of units'
 complete -c arenascope -n '_shtab_arenascope_using owner' -l table -x -d 'tables as tabulate has them: github, html, latex, rst, tsv and others'
@@ -349,6 +353,7 @@ complete -c arenascope -n '_shtab_arenascope_using owners' -l pprof -xka "(__fis
 complete -c arenascope -n '_shtab_arenascope_using owners' -l graph -xka "(__fish_complete_path (commandline -ct))" -d 'of a core: keep here who points to whom, or take it from here the next time'
 complete -c arenascope -n '_shtab_arenascope_using owners' -l limit -x -d 'show N rows at most (0: all)'
 complete -c arenascope -n '_shtab_arenascope_using owners' -l with-values -d 'also in what can be sent on (--json, pages, snapshots): keys of containers and values, which are user data'
+complete -c arenascope -n '_shtab_arenascope_using owners' -l rules -xka "(__fish_complete_path (commandline -ct))" -d 'what pointers lead to whose type does not tell (docs/types.md); none: nothing but debug information. The default is PROGRAM.rules beside the core, in ~/.config/arenascope/rules, or as it comes with arenascope'
 complete -c arenascope -n '_shtab_arenascope_using owners' -l json -d 'one JSON document'
 complete -c arenascope -n '_shtab_arenascope_using owners' -l bytes -d 'exact bytes instead of units'
 complete -c arenascope -n '_shtab_arenascope_using owners' -l table -x -d 'tables as tabulate has them: github, html, latex, rst, tsv and others'
@@ -410,6 +415,7 @@ complete -c arenascope -n '_shtab_arenascope_using; and test $_shtab_arenascope_
 complete -c arenascope -n '_shtab_arenascope_using refs' -l graph -xka "(__fish_complete_path (commandline -ct))" -d 'of a core: keep here who points to whom, or take it from here the next time'
 complete -c arenascope -n '_shtab_arenascope_using refs' -l limit -x -d 'show N rows at most (0: all)'
 complete -c arenascope -n '_shtab_arenascope_using refs' -l with-values -d 'also in what can be sent on (--json, pages, snapshots): keys of containers and values, which are user data'
+complete -c arenascope -n '_shtab_arenascope_using refs' -l rules -xka "(__fish_complete_path (commandline -ct))" -d 'what pointers lead to whose type does not tell (docs/types.md); none: nothing but debug information. The default is PROGRAM.rules beside the core, in ~/.config/arenascope/rules, or as it comes with arenascope'
 complete -c arenascope -n '_shtab_arenascope_using refs' -l json -d 'one JSON document'
 complete -c arenascope -n '_shtab_arenascope_using refs' -l bytes -d 'exact bytes instead of units'
 complete -c arenascope -n '_shtab_arenascope_using refs' -l table -x -d 'tables as tabulate has them: github, html, latex, rst, tsv and others'
@@ -435,6 +441,7 @@ complete -c arenascope -n '_shtab_arenascope_using report' -l html -xka "(__fish
 complete -c arenascope -n '_shtab_arenascope_using report' -l since -xka "(__fish_complete_path (commandline -ct))" -d 'show what grew since this snapshot'
 complete -c arenascope -n '_shtab_arenascope_using report' -l again -x -d 'look twice, SECONDS apart, and show what grew (shell)'
 complete -c arenascope -n '_shtab_arenascope_using report' -l with-values -d 'also in what can be sent on (--json, pages, snapshots): keys of containers and values, which are user data'
+complete -c arenascope -n '_shtab_arenascope_using report' -l rules -xka "(__fish_complete_path (commandline -ct))" -d 'what pointers lead to whose type does not tell (docs/types.md); none: nothing but debug information. The default is PROGRAM.rules beside the core, in ~/.config/arenascope/rules, or as it comes with arenascope'
 complete -c arenascope -n '_shtab_arenascope_using report' -l json -d 'one JSON document'
 complete -c arenascope -n '_shtab_arenascope_using report' -l bytes -d 'exact bytes instead of units'
 complete -c arenascope -n '_shtab_arenascope_using report' -l table -x -d 'tables as tabulate has them: github, html, latex, rst, tsv and others'
@@ -582,6 +589,7 @@ complete -c arenascope -n '_shtab_arenascope_using types' -l arena -x -d 'only a
 complete -c arenascope -n '_shtab_arenascope_using types' -l min -x -d 'only types that hold at least SIZE bytes'
 complete -c arenascope -n '_shtab_arenascope_using types' -l match -x -d 'only types whose name matches'
 complete -c arenascope -n '_shtab_arenascope_using types' -l limit -x -d 'show N rows at most (0: all)'
+complete -c arenascope -n '_shtab_arenascope_using types' -l rules -xka "(__fish_complete_path (commandline -ct))" -d 'what pointers lead to whose type does not tell (docs/types.md); none: nothing but debug information. The default is PROGRAM.rules beside the core, in ~/.config/arenascope/rules, or as it comes with arenascope'
 complete -c arenascope -n '_shtab_arenascope_using types' -l json -d 'one JSON document'
 complete -c arenascope -n '_shtab_arenascope_using types' -l bytes -d 'exact bytes instead of units'
 complete -c arenascope -n '_shtab_arenascope_using types' -l table -x -d 'tables as tabulate has them: github, html, latex, rst, tsv and others'

@@ -68,6 +68,12 @@ class _Help(argparse.Action):
         raise HelpAsked(parser.format_help())
 
 
+RULES = argument(
+    "--rules",
+    metavar="FILE",
+    help="what pointers lead to whose type does not tell (docs/types.md); none: nothing but debug information. The "
+    "default is PROGRAM.rules beside the core, in ~/.config/arenascope/rules, or as it comes with arenascope",
+)
 HELP = argument("-h", "--help", action=_Help, help="how it is used")
 
 

@@ -19,7 +19,6 @@ from ...base.user_data import UserData, user_data
 from ...present.documents.record import Document
 from ...present.render.json import envelope, written
 from ...present.render.problems import sentence
-from ...present.render.progress import ProgressOfAll
 from ...present.render.spool import in_blocks
 from ...present.render.text import Style, known_form
 from ...sources.free_chunk_reader import Nodes
@@ -172,9 +171,9 @@ class Context:
     def session(self) -> Session:
         if self.opened is None:
             # half of all there is to import: not needed for help or the version
-            from ...session.session import Session
+            from .opened_session import opened_session
 
-            self.opened = Session(self.target, self.options.libc, ProgressOfAll(), self.door.processes)
+            self.opened = opened_session(self.target, self.options, self.door.processes)
             if self._first is not None:
                 self._first.hand_over(self.opened)
         return self.opened

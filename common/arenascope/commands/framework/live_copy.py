@@ -19,7 +19,6 @@ from ...blocks.graph.blocks import LiveBlocks, live_blocks
 from ...blocks.graph.refs import Search
 from ...blocks.graph.roots import find_roots
 from ...blocks.pointer_finder import library
-from ...present.render.progress import ProgressOfAll
 from ...present.render.text import Style
 from ...session.parallel_sweeps import likely_chunks
 from ...session.session import Session
@@ -30,6 +29,7 @@ from ...sources.live.saving import ProcessCopy, save_process
 from ...sources.shell_target import ShellTarget
 from ...sources.target import HOLD
 from .command import Context
+from .opened_session import opened_session
 
 if TYPE_CHECKING:
     from ...blocks.graph.core_identity import Identity
@@ -72,7 +72,7 @@ def look_apart(context: Context) -> int:
         return 0
     copy, lost = _copied(context, target, process)
     seen = ShellTarget(copy, *target.symbols_from)
-    context.opened = Session(seen, context.options.libc, ProgressOfAll(), context.door.processes)
+    context.opened = opened_session(seen, context.options, context.door.processes)
     return lost
 
 

@@ -75,6 +75,8 @@ SENTENCES: Wording = {
     "image-cut": "not all of the process's memory is in this image: whether pointers are there is not known",
     "epoll-unknown": "what epoll keeps for this program is not in this image: pointers may be there",
     "not-searched": "{bytes} bytes of memory could not be read: what points from there is not known",
+    "rule-unread": "{file}:{line}: {why}",
+    "rule-contradicted": "{file}:{line}: {rule}: not so of {blocks:,} blocks, where it was left out",
     "mp-not-found": "mp_ was not found: thresholds and blocks served by mmap are not known",
     "caches-not-found": "not every thread's cache was found: what they hold is counted as blocks in use",
     "cached-chunks-unowned": "the arena of some cached chunks is not known: their heap's start is not in this image",

@@ -1,0 +1,94 @@
+"""Which file of rules belongs to a program: the one that is named, else the first of its name.
+
+Looked for are PROGRAM.rules beside the core, in the folder arenascope/rules of the user's configuration, and what comes
+with arenascope. A file that somebody else can write to is never read: a rule makes up what blocks are called.
+"""
+
+from __future__ import annotations
+
+import os
+import pkgutil
+from contextlib import suppress
+from typing import Iterator, Optional
+
+from ...base.errors import UsageError
+from ...base.programs import is_ours
+from ...base.records import NamedTuple
+from ...session.session import Session
+from ...session.users_rules import UsersRules
+from ...sources.core.image import CoreImage
+from ...sources.elf.address_names import programs_of
+from ...sources.elf.sysroot import open_regular
+
+NONE = "none"
+"""In place of a file: no rules at all."""
+LARGEST = 1 << 20
+ALIKE = {"redis-sentinel": "redis-server", "redis-check-rdb": "redis-server", "valkey-sentinel": "valkey-server"}
+"""One program under several names."""
+
+
+class RuleText(NamedTuple):
+    path: str
+    text: str
+    named: bool = False
+    """Somebody asked for this file."""
+    shipped: bool = False
+    """It came with arenascope: it may be for another release of the program."""
+
+
+def named_rules(path: str) -> RuleText:
+    """UsageError where it cannot be read, or is not to be trusted."""
+    try:
+        with open(open_regular(path), "rb") as file:
+            data = file.read(LARGEST + 1)
+    except OSError as error:
+        raise UsageError(f"cannot read {path}: {error.strerror or error}") from error
+    if not is_ours(path):
+        raise UsageError(f"{path} is not read: another user can write to it, or to a folder that leads there")
+    if len(data) > LARGEST:
+        raise UsageError(f"{path} is too large to be a file of rules")
+    return RuleText(path, data.decode("utf-8", "replace"), named=True)
+
+
+def rules_of(session: Session) -> Optional[RuleText]:
+    """None where there are none for this program."""
+    asked = session.memo.get(UsersRules)
+    if asked is not None and asked.file:
+        return named_rules(asked.file) if asked.file != NONE else None
+    program = program_name(session)
+    if not program:
+        return None
+    for folder in _folders(session):
+        path = os.path.join(folder, f"{program}.rules")
+        if os.path.isfile(path) and is_ours(path):
+            with suppress(UsageError):
+                return named_rules(path)._replace(named=False)
+    return _shipped(ALIKE.get(program, program))
+
+
+def program_name(session: Session) -> str:
+    """ "": not known."""
+    for run in programs_of(session.target.regions()):
+        name = os.path.basename(run[0].path)
+        return name.removesuffix(" (deleted)")
+    return ""
+
+
+def _folders(session: Session) -> Iterator[str]:
+    image = session.target.image
+    if isinstance(image, CoreImage) and os.path.isfile(image.path):
+        yield os.path.dirname(os.path.abspath(image.path))
+    base = os.environ.get("XDG_CONFIG_HOME", "")
+    if not os.path.isabs(base):
+        base = os.path.expanduser("~/.config")
+    if os.path.isabs(base):
+        yield os.path.join(base, "arenascope", "rules")
+
+
+def _shipped(program: str) -> Optional[RuleText]:
+    name = f"programs/{program}.rules"
+    with suppress(OSError):
+        data = pkgutil.get_data(__package__, name)
+        if data is not None:
+            return RuleText(name, data.decode(), shipped=True)
+    return None

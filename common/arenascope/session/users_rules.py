@@ -1,0 +1,15 @@
+"""Rules of the user's that say what pointers lead to: which file they are in, and what became of them."""
+
+from __future__ import annotations
+
+from ..base.model import Statement
+
+
+class UsersRules:
+    """Of one image, in its session's memo."""
+
+    def __init__(self, file: str = "") -> None:
+        """ "": the program's own file, as blocks/declared/rule_files.py finds it."""
+        self.file = file
+        self.doubts: list[Statement] = []
+        """Lines that could not be used, or that blocks contradict."""
