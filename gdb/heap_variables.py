@@ -161,7 +161,13 @@ class GdbVariables(DebuggedVariables):
         """Blocks do not list those within them: each is one that some line's code lies in."""
         found = _Statics({}, [])
         seen: set[tuple[int, int, int]] = set()
-        for line in symtab.linetable():
+        lines = symtab.linetable()
+        try:
+            lines.has_line(1)
+        except RuntimeError:
+            # it has none, as a header may: GDB 13 crashes where these are counted
+            return found
+        for line in lines:
             name = ""
             for depth, block in enumerate(_blocks_at(line.pc)):
                 if block.function is not None:
