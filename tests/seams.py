@@ -16,7 +16,7 @@ from lldb.heap_types import LldbTypes
 
 from arenascope.base.meter import Meter, Unseen
 from arenascope.blocks.declared.claims import Library
-from arenascope.blocks.declared.containers.libstdcxx import Libstdcxx
+from arenascope.blocks.declared.containers.forms import ByTemplate
 from arenascope.cli.shell import ShellDoor
 from arenascope.cli.shell_control import ShellController
 from arenascope.commands.framework.apply_trim import Controller
@@ -50,4 +50,4 @@ NODES: list[type[Nodes]] = [StillNodes]
 PROCESSORS: list[type[Processor]] = [X8664, Aarch64]
 FRAMES: list[type[Frames]] = [X8664Frames, Aarch64Frames]
 TYPES: list[type[TypeSource]] = [GdbTypes, LldbTypes]
-LIBRARIES: list[type[Library]] = [Libstdcxx]
+LIBRARIES: list[type[Library]] = [ByTemplate]

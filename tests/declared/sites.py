@@ -62,6 +62,14 @@ TABLE = "table"
 """Of Rust's HashMap: elements, and behind them their control bytes. No type says so."""
 OR = " | "
 FUNCTION = "std::function"
+OF_LIBCXX = {
+    "std::__tree_node": "std::_Rb_tree_node<{}>",
+    "std::__hash_node": "std::__detail::_Hash_node<{}, true>",
+    "std::__list_node": "std::_List_node<{}>",
+    "std::__forward_list_node": "std::_Fwd_list_node<{}>",
+}
+CALLED, OWNING = "std::__function::__func<", "std::__shared_ptr_pointer"
+SINGLE = ("std::_Sp_counted", "std::__function::__func", "std::__shared_ptr_emplace")
 WITHIN = {"std::_Function_base::_Base_manager": "::_M_create", "std::any::_Manager_external": "::_S_create"}
 NAMELESS = {"_M_init_functor", "__allocate_guarded"}
 """What a function is called whose template arguments have no name outside of their function."""
@@ -175,7 +183,7 @@ class Sited:
         judgements: dict[int, Expected] = {}
         for address, block in sited_blocks(self.log, self.pid, self.program).items():
             site = judgements.setdefault(id(block.calls), judged(block.calls))
-            foreign = block.foreign or not site.site or is_librarys_own(block.calls)
+            foreign = block.foreign or not (site.site or site.type) or is_librarys_own(block.calls)
             kind = "" if foreign else site.type
             found[address] = site._replace(type=kind, foreign=foreign, size=block.size)
         several = {kind for each in found.values() for kind in each.type.split(OR) if OR in each.type}
@@ -358,14 +366,18 @@ class ByLibrary(NamedTuple):
 
 def from_library(frame: Frame) -> Optional[ByLibrary]:
     """What libstdc++'s function makes; None if it makes nothing by itself."""
-    name = frame.function
-    if re.match(r"(std::__new_allocator|__gnu_cxx::new_allocator)<", name):
+    name = in_std(frame.function)
+    if re.match(r"(std::__new_allocator|__gnu_cxx::new_allocator|std::allocator)<", name):
         head = template(name)
         if head is not None and head.rest.startswith("::allocate("):
+            head.arguments[0] = as_libstdcxx(head.arguments[0])
             kind = canonical(head.arguments[0])
             node = template(kind)
-            single = node is not None and (node.head in LINKED or node.head.startswith("std::_Sp_counted"))
-            return ByLibrary(head.arguments[0], not single)
+            single = node is not None and (node.head in LINKED or node.head.startswith(SINGLE))
+            return ByLibrary(head.arguments[0], not single, FUNCTION if head.arguments[0].startswith(CALLED) else None)
+    owner = template(without_result(name)) if "std::shared_ptr<" in name else None
+    if owner is not None and owner.head == "std::shared_ptr" and owner.rest.startswith(("::shared_ptr<", "::reset<")):
+        return ByLibrary(f"{OWNING}<{owner.arguments[0].removesuffix('[]').rstrip()}*>", False)
     counted = re.match(r"std::__shared_count<[^<]*>::(?=__shared_count<)", name)
     if counted:
         pointer = template(name[counted.end() :])
@@ -392,10 +404,29 @@ def from_library(frame: Frame) -> Optional[ByLibrary]:
     return None
 
 
+def in_std(function: str) -> str:
+    """Without libc++'s inline namespace."""
+    return function.replace("std::__1::", "std::")
+
+
+def as_libstdcxx(kind: str) -> str:
+    """What libc++ calls a node, as libstdc++ does: so both are held to the same names."""
+    found = template(kind.strip())
+    if found is None or not found.arguments:
+        return kind
+    value = found.arguments[0]
+    pair = template(value) if re.match(r"std::__(?:hash_)?value_type<", value) else None
+    if pair is not None:
+        value = f"std::pair<{constant(pair.arguments[0])}, {pair.arguments[1]}>"
+    if found.head in OF_LIBCXX and found.rest.strip() == "":
+        return OF_LIBCXX[found.head].format(value)
+    return "std::__detail::_Hash_node_base*" if found.head == "std::__hash_node_base" else kind
+
+
 def containers(frames: Iterable[Frame], kind: str) -> Iterator[str]:
     """Classes of which a method led there, that may have a block of that type."""
     for frame in frames:
-        name = without_result(frame.function)
+        name = without_result(in_std(frame.function))
         of = template(name)
         if of is not None and canonical(of.head) in CONTAINERS and has_blocks_of(of, canonical(kind)):
             yield name[: len(name) - len(of.rest)]
@@ -403,7 +434,7 @@ def containers(frames: Iterable[Frame], kind: str) -> Iterator[str]:
 
 def functions(frames: Iterable[Frame], _kind: str) -> Iterator[str]:
     for frame in frames:
-        of = template(without_result(frame.function))
+        of = template(without_result(in_std(frame.function)))
         if of is not None and of.head == FUNCTION:
             yield f"{FUNCTION}<{of.arguments[0]}>"
 
@@ -528,6 +559,13 @@ def judged_by_one(name: str, expected: Expected, size: Optional[int]) -> str:
     if expected.container == FUNCTION and re.fullmatch(r"std::function<.*> body", name):
         # no caller told what its arguments are
         return "type"
+    if canonical(expected.type) == BUCKETS and not expected.container:
+        # no caller told whose
+        return "type" if re.fullmatch(r"std::(?:__1::)?unordered_\w+<.*> buckets", name) else "wrong"
+    owning = template(canonical(name)) if expected.type.startswith(OWNING) else None
+    if owning is not None and owning.head == OWNING:
+        # what frees it has no name outside of its class
+        return "type" if canonical(f"{OWNING}<{owning.arguments[0]}>") == canonical(expected.type) else "wrong"
     counted = re.fullmatch(r"(.+)\[(\d+)\]", name)
     if counted and expected.array and size and spelled(counted[1]) == spelled(expected.type):
         # of a body only some may be in use
@@ -561,7 +599,7 @@ def names_of(expected: Expected, size: Optional[int]) -> Iterator[str]:
             elif of == f"std::deque<{kind[:-1]}>":
                 parts = ("map", "body")
             yield from (f"{of} {part}" for part in parts)
-        if node is not None and node.head.startswith("std::_Sp_counted"):
+        if node is not None and node.head.startswith(("std::_Sp_counted", "std::__shared_ptr")):
             yield f"std::shared_ptr<{node.arguments[0].rstrip('*')}> control block"
     elif expected.container:
         yield f"{canonical(expected.container)} node"

@@ -31,6 +31,8 @@ LEAST = {
     "daemon": Least(0.97, 0.98),
     "idioms": Least(0.85, 0.60),
     "idioms.cc": Least(0.90, 0.85, by_type=0.90),
+    # of a static variable in a function that is nowhere but inlined clang tells where no debugger looks
+    "idioms.libc++": Least(0.86, 0.90, by_type=0.86),
     "orders": Least(0.97, 0.98, by_type=0.97),
     "idioms.rs": Least(0.91, 0.93, by_type=0.91),
     "pool": Least(0.97, 0.98, by_type=0.97),
@@ -40,12 +42,20 @@ LEAST = {
 """By type or, in C, by the member that leads there."""
 LESS: Mapping[str, Sequence[str]] = {
     # no lambdas, and before 18 no thread-local variables; Rust's enums are no types of C++
-    "lldb": ("idioms.cc", "idioms.rs", "pool", "pool.split"),
+    "lldb": ("idioms.cc", "idioms.libc++", "idioms.rs", "pool", "pool.split"),
     # files have no frames, of whose variables these programs hang, and no threads
-    "shell": ("idioms.rs", "orders"),
+    "shell": ("idioms.libc++", "idioms.rs", "orders"),
 }
 """Where a door cannot know as much: there no share is asked for."""
-SHORT = {"daemon": "O2", "idioms": "O0", "idioms.cc": "O2", "orders": "O1", "pool": "O2", "server": "O0"}
+SHORT = {
+    "daemon": "O2",
+    "idioms": "O0",
+    "idioms.cc": "O2",
+    "idioms.libc++": "O1",
+    "orders": "O1",
+    "pool": "O2",
+    "server": "O0",
+}
 """The builds of `make test`."""
 BUILDS = [
     pytest.param((program, level), id=f"{program}.{level}", marks=[pytest.mark.full] * (SHORT.get(program) != level))

@@ -18,6 +18,7 @@ ARGUMENTS: dict[str, Sequence[str]] = {
     "daemon": ("500", "closed"),
     "idioms": (),
     "idioms.cc": (),
+    "idioms.libc++": (),
     "idioms.rs": (),
     "orders": ("800", "index"),
     "pool": ("300", "queue"),
@@ -70,8 +71,9 @@ def test_every_block_has_a_truth(truth: Callable[[str], Truth], name: str) -> No
     assert len(own) > 500
 
 
-@pytest.mark.parametrize("name", EACH)
+@pytest.mark.parametrize("name", [each for each in EACH if "libc++" not in str(each)])
 def test_sizes_are_those_of_the_debug_information(truth: Callable[[str], Truth], name: str) -> None:
+    """Not of libc++'s nodes, which the truth calls as libstdc++ does."""
     blocks, sizes = truth(name)
     types = {kind for each in blocks.values() for kind in each.type.split(OR) if kind}
     assert [each for each in types - set(sizes) if not any(part in each for part in WITHOUT_NAME)] == []
@@ -95,10 +97,12 @@ def fits(block: Expected, size: int) -> bool:
 @pytest.mark.parametrize("name", NAMES)
 def test_levels_agree(truth: Callable[[str], Truth], name: str) -> None:
     """What a program allocates does not depend on how it was compiled: nor does the truth."""
+    # clang has code of no line, and of another
+    site = {"site": ""} if name == "idioms.libc++" else {}
     told = [
         Counter(
             # which calls are inlined decides whether the container is seen
-            (canonical(each.type), each._replace(type="", container=""))
+            (canonical(each.type), each._replace(type="", container="", **site))
             for each in truth(f"{name}.{level}")[0].values()
         )
         for level in LEVELS

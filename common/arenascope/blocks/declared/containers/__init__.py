@@ -9,7 +9,8 @@ from __future__ import annotations
 from typing import Sequence
 
 from ..claims import Library
-from .libstdcxx import Libstdcxx
+from .libcxx import LIBCXX
+from .libstdcxx import LIBSTDCXX
 from .rust import Rust
 
-LIBRARIES: Sequence[Library] = (Libstdcxx(), Rust())
+LIBRARIES: Sequence[Library] = (LIBSTDCXX, LIBCXX, Rust())

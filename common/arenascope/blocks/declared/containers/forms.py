@@ -1,12 +1,30 @@
-"""The two forms that most containers of all libraries have: nodes with a value each, and one block of all elements."""
+"""What libraries have in common, and the two forms that most of their containers have: nodes with a value each, and one
+block of all elements."""
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from typing import Iterable, Optional, Sequence
+from typing import Callable, Iterable, Mapping, Optional, Sequence
 
 from ....base.records import NamedTuple
-from ..claims import CONTAINER, Claim, Reader
+from ....sources.debug_info_types import TypeFacts
+from ..claims import CONTAINER, Claim, Container, Reader, Types
+
+Form = Callable[[Types, int, TypeFacts], Optional[Container]]
+"""Makes what containers of one template have in common, by a type of it and its facts; None: it is another one."""
+
+
+class ByTemplate:
+    """A Library, by the names of its class templates."""
+
+    def __init__(self, template_of: Callable[[str], Optional[str]], forms: Mapping[str, Form]) -> None:
+        """`template_of`: of a type's name, within the library; None for what is not of it."""
+        self._template_of, self._forms = template_of, forms
+
+    def container(self, types: Types, type: int) -> Optional[Container]:
+        facts = types.facts(type)
+        form = self._forms.get(self._template_of(facts.name) or "") if facts.form == "struct" else None
+        return form(types, type, facts) if form is not None else None
 
 
 class Node(NamedTuple):

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Callable, Mapping, Optional
+from typing import Mapping, Optional
 
-from ....sources.debug_info_types import TypeFacts
-from ..claims import Container, Types
+from .forms import ByTemplate, Form
 from .libstdcxx_bodies import BODIES
 from .libstdcxx_nodes import NODES
 from .libstdcxx_pointers import POINTERS
@@ -13,17 +12,7 @@ from .libstdcxx_values import VALUES
 
 INNER = ("__cxx11", "__cxx1998", "__8")
 """Inline namespaces, and where the containers are that `_GLIBCXX_DEBUG` wraps."""
-Form = Callable[[Types, int, TypeFacts], Optional[Container]]
 FORMS: Mapping[str, Form] = {**NODES, **BODIES, **POINTERS, **VALUES}
-
-
-class Libstdcxx:
-    """A Library."""
-
-    def container(self, types: Types, type: int) -> Optional[Container]:
-        facts = types.facts(type)
-        form = FORMS.get(template_of(facts.name) or "")
-        return form(types, type, facts) if form is not None and facts.form == "struct" else None
 
 
 def template_of(name: str) -> Optional[str]:
@@ -32,3 +21,6 @@ def template_of(name: str) -> Optional[str]:
     if parts[0] != "std":
         return None
     return "::".join(part for part in parts[1:] if part not in INNER)
+
+
+LIBSTDCXX = ByTemplate(template_of, FORMS)

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Callable, Iterable, Mapping, Optional, Sequence
+from typing import Iterable, Mapping, Optional, Sequence
 
 from ....base.records import NamedTuple
 from ....sources.debug_info_types import TypeFacts
 from ..claims import CONTAINER, Claim, Container, Reader, Types
-from .forms import Body, OfBody, OfText, Text, between
+from .forms import Body, Form, OfBody, OfText, Text, between
 from .parts import Table, argument, find, table_of_links
 
 BUFFER = 512
@@ -271,5 +271,4 @@ def _valarray(types: Types, type: int, facts: TypeFacts) -> Optional[Container]:
     return Values(count.offset, data.offset, element, types.facts(element).size)
 
 
-Form = Callable[[Types, int, TypeFacts], Optional[Container]]
 BODIES: Mapping[str, Form] = {"vector": _vector, "deque": _deque, "basic_string": _string, "valarray": _valarray}

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Callable, Mapping, Optional, Sequence
+from typing import Mapping, Optional, Sequence
 
 from ....base.records import NamedTuple
 from ....sources.debug_info_types import Field, TypeFacts
 from ..claims import CONTAINER, EXACT, Claim, Container, Reader, Types
-from .forms import Node, OfNodes
+from .forms import Form, Node, OfNodes
 from .parts import Table, alignment, argument, find, links, rounded, table_of_links
 from .walks import Links, both_ways, in_order, one_way
 
@@ -40,15 +40,18 @@ class Made(NamedTuple):
         if own is not None and storage is not None and types.facts(own).size >= storage.offset + facts.size:
             place, size = storage.offset, types.facts(own).size
         fields = (*links(types, self.names, word, self.front), Field("", place, value))
-        node = types.made_up(f"{owner} node", size, fields, _key(types, owner, value, place))
+        node = types.made_up(f"{owner} node", size, fields, key_of(types, owner, value, place))
         return Node(node, size, rounded(place + facts.size, word))
 
 
-def _key(types: Types, owner: str, value: int, place: int) -> Optional[Field]:
+def key_of(types: Types, owner: str, value: int, place: int) -> Optional[Field]:
     template = owner.partition("<")[0].rpartition("::")[2]
     if template in OF_KEYS:
         return Field("", place, value)
-    first = find(types, value, "first") if template in KEYED else None
+    if template not in KEYED:
+        return None
+    # libc++ has the pair in a struct
+    first = find(types, value, "first") or find(types, value, "__cc_.first") or find(types, value, "__cc.first")
     return Field("first", place + first.offset, first.type) if first is not None else None
 
 
@@ -221,7 +224,6 @@ def _hash(types: Types, type: int, facts: TypeFacts) -> Optional[Container]:
     return Hash(places, node, code, table_of_links(types, f"{facts.name} buckets", word))
 
 
-Form = Callable[[Types, int, TypeFacts], Optional[Container]]
 NODES: Mapping[str, Form] = {
     **dict.fromkeys(MAPS, _tree),
     **dict.fromkeys(HASHES, _hash),

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Callable, Iterable, Mapping, Optional
+from typing import Iterable, Mapping, Optional
 
 from ....base.records import NamedTuple
 from ....sources.debug_info_types import Argument, Field, TypeFacts
 from ....sources.type_spelling import parts_of, spelled
 from ..claims import CONTAINER, Claim, Container, Reader, Types
+from .forms import Form
 from .parts import Member, Object, alignment, argument, find, inside, object_of, rounded
 
 INT = 4
@@ -114,11 +115,8 @@ class Shared:
         block = reader.word(address + self._place)
         if not block:
             return None if block is None else Block(0, 0, None)
-        table = reader.word(block)
-        uses, weaks = (reader.number(block + place, INT) for place in self._counts)
-        if not table or uses is None or weaks is None or reader.usable(block) is None:
-            return None
-        if uses >= MOST_COUNT or not 0 < weaks < MOST_COUNT:
+        table, counted = reader.word(block), self._counted(reader, block)
+        if not table or counted is None or reader.usable(block) is None:
             return None
         if table not in self._known:
             name = reader.class_of(table)
@@ -129,7 +127,14 @@ class Shared:
         control = self._known[table]
         if control is not None and not reader.holds(block, control.size):
             return None
-        return Block(block, uses, control)
+        return Block(block, counted.use, control)
+
+    def _counted(self, reader: Reader, block: int) -> Optional[Counts]:
+        """How many hold the object, and the block; None: it has no such counts."""
+        uses, weaks = (reader.number(block + place, INT) for place in self._counts)
+        if uses is None or weaks is None or uses >= MOST_COUNT or not 0 < weaks < MOST_COUNT:
+            return None
+        return Counts(uses, weaks)
 
     def claims(self, reader: Reader, address: int) -> Optional[Iterable[Claim]]:
         found = self._block(reader, address)
@@ -182,7 +187,8 @@ class Shared:
         place = rounded(self._counts.end, to)
         size = rounded(place + types.facts(type).size, max(word, to))
         if own is not None and types.facts(own).size:
-            storage = find(types, own, "_M_impl._M_storage") or find(types, own, "_M_obj")
+            names = ("_M_impl._M_storage", "_M_obj", "__storage_")
+            storage = next((found for each in names if (found := find(types, own, each)) is not None), None)
             if storage is None:
                 return None
             place, size = storage.offset, types.facts(own).size
@@ -200,5 +206,4 @@ def _shared_ptr(types: Types, type: int, facts: TypeFacts) -> Optional[Container
     return Shared(types, block.offset, Counts(uses.offset, weaks.offset), argument(types, facts, 0))
 
 
-Form = Callable[[Types, int, TypeFacts], Optional[Container]]
 POINTERS: Mapping[str, Form] = {"unique_ptr": _unique_ptr, "shared_ptr": _shared_ptr, "weak_ptr": _shared_ptr}

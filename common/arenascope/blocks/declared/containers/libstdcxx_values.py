@@ -3,12 +3,13 @@ symbol of a function tells. And paths."""
 
 from __future__ import annotations
 
-from typing import Callable, Iterable, Mapping, Optional, Sequence
+from typing import Iterable, Mapping, Optional, Sequence
 
 from ....base.records import NamedTuple
 from ....sources.debug_info_types import Field, TypeFacts
 from ....sources.type_spelling import parts_of
 from ..claims import CONTAINER, Claim, Container, Reader, Types
+from .forms import Form
 from .parts import DEEPEST, Member, argument, find
 
 INT = 4
@@ -17,11 +18,12 @@ MOST_COUNT = 1 << 31
 FUNCTOR = 2
 """So many words a function object may have that lies inside a std::function."""
 KEPT_INSIDE = "std::any::_Manager_internal"
+INSIDE_IN_LIBCXX = "std::__1::__any_imp::_SmallHandler"
 MANAGERS = {
     "std::_Function_handler": 1,
     "std::_Function_base::_Base_manager": 0,
     "std::any::_Manager_external": 0,
-    KEPT_INSIDE: 0,
+    **dict.fromkeys((KEPT_INSIDE, INSIDE_IN_LIBCXX, "std::__1::__any_imp::_LargeHandler"), 0),
 }
 """Class templates whose function copies and destroys what is held, and which argument it is; the first since GCC 11."""
 MOST_ALTERNATIVES = 255
@@ -165,7 +167,7 @@ class AnyValue:
         if managed is None or len(managed.types) != 1:
             return None if managed is None else ()
         type = managed.types[0]
-        if managed.template == KEPT_INSIDE:
+        if managed.template in (KEPT_INSIDE, INSIDE_IN_LIBCXX):
             return (Claim(address + self._storage, type, CONTAINER, "", inline=True),)
         if not reader.holds(held, self._manager.types.facts(type).size):
             return None
@@ -294,7 +296,6 @@ def _path(types: Types, type: int, facts: TypeFacts) -> Optional[Container]:
     return Path(text, parts.offset, part, facts.size + word)
 
 
-Form = Callable[[Types, int, TypeFacts], Optional[Container]]
 VALUES: Mapping[str, Form] = {
     "optional": _optional,
     "variant": _variant,
