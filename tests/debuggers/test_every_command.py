@@ -59,13 +59,6 @@ def told(tmp_path_factory: pytest.TempPathFactory) -> dict[tuple[str, str], dict
     return found
 
 
-NAMING = (
-    *("chunk", "containers", "leaks", "map", "mmapped", "owner", "owners"),
-    *("pins", "refs", "report", "snapshot", "types"),
-)
-"""What says what blocks are."""
-
-
 @pytest.mark.xdist_group("every command")
 @pytest.mark.parametrize("image", IMAGES)
 @pytest.mark.parametrize("door", NEWEST)
@@ -78,8 +71,7 @@ def test_it_answers(told: dict[tuple[str, str], dict[str, Any]], door: str, imag
             assert text.text.endswith("\n"), name
         assert document.json()["command"] == name
         assert (document.json()["complete"], document.json()["problems"]) == (True, []), name
-        # GDB's gcore leaves out the headers that tell a file's build-id: the shell believes none of its types
-        if name not in MOMENT and not (image == "gcore" and name in NAMING):
+        if name not in MOMENT:
             assert common(document.text) == common(shell[name][1].text), name
 
 

@@ -90,7 +90,7 @@ def test_each_of_ten_classes_by_its_name() -> None:
             name = f"Kind<{number}>"
             (outcome,) = SHELL.run(image, [f"types --match ^{name}$ --json"])
             (row,) = outcome.json()["types"]
-            assert (row["type"], row["kind"], row["certain"]) == (name, "c++", True)
+            assert (row["type"], row["kind"], row["certain"]) == (name, "declared", True)
             subject.send("trim")
             before = subject.rollup("Anonymous")
             assert subject.send(f"forget {number}") == f"forgotten {row['blocks']}"

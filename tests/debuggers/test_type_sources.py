@@ -7,7 +7,7 @@ import re
 import shutil
 import subprocess
 from pathlib import Path
-from typing import Any, Iterator, NamedTuple, Sequence
+from typing import Any, NamedTuple, Sequence
 
 import pytest
 from doors import GDB, Core, Door, Gdb, Image, Live, give_up
@@ -24,13 +24,6 @@ from arenascope.sources.core.image import CoreImage
 
 pytestmark = pytest.mark.xdist_group("type_sources")
 NAMES = ("Mixed", "Side", "Ring<Mixed, 3>", "hidden", "node", "twice", "nothing", "Colour")
-
-
-@pytest.fixture(autouse=True, scope="module")
-def types_are_asked_for() -> Iterator[None]:
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("ARENASCOPE_DECLARED", "1")
-        yield
 
 
 class Typed(NamedTuple):

@@ -17,13 +17,6 @@ pytestmark = pytest.mark.xdist_group("type_sources")
 Answers = dict[str, Any]
 
 
-@pytest.fixture(autouse=True, scope="module")
-def types_are_asked_for() -> Iterator[None]:
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("ARENASCOPE_DECLARED", "1")
-        yield
-
-
 def reached(answers: Answers) -> Iterator[dict[str, Any]]:
     """Facts of all types that variables lead to, each once."""
     left = [each["type"] for each in answers["variables"].values()]

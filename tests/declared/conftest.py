@@ -26,10 +26,3 @@ def filled_redis(redis_server: Path, tmp_path_factory: pytest.TempPathFactory) -
         yield running
     finally:
         running.end()
-
-
-@pytest.fixture(autouse=True, scope="module")
-def types_are_asked_for() -> Iterator[None]:
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("ARENASCOPE_DECLARED", "1")
-        yield

@@ -1,7 +1,7 @@
 """Blocks named by the program's debug information, where whoever looks has it: the last pass.
 
-What it tells with certainty comes before all else. What it does not (the member that leads to characters, a struct
-with more behind it) names only what nothing certain has named.
+What it tells with certainty comes before all else. A type that is uncertain (a struct with more behind it) names only
+what nothing certain has named, and the member that leads there only what has no name but its size or its looks.
 """
 
 from __future__ import annotations
@@ -11,7 +11,6 @@ from typing import Iterator, Optional
 
 from ..glibc.chunk import SIZE_BITS
 from ..session.session import Session
-from .block_index import WEAK
 from .declared.named_blocks import NamedBlocks
 from .declared.start import named_blocks
 from .graph.blocks import live_blocks
@@ -72,21 +71,17 @@ class _Numbers:
     """The kinds of blocks, by what they were before."""
 
     def __init__(self, catalogue: Catalogue, live: Live, found: NamedBlocks) -> None:
-        self._catalogue, self._found = catalogue, found
-        self._weak = bytes(not kind.certain or kind.kind in WEAK for kind in live.kinds)
-        self._sure: list[Optional[int]] = [None] * len(found.names)
-        self._unsure: list[Optional[int]] = [None] * len(found.names)
+        self._catalogue, self._found, self._before = catalogue, found, live.kinds
+        self._known: dict[tuple[int, bool, int], int] = {}
 
     def of(self, block: int, before: int) -> int:
-        name = self._found.name[block]
+        found = self._found
+        name = found.name[block]
         if name < 0:
             return before
-        certain = self._found.is_certain(block)
-        if not (certain or self._weak[before]):
-            return before
-        known = self._sure if certain else self._unsure
-        number = known[name]
+        key = name, found.is_certain(block), before
+        number = self._known.get(key)
         if number is None:
-            kind = self._found.kind(block)
-            number = known[name] = self._catalogue.plain(kind) if kind is not None else before
+            kind = found.kind(block) if found.is_better(block, self._before[before]) else None
+            number = self._known[key] = self._catalogue.plain(kind) if kind is not None else before
         return number

@@ -61,14 +61,15 @@ IN_THE_SHELL = Group(
             "--declared",
             action="store_const",
             const=True,
-            help="let GDB, where it is installed, read types from the files' debug information",
+            help="let GDB, where it is installed, read types from the files' debug information, however much there is "
+            "(the default: up to 64 MiB)",
         ),
         argument(
             "--no-declared",
             action="store_const",
             const=False,
             dest="declared",
-            help="do not start GDB to read types from debug information (the default)",
+            help="do not start GDB to read types from debug information",
         ),
         argument("--jsonl", action="store_true", help="one JSON document a line; several PID|CORE may be named"),
         argument(

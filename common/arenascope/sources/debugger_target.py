@@ -99,8 +99,8 @@ TYPES = "ARENASCOPE_DECLARED"
 
 
 def asks_for_types() -> bool:
-    """Whether the program's own types are asked for: where the environment says so."""
-    return os.environ.get(TYPES) == "1"
+    """Whether the program's own types are asked for: unless the environment says no."""
+    return os.environ.get(TYPES) != "0"
 
 
 class DebuggedTarget(ImageTarget, ABC):

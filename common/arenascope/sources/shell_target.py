@@ -41,10 +41,10 @@ class ShellTarget(ImageTarget):
             *self._folders,
             *([sysroot + folder for folder in DEBUG_FOLDERS] if sysroot else []),
         ]
-        if symbols and declared:
-            from .types_by_gdb import TypesByGdb  # few looks ask for types
+        if symbols and declared is not False:
+            from .types_by_gdb import UNASKED, TypesByGdb  # few looks ask for types
 
-            self.types = TypesByGdb(self, None)
+            self.types = TypesByGdb(self, None if declared else UNASKED)
         self._symbols: Optional[dict[str, Symbol]] = None
         self._regions: Optional[Sequence[Region]] = None
 

@@ -8,6 +8,7 @@ from typing import Iterator, Literal, Mapping, Optional, Sequence
 
 from ...base.block_kinds import Kind
 from ...base.records import NamedTuple
+from ..block_index import WEAK
 from ..graph.blocks import LiveBlocks
 from .claims import LOCAL, RULE
 from .layouts import Layouts
@@ -94,6 +95,16 @@ class NamedBlocks:
     def kind(self, block: int) -> Optional[Kind]:
         name = self.name_of(block)
         return Kind(name.text, "declared", certain=self.is_certain(block), how=HOW) if name is not None else None
+
+    def is_better(self, block: int, before: Optional[Kind]) -> bool:
+        """Whether what it is says more than what was known: of an uncertain type, more than a guess; of the member that
+        leads there, more than how large it is, and how it looks."""
+        name = self.name_of(block)
+        if name is None:
+            return False
+        if self.is_certain(block) or before is None or before.kind in WEAK:
+            return True
+        return name.form != "field" and not before.certain
 
     def is_certain(self, block: int) -> bool:
         name = self.name_of(block)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Iterable, Optional
+from typing import Mapping, Optional
 
 from ...base.block_kinds import Kind
 from ...session.session import Session
@@ -47,12 +47,12 @@ def is_typed(search: Search) -> bool:
     return named is not None and next(named.typed(), None) is not None
 
 
-def declared_kinds(search: Search, numbers: Iterable[int]) -> dict[int, Kind]:
-    """Of those blocks that have a type by declaration."""
+def declared_kinds(search: Search, before: Mapping[int, Optional[Kind]]) -> dict[int, Kind]:
+    """Of those blocks whose declaration says more than what was known before."""
     named = declared_in(search)
     kinds: dict[int, Kind] = {}
-    for number in numbers if named is not None else ():
-        kind = named.kind(number) if named is not None else None
+    for number, known in before.items() if named is not None else ():
+        kind = named.kind(number) if named is not None and named.is_better(number, known) else None
         if kind is not None:
             kinds[number] = kind
     return kinds

@@ -68,11 +68,7 @@ def types_of(search: Search, numbers: Sequence[int]) -> Mapping[int, Kind]:
     kinds = {number: told.get(chunk_of(search, number)) for number in asked}
     pools = _pools(search, [number for number, kind in kinds.items() if kind is None or kind.kind in WEAK])
     kinds.update(dict.fromkeys(pools, Kind(POOL, "holder")))
-    for number, kind in declared_kinds(search, asked).items():
-        before = kinds.get(number)
-        # as named_by_declared_types.py has it
-        if kind.certain or before is None or not before.certain or before.kind in WEAK:
-            kinds[number] = kind
+    kinds.update(declared_kinds(search, kinds))
     return {number: kinds.get(number) or Kind(f"{blocks.sizes[number]:,} bytes", "size") for number in numbers}
 
 
