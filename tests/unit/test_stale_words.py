@@ -145,7 +145,14 @@ def stream(buffer: tuple[int, int], following: int, flags: int = FILE) -> list[i
 )
 def test_each_stream_once(following: int, found: list[tuple[int, int]]) -> None:
     first, second = stream((16, 32), AT + 8 * (1 + STREAM)), stream((64, 96), following)
-    assert [*buffers(memory_of([AT + 8, *first, *second]), AT)] == found
+    assert [(start, end) for start, end, _ in buffers(memory_of([AT + 8, *first, *second]), AT)] == found
+
+
+def test_whose_a_buffer_is() -> None:
+    """setvbuf's is the program's: other things may lie behind it."""
+    for flags, is_users in ((FILE & ~1, False), (FILE | 1, True)):
+        (found,) = buffers(memory_of([AT + 8, *stream((16, 32), 0, flags=flags)]), AT)
+        assert found == (16, 32, is_users)
 
 
 def test_what_is_no_stream() -> None:

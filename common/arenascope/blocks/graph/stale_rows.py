@@ -23,6 +23,8 @@ from .root_pointers import root_pointers
 from .stale_words import Layout, StaleWords
 
 MOST_STREAMS = 1 << 16
+USERS = 1
+"""A stream's flag: the program gave the buffer (_IO_USER_BUF)."""
 NEXT_STREAM = 13
 """Which word of struct _IO_FILE has the next one (_chain)."""
 VECTOR_WORDS, STRING_WORDS = 3, 4
@@ -83,24 +85,39 @@ def _streams(search: Search, table: StaleWords) -> None:
     modules = Modules(session.target, modules_of(session.regions))
     libcs = [each for each in modules.all if LIBC_NAME.search(each.path)]
     for head in [address for each in libcs for address in modules.exported(each, ["_IO_list_all"]).values()]:
-        for start, end in buffers(session.memory, head):
+        for start, end, is_users in buffers(session.memory, head):
             # what a damaged stream says may be anything
-            if blocks.find(start) == blocks.find(end - 1):
-                table.exclude(start, end, "stdio-buffer")
+            block = blocks.find(start)
+            if block != blocks.find(end - 1):
+                continue
+            if block >= 0 and blocks.starts[block] == start and not is_users:
+                # libc asked for no more than the buffer: nor is what malloc gave besides anybody's
+                end = blocks.ends[block]
+            table.exclude(start, end, "stdio-buffer")
 
 
-def buffers(memory: Memory, head: int) -> Iterator[Span]:
+class Buffer(NamedTuple):
+    """A stream's."""
+
+    start: int
+    end: int
+    is_users: bool
+    """The program gave it (setvbuf)."""
+
+
+def buffers(memory: Memory, head: int) -> Iterator[Buffer]:
     """Of each stream in a list. `head`: where the first one's address lies."""
     high = memory.byte_order == "big" and memory.pointer_size == 8
     stream, met = memory.try_word(head), set[int]()
     while stream and stream not in met and len(met) < MOST_STREAMS:
         met.add(stream)
         words = memory.try_words(stream, NEXT_STREAM + 1)
-        if words is None or (words[0] >> 32 if high else words[0] & 0xFFFFFFFF) >> 16 != STDIO:
+        flags = 0 if words is None else words[0] >> 32 if high else words[0] & 0xFFFFFFFF
+        if words is None or flags >> 16 != STDIO:
             return
         start, end = words[STREAM_WORDS - 1 : STREAM_WORDS + 1]
         if start < end:
-            yield Span(start, end)
+            yield Buffer(start, end, bool(flags & USERS))
         stream = words[NEXT_STREAM]
 
 
