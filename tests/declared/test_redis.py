@@ -2,10 +2,18 @@
 
 from __future__ import annotations
 
+import json
+import random
+from collections import Counter
+from pathlib import Path
+from typing import Mapping, NamedTuple
+
 import pytest
+from doors import GDB, Core, Live
+from looks import HERE, opened
 from redis_source import Redis
 from running import standing
-from sites import SitedBlock, sited_blocks
+from sites import Frame, SitedBlock, sited_blocks
 
 pytestmark = [
     pytest.mark.full,
@@ -24,6 +32,58 @@ ENCODINGS = {
 MAKES_ENTRIES = ("dictAddRaw", "createEntryNormal")
 """Before 7.2, and since."""
 OF_OLD = {b"ziplist": b"listpack"}
+FIVE_LINES = """\
+dictEntry.v.val = redisObject when ->refcount > 0 and ->refcount < 10000
+dictEntry.v.val = redisObject and more when ->refcount > 0 and ->refcount < 10000 and ->encoding == 8
+redisObject.ptr = dict when .encoding == 2
+redisObject.ptr = zset when .encoding == 7
+redisObject.ptr = char[] when .encoding == 0
+"""
+STRINGS = ("_sdsnewlen", "sdsnewlen", "_sdsMakeRoomFor", "sdsMakeRoomFor", "sdsResize", "sdsRemoveFreeSpace")
+MAKERS: Mapping[str, tuple[str, ...]] = {
+    "redisObject": ("createObject", "createEmbeddedStringObject"),
+    "dictEntry": MAKES_ENTRIES,
+    "dictEntry *[]": ("_dictExpand", "_dictResize", "dictExpand"),
+    "dict": ("dictCreate", "_dictCreate"),
+    "list": ("listCreate",),
+    "listNode": ("listAddNodeHead", "listAddNodeTail", "listInsertNode"),
+    "zskiplistNode": ("zslCreateNode",),
+    "zskiplist": ("zslCreate",),
+    "zset": ("createZsetObject", "zsetConvert", "zsetConvertAndExpand", "zsetDup"),
+    "quicklist": ("quicklistCreate",),
+    "quicklistNode": ("quicklistCreateNode",),
+    "intset": ("intsetNew", "intsetResize"),
+    "stream": ("streamNew",),
+    "rax": ("raxNew", "raxNewWithMetadata"),
+    "slowlogEntry": ("slowlogCreateEntry",),
+    "client": ("createClient",),
+    "user": ("ACLCreateUser",),
+    "redisObject *[]": ("slowlogCreateEntry", "luaArgsToRedisArgv", "zcalloc_num"),
+    "void at dictEntry.key": (*STRINGS, "createEmbeddedStringObject", "createObject"),
+    "char[] of redisObject.ptr": (*STRINGS, "hllSparseSet", "lpNew", "lpInsert", "lpShrinkToFit", "ziplistNew"),
+    "char[] of quicklistNode.entry": ("lpNew", "lpInsert", "lpShrinkToFit", "__quicklistCreateNode"),
+}
+"""Functions of redis's source that make what these names say."""
+TAIL = " and a tail"
+DRIVER = HERE.parent / "declared" / "drive_traced.py"
+
+
+class Filled(NamedTuple):
+    core: Path
+    blocks: Mapping[int, SitedBlock]
+    encodings: Mapping[bytes, int]
+    """How many keys have which."""
+
+
+@pytest.fixture(scope="module")
+def filled(filled_redis: Redis, tmp_path_factory: pytest.TempPathFactory) -> Filled:
+    folder = tmp_path_factory.mktemp("core")
+    keys = [key.decode("latin-1") for key in filled_redis.ask("KEYS", "*")]
+    encodings = Counter(filled_redis.ask("OBJECT", "ENCODING", key) for key in keys)
+    with standing(filled_redis.pid):
+        opened(GDB).do(Live(filled_redis.pid, filled_redis.program), [f"generate-core-file {folder / 'core'}"])
+        blocks = sited_blocks(filled_redis.log, filled_redis.pid, filled_redis.program)
+    return Filled(folder / "core", blocks, encodings)
 
 
 def test_it_has_every_kind_of_value(filled_redis: Redis) -> None:
@@ -55,3 +115,43 @@ def test_each_key_has_its_entry(filled_redis: Redis) -> None:
 def asked_for(block: SitedBlock) -> str:
     """The function that called redis's own allocator."""
     return next((each.function for each in block.calls if "alloc" not in each.function), "")
+
+
+@pytest.mark.parametrize(
+    ("rules", "least"), [("none", 0.45), (FIVE_LINES, 0.70), ("", 0.80)], ids=["none", "five", "own"]
+)
+def test_what_its_blocks_are(filled: Filled, redis_server: Path, tmp_path: Path, rules: str, least: float) -> None:
+    """Unaided, with five lines, and with those that come along; and nothing wrong of what redis itself made."""
+    file = tmp_path / "five.rules"
+    if "=" in rules:
+        file.write_text(rules)
+    words = {"FOLDER": str(tmp_path), "RULES": str(file) if "=" in rules else rules}
+    script = f"python import runpy; runpy.run_path({str(DRIVER)!r}, {words!r})"
+    opened(GDB).do(Core(filled.core, redis_server), [script])
+    found = json.loads((tmp_path / "names.json").read_text())
+    names = {int(address): name for address, (name, _) in found.items()}
+    assert sum(each in names for each in filled.blocks) >= least * len(filled.blocks)
+    kinds = Counter(name.removesuffix(TAIL) for name in names.values())
+    wrong = []
+    judged: dict[str, list[int]] = {}
+    for address, block in filled.blocks.items():
+        name = names[address].removesuffix(TAIL) if address in names else ""
+        makers = MAKERS.get(name)
+        if makers is not None:
+            judged.setdefault(name, []).append(address)
+            if not any(made(each, makers) for each in block.calls):
+                wrong.append((hex(address), name, [each.function for each in block.calls][:4]))
+    assert wrong == []
+    # of as many names as there are
+    sampled = random.Random(3).sample([each for name in judged for each in judged[name][:12]], 50)
+    assert len({names[each] for each in sampled}) > 5
+    if rules != "none":
+        assert kinds["zset"] == filled.encodings[b"skiplist"]
+    if not rules:
+        assert kinds["quicklist"] == filled.encodings[b"quicklist"]
+        assert kinds["intset"] == filled.encodings[b"intset"]
+        assert kinds["stream"] == filled.encodings[b"stream"]
+
+
+def made(frame: Frame, makers: tuple[str, ...]) -> bool:
+    return frame.function in makers
