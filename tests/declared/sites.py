@@ -559,9 +559,10 @@ def judged_by_one(name: str, expected: Expected, size: Optional[int]) -> str:
     if expected.container == FUNCTION and re.fullmatch(r"std::function<.*> body", name):
         # no caller told what its arguments are
         return "type"
-    if canonical(expected.type) == BUCKETS and not expected.container:
+    buckets = canonical(expected.type) == BUCKETS and re.fullmatch(r"std::(?:__1::)?unordered_\w+<.*> buckets", name)
+    if buckets and not expected.container:
         # no caller told whose
-        return "type" if re.fullmatch(r"std::(?:__1::)?unordered_\w+<.*> buckets", name) else "wrong"
+        return "type"
     owning = template(canonical(name)) if expected.type.startswith(OWNING) else None
     if owning is not None and owning.head == OWNING:
         # what frees it has no name outside of its class
