@@ -106,7 +106,15 @@ def variables(types: GdbTypes, addresses: Sequence[int]) -> list[Sized]:
     ]
 
 
-def answer(types: GdbTypes, kind: str, about: object) -> object:
+def thread_locals(types: GdbTypes, target: ModuleFiles) -> list[Sequence[object]]:
+    """Each with its module's number."""
+    modules = {each.regions[0].start: number for number, each in enumerate(target.modules)}
+    return [(each.name, modules[each.module], each.offset, each.type) for each in types.thread_locals()]
+
+
+def answer(types: GdbTypes, kind: str, about: object, target: ModuleFiles) -> object:
+    if kind == "thread_locals":
+        return thread_locals(types, target)
     if kind == "variables" and isinstance(about, list):
         return variables(types, about)
     if kind == "facts" and isinstance(about, int):
@@ -123,11 +131,11 @@ def answer(types: GdbTypes, kind: str, about: object) -> object:
 def main() -> None:
     limit()
     gdb.execute("set confirm off")
-    _target, types = make_types(sys.stdin.readline())
+    target, types = make_types(sys.stdin.readline())
     with open(int(os.environ[ANSWERS]), "w") as answers:
         for line in sys.stdin:
             kind, about = json.loads(line)
-            answers.write(json.dumps([answer(types, kind, about)]) + "\n")
+            answers.write(json.dumps([answer(types, kind, about, target)]) + "\n")
             answers.flush()
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from contextlib import contextmanager, suppress
 from functools import partial
+from itertools import product
 from typing import TYPE_CHECKING, Callable, Iterator, Mapping, Optional, Sequence
 
 import gdb
@@ -32,6 +33,10 @@ CALLS = "may-call-functions"
 REFERENCES = (gdb.TYPE_CODE_REF, gdb.TYPE_CODE_RVALUE_REF)
 IN_FUNCTION = re.compile(r"(?!anon\.)[A-Za-z_]\w*\.\w+")
 """A static variable of a function in C, as GCC (last.1) and clang (make.last) call it."""
+
+
+NAMELESS, MOST_NAMELESS = re.compile(r"\{\{(\w+)\}\}"), 4
+"""What Rust calls closures and constants; so many of one function or type are looked at."""
 
 
 class _Static(NamedTuple):
@@ -208,12 +213,22 @@ class GdbVariables(DebuggedVariables):
                 self.target.of_each_thread(ask, THREADS)
         return list(found.values())
 
+    def thread_local_of(self, symbol: NamedSymbol, base: int) -> Iterator[tuple[str, int]]:
+        for name, each in self._of_threads(symbol, base):
+            if each.type is not None:
+                yield name, self.types.number(each.type, each.symtab)
+
     def _of_threads(self, symbol: NamedSymbol, base: int) -> Iterator[tuple[str, gdb.Symbol]]:
         """The variables that a thread-local symbol of a module stands for: of one name there may be several."""
         plain = plain_name(symbol.text)
         for candidate in self._by_name(plain, self.target.build_id_at(base)):
             if candidate.addr_class == gdb.SYMBOL_LOC_COMPUTED:
                 yield plain, candidate
+        # closures and constants of Rust's have numbers that symbols lack
+        for name in _numbered(plain) if "{{" in plain else ():
+            for candidate in self._by_name(name, self.target.build_id_at(base)):
+                if candidate.linkage_name == symbol.text:
+                    yield name, candidate
         for symtab in self._symtabs_of(symbol, base):
             for static in self._statics_of(symtab).of_threads:
                 name = static.name_of(plain)
@@ -330,6 +345,13 @@ def _without_calls() -> Iterator[None]:
         yield
     finally:
         gdb.execute(f"set {CALLS} {'on' if before else 'off'}", to_string=True)
+
+
+def _numbered(name: str) -> Iterator[str]:
+    """ "f::{{closure}}" as debug information has it: "f::{closure#1}"."""
+    parts = NAMELESS.split(name)
+    for numbers in product(range(MOST_NAMELESS), repeat=len(parts) // 2) if len(parts) < MOST_NAMELESS * 2 else ():
+        yield "".join(f"{{{part}#{numbers[at // 2]}}}" if at % 2 else part for at, part in enumerate(parts))
 
 
 def _last(name: str) -> str:

@@ -155,6 +155,11 @@ class LldbVariables(DebuggedVariables):
             found += self._of_each_thread(known, threads)
         return found
 
+    def thread_local_of(self, symbol: NamedSymbol, base: int) -> Iterator[tuple[str, int]]:
+        for module in (each for each in self.types.modules if base == self.target.start_of(each.module)):
+            for each in self._by_name([module], plain_name(symbol.text)):
+                yield each.name, self.types.number(each.value.GetType(), module)
+
     def _of_each_thread(
         self, known: Sequence[tuple[int, _Variable]], threads: Sequence[lldb.SBThread]
     ) -> Iterator[TypedVariable]:

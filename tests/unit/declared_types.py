@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Iterator, Mapping, Optional, Sequence
 
-from arenascope.sources.debug_info_types import Field, Local, TypedVariable, TypeFacts
+from arenascope.sources.debug_info_types import Field, Local, ThreadLocal, TypedVariable, TypeFacts
 
 WORD = 8
 
@@ -58,6 +58,9 @@ class DeclaredTypes:
                 if each.address <= address < each.address + self.all[each.type].size:
                     found[address] = each
         return found
+
+    def thread_locals(self) -> Sequence[ThreadLocal]:
+        return ()
 
     def thread_variables(self) -> Sequence[TypedVariable]:
         return self.of_threads

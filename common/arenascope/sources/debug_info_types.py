@@ -96,6 +96,17 @@ class TypedVariable(NamedTuple):
     """Whose, where each thread has its own."""
 
 
+class ThreadLocal(NamedTuple):
+    """A variable of which each thread has its own."""
+
+    name: str
+    module: int
+    """Where its module begins."""
+    offset: int
+    """In the module's block of a thread."""
+    type: int
+
+
 class Local(NamedTuple):
     """A variable or argument of a function that is on a thread's stack now."""
 
@@ -120,6 +131,9 @@ class TypeSource(Protocol):
 
     def thread_variables(self) -> Sequence[TypedVariable]:
         """Every thread's own variables that have a type."""
+
+    def thread_locals(self) -> Sequence[ThreadLocal]:
+        """What threads have of their own, whether it is known where: those of which one symbol alone has the name."""
 
     def locals(self) -> Sequence[Local]:
         """Of every frame of every thread, as far as it can be unwound."""

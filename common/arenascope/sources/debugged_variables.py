@@ -5,9 +5,10 @@ from __future__ import annotations
 import re
 import weakref
 from abc import ABC, abstractmethod
-from typing import Mapping, Optional, Protocol, Sequence
+from collections import Counter
+from typing import Iterable, Mapping, Optional, Protocol, Sequence
 
-from .debug_info_types import Local, TypedVariable, TypeSource
+from .debug_info_types import Local, ThreadLocal, TypedVariable, TypeSource
 from .debugger_target import DebuggedTarget
 from .elf.address_names import NamedSymbol
 from .elf.demangle import demangle
@@ -48,6 +49,24 @@ class DebuggedVariables(ABC):
         place = self.target.own_name(address)
         return NamedSymbol(address - place.offset, 0, place.name) if place is not None else None
 
+    def thread_locals(self) -> Sequence[ThreadLocal]:
+        symbols = self.target.thread_symbols()
+        met = Counter((base, plain_name(symbol.text)) for base, symbol in symbols)
+        found: list[ThreadLocal] = []
+        for base, symbol in symbols:
+            told = set(self.thread_local_of(symbol, base)) if met[base, plain_name(symbol.text)] == 1 else set()
+            if len(told) == 1:
+                name, type = told.pop()
+                # what of it is left, where the compiler took it apart
+                if self.types.facts(type).size <= symbol.size:
+                    found.append(ThreadLocal(name, base, symbol.value, type))
+        return found
+
+    @abstractmethod
+    def thread_local_of(self, symbol: NamedSymbol, base: int) -> Iterable[tuple[str, int]]:
+        """The names and types of the variables that a thread-local symbol may stand for, of the module that begins at
+        `base`."""
+
     @abstractmethod
     def variable_of(self, symbol: NamedSymbol) -> Optional[TypedVariable]:
         """The variable that begins where this symbol does, and is no larger."""
@@ -59,6 +78,8 @@ class Variables(Protocol):
     def variables(self, addresses: Sequence[int]) -> Mapping[int, TypedVariable]: ...
 
     def thread_variables(self) -> Sequence[TypedVariable]: ...
+
+    def thread_locals(self) -> Sequence[ThreadLocal]: ...
 
     def locals(self) -> Sequence[Local]: ...
 
@@ -73,6 +94,9 @@ class WithVariables:
 
     def thread_variables(self) -> Sequence[TypedVariable]:
         return self._variables.thread_variables()
+
+    def thread_locals(self) -> Sequence[ThreadLocal]:
+        return self._variables.thread_locals()
 
     def locals(self) -> Sequence[Local]:
         return self._variables.locals()

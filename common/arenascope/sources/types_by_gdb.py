@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Iterator, Mapping, Optional, Protocol, Sequenc
 from ..base.errors import ArenascopeError
 from ..base.records import NamedTuple
 from .answer_cache import AnswerFile, Entry
-from .debug_info_types import Argument, BitField, Field, Form, Local, TypedVariable, TypeFacts
+from .debug_info_types import Argument, BitField, Field, Form, Local, ThreadLocal, TypedVariable, TypeFacts
 from .elf.elf_file import INFORMATION, module_build_id, proven_files
 from .memory import Read
 from .module_files import ModuleFile, as_line
@@ -103,6 +103,15 @@ class TypesByGdb:
     def thread_variables(self) -> Sequence[TypedVariable]:
         """Without a process nothing tells where they are."""
         return ()
+
+    def thread_locals(self) -> Sequence[ThreadLocal]:
+        found: list[ThreadLocal] = []
+        with suppress(ValueError, IndexError):
+            for row in _list(self._ask("thread_locals", None) or []):
+                name, module, offset, type = _list(row)
+                start = self._modules[_int(module)].regions[0].start
+                found.append(ThreadLocal(_str(name), start, _int(offset), _int(type)))
+        return found
 
     def locals(self) -> Sequence[Local]:
         return ()

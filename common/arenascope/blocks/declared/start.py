@@ -11,8 +11,11 @@ from contextlib import contextmanager
 from typing import Iterator, Sequence
 
 from ...base.meter import Meter
+from ...glibc.find.dtv import STATIC
 from ...session.users_rules import UsersRules
 from ...sources.debug_info_types import TypedVariable, TypeSource
+from ...sources.elf.address_names import modules_of
+from ...sources.elf.modules import Modules
 from ...sources.target import Span
 from ..graph.refs import Search
 from ..graph.root_pointers import root_pointers
@@ -63,13 +66,26 @@ def _nothing_collected() -> Iterator[None]:
 
 
 def _starts(search: Search, source: TypeSource, types: TypeTable, meter: Meter) -> Iterator[Start]:
-    variables = [*_variables(search, source, types), *source.thread_variables()]
+    variables = [*_variables(search, source, types), *source.thread_variables(), *_of_threads(search, source)]
     for each in dict.fromkeys(variables):
         yield Start(each.name, each.type, each.address, tid=each.tid)
     for local in source.locals():
         if local.address is not None or local.data is not None:
             start = Start(local.name, local.type, local.address, local.data, tid=local.tid)
             yield start._replace(frame=local.frame, function=local.function)
+
+
+def _of_threads(search: Search, source: TypeSource) -> Iterator[TypedVariable]:
+    """Each thread's own, by the blocks that its vector leads to."""
+    those = source.thread_locals()
+    session = search.session
+    modules = Modules(session.target, modules_of(session.regions)).with_tls if those else ()
+    for block in (block for dtv in search.roots.dtvs for block in dtv.blocks if those):
+        # of those that were loaded later the numbers may be others
+        if block.freed_as in STATIC and block.module <= len(modules):
+            base = modules[block.module - 1].base
+            for each in (each for each in those if each.module == base):
+                yield TypedVariable(each.name, block.start + each.offset, each.type, block.tid)
 
 
 def _variables(search: Search, source: TypeSource, types: TypeTable) -> Iterator[TypedVariable]:

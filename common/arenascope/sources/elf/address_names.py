@@ -181,7 +181,7 @@ class Naming:
         """Thread-local variables, each with where its module begins; without the C library's own."""
         found: list[tuple[int, NamedSymbol]] = []
         for module in self._runs(image):
-            if module[0].finds_malloc or not any(region.executable for region in module):
+            if module[0].finds_malloc or not _is_program(module):
                 continue
             symbols = (names_of(file, (STT_TLS,)) for file in self._files(image, module[0]))
             found += [(module[0].start, each) for each in next(filter(None, symbols), ())]

@@ -14,7 +14,7 @@ from typing import Iterable, Iterator, Optional, Sequence
 from ...base.errors import ArenascopeError, MemoryReadError
 from ...base.records import NamedTuple
 from ..target import Region, Span, Target, joined
-from .elf_file import PT_DYNAMIC, SHT_SYMTAB, Elf, ElfFile, Segment
+from .elf_file import PT_DYNAMIC, PT_TLS, SHT_SYMTAB, Elf, ElfFile, Segment
 from .environment import read_string
 from .linkmap import DT_DEBUG, MAX_MODULES
 from .symbols import LONGEST_DYNAMIC, dynamic_strings, dynamic_symbols, dynamic_tags, find_symbols
@@ -188,6 +188,18 @@ class Modules:
         except MemoryReadError:
             return None
         return ordered or None
+
+    @cached_property
+    def with_tls(self) -> list[Module]:
+        """Those that have variables of each thread's own, in the order in which the linker counts them."""
+        return [each for each in self.in_order or self.all if self._has_tls(each)]
+
+    def _has_tls(self, module: Module) -> bool:
+        try:
+            elf = Elf(lambda address, size: self.read(module, address, size), module.base, mapped=True)
+            return any(segment.type == PT_TLS and segment.memory_size for segment in elf.segments)
+        except (ArenascopeError, struct.error):
+            return False
 
     def _entries(self, debug: int) -> Iterator[_Entry]:
         seen: set[int] = set()

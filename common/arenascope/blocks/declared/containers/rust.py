@@ -12,7 +12,7 @@ from ...recognise.hashbrown import GROUP, Table
 from ..claims import CONTAINER, EXACT, Claim, Container, Reader, Types
 from .forms import Body, OfBody
 from .parts import DEEPEST, Member, argument, find, inside
-from .rust_enums import enum
+from .rust_enums import Variants, enum
 from .rust_trees import MAP, tree
 
 VECTOR, QUEUE = "alloc::vec::Vec", "alloc::collections::vec_deque::VecDeque"
@@ -33,6 +33,7 @@ CLOSURE, MOST_CLOSURES = "{{closure}}", 32
 """What symbols call each of a function's closures; so many of one function are looked at."""
 CALLS = (4, 5)
 """Of a vtable of FnMut and Fn the method that is the closure itself, where it is not made of another."""
+LAZY = "::lazy::Storage"
 SHARED = ("alloc::rc::RcBox", "alloc::rc::RcInner", "alloc::sync::ArcInner")
 """What Rc and Arc point to: two counts before the value."""
 MOST_PLACES = 1 << 32
@@ -46,7 +47,7 @@ class Rust:
         if facts.form != "struct":
             return enum(types, type, facts) if facts.tag is not None else None
         template = facts.name.partition("<")[0]
-        form = FORMS.get(template)
+        form = _lazy if template.endswith(LAZY) else FORMS.get(template)
         if form is not None:
             return form(types, type, facts)
         names = {each.name for each in facts.fields}
@@ -278,6 +279,34 @@ class Dynamic:
 
     def elements(self, reader: Reader, address: int) -> Optional[int]:
         return 1
+
+
+class Lazy:
+    """What a thread has of its own, once it has asked for it."""
+
+    def __init__(self, value: Member, state: Member, variants: Variants, alive: int) -> None:
+        """`alive`: the number of the variant of the state."""
+        self._value, self._state, self._variants, self._alive = value, state, variants, alive
+
+    def claims(self, reader: Reader, address: int) -> Optional[Iterable[Claim]]:
+        which = self._variants.which(reader, address + self._state.offset)
+        if which != self._alive:
+            return None if which is None else ()
+        return (Claim(address + self._value.offset, self._value.type, CONTAINER, "", inline=True),)
+
+    def elements(self, reader: Reader, address: int) -> Optional[int]:
+        which = self._variants.which(reader, address + self._state.offset)
+        return None if which is None else int(which == self._alive)
+
+
+def _lazy(types: Types, type: int, facts: TypeFacts) -> Optional[Container]:
+    value, state = find(types, type, "value.value.value"), find(types, type, "state.value.value")
+    facts = types.facts(state.type) if state is not None else facts
+    made = enum(types, state.type, facts) if state is not None and facts.tag is not None else None
+    alive = [number for number, each in enumerate(facts.fields) if each.name == "Alive"]
+    if value is None or state is None or not isinstance(made, Variants) or len(alive) != 1:
+        return None
+    return Lazy(value, state, made, alive[0])
 
 
 def _dynamic(types: Types, facts: TypeFacts) -> Optional[Container]:
