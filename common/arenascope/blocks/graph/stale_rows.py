@@ -27,6 +27,9 @@ USERS = 1
 """A stream's flag: the program gave the buffer (_IO_USER_BUF)."""
 NEXT_STREAM = 13
 """Which word of struct _IO_FILE has the next one (_chain)."""
+OLD_OFFSET, CODECVT, WIDE_DATA, FREED_BUFFER, STREAM_MODE, STREAM_VTABLE = (15, 17), 19, 20, 22, 24, 27
+"""Words of struct _IO_FILE_plus on 64-bit machines: where its file was, with columns; what wide streams use; what is
+freed at the end, where there is a list of such in front of it; whether it is wide; the last one."""
 VECTOR_WORDS, STRING_WORDS = 3, 4
 SEGMENT, OBJECT = 4, {"i386": 5}
 """Words of struct dlfo_mappings_segment in front of its entries (elf/dl-find_object.c): the segment before, what free()
@@ -94,6 +97,32 @@ def _streams(search: Search, table: StaleWords) -> None:
                 # libc asked for no more than the buffer: nor is what malloc gave besides anybody's
                 end = blocks.ends[block]
             table.exclude(start, end, "stdio-buffer")
+        for stream in streams(session.memory, head) if session.memory.pointer_size == 8 else ():
+            block = blocks.find(stream)
+            if block >= 0 and blocks.starts[block] == stream:
+                for span in unset_words(session.memory, stream, blocks.ends[block]):
+                    table.exclude(*span, "not-a-pointer")
+
+
+def unset_words(memory: Memory, stream: int, end: int) -> Iterator[Span]:
+    """Of a stream that fopen() made those that it leaves as they were, and that lead nowhere. On 64-bit machines these
+    words are the same in every release; the program's own (fopencookie's, popen's) lie behind them."""
+    words = memory.try_words(stream, STREAM_VTABLE + 1)
+    if words is None or stream + (STREAM_VTABLE + 1) * 8 > end:
+        return
+    yield _of_words(stream, *OLD_OFFSET)
+    mode = (words[STREAM_MODE] >> (32 if memory.byte_order == "big" else 0)) & 0xFFFFFFFF
+    is_wide = 0 < mode < 1 << 31
+    yield _of_words(stream, CODECVT, CODECVT + (not is_wide))
+    yield _of_words(stream, FREED_BUFFER + (words[FREED_BUFFER - 1] != 0), STREAM_VTABLE)
+    wide = words[WIDE_DATA]
+    if not is_wide and stream + STREAM_VTABLE * 8 < wide < end:
+        # the last part of it
+        yield Span(wide, end)
+
+
+def _of_words(start: int, first: int, behind: int) -> Span:
+    return Span(start + first * 8, start + behind * 8)
 
 
 class Buffer(NamedTuple):
@@ -107,18 +136,26 @@ class Buffer(NamedTuple):
 
 def buffers(memory: Memory, head: int) -> Iterator[Buffer]:
     """Of each stream in a list. `head`: where the first one's address lies."""
-    high = memory.byte_order == "big" and memory.pointer_size == 8
+    for stream in streams(memory, head):
+        words = memory.words(stream, STREAM_WORDS + 1)
+        start, end = words[STREAM_WORDS - 1 :]
+        if start < end:
+            yield Buffer(start, end, bool(_flags(memory, words[0]) & USERS))
+
+
+def streams(memory: Memory, head: int) -> Iterator[int]:
     stream, met = memory.try_word(head), set[int]()
     while stream and stream not in met and len(met) < MOST_STREAMS:
         met.add(stream)
         words = memory.try_words(stream, NEXT_STREAM + 1)
-        flags = 0 if words is None else words[0] >> 32 if high else words[0] & 0xFFFFFFFF
-        if words is None or flags >> 16 != STDIO:
+        if words is None or _flags(memory, words[0]) >> 16 != STDIO:
             return
-        start, end = words[STREAM_WORDS - 1 : STREAM_WORDS + 1]
-        if start < end:
-            yield Buffer(start, end, bool(flags & USERS))
+        yield stream
         stream = words[NEXT_STREAM]
+
+
+def _flags(memory: Memory, word: int) -> int:
+    return word >> 32 if memory.byte_order == "big" and memory.pointer_size == 8 else word & 0xFFFFFFFF
 
 
 def _popped(search: Search, table: StaleWords) -> None:
