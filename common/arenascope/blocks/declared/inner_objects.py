@@ -6,7 +6,7 @@ from collections import Counter
 from typing import Callable, Literal, Optional, Protocol
 
 from .claims import CONTAINER, EXACT, WEAK, Claim, Container
-from .containers.forms import Body, OfBody, OfNodes
+from .containers.forms import NOWHERE, OfBody, OfNodes
 from .layouts import Alternatives, Embedded, Layout, Layouts, Slot
 from .memory_reader import MemoryReader
 from .name_numbers import ANY, STARTS, TYPED, At, Claimed, NameNumbers, new_claimed
@@ -83,11 +83,11 @@ class InnerObjects:
 
     # what most containers claim, with less ado than claim by claim: they asked for blocks of just these sizes
 
-    def body_name(self, container: OfBody, body: Body, label: str) -> int:
+    def body_name(self, container: OfBody, label: str) -> int:
         key = container, label
         name = self._bodies.get(key)
         if name is None:
-            claim = container.claim(body)
+            claim = container.claim(NOWHERE)
             name = self._bodies[key] = self._names.claimed(claim, self._label(claim, label))
         return name
 
@@ -102,7 +102,7 @@ class InnerObjects:
             step, number = where.prefix + each.step, where.number
             if container.words:
                 step, number = self._numbered(where) + each.step + ELEMENT, 0
-            name, level = self.body_name(container, body, where.label), max(CONTAINER, where.level)
+            name, level = self.body_name(container, where.label), max(CONTAINER, where.level)
             used = body.used + container.after
             found.append(Claimed(level, block, name, used, where.parent, self._names.step(step), number, False))
         return 0

@@ -7,6 +7,7 @@ from itertools import count, repeat
 from typing import Iterable, Optional, Sequence
 
 from ...base.records import NamedTuple
+from ..recognise.module_memory import PAGE_SHIFT
 from .claims import ARRAY, EXACT, FIELD
 from .containers.forms import OfBody
 from .layouts import Embedded, Layout, Layouts, Slot
@@ -31,7 +32,7 @@ class Found(NamedTuple):
         return self.bad > sum(each.level <= ARRAY for each in self.claims)
 
 
-class _Pointer:
+class Pointer:
     """A member that is a pointer, and what is claimed where it leads to what its type says, once that was met."""
 
     __slots__ = ("chunk", "field", "name", "slot", "step")
@@ -45,7 +46,7 @@ class _Pointer:
         self.step = 0
 
 
-class _Body:
+class Body:
     """A container in it whose elements lie beside each other, and what is claimed of these."""
 
     __slots__ = ("after", "container", "each", "name", "number", "offset", "read", "step")
@@ -57,26 +58,28 @@ class _Body:
         """`number`: of each that is claimed; None: that of the object."""
 
 
-class _Plan:
+class Plan:
     """How objects of a type are looked at."""
 
     def __init__(self, layout: Layout, label: str, prefix: str, word: int) -> None:
         self.layout, self.label, self.prefix = layout, label, prefix
-        self.pointers = [_Pointer(each) for each in layout.slots]
+        self.pointers = [Pointer(each) for each in layout.slots]
         self.places = [each.offset // word for each in layout.slots]
         """Of pointers, in words."""
         self.span = max(self.places, default=-1) + 1
         self.is_plain = not any(each.offset % word for each in layout.slots)
-        self.bodies: list[_Body] = []
+        self.bodies: list[Body] = []
         self.containers: list[Embedded] = []
         """The others."""
         for inner in layout.containers:
             container = inner.container
             # elements of an element are numbered twice
             if isinstance(container, OfBody) and not (container.words and prefix):
-                self.bodies.append(_Body(inner, container, 0 if container.words else None))
+                self.bodies.append(Body(inner, container, 0 if container.words else None))
             else:
                 self.containers.append(inner)
+        self.is_of_pointers = bool(prefix and layout.parts == 1 and layout.slots and layout.size == word)
+        """They are the elements of an array."""
         self.has_more = bool(self.containers or layout.unions or layout.repeats)
 
 
@@ -87,26 +90,33 @@ class ManyObjects:
         self._words, self._reader, self._layouts, self._names = words, reader, layouts, names
         self._starts, self._sizes = reader.blocks.starts, reader.blocks.sizes
         self._low, self._high = words.low, words.high
-        self._plans: dict[tuple[int, str, str], _Plan] = {}
+        self._plans: dict[tuple[int, str, str], Plan] = {}
+
+    def in_pages(self, pages: set[int]) -> Iterable[tuple[int, int]]:
+        """The blocks whose first word leads into such a page, and that word."""
+        word = self._reader.word
+        for block, start in enumerate(self._starts):
+            first = word(start)
+            if first and first >> PAGE_SHIFT in pages:
+                yield block, first
 
     def scan(self, name: BlockName, layout: Layout, claims: Sequence[Claimed]) -> list[Found]:
         """Of each of these blocks, which are of this name."""
         if name.form == "array":
-            plan = self._plan(layout, name.label, "[]")
-            is_pointer = layout.parts == 1 and layout.slots and layout.size == self._reader.word_size
-            look = self._array_of_pointers if is_pointer else self._array
+            plan = self.plan(layout, name.label, "[]")
+            look = self._array_of_pointers if plan.is_of_pointers else self._array
             return [look(plan, each, self._starts[each.block] + name.front) for each in claims]
-        plan = self._plan(layout, name.label, "")
+        plan = self.plan(layout, name.label, "")
         return [self._single(plan, each, self._starts[each.block] + name.front) for each in claims]
 
-    def _plan(self, layout: Layout, label: str, prefix: str) -> _Plan:
+    def plan(self, layout: Layout, label: str, prefix: str) -> Plan:
         key = layout.type, label, prefix
         plan = self._plans.get(key)
         if plan is None:
-            plan = self._plans[key] = _Plan(layout, label, prefix, self._reader.word_size)
+            plan = self._plans[key] = Plan(layout, label, prefix, self._reader.word_size)
         return plan
 
-    def _single(self, plan: _Plan, claimed: Claimed, at: int) -> Found:
+    def _single(self, plan: Plan, claimed: Claimed, at: int) -> Found:
         found: list[Claimed] = []
         bad = self._object(plan, at, claimed, UNNUMBERED, found)
         if plan.layout.flexible is not None:
@@ -114,14 +124,14 @@ class ManyObjects:
             found += self._words.flexible_elements(plan.layout, at, claimed.block, where)
         return Found(found, bad)
 
-    def _array(self, plan: _Plan, claimed: Claimed, at: int) -> Found:
+    def _array(self, plan: Plan, claimed: Claimed, at: int) -> Found:
         found: list[Claimed] = []
         bad, size = 0, plan.layout.size
         for number in range(claimed.elements):
             bad += self._object(plan, at + number * size, claimed, number, found)
         return Found(found, bad)
 
-    def _object(self, plan: _Plan, at: int, claimed: Claimed, number: int, found: list[Claimed]) -> int:
+    def _object(self, plan: Plan, at: int, claimed: Claimed, number: int, found: list[Claimed]) -> int:
         """One object; how many of its words contradict its type."""
         parent, level = claimed.block, claimed.level
         own = self._reader.words(at, plan.span) if plan.is_plain and plan.span else ()
@@ -134,8 +144,8 @@ class ManyObjects:
         if plan.span:
             values = map(own.__getitem__, plan.places)
             bad = self._pointers(plan, zip(plan.pointers, values, repeat(number)), claimed, at, found)
-        if plan.bodies:
-            bad += self._bodies(plan, at, claimed, number, found)
+        for body in plan.bodies:
+            bad += self.body(plan, body, at, claimed, number, found)
         if plan.has_more:
             where = At(parent, level, max(level, EXACT), plan.label, prefix=plan.prefix, number=number)
             for each in plan.containers:
@@ -143,28 +153,27 @@ class ManyObjects:
             bad += self._words.scan_unions(plan.layout, at, where, found)
         return bad
 
-    def _bodies(self, plan: _Plan, at: int, claimed: Claimed, number: int, found: list[Claimed]) -> int:
-        starts, reader, before, bad = self._starts, self._reader, self._reader.before, 0
-        new = new_claimed
-        for each in plan.bodies:
-            body = each.read(reader, at + each.offset)
-            if body is None:
-                self._words.damaged[each.each.name] += 1
-                bad += 1
-                continue
-            start, used, room = body
-            block = before(start) if start else -1
-            if block < 0 or starts[block] != start or used > room:
-                continue
+    def body(self, plan: Plan, each: Body, at: int, claimed: Claimed, number: int, found: list[Claimed]) -> int:
+        body = each.read(self._reader, at + each.offset)
+        if body is None:
+            self._words.damaged[each.each.name] += 1
+            return 1
+        start, used, room = body
+        block = self._reader.before(start) if start else -1
+        if block >= 0 and self._starts[block] == start and used <= room:
             if each.name == NONE:
-                each.name = self._words.inner.body_name(each.container, body, plan.label)
-                each.step = self._names.step(plan.prefix + each.each.step + ELEMENT * each.container.words)
+                self.learn_body(plan, each)
             own = number if each.number is None else each.number
             used += each.after
-            found.append(new(Claimed, (claimed.level, block, each.name, used, claimed.block, each.step, own, False)))
-        return bad
+            claim = claimed.level, block, each.name, used, claimed.block, each.step, own, False
+            found.append(new_claimed(Claimed, claim))
+        return 0
 
-    def _array_of_pointers(self, plan: _Plan, claimed: Claimed, at: int) -> Found:
+    def learn_body(self, plan: Plan, each: Body) -> None:
+        each.name = self._words.inner.body_name(each.container, plan.label)
+        each.step = self._names.step(plan.prefix + each.each.step + ELEMENT * each.container.words)
+
+    def _array_of_pointers(self, plan: Plan, claimed: Claimed, at: int) -> Found:
         found: list[Claimed] = []
         bad, word, one = 0, self._reader.word_size, repeat(plan.pointers[0])
         for first in range(0, claimed.elements, PIECE):
@@ -174,8 +183,8 @@ class ManyObjects:
 
     def _pointers(
         self,
-        plan: _Plan,
-        values: Iterable[tuple[_Pointer, int, int]],
+        plan: Plan,
+        values: Iterable[tuple[Pointer, int, int]],
         claimed: Claimed,
         at: Optional[int],
         found: list[Claimed],
@@ -199,12 +208,12 @@ class ManyObjects:
                 if pointer.field != NONE:
                     add(new(Claimed, (FIELD, block, pointer.field, 0, parent, pointer.step, number, True)))
                     continue
-                self._learn(pointer, plan, block)
+                self.learn(pointer, plan, block)
             where = At(parent, level, plain, plan.label, prefix=plan.prefix, number=number)
             bad += self._words.follow(pointer.slot, value, where, plan.layout, at, found)
         return bad
 
-    def _learn(self, pointer: _Pointer, plan: _Plan, block: int) -> None:
+    def learn(self, pointer: Pointer, plan: Plan, block: int) -> None:
         """What ObjectWords.follow claims of it without looking any further."""
         slot, names = pointer.slot, self._names
         if slot.is_ruled:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
 from contextlib import suppress
-from typing import Callable, Optional, Sequence
+from typing import Callable, Optional, Sequence, Union
 
 from ...base.errors import MemoryReadError
 from ...session.session import Session
@@ -27,8 +27,8 @@ anything so low."""
 LARGEST_HEADER = 17
 """So many bytes of a string's header at most lie before the characters that a pointer leads to."""
 NOTHING: Sequence[int] = ()
-LEAST_SHIFT, EACH = 9, 8
-"""Blocks are looked up among those of 512 bytes, or of as many that these are EACH on an average."""
+SAMPLE, EACH, FEWEST = 100, 8, 4
+"""Blocks are looked up in spans in which EACH of the usual size lie, and FEWEST on an average."""
 
 
 class MemoryReader:
@@ -41,7 +41,7 @@ class MemoryReader:
         self.slack = session.layout.min_size
         """A chunk is larger than asked for by less than this: what is left has to be a chunk itself."""
         self.chunk_for = session.layout.chunk_for
-        self._rounded, self._grain = self.word_size + session.layout.mask, ~session.layout.mask
+        self.rounded, self.grain = self.word_size + session.layout.mask, ~session.layout.mask
         self._header = session.layout.header
         self.classes = Classes(ground)
         self._memory, self._page = session.memory, session.target.page_size
@@ -49,13 +49,22 @@ class MemoryReader:
         self._starts, self._ends, self._sizes = blocks.starts, blocks.ends, blocks.sizes
         self._regions = RegionIndex(session.regions)
         self._windows: dict[int, Sequence[int]] = {}
-        self._data: dict[int, bytes] = {}
+        self._data: dict[int, Union[bytes, memoryview]] = {}
         """The same as bytes."""
         self._within, self._unaligned = (1 << SHIFT) - 1, self.word_size - 1
         self._numbers = NUMBERS[self.word_size]
         self._half = 3 if self.word_size == 8 else 2
-        self.before = _search(blocks.starts)
+        self.before = _search(blocks)
         """The last block that begins at or before an address; -1: none."""
+
+    def window(self, number: int) -> Sequence[int]:
+        """The words of the numberth stretch of 16 KiB; empty where not all of it can be read."""
+        words = self._windows.get(number)
+        return self._load(number) if words is None else words
+
+    def share(self, number: int, words: memoryview) -> None:
+        """The same words, which somebody keeps anyway."""
+        self._windows[number], self._data[number] = words, words.cast("B")
 
     def word(self, address: int) -> Optional[int]:
         words = self._windows.get(address >> SHIFT)
@@ -77,7 +86,7 @@ class MemoryReader:
     def bytes(self, address: int, size: int) -> Optional[bytes]:
         at = address & self._within
         if size >= 0 and at + size <= self._within and (address >> SHIFT in self._data or self._load(address >> SHIFT)):
-            return self._data[address >> SHIFT][at : at + size]
+            return bytes(self._data[address >> SHIFT][at : at + size])
         return self._memory.try_read(address, size) if self._may_be(address, size) else None
 
     def _may_be(self, address: int, size: int) -> bool:
@@ -162,7 +171,7 @@ class MemoryReader:
             # a mapping has whole pages, of which two words or more are malloc's
             return 0 <= self.room(index) - size < self._page + 2 * self._header
         # as chunk_for has it, without the calls
-        wanted = (size + self._rounded) & self._grain
+        wanted = (size + self.rounded) & self.grain
         return 0 <= chunk - (wanted if wanted > self.slack else self.slack) < slack
 
     def symbol(self, address: int) -> Optional[str]:
@@ -174,10 +183,14 @@ class MemoryReader:
         return told.name if told is not None and not told.top else None
 
 
-def _search(starts: Sequence[int]) -> Callable[[int], int]:
+def _search(blocks: LiveBlocks) -> Callable[[int], int]:
     """A closure: it is asked several times for each block. In an array of millions bisect makes twenty numbers for each
     answer, so that it looks only where blocks of the same few hundred bytes are."""
-    shift, spans = _spans(starts)
+    starts = blocks.starts
+    # blocks of the usual size lie EACH in a span
+    some = sorted(blocks.sizes[:: max(1, len(starts) // SAMPLE)])
+    least = (EACH * some[len(some) // 2]).bit_length() if some else 0
+    shift, spans = next(each for each in (_spans(starts, shift) for shift in range(least, 65)) if each is not None)
     known = spans.get
 
     def before(address: int) -> int:
@@ -187,16 +200,15 @@ def _search(starts: Sequence[int]) -> Callable[[int], int]:
     return before
 
 
-def _spans(starts: Sequence[int]) -> tuple[int, dict[int, tuple[int, int]]]:
-    """(SHIFT, which blocks begin at addresses that are one number when shifted by it)."""
-    for shift in range(LEAST_SHIFT, 64):
-        spans: dict[int, tuple[int, int]] = {}
-        first = 0
-        while first < len(starts) and len(spans) * EACH <= len(starts):
-            place = starts[first] >> shift
-            last = bisect_left(starts, (place + 1) << shift, first, min(first + (1 << shift), len(starts)))
-            spans[place] = first, last
-            first = last
-        if first >= len(starts):
-            return shift, spans
-    return 64, {}
+def _spans(starts: Sequence[int], shift: int) -> Optional[tuple[int, dict[int, tuple[int, int]]]]:
+    """(SHIFT, which blocks begin at addresses that are one number when shifted by it); None: they would be too many."""
+    spans: dict[int, tuple[int, int]] = {}
+    first = 0
+    while first < len(starts):
+        if len(spans) * FEWEST > len(starts):
+            return None
+        place = starts[first] >> shift
+        last = bisect_left(starts, (place + 1) << shift, first, min(first + (1 << shift), len(starts)))
+        spans[place] = first, last
+        first = last
+    return shift, spans

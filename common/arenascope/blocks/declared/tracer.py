@@ -14,10 +14,11 @@ followed once more without that block. What keeps wrong names away:
 from __future__ import annotations
 
 from collections import deque
+from types import ModuleType
 from typing import Iterable, Optional, Sequence
 
 from ...base.meter import Meter
-from ..recognise.module_memory import PAGE_SHIFT, Ground
+from ..recognise.module_memory import Ground
 from .claims import ARRAY, CONTAINER, EXACT, FIELD, LOCAL, RULE, VTABLE, WEAK
 from .enclosing import Enclosing
 from .layouts import Layouts
@@ -42,13 +43,19 @@ CHAIN = 256
 class Tracer:
     """Names the live blocks of one image."""
 
-    def __init__(self, reader: MemoryReader, layouts: Layouts, ground: Ground, rules: Rules) -> None:
+    def __init__(
+        self, reader: MemoryReader, layouts: Layouts, ground: Ground, rules: Rules, numpy: Optional[ModuleType] = None
+    ) -> None:
         self._reader, self._layouts, self._types = reader, layouts, layouts.types
         self._blocks, self._pages = reader.blocks, ground.pages
         self._vtables = Vtables(reader, layouts.types, ground.pages)
         self._names = NameNumbers(layouts)
         self._words = ObjectWords(reader, layouts, self._names, self._vtables, rules=rules)
         self._many = ManyObjects(self._words, reader, layouts, self._names)
+        if numpy is not None:
+            from .many_objects_with_numpy import ManyObjectsWithNumpy
+
+            self._many = ManyObjectsWithNumpy(numpy, self._words, reader, layouts=layouts, names=self._names)
         self._banned: set[int] = set()
         self._before: dict[int, Claimed] = {}
         """What blocks that are looked into were called by a member."""
@@ -86,13 +93,13 @@ class Tracer:
         return found
 
     def _drain(self, meter: Meter) -> None:
-        sizes, done = self._blocks.sizes, 0
+        done, mean = 0, self._blocks.bytes // max(1, len(self._blocks))
         for queue in self._left:
             # nothing that is found from here is stronger
             while queue:
                 some = [queue.popleft() for _ in range(min(len(queue), AT_ONCE))]
                 self._take_many(some)
-                done += sum(sizes[each.block] for each in some)
+                done += len(some) * mean
                 if done >= 1 << 20:
                     meter.advance(done)
                     done = 0
@@ -135,13 +142,11 @@ class Tracer:
 
     def _begin_at_vtables(self) -> None:
         """Blocks that begin with the vtable of a class, whether anything leads to them or not."""
-        word, pages, queue = self._reader.word, self._pages, self._left[VTABLE]
-        for block, start in enumerate(self._blocks.starts):
-            table = word(start)
-            if table and table >> PAGE_SHIFT in pages:
-                of = self._vtables.class_of(table)
-                if of is not None and not of.top and self._reader.fits(block, of.size, self._reader.slack):
-                    queue.append(Claimed(VTABLE, block, self._names.object(of.type), 0, NOBODY, 0, UNNUMBERED, False))
+        queue = self._left[VTABLE]
+        for block, table in self._many.in_pages(self._pages):
+            of = self._vtables.class_of(table)
+            if of is not None and not of.top and self._reader.fits(block, of.size, self._reader.slack):
+                queue.append(Claimed(VTABLE, block, self._names.object(of.type), 0, NOBODY, 0, UNNUMBERED, False))
 
     def _push(self, found: Iterable[Claimed]) -> None:
         left, level, name = self._left, self._found.level, self._found.name
@@ -193,13 +198,11 @@ class Tracer:
         )
 
     def _put(self, claimed: Claimed) -> None:
-        found, block = self._found, claimed.block
-        found.level[block] = claimed.level
-        found.name[block] = claimed.name
-        found.parent[block] = claimed.parent
-        found.step[block] = claimed.step
-        found.number[block] = claimed.number
-        found.elements[block] = min(claimed.elements, UNNUMBERED)
+        found = self._found
+        level, block, name, elements, parent, step, number, _ = claimed
+        found.level[block], found.name[block] = level, name
+        found.parent[block], found.step[block], found.number[block] = parent, step, number
+        found.elements[block] = elements if elements < UNNUMBERED else UNNUMBERED
 
     def _look_into(self, claims: Sequence[Claimed]) -> None:
         """Follows what blocks hold. Where that shows that one is something else, it has the name that it had before."""

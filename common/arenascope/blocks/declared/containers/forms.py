@@ -4,7 +4,8 @@ block of all elements."""
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from typing import Callable, Iterable, Mapping, Optional, Sequence
+from types import ModuleType
+from typing import TYPE_CHECKING, Callable, Iterable, Mapping, Optional, Sequence
 
 from ....base.records import NamedTuple
 from ....sources.debug_info_types import TypeFacts
@@ -25,6 +26,13 @@ class ByTemplate:
         facts = types.facts(type)
         form = self._forms.get(self._template_of(facts.name) or "") if facts.form == "struct" else None
         return form(types, type, facts) if form is not None else None
+
+
+if TYPE_CHECKING:
+    from ....base.array_types import Flags, Numbers
+
+    Words = Callable[[Numbers], Optional[Numbers]]
+    """The words at addresses; None where not all can be read."""
 
 
 class Node(NamedTuple):
@@ -77,6 +85,21 @@ class Body(NamedTuple):
     room: int
 
 
+NOWHERE = Body(0, 0, 0)
+
+
+class Bodies(NamedTuple):
+    """Of many containers at once."""
+
+    start: Numbers
+    used: Numbers
+    room: Numbers
+    sure: Flags
+    """Where these prove themselves once there is a block for just so many elements."""
+    empty: Flags
+    """Where there is no block."""
+
+
 class OfBody(ABC):
     """Whatever proves its body."""
 
@@ -89,6 +112,10 @@ class OfBody(ABC):
     @abstractmethod
     def body(self, reader: Reader, address: int) -> Optional[Body]:
         """None unless it has proved itself."""
+
+    def many(self, numpy: ModuleType, words: Words, at: Numbers) -> Optional[Bodies]:
+        """The same as `body` of many with numpy; what it leaves open is asked one by one. None: it leaves all open."""
+        return None
 
     def claims(self, reader: Reader, address: int) -> Optional[Iterable[Claim]]:
         body = self.body(reader, address)

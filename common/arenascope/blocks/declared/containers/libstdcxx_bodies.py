@@ -2,18 +2,24 @@
 
 from __future__ import annotations
 
-from typing import Iterable, Mapping, Optional, Sequence
+from types import ModuleType
+from typing import TYPE_CHECKING, Iterable, Mapping, Optional, Sequence
 
 from ....base.records import NamedTuple
 from ....sources.debug_info_types import TypeFacts
 from ..claims import CONTAINER, Claim, Container, Reader, Types
-from .forms import Body, Form, OfBody, OfText, Text, between
+from .forms import Bodies, Body, Form, OfBody, OfText, Text, between
 from .parts import Table, argument, find, table_of_links
+
+if TYPE_CHECKING:
+    from ....base.array_types import Numbers
+    from .forms import Words
 
 BUFFER = 512
 """Bytes of a deque's buffer, for elements that are smaller (`__deque_buf_size`)."""
 INSIDE = 16
 """Bytes of the letters that a string has inside, with the 0 after them."""
+MOST_LETTERS = 1 << 40
 UNSIGNED = 4
 """Bytes of the number of a bit in a word."""
 
@@ -28,6 +34,14 @@ class Vector(OfBody):
     def body(self, reader: Reader, address: int) -> Optional[Body]:
         words = reader.words(address + self._start, 3)
         return None if words is None else between(reader, words, self.size)
+
+    def many(self, numpy: ModuleType, words: Words, at: Numbers) -> Optional[Bodies]:
+        start, finish, end = (words(at + numpy.uint64(self._start + 8 * each)) for each in range(3))
+        if start is None or finish is None or end is None:
+            return None
+        used, room = (each.astype(numpy.int64) - start.astype(numpy.int64) for each in (finish, end))
+        sure = (start <= finish) & (finish <= end) & (used % self.size == 0) & (room % self.size == 0)
+        return Bodies(start, used // self.size, room // self.size, sure=sure, empty=(start | finish | end) == 0)
 
 
 class Bits(OfBody):
@@ -206,6 +220,21 @@ class String(OfText):
             return None
         ended = reader.bytes(start + count * self.size, self.size) == bytes(self.size)
         return Body(start, count, capacity) if ended else None
+
+    def many(self, numpy: ModuleType, words: Words, at: Numbers) -> Optional[Bodies]:
+        places = (self._first + 8 * each for each in (self._pointer, self._length, self._room))
+        start, count, room = (words(at + numpy.uint64(each)) for each in places)
+        if start is None or count is None or room is None or self.size != 1:
+            return None
+        empty = (start == at + numpy.uint64(self._inside)) & (count < INSIDE)
+        # a bound below which sums of them do not overflow
+        sure = ~empty & (count <= room) & (room < MOST_LETTERS)
+        last = numpy.where(sure, start + count, start[sure][0] if sure.any() else 0)
+        ended = words(last & ~numpy.uint64(7))
+        if ended is None:
+            return None
+        sure &= ended >> ((last & numpy.uint64(7)) << numpy.uint64(3)) & numpy.uint64(255) == 0
+        return Bodies(start, count.astype(numpy.int64), room.astype(numpy.int64), sure=sure, empty=empty)
 
     def text(self, reader: Reader, address: int) -> Optional[Text]:
         body = self.body(reader, address)

@@ -1,0 +1,314 @@
+"""The same as many_objects.py with numpy: each pointer, string and vector of all objects of a type at once.
+
+What leads to just what its type says is claimed here. All else is asked of the plain form, word by word, and so the
+claims are the same, in the same order.
+"""
+
+from __future__ import annotations
+
+import sys
+from types import ModuleType
+from typing import TYPE_CHECKING, Iterable, Optional, Sequence
+
+from ...base.records import NamedTuple
+from ..recognise.module_memory import PAGE_SHIFT
+from .claims import EXACT, FIELD
+from .containers.forms import OfBody
+from .layouts import Layout, Layouts
+from .many_objects import UNKNOWN, Body, Found, ManyObjects, Plan, Pointer
+from .memory_reader import SHIFT, MemoryReader
+from .name_numbers import At, Claimed, NameNumbers, new_claimed
+from .named_blocks import NONE, UNNUMBERED, BlockName
+from .object_words import ObjectWords
+
+if TYPE_CHECKING:
+    from ...base.array_types import Flags, Numbers
+
+FEW, MANY = 64, 1 << 20
+"""Objects for which it is not worth while; and at most so many at once."""
+MOST_WINDOWS = 4096
+"""A larger heap is followed without: its bytes are kept here."""
+
+
+class _Rows:
+    """The objects of some blocks: of one each, or all elements of arrays."""
+
+    def __init__(self, claims: Sequence[Claimed], of: Numbers, at: Numbers, numbers: Optional[Numbers]) -> None:
+        self.claims, self.of, self.at, self.numbers = claims, of, at, numbers
+        """`of`: whose each row is, among the claims."""
+        self.keys: list[Numbers] = []
+        """Of what is claimed: by row, then by member."""
+        self.found: list[Claimed] = []
+
+    def number(self, row: int) -> int:
+        return int(self.numbers[row]) if self.numbers is not None else UNNUMBERED
+
+
+class Hits(NamedTuple):
+    rows: Numbers
+    blocks: Numbers
+
+
+class ManyObjectsWithNumpy(ManyObjects):
+    def __init__(
+        self, numpy: ModuleType, words: ObjectWords, reader: MemoryReader, layouts: Layouts, names: NameNumbers
+    ) -> None:
+        super().__init__(words, reader, layouts, names)
+        self._numpy, blocks = numpy, reader.blocks
+        self._firsts, self._ends, self._chunks = (
+            numpy.frombuffer(each, dtype=numpy.uint64) for each in (blocks.starts, blocks.ends, blocks.sizes)
+        )
+        self._windows = self._all_windows()
+        is_native = reader.word_size == 8 and reader.byte_order == sys.byteorder
+        self._is_small = len(self._windows) <= MOST_WINDOWS and is_native
+        self._room = numpy.empty((len(self._windows) if self._is_small else 0, 1 << SHIFT - 3), dtype=numpy.uint64)
+        # at once: what was read before would be kept twice
+        self._readable = numpy.array([self._load(each) for each in range(len(self._room))], dtype=bool)
+
+    def _all_windows(self) -> Numbers:
+        """Those in which blocks lie."""
+        numpy = self._numpy
+        first, last = self._firsts >> numpy.uint64(SHIFT), (self._ends - numpy.uint64(1)) >> numpy.uint64(SHIFT)
+        apart = (last - first).astype(numpy.int64)
+        if int(apart.sum()) > MOST_WINDOWS + len(first):
+            # or they are damaged
+            none: Numbers = numpy.zeros(MOST_WINDOWS + 1, dtype=numpy.uint64)
+            return none
+        within = [
+            numpy.arange(first[each] + 1, last[each], dtype=numpy.uint64) for each in numpy.flatnonzero(apart > 1)
+        ]
+        # of what is in order, those that follow another one
+        firsts, lasts = (each[numpy.append(True, each[1:] != each[:-1])] for each in (first, last))
+        windows: Numbers = numpy.unique(numpy.concatenate([firsts, lasts, *within]))
+        return windows
+
+    def in_pages(self, pages: set[int]) -> Iterable[tuple[int, int]]:
+        numpy, starts = self._numpy, self._firsts
+        if not self._is_small:
+            yield from super().in_pages(pages)
+            return
+        place = numpy.searchsorted(self._windows, starts >> numpy.uint64(SHIFT))
+        readable = self._readable[place]
+        words = numpy.zeros(len(starts), dtype=numpy.uint64)
+        words[readable] = self._words_in(place[readable], starts[readable])
+        for block in numpy.flatnonzero(~readable).tolist():
+            words[block] = self._reader.word(int(starts[block])) or 0
+        there = numpy.isin(words >> numpy.uint64(PAGE_SHIFT), numpy.array(sorted(pages), dtype=numpy.uint64))
+        blocks = numpy.flatnonzero(there)
+        yield from zip(blocks.tolist(), words[blocks].tolist())
+
+    def scan(self, name: BlockName, layout: Layout, claims: Sequence[Claimed]) -> list[Found]:
+        is_array = name.form == "array"
+        rows = sum(each.elements for each in claims) if is_array else len(claims)
+        is_like = not (layout.flexible or layout.unions or layout.repeats)
+        if not (FEW <= rows <= MANY and is_like and self._is_small):
+            return super().scan(name, layout, claims)
+        plan = self.plan(layout, name.label, "[]" if is_array else "")
+        found = self._at_once(plan, self._rows(name, layout, claims)) if plan.is_plain else None
+        return super().scan(name, layout, claims) if found is None else found
+
+    def _rows(self, name: BlockName, layout: Layout, claims: Sequence[Claimed]) -> _Rows:
+        numpy = self._numpy
+        at = self._firsts[[each.block for each in claims]] + numpy.uint64(name.front)
+        of = numpy.arange(len(claims))
+        if name.form != "array":
+            return _Rows(claims, of, at, None)
+        counts = numpy.array([each.elements for each in claims])
+        of = numpy.repeat(of, counts)
+        numbers = numpy.arange(len(of)) - numpy.repeat(numpy.cumsum(counts) - counts, counts)
+        return _Rows(claims, of, at[of] + (numbers * layout.size).astype(numpy.uint64), numbers)
+
+    def _at_once(self, plan: Plan, rows: _Rows) -> Optional[list[Found]]:
+        """None where not all can be read."""
+        numpy = self._numpy
+        bad = numpy.zeros(len(rows.at), dtype=numpy.int64)
+        self._every = len(plan.pointers) + len(plan.layout.containers)
+        columns = [self._read(rows.at + numpy.uint64(each.slot.offset)) for each in plan.pointers]
+        for member, (pointer, values) in enumerate(zip(plan.pointers, columns)):
+            if values is None:
+                return None
+            self._pointer(plan, pointer, values, rows, bad=bad, member=member)
+        for member, each in enumerate(plan.bodies, len(plan.pointers)):
+            self._body(plan, each, rows, bad=bad, member=member)
+        first = len(plan.pointers) + len(plan.bodies)
+        if plan.containers:
+            for row in range(len(rows.at)):
+                self._containers(plan, rows, row, bad=bad, member=first)
+        return self._in_order(rows, bad)
+
+    def _containers(self, plan: Plan, rows: _Rows, row: int, *, bad: Numbers, member: int) -> None:
+        found: list[Claimed] = []
+        where, at = self._where(plan, rows, row), int(rows.at[row])
+        for each in plan.containers:
+            bad[row] += self._words.inner.open(each, at + each.offset, where, found, 0)
+        self._add(rows, row * self._every + member, found)
+
+    def _where(self, plan: Plan, rows: _Rows, row: int) -> At:
+        claimed = rows.claims[rows.of[row]]
+        plain = max(claimed.level, EXACT)
+        return At(claimed.block, claimed.level, plain, plan.label, prefix=plan.prefix, number=rows.number(row))
+
+    def _add(self, rows: _Rows, key: int, found: Sequence[Claimed]) -> None:
+        if found:
+            rows.keys.append(self._numpy.full(len(found), key))
+            rows.found += found
+
+    def _in_order(self, rows: _Rows, bad: Numbers) -> list[Found]:
+        numpy, count = self._numpy, len(rows.claims)
+        wrong = numpy.bincount(rows.of, weights=bad, minlength=count).astype(numpy.int64).tolist()
+        if not rows.keys:
+            return [Found([], each) for each in wrong]
+        keys = numpy.concatenate(rows.keys)
+        order = numpy.argsort(keys, kind="stable")
+        found = list(map(rows.found.__getitem__, order.tolist()))
+        whose = rows.of[keys[order] // self._every]
+        ends = numpy.searchsorted(whose, numpy.arange(count + 1)).tolist()
+        return [Found(found[ends[each] : ends[each + 1]], wrong[each]) for each in range(count)]
+
+    # members
+
+    def _pointer(
+        self, plan: Plan, pointer: Pointer, values: Numbers, rows: _Rows, *, bad: Numbers, member: int
+    ) -> None:
+        numpy = self._numpy
+        used = numpy.flatnonzero(values)
+        values = values[used]
+        inside = (values >= self._low) & (values <= self._high)
+        for value in numpy.unique(values[~inside]).tolist():
+            if self._reader.leads_nowhere(value, pointer.slot.is_void):
+                bad[used[values == value]] += 1
+        used, values = used[inside], values[inside]
+        blocks = numpy.searchsorted(self._firsts, values, side="right") - 1
+        exact = self._firsts[blocks] == values
+        self._know(plan, pointer, blocks[exact])
+        hits = exact & (self._chunks[blocks] == max(pointer.chunk, 0)) if pointer.field == NONE else exact
+        if pointer.field != NONE:
+            self._claim(
+                rows, Hits(used[hits], blocks[hits]), pointer.field, level=FIELD, step=pointer.step, member=member
+            )
+        elif pointer.chunk != UNKNOWN:
+            level = max(rows.claims[0].level, EXACT)
+            self._claim(
+                rows, Hits(used[hits], blocks[hits]), pointer.name, level=level, step=pointer.step, member=member
+            )
+        is_array = plan.is_of_pointers
+        for row, value in zip(used[~hits].tolist(), values[~hits].tolist()):
+            found: list[Claimed] = []
+            at = None if is_array else int(rows.at[row])
+            where = self._where(plan, rows, row)
+            bad[row] += self._words.follow(pointer.slot, value, where, plan.layout, at, found)
+            self._add(rows, row * self._every + member, found)
+
+    def _know(self, plan: Plan, pointer: Pointer, blocks: Numbers) -> None:
+        if pointer.chunk != UNKNOWN or pointer.field != NONE or not len(blocks):
+            return
+        slot = pointer.slot
+        if slot.to == "object" and slot.target is not None:
+            blocks = blocks[self._chunks[blocks] == self._words.chunk(slot.target)]
+        if len(blocks):
+            self.learn(pointer, plan, int(blocks[0]))
+
+    def _claim(
+        self,
+        rows: _Rows,
+        hits: Hits,
+        name: int,
+        *,
+        level: int,
+        step: int,
+        member: int,
+        elements: Optional[Numbers] = None,
+        number: Optional[int] = None,
+        plain: bool = True,
+    ) -> None:
+        """Of each row that one block has this name."""
+        count = len(hits.rows)
+        parents = self._parents(rows)[hits.rows].tolist()
+        many = elements.tolist() if elements is not None else [0] * count
+        numbers = [UNNUMBERED if number is None else number] * count
+        if number is None and rows.numbers is not None:
+            numbers = rows.numbers[hits.rows].tolist()
+        new = new_claimed
+        rows.keys.append(hits.rows * self._every + member)
+        rows.found += [
+            new(Claimed, (level, block, name, used, parent, step, own, plain))
+            for block, used, parent, own in zip(hits.blocks.tolist(), many, parents, numbers)
+        ]
+
+    def _parents(self, rows: _Rows) -> Numbers:
+        numbers: Numbers = self._numpy.array([each.block for each in rows.claims])[rows.of]
+        return numbers
+
+    def _body(self, plan: Plan, each: Body, rows: _Rows, *, bad: Numbers, member: int) -> None:
+        numpy, container = self._numpy, each.container
+        told = container.many(numpy, self._read, rows.at + numpy.uint64(each.offset))
+        left = numpy.arange(len(rows.at))
+        if told is not None:
+            sure = numpy.flatnonzero(told.sure)
+            blocks = numpy.searchsorted(self._firsts, told.start[sure], side="right") - 1
+            right = blocks >= 0
+            right &= self._firsts[blocks] == told.start[sure]
+            right &= self._fits(blocks, told.room[sure] + container.after, container)
+            sure, blocks = sure[right], blocks[right]
+            if len(sure):
+                if each.name == NONE:
+                    self.learn_body(plan, each)
+                used = told.used[sure] + container.after
+                hits, level = Hits(sure, blocks), rows.claims[0].level
+                self._claim(
+                    rows,
+                    hits,
+                    each.name,
+                    level=level,
+                    step=each.step,
+                    member=member,
+                    elements=used,
+                    number=each.number,
+                    plain=False,
+                )
+            settled = told.empty
+            settled[sure] = True
+            left = numpy.flatnonzero(~settled)
+        for row in left.tolist():
+            found: list[Claimed] = []
+            claimed = rows.claims[rows.of[row]]
+            bad[row] += self.body(plan, each, int(rows.at[row]), claimed, rows.number(row), found)
+            self._add(rows, row * self._every + member, found)
+
+    def _fits(self, blocks: Numbers, room: Numbers, container: OfBody) -> Flags:
+        """MemoryReader.fits, of blocks that are no mappings: these are looked at one by one."""
+        numpy, reader = self._numpy, self._reader
+        chunks = self._chunks[blocks].astype(numpy.int64)
+        ordinary = (self._ends[blocks] - self._firsts[blocks]).astype(numpy.int64) == chunks - reader.word_size
+        wanted = (container.front + room * container.size + reader.rounded) & reader.grain
+        spare = chunks - numpy.maximum(wanted, reader.slack)
+        fitting: Flags = ordinary & (spare >= 0) & (spare < reader.slack)
+        return fitting
+
+    # memory
+
+    def _read(self, addresses: Numbers) -> Optional[Numbers]:
+        """The words there; None where not all of them are in what heaps have."""
+        numpy = self._numpy
+        if (addresses & numpy.uint64(7)).any():
+            return None
+        numbers = addresses >> numpy.uint64(SHIFT)
+        place = numpy.searchsorted(self._windows, numbers)
+        if (place >= len(self._windows)).any() or (self._windows[place] != numbers).any():
+            return None
+        return self._words_in(place, addresses) if self._readable[place].all() else None
+
+    def _words_in(self, place: Numbers, addresses: Numbers) -> Numbers:
+        numpy = self._numpy
+        index = (addresses & numpy.uint64((1 << SHIFT) - 1)) >> numpy.uint64(3)
+        found: Numbers = self._room[place, index.astype(numpy.int64)]
+        return found
+
+    def _load(self, place: int) -> bool:
+        """Whether that window can be read."""
+        number = int(self._windows[place])
+        words = self._reader.window(number)
+        if words:
+            self._room[place] = self._numpy.frombuffer(words, dtype=self._numpy.uint64)
+            self._reader.share(number, memoryview(self._room[place]))
+        return len(words) > 0
