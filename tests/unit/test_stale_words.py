@@ -12,7 +12,7 @@ from arenascope.base import optional_libraries
 from arenascope.base.block_kinds import STALE
 from arenascope.base.errors import MemoryReadError
 from arenascope.blocks.graph.blocks import Stretch, put_in_order
-from arenascope.blocks.graph.stale_rows import Pointer, buffers, unused_entries
+from arenascope.blocks.graph.stale_rows import Pointer, buffers, unset_words, unused_entries
 from arenascope.blocks.graph.stale_words import NO_BLOCK, Collected, Layout, StaleWords, why_text
 from arenascope.present.screens.refs import STALE_WORDS
 from arenascope.sources.memory import Memory
@@ -153,6 +153,28 @@ def test_whose_a_buffer_is() -> None:
     for flags, is_users in ((FILE & ~1, False), (FILE | 1, True)):
         (found,) = buffers(memory_of([AT + 8, *stream((16, 32), 0, flags=flags)]), AT)
         assert found == (16, 32, is_users)
+
+
+@pytest.mark.parametrize(
+    ("mode", "list_of_freed", "expected"),
+    [
+        (0, 0, {15, 16, 19, *range(22, 27), *range(30, 59)}),
+        (0xFFFFFFFF, 0, {15, 16, 19, *range(22, 27), *range(30, 59)}),
+        # wide: what it converts with, and what it reads and writes
+        (1, 0, {15, 16, *range(22, 27)}),
+        (0, 1, {15, 16, 19, *range(23, 27), *range(30, 59)}),
+    ],
+)
+def test_what_fopen_leaves_as_it_was(mode: int, list_of_freed: int, expected: set[int]) -> None:
+    """By words of what it asks malloc for."""
+    words = [FILE, *[1] * 58]
+    words[20], words[21], words[24] = AT + 30 * 8, list_of_freed, mode
+    found = unset_words(memory_of(words), AT, AT + 59 * 8)
+    assert {at for start, end in found for at in range((start - AT) // 8, (end - AT) // 8)} == expected
+    # one that has no such part, and what is too small for a stream
+    words[20] = AT + (1 << 20)
+    assert all(end <= AT + 27 * 8 for _, end in unset_words(memory_of(words), AT, AT + 59 * 8))
+    assert not [*unset_words(memory_of(words[:27]), AT, AT + 27 * 8)]
 
 
 def test_what_is_no_stream() -> None:
