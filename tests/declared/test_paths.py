@@ -17,6 +17,8 @@ from test_truth import COUNT_IN_FRONT
 BLOCKS = 24
 BUILT_IN = ("char", "void")
 KEYED, FEW = 16, 2
+CREW = 2
+"""Threads of crew.c that have jobs."""
 DRIVER = HERE.parent / "declared" / "drive_paths.py"
 PRINTERS = Path("/usr/share/gcc/python/libstdcxx")
 pytestmark = [pytest.mark.needs_gdb, pytest.mark.debugger]
@@ -119,6 +121,32 @@ def test_keys_are_those_by_which_gdb_finds_the_element(
             (hex(address), expression, places[expression])
             for address, expression in told.items()
             if not leads_there(places[expression], address, sizes[address])
+        ] == []
+    finally:
+        sited.end()
+
+
+@pytest.mark.parametrize("kind", ["live", "core"])
+@pytest.mark.parametrize("level", ["O0", "O2"])
+def test_what_a_thread_alone_holds_is_told_by_its_frame(tmp_path: Path, level: str, kind: str) -> None:
+    gdb = opened(GDB)
+    sited = Sited(PROGRAMS / f"crew.{level}", tmp_path, "20")
+    try:
+        sizes = {address: each.size for address, each in sited.expected().items() if each.type in ("job", "char")}
+        image: Image = Live(sited.pid, sited.program)
+        if kind == "core":
+            gdb.do(image, [f"gcore {tmp_path / 'core'}"])
+            image = Core(tmp_path / "core", sited.program)
+        chosen = random.Random(3).sample(sorted(sizes), KEYED)
+        found = [each.json()["expression"] for each in gdb.run(image, [f"owner {each:#x} --json" for each in chosen])]
+        told = {address: unfolded(each) for address, each in zip(chosen, found) if each is not None}
+        assert len(told) == len(chosen)
+        assert len({each.partition(" frame ")[0] for each in told.values()}) == CREW
+        places = evaluated(gdb, image, tmp_path, list(told.values()))
+        assert [
+            (hex(address), each, places[each])
+            for address, each in told.items()
+            if not leads_there(places[each], address, sizes[address])
         ] == []
     finally:
         sited.end()
