@@ -100,7 +100,7 @@ class GdbTypes(WithVariables):
         if form in ("pointer", "reference"):
             target = kind.target()
             is_void = target.strip_typedefs().code == gdb.TYPE_CODE_VOID
-            return facts._replace(target=None if is_void else self._number(target, language))
+            return facts._replace(target=None if is_void else self._number(target, language, of=kind))
         if form == "array":
             return facts._replace(target=self._number(kind.target(), language), length=_length(kind))
         if form == "enum":
@@ -259,9 +259,9 @@ class GdbTypes(WithVariables):
         """Of a type that a symbol of this source file has."""
         return self._number(type, _language(symtab))
 
-    def _number(self, type: gdb.Type, language: str) -> int:
-        """Of a type, whatever typedefs and const it comes with."""
-        named = ""
+    def _number(self, type: gdb.Type, language: str, of: Optional[gdb.Type] = None) -> int:
+        """Whatever typedefs and const it comes with. A pointer to it tells whose it is: GDB completes declarations."""
+        named, file = "", getattr(of or type, "objfile", None)
         while type.code == gdb.TYPE_CODE_TYPEDEF:
             named = type.name or named
             type = type.target()
@@ -271,9 +271,9 @@ class GdbTypes(WithVariables):
         if not name and FORMS.get(kind.code) in ("struct", "union", "enum"):
             # typedef struct { … } NAME
             name = named
-        file, completed = getattr(declared, "objfile", None), getattr(kind, "objfile", None)
-        if file is not completed and name and self.by_name(name) is None:
-            # a forward declaration that GDB completed from another module, where others have another one
+        is_completed = file is not getattr(kind, "objfile", None) and FORMS.get(kind.code) in ("struct", "union")
+        if is_completed and name and self.by_name(name) is None:
+            # from another module, where others have another one
             return self._add(("declared", name), _Known(declared, name, "struct", language, complete=False))
         return self._intern(kind, name, language)
 
@@ -300,7 +300,7 @@ class GdbTypes(WithVariables):
     def _key(self, kind: gdb.Type, name: str, form: Form, language: str) -> Key:
         """What two types have in common that are one, in whatever source file and module they are declared."""
         if form in ("pointer", "reference"):
-            return form, kind.code, self._number(kind.target(), language)
+            return form, kind.code, self._number(kind.target(), language, of=kind)
         if form == "array":
             return form, self._number(kind.target(), language), _length(kind)
         if form == "function" or (not name and form == "other"):

@@ -4,11 +4,15 @@ the linker optimises."""
 from __future__ import annotations
 
 import subprocess
+from collections import Counter
 from pathlib import Path
 
 import pytest
 from doors import GDB, Live
+from lifetimes import dies_with_us
+from looks import give_up
 from sites import SOURCES, Sited, compare, sizes_of
+from subjects import await_parked
 from test_names import names_in
 from test_truth import ARGUMENTS
 
@@ -27,14 +31,50 @@ C = (
     "-D_GNU_SOURCE",
     *(f"-fno-builtin-{each}" for each in ("malloc", "calloc", "realloc", "free")),
 )
-PROGRAM = {"daemon": (*C, "daemon.c"), "idioms": (*C, "idioms.c"), "idioms.cc": ("g++", "-std=gnu++17", "idioms.cc")}
+CXX = ("g++", "-std=gnu++17")
+PROGRAM = {
+    "daemon": (*C, "daemon.c"),
+    "idioms": (*C, "idioms.c"),
+    "idioms.cc": (*CXX, "idioms.cc"),
+    "server": (*CXX, "server.cc"),
+}
 LEAST = {"daemon": 0.97, "idioms": 0.6, "idioms.cc": 0.8}
 SHORT = [("linker", "idioms.cc")]
 EACH = [
     pytest.param(way, program, id=f"{way}, {program}", marks=[pytest.mark.full] * ((way, program) not in SHORT))
     for way in WAYS
-    for program in PROGRAM
+    for program in LEAST
 ]
+
+
+MULTIARCH = "x86_64-linux-gnu"
+NARROW = ("-m32", "-idirafter")
+
+
+@pytest.mark.full
+@pytest.mark.parametrize("program", ["daemon", "server"])
+def test_32_bits_have_the_same_names(program: str, tmp_path: Path) -> None:
+    """As often as the same program of 64 bits, of which it is known that none is wrong: the log of sites has these."""
+    *compiler, source = PROGRAM[program]
+    found = []
+    for width, flags in (("64", ()), ("32", (*NARROW, f"/usr/include/{MULTIARCH}"))):
+        built = tmp_path / width
+        words = [*compiler, *SITED, *flags, "-o", str(built), str(SOURCES / source)]
+        done = subprocess.run(words, capture_output=True, text=True)
+        if width == "32" and done.returncode:
+            give_up("gcc cannot build for 32 bits: libc6-dev-i386 is not installed")
+        assert done.returncode == 0, done.stderr
+        started = [str(built), *ARGUMENTS[program]]
+        pipe = subprocess.PIPE
+        with subprocess.Popen(started, stdin=pipe, stdout=pipe, text=True, preexec_fn=dies_with_us()) as process:
+            assert process.stdout is not None
+            assert process.stdout.readline().split() == ["ready", str(process.pid)]
+            await_parked(process.pid)
+            names = names_in(GDB, Live(process.pid, built), tmp_path)
+            process.kill()
+        found.append(Counter(name for name, _ in names.values()))
+    assert found[0] == found[1]
+    assert sum(found[0].values()) > 5000
 
 
 @pytest.mark.parametrize(("way", "program"), EACH)
