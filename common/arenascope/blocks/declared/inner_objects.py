@@ -129,7 +129,8 @@ class InnerObjects:
         return 0
 
     def _damaged(self, each: Embedded, where: At) -> int:
-        if not where.proof:
+        # a local may not be set yet
+        if not where.proof and not where.may_be_unset:
             self._words.damaged[each.name] += 1
         return 1
 

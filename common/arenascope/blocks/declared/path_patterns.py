@@ -124,7 +124,8 @@ class PathPatterns:
         self.of[block] = pattern.number
         pattern.blocks += 1
         pattern.bytes += named.blocks.sizes[block]
-        pattern.level = max(pattern.level, named.level[block])
+        if named.name[block] not in self._same:
+            pattern.level = max(pattern.level, named.level[block])
         elements = named.elements[block] if named.names[name].form == "array" else 1
         pattern.elements += elements
         if edge.is_element:
