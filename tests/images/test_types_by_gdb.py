@@ -7,14 +7,16 @@ import os
 import shutil
 import subprocess
 from pathlib import Path
-from typing import Iterator
+from typing import Any, Iterator, Optional
 
 import pytest
 from looks import give_up
+from partial import look
 from subjects import Subject
 
 from arenascope.base.programs import find_program
 from arenascope.cli.shell import How, ShellDoor
+from arenascope.sources import types_by_gdb
 from arenascope.sources.live.live_target import ProcessTarget
 from arenascope.sources.shell_target import ShellTarget
 from arenascope.sources.target import Target
@@ -56,7 +58,7 @@ TARGETS: list[Target] = []
 """What is asked has to be there."""
 
 
-def types_of(subject: Subject, **how: bool) -> TypesByGdb:
+def types_of(subject: Subject, **how: Optional[bool]) -> TypesByGdb:
     TARGETS[:] = [ShellDoor(str(subject.pid), How("none", **{"declared": True, **how})).target()]
     types = TARGETS[0].types
     assert isinstance(types, TypesByGdb)
@@ -141,11 +143,32 @@ def test_damaged_debug_information(subject: Subject, tmp_path: Path) -> None:
 def test_debug_information_that_nobody_asked_for(subject: Subject) -> None:
     target = ShellDoor(str(subject.pid), How("none", declared=True)).target()
     types = TypesByGdb(target, most=1000)
-    assert types.is_too_large
+    assert types.unread
     assert types.by_name("thing") is None
     assert types_of(subject, declared=True).by_name("thing") is not None
     assert ShellDoor(str(subject.pid), How("none", declared=False)).target().types is None
     assert ShellDoor(str(subject.pid), How("none", symbols=False)).target().types is None
+
+
+def test_what_is_missing_is_told(subject: Subject, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where types are not read, and where there are none."""
+    monkeypatch.setattr(types_by_gdb, "UNASKED", 1000)
+    pid = Path(str(subject.pid))
+    (note,) = notes(pid)
+    assert note["id"] == "debug-information-not-read"
+    assert note["figures"]["bytes"] == types_of(subject, declared=None).unread > 1000
+    assert notes(pid, "--declared") == notes(pid, "--no-declared") == []
+    with Subject("kinds.stripped") as stripped:
+        (note,) = notes(Path(str(stripped.pid)), "--declared")
+        version = json.loads(look(stripped.kernel_core(), "version --json")[1])
+    assert note["id"] == "no-declared-types"
+    assert "kinds.stripped" in note["names"]["files"]
+    assert str(stripped.program) in version["without_debug_information"]
+
+
+def notes(image: Path, *options: str) -> list[dict[str, Any]]:
+    found: list[dict[str, Any]] = json.loads(look(image, "types --json", *options)[1])["notes"]
+    return found
 
 
 def test_no_process_is_held_for_it(subject: Subject) -> None:

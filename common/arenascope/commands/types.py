@@ -12,6 +12,7 @@ from ..base.model import Statement
 from ..base.user_data import UserData
 from ..present.documents import type_records as records
 from ..present.documents.record import told
+from ..present.render.debug_info import without_types
 from ..present.render.json import hexadecimal
 from ..present.screens.types import lines, name_of, note_text
 from ..session.problems import parts_differ, problems_of
@@ -32,6 +33,7 @@ from .framework.command import (
 if TYPE_CHECKING:
     from ..blocks.declared.type_values import TypeValues
     from ..present.screens.held_by import Held, HeldMost
+    from ..sources.debug_info_types import TypeSource
     from .framework.live_copy import Looked
 
 OWNERS = argument("--owners", action="store_true", help="who holds them (the default for a small core)")
@@ -123,7 +125,7 @@ def types_command(context: Context) -> Answer:
         and not options.quick
         and not any(row.kind.kind == "declared" for row in rows)
     ):
-        notes.append(Statement("no-declared-types"))
+        notes.append(_without_types(session.target.types))
     problems += looked.problems if looked is not None else []
     chosen = in_order(filter(wanted, rows), options.by)
     shown = options.limit if options.limit > 0 else None
@@ -175,6 +177,14 @@ def pattern_of(match: str) -> Pattern[str]:
         return re.compile(match)
     except re.error as error:
         raise UsageError(f"{match}: {error}", "'Session|Buffer' is one") from None
+
+
+def _without_types(source: TypeSource) -> Statement:
+    from ..sources.types_by_gdb import TypesByGdb  # a debugger knows types without it
+
+    if isinstance(source, TypesByGdb) and source.unread:
+        return Statement("debug-information-not-read", {"bytes": source.unread})
+    return without_types(source.without())
 
 
 def _wanted(least: Optional[int], match: Optional[str]) -> Callable[[TypeRow], bool]:

@@ -18,6 +18,7 @@ from ..glibc.release_table import NEVER, text
 from ..present.documents import glibc_records as records
 from ..present.documents.record import told
 from ..present.render.allocators import copies_of, other_allocators, share_record
+from ..present.render.debug_info import missing_line
 from ..present.screens.allocators import allocators_lines, copies_lines
 from ..present.screens.candidates import candidates_lines, candidates_of
 from ..present.screens.evidence import check_words, evidence
@@ -57,6 +58,8 @@ def version_command(context: Context) -> Answer:
     door = list(context.door.describe())
     checks = _checks(context.session) if problem is None else []
     share = share_record(share_of(context.session)) if problem is None else None
+    types = context.target.types if problem is None else None
+    without = [*dict.fromkeys(types.without())] if types is not None else None
     found = records.Version(
         arenascope=__version__,
         debugger=door[0] if door else None,
@@ -69,11 +72,13 @@ def version_command(context: Context) -> Answer:
         libcs=copies_of(context.session.located.copies, context.session.libc) if problem is None else [],
         allocators=other_allocators(_allocators(context, problem)),
         share=share,
+        without_debug_information=without,
     )
     if trail is not None:
         found = records.Version.of(found, candidates=_candidates(context, trail, problem))
     problems = [Statement("no-glibc", text=problem)] if problem else problems_of(context.session)
-    return Answer(found, _lines(context, problem, checks, trail, libraries=libraries.values()), problems)
+    said = _lines(context, problem, checks, trail, libraries=libraries.values(), without=without or ())
+    return Answer(found, said, problems)
 
 
 def _candidates(context: Context, trail: Trail, problem: Optional[str]) -> records.Candidates:
@@ -135,6 +140,7 @@ def _lines(
     checks: Sequence[Check],
     trail: Optional[Trail],
     libraries: Iterable[str],
+    without: Sequence[str],
 ) -> Iterator[str]:
     yield f"arenascope {__version__}"
     yield from context.door.describe()
@@ -157,6 +163,8 @@ def _lines(
     yield from allocators_lines(context.style, session.located.allocators, share_of(session))
     if context.session.started:
         yield f"threads' arenas and caches found {HOW[context.session.threads_found.how]}"
+    if without:
+        yield missing_line(without)
     held = sum(check.held for check in checks)
     yield f"layout of {_layout(context)}: {held} of {len(checks)} checks hold"
     for check in checks:

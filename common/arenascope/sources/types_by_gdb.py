@@ -27,8 +27,7 @@ if TYPE_CHECKING:
     from .gdb_child import GdbChild
 
 UNASKED = 64 << 20
-"""Bytes of debug information that are read where nobody says how many. For each MiB GDB 13 takes 15 ms and 1.5 MiB of
-memory, 10 MiB where it looks at all source files: of so much some 1 s, and at most 0.6 GiB."""
+"""Bytes read where nobody says how many. For each MiB GDB 13 takes 15 ms and 1.5 MiB; 10 MiB where all is looked at."""
 DEBUG = (".debug_", ".zdebug_")
 FORMS: Sequence[Form] = get_args(Form)
 NOTHING, NO_TYPE = TypeFacts("", "other", 0), -1
@@ -179,7 +178,7 @@ class TypesByGdb:
     def _start(self) -> Optional[GdbChild]:
         from .gdb_child import start  # few looks ask for types
 
-        if not self._modules or self.is_too_large:
+        if not self._modules or self.unread:
             return None
         return start(self._target.debug_folders, as_line(self._modules))
 
@@ -196,7 +195,7 @@ class TypesByGdb:
         if self._log is not None:
             return self._log
         self._log = []
-        if not self._modules or self.is_too_large:
+        if not self._modules or self.unread:
             return self._log
         entries = self._file.read()
         try:
@@ -269,9 +268,10 @@ class TypesByGdb:
         return offset if index < 0 else self._modules[index].regions[0].start + offset
 
     @property
-    def is_too_large(self) -> bool:
-        """Whether nobody asked for so much debug information."""
-        return self._most is not None and sum(each.size for each in self._found) > self._most
+    def unread(self) -> int:
+        """Bytes of debug information, where nobody asked for so much; 0: it is read."""
+        size = sum(each.size for each in self._found)
+        return size if self._most is not None and size > self._most else 0
 
     @property
     def _modules(self) -> Sequence[ModuleFile]:

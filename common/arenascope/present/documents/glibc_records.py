@@ -82,4 +82,7 @@ class Version(Document):
     libcs: Annotated[Sequence[Libc], "Every glibc in the process"]
     allocators: Annotated[Sequence[OtherAllocator], ALLOCATORS]
     share: Annotated[Optional[Share], SHARE]
+    without_debug_information: Annotated[
+        Optional[Sequence[str]], "Files of modules that have none here, or that of another build; null: nobody asked"
+    ]
     candidates: Candidates = None  # type: ignore[assignment]  # left out: there only with --full

@@ -8,6 +8,7 @@ from ...analysis.types import Totals, TypeRow
 from ...base.block_kinds import Kind
 from ...base.model import Statement
 from ...blocks.recognise.class_names import named
+from ..render.debug_info import without_types_text
 from ..render.text import UNKNOWN, Style, count, cut, folded_name, in_memory, next_lines, table, worth_a_row
 
 HEADERS = (
@@ -26,7 +27,6 @@ HEADERS = (
 GUESS = " ?"
 """After the name of what is a guess."""
 NOTES = {
-    "no-declared-types": "no types of the program itself are known: with its debug information, more is named in GDB",
     "pymalloc-apart": "CPython keeps objects of up to 512 bytes in arenas of its own, which it maps beside malloc: "
     "they are not among these blocks",
 }
@@ -96,7 +96,7 @@ def lines(
 
 
 def note_text(said: Statement) -> str:
-    return NOTES[said.id]
+    return NOTES.get(said.id) or without_types_text(said)
 
 
 def name_of(kind: Kind) -> str:
