@@ -3,7 +3,8 @@
     <!-- run: MALLOC_TRIM_THRESHOLD_=131072 workers 30 8 | heap trim -->
 
 starts the fixture (environment, name, arguments), attaches GDB and runs the commands, which ` ; ` separates; markers in
-a row with the same subject share one process.
+a row with the same subject share one process. `@{Order}` in a command is the last address on the first line of what was
+printed before that begins with `Order`.
 
     <!-- picture: workers 30 8 | report -->
     ![what it shows](docs/pictures/report.svg)
@@ -35,6 +36,7 @@ PICTURE = re.compile(
     r"<!-- (?P<kind>picture|page): (?P<subject>[^|\n]+?) \| (?P<command>[^\n]+?) -->\n"
     r"!\[(?P<title>[^\]\n]*)\]\((?P<file>[^)\n]+)\)\n"
 )
+EXAMPLE = re.compile(r"@\{([^}]+)\}")
 FENCE = "== arenascope =="
 
 
@@ -44,8 +46,10 @@ def running(subject: str, folder: str) -> Iterator[int]:
     words = subject.split()
     settings = dict(word.split("=", 1) for word in words if "=" in word)
     name, *arguments = [word for word in words if "=" not in word]
+    if not name.startswith("declared/"):  # those write no files
+        arguments.insert(0, folder)
     process = subprocess.Popen(
-        [*_fixed(), str(ROOT / "fixtures" / "build" / name), folder, *arguments],
+        [*_fixed(), str(ROOT / "fixtures" / "build" / name), *arguments],
         env={**os.environ, **settings},
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
@@ -65,7 +69,19 @@ def running(subject: str, folder: str) -> Iterator[int]:
 def run(subject: str, commands: list[str]) -> str:
     """What GDB prints for the commands on a fresh process of the subject."""
     with tempfile.TemporaryDirectory() as folder, running(subject, folder) as pid:
+        for number, command in enumerate(commands):
+            for begin in EXAMPLE.findall(command):
+                address = _example(_gdb(pid, commands[:number], folder), begin)
+                commands[number] = commands[number].replace(f"@{{{begin}}}", address)
         return _gdb(pid, commands, folder)
+
+
+def _example(screens: str, begin: str) -> str:
+    line = next((line for line in screens.splitlines() if line.startswith(begin)), "")
+    addresses = re.findall(r"\b0x[0-9a-f]+", line)
+    if not addresses:
+        raise SystemExit(f"no address on a line that begins with {begin!r}:\n{screens}")
+    return addresses[-1]
 
 
 def screen(subject: str, command: str) -> str:
