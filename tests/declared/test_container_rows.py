@@ -117,6 +117,19 @@ def test_what_a_queue_holds_are_the_blocks_that_were_allocated_for_it(tmp_path: 
     assert row["type"].startswith("std::deque<std::function<")
 
 
+@pytest.mark.parametrize("program", ["pool.O0", "pool.O2"])
+def test_what_a_cache_holds_behind_shared_pointers_that_a_plain_pointer_leads_to(program: str, tmp_path: Path) -> None:
+    """The vtable of a control block, which tells itself without any way to it, does not tell what is in the block."""
+    sited = Sited(PROGRAMS / program, tmp_path, "300", "cache")
+    try:
+        rows = rows_in(SHELL, Live(sited.pid, sited.program), "--match ^pool->cache")
+    finally:
+        sited.end()
+    blocks = {row["path"]: row["held_blocks"] for row in rows}
+    # for each a node, a control block and a vector's body; keys from "job number 100100" on have a body
+    assert blocks == {"pool->cache": 1 + 3 * 300 + 200, "pool->cache[].second": 300}
+
+
 def test_what_is_missing_is_said(tmp_path: Path) -> None:
     """With an id: types were not asked for; no variable leads to a container."""
     sited = Sited(PROGRAMS / "orders.O2", tmp_path, "50")

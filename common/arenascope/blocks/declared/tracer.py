@@ -86,7 +86,10 @@ class Tracer:
         self._refused: set[tuple[int, int]] = set()
         for number, start in enumerate(starts):
             self._begin(number, start)
-        self._begin_at_vtables()
+        hiding = self._begin_at_vtables()
+        self._drain(meter)
+        # what no container has told
+        self._left[VTABLE].extend(each for each in hiding if found.level[each.block] > RULE)
         self._drain(meter)
         while self._name_by_members():
             self._drain(meter)
@@ -140,13 +143,16 @@ class Tracer:
             self._words.follow(layout.slots[0], value, where, layout, None, found)
             self._push(found)
 
-    def _begin_at_vtables(self) -> None:
-        """Blocks that begin with the vtable of a class, whether anything leads to them or not."""
-        queue = self._left[VTABLE]
+    def _begin_at_vtables(self) -> list[Claimed]:
+        """Blocks that begin with the vtable of a class, whether anything leads to them or not. What waits, since a
+        container that leads there knows which object is in it, is given back."""
+        queue, hiding = self._left[VTABLE], list[Claimed]()
         for block, table in self._many.in_pages(self._pages):
             of = self._vtables.class_of(table)
             if of is not None and not of.top and self._reader.fits(block, of.size, self._reader.slack):
-                queue.append(Claimed(VTABLE, block, self._names.object(of.type), 0, NOBODY, 0, UNNUMBERED, False))
+                claimed = Claimed(VTABLE, block, self._names.object(of.type), 0, NOBODY, 0, UNNUMBERED, False)
+                (hiding if of.hides_object else queue).append(claimed)
+        return hiding
 
     def _push(self, found: Iterable[Claimed]) -> None:
         left, level, name = self._left, self._found.level, self._found.name

@@ -6,8 +6,12 @@ from typing import Optional
 
 from ...base.records import NamedTuple
 from ..recognise.module_memory import PAGE_SHIFT
+from .containers import libcxx, libstdcxx_pointers
 from .layouts import Layout, TypeTable
 from .memory_reader import MemoryReader
+
+HIDING = (libstdcxx_pointers.INSIDE, f"std::__1::{libcxx.INSIDE}")
+"""Templates of classes."""
 
 
 class DynamicClass(NamedTuple):
@@ -16,6 +20,8 @@ class DynamicClass(NamedTuple):
     top: int
     type: int
     size: int
+    hides_object: bool
+    """Debug information has the object in it as bytes: a control block of make_shared. Its container tells more."""
 
 
 class Vtables:
@@ -52,4 +58,6 @@ class Vtables:
         if type is None and static is not None and static.name == told.name:
             type = static.type
         size = self._types.facts(type).size if type is not None else 0
-        return DynamicClass(told.top, type, size) if type is not None and size else None
+        if type is None or not size:
+            return None
+        return DynamicClass(told.top, type, size, told.name.partition("<")[0] in HIDING)
