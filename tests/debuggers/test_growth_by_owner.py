@@ -83,8 +83,7 @@ def test_by_type_between_a_snapshot_and_now(tmp_path: Path) -> None:
     assert document["held_seconds"] is not None
     top = document["owners"][0]
     assert (top["name"], top["change"]) == ("sessions", second.sessions - first.sessions)
-    # each body of a session is full of one letter
-    assert top["type"] == "text, ASCII"
+    assert top["type"] == "char[] of session.body"
 
 
 @pytest.mark.full

@@ -12,7 +12,10 @@ if TYPE_CHECKING:
     from ...blocks.declared.container_rows import ContainerRow
 
 HEADERS = ("container", "type", "containers", "elements", "held", "per element", "load", "longest chain")
-ASKING = {"shell": "--declared asks for them", "": "ARENASCOPE_DECLARED=0 is in the debugger's environment"}
+ASKING = {
+    "shell": "with --declared GDB reads them, where it is installed",
+    "": "ARENASCOPE_DECLARED=0 is in the debugger's environment",
+}
 """By door."""
 
 
