@@ -23,6 +23,7 @@ from ..present.render.problems import sentence
 from ..present.render.text import Style
 from ..present.screens.chunks import STATE_WORDS
 from ..present.screens.members import member_lines, member_record
+from ..present.screens.types import short_name
 from ..session.outside_chunks import in_heap, where_else
 from ..session.problems import problems_of
 from ..session.session import Session
@@ -69,7 +70,7 @@ class Described(NamedTuple):
     "Any address inside a block will do, and any expression that the debugger understands; several are answered one by "
     "one, in their order. Of a block in use it is said what it is, and how that is known (see types). Words that point "
     "into a program or library are shown with the symbol there. Of a block whose type debug information tells each "
-    "member is shown with its value.",
+    "member is shown with its value; in the shell that takes a core, such as save writes.",
     arguments=(
         argument("address", nargs="+", help="an address, or an expression"),
         argument("--words", type=int, default=8, metavar="N", help="show the block's first N words (8)"),
@@ -288,7 +289,7 @@ def _lines(style: Style, session: Session, described: Described, place: int) -> 
 
 def _type_text(kind: Kind) -> str:
     where = f" of {kind.module}" if kind.module else ""
-    return f"{kind.name}{where} ({'' if kind.certain else 'a guess, '}by {kind.how})"
+    return f"{short_name(kind)}{where} ({'' if kind.certain else 'a guess, '}by {kind.how})"
 
 
 def _distance(place: int, user: int, header: int) -> str:

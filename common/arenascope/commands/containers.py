@@ -98,12 +98,11 @@ def _notes(context: Context, search: Search, rows: Sequence[ContainerRow]) -> Se
     source, named = session.target.types, declared_in(search)
     if source is None:
         return [Statement("types-not-asked", names={"door": context.door.name})]
-    notes = []
+    # a program whose containers are main's has none in the shell: that reason comes first
+    notes = [Statement("locals-not-known")] if context.door.name == "shell" else []
     if not rows:
         without = [*dict.fromkeys(source.without())]
-        notes = [Statement("no-containers", {"files": len(without)}, {"files": ", ".join(without[:NAMED])})]
-    if context.door.name == "shell":
-        notes.append(Statement("locals-not-known"))
+        notes.append(Statement("no-containers", {"files": len(without)}, {"files": ", ".join(without[:NAMED])}))
     if named is not None and named.damaged:
         kinds = ", ".join(name for name, _ in named.damaged.most_common(NAMED))
         figures = {"containers": sum(named.damaged.values())}

@@ -175,7 +175,7 @@ def _sentence(style: Style, diff: Diff) -> str:
 def _changed(style: Style, diff: Diff, when: str) -> str:
     change = diff.rss.change
     if change is None:
-        return f"{when}: how resident memory changed is not known"
+        return f"{when}: how resident memory changed is not known{_kept(style, diff)}{_filled(diff)}"
     # of many parts a few pages come and go; where nothing else did, they are named
     large = [each for each in diff.parts if abs(each.change or 0) >= TREND] or diff.parts
     moved = ", ".join(f"{SHORT.get(each.name, each.name)} {signed(style, each.change)}" for each in large[:3])

@@ -61,11 +61,18 @@ MEANINGS: Mapping[tuple[str, ...], str] = {
     ("chunk", "chunks", "chunk size"): "malloc's unit: a block with its header in front. A chunk's size counts the "
     "header, so that on 64-bit it is at least 8 bytes more than the program asked for, rounded up to a multiple "
     "of 16.",
+    ("container", "containers"): "What keeps many objects of a kind: a map, a list, a hash table, a queue, an array. "
+    "`heap containers` tells each by the way from a variable to it.",
     ("core",): "A file with the memory of a process at one moment. gcore's do not tell which pages were resident, the "
     "kernel's do.",
     ("damage", "damaged", "breach"): "Bytes of a heap that are not what malloc leaves there: something has "
     "overwritten a header. `heap check` says what is wrong, a breach for each of malloc's rules that is not kept.",
     ("door",): "Where a command was typed: in GDB, in LLDB or in the shell. All three give the same answers.",
+    (
+        "elements",
+        "per element",
+    ): "How many objects a container has in it, or all the containers of a row together. Per "
+    "element: what these hold, divided by that.",
     ("fastbin", "fast", "fastbins"): "A list of small free chunks (up to 128 bytes) that wait to be used again as "
     "they are. They are not merged with free neighbours until malloc_trim, or a free() that leaves a large free "
     "chunk, merges them all.",
@@ -95,6 +102,8 @@ MEANINGS: Mapping[tuple[str, ...], str] = {
     "clock, and the way into system calls.",
     ("large bin", "large"): "A bin for chunks from 1,024 bytes on (64-bit), each for a range of sizes, sorted by size.",
     ("list",): "Where malloc keeps free chunks: a bin, a fastbin or a thread cache.",
+    ("load", "longest chain"): "Of a hash table: how many elements there are for each bucket, and how many are in the "
+    "fullest one, where they are searched one by one.",
     ("lost", "leak", "leaked", "perhaps lost", "possibly lost"): "Of a block in use, that nothing leads to it any "
     "more, so that nobody can free it. Perhaps: only pointers to its inside do, which may be old.",
     ("madvise", "by madvise"): "The call by which malloc_trim returns whole pages in the middle of a heap: their "

@@ -223,7 +223,7 @@ def _grew(figure: Figures, facts: Facts, say: Say) -> Words:
 
 def _nothing(figure: Figures, facts: Facts, say: Say) -> Words:
     return Words(
-        "nothing to tune: it is in use, and did not grow",
+        "nothing to tune: it is in use, and grew by little or nothing",
         _what_is_in_use(figure, facts, say),
         (
             # what was lost once does not grow either
@@ -235,7 +235,9 @@ def _nothing(figure: Figures, facts: Facts, say: Say) -> Words:
 
 
 def _nothing_more(figure: Figures, facts: Facts, say: Say) -> Words:
-    return _nothing(figure, facts, say)._replace(action="nothing more to tune: the rest is in use, and did not grow")
+    return _nothing(figure, facts, say)._replace(
+        action="nothing more to tune: the rest is in use, and grew by little or nothing"
+    )
 
 
 def _leak(figure: Figures, facts: Facts, say: Say) -> Words:

@@ -41,7 +41,10 @@ def lines(
     yield from map(note_text, notes)
     if rows:
         yield from next_lines(
-            style, f"{style.typed(f'owner {rows[0].sample:#x}')} (a block of the first)", style.typed("types")
+            style,
+            f"{style.typed('types NAME --values')} (what they have in common)",
+            f"{style.typed(f'owner {rows[0].sample:#x}')} (a block of the first)",
+            style.typed("types"),
         )
 
 
@@ -72,7 +75,12 @@ def note_text(said: Statement) -> str:
         number = count(int(said.figures["containers"] or 0), "container")
         return f"{number} not followed, as what they say of themselves does not agree: {said.names['types']}"
     if said.id == "locals-not-known":
-        return "in the shell variables of functions and threads are not known: GDB or LLDB tell what these hold"
+        return (
+            "in the shell variables of functions and of threads are not known: ask what these hold in GDB or LLDB, "
+            "by heap containers"
+        )
     files = said.names["files"]
-    missing = f"; no debug information of {files} was found: build with -g, or install debug symbols" if files else ""
-    return f"no variable leads to a container{missing}"
+    missing = (
+        f"; {files} have no debug information: with it (-g, or debug symbols) theirs are known, too" if files else ""
+    )
+    return f"no variable whose type is known leads to a container{missing}"

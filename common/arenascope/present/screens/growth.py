@@ -29,7 +29,8 @@ def growth_sentence(said: Statement) -> str:
         shrank = figures["live_change_bytes"] if rss is None else rss
         return f"{when} it shrank: {'in use' if rss is None else 'RSS'} {signed(style, shrank)}."
     if said.id == "held-still":
-        return f"{when} it did not grow: {_listed(style, figures)}."
+        little = any(figures.get(f"{name}_change_bytes", 0) > 0 for name in ("rss", *WHAT))
+        return f"{when} it {'hardly grew' if little else 'did not grow'}: {_listed(style, figures)}."
     kind = said.id.partition("-")[0]
     change = figures[f"{kind}_change_bytes"]
     rate = f", {signed(style, round(change * 3600 / seconds))} an hour" if seconds else ""

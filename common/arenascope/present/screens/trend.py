@@ -47,16 +47,26 @@ def sentence(style: Style, trend: Trend) -> str:
         return f"what grew is not known: {why}"
     over, now = time_apart(life.last - life.first), style.size(rss.moments[-1].value)
     if rss.since is None:
-        return f"RSS held still at {now} over {over} ({moments})"
+        return f"RSS held still at {now} over {over} ({moments}){_filled(trend)}"
     verb = "grew" if rss.change > 0 else "fell"
     text = f"RSS {verb} by {style.size(abs(rss.change))} in {over}, to {now}: {_manner(style, rss)}"
     parts = [each for each in trend.series if each.by == "part" and each.change * rss.change > 0]
     if parts:
         largest = max(parts, key=lambda each: abs(each.change))
         text += f"; most of it {_label(largest)} ({signed(style, largest.change)})"
+    text += _filled(trend)
     if trend.comes is not None and trend.comes.likely < LONG:
         text += f". {_arrival(style, trend.comes)}"
     return text
+
+
+def _filled(trend: Trend) -> str:
+    """The container that has most elements more."""
+    grown = [each for each in trend.series if each.by == CONTAINER and each.since is not None and each.change > 0]
+    if not grown:
+        return ""
+    most = max(grown, key=lambda each: each.change)
+    return f"; {most.name} has {most.change:,} elements more"
 
 
 def _manner(style: Style, each: Series) -> str:

@@ -45,7 +45,8 @@ def _cells(column: Column) -> list[str]:
 def _frequent(column: Column) -> str:
     told = []
     if column.form == "pointer":
-        told.append(f"null in {_share(column.nulls, column.objects)}")
+        always = {column.objects: "always null", 0: "never null"}
+        told.append(always.get(column.nulls, f"null in {_share(column.nulls, column.objects)}"))
     else:
         told += [f"{key_text(column, key)} in {_share(number, column.objects)}" for key, number in column.frequent()]
         if not told and column.objects:

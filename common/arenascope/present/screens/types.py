@@ -92,6 +92,8 @@ def lines(
     yield from map(note_text, notes)
     if rows:
         whose = [f"{style.typed('types --owners')} (who holds them)"] if owners else []
+        if any(row.kind.kind == "declared" for row in rows):
+            whose += [style.typed("containers"), f"{style.typed('types NAME --values')} (what they have in common)"]
         yield from next_lines(style, *whose, style.typed(f"chunk {rows[0].samples[0]:#x}"), style.typed("pins"))
 
 
@@ -101,8 +103,12 @@ def note_text(said: Statement) -> str:
 
 def name_of(kind: Kind) -> str:
     owner = f" of {kind.owner}" if kind.owner and kind.kind != "holder" else ""
-    name = named(kind.name).name if kind.kind == "declared" else kind.name
-    return name + owner + ("" if kind.certain else GUESS)
+    return short_name(kind) + owner + ("" if kind.certain else GUESS)
+
+
+def short_name(kind: Kind) -> str:
+    """As people write it; a document has the debug information's own."""
+    return named(kind.name).name if kind.kind == "declared" else kind.name
 
 
 def _folded(style: Style, rows: Sequence[TypeRow], live: int) -> Iterator[list[str]]:
