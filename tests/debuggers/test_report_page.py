@@ -31,6 +31,7 @@ ASKED = {
     "types": "types --owners --limit 1000",
     "pins": "pins --owners",
     "owners": "owners --limit 1000",
+    "containers": "containers --limit 100",
     "leaks": "leaks",
     "map": "map",
 }
@@ -47,6 +48,8 @@ QUESTIONS = {
     "how many arenas, and why": ("params/arenas/count", "params/arenas/limit", "arenas/arenas/0/system_bytes"),
     "which block keeps it from going back": PINS,
     "which objects": ("types/types/0/bytes", "types/types/0/holds_back_bytes"),
+    "what are my blocks": ("types/types/0/blocks", "types/types/0/bytes"),
+    "why does it grow": ("containers/containers/0/elements", "containers/containers/0/held_bytes"),
     "who holds it, and what does nobody hold": ("owners/owners/0/returns_bytes", "leaks/leaks/0/indirect_bytes"),
 }
 """Of docs/questions.md, and figures that answer them."""
@@ -211,7 +214,18 @@ def test_every_figure_is_one_of_a_commands_json(tmp_path: Path) -> None:
     for question, shown in QUESTIONS.items():
         assert {*shown} <= keys.keys() or shown is PINS, question  # here none does
     assert keys["leaks/leaks/0/blocks"] == 1500
+    # its declared names: by which way 5,000 quotes are held
+    assert [each for each in said_of(told) if each.startswith("g_quotes | 5,000 | ")]
+    assert [
+        each
+        for each in said_of(told)
+        if each.startswith("std::unordered_map<std::string, std::unique_ptr<Quote>> node | ")
+    ]
     assert keys["owners/owners/0/retained_bytes"] == documents["owners"]["owners"][0]["retained_bytes"]
+
+
+def said_of(told: dict[str, Any]) -> list[str]:
+    return [line.strip() for line in told["said"].splitlines()]
 
 
 def check_words(told: dict[str, Any]) -> None:
@@ -312,7 +326,7 @@ def test_what_cannot_be_told_says_why(tmp_path: Path) -> None:
         assert look(Path(str(subject.pid)), f"save {core} --redact")[0] == 0
     assert answered(core, f"report --html {file}")["types"] is None
     documents = data_of(file.read_text())["documents"]
-    assert all("--redact" in documents[name]["failed"] for name in ("types", "owners", "leaks"))
+    assert all("--redact" in documents[name]["failed"] for name in ("types", "owners", "containers", "leaks"))
     assert documents["arenas"]["arenas"][0]["index"] == 0
     dom = browser.opened(file, tmp_path)
     assert (dom.ready, dom.texts["sentence"]) == ("yes", documents["report"]["verdict"])

@@ -37,7 +37,7 @@ from .live_copy import Looked
 
 AT_ONCE = ("arenas", "trim", "params", "version")
 """What the report has read most of: asked while the process is held."""
-APART = ("types --owners --limit 1000", "pins --owners", "owners --limit 1000", "leaks --limit 0")
+APART = ("types --owners --limit 1000", "pins --owners", "owners --limit 1000", "containers --limit 100", "leaks --limit 0")
 """What goes through heaps or follows pointers, with what is shown of it."""
 KEYED = ("pins", "owners")
 """Of these, what has ways with keys."""

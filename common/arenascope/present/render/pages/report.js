@@ -233,6 +233,21 @@ function owners() {
   if (documents.owners.left_out) box.append(put("p", "hint", `Not shown: ${many(documents.owners.left_out, "more owner")}.`));
 }
 
+/** Only where types are known by debug information is there anything. */
+function containers() {
+  const said = documents.containers;
+  if (!said.containers?.length) return;
+  const box = section("containers", "The largest containers");
+  said.notes.forEach((note) => box.append(put("p", "hint", sentence(note.text))));
+  const type = (row) => (["list", "tree"].includes(row.form) ? `${row.form} of ` : "") + row.type + (row.links.length ? ` (${row.links.join(", ")})` : "");
+  const load = (row) => row.buckets ? (row.elements / row.buckets).toFixed(2) : "";
+  table(box, "containers/containers", [["container", (row) => row.path + (row.certain ? "" : " ?"), null, { ...LEFT, by: (row) => row.path, hint: "the way to it, as the program writes it; [] is any element, and ? a guess" }],
+    ["elements", "elements", number], ["containers", "containers", number, { hint: "so many of them are in one row" }], ["with theirs", "held_bytes", size, { hint: "its blocks and all to which they lead: rows overlap" }], ["each", (row) => row.elements ? size(Math.round(row.held_bytes / row.elements)) : "", null, { by: (row) => row.elements ? row.held_bytes / row.elements : null }],
+    ["load", load, null, { by: (row) => row.buckets ? row.elements / row.buckets : null, hint: "of hash tables: elements for each bucket" }], ["longest chain", (row) => row.longest_chain === null ? "" : number(row.longest_chain), null, { by: (row) => row.longest_chain, hint: "of hash tables: the most elements in one bucket" }],
+    ["type", type, null, { ...LEFT, by: type }], ["a block", "sample", text, MONO]]);
+  if (said.left_out) box.append(put("p", "hint", `Not shown: ${many(said.left_out, "more row")}.`));
+}
+
 function leaks() {
   const box = told("leaks", "What nobody holds"), lost = documents.leaks;
   if (!box) return;
@@ -335,7 +350,7 @@ function start() {
   $("sentence").textContent = report.verdict;
   if (report.growth) $("grown").textContent = report.growth.text;
   data.notes.forEach((note) => $("notes").append(make("li", note)));
-  [split, conclusions, types, owners, leaks, pins, trim, arenas, params, others, strips, read, glossary].forEach((each) => each());
+  [split, conclusions, types, owners, containers, leaks, pins, trim, arenas, params, others, strips, read, glossary].forEach((each) => each());
   document.documentElement.dataset.ready = "yes";
 }
 start();
