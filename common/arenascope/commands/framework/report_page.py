@@ -19,6 +19,7 @@ from ...base.whole_file import write_whole
 from ...blocks.graph.leads import Owner
 from ...blocks.graph.refs import Search
 from ...blocks.heap_map import Picture, draw, lay_types, page_cells, page_rows
+from ...blocks.recognise.class_names import named
 from ...present.documents.owner_records import Written
 from ...present.documents.report_records import Report
 from ...present.glossary import WORDS
@@ -37,10 +38,25 @@ from .live_copy import Looked
 
 AT_ONCE = ("arenas", "trim", "params", "version")
 """What the report has read most of: asked while the process is held."""
-APART = ("types --owners --limit 1000", "pins --owners", "owners --limit 1000", "containers --limit 100", "leaks --limit 0")
+APART = (
+    "types --owners --limit 1000",
+    "pins --owners",
+    "owners --limit 1000",
+    "containers --limit 100",
+    "leaks --limit 0",
+)
 """What goes through heaps or follows pointers, with what is shown of it."""
 KEYED = ("pins", "owners")
 """Of these, what has ways with keys."""
+TYPED = (
+    ("types", "types"),
+    ("pins", "groups"),
+    ("pins", "pins"),
+    ("owners", "owners"),
+    ("containers", "containers"),
+    ("leaks", "leaks"),
+)
+"""Rows that have a type, of which section."""
 
 
 class Section(NamedTuple):
@@ -142,8 +158,18 @@ class Ticket:
 
     def _documents(self, report: Report) -> dict[str, object]:
         documents = {"report": report.own(), **{each: section.keys for each, section in self._sections.items()}}
+        map_keys = self._sections["map"].keys
         # what draws the strips looks for these
-        return {"heaps": [], "types": [], **self._sections["map"].keys, "documents": documents}
+        return {"heaps": [], "types": [], **map_keys, "called": self._short_names(), "documents": documents}
+
+    def _short_names(self) -> dict[str, str]:
+        """Of types: as people write them, where the documents have more."""
+        found = {}
+        for section, key in TYPED:
+            rows = self._sections[section].keys.get(key)
+            types = [row.get("type") for row in rows] if isinstance(rows, list) else []
+            found.update({each: named(each).name for each in types if isinstance(each, str) and "<" in each})
+        return {name: short for name, short in found.items() if short != name}
 
 
 def _typed_here(meaning: str, style: Style) -> str:

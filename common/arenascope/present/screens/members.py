@@ -8,6 +8,7 @@ from typing import Iterator, Optional, Sequence
 from ...base.user_data import UserData
 from ...blocks.declared.block_members import BlockMember
 from ...blocks.declared.values import value_text
+from ...blocks.recognise.class_names import named
 from ..documents.chunk_records import Member
 from ..render.json import address
 
@@ -19,8 +20,14 @@ def member_lines(members: Sequence[BlockMember]) -> Iterator[str]:
     for name, each in zip(names, members):
         more = each.member.more
         said = f"... {more:,} more" if more else value_text(each.member.value)
-        leads_to = f" ({each.leads_to})" if each.leads_to is not None else ""
+        leads_to = f" ({_short(each.leads_to)})" if each.leads_to is not None else ""
         yield f"{name:{width}}  {said}{leads_to}"
+
+
+def _short(leads_to: str) -> str:
+    """A type as people write it, with the offset in it."""
+    name, plus, into = leads_to.rpartition(" +")
+    return f"{named(name).name}{plus}{into}" if into.isdecimal() and plus else named(leads_to).name
 
 
 def member_record(each: BlockMember, user_data: UserData) -> Member:

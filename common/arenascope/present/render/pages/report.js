@@ -153,7 +153,13 @@ const holder = (base, names) => ["held by", (row, index) => {
   const { held_by: held, blocks } = row;
   return put("span", "", coded(names[index]), ...(held && held.blocks < blocks ? [" (", said(`${base}/${index}/held_by/blocks`, number), " of ", said(`${base}/${index}/blocks`, number), ")"] : []));
 }, null, { ...LEFT, by: (_, index) => names[index] }];
-const typeCell = (row) => { const cell = put("span", "", row.type + (row.owner && row.kind !== "holder" ? ` of ${row.owner}` : "")); if (row.certain === false) { cell.className = "guess"; cell.append(" ?"); } if (row.how) cell.title = (row.certain === false ? "a guess: " : "") + row.how; return cell; };
+const called = new Map(Object.entries(data.called)), short = (type) => called.get(type) ?? type;
+function typeCell(row) {
+  const cell = put("span", "", short(row.type) + (row.owner && row.kind !== "holder" ? ` of ${row.owner}` : ""));
+  if (row.certain === false) { cell.className = "guess"; cell.append(" ?"); }
+  cell.title = [called.has(row.type) ? row.type : "", row.how ? (row.certain === false ? "a guess: " : "") + row.how : ""].filter(Boolean).join("\n");
+  return cell;
+}
 const LEFT = { name: "left" }, MONO = { name: "fixed mono" };
 
 function split() {
@@ -208,7 +214,7 @@ function types() {
     ...(documents.types.totals.bookkeeping_bytes ? ["; ", said("types/totals/bookkeeping_bytes"), " is malloc's bookkeeping"] : []), ".",
     documents.types.left_out ? ` Not shown: ${many(documents.types.left_out, "more type")}.` : ""));
   documents.types.notes.forEach((note) => box.append(put("p", "hint", note.text)));
-  table(box, "types/types", [["type", typeCell, null, { ...LEFT, by: (row) => row.type, hint: "? is a guess, by what is in the blocks or who leads to them" }], ["module", (row) => row.module ?? "", null, LEFT], ["blocks", "blocks", number], ["bytes", "bytes", size], ["each", (row) => size(Math.round(row.bytes / row.blocks)), null, { by: (row) => row.bytes / row.blocks, hint: "on average" }],
+  table(box, "types/types", [["type", typeCell, null, { ...LEFT, by: (row) => short(row.type), hint: "? is a guess, by what is in the blocks or who leads to them" }], ["module", (row) => row.module ?? "", null, LEFT], ["blocks", "blocks", number], ["bytes", "bytes", size], ["each", (row) => size(Math.round(row.bytes / row.blocks)), null, { by: (row) => row.bytes / row.blocks, hint: "on average" }],
     ...(documents.types.types.some((row) => row.retained_bytes !== null) ? [["with theirs", "retained_bytes", size, { hint: "and what only blocks of the type lead to, such as what their members point to: rows overlap" }]] : []),
     ["resident", "resident_bytes", size], ["holds back", "holds_back_bytes", size, { hint: "what more would leave memory were all blocks of the type freed and malloc_trim(0) called: what is stranded beside them, and their own pages; little where other blocks lie on the same pages" }],
     holder("types/types", documents.types.who), ["one of them", (row) => row.samples[0] ?? "", null, MONO]]);
@@ -228,7 +234,7 @@ function owners() {
   table(box, "owners/owners", [["whose", (_, index) => coded(documents.owners.whose[index]), null, { ...LEFT, by: (_, index) => documents.owners.whose[index], hint: "a variable, a thread's stack, a mapping" }],
     ["holds", "held_bytes", size, { hint: "what it is the main holder of: of all that lead there the first" }], ["alone", "retained_bytes", size, { hint: "what of that it alone leads to, and could be freed with it" }], ["resident", "retained_resident_bytes", size],
     ["goes back", "returns_bytes", size, { hint: "by how much RSS would fall once that is freed and malloc_trim(0) called: pages of its blocks, with what is free beside them; those with anything else on them stay" }], ["blocks", "blocks", number],
-    ["spreads at", (row) => row.path[row.path.length - 1]?.expression ?? row.type ?? "", null, { ...LEFT, hint: "the block on which most of it hangs, by the way to it or by its type" }], ["that block", (row) => row.path.length ? row.path[row.path.length - 1].block : "", null, MONO]]);
+    ["spreads at", (row) => row.path[row.path.length - 1]?.expression ?? short(row.type) ?? "", null, { ...LEFT, hint: "the block on which most of it hangs, by the way to it or by its type" }], ["that block", (row) => row.path.length ? row.path[row.path.length - 1].block : "", null, MONO]]);
   if (documents.owners.owners.length > 1) box.append(put("p", "hint", documents.owners.no_sum + "."));
   if (documents.owners.left_out) box.append(put("p", "hint", `Not shown: ${many(documents.owners.left_out, "more owner")}.`));
 }
@@ -239,7 +245,7 @@ function containers() {
   if (!said.containers?.length) return;
   const box = section("containers", "The largest containers");
   said.notes.forEach((note) => box.append(put("p", "hint", sentence(note.text))));
-  const type = (row) => (["list", "tree"].includes(row.form) ? `${row.form} of ` : "") + row.type + (row.links.length ? ` (${row.links.join(", ")})` : "");
+  const type = (row) => (["list", "tree"].includes(row.form) ? `${row.form} of ` : "") + short(row.type) + (row.links.length ? ` (${row.links.join(", ")})` : "");
   const load = (row) => row.buckets ? (row.elements / row.buckets).toFixed(2) : "";
   table(box, "containers/containers", [["container", (row) => row.path + (row.certain ? "" : " ?"), null, { ...LEFT, by: (row) => row.path, hint: "the way to it, as the program writes it; [] is any element, and ? a guess" }],
     ["elements", "elements", number], ["containers", "containers", number, { hint: "so many of them are in one row" }], ["with theirs", "held_bytes", size, { hint: "its blocks and all to which they lead: rows overlap" }], ["each", (row) => row.elements ? size(Math.round(row.held_bytes / row.elements)) : "", null, { by: (row) => row.elements ? row.held_bytes / row.elements : null }],
@@ -253,7 +259,7 @@ function leaks() {
   if (!box) return;
   if (lost.unknown.blocks) box.append(says("Nothing leads to ", said("leaks/unknown/bytes"), " in ", said("leaks/unknown/blocks", number), " blocks, but this image lacks some of what might: not known to be lost."));
   if (!lost.leaks.length) { if (!lost.unknown.blocks) box.append(says("Nothing is lost: roots lead to all ", said("leaks/reached/blocks", number), " blocks, ", said("leaks/reached/bytes"), ".")); return; }
-  table(box, "leaks/leaks", [["type", "type", text, LEFT], ["blocks", "blocks", number], ["bytes", "bytes", size], ["hang on them", "indirect_blocks", number, { hint: "blocks that only these lead to, lost with them" }], ["their bytes", "indirect_bytes", size],
+  table(box, "leaks/leaks", [["type", (row) => short(row.type), null, { ...LEFT, by: (row) => short(row.type) }], ["blocks", "blocks", number], ["bytes", "bytes", size], ["hang on them", "indirect_blocks", number, { hint: "blocks that only these lead to, lost with them" }], ["their bytes", "indirect_bytes", size],
     ["lost", (row) => row.strength === "definite" ? "for certain" : "perhaps", null, { by: (row) => row.strength }], ["one of them", (row) => row.samples[0] ?? "", null, MONO]]);
 }
 
@@ -294,9 +300,9 @@ function trim() {
 function pins() {
   const box = told("pins", "What is in the way");
   if (!box) return;
-  if (documents.pins.groups?.length) table(box, "pins/groups", [["type", typeCell, null, { ...LEFT, by: (row) => row.type }], ["blocks", "blocks", number], ["bytes", "bytes", size], ["holds back", "releases_bytes", size], ["of it in memory", "resident_bytes", size],
+  if (documents.pins.groups?.length) table(box, "pins/groups", [["type", typeCell, null, { ...LEFT, by: (row) => short(row.type) }], ["blocks", "blocks", number], ["bytes", "bytes", size], ["holds back", "releases_bytes", size], ["of it in memory", "resident_bytes", size],
     holder("pins/groups", documents.pins.who_groups)], { title: "Types of blocks, were all of one freed" });
-  if (documents.pins.pins.length) table(box, "pins/pins", [["block", "user_address", text, MONO], ["what it is", (row) => row.type ?? row.symbol ?? "", null, LEFT], ["arena", "arena", number], ["bytes", "bytes", size], ["holds back", "releases_bytes", size, { hint: "what would leave memory were that block alone freed, its own page among it" }], ["of it in memory", "resident_bytes", size],
+  if (documents.pins.pins.length) table(box, "pins/pins", [["block", "user_address", text, MONO], ["what it is", (row) => short(row.type) ?? row.symbol ?? "", null, LEFT], ["arena", "arena", number], ["bytes", "bytes", size], ["holds back", "releases_bytes", size, { hint: "what would leave memory were that block alone freed, its own page among it" }], ["of it in memory", "resident_bytes", size],
     ["held by", (_, index) => coded(documents.pins.who_pins[index]), null, { ...LEFT, by: (_, index) => documents.pins.who_pins[index] }]], { title: "Single blocks" });
   if (!documents.pins.groups?.length && !documents.pins.pins.length) box.append(put("p", "hint", "Of free memory: no single block, nor all of a type, keeps much more of it from going back than pages of its own.",
     ...(data.shared_pages.length ? [" Of memory in use: ", ...data.shared_pages.flatMap((line) => [coded(line), "."])] : []),
