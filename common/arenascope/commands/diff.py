@@ -8,6 +8,7 @@ from typing import Iterator, Optional, Sequence
 from ..analysis.diff import OF_FILES, Change, Diff, compare
 from ..base.errors import ArenascopeError
 from ..base.model import Statement
+from ..blocks.recognise.class_names import named
 from ..present.documents import moment_records as records
 from ..present.documents.record import told
 from ..present.render.problems import sentence
@@ -161,6 +162,8 @@ def _lines(context: Context, diff: Diff) -> Iterator[str]:
 def _named(change: Change, table: str) -> str:
     if table == "parts":
         return LABELS.get(change.name, change.name)
+    if table == "types":
+        return named(change.name).name
     return change.name if change.mostly is None else f"{change.name}: {change.mostly}"
 
 

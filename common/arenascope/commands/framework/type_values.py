@@ -24,8 +24,13 @@ def find_values(session: Session, name: str) -> TypeValues:
         raise NoTypeError("the program's types are not known here", "containers tells why")
     types = types_called(named, name)
     if len(types) > 1:
-        written = ", ".join(sorted(named.layouts.types.text(each) for each in types[:FEW]) if named.layouts else ())
-        raise NoTypeError(f"{name} may be any of {len(types)} types: {written}", "write the whole name")
+        written = {named.layouts.types.text(each) for each in types} if named.layouts else set()
+        if len(written) == 1:
+            hint = "ask for what is in it: Order, for make_shared<Order>"
+            raise NoTypeError(f"{name} is declared {len(types)} times, which may differ", hint)
+        raise NoTypeError(
+            f"{name} may be any of {len(types)} types: {', '.join(sorted(written)[:FEW])}", "write the whole name"
+        )
     with session.meter("reading values", named.blocks.bytes) as meter:
         found = objects_of(named, values, types[0], meter) if types else None
     if found is None:

@@ -11,6 +11,7 @@ from ...blocks.graph.asked_address import Goal
 from ...blocks.graph.pointer_facts import Told
 from ...blocks.graph.refs import BLOCK, Ref
 from ...blocks.graph.root_names import Names
+from ...blocks.recognise.class_names import named
 from ...sources.target import Span
 from ..documents import owner_records as records
 from ..render.json import address
@@ -81,7 +82,7 @@ class Shown:
         if goal.state == "mapping":
             return said + (f" of {goal.path}" if goal.path else ", not malloc's")
         if goal.number is not None and not self.told.is_size(goal.number):
-            said += f" ({self.told.type_of(goal.number)})"
+            said += f" ({named(self.told.type_of(goal.number) or '').name})"
         inside = f"; {place:#x} is {place - goal.span.start:+,} in it" if place != goal.span.start else ""
         return f"{said} {STATE_WORDS[goal.state]}{inside}"
 
@@ -108,11 +109,11 @@ class Shown:
             place = f"{self.told.blocks.starts[ref.block]:#x}"
             if ref.offset is not None:  # not where one leads to another by a third, as PostgreSQL's contexts do
                 place += f" +{ref.offset}"
-            named = self.told.type_of(ref.block)
+            type = named(self.told.type_of(ref.block) or "").name
             member = self.told.member(ref)
             if member is not None:
                 return f"{member} {self.told.blocks.starts[ref.block]:#x} +{ref.offset}"
-            return f"block {place} ({named})" if self.told.is_size(ref.block) else f"{named} {place}"
+            return f"block {place} ({type})" if self.told.is_size(ref.block) else f"{type} {place}"
         thread = of_thread(self.told.names, ref.tid)
         if ref.kind == "global":
             return f"{ref.name or 'a variable'}"
