@@ -3,15 +3,23 @@
 from __future__ import annotations
 
 from functools import cached_property
-from typing import Mapping, Sequence
+from typing import TYPE_CHECKING, Iterator, Mapping, Optional, Sequence
 
 import lldb
 
-from arenascope.sources.type_spelling import spelled, within
+from arenascope.sources.elf.demangle import demangle
+from arenascope.sources.type_spelling import parts_of, spelled, within
 
+if TYPE_CHECKING:
+    # to mypy this folder is a part of LLDB's own package
+    from lldb.heap_target import LldbTarget
+
+METHODS_ASKED = 8
 UNITS_ASKED = 64
 """So many source files of a module tell its languages."""
 STRUCTS = lldb.eTypeClassStruct | lldb.eTypeClassClass | lldb.eTypeClassUnion
+CLOSURE = "Ul"
+"""In mangled names."""
 C = (lldb.eLanguageTypeC, lldb.eLanguageTypeC89, lldb.eLanguageTypeC99, lldb.eLanguageTypeC11)
 
 
@@ -20,6 +28,8 @@ class DescribedModule:
 
     def __init__(self, module: lldb.SBModule) -> None:
         self.module = module
+        self._closures: Optional[dict[tuple[str, str], list[lldb.SBType]]] = None
+        """By source file and name: two files may have one name."""
 
     @cached_property
     def languages(self) -> set[str]:
@@ -46,6 +56,38 @@ class DescribedModule:
                 table.setdefault(template, []).append(kind)
         return table
 
+    def is_nameless(self, kind: lldb.SBType, raw: str) -> bool:
+        """A lambda, which LLDB calls by the name of a typedef, such as std::remove_reference's `type`."""
+        methods = (kind.GetMemberFunctionAtIndex(index) for index in range(kind.GetNumberOfMemberFunctions()))
+        is_callable = any(each.GetName() == "operator()" for each in methods)
+        return is_callable and not raw.endswith(">") and not self.has(kind, raw)
+
+    def named_by_methods(self, kind: lldb.SBType, raw: str) -> Optional[str]:
+        """The name as the symbols of its methods have it, where it is the same with all arguments."""
+        for index in range(min(kind.GetNumberOfMemberFunctions(), METHODS_ASKED)):
+            mangled = kind.GetMemberFunctionAtIndex(index).GetMangledName() or ""
+            readable = demangle(mangled)
+            told = spelled(within(readable)[0]) if readable != mangled else ""
+            if told and _is_longer(told, raw):
+                return told
+        return None
+
+    def closure(self, name: str, beside: lldb.SBAddress, target: LldbTarget) -> Optional[lldb.SBType]:
+        """A lambda's type, by the name that symbols have for it in the source file of the function that is there.
+
+        Types of functions do not tell: LLDB has one class for templates of lambdas that are spelled alike.
+        """
+        if self._closures is None:
+            self._closures = {}
+            for owner, start in _of_lambdas(beside, target):
+                place, parts = target.target.ResolveLoadAddress(start), parts_of(owner)
+                given = _called_on(place, target.target) if parts is None else _handed_on(place, target.target)
+                own = owner if parts is None else parts.arguments[-1]
+                known = self._closures.setdefault((_unit_of(place), own), [])
+                known += [each for each in given if each not in known]
+        found = self._closures.get((_unit_of(beside), name), ())
+        return found[0] if len(found) == 1 else None
+
     def has(self, kind: lldb.SBType, name: str) -> bool:
         """Whether it is by this name in the debug information itself."""
         own = within(name)[1]
@@ -54,6 +96,51 @@ class DescribedModule:
             for text in (own, spelled(own).replace(">>", "> >"))
             for each in self.module.FindTypes(text)
         )
+
+
+def _is_longer(told: str, raw: str) -> bool:
+    """Whether it is the same name, with arguments that LLDB leaves out."""
+    own, parts = parts_of(told), parts_of(raw)
+    if own is None or parts is None or spelled(parts.template) != own.template or not own.arguments:
+        return False
+    return len(own.arguments) > len(parts.arguments) or "void" not in own.arguments
+
+
+def _of_lambdas(beside: lldb.SBAddress, target: LldbTarget) -> Iterator[tuple[str, int]]:
+    """The functions of lambdas, and std::function's that call them: their classes, and where they begin."""
+    start = beside.GetLoadAddress(target.target)
+    for method in ("operator()(", "_M_invoke("):
+        mangled = "_cl" if method == "operator()(" else "9_M_invokeE"
+        # LLDB finds them by name in some versions, or builds, only
+        for symbol in target.symbols_with(mangled, start):
+            owner, own = within(demangle(symbol.text)) if CLOSURE in symbol.text else ("", "")
+            if own.startswith(method):
+                yield spelled(owner), symbol.value
+
+
+def _unit_of(place: lldb.SBAddress) -> str:
+    return place.GetCompileUnit().GetFileSpec().fullpath or ""
+
+
+def _called_on(place: lldb.SBAddress, target: lldb.SBTarget) -> list[lldb.SBType]:
+    """What a lambda's own function is a method of."""
+    given = place.GetFunction().GetBlock().GetVariables(target, True, False, False)
+    return [_plain(each.GetType().GetPointeeType()) for each in given if each.GetName() in ("__closure", "this")]
+
+
+def _handed_on(place: lldb.SBAddress, target: lldb.SBTarget) -> list[lldb.SBType]:
+    """What std::function's own function hands on to one that is inlined in it, __invoke_r."""
+    found = []
+    block = place.GetFunction().GetBlock().GetFirstChild()
+    while block.IsValid():
+        given = block.GetVariables(target, True, False, False)
+        found += [_plain(each.GetType().GetDereferencedType()) for each in given if each.GetName() in ("__fn", "__f")]
+        block = block.GetSibling()
+    return found
+
+
+def _plain(kind: lldb.SBType) -> lldb.SBType:
+    return kind.GetCanonicalType().GetUnqualifiedType()
 
 
 def _language_of(unit: lldb.SBCompileUnit) -> str:

@@ -22,7 +22,6 @@ if TYPE_CHECKING:
     from lldb.heap_variables import LldbVariables
 
 MAX_ARGUMENTS = 64
-METHODS_ASKED = 8
 FORMS: Mapping[int, Form] = {
     lldb.eTypeClassStruct: "struct",
     lldb.eTypeClassClass: "struct",
@@ -173,8 +172,35 @@ class LldbTypes(WithVariables):
                     yield self.number(kind, module)
 
     def classes_at(self, code: int) -> Sequence[int]:
-        """LLDB has no way from a method to its class."""
+        """LLDB has no way from a method to its class: `this` tells, and of a static one the lambda in its name."""
+        address = self._target.target.ResolveLoadAddress(code)
+        function, symbol = address.GetFunction(), address.GetSymbol()
+        # LLDB 16 knows no function of which the unlikely part lies elsewhere
+        begins = function.IsValid() and symbol.GetStartAddress() == address
+        for module in (each for each in self.modules if begins and each.module == address.GetModule()):
+            arguments = function.GetBlock().GetVariables(self._target.target, True, False, False)
+            this = next((each.GetType() for each in arguments if each.GetName() == "this"), None)
+            if this is None:
+                return self._with_lambda(demangle(symbol.GetMangledName() or ""), address, module)
+            number = self.number(this.GetPointeeType(), module)
+            if self._known[number].name:
+                return [number]
+            name = spelled(within(function.GetName() or "")[0])
+            return [self._add(("of a method", number, name), self._known[number]._replace(name=name))]
         return ()
+
+    def _with_lambda(self, symbol: str, address: lldb.SBAddress, module: DescribedModule) -> Sequence[int]:
+        """A template whose last argument is a lambda: no more of it is told."""
+        name = spelled(within(symbol)[0])
+        parts = parts_of(name)
+        closure = module.closure(parts.arguments[-1], address, self._target) if parts and parts.arguments else None
+        if parts is None or closure is None:
+            return ()
+        held = self.number(closure, module)
+        number = self._add(("with a lambda", name, held), _Known(closure, module, name, "struct"))
+        arguments = [*[Argument()] * (len(parts.arguments) - 1), Argument(type=held)]
+        self._facts[number] = TypeFacts(name, "struct", 1, arguments=arguments)
+        return [number]
 
     def pointer_to(self, type: int) -> int:
         known = self._known[type]
@@ -253,12 +279,12 @@ class LldbTypes(WithVariables):
     def _name(self, kind: lldb.SBType, module: DescribedModule) -> str:
         """As symbols have it; "" also where LLDB has made it up."""
         raw = _raw(kind)
-        if NAMELESS.search(raw) or _is_nameless(kind, raw, module):
+        if NAMELESS.search(raw) or module.is_nameless(kind, raw):
             return ""
         parts = parts_of(raw)
         if parts is None:
             return "" if "<" in raw and MADE_UP.search(raw) else spelled(raw)
-        told = _by_methods(kind, raw)
+        told = module.named_by_methods(kind, raw)
         if told is not None and not MADE_UP.search(raw):
             return told
         arguments = self._texts_of(kind, parts.arguments, module)
@@ -294,32 +320,6 @@ class LldbTypes(WithVariables):
             return text
         name = self._known[self.number(kind, module)].name
         return text.replace(_raw(kind), name) if name else ""
-
-
-def _is_nameless(kind: lldb.SBType, raw: str, module: DescribedModule) -> bool:
-    """A lambda, which LLDB calls by the name of a typedef, such as std::remove_reference's `type`."""
-    methods = (kind.GetMemberFunctionAtIndex(index) for index in range(kind.GetNumberOfMemberFunctions()))
-    is_callable = any(each.GetName() == "operator()" for each in methods)
-    return is_callable and not raw.endswith(">") and not module.has(kind, raw)
-
-
-def _is_longer(told: str, raw: str) -> bool:
-    """Whether it is the same name, with arguments that LLDB leaves out."""
-    own, parts = parts_of(told), parts_of(raw)
-    if own is None or parts is None or spelled(parts.template) != own.template or not own.arguments:
-        return False
-    return len(own.arguments) > len(parts.arguments) or "void" not in own.arguments
-
-
-def _by_methods(kind: lldb.SBType, raw: str) -> Optional[str]:
-    """The name as the symbols of its methods have it, where it is the same with all arguments."""
-    for index in range(min(kind.GetNumberOfMemberFunctions(), METHODS_ASKED)):
-        mangled = kind.GetMemberFunctionAtIndex(index).GetMangledName() or ""
-        readable = demangle(mangled)
-        told = spelled(within(readable)[0]) if readable != mangled else ""
-        if told and _is_longer(told, raw):
-            return told
-    return None
 
 
 def _language(known: _Known) -> str:

@@ -41,12 +41,15 @@ LEAST = {
 }
 """By type or, in C, by the member that leads there."""
 LESS: Mapping[str, Sequence[str]] = {
-    # no lambdas; Rust's enums are no types of C++
-    "lldb": ("idioms.cc", "idioms.libc++", "idioms.rs", "pool", "pool.split"),
+    # Rust's enums are no types of C++
+    "lldb": ("idioms.cc", "idioms.libc++", "idioms.rs"),
     # files have no frames, of whose variables parts of these programs hang
     "shell": ("idioms.libc++", "idioms.rs", "orders"),
 }
 """Where a door cannot know as much: there no share is asked for."""
+IN_PIECES = ("pool.O2", "pool.split.O2", "orders.O2")
+"""Of functions that these hang of the unlikely parts lie elsewhere: LLDB does not know such functions before WHOLE."""
+WHOLE = 19
 SHORT = {
     "daemon": "O2",
     "idioms": "O0",
@@ -116,6 +119,8 @@ def test_no_name_is_wrong(standing: Standing, door: Door, tmp_path: Path) -> Non
         found = compare({address: name for address, (name, _) in names.items()}, standing.expected, standing.sizes)
         assert found.wrong == []
         if standing.program in LESS.get(door.name.partition("-")[0], ()):
+            continue
+        if isinstance(door, Lldb) and door.version < WHOLE and image.program.name in IN_PIECES:
             continue
         least = LEAST[standing.program]
         assert found.typed + found.by_field >= least.named

@@ -166,6 +166,12 @@ class Naming:
         part = mangled + "."
         return next((each.value for each in names if each.text == mangled or each.text.startswith(part)), None)
 
+    def symbols_with(self, image: Named, part: str, beside: int) -> list[NamedSymbol]:
+        """Those of the module that has the address `beside`, in whose mangled names this is."""
+        module = self.module_at(image, beside)
+        names = self._table(image, module[0])[1] if module is not None else ()
+        return [each for each in names if part in each.text]
+
     def source_of(self, image: Named, symbol: NamedSymbol, beside: int) -> Optional[str]:
         """The source file of a local symbol of the module that has the address `beside`."""
         module = self.module_at(image, beside)
@@ -246,6 +252,10 @@ class WithSymbols:
     def address_of(self: _HasNaming, mangled: str, beside: int) -> Optional[int]:
         """Of a symbol of the module that has the address `beside`."""
         return self._naming.address_of(self, mangled, beside)
+
+    def symbols_with(self: _HasNaming, part: str, beside: int) -> list[NamedSymbol]:
+        """Of the module that has the address `beside`: those in whose mangled names this is."""
+        return self._naming.symbols_with(self, part, beside)
 
     def source_of(self: _HasNaming, symbol: NamedSymbol, beside: int) -> Optional[str]:
         """The source file of a local symbol of the module that has the address `beside`, without folders."""
