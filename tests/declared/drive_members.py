@@ -69,6 +69,8 @@ def main():
     from libstdcxx.v6.printers import register_libstdcxx_printers
 
     register_libstdcxx_printers(None)
+    # the innermost function is libc's, and in C no name has "::"
+    gdb.execute("set language c++")
     values = {}
     for expression in json.loads((FOLDER / "members.json").read_text()):
         try:

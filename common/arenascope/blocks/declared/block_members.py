@@ -7,10 +7,9 @@ from typing import Optional, Sequence
 from ...base.records import NamedTuple
 from ...session.session import Session
 from ...sources.target import text_of
-from ..types import ground_of
-from .memory_reader import MemoryReader
 from .named_blocks import NamedBlocks
-from .values import Member, Values
+from .of_search import values_of
+from .values import Member
 
 
 class BlockMember(NamedTuple):
@@ -28,7 +27,9 @@ def members_of(session: Session, named: NamedBlocks, user: int) -> Optional[Sequ
     name = named.name_of(number) if number >= 0 and named.blocks.starts[number] == user else None
     if name is None or name.type is None or named.layouts is None:
         return None
-    values = Values(MemoryReader(session, named.blocks, ground_of(session)), named.layouts, session.memory.mark)
+    values = values_of(session, named)
+    if values is None:
+        return None
     count = named.elements[number] if name.form == "array" else None
     types = named.layouts.types
     return [

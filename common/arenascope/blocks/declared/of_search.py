@@ -6,6 +6,7 @@ from typing import Mapping, Optional
 
 from ...base.block_kinds import Kind
 from ...session.session import Session
+from ..graph.memory_with_files import with_constants
 from ..graph.refs import Search
 from ..types import ground_of
 from .container_rows import ContainerRow, container_rows
@@ -36,8 +37,9 @@ def values_of(session: Session, named: NamedBlocks) -> Optional[Values]:
     """The same of blocks that have been named."""
     found = session.memo.get(Values)
     if found is None and named.layouts is not None:
-        reader = MemoryReader(session, named.blocks, ground_of(session))
-        found = session.memo.keep(Values(reader, named.layouts, session.memory.mark))
+        ground = ground_of(session)
+        reader, constants = MemoryReader(session, named.blocks, ground), with_constants(session.target, ground.modules)
+        found = session.memo.keep(Values(reader, constants, named.layouts, session.memory.mark))
     return found
 
 

@@ -12,6 +12,7 @@ from typing import Iterator, Literal, Optional, Union
 from ...base.records import NamedTuple
 from ...base.user_data import is_cut, is_plain, quoted
 from ...sources.debug_info_types import TypeFacts
+from ...sources.memory import Memory
 from .claims import Reader
 from .containers.forms import OfBody, OfText, Text
 from .layouts import DEEPEST, Layouts
@@ -31,6 +32,8 @@ STRING, SLICE = "alloc::string::String", "&str"
 LETTERS = ("char", "signed char", "unsigned char", "char8_t")
 VIEW = "basic_string_view"
 POINTERS = ("unique_ptr", "shared_ptr", "weak_ptr")
+VTABLE = "_vptr"
+"""The pointer to it, which compilers add, is no member of the program's own."""
 ENCODINGS = {2: "utf-16", 4: "utf-32"}
 
 
@@ -61,9 +64,11 @@ class Member(NamedTuple):
 class Values:
     """Of one image."""
 
-    def __init__(self, reader: Reader, layouts: Layouts, mark: str) -> None:
-        """`mark`: of the order of bytes, "<" or ">"."""
-        self.reader, self._layouts, self._types = reader, layouts, layouts.types
+    def __init__(self, reader: Reader, constants: Memory, layouts: Layouts, mark: str) -> None:
+        """`constants`: memory together with what files have of it, as texts of a program are not in every core. `mark`:
+        of the order of bytes, "<" or ">"."""
+        self.reader, self._constants = reader, constants
+        self._layouts, self._types = layouts, layouts.types
         self.mark = mark
 
     def of(self, type: int, address: int) -> Value:
@@ -112,7 +117,9 @@ class Values:
         """Up to its 0; None where there is no text."""
         data = b""
         while len(data) < MOST_TEXT:
-            piece = self.reader.bytes(place + len(data), PIECE - (place + len(data)) % PIECE)
+            at = place + len(data)
+            size = PIECE - at % PIECE
+            piece = self.reader.bytes(at, size) or self._constants.try_read(at, size)
             if piece is None:
                 return None
             data += piece
@@ -176,6 +183,8 @@ class Values:
         if facts.form in ("struct", "union") and value.form == "none" and depth < DEEPEST:
             if self._layouts.container(type) is None:
                 for each in facts.fields:
+                    if each.name.startswith(VTABLE):
+                        continue
                     step = "" if each.is_base or not each.name else f".{each.name}" if name else each.name
                     yield from self._parts(each.type, address + each.offset, name + step, depth + 1)
                 return
