@@ -42,11 +42,13 @@ LEAST = {
 """By type or, in C, by the member that leads there."""
 LESS: Mapping[str, Sequence[str]] = {
     # Rust's enums are no types of C++
-    "lldb": ("idioms.cc", "idioms.libc++", "idioms.rs"),
+    "lldb": ("idioms.rs",),
     # files have no frames, of whose variables parts of these programs hang
-    "shell": ("idioms.libc++", "idioms.rs", "orders"),
+    "shell": ("idioms.rs", "orders"),
 }
 """Where a door cannot know as much: there no share is asked for."""
+# no static variables of functions that are nowhere but inlined; in LLDB 22 no tuples of a template's arguments
+LEAST_IN_LLDB = {"idioms.cc": Least(0.86, 0.87, by_type=0.86)}
 IN_PIECES = ("pool.O2", "pool.split.O2", "orders.O2")
 """Of functions that these hang of the unlikely parts lie elsewhere: LLDB does not know such functions before WHOLE."""
 WHOLE = 19
@@ -122,7 +124,8 @@ def test_no_name_is_wrong(standing: Standing, door: Door, tmp_path: Path) -> Non
             continue
         if isinstance(door, Lldb) and door.version < WHOLE and image.program.name in IN_PIECES:
             continue
-        least = LEAST[standing.program]
+        of_door = LEAST_IN_LLDB if isinstance(door, Lldb) else {}
+        least = of_door.get(standing.program, LEAST[standing.program])
         assert found.typed + found.by_field >= least.named
         assert found.typed >= least.by_type
         assert found.typed_bytes_without_leaks >= least.bytes
