@@ -72,6 +72,11 @@ class DescribedModule:
                 return told
         return None
 
+    def this_of(self, function: lldb.SBFunction, target: lldb.SBTarget) -> Optional[lldb.SBType]:
+        """The class whose method a function is; None where that has no object."""
+        given = _arguments(function.GetBlock(), target)
+        return next((kind.GetPointeeType() for name, kind in given if name == "this"), None)
+
     def closure(self, name: str, beside: lldb.SBAddress, target: LldbTarget) -> Optional[lldb.SBType]:
         """A lambda's type, by the name that symbols have for it in the source file of the function that is there.
 
@@ -124,8 +129,8 @@ def _unit_of(place: lldb.SBAddress) -> str:
 
 def _called_on(place: lldb.SBAddress, target: lldb.SBTarget) -> list[lldb.SBType]:
     """What a lambda's own function is a method of."""
-    given = place.GetFunction().GetBlock().GetVariables(target, True, False, False)
-    return [_plain(each.GetType().GetPointeeType()) for each in given if each.GetName() in ("__closure", "this")]
+    given = _arguments(place.GetFunction().GetBlock(), target)
+    return [_plain(kind.GetPointeeType()) for name, kind in given if name in ("__closure", "this")]
 
 
 def _handed_on(place: lldb.SBAddress, target: lldb.SBTarget) -> list[lldb.SBType]:
@@ -133,10 +138,17 @@ def _handed_on(place: lldb.SBAddress, target: lldb.SBTarget) -> list[lldb.SBType
     found = []
     block = place.GetFunction().GetBlock().GetFirstChild()
     while block.IsValid():
-        given = block.GetVariables(target, True, False, False)
-        found += [_plain(each.GetType().GetDereferencedType()) for each in given if each.GetName() in ("__fn", "__f")]
+        given = _arguments(block, target)
+        found += [_plain(kind.GetDereferencedType()) for name, kind in given if name in ("__fn", "__f")]
         block = block.GetSibling()
     return found
+
+
+def _arguments(block: lldb.SBBlock, target: lldb.SBTarget) -> Iterator[tuple[str, lldb.SBType]]:
+    for each in block.GetVariables(target, True, False, False):
+        # as in heap_variables.py: LLDB 22 crashes where it makes children for what it cannot read
+        value = each.GetStaticValue().GetNonSyntheticValue()
+        yield value.GetName() or "", value.GetType()
 
 
 def _plain(kind: lldb.SBType) -> lldb.SBType:

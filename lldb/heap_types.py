@@ -178,11 +178,10 @@ class LldbTypes(WithVariables):
         # LLDB 16 knows no function of which the unlikely part lies elsewhere
         begins = function.IsValid() and symbol.GetStartAddress() == address
         for module in (each for each in self.modules if begins and each.module == address.GetModule()):
-            arguments = function.GetBlock().GetVariables(self._target.target, True, False, False)
-            this = next((each.GetType() for each in arguments if each.GetName() == "this"), None)
+            this = module.this_of(function, self._target.target)
             if this is None:
                 return self._with_lambda(demangle(symbol.GetMangledName() or ""), address, module)
-            number = self.number(this.GetPointeeType(), module)
+            number = self.number(this, module)
             if self._known[number].name:
                 return [number]
             name = spelled(within(function.GetName() or "")[0])
