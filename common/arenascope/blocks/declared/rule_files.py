@@ -16,7 +16,6 @@ from ...base.programs import is_ours
 from ...base.records import NamedTuple
 from ...session.session import Session
 from ...session.users_rules import UsersRules
-from ...sources.core.image import CoreImage
 from ...sources.elf.address_names import programs_of
 from ...sources.elf.sysroot import open_regular
 
@@ -75,6 +74,9 @@ def program_name(session: Session) -> str:
 
 
 def _folders(session: Session) -> Iterator[str]:
+    # not while a debugger loads the commands
+    from ...sources.core.image import CoreImage
+
     image = session.target.image
     if isinstance(image, CoreImage) and os.path.isfile(image.path):
         yield os.path.dirname(os.path.abspath(image.path))
