@@ -13,7 +13,7 @@ from arenascope.base.records import NamedTuple
 from arenascope.sources.debug_info_types import Argument, BitField, Field, Form, TypeFacts
 from arenascope.sources.debugged_variables import WithVariables
 from arenascope.sources.elf.elf_file import has_debug_information
-from arenascope.sources.type_spelling import spelled, within
+from arenascope.sources.type_spelling import language_of, spelled, within
 
 if TYPE_CHECKING:
     # to mypy this folder is a part of GDB's own package
@@ -231,9 +231,9 @@ class GdbTypes(WithVariables):
     def without(self) -> Sequence[str]:
         described: set[Optional[str]] = set()
         for file in gdb.objfiles():
-            if file.is_valid() and self._believes_file(file) and has_debug_information(file.filename or ""):
+            if file.is_valid() and self._believes_file(file) and has_debug_information(file_name(file)):
                 owner = file.owner or file
-                described.update((getattr(file, "build_id", None), owner.filename))
+                described.update((getattr(file, "build_id", None), file_name(owner)))
         modules = ((region.path, build_id) for region, build_id in self._target.module_files())
         return [path for path, build_id in modules if not described & {build_id or path, path}]
 
@@ -388,13 +388,12 @@ def _is_signed(kind: gdb.Type) -> bool:
     return bool(gdb.Value(-1).cast(kind) < 0) if told is None else told
 
 
+def file_name(of: Union[gdb.Objfile, gdb.Symtab]) -> str:
+    """Empty: it has none, or one that is no text."""
+    with suppress(UnicodeDecodeError):
+        return of.filename or ""
+    return ""
+
+
 def _language(symtab: Optional[gdb.Symtab]) -> str:
-    if symtab is None:
-        return ""
-    producer: str = getattr(symtab, "producer", None) or ""
-    name = symtab.filename
-    if "rustc" in producer or name.endswith(".rs"):
-        return "rust"
-    if "GNU C++" in producer or name.endswith((".cc", ".cpp", ".cxx", ".C", ".hpp", ".hh")):
-        return "c++"
-    return "c" if "GNU C" in producer or name.endswith(".c") else ""
+    return language_of(getattr(symtab, "producer", None) or "", file_name(symtab)) if symtab is not None else ""

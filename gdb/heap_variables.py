@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 from contextlib import contextmanager, suppress
 from functools import partial
-from itertools import product
 from typing import TYPE_CHECKING, Callable, Iterator, Mapping, Optional, Sequence
 
 import gdb
@@ -14,7 +13,7 @@ from arenascope.base.records import NamedTuple
 from arenascope.sources.debug_info_types import Local, TypedVariable
 from arenascope.sources.debugged_variables import FRAMES, LARGEST_IN_REGISTERS, THREADS, DebuggedVariables, plain_name
 from arenascope.sources.elf.address_names import NamedSymbol
-from arenascope.sources.type_spelling import within
+from arenascope.sources.type_spelling import numbered, within
 
 if TYPE_CHECKING:
     # to mypy this folder is a part of GDB's own package
@@ -35,10 +34,6 @@ IN_FUNCTION = re.compile(r"(?!anon\.)[A-Za-z_]\w*\.\w+")
 """A static variable of a function in C, as GCC (last.1) and clang (make.last) call it."""
 
 
-NAMELESS, MOST_NAMELESS = re.compile(r"\{\{(\w+)\}\}"), 4
-"""What Rust calls closures and constants; so many of one function or type are looked at."""
-
-
 class _Static(NamedTuple):
     """A static variable of a function."""
 
@@ -57,6 +52,9 @@ class _Statics(NamedTuple):
     of_threads: list[_Static]
 
 
+NONE = _Statics({}, [])
+
+
 class GdbVariables(DebuggedVariables):
     """Of what a GdbTarget looks at, for one command."""
 
@@ -65,7 +63,7 @@ class GdbVariables(DebuggedVariables):
 
     def __init__(self, target: GdbTarget, types: GdbTypes) -> None:
         super().__init__(target, types)
-        self._statics: dict[tuple[str, Optional[str]], _Statics] = {}
+        self._statics: dict[tuple[str, gdb.Objfile], _Statics] = {}
         """For each source file of each file with debug information."""
 
     # variables
@@ -157,10 +155,12 @@ class GdbVariables(DebuggedVariables):
         return None
 
     def _statics_of(self, symtab: gdb.Symtab) -> _Statics:
-        key = (symtab.fullname(), symtab.objfile.filename)
-        if key not in self._statics:
-            self._statics[key] = self._find_statics(symtab) if self.types.believes(symtab) else _Statics({}, [])
-        return self._statics[key]
+        with suppress(UnicodeDecodeError):
+            key = (symtab.fullname(), symtab.objfile)
+            if key not in self._statics:
+                self._statics[key] = self._find_statics(symtab) if self.types.believes(symtab) else NONE
+            return self._statics[key]
+        return NONE
 
     def _find_statics(self, symtab: gdb.Symtab) -> _Statics:
         """Blocks do not list those within them: each is one that some line's code lies in."""
@@ -225,7 +225,7 @@ class GdbVariables(DebuggedVariables):
             if candidate.addr_class == gdb.SYMBOL_LOC_COMPUTED:
                 yield plain, candidate
         # closures and constants of Rust's have numbers that symbols lack
-        for name in _numbered(plain) if "{{" in plain else ():
+        for name in numbered(plain) if "{{" in plain else ():
             for candidate in self._by_name(name, self.target.build_id_at(base)):
                 if candidate.linkage_name == symbol.text:
                     yield name, candidate
@@ -345,13 +345,6 @@ def _without_calls() -> Iterator[None]:
         yield
     finally:
         gdb.execute(f"set {CALLS} {'on' if before else 'off'}", to_string=True)
-
-
-def _numbered(name: str) -> Iterator[str]:
-    """ "f::{{closure}}" as debug information has it: "f::{closure#1}"."""
-    parts = NAMELESS.split(name)
-    for numbers in product(range(MOST_NAMELESS), repeat=len(parts) // 2) if len(parts) < MOST_NAMELESS * 2 else ():
-        yield "".join(f"{{{part}#{numbers[at // 2]}}}" if at % 2 else part for at, part in enumerate(parts))
 
 
 def _last(name: str) -> str:

@@ -28,6 +28,8 @@ COMMANDS = [
     "threads",
     "report --full",
     "version",
+    "types",
+    "containers",
     "mappings",
     "mmapped",
     "check",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import json
 import os
 import shutil
@@ -14,6 +15,7 @@ from looks import give_up
 from partial import look
 from subjects import Subject
 
+import arenascope
 from arenascope.base.programs import find_program
 from arenascope.cli.shell import How, ShellDoor
 from arenascope.sources import types_by_gdb
@@ -117,6 +119,29 @@ def test_ctrl_c_ends_it(subject: Subject, monkeypatch: pytest.MonkeyPatch) -> No
     with pytest.raises(KeyboardInterrupt):
         types.by_name("other")
     assert child._process.poll() is not None
+
+
+def debuggers() -> set[int]:
+    """Children of this process."""
+    found = set()
+    for each in Path("/proc/self/task").glob("*/children"):
+        found |= {pid for pid in map(int, each.read_text().split()) if os.readlink(f"/proc/{pid}/exe").endswith("gdb")}
+    return found
+
+
+def test_it_ends_with_the_look(subject: Subject, cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A program that uses the API goes on; nothing waits until garbage is collected."""
+    started = []
+    monkeypatch.setattr(TypesByGdb, "_start", lambda self, start=TypesByGdb._start: started.append(1) or start(self))
+    before = debuggers()
+    gc.disable()
+    try:
+        rows = arenascope.open(subject.pid, declared=True).types()["types"]
+    finally:
+        gc.enable()
+    assert started
+    assert "thing" in {row["type"] for row in rows}
+    assert debuggers() == before
 
 
 def test_damaged_debug_information(subject: Subject, tmp_path: Path) -> None:

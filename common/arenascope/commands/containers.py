@@ -8,6 +8,7 @@ from ..base.errors import RedactedError
 from ..base.model import Statement
 from ..present.documents import container_records as records
 from ..present.documents.record import told
+from ..present.render.debug_info import names_of
 from ..present.render.json import hexadecimal
 from ..present.screens.containers import lines, note_text
 from ..session.problems import problems_of
@@ -20,7 +21,7 @@ if TYPE_CHECKING:
     from ..blocks.graph.refs import Search
 
 NAMED = 3
-"""So many files without debug information are named."""
+"""So many damaged kinds are named."""
 
 
 @command(
@@ -102,7 +103,7 @@ def _notes(context: Context, search: Search, rows: Sequence[ContainerRow]) -> Se
     notes = [Statement("locals-not-known")] if context.door.name == "shell" else []
     if not rows:
         without = [*dict.fromkeys(source.without())]
-        notes.append(Statement("no-containers", {"files": len(without)}, {"files": ", ".join(without[:NAMED])}))
+        notes.append(Statement("no-containers", {"files": len(without)}, {"files": names_of(without)}))
     if named is not None and named.damaged:
         kinds = ", ".join(name for name, _ in named.damaged.most_common(NAMED))
         figures = {"containers": sum(named.damaged.values())}

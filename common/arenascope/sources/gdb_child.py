@@ -7,6 +7,7 @@ import os
 import select
 import subprocess
 import time
+import weakref
 from contextlib import suppress
 from io import FileIO
 from typing import Optional, Sequence
@@ -28,17 +29,20 @@ SETTINGS = (
 )
 
 
-def start(folders: Sequence[str], modules: str) -> Optional[GdbChild]:
-    """With separate files of debug information in these folders; `modules`: as module_files.py writes them."""
+def start(owner: object, folders: Sequence[str], modules: str) -> Optional[GdbChild]:
+    """With separate files of debug information in these folders; `modules`: as module_files.py writes them. It ends
+    with the object that asks it: a program that uses the API goes on after a look."""
     program, script = find_program("gdb"), _script()
     if program is None or script is None:
         return None
     settings = [*SETTINGS, f"set debug-file-directory {os.pathsep.join(folders)}"]
     with suppress(OSError):
-        return GdbChild(
+        child = GdbChild(
             [program, "-nx", "-q", "-batch", *(word for each in settings for word in ("-iex", each)), "-x", script],
             modules,
         )
+        weakref.finalize(owner, child.end)
+        return child
     return None
 
 

@@ -9,13 +9,16 @@ its spaces.
 from __future__ import annotations
 
 import re
-from typing import Mapping, Optional, Sequence
+from itertools import product
+from typing import Iterator, Mapping, Optional, Sequence
 
 from ..base.records import NamedTuple
 from .elf.declarators import Type, listed, pointing
 
 DEEPEST = 64
 LONGEST = 16 << 10
+NAMELESS, MOST_NAMELESS = re.compile(r"\{\{(\w+)\}\}"), 4
+"""What Rust calls closures and constants; so many of one function or type are looked at."""
 _WORDS = {"unsigned", "signed", "long", "short", "int", "char", "double", "float", "__int128", "_Complex", "complex"}
 _NAMES = {
     "_Bool": "bool",
@@ -375,3 +378,19 @@ def _builtin(words: Sequence[str]) -> str:
             signed = "signed " * (rest == "char" and "signed" in words)
             return f"{complex}{sign}{signed}{'long ' * words.count('long')}{rest}"
     return f"{complex}{sign}{' '.join(['long'] * words.count('long')) or 'int'}"
+
+
+def language_of(producer: str, file: str) -> str:
+    """ "c", "c++", "rust" or "": by what debug information says of its compiler, and the source file's name."""
+    if "rustc" in producer or file.endswith(".rs"):
+        return "rust"
+    if "GNU C++" in producer or file.endswith((".cc", ".cpp", ".cxx", ".C", ".hpp", ".hh")):
+        return "c++"
+    return "c" if "GNU C" in producer or file.endswith(".c") else ""
+
+
+def numbered(name: str) -> Iterator[str]:
+    """ "f::{{closure}}" of Rust as debug information may have it: "f::{closure#1}"."""
+    parts = NAMELESS.split(name)
+    for numbers in product(range(MOST_NAMELESS), repeat=len(parts) // 2) if len(parts) < MOST_NAMELESS * 2 else ():
+        yield "".join(f"{{{part}#{numbers[at // 2]}}}" if at % 2 else part for at, part in enumerate(parts))

@@ -180,7 +180,7 @@ class TypesByGdb:
 
         if not self._modules or self.unread:
             return None
-        return start(self._target.debug_folders, as_line(self._modules))
+        return start(self, self._target.debug_folders, as_line(self._modules))
 
     def _end(self) -> None:
         self._is_over = True

@@ -6,6 +6,7 @@ import os
 from typing import Sequence
 
 from ...base.model import Statement
+from ...base.printable import one_line
 from .text import count
 
 NAMED = 4
@@ -14,7 +15,7 @@ HOW = "build with -g, or install it (Debian: PACKAGE-dbgsym, of the package that
 
 def names_of(files: Sequence[str]) -> str:
     """The first of them: the program, and then libraries."""
-    names = [*dict.fromkeys(os.path.basename(each) for each in files)]
+    names = [*dict.fromkeys(one_line(os.path.basename(each)) for each in files)]
     more = f" and {len(names) - NAMED:,} more" if len(names) > NAMED else ""
     return ", ".join(names[:NAMED]) + more
 
