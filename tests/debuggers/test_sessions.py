@@ -49,7 +49,7 @@ def looked() -> dict[str, Any]:
 
 def test_types_name_what_holds_back_most(looked: dict[str, Any]) -> None:
     first = looked[LOOKS[0]]["types"][0]
-    assert (first["type"], first["kind"], first["certain"]) == ("Session", "c++", True)
+    assert (first["type"], first["kind"], first["certain"]) == ("Session", "declared", True)
     assert (first["blocks"], first["bytes"]) == (SESSIONS, SESSIONS * CHUNK)
     assert first["holds_back_bytes"] == looked["fall"] > 70 * MIB
 
@@ -146,4 +146,4 @@ def test_live_data_is_named() -> None:
     with Subject("sessions", "10", "20", env=UNCACHED) as subject:
         (outcome,) = SHELL.run(Live(subject.pid, subject.program), ["report --types --json"])
     advice = {each["id"]: each for each in outcome.json()["advice"]}
-    assert "320 blocks of std::string body of g_documents[]" in advice["look-again"]["evidence"]
+    assert "320 blocks of std::string body" in advice["look-again"]["evidence"]
