@@ -47,7 +47,7 @@ REASONS = {
         r"cc1plus\S*|mapping|memory_block_pool::instance|parse_in|g": "halfway one of these may be third: its report "
         "tells of its collector and of identifiers"
     },
-    "git": {r"git\+\S+": "git counts nothing of the objects that it has parsed"},
+    "git": {r"git\+\S+( .*)?": "git counts nothing of the objects that it has parsed"},
     "haproxy": {
         "servers_list|fdinfo|polled_mask": "its statistics tell of tables and rings, and of no server's memory"
     },
