@@ -8,6 +8,7 @@ import re
 import signal
 import socket
 import tempfile
+import time
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Callable, Iterator
@@ -16,6 +17,8 @@ from partial import look
 from running import Running
 
 Owner = dict[str, Any]
+REST, MOST_REST = 0.5, 6.0
+"""Seconds."""
 PAGES = 2 * 4096
 """More than a block's size, at most: one by mmap is of whole pages."""
 
@@ -37,7 +40,21 @@ def spoken_to(path: Path) -> Iterator[socket.socket]:
         yield connection
 
 
+def rested(pid: int) -> None:
+    """Once it uses no more of the processor: what it has answered need not be all that it does. Some never rest."""
+    until, before, since = time.monotonic() + MOST_REST, -1, 0.0
+    while time.monotonic() < until:
+        fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+        used = int(fields[11]) + int(fields[12])
+        if used != before:
+            before, since = used, time.monotonic()
+        elif time.monotonic() - since > REST:
+            return
+        time.sleep(0.05)
+
+
 def owners_of(pid: int) -> list[Owner]:
+    rested(pid)
     os.kill(pid, signal.SIGSTOP)
     try:
         status, out, complained = look(Path(str(pid)), "owners --json --limit 0")
