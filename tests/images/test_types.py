@@ -113,7 +113,7 @@ def test_without_rtti_and_symbols_no_class_is_made_up() -> None:
 
 def test_the_command_counts_them(seen: Seen) -> None:
     """Rows and bookkeeping are all that is in use, by system_mem, and sum up."""
-    status, said, complained = look(Path(str(seen.subject.pid)), "types --limit 0", "--json")
+    status, said, complained = look(Path(str(seen.subject.pid)), "types --limit 0 --no-declared", "--json")
     assert status == 0, complained
     document = valid(json.loads(said))
     assert (document["complete"], document["left_out"]) == (True, 0)

@@ -7,6 +7,7 @@ import json
 import os
 import shutil
 import subprocess
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, Iterator, Optional
 
@@ -125,7 +126,11 @@ def debuggers() -> set[int]:
     """Children of this process."""
     found = set()
     for each in Path("/proc/self/task").glob("*/children"):
-        found |= {pid for pid in map(int, each.read_text().split()) if os.readlink(f"/proc/{pid}/exe").endswith("gdb")}
+        for pid in each.read_text().split():
+            # others' may have ended
+            with suppress(OSError):
+                if os.readlink(f"/proc/{pid}/exe").endswith("gdb"):
+                    found.add(int(pid))
     return found
 
 
