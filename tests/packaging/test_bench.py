@@ -15,7 +15,17 @@ import pytest
 ROOT = Path(__file__).resolve().parents[2]
 PAGE = ROOT / "docs" / "speed.md"
 BENCH = ROOT / "benchmarks" / "bench.py"
-TABLES = ("held for", "seconds (ratio to bare GDB)", "GB in memory", "held for", "core", "types", "whose", "heap")
+TABLES = (
+    "held for",
+    "seconds (ratio to bare GDB)",
+    "GB in memory",
+    "held for",
+    "core",
+    "types",
+    "types by debug information",
+    "whose",
+    "heap",
+)
 """What stands first in the head of each."""
 
 

@@ -25,7 +25,7 @@ LIBRARIES = {
 REASONS = {
     "python": {r"python3\S*( .*)?|_PyRuntime": "sys tells of objects, of arenas and of their map, and of nothing else"},
     "java": {
-        r"\w+Type|ChunkPool::\w+|\S+_sym": "NMT sums up chunks of arenas, and does not tell who leads to one: types of "
+        r"\w+Type|ChunkPool::\w+|.+_sym": "NMT sums up chunks of arenas, and does not tell who leads to one: types of "
         "C1 do"
     },
     "node": {
