@@ -235,7 +235,7 @@ class GdbTypes(WithVariables):
                 owner = file.owner or file
                 described.update((getattr(file, "build_id", None), file_name(owner)))
         modules = ((region.path, build_id) for region, build_id in self._target.module_files())
-        return [path for path, build_id in modules if not described & {build_id or path, path}]
+        return [*dict.fromkeys(path for path, build_id in modules if not described & {build_id or path, path})]
 
     # whose they are
 

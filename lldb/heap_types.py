@@ -220,7 +220,7 @@ class LldbTypes(WithVariables):
         modules = [each.module for each in self.modules]
         described = {self._target.build_id_of(each) or each.GetFileSpec().fullpath for each in modules}
         files = ((region.path, build_id) for region, build_id in self._target.module_files())
-        return [path for path, build_id in files if (build_id or path) not in described]
+        return [*dict.fromkeys(path for path, build_id in files if (build_id or path) not in described)]
 
     # numbers
 

@@ -307,3 +307,35 @@ def test_a_file_of_another_build(door: Door, tmp_path: Path) -> None:
     assert [each["name"] for each in right["variables"].values()] == ["right_owner"]
     assert right["by_name"]["RightLink"] is not None
     assert str(files.library) not in right["without"]
+
+
+MAPPED_TWICE = """
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/mman.h>
+#include <unistd.h>
+void *kept;
+int main(int argc, char **argv) {
+    int file = open("LIBRARY", O_RDONLY), rights = PROT_READ | PROT_EXEC;
+    char *room = mmap(0, 1 << 20, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    for (int at = 0; at < 2; at++)
+        mmap(room + (at << 19), 1 << 16, rights, MAP_PRIVATE | MAP_FIXED, file, 0);
+    kept = malloc(100);
+    printf("ready %d\\n", (int)getpid());
+    fflush(stdout);
+    return getchar() == EOF;
+}
+"""
+
+
+def test_a_module_that_is_mapped_twice_is_named_once(door: Door, tmp_path: Path) -> None:
+    library = tmp_path / "library.so"
+    (tmp_path / "library.c").write_text("int twice(void) { return 2; }\n")
+    subprocess.run(["gcc", "-shared", "-fPIC", "-o", library, tmp_path / "library.c"], check=True)
+    (tmp_path / "main.c").write_text(MAPPED_TWICE.replace("LIBRARY", str(library)))
+    subprocess.run(["gcc", "-g", "-o", tmp_path / "main", tmp_path / "main.c"], check=True)
+    with Subject(str(tmp_path / "main")) as subject:
+        without = ask(door, Live(subject.pid, subject.program), [], tmp_path)["without"]
+    assert without.count(str(library)) == 1
+    assert len(without) == len(set(without))

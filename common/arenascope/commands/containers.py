@@ -102,7 +102,7 @@ def _notes(context: Context, search: Search, rows: Sequence[ContainerRow]) -> Se
     # a program whose containers are main's has none in the shell: that reason comes first
     notes = [Statement("locals-not-known")] if context.door.name == "shell" else []
     if not rows:
-        without = [*dict.fromkeys(source.without())]
+        without = source.without()
         notes.append(Statement("no-containers", {"files": len(without)}, {"files": names_of(without)}))
     if named is not None and named.damaged:
         kinds = ", ".join(name for name, _ in named.damaged.most_common(NAMED))

@@ -59,7 +59,7 @@ def version_command(context: Context) -> Answer:
     checks = _checks(context.session) if problem is None else []
     share = share_record(share_of(context.session)) if problem is None else None
     types = context.target.types if problem is None else None
-    without = [*dict.fromkeys(types.without())] if types is not None else None
+    without = types.without() if types is not None else None
     found = records.Version(
         arenascope=__version__,
         debugger=door[0] if door else None,

@@ -156,4 +156,4 @@ class TypeSource(Protocol):
         """All named structs of all modules: slow. For what only all of them can tell (container_of)."""
 
     def without(self) -> Sequence[str]:
-        """The files of loaded modules that have no debug information here, or that of another build."""
+        """The files of loaded modules that have no debug information here, or that of another build, each once."""

@@ -144,7 +144,7 @@ class TypesByGdb:
 
     def without(self) -> Sequence[str]:
         known = {each.regions[0].path for each in self._modules}
-        return [run[0].path for run in self._target.module_runs() if run[0].path not in known]
+        return [*{run[0].path: None for run in self._target.module_runs() if run[0].path not in known}]
 
     def _ask(self, kind: str, about: object) -> object:
         """None where there is no answer, and no GDB that would give one."""
