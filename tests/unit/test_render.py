@@ -24,7 +24,7 @@ from arenascope.commands.framework.command import execute
 from arenascope.present.render import text
 from arenascope.present.render.highlight import highlight
 from arenascope.present.render.json import address
-from arenascope.present.render.text import Style, count, cut, folded, left_out, next_lines, number, table
+from arenascope.present.render.text import ENOUGH, Style, count, cut, folded, left_out, next_lines, number, table
 
 
 @pytest.mark.parametrize(
@@ -134,6 +134,23 @@ def test_columns_go_where_the_terminal_is_narrow() -> None:
     assert "to" in lines[-1]
     assert "14 columns" in lines[-1]
     assert len(list(table(Style(width=80), ("arena", "from", "to"), rows, expendable=("to",)))) == 3
+
+
+def test_names_are_cut_in_the_middle_and_addresses_never() -> None:
+    """Each other column that can go goes first, but not for more of a name than enough."""
+    long = "std::map<std::string, std::vector<std::pair<int, double>>> node"
+    rows = [["int[]", "1", "2", "0x5555deadbee0"], [long, "3", "4", "0x5555deadbef0"]]
+    headers = ("type", "blocks", "bytes", "example")
+    for width in range(40, 100):
+        lines = list(table(Style(width=width), headers, rows, left=(0, 3), names=(0,), expendable=("bytes",)))
+        assert max(map(len, lines[:4])) <= width
+        assert [line.split()[-1] for line in lines[2:4]] == [each[-1] for each in rows]
+        assert lines[3].startswith("std::map")
+        assert " node " in lines[3] or width < 60
+        assert ("bytes" in lines[0].split()) == (width >= 2 + ENOUGH + 8 + 7 + 14)
+    # what is no address is cut as ever
+    rows[0][-1] = "of no block"
+    assert "0x5555deadbee0" not in list(table(Style(width=30), headers, rows, left=(0, 3)))[2]
 
 
 def test_a_cut_list_says_so() -> None:

@@ -15,6 +15,8 @@ from ...blocks.recognise.class_names import with_short_names
 
 UNITS = ("B", "KiB", "MiB", "GiB", "TiB", "PiB")
 UNKNOWN = "?"
+CUT = "…"
+"""In place of what is left out of a text."""
 AT_LEAST = "at least "
 """In front of a sum over rows of which some could not be read."""
 AT_MOST = "≤ "
@@ -34,7 +36,10 @@ GAP = 2
 SHORT = 10
 NAME = 16
 """Texts, and what names a row, are not cut shorter than this."""
+ENOUGH = 40
+"""Of a name that is shortened in the middle: for more of it no other column goes."""
 _COLOURED = re.compile(r"(\033\[\d+m)(.*)(\033\[0m)", re.DOTALL)
+_ADDRESS = re.compile(r"(?:0x[0-9a-f]+)?|\?")
 _INDENT = re.compile(r"\s*(?:(?:[-→]|\d+\.|next:|note:) )?")
 
 
@@ -184,6 +189,7 @@ def table(
     rows: Sequence[Sequence[str]],
     *,
     left: Sequence[int] = (0,),
+    names: Sequence[int] = (),
     footer: Optional[Sequence[str]] = None,
     below: Iterable[Sequence[str]] = (),
     optional: Sequence[str] = (),
@@ -196,8 +202,8 @@ def table(
 
     The first `limit` rows are shown, then those that stand `below` all of them; `what` and `many` name what is left
     out. A column in `optional` is left out where no row has anything in it. Where the terminal is narrower than all of
-    it, columns in `expendable` go, the first named first; then text is cut short, and at last columns go from the
-    right.
+    it, columns in `expendable` go, the first named first; then text is cut short, in the columns of `names` in the
+    middle, and at last columns go from the right. Addresses are never cut.
     """
     used = [at for at, name in enumerate(headers) if name not in optional or any(row[at] for row in rows)]
     shown, more = cut(rows, limit)
@@ -208,11 +214,12 @@ def table(
     if len(every) == 1:
         return
     align = ["left" if at in left else "right" for at in used]
-    kept, gone = _columns(every, style.width, expendable, align)
+    kept, gone = _columns(every, style.width, expendable, _texts(every, align), [used.index(at) for at in names])
     every = [[row[column] for column in kept] for row in every]
     align = [align[column] for column in kept]
     if style.width:
-        _shorten(every, align, style.width)
+        shorter = [column for column, at in enumerate(kept) if used[at] in names]
+        _shorten(every, _texts(every, align), style.width, shorter)
     if style.form:
         yield from _in_form(every[0], every[1:], align, style.form)
     else:
@@ -226,14 +233,22 @@ def table(
     yield from left_out(style, more, what, many)
 
 
+def _texts(every: Sequence[Sequence[str]], align: Sequence[str]) -> list[int]:
+    """The columns that can be cut short: a part of a figure, or of an address, is of no use."""
+    return [
+        column
+        for column, side in enumerate(align)
+        if side == "left" and (not column or not all(_ADDRESS.fullmatch(row[column]) for row in every[1:]))
+    ]
+
+
 def _columns(
-    every: Sequence[Sequence[str]], width: int, expendable: Sequence[str], align: Sequence[str]
+    every: Sequence[Sequence[str]], width: int, expendable: Sequence[str], texts: Sequence[int], names: Sequence[int]
 ) -> tuple[list[int], list[str]]:
     """The columns that fit, and the names of those that do not."""
     widths = [max(map(len, column)) for column in zip(*every)]
-    least = [
-        min(size, SHORT if column else NAME) if align[column] == "left" else size for column, size in enumerate(widths)
-    ]
+    least = [min(size, SHORT if column else NAME) if column in texts else size for column, size in enumerate(widths)]
+    wanted = [min(size, ENOUGH) if column in names else size for column, size in enumerate(widths)]
     kept = list(range(len(widths)))
     gone: list[str] = []
 
@@ -241,7 +256,7 @@ def _columns(
         return sum(sizes[column] + GAP for column in kept) - GAP <= width
 
     for name in expendable:
-        if not width or fits(widths):
+        if not width or fits(wanted):
             break
         if name not in every[0]:
             continue
@@ -252,27 +267,36 @@ def _columns(
     return kept, gone
 
 
-def _shorten(every: Sequence[list[str]], align: Sequence[str], width: int) -> None:
-    """Cuts the longest texts until all fits, the first column, which names the row, last; figures stay."""
+def _shorten(every: Sequence[list[str]], texts: Sequence[int], width: int, names: Sequence[int]) -> None:
+    """Cuts the longest texts until all fits; the first column, which names the row, last, if not in the middle; figures
+    stay."""
     widths = [max(map(len, column)) for column in zip(*every)]
     over = sum(widths) + GAP * (len(widths) - 1) - width
     while over > 0:
-        texts = [column for column in range(1, len(widths)) if align[column] == "left" and widths[column] > SHORT]
-        texts = texts or ([0] if align[0] == "left" and widths[0] > NAME else [])
-        if not texts:
+        longer = [column for column in texts if widths[column] > (SHORT if column else NAME)]
+        longer = longer if 0 in names else [column for column in longer if column] or longer
+        if not longer:
             return
-        longest = max(texts, key=lambda column: widths[column])
-        others = [widths[column] for column in texts if widths[column] < widths[longest]]
-        step = min(over, widths[longest] - max([SHORT if longest else NAME, *others]))
-        widths[longest] -= step
-        over -= step
+        widths[max(longer, key=lambda column: widths[column])] -= 1
+        over -= 1
     for row in every:
-        row[:] = [shortened(cell, size) for cell, size in zip(row, widths)]
+        row[:] = [
+            shortened_name(cell, size) if column in names else shortened(cell, size)
+            for column, (cell, size) in enumerate(zip(row, widths))
+        ]
 
 
 def shortened(text: str, width: int) -> str:
     """0 is as wide as it gets."""
-    return text if not width or len(text) <= width else f"{text[: width - 1]}…"
+    return text if not width or len(text) <= width else f"{text[: width - 1]}{CUT}"
+
+
+def shortened_name(text: str, width: int) -> str:
+    """In the middle, as the end tells as well: "std::map<std::string, std…>> node"."""
+    if not width or len(text) <= width:
+        return text
+    end = (width - 1) // 3
+    return f"{text[: width - 1 - end]}{CUT}{text[len(text) - end :]}"
 
 
 def _table_lines(headers: Sequence[str], rows: Sequence[Sequence[str]], align: Sequence[str]) -> list[str]:

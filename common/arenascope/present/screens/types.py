@@ -11,12 +11,13 @@ from ...blocks.recognise.class_names import named
 from ..render.debug_info import without_types_text
 from ..render.text import UNKNOWN, Style, count, cut, folded_name, in_memory, next_lines, table, worth_a_row
 
+THEIRS = "with theirs"
 HEADERS = (
     "type",
     "module",
     "blocks",
     "bytes",
-    "with theirs",
+    THEIRS,
     "share",
     "average",
     "resident",
@@ -30,7 +31,7 @@ NOTES = {
     "pymalloc-apart": "CPython keeps objects of up to 512 bytes in arenas of its own, which it maps beside malloc: "
     "they are not among these blocks",
 }
-WITH_THEIRS = "with theirs: and what only blocks of the type lead to, such as what their members point to"
+WITH_THEIRS = f"{THEIRS}: and what only blocks of the type lead to, such as what their members point to"
 A_GUESS = f"{GUESS.strip()} a guess, by what is in the blocks"
 
 
@@ -61,7 +62,7 @@ def lines(
         limit = worth_a_row([row.bytes for row in rows], live, limit or 0)
     folded = rows[limit:] if limit and limit > 0 else ()
     holds_back = any(row.holds_back is not None for row in rows)
-    yield from table(
+    table_lines = table(
         style,
         HEADERS,
         [
@@ -81,13 +82,16 @@ def lines(
             for row in cut(rows, limit)[0]
         ],
         left=(0, 1, 9, 10),
+        names=(0,),
         below=[*_folded(style, folded, live), *_others(style, totals, live)],
-        optional=("module", "with theirs", "holds back", "held by"),
-        expendable=("average", "resident", "example", "module", "share"),
+        optional=("module", THEIRS, "holds back", "held by"),
+        expendable=("average", "resident", "module", "share", "holds back", THEIRS),
     )
+    headers = next(table_lines, "")
+    yield from (headers, *table_lines)
     if any(not row.kind.certain for row in cut(rows, limit)[0]):
         yield style.dim(A_GUESS)
-    if retained:
+    if THEIRS in headers:
         yield style.dim(WITH_THEIRS)
     yield from map(note_text, notes)
     if rows:
