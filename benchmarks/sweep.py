@@ -58,7 +58,7 @@ PLACES = """
 import sys
 from arenascope.glibc.chunks.sweep import first_chunk
 from arenascope.session.session import Session
-from arenascope.sources.core.image import CoreImage
+from arenascope.sources.core.core_image import CoreImage
 from arenascope.sources.shell_target import ShellTarget
 core = CoreImage(sys.argv[1])
 session = Session(ShellTarget(core))

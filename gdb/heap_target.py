@@ -14,9 +14,7 @@ from typing import TYPE_CHECKING, Callable, Iterator, Optional, Sequence, TypeVa
 import gdb
 
 from arenascope.base.errors import MemoryReadError
-from arenascope.sources.core.image import CoreImage
-from arenascope.sources.debug_info_types import TypeSource
-from arenascope.sources.debugger_target import (
+from arenascope.sources.beside_debugger import (
     AskedImage,
     DebuggedTarget,
     Told,
@@ -30,6 +28,8 @@ from arenascope.sources.debugger_target import (
     open_process,
     running,
 )
+from arenascope.sources.core.core_image import CoreImage
+from arenascope.sources.debug_info_types import TypeSource
 from arenascope.sources.elf.modules import Module, Modules
 from arenascope.sources.memory import Memory
 from arenascope.sources.source import Source

@@ -15,11 +15,19 @@ from arenascope.base.printable import one_line
 from arenascope.commands.all_commands import all_commands, find_command
 from arenascope.commands.framework.apply_trim import Controller
 from arenascope.commands.framework.arguments import Argument
+from arenascope.commands.framework.both_debuggers import (
+    ALWAYS,
+    SUMMARY,
+    DebuggerDoor,
+    help_body,
+    offer,
+    prefixes,
+    taken,
+)
 from arenascope.commands.framework.command import Command, execute
-from arenascope.commands.framework.debugger_door import ALWAYS, SUMMARY, DebuggerDoor, help_body, offer, prefixes, taken
 from arenascope.commands.framework.overview import HELP_SUMMARY, help_text
-from arenascope.present.render.json import failed
-from arenascope.present.render.text import Style, folded, wants_colour
+from arenascope.present.formats.json import failed
+from arenascope.present.shared_text.text import Style, folded, wants_colour
 from arenascope.sources.target import Target
 
 if TYPE_CHECKING:

@@ -13,8 +13,7 @@ from typing import Any, Callable, Iterator, Optional, Sequence, TypeVar, cast
 import lldb
 
 from arenascope.base.errors import MemoryReadError
-from arenascope.sources.debug_info_types import TypeSource
-from arenascope.sources.debugger_target import (
+from arenascope.sources.beside_debugger import (
     AskedImage,
     DebuggedTarget,
     Told,
@@ -27,6 +26,7 @@ from arenascope.sources.debugger_target import (
     open_process,
     running,
 )
+from arenascope.sources.debug_info_types import TypeSource
 from arenascope.sources.elf.elf_file import BUILD_ID_DIGITS
 from arenascope.sources.source import Source
 from arenascope.sources.target import ByteOrder, Member, Place, Region, RegisterSets, StructInfo, Symbol, ThreadInfo

@@ -21,8 +21,8 @@ from arenascope.cli.command_line import IN_THE_SHELL, INSTEAD, LOOPS, Tree, bran
 from arenascope.commands.all_commands import all_commands  # noqa: E402
 from arenascope.commands.framework.arguments import Argument, Group, Outline  # noqa: E402
 from arenascope.commands.framework.command import COMMON  # noqa: E402
-from arenascope.present.documents.schemas import schemas  # noqa: E402
 from arenascope.present.glossary import WORDS  # noqa: E402
+from arenascope.present.json_documents.schemas import schemas  # noqa: E402
 
 HEAD = """# Commands
 

@@ -14,16 +14,16 @@ from lldb.heap_control import LldbController
 from lldb.heap_target import LldbTarget
 from lldb.heap_types import LldbTypes
 
-from arenascope.base.meter import Meter, Unseen
+from arenascope.base.count_work import Meter, Unseen
 from arenascope.blocks.declared.claims import Library
 from arenascope.blocks.declared.containers.forms import ByTemplate
 from arenascope.cli.shell import ShellDoor
 from arenascope.cli.shell_control import ShellController
 from arenascope.commands.framework.apply_trim import Controller
 from arenascope.commands.framework.command import Door
-from arenascope.present.render.progress import Progress
+from arenascope.present.shared_text.progress_bar import Progress
+from arenascope.sources.core.core_bytes import CoreBytes, CoreFile
 from arenascope.sources.core.holes import DenseResidency, HoleResidency
-from arenascope.sources.core.open_core import CoreBytes, CoreFile
 from arenascope.sources.debug_info_types import TypeSource
 from arenascope.sources.free_chunk_reader import Nodes
 from arenascope.sources.live.guard import Holder

@@ -30,11 +30,11 @@ if TYPE_CHECKING:
     from .base.errors import TargetError as TargetError
     from .base.errors import UsageError as UsageError
     from .commands.framework.api_subject import Subject as Subject
-    from .present.documents.arena_records import Arenas as Arenas
-    from .present.documents.owner_records import Owners as Owners
-    from .present.documents.record import Document as Document
-    from .present.documents.trim_records import Trim as Trim
-    from .present.documents.type_records import Types as Types
+    from .present.json_documents.arena_records import Arenas as Arenas
+    from .present.json_documents.owner_records import Owners as Owners
+    from .present.json_documents.record import Document as Document
+    from .present.json_documents.trim_records import Trim as Trim
+    from .present.json_documents.type_records import Types as Types
 else:
 
     def __getattr__(name: str) -> object:
@@ -75,6 +75,6 @@ def open(
 
 def selected() -> "Subject":
     """What is selected in the debugger that this runs in, each time that it is asked."""
-    from .commands.framework.debugger_door import selected
+    from .commands.framework.both_debuggers import selected
 
     return selected()

@@ -14,7 +14,7 @@ from doors import LOAD, Core, Door, Gdb, Live, Outcome, give_up
 from looks import SECONDS, failure_id, one_line
 from subjects import Subject
 
-from arenascope.present.render.text import NO_HEAP
+from arenascope.present.shared_text.text import NO_HEAP
 
 """No command may take longer, whatever it meets."""
 

@@ -25,7 +25,7 @@ from subjects import Subject
 from arenascope.blocks import pointer_finder
 from arenascope.blocks.graph.edge import FLAGS, STALE
 from arenascope.sources.core import same_core
-from arenascope.sources.core.image import CoreImage
+from arenascope.sources.core.core_image import CoreImage
 
 LOOKS = ("leaks --possible", "owners --limit 0")
 

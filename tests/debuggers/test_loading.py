@@ -43,7 +43,7 @@ HEAVY = {
     "unittest",
     "tempfile",
     "random",
-    "arenascope.sources.core.image",
+    "arenascope.sources.core.core_image",
 }
 
 

@@ -17,7 +17,7 @@ from platforms import ELSEWHERE, HOST
 from replaced import NAMES, OTHER_FILES, Replaced, build, gcc, with_another_build_id
 from subjects import Subject
 
-from arenascope.sources.core.image import CoreImage
+from arenascope.sources.core.core_image import CoreImage
 
 pytestmark = pytest.mark.xdist_group("other_files")
 OLDER = [pytest.param(door.name, marks=pytest.mark.full) for door in EVERY_LLDB if door.name not in NEWEST]

@@ -18,7 +18,7 @@ from partial import look
 from schemas import valid
 from subjects import Subject
 
-from arenascope.present.render.pages.owners import Row, page
+from arenascope.present.pages.owners import Row, page
 
 UNCACHED = {"GLIBC_TUNABLES": "glibc.malloc.tcache_count=0"}
 

@@ -18,9 +18,9 @@ from schemas import valid
 from subjects import Subject
 
 from arenascope.present.glossary import WORDS
-from arenascope.present.render.pages.assemble import filled
-from arenascope.present.render.text import Style
+from arenascope.present.pages.fill_page import filled
 from arenascope.present.screens.part_names import LABELS
+from arenascope.present.shared_text.text import Style
 
 PLAY = HERE / "play_report.js"
 ASKED = {

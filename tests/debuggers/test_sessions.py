@@ -10,7 +10,7 @@ from looks import Live
 from shell_door import SHELL
 from subjects import Subject
 
-from arenascope.present.render.text import Style
+from arenascope.present.shared_text.text import Style
 
 MIB = 1 << 20
 UNCACHED = {"GLIBC_TUNABLES": "glibc.malloc.tcache_count=0"}

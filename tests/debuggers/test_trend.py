@@ -17,8 +17,8 @@ from looks import HERE, ROOT, plain_environment
 from schemas import valid, valid_snapshot
 from subjects import Subject
 
-from arenascope.commands.framework import snapshot_folder
-from arenascope.present.render.text import Style
+from arenascope.commands.steps import snapshot_folder
+from arenascope.present.shared_text.text import Style
 from arenascope.sources.live.cgroups import memory_limit
 
 MIB = 1 << 20

@@ -14,7 +14,7 @@ from scenarios import ALIKE, BY_ID, Scenario, scenario, seen
 from strace import Strace
 from subjects import Subject
 
-from arenascope.present.render.text import NO_HEAP
+from arenascope.present.shared_text.text import NO_HEAP
 
 PAGE = 4096
 OWN_PAGES = 16 * PAGE

@@ -20,7 +20,7 @@ from type_answers import Answers
 from typed import BUILDS, Build, Row, rows_of, text_of
 
 from arenascope.cli.shell import How, ShellDoor
-from arenascope.sources.core.image import CoreImage
+from arenascope.sources.core.core_image import CoreImage
 
 pytestmark = pytest.mark.xdist_group("type_sources")
 NAMES = ("Mixed", "Side", "Ring<Mixed, 3>", "hidden", "node", "twice", "nothing", "Colour")

@@ -30,18 +30,18 @@ def target_in_lldb():
 
 def seen_by_shell():
     """What `types` sees, which copies a process first."""
-    from arenascope.blocks import holds_back
+    from arenascope.blocks import types_of_image
     from arenascope.cli.main import main
 
-    types_of, seen = holds_back.types_of, []
-    holds_back.types_of = lambda *given, **named: seen.append(types_of(*given, **named)) or seen[-1]
+    types_of, seen = types_of_image.types_of, []
+    types_of_image.types_of = lambda *given, **named: seen.append(types_of(*given, **named)) or seen[-1]
     with contextlib.redirect_stdout(io.StringIO()):
         assert main(["types", SUBJECT, "--declared"]) == 0
     return seen[0].live
 
 
 def seen_by_debugger(target):
-    from arenascope.blocks.types import live_kinds
+    from arenascope.blocks.name_all_blocks import live_kinds
     from arenascope.session.session import Session
 
     return live_kinds(Session(target))

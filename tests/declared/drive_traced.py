@@ -11,7 +11,7 @@ FOLDER = Path(globals()["FOLDER"])
 
 def main():
     from arenascope.blocks.declared.named_blocks import NamedBlocks
-    from arenascope.blocks.types import live_kinds
+    from arenascope.blocks.name_all_blocks import live_kinds
     from arenascope.session.session import Session
     from arenascope.session.users_rules import UsersRules
 

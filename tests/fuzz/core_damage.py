@@ -6,7 +6,7 @@ import random
 import struct
 from typing import Iterator, NamedTuple, Sequence
 
-from arenascope.sources.core.image import CoreImage
+from arenascope.sources.core.core_image import CoreImage
 from arenascope.sources.elf.elf_file import PT_DYNAMIC, PT_NOTE, Elf
 from arenascope.sources.elf.kernel_records import AT_PHDR
 from arenascope.sources.elf.linkmap import DT_DEBUG, HEADER_BYTES

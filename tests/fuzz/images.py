@@ -20,7 +20,7 @@ from arenascope.commands.all_commands import find_command
 from arenascope.commands.framework.command import execute
 from arenascope.glibc.chunks.blocks import blocks
 from arenascope.session.session import Session
-from arenascope.sources.core.image import CoreImage
+from arenascope.sources.core.core_image import CoreImage
 from arenascope.sources.shell_target import ShellTarget
 
 ADDR_NO_RANDOMIZE = 0x0040000

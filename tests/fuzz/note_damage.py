@@ -15,7 +15,7 @@ from typing import Any, Callable, Mapping, Sequence
 from core_damage import SEGMENT, Damage, Damager, fields_of, values
 from snapshot_damage import replace_one
 
-from arenascope.sources.core.image import CoreImage
+from arenascope.sources.core.core_image import CoreImage
 from arenascope.sources.elf.elf_file import PT_NOTE
 from arenascope.sources.elf.kernel_records import NT_MOMENT, NT_RESIDENT, NT_SWAPPED, OWN
 from arenascope.sources.elf.notes import Note

@@ -24,7 +24,7 @@ from test_fuzz import LONG, MAX_SHOWN, today
 
 from arenascope.base.errors import ArenascopeError
 from arenascope.commands.all_commands import COMMAND_NAMES
-from arenascope.sources.core.image import CoreImage
+from arenascope.sources.core.core_image import CoreImage
 from arenascope.sources.elf.address_names import _names
 from arenascope.sources.elf.elf_file import ElfFile, glibc_version
 from arenascope.sources.elf.symbols import find_symbols

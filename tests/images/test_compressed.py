@@ -23,7 +23,7 @@ from subjects import Subject
 
 from arenascope.sources.core import compressed
 from arenascope.sources.core.compressed import BLOCK, SparseFile
-from arenascope.sources.core.image import CoreImage
+from arenascope.sources.core.core_image import CoreImage
 
 # each of them unpacks the core again
 LOOKS = ("arenas", "bins", "info", "threads")

@@ -16,7 +16,7 @@ from subjects import Subject
 
 from arenascope.base.errors import MemoryReadError, TargetError
 from arenascope.session.session import Session
-from arenascope.sources.core.image import CoreImage
+from arenascope.sources.core.core_image import CoreImage
 from arenascope.sources.core.regions import build_regions
 from arenascope.sources.elf.elf_file import PF_R, PF_W, PT_LOAD, Segment
 from arenascope.sources.elf.kernel_records import FileMapping
@@ -290,8 +290,8 @@ import sys
 from pathlib import Path
 from arenascope.cli.main import main
 from arenascope.sources import memory
-from arenascope.sources.core import open_core
-open_core.LARGE, memory.MOST_SLOTS = 0, int(sys.argv[1])
+from arenascope.sources.core import core_bytes
+core_bytes.LARGE, memory.MOST_SLOTS = 0, int(sys.argv[1])
 status = main(sys.argv[2:])
 rows = Path("/proc/self/status").read_text().splitlines()
 print(next(row.split()[1] for row in rows if row.startswith("VmHWM")), file=sys.stderr)

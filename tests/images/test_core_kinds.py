@@ -13,7 +13,7 @@ import pytest
 from looks import give_up
 
 from arenascope.base.errors import MemoryReadError
-from arenascope.sources.core.image import CoreImage
+from arenascope.sources.core.core_image import CoreImage
 
 PAGE = os.sysconf("SC_PAGE_SIZE")
 

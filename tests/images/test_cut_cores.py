@@ -13,7 +13,7 @@ import pytest
 from partial import check_image, documents, look
 from subjects import Subject
 
-from arenascope.sources.core.image import CoreImage
+from arenascope.sources.core.core_image import CoreImage
 from arenascope.sources.elf.elf_file import PT_LOAD, PT_NOTE
 
 PAGE = os.sysconf("SC_PAGE_SIZE")

@@ -19,7 +19,7 @@ from test_hostile_files import EHDR, PHDR, appended, load, patch, refused
 
 from arenascope.base.errors import ArenascopeError, MemoryReadError, TargetError
 from arenascope.glibc.find.main_arena import _written
-from arenascope.sources.core.image import CoreImage
+from arenascope.sources.core.core_image import CoreImage
 from arenascope.sources.core.saving import _was_saved
 from arenascope.sources.core.writing import note_bytes
 from arenascope.sources.elf.address_names import _names

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from arenascope.sources.core.image import CoreImage
+from arenascope.sources.core.core_image import CoreImage
 from arenascope.sources.core.regions import build_regions
 from arenascope.sources.elf.kernel_records import parse_auxv
 from arenascope.sources.elf.linkmap import loaded_regions, named_regions

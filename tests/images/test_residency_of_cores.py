@@ -12,8 +12,8 @@ from subjects import Subject
 from arenascope.base.model import Range
 from arenascope.session import trims
 from arenascope.session.session import Session
+from arenascope.sources.core.core_image import CoreImage
 from arenascope.sources.core.holes import core_residency
-from arenascope.sources.core.image import CoreImage
 from arenascope.sources.shell_target import ShellTarget
 from arenascope.sources.target import Pages
 

@@ -16,7 +16,7 @@ import pytest
 from schemas import valid
 from subjects import Subject
 
-from arenascope.present.render.text import Style
+from arenascope.present.shared_text.text import Style
 
 ROOT = Path(__file__).resolve().parents[2]
 BUILD = ROOT / "fixtures" / "build"

@@ -20,7 +20,7 @@ from schemas import valid
 from subjects import Subject
 
 from arenascope.base.errors import MemoryReadError, ReadLate, TargetError
-from arenascope.blocks import holds_back
+from arenascope.blocks import types_of_image
 from arenascope.cli import several_subjects, shell
 from arenascope.commands import pins
 from arenascope.commands.all_commands import find_command
@@ -350,9 +350,11 @@ def test_what_was_read_in_time_is_the_answer(stopped_at_the_hold, time_is_up, mo
 @pytest.mark.parametrize("words", ["pins", "report --types", "snapshot FILE --types"])
 def test_types_are_looked_for_in_a_copy(monkeypatch, tmp_path, words):
     """`pins` asks what the blocks are by itself; no process waits for it."""
-    done, release, look = [], process_hold.Freeze.release, holds_back.types_of
+    done, release, look = [], process_hold.Freeze.release, types_of_image.types_of
     monkeypatch.setattr(process_hold.Freeze, "release", lambda self: (done.append("let go"), release(self))[1])
-    monkeypatch.setattr(holds_back, "types_of", lambda *each, **more: (done.append("types"), look(*each, **more))[1])
+    monkeypatch.setattr(
+        types_of_image, "types_of", lambda *each, **more: (done.append("types"), look(*each, **more))[1]
+    )
     file = tmp_path / "snapshot"
     with Subject("mystery", "scattered", "4") as subject:
         document = valid(json.loads(several_subjects.look(asked(subject.pid, words.replace("FILE", str(file)))).text))

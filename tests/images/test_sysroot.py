@@ -15,7 +15,7 @@ from replaced import NAMES, OTHER_FILES, Replaced, build
 from schemas import valid
 
 from arenascope.base.errors import TargetError
-from arenascope.sources.core.image import CoreImage
+from arenascope.sources.core.core_image import CoreImage
 from arenascope.sources.elf.elf_file import ElfFile
 from arenascope.sources.elf.sysroot import file_within
 

@@ -18,7 +18,7 @@ from subjects import Subject
 
 from arenascope.base.errors import ArenascopeError
 from arenascope.base.whole_file import PartialFile, write_whole
-from arenascope.commands.framework.save_core import save
+from arenascope.commands.steps.save_core import save
 from arenascope.sources.live.process import ProcessImage
 from arenascope.sources.shell_target import ShellTarget
 

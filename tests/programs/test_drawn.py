@@ -17,7 +17,7 @@ from running import Running
 from test_programs import await_stop
 
 from arenascope.base.block_kinds import Kind
-from arenascope.blocks.types import live_kinds
+from arenascope.blocks.name_all_blocks import live_kinds
 from arenascope.cli.shell import How, ShellDoor
 from arenascope.session.session import Session
 

@@ -12,7 +12,7 @@ from partial import look
 from programs import log_in, mariadb, query, tables, told
 from running import Running
 
-from arenascope.blocks.types import catalogue_of, live_kinds
+from arenascope.blocks.name_all_blocks import catalogue_of, live_kinds
 from arenascope.cli.shell import How, ShellDoor
 from arenascope.session.session import Session
 

@@ -40,7 +40,7 @@ from programs import (
 )
 from running import Running, receive_until
 
-from arenascope.blocks.types import live_kinds
+from arenascope.blocks.name_all_blocks import live_kinds
 from arenascope.cli.shell import How, ShellDoor
 from arenascope.session.session import Session
 

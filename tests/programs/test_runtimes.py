@@ -16,7 +16,7 @@ from programs import HERE, PROGRAMS, Start, rust, script
 from readings import zend_hash
 from running import Running
 
-from arenascope.blocks.types import live_kinds
+from arenascope.blocks.name_all_blocks import live_kinds
 from arenascope.cli.shell import How, ShellDoor
 from arenascope.session.session import Session
 

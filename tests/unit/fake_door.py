@@ -14,7 +14,7 @@ from arenascope.base.errors import UsageError
 from arenascope.commands.all_commands import find_command
 from arenascope.commands.framework.apply_trim import Controller
 from arenascope.commands.framework.command import execute
-from arenascope.present.render.text import Style
+from arenascope.present.shared_text.text import Style
 from arenascope.session import session
 from arenascope.session.session import Session
 

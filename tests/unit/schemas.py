@@ -18,7 +18,7 @@ TYPES: dict[str, Callable[[Any], bool]] = {
     "object": lambda value: isinstance(value, dict),
     "null": lambda value: value is None,
 }
-DESCRIBED = "described in common/arenascope/present/documents/, from which `make docs` writes docs/schema/"
+DESCRIBED = "described in common/arenascope/present/json_documents/, from which `make docs` writes docs/schema/"
 # the contract's order
 ENVELOPE = [
     "schema",

@@ -13,17 +13,17 @@ from arenascope.analysis.held_or_lost import HeldSums, Keeper, Lost
 from arenascope.analysis.holds_back import Group, Held
 from arenascope.analysis.report import RESIDENT, Picture
 from arenascope.analysis.resident import ArenaResident
-from arenascope.analysis.types import TypeRow
+from arenascope.analysis.type_rows import TypeRow
 from arenascope.analysis.usage import ArenaUsage
 from arenascope.analysis.verdict import judge
 from arenascope.base.block_kinds import Kind
 from arenascope.base.model import Applied, ArenaHeader, Params
-from arenascope.present.render.text import Style
 from arenascope.present.screens.advice_sentences import words
 from arenascope.present.screens.pins import group_lines
 from arenascope.present.screens.report import advice_line
 from arenascope.present.screens.trim import lines
 from arenascope.present.screens.verdict import ONE_LOOK, cause, verdict
+from arenascope.present.shared_text.text import Style
 
 MIB = 1 << 20
 ARENAS = 6

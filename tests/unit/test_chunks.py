@@ -14,7 +14,7 @@ from heapbuilder import ROWS, HeapImage, Row
 
 from arenascope.base.errors import UsageError
 from arenascope.base.model import Gap, Run
-from arenascope.blocks.holds_back import types_of
+from arenascope.blocks.types_of_image import types_of
 from arenascope.commands import report
 from arenascope.glibc.chunks.blocks import blocks
 from arenascope.session.parallel_sweeps import likely_chunks

@@ -15,12 +15,12 @@ from arenascope.blocks.declared.claims import CONTAINER, Claim, Container, Libra
 from arenascope.blocks.declared.named_blocks import NamedBlocks
 from arenascope.blocks.declared.path_text import path_text
 from arenascope.blocks.declared.pointer_words import declare
-from arenascope.blocks.declared.start import named_blocks
+from arenascope.blocks.declared.trace_from_variables import named_blocks
 from arenascope.blocks.graph.blocks import live_blocks
 from arenascope.blocks.graph.refs import Search
 from arenascope.blocks.graph.roots import find_roots
 from arenascope.blocks.graph.stale_words import COUNTS, StaleWords
-from arenascope.blocks.types import ground_of
+from arenascope.blocks.name_all_blocks import ground_of
 from arenascope.session.session import Session
 from arenascope.session.users_rules import UsersRules
 from arenascope.sources.debug_info_types import Local

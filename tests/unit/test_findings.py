@@ -10,10 +10,10 @@ from typing import Iterator
 import arenascope
 from arenascope.base.model import Finding, Statement, cannot_read
 from arenascope.commands.params import NOTES
-from arenascope.present.render.breaches import BREACHES, EXPECTED
-from arenascope.present.render.findings import WORDS, finding_words
-from arenascope.present.render.problems import SENTENCES, sentence
 from arenascope.present.screens import evidence
+from arenascope.present.shared_text.breaches import BREACHES, EXPECTED
+from arenascope.present.shared_text.findings import WORDS, finding_words
+from arenascope.present.shared_text.problems import SENTENCES, sentence
 
 GLIBC = Path(next(iter(arenascope.__path__))) / "glibc"
 CHECKS = GLIBC / "check"

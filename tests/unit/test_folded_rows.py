@@ -6,10 +6,10 @@ import re
 
 import pytest
 
-from arenascope.analysis.types import Totals, TypeRow
+from arenascope.analysis.type_rows import Totals, TypeRow
 from arenascope.base.block_kinds import Kind
-from arenascope.present.render.text import FEW_ROWS, Style, worth_a_row
 from arenascope.present.screens.types import lines
+from arenascope.present.shared_text.text import FEW_ROWS, Style, worth_a_row
 
 LARGE, SMALL = 12, 30
 

@@ -12,7 +12,7 @@ from heap_pictures import laid, seen
 from heapbuilder import HeapImage
 
 from arenascope.base.errors import NotFoundError
-from arenascope.present.render.text import NO_HEAP
+from arenascope.present.shared_text.text import NO_HEAP
 from arenascope.session.session import Session
 
 # where debug information and memory disagree

@@ -14,7 +14,7 @@ from arenascope.analysis.holds_back import Holdings, HoldSearch, Typed
 from arenascope.analysis.in_memory import Present
 from arenascope.analysis.trim import Rules
 from arenascope.base.model import ArenaHeader, Heap, Run
-from arenascope.blocks.holds_back import held_back, in_memory
+from arenascope.blocks.types_of_image import held_back, in_memory
 from arenascope.glibc.chunks.blocks import blocks
 from arenascope.session.session import Session
 from arenascope.sources.target import Span

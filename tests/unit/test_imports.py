@@ -60,7 +60,7 @@ def graph() -> dict[str, set[str]]:
 def test_the_graph_is_read() -> None:
     assert "glibc/find/main_arena" in graph()["session/session"]
     assert "base/errors" in graph()["sources/memory"]
-    assert "present/render/text" in graph()["commands/arenas"]
+    assert "present/shared_text/text" in graph()["commands/arenas"]
     assert {target for targets in graph().values() for target in targets} <= {
         *MODULES,
         *(name.rpartition("/__init__")[0] for name in MODULES),
@@ -75,7 +75,9 @@ PACKAGES = (
     "session",
     "blocks",
     "present",
+    "commands/redact",
     "commands/framework",
+    "commands/steps",
     "commands",
     "cli",
 )
@@ -89,8 +91,8 @@ KNOWS_LESS = {
     "present": ("sources/core", "sources/live", "sources/memory"),
     "sources/elf": ("sources/core", "sources/live"),
     "sources/core": ("sources/live",),
-    "glibc/chunks": ("glibc/check", "glibc/derive", "glibc/find"),
-    "glibc/derive": ("glibc/check", "glibc/chunks", "glibc/find"),
+    "glibc/chunks": ("glibc/check", "glibc/layout_from_memory", "glibc/find"),
+    "glibc/layout_from_memory": ("glibc/check", "glibc/chunks", "glibc/find"),
 }
 """Folders, and which others they have no use for although they come before them."""
 
@@ -179,12 +181,10 @@ def test_where_you_go_is_there() -> None:
         assert {name for name in names if not re.search(rf"\b{name}\b", text)} == set(), entry
 
 
-def test_what_render_and_analysis_take_is_types_alone() -> None:
-    """Located and Target are annotations there: nothing of them runs."""
-    users = {
-        name for name in graph() if name.startswith("render/") and graph()[name] & {"glibc/find/main_arena", "target"}
-    }
-    assert users <= {"render/json"}
+def test_what_texts_and_analysis_take_is_types_alone() -> None:
+    """Located is an annotation there: nothing of it runs."""
+    users = {name for name in graph() if name.startswith("present/") and "glibc/find/main_arena" in graph()[name]}
+    assert users == {"present/formats/json"}
     for name in graph():
         if name.startswith("analysis/"):
             used = {node.attr for node in ast.walk(trees()[name]) if isinstance(node, ast.Attribute)}
@@ -194,7 +194,7 @@ def test_what_render_and_analysis_take_is_types_alone() -> None:
 def test_screens_take_a_style_and_data() -> None:
     """Neither a context nor a session: what is said was read before."""
     for name in graph():
-        if name.startswith("screens/"):
+        if name.startswith("present/screens/"):
             used = {node.attr for node in ast.walk(trees()[name]) if isinstance(node, ast.Attribute)}
             assert not used & {"session", "context", "target", "memory"}, name
 
@@ -252,7 +252,7 @@ def test_other_peoples_code_is_optional() -> None:
             module = target.split(".")[0]
             if module in getattr(sys, "stdlib_module_names", ()) or module == "__future__":
                 continue
-            assert name in ("present/render/highlight", "base/array_types"), f"{name} imports {target}"
+            assert name in ("present/formats/highlight", "base/array_types"), f"{name} imports {target}"
             assert id(node) not in top, f"{name} imports {target} at load time"
 
 
@@ -287,7 +287,7 @@ def loaded_by(*names: str) -> set[str]:
 
 
 def test_the_shell_starts_with_what_a_look_at_a_core_needs() -> None:
-    used = ("cli", "commands.chunks", "sources.core.image", "sources.shell_target")
+    used = ("cli", "commands.chunks", "sources.core.core_image", "sources.shell_target")
     loaded = loaded_by(*used)
     assert f"{OURS}.session.session" in loaded
     assert not NOT_LOADED & loaded
@@ -302,7 +302,7 @@ def test_what_programs_import_is_loaded_when_it_is_used() -> None:
 
 
 ONLY_FOR_UNKNOWN_RELEASES = {
-    f"{OURS}.glibc.derive.{each}" for each in ("state", "heaps", "lists", "params", "layout_checks")
+    f"{OURS}.glibc.layout_from_memory.{each}" for each in ("state", "heaps", "lists", "params", "layout_checks")
 }
 
 

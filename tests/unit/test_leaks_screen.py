@@ -9,8 +9,8 @@ import pytest
 from arenascope.blocks.graph.blocks import LiveBlocks
 from arenascope.blocks.graph.leak_rows import LeakRow
 from arenascope.blocks.graph.leaks import Leaks, Tally
-from arenascope.present.render.text import Style
 from arenascope.present.screens.leaks import lines
+from arenascope.present.shared_text.text import Style
 
 BLOCKS = LiveBlocks(array("Q"), array("Q"), array("Q"), ())
 

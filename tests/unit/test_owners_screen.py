@@ -15,8 +15,8 @@ from arenascope.blocks.declared.paths import Paths
 from arenascope.blocks.graph.leads import Owner
 from arenascope.blocks.graph.owners import UNREACHED, Holding, Leading, Owners, Step
 from arenascope.blocks.graph.saved_owners import Owned
-from arenascope.present.render.text import Style
 from arenascope.present.screens.owners import Shown, lines, summary
+from arenascope.present.shared_text.text import Style
 
 ONE = Holding(Owner("global", "g_one"), 0, 1, 100, 1, 100)
 PARTLY = ONE._replace(alone_bytes=40)

@@ -12,7 +12,7 @@ from heap_mixtures import everything, random_image
 from heapbuilder import ROWS, HeapImage, Row
 from toy_malloc import compare
 
-from arenascope.present.render.text import NO_HEAP
+from arenascope.present.shared_text.text import NO_HEAP
 
 WITH_CHAINS = [
     "2.17-64",

@@ -19,8 +19,8 @@ from arenascope.commands import trim
 from arenascope.commands.all_commands import find_command
 from arenascope.commands.framework.command import execute
 from arenascope.glibc import bins
-from arenascope.present.render import progress
-from arenascope.present.render.progress import PATIENCE, OverwrittenLine, Progress, ProgressOfAll
+from arenascope.present.shared_text import progress_bar
+from arenascope.present.shared_text.progress_bar import PATIENCE, OverwrittenLine, Progress, ProgressOfAll
 from arenascope.session import check
 from arenascope.session.session import Session
 from arenascope.sources.target import MemoryUse
@@ -50,8 +50,8 @@ def test_what_takes_longer_says_how_far_it_is(
 ) -> None:
     if library and optional_libraries.load("tqdm") is None:
         pytest.skip("tqdm is not installed")
-    monkeypatch.setattr(progress, "PATIENCE", 0.0)
-    monkeypatch.setattr(progress, "EVERY", 0.0)
+    monkeypatch.setattr(progress_bar, "PATIENCE", 0.0)
+    monkeypatch.setattr(progress_bar, "EVERY", 0.0)
     if not library:
         monkeypatch.setattr(optional_libraries, "load", lambda name: None)
     with Progress("sweeping", 1000) as shown:
@@ -67,8 +67,8 @@ def test_no_time_is_announced_by_next_to_nothing(terminal: Terminal, monkeypatch
     """A thousandth of a core's addresses says nothing of the rest: 0.3 s were told to take 52,429."""
     if optional_libraries.load("tqdm") is None:
         pytest.skip("tqdm is not installed")
-    monkeypatch.setattr(progress, "PATIENCE", 0.0)
-    monkeypatch.setattr(progress, "EVERY", 0.0)
+    monkeypatch.setattr(progress_bar, "PATIENCE", 0.0)
+    monkeypatch.setattr(progress_bar, "EVERY", 0.0)
     with Progress("sweeping", 1 << 40) as shown:
         shown.advance(1 << 20)
         assert "<" not in terminal.getvalue()
@@ -80,7 +80,7 @@ def test_no_time_is_announced_by_next_to_nothing(terminal: Terminal, monkeypatch
 def test_several_short_things_show_something_together(terminal: Terminal, monkeypatch: pytest.MonkeyPatch) -> None:
     """A command of five parts, of which none takes a second, was silent for four."""
     clock = SimpleNamespace(monotonic=lambda: clock.now, time=lambda: clock.now, now=100.0)
-    monkeypatch.setattr(progress, "time", clock)
+    monkeypatch.setattr(progress_bar, "time", clock)
     monkeypatch.setattr(optional_libraries, "load", lambda name: None)
     of_all = ProgressOfAll()
     shown = []
@@ -95,7 +95,7 @@ def test_several_short_things_show_something_together(terminal: Terminal, monkey
 def test_what_begins_late_is_shown_at_once(terminal: Terminal, monkeypatch: pytest.MonkeyPatch) -> None:
     """Before the first piece of it is done."""
     clock = SimpleNamespace(monotonic=lambda: clock.now, time=lambda: clock.now, now=100.0)
-    monkeypatch.setattr(progress, "time", clock)
+    monkeypatch.setattr(progress_bar, "time", clock)
     monkeypatch.setattr(optional_libraries, "load", lambda name: None)
     of_all = ProgressOfAll()
     clock.now += 2 * PATIENCE
@@ -113,7 +113,7 @@ def test_a_shorter_line_leaves_nothing_of_a_longer(terminal: Terminal) -> None:
 def test_nobody_watches(monkeypatch: pytest.MonkeyPatch) -> None:
     stream = io.StringIO()
     monkeypatch.setattr(sys, "__stderr__", stream)
-    monkeypatch.setattr(progress, "PATIENCE", 0.0)
+    monkeypatch.setattr(progress_bar, "PATIENCE", 0.0)
     with Progress("sweeping", 1000) as shown:
         shown.advance(500)
     assert stream.getvalue() == ""

@@ -21,10 +21,10 @@ from arenascope.base.model import SHELL_CALLS_INTO
 from arenascope.cli.shell_control import PROCESSORS
 from arenascope.commands.all_commands import COMMAND_NAMES, find_command
 from arenascope.commands.framework.command import execute
-from arenascope.present.render import text
-from arenascope.present.render.highlight import highlight
-from arenascope.present.render.json import address
-from arenascope.present.render.text import ENOUGH, Style, count, cut, folded, left_out, next_lines, number, table
+from arenascope.present.formats.highlight import highlight
+from arenascope.present.formats.json import address
+from arenascope.present.shared_text import text
+from arenascope.present.shared_text.text import ENOUGH, Style, count, cut, folded, left_out, next_lines, number, table
 
 
 @pytest.mark.parametrize(

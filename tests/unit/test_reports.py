@@ -7,8 +7,8 @@ import pytest
 from arenascope.base.model import Arena, ArenaHeader, Bin, Heap, Params
 from arenascope.glibc.layout import from_table
 from arenascope.glibc.release_table import Release
-from arenascope.present.render.malloc_info import malloc_info
-from arenascope.present.render.malloc_stats import malloc_stats
+from arenascope.present.formats.malloc_info import malloc_info
+from arenascope.present.formats.malloc_stats import malloc_stats
 
 TABS = "\t" * 7
 

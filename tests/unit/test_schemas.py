@@ -15,8 +15,8 @@ from schemas import FOLDER, schema, valid_snapshot, wrong
 
 from arenascope.commands.all_commands import COMMAND_NAMES
 from arenascope.commands.framework.api_subject import Subject
-from arenascope.present.documents.record import Record
-from arenascope.present.documents.schemas import COMMANDS
+from arenascope.present.json_documents.record import Record
+from arenascope.present.json_documents.schemas import COMMANDS
 
 # with the options that bring keys of their own
 WORDS = {

@@ -6,7 +6,7 @@ import pytest
 
 from arenascope.blocks.recognise.class_names import with_short_names
 from arenascope.commands.framework.answer import Answer
-from arenascope.present.render.text import Style, table
+from arenascope.present.shared_text.text import Style, table
 
 STRING = "std::__cxx11::basic_string<char, std::char_traits<char>, std::allocator<char>>"
 MAP = (

@@ -16,7 +16,7 @@ from heap_mixtures import everything
 
 from arenascope.analysis.trend import Moment, Series, judged, lives, reached, succession
 from arenascope.base.errors import UsageError
-from arenascope.commands.framework import snapshot_folder
+from arenascope.commands.steps import snapshot_folder
 
 MIB = 1 << 20
 START = 1_700_000_000.0

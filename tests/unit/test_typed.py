@@ -11,9 +11,9 @@ SOURCES = [path for folder in ("common/arenascope", "gdb", "lldb") for path in s
 EDGES = {
     "what JSON says, whose form was checked when it was read": ("common/arenascope/analysis/figure_names.py",),
     "JSON that is checked here, or a description of it": (
-        "common/arenascope/commands/framework/snapshot_file.py",
-        "common/arenascope/present/documents/schema_pieces.py",
-        "common/arenascope/present/documents/schemas.py",
+        "common/arenascope/commands/steps/snapshot_file.py",
+        "common/arenascope/present/json_documents/schema_pieces.py",
+        "common/arenascope/present/json_documents/schemas.py",
     ),
     "objects of optional libraries: dask, fsspec, prometheus_client, pyarrow, ray, tabulate, tqdm": (
         "common/arenascope/cli/engines/by_dask.py",
@@ -24,8 +24,8 @@ EDGES = {
         "common/arenascope/cli/engines/worker.py",
         "common/arenascope/cli/metrics.py",
         "common/arenascope/cli/metrics_server.py",
-        "common/arenascope/present/render/progress.py",
-        "common/arenascope/present/render/text.py",
+        "common/arenascope/present/shared_text/progress_bar.py",
+        "common/arenascope/present/shared_text/text.py",
     ),
     "what argparse takes": ("common/arenascope/commands/framework/arguments.py",),
     "functions that GDB and LLDB call, and what these give": (

@@ -12,7 +12,7 @@ from heapbuilder import ROWS, HeapImage, Row
 from schemas import problem_ids
 
 from arenascope.commands.all_commands import COMMAND_NAMES
-from arenascope.present.render.text import NO_HEAP
+from arenascope.present.shared_text.text import NO_HEAP
 from arenascope.session.session import Session
 
 rows = pytest.mark.parametrize("row", ROWS, ids=str)

@@ -25,7 +25,7 @@ from .in_memory import Present
 from .pins import TRIES_TRIMMING
 from .ranking import WORTH, Step
 from .trim import Rules, advised, until_locked
-from .types import TypeRow, in_order
+from .type_rows import TypeRow, in_order
 
 Typed = tuple[int, int, str, int]
 """A heap_ends.Block with its kind's number, which says something of blocks in use alone."""

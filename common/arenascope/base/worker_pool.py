@@ -14,7 +14,7 @@ from contextlib import AbstractContextManager, closing, suppress
 from types import TracebackType
 from typing import Callable, Generator, Optional, Sequence, TypeVar
 
-from .meter import Meter, Unseen
+from .count_work import Meter, Unseen
 
 WORTH = 64 << 20
 """Less heap than this is swept in the time that it takes to fork."""

@@ -12,7 +12,7 @@ from typing import Iterator, Optional
 from ..glibc.chunk import SIZE_BITS
 from ..session.session import Session
 from .declared.named_blocks import NamedBlocks
-from .declared.start import named_blocks
+from .declared.trace_from_variables import named_blocks
 from .graph.blocks import live_blocks
 from .graph.refs import Search
 from .graph.roots import find_roots

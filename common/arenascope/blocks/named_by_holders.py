@@ -11,7 +11,7 @@ from collections import Counter, deque
 from typing import Container, Iterator, Optional, Sequence
 
 from ..base.block_kinds import POINTED, Kind
-from ..base.meter import Meter
+from ..base.count_work import Meter
 from ..base.records import NamedTuple
 from ..glibc.mmapped import without
 from ..session.session import Session

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Callable, Iterable, Iterator, Sequence
 
 from ..base.block_kinds import Kind
-from ..base.meter import Meter
+from ..base.count_work import Meter
 from ..base.records import NamedTuple
 from ..glibc.mmapped import without
 from ..session.session import Session

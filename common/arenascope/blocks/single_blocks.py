@@ -16,9 +16,9 @@ from ..session.parallel_sweeps import likely_chunks
 from ..session.session import Session
 from .declared.named_blocks import NamedBlocks
 from .live_blocks import Live
+from .name_all_blocks import catalogue_of, live_kinds, one_by_one
 from .named_by_declared_types import declared_blocks
 from .recognise.all_recognisers import GRAIN, NONE, SEVERAL, UNTOLD, Catalogue, Entry, true_sizes
-from .types import catalogue_of, live_kinds, one_by_one
 
 FEW = 20_000
 """Blocks of all heaps: a second without numpy."""

@@ -9,7 +9,7 @@ from typing import Iterable, Sequence
 
 from ..analysis.chunks import BOOKKEEPING
 from ..analysis.resident import clipped
-from ..analysis.types import SAMPLES, Totals, TypeRow
+from ..analysis.type_rows import SAMPLES, Totals, TypeRow
 from ..base.model import Gap
 from ..glibc.chunk import SIZE_BITS
 from ..session.session import Session

@@ -10,7 +10,7 @@ from ..base.errors import HoldOver, UsageError
 from ..commands.all_commands import find_command
 from ..commands.framework.api_subject import Subject
 from ..commands.framework.command import Command, document
-from ..present.documents.record import Document
+from ..present.json_documents.record import Document
 from ..sources.target import HOLD
 from .shell import How, QuietDoor, check_how, door_for, unbroken
 

@@ -15,8 +15,8 @@ from ..commands.all_commands import COMMAND_NAMES, find_command
 from ..commands.framework.arguments import HelpAsked
 from ..commands.framework.command import Command, answer
 from ..commands.framework.overview import meaning
-from ..present.render.json import failed
-from ..present.render.text import fitted, folded
+from ..present.formats.json import failed
+from ..present.shared_text.text import fitted, folded
 from .command_line import HELP_NAME, LOOPS, Tree, branch_names, find_loop
 from .shell import TRIES, How, ShellDoor, check_how, door_for, seconds_to_hold, terminal_width, unbroken
 

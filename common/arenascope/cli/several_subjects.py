@@ -22,8 +22,8 @@ from ..base.records import NamedTuple
 from ..commands.all_commands import find_command
 from ..commands.framework.command import Context, answer
 from ..commands.snapshot import read_all, take
-from ..present.render.json import failure
-from ..present.render.text import Style
+from ..present.formats.json import failure
+from ..present.shared_text.text import Style
 from .shell import How, QuietDoor, door_for, terminal_width, typed_program, unbroken
 
 

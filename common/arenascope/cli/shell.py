@@ -11,8 +11,8 @@ from ..base.about import PROGRAM
 from ..base.errors import HoldEnded, HoldOver, ReadLate, TargetError, Unread, UsageError
 from ..base.records import NamedTuple
 from ..commands.all_commands import find_command
-from ..present.render.progress import OverwrittenLine
-from ..present.render.text import Style, wants_colour
+from ..present.shared_text.progress_bar import OverwrittenLine
+from ..present.shared_text.text import Style, wants_colour
 from ..sources.target import HOLD, HOLD_AT_MOST, Target
 
 if TYPE_CHECKING:
@@ -106,7 +106,7 @@ class ShellDoor:
             if len(self.subject) > LONGEST_PID:
                 raise TargetError(f"there is no process {self.subject[:LONGEST_PID]}… ({len(self.subject):,} digits)")
             return self._process(int(self.subject))
-        from ..sources.core.image import CoreImage
+        from ..sources.core.core_image import CoreImage
         from ..sources.shell_target import ShellTarget
 
         how = self.how

@@ -20,7 +20,7 @@ def likeness(word: str) -> int:
         return NOT if word[:2].lower() == "0x" else UNLIKELY
     if is_elf(word):
         return SURELY
-    from ..commands.framework.snapshot_file import looks_like_one  # few words are files of another kind
+    from ..commands.steps.snapshot_file import looks_like_one  # few words are files of another kind
 
     return NOT if looks_like_one(word) else MAYBE
 

@@ -14,12 +14,12 @@ from ..analysis.figure_names import Document
 from ..base.errors import ArenascopeError, TargetError, UsageError
 from ..base.printable import one_line
 from ..base.records import NamedTuple
-from ..commands.framework import snapshot_folder
 from ..commands.framework.arguments import HELP, Group, Outline, argument
 from ..commands.framework.command import EXACT, Answer, Context
 from ..commands.snapshot import take
-from ..present.render.text import Style
+from ..commands.steps import snapshot_folder
 from ..present.screens.watch import LiveScreen, Looked
+from ..present.shared_text.text import Style
 from ..session.resident import resident_picture
 from ..session.trims import trims
 from ..sources.live.cgroups import memory_limit

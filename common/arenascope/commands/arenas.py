@@ -7,13 +7,13 @@ from typing import Callable, Iterable, Iterator, Mapping, Optional, Sequence
 from ..analysis.trim import Trim
 from ..analysis.usage import ArenaUsage, orphans, total, total_tally
 from ..base.model import Tally
-from ..present.documents.arena_records import Arena, ArenaFigures, Arenas, ArenaThread
-from ..present.documents.record import tallied
-from ..present.render.allocators import other_allocators, share_record
-from ..present.render.json import hexadecimal
-from ..present.render.text import AT_MOST, NO_HEAP, Style, count, cut, next_lines, number, table
+from ..present.formats.json import hexadecimal
+from ..present.json_documents.allocator_rows import other_allocators, share_record
+from ..present.json_documents.arena_records import Arena, ArenaFigures, Arenas, ArenaThread
+from ..present.json_documents.record import tallied
 from ..present.screens.allocators import allocators_lines
-from ..session.allocators import share_of
+from ..present.shared_text.text import AT_MOST, NO_HEAP, Style, count, cut, next_lines, number, table
+from ..session.glibc_share import share_of
 from ..session.problems import problems_of
 from ..session.trims import trims
 from ..session.usage import full_usages, mmapped_tally, quick_usages

@@ -6,8 +6,8 @@ from typing import Iterator, Optional
 
 from ..base.model import Bin
 from ..base.records import NamedTuple
-from ..present.documents.arena_records import BinRow, Bins
-from ..present.render.text import AT_LEAST, Style, count, cut, left_out, number, table
+from ..present.json_documents.arena_records import BinRow, Bins
+from ..present.shared_text.text import AT_LEAST, Style, count, cut, left_out, number, table
 from ..session.problems import problems_of
 from .framework.command import ARENA, LIMIT, Answer, Context, always, command, of_heap
 

@@ -6,12 +6,12 @@ from typing import TYPE_CHECKING, Iterator, Optional, Sequence
 
 from ..analysis.check import Busy
 from ..base.model import WHAT, Breach, Statement, whole
-from ..present.documents import chunk_records as records
-from ..present.documents.record import told
-from ..present.render.breaches import breach_words
-from ..present.render.json import address, hexadecimal
-from ..present.render.problems import sentence
-from ..present.render.text import NO_HEAP, Style, count, table
+from ..present.formats.json import address, hexadecimal
+from ..present.json_documents import chunk_records as records
+from ..present.json_documents.record import told
+from ..present.shared_text.breaches import breach_words
+from ..present.shared_text.problems import sentence
+from ..present.shared_text.text import NO_HEAP, Style, count, table
 from ..session.problems import miscounted, problems_of
 from ..session.session import Session
 from .framework.command import ARENA, LIMIT, Answer, Context, command

@@ -10,20 +10,20 @@ from ..base.model import ArenaHeader, Heap, MmappedBlock, Statement
 from ..base.records import NamedTuple
 from ..base.user_data import UserData
 from ..blocks.declared.block_members import BlockMember, members_of
+from ..blocks.name_all_blocks import THREAD_CACHE
 from ..blocks.single_blocks import declared_among, kinds_by_types
-from ..blocks.types import THREAD_CACHE
 from ..glibc.bins import bin_kind, find_bin
 from ..glibc.chunks.blocks import Placed, find_blocks
 from ..glibc.fastbins import fastbin_index
 from ..glibc.tcache import tcache_index
-from ..present.documents import chunk_records as records
-from ..present.documents.record import told
-from ..present.render.json import address, hexadecimal
-from ..present.render.problems import sentence
-from ..present.render.text import Style
+from ..present.formats.json import address, hexadecimal
+from ..present.json_documents import chunk_records as records
+from ..present.json_documents.record import told
 from ..present.screens.chunks import STATE_WORDS
 from ..present.screens.members import member_lines, member_record
 from ..present.screens.types import short_name
+from ..present.shared_text.problems import sentence
+from ..present.shared_text.text import Style
 from ..session.outside_chunks import in_heap, where_else
 from ..session.problems import problems_of
 from ..session.session import Session

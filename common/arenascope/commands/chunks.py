@@ -16,14 +16,14 @@ from ..analysis.chunks import (
     total,
     within,
 )
+from ..base.count_work import Meter, metered
 from ..base.errors import UsageError
-from ..base.meter import Meter, metered
 from ..base.model import ArenaHeader, Piece, Statement, Tally
 from ..base.records import NamedTuple
 from ..glibc.chunks.blocks import Block
-from ..present.documents import chunk_records as records
-from ..present.documents.record import Chunks, tallied
-from ..present.render.spool import Spool
+from ..present.formats.spool import Spool
+from ..present.json_documents import chunk_records as records
+from ..present.json_documents.record import Chunks, tallied
 from ..present.screens.chunks import FEW, Sizes, chunk_row, heading, summary_lines, table_of, typed_row
 from ..present.screens.types import name_of
 from ..session.first_chunks import ORDERS, Foremost, chunks_of
@@ -199,7 +199,7 @@ def _sweep(context: Context, wanted: Filter, sweep: Sweep) -> None:
 
 def _sweep_types(context: Context, wanted: Filter, sweep: Sweep) -> None:
     """The same of blocks whose type has such a name."""
-    from ..blocks.types import live_kinds  # by few commands, and a debugger loads all of them
+    from ..blocks.name_all_blocks import live_kinds  # by few commands, and a debugger loads all of them
 
     session, options = context.session, context.options
     assert wanted.type is not None

@@ -6,11 +6,11 @@ from typing import TYPE_CHECKING, Callable, Optional, Sequence
 
 from ..base.errors import RedactedError
 from ..base.model import Statement
-from ..present.documents import container_records as records
-from ..present.documents.record import told
-from ..present.render.debug_info import names_of
-from ..present.render.json import hexadecimal
+from ..present.formats.json import hexadecimal
+from ..present.json_documents import container_records as records
+from ..present.json_documents.record import told
 from ..present.screens.containers import lines, note_text
+from ..present.shared_text.debug_info import names_of
 from ..session.problems import problems_of
 from .framework.arguments import RULES
 from .framework.command import LIMIT, Answer, Context, always, argument, command, of_heap, parse_size
@@ -43,8 +43,8 @@ NAMED = 3
 )
 def containers_command(context: Context) -> Answer:
     # as in refs
-    from ..blocks.declared.of_search import containers_in
-    from .framework.live_copy import looked
+    from ..blocks.declared.once_per_image import containers_in
+    from .steps.live_copy import looked
 
     options = context.options
     wanted = _wanted(parse_size(context, options.min), options.match)
@@ -91,7 +91,7 @@ def _wanted(least: Optional[int], match: Optional[str]) -> Callable[[ContainerRo
 
 def _notes(context: Context, search: Search, rows: Sequence[ContainerRow]) -> Sequence[Statement]:
     """What is not among them, and why."""
-    from ..blocks.declared.of_search import declared_in
+    from ..blocks.declared.once_per_image import declared_in
 
     session = search.session
     if not session.started:

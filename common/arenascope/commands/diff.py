@@ -9,16 +9,16 @@ from ..analysis.diff import OF_FILES, Change, Diff, compare
 from ..base.errors import ArenascopeError
 from ..base.model import Statement
 from ..blocks.recognise.class_names import named
-from ..present.documents import moment_records as records
-from ..present.documents.record import told
-from ..present.render.problems import sentence
-from ..present.render.text import Style, number, signed, table
+from ..present.json_documents import moment_records as records
+from ..present.json_documents.record import told
 from ..present.screens.growth import time_apart
 from ..present.screens.part_names import LABELS
+from ..present.shared_text.problems import sentence
+from ..present.shared_text.text import Style, number, signed, table
 from ..session.problems import problems_of
 from .framework.command import Answer, Context, argument, command
-from .framework.snapshot_file import read
 from .snapshot import read_all, take
+from .steps.snapshot_file import read
 
 LONG_ENOUGH = 60
 """Over fewer seconds an hourly rate means nothing."""

@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import Iterator, Optional
 
 from ..base.model import Heap
-from ..present.documents.arena_records import HeapRow, Heaps
-from ..present.render.json import address
-from ..present.render.text import AT_LEAST, count, table
+from ..present.formats.json import address
+from ..present.json_documents.arena_records import HeapRow, Heaps
+from ..present.shared_text.text import AT_LEAST, count, table
 from ..session.problems import problems_of
 from .framework.command import ARENA, LIMIT, Answer, Context, command, of_heap
 

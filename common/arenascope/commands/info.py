@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from ..base.errors import RefusedError
-from ..present.documents.glibc_records import Info
-from ..present.render.highlight import highlight
-from ..present.render.malloc_info import malloc_info
-from ..present.render.problems import sentence
+from ..present.formats.highlight import highlight
+from ..present.formats.malloc_info import malloc_info
+from ..present.json_documents.glibc_records import Info
+from ..present.shared_text.problems import sentence
 from ..session.problems import inexact, problems_of, unknown_release
 from .framework.command import Answer, Context, always, command
 

@@ -35,10 +35,10 @@ def leaks_command(context: Context) -> Answer:
     from ..blocks.graph.leak_rows import rows_of
     from ..blocks.graph.leaks import find_leaks
     from ..blocks.graph.stale_alone import stale_rows
-    from ..present.documents.owner_records import Blocks, Leaks, Saved, StaleWords
-    from ..present.render.json import address
+    from ..present.formats.json import address
+    from ..present.json_documents.owner_records import Blocks, Leaks, Saved, StaleWords
     from ..present.screens.leaks import leak_record, lines, some
-    from .framework.live_copy import looked
+    from .steps.live_copy import looked
 
     context.begin()
     look = looked(context)

@@ -6,20 +6,20 @@ import time
 from typing import Mapping, Optional, Sequence
 
 from ..analysis.heap_map import LAYERS, SPLITS, Strip
-from ..analysis.types import TypeRow
+from ..analysis.type_rows import TypeRow
 from ..analysis.usage import total
 from ..base.errors import UsageError
 from ..base.model import Heap
 from ..base.whole_file import write_whole
-from ..blocks.heap_map import Picture, draw, lay_types, page_cells, page_rows, type_layer
-from ..present.documents import chunk_records as records
-from ..present.documents.owner_records import Written
-from ..present.documents.type_records import Typed
-from ..present.render.json import hexadecimal
-from ..present.render.pages.heap_map import page
-from ..present.render.problems import sentences as sentences_of
+from ..blocks.map_strips import Picture, draw, lay_types, page_cells, page_rows, type_layer
+from ..present.formats.json import hexadecimal
+from ..present.json_documents import chunk_records as records
+from ..present.json_documents.owner_records import Written
+from ..present.json_documents.type_records import Typed
+from ..present.pages.heap_map import page
 from ..present.screens.heap_map import SORTS, lines, sentences, strip_width
 from ..present.screens.types import name_of
+from ..present.shared_text.problems import sentences as sentences_of
 from ..session.problems import problems_of
 from ..session.session import Session
 from ..sources.target import Target

@@ -7,9 +7,9 @@ from typing import Iterator, Mapping, Optional, Sequence
 from ..analysis.mappings import MALLOC, Mapped, mapped, part_sums
 from ..analysis.report import Extent
 from ..analysis.usage import total
-from ..present.documents.mapping_records import MappedPart, MappingRow, Mappings, MappingTotals
-from ..present.render.json import hexadecimal
-from ..present.render.text import Style, count, next_lines, table
+from ..present.formats.json import hexadecimal
+from ..present.json_documents.mapping_records import MappedPart, MappingRow, Mappings, MappingTotals
+from ..present.shared_text.text import Style, count, next_lines, table
 from ..session.problems import problems_of
 from ..session.resident import heap_pages, mmapped_extents
 from ..session.session import Session

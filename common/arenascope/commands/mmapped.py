@@ -7,11 +7,11 @@ from typing import Iterator, Optional, Sequence
 from ..base.block_kinds import Kind
 from ..base.model import MmappedBlock
 from ..blocks.single_blocks import kinds_by_types
-from ..present.documents.arena_records import Mmapped, MmappedRow
-from ..present.documents.record import tallied
-from ..present.render.json import hexadecimal
-from ..present.render.text import count, cut, left_out, table
+from ..present.formats.json import hexadecimal
+from ..present.json_documents.arena_records import Mmapped, MmappedRow
+from ..present.json_documents.record import tallied
 from ..present.screens.types import A_GUESS, name_of
+from ..present.shared_text.text import count, cut, left_out, table
 from ..session.block_parts import pages_of
 from ..session.problems import problems_of
 from ..session.session import Session

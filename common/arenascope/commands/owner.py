@@ -31,10 +31,10 @@ def owner_command(context: Context) -> Answer:
     from ..blocks.graph.holders import Holders
     from ..blocks.graph.paths import find_owner
     from ..blocks.graph.pointer_facts import Told
-    from ..present.documents.owner_records import Owner, Way
+    from ..present.json_documents.owner_records import Owner, Way
     from ..present.screens.owners import whose
     from ..present.screens.refs import Asked, Shown, nowhere, owner_lines
-    from .framework.live_copy import looked
+    from .steps.live_copy import looked
 
     place = context.target.evaluate(context.options.address)
     look = looked(context)

@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING, Optional, Sequence
 
 from ..base.model import Statement
 from ..base.whole_file import write_whole
-from ..present.documents.owner_records import Owners, Written
-from ..present.render.problems import sentences
-from ..present.render.text import NO_HEAP, UNKNOWN
+from ..present.json_documents.owner_records import Owners, Written
+from ..present.shared_text.problems import sentences
+from ..present.shared_text.text import NO_HEAP, UNKNOWN
 from ..session.block_parts import pages_of
 from ..session.problems import problems_of
 from ..session.session import Session
@@ -50,7 +50,7 @@ def owners_command(context: Context) -> Answer:
     from ..blocks.graph.leak_rows import types_of
     from ..blocks.graph.saved_owners import owned
     from ..present.screens.owners import Shown, lines, lines_by_type
-    from .framework.live_copy import looked
+    from .steps.live_copy import looked
 
     options, target = context.options, context.target
     look = looked(context)
@@ -102,8 +102,8 @@ def _files(context: Context, shown: Shown, problems: Sequence[Statement], live: 
     """What --html and --pprof write."""
     from ..blocks.graph.holder_tree import grown
     from ..blocks.graph.holders import kinds_of_all
-    from ..present.render.owners_profile import profile_of
-    from ..present.render.pages.owners import Row, page
+    from ..present.formats.owners_profile import profile_of
+    from ..present.pages.owners import Row, page
     from ..present.screens.owners import summary
     from ..present.screens.types import name_of
     from .map import page_facts

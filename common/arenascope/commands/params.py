@@ -7,9 +7,9 @@ from typing import Iterator, Optional, Sequence
 from ..analysis.params import Param, describe_params, summed_up
 from ..base.model import Statement
 from ..glibc.params import MAX_FAST, PERTURB, ArenaLimit, arena_limit
-from ..present.documents import arena_records as records
-from ..present.documents.record import told
-from ..present.render.text import AT_LEAST, Style, count, number, table
+from ..present.json_documents import arena_records as records
+from ..present.json_documents.record import told
+from ..present.shared_text.text import AT_LEAST, Style, count, number, table
 from ..session.problems import depends_on_mp, problems_of, unknown_release
 from .framework.command import Answer, Context, command
 

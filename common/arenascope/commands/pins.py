@@ -16,9 +16,9 @@ from ..base.records import NamedTuple
 from ..glibc.chunks.blocks import blocks
 from ..glibc.params import default_max_fast
 from ..glibc.tcache import tcache_index
-from ..present.documents import chunk_records as records
-from ..present.documents.record import told
-from ..present.render.json import hexadecimal
+from ..present.formats.json import hexadecimal
+from ..present.json_documents import chunk_records as records
+from ..present.json_documents.record import told
 from ..present.screens.pins import Shown, Sums, lines, note_text
 from ..session.parallel_sweeps import Part, swept
 from ..session.problems import problems_of
@@ -29,7 +29,7 @@ from .framework.command import ARENA, WITH_VALUES, Answer, Context, argument, co
 from .types import OWNERS, find_held, looked_for_owners, typed
 
 if TYPE_CHECKING:
-    from ..blocks.holds_back import Types
+    from ..blocks.types_of_image import Types
     from ..present.screens.held_by import HeldMost
 
 BY_ITSELF = 256 << 20
@@ -58,8 +58,8 @@ BY_ITSELF = 256 << 20
 )
 def pins_command(context: Context) -> Answer:
     options = context.options
-    from ..blocks.holds_back import in_memory, types_of
-    from .framework.live_copy import can_be_apart, is_small, look_apart  # loaded before the process is held
+    from ..blocks.types_of_image import in_memory, types_of
+    from .steps.live_copy import can_be_apart, is_small, look_apart  # loaded before the process is held
 
     looked = looked_for_owners(context)
     with_types = options.types or is_small(context, BY_ITSELF)

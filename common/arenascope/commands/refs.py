@@ -29,9 +29,9 @@ def refs_command(context: Context) -> Answer:
     from ..blocks.declared.paths import Paths
     from ..blocks.graph.asked_address import asked_for
     from ..blocks.graph.pointer_facts import Told
-    from ..present.documents.owner_records import Refs
+    from ..present.json_documents.owner_records import Refs
     from ..present.screens.refs import Asked, Shown, nowhere, pointers
-    from .framework.live_copy import looked
+    from .steps.live_copy import looked
 
     place = context.target.evaluate(context.options.address)
     look = looked(context)

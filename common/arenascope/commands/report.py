@@ -15,17 +15,15 @@ from ..analysis.held_or_lost import HeldSums
 from ..analysis.holds_back import Seen
 from ..analysis.report import PARTS, Picture
 from ..analysis.trim import Trim
-from ..analysis.types import TypeRow
+from ..analysis.type_rows import TypeRow
 from ..analysis.verdict import address_space, judge
 from ..base.errors import UsageError
 from ..base.model import Statement
 from ..glibc.params import arena_limit
-from ..present.documents import report_records as records
-from ..present.documents.record import told
-from ..present.render.allocators import allocator_shares
-from ..present.render.json import hexadecimal
-from ..present.render.marked_names import unmarked_names
-from ..present.render.text import NO_HEAP, Style
+from ..present.formats.json import hexadecimal
+from ..present.json_documents import report_records as records
+from ..present.json_documents.allocator_rows import allocator_shares
+from ..present.json_documents.record import told
 from ..present.screens.advice_sentences import words
 from ..present.screens.growth import growth_sentence
 from ..present.screens.part_names import label_of
@@ -41,6 +39,8 @@ from ..present.screens.report import (
 )
 from ..present.screens.verdict import cause, space_verdict, verdict
 from ..present.screens.ways_to_do import Words
+from ..present.shared_text.marked_names import unmarked_names
+from ..present.shared_text.text import NO_HEAP, Style
 from ..session.can_call import find_means
 from ..session.parallel_sweeps import likely_chunks
 from ..session.problems import depends_on_mp, problems_of
@@ -50,13 +50,13 @@ from ..session.trims import trims
 from ..session.usage import full_usages
 from .framework.arguments import RULES
 from .framework.command import WITH_VALUES, Answer, Context, argument, command
-from .framework.snapshot_file import read
+from .steps.snapshot_file import read
 
 if TYPE_CHECKING:
     from ..blocks.graph.leads import Owner
-    from ..blocks.holds_back import Types
-    from .framework.live_copy import Looked
-    from .framework.report_page import Ticket
+    from ..blocks.types_of_image import Types
+    from .steps.live_copy import Looked
+    from .steps.report_sections import Ticket
 
 LONGEST_PAUSE = 86400
 TYPES = 20
@@ -104,7 +104,7 @@ def _read_all(context: Context) -> Answer:
 def report_command(context: Context) -> Answer:
     before = _moment_before(context)
     if context.options.types or context.options.html:
-        from .framework import live_copy as live_copy  # loaded while the process still runs
+        from .steps import live_copy as live_copy  # loaded while the process still runs
 
         _types_of()
     if context.options.owners or context.options.html:
@@ -158,7 +158,7 @@ def report_command(context: Context) -> Answer:
 
 def _types_of() -> Callable[[Session], Types]:
     """Few looks need it."""
-    from ..blocks.holds_back import types_of
+    from ..blocks.types_of_image import types_of
 
     return types_of
 
@@ -167,7 +167,7 @@ def _apart(context: Context) -> Session:
     """A live process of the shell's is copied, and let go."""
     if not context.door.lets_go:
         return context.session
-    from .framework.live_copy import session_apart
+    from .steps.live_copy import session_apart
 
     return session_apart(context)
 
@@ -176,7 +176,7 @@ def _ticket(context: Context) -> Optional[Ticket]:
     """What a page is made of, where one is asked for."""
     if not context.options.html:
         return None
-    from .framework.report_page import Ticket
+    from .steps.report_sections import Ticket
 
     return Ticket(context)
 
@@ -189,11 +189,11 @@ def _looked(context: Context) -> Iterator[Looked]:
     if session.stopped or not (session.started or options.html):
         return
     if options.owners or (options.html and not session.target.image.redacted):
-        from .framework.live_copy import looked
+        from .steps.live_copy import looked
 
         yield looked(context.beside(options))
     elif session.target.kind == "core":
-        from .framework.auto_owners import looked_unasked
+        from .steps.auto_owners import looked_unasked
 
         unasked = looked_unasked(context)
         if unasked is not None:
@@ -204,7 +204,7 @@ def _held() -> Callable[[Context, Looked], Optional[HeldSums]]:
     from ..blocks.graph.owners import Leading
     from ..blocks.graph.report_sums import summed
     from ..present.screens.owners import together
-    from .framework import live_copy as live_copy
+    from .steps import live_copy as live_copy
 
     def held(context: Context, looked: Looked) -> Optional[HeldSums]:
         def words(owners: Sequence[Owner]) -> str:

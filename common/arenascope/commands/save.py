@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from ..base.errors import UsageError
 from ..base.model import Statement
-from ..present.documents.moment_records import Save
-from ..present.render.text import next_lines
+from ..present.json_documents.moment_records import Save
+from ..present.shared_text.text import next_lines
 from ..sources.target import Saved
 from .framework.command import Answer, Context, always, argument, command
 
@@ -27,7 +27,7 @@ from .framework.command import Answer, Context, always, argument, command
 )
 def save_command(context: Context) -> Answer:
     # all that it takes is loaded here, before a process is held, and not with a debugger's door
-    from .framework.save_core import save
+    from .steps.save_core import save
 
     path = context.options.file
     saved = save(context.target, path, context.door.release, context.options.redact)

@@ -7,14 +7,14 @@ from typing import Iterable, Sequence
 
 from ..analysis.figure_names import Document
 from ..base.about import __version__
-from ..present.documents.moment_records import Snapshot
-from ..present.documents.snapshot_keys import OF_A_CONTAINER, OF_A_TYPE, OF_AN_OWNER, SECTIONS, SIZES
-from ..present.render.problems import sentences
-from ..present.render.text import count
+from ..present.json_documents.moment_records import Snapshot
+from ..present.json_documents.snapshot_keys import OF_A_CONTAINER, OF_A_TYPE, OF_AN_OWNER, SECTIONS, SIZES
+from ..present.shared_text.problems import sentences
+from ..present.shared_text.text import count
 from ..session.problems import problems_of
 from ..session.session import Session
 from .framework.command import Answer, Asked, Context, Door, argument, asked, command
-from .framework.snapshot_file import write
+from .steps.snapshot_file import write
 
 TYPES = {"types": ("types", "totals")}
 OWNERS = {"owners": ("owners", "live_bytes")}
@@ -115,7 +115,7 @@ def take(context: Context, sizes: bool, types: bool = False, owners: bool = Fals
 def _containers(session: Session) -> Document:
     """By what debug information named, which types asked for; nothing where it named no container."""
     from ..blocks.declared.named_blocks import NamedBlocks
-    from ..blocks.declared.of_search import containers_of
+    from ..blocks.declared.once_per_image import containers_of
     from .containers import row_record
 
     named = session.memo.get(NamedBlocks)
@@ -128,7 +128,7 @@ def _containers(session: Session) -> Document:
 
 def _apart(context: Context, owners: bool) -> Context:
     """What goes through heaps is asked of the process's copy, where there is one."""
-    from .framework.live_copy import looked, session_apart
+    from .steps.live_copy import looked, session_apart
 
     if owners:
         session = looked(context.beside(context.options)).session

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from ..base.errors import RefusedError
-from ..present.documents.glibc_records import Stats
-from ..present.render.malloc_stats import malloc_stats
-from ..present.render.problems import sentence
+from ..present.formats.malloc_stats import malloc_stats
+from ..present.json_documents.glibc_records import Stats
+from ..present.shared_text.problems import sentence
 from ..session.problems import inexact, problems_of
 from .framework.command import Answer, Context, always, command
 

@@ -9,14 +9,14 @@ from ..analysis.trend import Life, Series, Trend, lives, reached, series_of, suc
 from ..base.errors import UsageError
 from ..base.model import Statement
 from ..base.whole_file import write_whole
-from ..present.documents import moment_records as records
-from ..present.documents.record import told
-from ..present.render.problems import sentences
-from ..present.render.text import count
+from ..present.json_documents import moment_records as records
+from ..present.json_documents.record import told
 from ..present.screens.part_names import LABELS
 from ..present.screens.trend import lines, sentence
+from ..present.shared_text.problems import sentences
+from ..present.shared_text.text import count
 from .framework.command import Answer, Context, argument, command, parse_size
-from .framework.snapshot_folder import read_all
+from .steps.snapshot_folder import read_all
 
 
 @command(
@@ -57,7 +57,7 @@ def trend_command(context: Context) -> Answer:
         judgement=told(_judge(trend), verdict),
     )
     if context.options.html:
-        from ..present.render.pages.assemble import filled
+        from ..present.pages.fill_page import filled
 
         # the page shows the document's figures and no others
         data = filled("trend", {**found.own(), "labels": LABELS, "problems": sentences(problems)}, "what grew")

@@ -9,12 +9,12 @@ from ..analysis.trim import Trim
 from ..analysis.usage import total
 from ..base.errors import RefusedError, UsageError
 from ..base.model import Applied, Range, Statement
-from ..present.documents import trim_records as records
-from ..present.documents.record import told
-from ..present.render.json import hexadecimal
-from ..present.render.problems import sentence
-from ..present.render.text import Style
+from ..present.formats.json import hexadecimal
+from ..present.json_documents import trim_records as records
+from ..present.json_documents.record import told
 from ..present.screens.trim import call_line, lines, reason
+from ..present.shared_text.problems import sentence
+from ..present.shared_text.text import Style
 from ..session.can_call import find_means
 from ..session.problems import RUN_ON, problems_of
 from ..session.session import Session

@@ -5,16 +5,16 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, Callable, Mapping, Optional, Pattern, Sequence, TypeVar
 
-from ..analysis.types import ORDERS, Totals, TypeRow, has_arenas_of_its_own, in_order
+from ..analysis.type_rows import ORDERS, Totals, TypeRow, has_arenas_of_its_own, in_order
 from ..analysis.usage import total
 from ..base.errors import UsageError
 from ..base.model import Statement
 from ..base.user_data import UserData
-from ..present.documents import type_records as records
-from ..present.documents.record import told
-from ..present.render.debug_info import without_types
-from ..present.render.json import hexadecimal
+from ..present.formats.json import hexadecimal
+from ..present.json_documents import type_records as records
+from ..present.json_documents.record import told
 from ..present.screens.types import lines, name_of, note_text
+from ..present.shared_text.debug_info import without_types
 from ..session.problems import parts_differ, problems_of
 from .framework.arguments import RULES
 from .framework.command import (
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from ..blocks.declared.type_values import TypeValues
     from ..present.screens.held_by import Held, HeldMost
     from ..sources.debug_info_types import TypeSource
-    from .framework.live_copy import Looked
+    from .steps.live_copy import Looked
 
 OWNERS = argument("--owners", action="store_true", help="who holds them (the default for a small core)")
 
@@ -43,7 +43,7 @@ def look_at_a_copy(context: Context, if_sooner: bool = False) -> None:
     """A live process of the shell's is copied before anything else is asked of it, and runs on; `if_sooner`: only where
     a sweep of the heaps would take longer than the copy."""
     if context.opened is None and context.door.lets_go:
-        from .framework.live_copy import apart_if_sooner, look_apart  # before the process is held
+        from .steps.live_copy import apart_if_sooner, look_apart  # before the process is held
 
         (apart_if_sooner if if_sooner else look_apart)(context)
 
@@ -83,7 +83,7 @@ AnyTyped = TypeVar("AnyTyped", bound=records.Typed)
     whole=always,
 )
 def types_command(context: Context) -> Answer:
-    from ..blocks.holds_back import types_of  # by few commands, and a debugger loads all of them
+    from ..blocks.types_of_image import types_of  # by few commands, and a debugger loads all of them
 
     options = context.options
     if options.values != bool(options.name):
@@ -106,7 +106,7 @@ def types_command(context: Context) -> Answer:
         if session.stopped:
             problems.append(Statement("stopped", {"chunks": totals.blocks}))
         if options.values:
-            from .framework.type_values import find_values
+            from .steps.type_values import find_values
 
             values = find_values(session, options.name)
             names = values.names
@@ -139,7 +139,7 @@ def types_command(context: Context) -> Answer:
         **values_record(values, context.user_data),
     )
     if values is not None:
-        from .framework.type_values import values_lines
+        from .steps.type_values import values_lines
 
         text = values_lines(context.style, values, limit=options.limit)
         return Answer(found, of_heap(session, text), [*problems, *problems_of(session)])
@@ -166,7 +166,7 @@ def values_record(values: Optional[TypeValues], shown: UserData) -> dict[str, ob
     """The key that is there only where --values asked for it."""
     if values is None:
         return {}
-    from .framework.type_values import record
+    from .steps.type_values import record
 
     return {"values": record(values, shown)}
 
@@ -196,7 +196,7 @@ def looked_for_owners(context: Context) -> Optional[Looked]:
     """With --owners: from here on a live process of the shell's runs on, and its copy is looked at."""
     if not context.options.owners:
         return None
-    from .framework.live_copy import looked
+    from .steps.live_copy import looked
 
     context.begin()
     return looked(context)
@@ -208,7 +208,7 @@ def find_held(context: Context, looked: Optional[Looked]) -> Optional[Held]:
     try:
         session.heed_ctrl_c()
         if looked is None and context.target.kind == "core":
-            from .framework.auto_owners import looked_unasked
+            from .steps.auto_owners import looked_unasked
 
             looked = looked_unasked(context)
         if looked is None or not session.started:

@@ -10,19 +10,19 @@ from ..base.about import __version__
 from ..base.errors import ArenascopeError, UsageError
 from ..base.model import Allocator, Statement
 from ..glibc.candidates import UNASKED, Trail
-from ..glibc.derive.layout_checks import prove
-from ..glibc.find.known_allocators import find_allocators
 from ..glibc.find.main_arena import Located
+from ..glibc.find.other_allocators import find_allocators
 from ..glibc.layout import Check, Layout
+from ..glibc.layout_from_memory.layout_checks import prove
 from ..glibc.release_table import NEVER, text
-from ..present.documents import glibc_records as records
-from ..present.documents.record import told
-from ..present.render.allocators import copies_of, other_allocators, share_record
-from ..present.render.debug_info import missing_line
+from ..present.json_documents import glibc_records as records
+from ..present.json_documents.allocator_rows import copies_of, other_allocators, share_record
+from ..present.json_documents.record import told
 from ..present.screens.allocators import allocators_lines, copies_lines
 from ..present.screens.candidates import candidates_lines, candidates_of
 from ..present.screens.evidence import check_words, evidence
-from ..session.allocators import share_of
+from ..present.shared_text.debug_info import missing_line
+from ..session.glibc_share import share_of
 from ..session.problems import problems_of
 from ..session.session import Session
 from .framework.command import Answer, Context, argument, command

@@ -6,8 +6,8 @@ from array import array
 from contextlib import suppress
 from typing import Iterator, Mapping, Optional, Sequence
 
+from ..base.count_work import MakeMeter, Meter, metered
 from ..base.errors import MemoryReadError, Unread
-from ..base.meter import MakeMeter, Meter, metered
 from ..base.model import ArenaHeader, Bin, Finding, Lists, Statement, cannot_read
 from ..base.records import NamedTuple
 from ..base.worker_pool import share_out

@@ -6,7 +6,7 @@ import textwrap
 from typing import Iterator, Mapping, Optional, Sequence
 
 from ..base.records import NamedTuple
-from .render.text import HELP_WIDTH
+from .shared_text.text import HELP_WIDTH
 
 TOPIC = "words"
 """What is typed after `help` for all of them."""

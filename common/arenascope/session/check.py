@@ -9,7 +9,7 @@ from itertools import islice
 from typing import Callable, Iterable, Iterator, Optional, Sequence, Union
 
 from ..analysis.check import Busy, with_transients
-from ..base.meter import Meter, Unseen, metered
+from ..base.count_work import Meter, Unseen, metered
 from ..base.model import Arena, ArenaHeader, Breach, Finding, Piece, Statement
 from ..base.records import NamedTuple
 from ..base.worker_pool import share_out

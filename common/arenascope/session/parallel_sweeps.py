@@ -7,7 +7,7 @@ from contextlib import AbstractContextManager, closing
 from typing import Callable, Generator, Generic, Iterator, Optional, Sequence, TypeVar
 
 from ..analysis.heap_ends import TOGETHER
-from ..base.meter import Meter, Unseen, metered
+from ..base.count_work import Meter, Unseen, metered
 from ..base.model import ArenaHeader, Finding, Heap, Piece, Run
 from ..base.records import NamedTuple
 from ..base.worker_pool import SHARES, share_out

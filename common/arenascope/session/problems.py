@@ -9,7 +9,7 @@ from typing import (
 )
 
 from ..base.model import ArenaHeader, Statement
-from .allocators import replaced
+from .glibc_share import replaced
 from .session import Session
 from .usage import mmapped_mismatch
 from .users_rules import UsersRules

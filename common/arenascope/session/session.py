@@ -8,8 +8,8 @@ from __future__ import annotations
 from functools import cache, cached_property, partial
 from typing import Iterator, Mapping, Optional, Sequence
 
+from ..base.count_work import MakeMeter, unseen
 from ..base.memo import Memo
-from ..base.meter import MakeMeter, unseen
 from ..base.model import Arena, ArenaHeader, Finding, Heap, Lists, MmappedBlock, Params, Piece, Tally, ThreadCache
 from ..base.printable import one_line
 from ..base.records import NamedTuple
@@ -22,11 +22,11 @@ from ..glibc.candidates import UNASKED
 from ..glibc.chunk import masked
 from ..glibc.chunks.blocks import listed_chunks
 from ..glibc.chunks.sweep import Sweep
-from ..glibc.derive.fitting_layout import settle_release, with_tcache_seen
-from ..glibc.derive.tcache_form import settle
 from ..glibc.find import thread_pointers, threads
 from ..glibc.find.main_arena import Located, locate
 from ..glibc.layout import Layout
+from ..glibc.layout_from_memory.fitting_layout import settle_release, with_tcache_seen
+from ..glibc.layout_from_memory.tcache_form import settle
 from ..sources.elf.bss import bss_ends
 from ..sources.elf.other_files import other_files
 from ..sources.memory import Memory

@@ -8,8 +8,8 @@ from abc import ABC, abstractmethod
 from collections import Counter
 from typing import Iterable, Mapping, Optional, Protocol, Sequence
 
+from .beside_debugger import DebuggedTarget
 from .debug_info_types import Local, ThreadLocal, TypedVariable, TypeSource
-from .debugger_target import DebuggedTarget
 from .elf.address_names import NamedSymbol
 from .elf.demangle import demangle
 

@@ -8,7 +8,7 @@ from ...base.records import NamedTuple
 from ...session.session import Session
 from ...sources.target import text_of
 from .named_blocks import NamedBlocks
-from .of_search import values_of
+from .once_per_image import values_of
 from .values import Member
 
 

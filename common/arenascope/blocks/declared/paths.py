@@ -13,7 +13,7 @@ from ..graph.leads import Owner
 from ..graph.refs import Ref, Search
 from .members import member_at
 from .named_blocks import ELEMENT, NamedBlocks, Start
-from .of_search import declared_in, values_in
+from .once_per_image import declared_in, values_in
 from .path_text import MOST_STEPS, is_pointed_to, length_of, path_text, start_of, start_text
 from .values import Values
 

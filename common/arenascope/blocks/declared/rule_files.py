@@ -75,7 +75,7 @@ def program_name(session: Session) -> str:
 
 def _folders(session: Session) -> Iterator[str]:
     # not while a debugger loads the commands
-    from ...sources.core.image import CoreImage
+    from ...sources.core.core_image import CoreImage
 
     image = session.target.image
     if isinstance(image, CoreImage) and os.path.isfile(image.path):

@@ -17,7 +17,7 @@ from collections import deque
 from types import ModuleType
 from typing import Iterable, Optional, Sequence
 
-from ...base.meter import Meter
+from ...base.count_work import Meter
 from ..recognise.module_memory import Ground
 from .claims import ARRAY, CONTAINER, EXACT, FIELD, LOCAL, RULE, VTABLE, WEAK
 from .enclosing import Enclosing

@@ -13,7 +13,7 @@ from itertools import islice
 from math import gcd
 from typing import Iterable, Iterator, Optional, Sequence, Union
 
-from ...base.meter import Meter
+from ...base.count_work import Meter
 from ...base.records import NamedTuple
 from ...sources.debug_info_types import BitField, TypeFacts
 from ..recognise.class_names import named as readable

@@ -10,7 +10,7 @@ from array import array
 from types import ModuleType
 from typing import TYPE_CHECKING, Iterator, Optional, Sequence
 
-from ...base.meter import Meter
+from ...base.count_work import Meter
 from ...sources.target import Span
 from .blocks import LiveBlocks
 from .edge import DEEP, FLAGS, FRONT, INSIDE, STALE

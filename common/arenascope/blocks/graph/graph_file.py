@@ -18,7 +18,7 @@ from ...base.errors import ArenascopeError
 from ...base.records import NamedTuple
 from ...session.session import Session
 from ...sources.target import Span
-from ..declared.of_search import is_typed
+from ..declared.once_per_image import is_typed
 from ..pointer_finder import library
 from .blocks import LiveBlocks
 from .core_identity import Identity

@@ -10,8 +10,8 @@ from typing import Iterator, Mapping, Optional
 from ...base.block_kinds import Kind
 from ...base.records import NamedTuple
 from ..live_blocks import Live
+from ..name_all_blocks import live_kinds
 from ..recognise.all_recognisers import NONE
-from ..types import live_kinds
 from .leads import Owner
 from .leaks import doubts
 from .owner_pages import NOBODY

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import Mapping, Sequence
 
-from ...analysis.types import SAMPLES
+from ...analysis.type_rows import SAMPLES
 from ...base.block_kinds import Kind
 from ...base.records import NamedTuple
 from ..block_index import WEAK
-from ..declared.of_search import declared_kinds
+from ..declared.once_per_image import declared_kinds
 from ..named_by_holders import of_libstdcxx
 from ..recognise.containers import LEAST_POOL, POOL, is_pool
 from ..single_blocks import kinds_of

@@ -7,9 +7,9 @@ from __future__ import annotations
 
 from typing import Sequence
 
+from ..name_all_blocks import ground_of
 from ..recognise.nginx import FRONT as LEAST_POOL
 from ..recognise.nginx import Nginx
-from ..types import ground_of
 from .edge import DEEP, FLAGS
 from .refs import Search
 from .root_pointers import Seed

@@ -6,7 +6,7 @@ from typing import Optional, Sequence
 
 from ...sources.target import StructInfo
 from ..declared.members import member_at
-from ..declared.of_search import declared_in
+from ..declared.once_per_image import declared_in
 from .asked_address import Goal
 from .edges import stale_at
 from .leak_rows import types_of

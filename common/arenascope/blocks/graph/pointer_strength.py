@@ -12,9 +12,9 @@ from typing import Optional
 from ...session.session import Session
 from ...sources.memory import Memory
 from ...sources.region_index import RegionIndex
+from ..name_all_blocks import catalogue_of
 from ..recognise.all_recognisers import Catalogue
 from ..recognise.inside_pointers import hands_out_pieces, is_by_design
-from ..types import catalogue_of
 from .asked_address import Goal
 from .blocks import LiveBlocks
 from .refs import Ref

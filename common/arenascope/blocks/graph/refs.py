@@ -7,8 +7,8 @@ from types import ModuleType
 from typing import Callable, Iterator, Optional, Sequence, Union
 
 from ...base.block_kinds import ROOT_KINDS
+from ...base.count_work import Meter
 from ...base.memo import Memo
-from ...base.meter import Meter
 from ...base.records import NamedTuple
 from ...session.session import Session
 from ...sources.target import Span

@@ -7,7 +7,7 @@ from itertools import accumulate
 from types import ModuleType
 from typing import Iterator, Optional, Protocol, Sequence
 
-from ...base.meter import Meter
+from ...base.count_work import Meter
 from ...base.records import NamedTuple
 from ...sources.target import Span
 from ..pointer_finder import Finder

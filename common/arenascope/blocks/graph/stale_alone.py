@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import Iterator, Optional, Sequence
 
-from ...analysis.types import SAMPLES
+from ...analysis.type_rows import SAMPLES
 from ...base.records import NamedTuple
 from .descendants import Spread
 from .edge import FLAGS, STALE

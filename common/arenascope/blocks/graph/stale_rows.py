@@ -10,12 +10,12 @@ from ...sources.elf.address_names import modules_of
 from ...sources.elf.modules import Modules
 from ...sources.memory import Memory
 from ...sources.target import Span
-from ..declared.of_search import declared_in
+from ..declared.once_per_image import declared_in
 from ..declared.pointer_words import declare
+from ..name_all_blocks import ground_of
 from ..recognise.containers import LOCAL, STDIO, STREAM_WORDS
 from ..recognise.postgres import LINKS, Member, Postgres
 from ..recognise.size_fits import fits
-from ..types import ground_of
 from .blocks import LiveBlocks
 from .edge import FLAGS, edge_to
 from .refs import Search

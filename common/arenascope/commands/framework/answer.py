@@ -8,9 +8,9 @@ from ...base.model import Statement
 from ...base.printable import printable
 from ...base.records import NamedTuple
 from ...blocks.recognise.class_names import with_short_names
-from ...present.documents.record import Document
-from ...present.render.problems import first_sentences
-from ...present.render.text import NO_HEAP, Laid, Style, fitted
+from ...present.json_documents.record import Document
+from ...present.shared_text.problems import first_sentences
+from ...present.shared_text.text import NO_HEAP, Laid, Style, fitted
 from ...session.session import Session
 
 

@@ -9,15 +9,15 @@ from types import TracebackType
 from typing import Callable, Iterator, Mapping, Optional, TypeVar, Union
 
 from ...base.errors import UsageError
-from ...present.documents import arena_records, chunk_records, glibc_records, owner_records
-from ...present.documents.arena_records import Arenas
-from ...present.documents.container_records import Containers
-from ...present.documents.mapping_records import Mappings
-from ...present.documents.owner_records import Owners
-from ...present.documents.record import Document
-from ...present.documents.report_records import Report
-from ...present.documents.trim_records import Trim
-from ...present.documents.type_records import Types
+from ...present.json_documents import arena_records, chunk_records, glibc_records, owner_records
+from ...present.json_documents.arena_records import Arenas
+from ...present.json_documents.container_records import Containers
+from ...present.json_documents.mapping_records import Mappings
+from ...present.json_documents.owner_records import Owners
+from ...present.json_documents.record import Document
+from ...present.json_documents.report_records import Report
+from ...present.json_documents.trim_records import Trim
+from ...present.json_documents.type_records import Types
 from .command import Command
 
 Option = Union[str, int, bool, None]

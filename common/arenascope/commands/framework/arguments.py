@@ -8,7 +8,7 @@ from typing import Any, Callable, Iterator, Mapping, NoReturn, Optional, Sequenc
 from ...base.argv import full_names
 from ...base.errors import UsageError
 from ...base.records import NamedTuple
-from ...present.render.text import HELP_WIDTH
+from ...present.shared_text.text import HELP_WIDTH
 
 
 class Argument(NamedTuple):

@@ -16,11 +16,11 @@ from ...base.model import HOLD_OVER
 from ...base.printable import printable
 from ...base.records import NamedTuple
 from ...base.user_data import UserData, user_data
-from ...present.documents.record import Document
-from ...present.render.json import envelope, written
-from ...present.render.problems import sentence
-from ...present.render.spool import in_blocks
-from ...present.render.text import Style, known_form
+from ...present.formats.json import envelope, written
+from ...present.formats.spool import in_blocks
+from ...present.json_documents.record import Document
+from ...present.shared_text.problems import sentence
+from ...present.shared_text.text import Style, known_form
 from ...sources.free_chunk_reader import Nodes
 from ...sources.target import Target
 from .answer import Answer as Answer

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from argparse import Namespace
 
-from ...present.render.progress import ProgressOfAll
+from ...present.shared_text.progress_bar import ProgressOfAll
 from ...session.session import Session
 from ...session.users_rules import UsersRules
 from ...sources.target import Target

@@ -6,7 +6,7 @@ from itertools import groupby
 from typing import Iterator, Sequence
 
 from ...base.errors import UsageError
-from ...present.render.text import HELP_WIDTH
+from ...present.shared_text.text import HELP_WIDTH
 from .command import Command
 
 GROUP_OF_LOOPS = "again and again, or over many, in the shell alone"

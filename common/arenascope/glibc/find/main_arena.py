@@ -14,12 +14,12 @@ from .. import release_table
 from ..arena import evidence_at
 from ..arena_scan import BINS_PAIRS, PREFIX_LIMIT, Hit, anchors, follow_ring, ring_from, scan, wrong_bins
 from ..candidates import UNASKED, Trail
-from ..derive.debug_info import compare, from_debug, read_structs
-from ..derive.fitting_layout import candidates, derive_layout, settle_release
 from ..layout import Check, Layout, from_table
+from ..layout_from_memory.debug_info import compare, from_debug, read_structs
+from ..layout_from_memory.fitting_layout import candidates, derive_layout, settle_release
 from . import libc_file
-from .known_allocators import find_allocators
 from .libc_file import Libc
+from .other_allocators import find_allocators
 from .params import ParamsSearch, follow_hugepages, surroundings
 from .several_glibcs import (
     Copy,

@@ -13,9 +13,9 @@ from .. import release_table
 from ..arena import doubt_thread_arena, read_arena
 from ..arena_scan import Hit
 from ..candidates import UNASKED, Trail
-from ..derive.evidence import Surroundings
-from ..derive.fitting_layout import candidates
 from ..layout import Layout, Struct, from_table
+from ..layout_from_memory.evidence import Surroundings
+from ..layout_from_memory.fitting_layout import candidates
 from ..params import doubt_params, read_params
 
 NEAR = 0x4000
@@ -119,7 +119,7 @@ class ParamsSearch:
         data = memory.try_read(start, min(region.end, start + 2 * NEAR) - start)
         if data is None:
             return None, layout
-        from ..derive.params import Window, derive_params
+        from ..layout_from_memory.params import Window, derive_params
 
         proven = derive_params(Window(memory, start, data), layout, main, guess)
         said = (BY_SYMBOL,) if guess else ()

@@ -20,9 +20,9 @@ from ...sources.target import Region, Target
 from ..arena import read_arena
 from ..candidates import UNASKED, Trail
 from ..chunk import IS_MMAPPED, NON_MAIN_ARENA, masked
-from ..derive.tcache_form import leads_to_block, solve
 from ..heap import heap_for_ptr
 from ..layout import Layout, TcacheLayout, tcache_forms
+from ..layout_from_memory.tcache_form import leads_to_block, solve
 from ..tcache import damaged_bins, has_tcache_size, read_if_sized, tcache_sizes
 from .libc_file import Libc
 

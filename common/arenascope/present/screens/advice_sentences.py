@@ -8,7 +8,7 @@ from ...analysis.advice import Advice
 from ...analysis.causes import Facts, lost_of, stranded_by
 from ...analysis.verdict import trim_seconds
 from ...base.model import whole
-from ..render.text import count, duration
+from ..shared_text.text import count, duration
 from .owner_advice_sentences import OWNERS
 from .types import name_of
 from .verdict import Figures, Say, lost_blocks, places, strander

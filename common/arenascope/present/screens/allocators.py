@@ -6,8 +6,8 @@ from typing import Iterator, Optional, Sequence
 
 from ...base.model import Allocator
 from ...glibc.find.several_glibcs import Copy
-from ...session.allocators import Share
-from ..render.text import Style
+from ...session.glibc_share import Share
+from ..shared_text.text import Style
 
 
 def copies_lines(copies: Sequence[Copy], chosen: int) -> Iterator[str]:

@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import Iterator
 
 from ...glibc.candidates import KINDS, Candidate, Trail
-from ..documents import glibc_records as records
-from ..documents.record import told
-from ..render.text import Style, count
+from ..json_documents import glibc_records as records
+from ..json_documents.record import told
+from ..shared_text.text import Style, count
 from .evidence import evidence
 
 SHOWN = 20

@@ -8,7 +8,7 @@ from typing import Callable, Iterable, Iterator, Mapping, Optional, Sequence
 from ...analysis.chunks import ExactSize, SizeClass, Sums, total
 from ...base.model import Tally
 from ...base.records import NamedTuple
-from ..render.text import Style, count, in_use, number, shortened, table
+from ..shared_text.text import Style, count, in_use, number, shortened, table
 
 STATE_WORDS = {
     "used": "in use",

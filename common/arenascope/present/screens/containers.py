@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Iterator, Optional, Sequence
 
 from ...base.model import Statement
-from ..render.text import Style, count, next_lines, table
+from ..shared_text.text import Style, count, next_lines, table
 from .types import GUESS
 
 if TYPE_CHECKING:

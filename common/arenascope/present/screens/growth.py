@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Mapping
 
 from ...base.model import Statement, whole
-from ..render.text import Style, signed
+from ..shared_text.text import Style, signed
 
 WHAT = {
     "live": "what the program holds",

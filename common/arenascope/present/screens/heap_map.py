@@ -11,8 +11,8 @@ from ...analysis.heap_map import LAYERS, PARTS, SPLITS, Strip
 from ...analysis.usage import total
 from ...base.printable import PLAIN
 from ...base.records import NamedTuple
-from ..documents.owner_records import Written
-from ..render.text import AT_LEAST, AT_MOST, NO_HEAP, UNKNOWN, Laid, Style, count, in_use, left_out, table
+from ..json_documents.owner_records import Written
+from ..shared_text.text import AT_LEAST, AT_MOST, NO_HEAP, UNKNOWN, Laid, Style, count, in_use, left_out, table
 
 PIPE_CELLS = 64
 ONE_LINE = 112

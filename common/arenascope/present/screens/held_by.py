@@ -13,10 +13,10 @@ from ...blocks.graph.leads import Owner
 from ...blocks.graph.owners import UNREACHED
 from ...blocks.graph.refs import Search
 from ...blocks.live_blocks import Live
-from ..documents import owner_records as records
-from ..documents.report_records import Joint, Keeper, Sums, Turn
-from ..documents.type_records import HolderOfMost
-from ..render.text import Style
+from ..json_documents import owner_records as records
+from ..json_documents.report_records import Joint, Keeper, Sums, Turn
+from ..json_documents.type_records import HolderOfMost
+from ..shared_text.text import Style
 from .owners import nobody, whose
 
 

@@ -10,9 +10,9 @@ from ...blocks.graph.encodings import ALIKE
 from ...blocks.graph.leak_rows import LeakRow
 from ...blocks.graph.leaks import Leaks
 from ...blocks.graph.stale_alone import StaleRow
-from ..documents.owner_records import Blocks, Leak
-from ..render.json import address
-from ..render.text import Style, count, cut, left_out, next_lines, table
+from ..formats.json import address
+from ..json_documents.owner_records import Blocks, Leak
+from ..shared_text.text import Style, count, cut, left_out, next_lines, table
 from .refs import STALE_WORDS
 
 SURE = 4

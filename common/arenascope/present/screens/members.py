@@ -9,8 +9,8 @@ from ...base.user_data import UserData
 from ...blocks.declared.block_members import BlockMember
 from ...blocks.declared.values import value_text
 from ...blocks.recognise.class_names import named
-from ..documents.chunk_records import Member
-from ..render.json import address
+from ..formats.json import address
+from ..json_documents.chunk_records import Member
 
 
 def member_lines(members: Sequence[BlockMember]) -> Iterator[str]:

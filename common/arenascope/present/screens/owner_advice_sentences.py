@@ -6,7 +6,7 @@ from typing import Callable, Mapping, Optional
 
 from ...analysis.causes import Facts
 from ...analysis.held_or_lost import Beside, Keeper
-from ..render.text import count
+from ..shared_text.text import count
 from .verdict import Figures, Names, Say, owner_called
 from .ways_to_do import POOL_COST, POOLS, Typed, Way, Words
 

@@ -14,10 +14,10 @@ from ...blocks.graph.owner_pages import Kept
 from ...blocks.graph.owners import UNREACHED, Holding, Leading
 from ...blocks.graph.refs import Search
 from ...blocks.graph.saved_owners import Owned
-from ..documents import owner_records as records
-from ..render.json import hexadecimal
-from ..render.marked_names import marked, unmarked
-from ..render.text import UNKNOWN, Style, count, folded_name, in_memory, left_out, next_lines, table, worth_a_row
+from ..formats.json import hexadecimal
+from ..json_documents import owner_records as records
+from ..shared_text.marked_names import marked, unmarked
+from ..shared_text.text import UNKNOWN, Style, count, folded_name, in_memory, left_out, next_lines, table, worth_a_row
 from .refs import STALE_WORDS, of_thread
 from .types import A_GUESS, GUESS, name_of
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ...analysis.report import OF_ARENAS, Picture
-from ..render.text import Style
+from ..shared_text.text import Style
 
 LABELS = {
     "live": "in use, with malloc's bookkeeping",

@@ -9,7 +9,7 @@ from ...analysis.holds_back import Group
 from ...analysis.ranking import Pin, Ranking, Together
 from ...base.model import Statement
 from ...base.records import NamedTuple
-from ..render.text import Style, count, left_out, next_lines, table
+from ..shared_text.text import Style, count, left_out, next_lines, table
 from .types import name_of
 
 if TYPE_CHECKING:

@@ -13,10 +13,10 @@ from ...blocks.graph.refs import BLOCK, Ref
 from ...blocks.graph.root_names import Names
 from ...blocks.recognise.class_names import named
 from ...sources.target import Span
-from ..documents import owner_records as records
-from ..render.json import address
-from ..render.problems import sentence
-from ..render.text import Style, count, next_lines, table
+from ..formats.json import address
+from ..json_documents import owner_records as records
+from ..shared_text.problems import sentence
+from ..shared_text.text import Style, count, next_lines, table
 from .chunks import STATE_WORDS
 
 HEADERS = ("who", "where", "points to", "sure")

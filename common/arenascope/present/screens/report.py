@@ -9,10 +9,10 @@ from ...analysis.advice import Advice
 from ...analysis.causes import Facts
 from ...analysis.held_or_lost import HeldSums, Keeper
 from ...analysis.report import ANONYMOUS, FREE, LIVE, PARTS, RESIDENT, SPACE, Picture
-from ...analysis.types import TypeRow
+from ...analysis.type_rows import TypeRow
 from ...base.model import Statement
 from ...base.records import NamedTuple
-from ..render.text import Style, count, next_lines, table
+from ..shared_text.text import Style, count, next_lines, table
 from .growth import growth_sentence
 from .part_names import LABELS, size_of
 from .types import name_of

@@ -7,7 +7,7 @@ from typing import Iterator, Optional, Sequence
 
 from ...analysis.report import FREE, LIVE
 from ...analysis.trend import AT_ONCE, ENDED, STEADILY, STILL, UNEVENLY, Life, Reached, Series, Trend
-from ..render.text import Style, count, next_lines, signed, table
+from ..shared_text.text import Style, count, next_lines, signed, table
 from .growth import time_apart
 from .part_names import LABELS
 

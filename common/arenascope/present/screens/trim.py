@@ -8,7 +8,7 @@ from ...analysis.trim import Trim
 from ...analysis.usage import total
 from ...analysis.verdict import trim_seconds
 from ...base.model import Applied, Statement
-from ..render.text import Style, count, duration, number, table
+from ..shared_text.text import Style, count, duration, number, table
 
 HEADERS = (
     "arena",

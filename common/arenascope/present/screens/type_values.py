@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Iterator, Optional, Union
 
 from ...base.user_data import quoted
-from ..render.text import Style, count, next_lines, table
+from ..shared_text.text import Style, count, next_lines, table
 
 if TYPE_CHECKING:
     from ...blocks.declared.type_values import Column, Key, TypeValues

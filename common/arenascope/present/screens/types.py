@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import Iterator, Mapping, Optional, Sequence
 
-from ...analysis.types import Totals, TypeRow
+from ...analysis.type_rows import Totals, TypeRow
 from ...base.block_kinds import Kind
 from ...base.model import Statement
 from ...blocks.recognise.class_names import named
-from ..render.debug_info import without_types_text
-from ..render.text import UNKNOWN, Style, count, cut, folded_name, in_memory, next_lines, table, worth_a_row
+from ..shared_text.debug_info import without_types_text
+from ..shared_text.text import UNKNOWN, Style, count, cut, folded_name, in_memory, next_lines, table, worth_a_row
 
 THEIRS = "with theirs"
 HEADERS = (

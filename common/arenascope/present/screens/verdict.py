@@ -8,7 +8,7 @@ from ...analysis.causes import matters
 from ...analysis.figure_names import NAMELESS
 from ...analysis.report import ANONYMOUS, RESIDENT, SPACE
 from ...base.model import Statement, whole
-from ..render.text import count, duration
+from ..shared_text.text import count, duration
 
 Say = Callable[[Optional[int]], str]
 """Writes a size for people."""

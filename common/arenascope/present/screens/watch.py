@@ -11,7 +11,7 @@ from typing import Iterator, Mapping, Optional, Sequence, TextIO
 from ...analysis.report import PARTS, Picture
 from ...analysis.trend import STILL, Moment, Series, judged
 from ...base.records import NamedTuple
-from ..render.text import Style, duration, fitted, signed, table
+from ..shared_text.text import Style, duration, fitted, signed, table
 from .growth import time_apart
 from .part_names import LABELS, size_of
 from .trend import HOW, drawn

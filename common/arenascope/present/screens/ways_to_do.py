@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Optional, Union
 
 from ...base.records import NamedTuple
-from ..render.text import Style
+from ..shared_text.text import Style
 
 
 class Typed(NamedTuple):

@@ -15,7 +15,7 @@ from collections import Counter
 from itertools import islice
 from typing import Collection, Iterable, Iterator, Mapping, Optional, Sequence
 
-from ...base.meter import Meter, Unseen
+from ...base.count_work import Meter, Unseen
 from ...base.records import NamedTuple
 from ..target import Span, joined
 from .address_names import names_of

@@ -8,7 +8,7 @@ from contextlib import suppress
 from typing import Callable, Optional, Sequence, Union
 
 from ...base.errors import TargetError
-from ..core.image import CoreImage
+from ..core.core_image import CoreImage
 from ..core.saved_note import Moment
 from ..core.saving import CoreWriter, Piece, first_notes, lay_out, pieces_of, whole_piece
 from ..core.writing import Form, Who

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Mapping, Optional, Sequence
 
-from ....base.records import NamedTuple
-from .assemble import filled, title_of
+from ...base.records import NamedTuple
+from .fill_page import filled, title_of
 
 
 class Row(NamedTuple):

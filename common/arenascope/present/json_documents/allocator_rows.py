@@ -7,11 +7,11 @@ from typing import Optional, Sequence
 from ...analysis.report import Picture
 from ...base.model import Allocator
 from ...glibc.find.several_glibcs import Copy
-from ...session.allocators import Share
-from ..documents.arena_records import AllocatorShare, OtherAllocator
-from ..documents.arena_records import Share as ShareRecord
-from ..documents.glibc_records import Libc
-from .json import hexadecimal
+from ...session.glibc_share import Share
+from ..formats.json import hexadecimal
+from .arena_records import AllocatorShare, OtherAllocator
+from .arena_records import Share as ShareRecord
+from .glibc_records import Libc
 
 
 def other_allocators(allocators: Sequence[Allocator]) -> list[OtherAllocator]:

@@ -19,17 +19,17 @@ from ...blocks.graph.blocks import LiveBlocks, live_blocks
 from ...blocks.graph.refs import Search
 from ...blocks.graph.roots import find_roots
 from ...blocks.pointer_finder import library
-from ...present.render.text import Style
+from ...present.shared_text.text import Style
 from ...session.parallel_sweeps import likely_chunks
 from ...session.session import Session
-from ...sources.core.image import CoreImage
+from ...sources.core.core_image import CoreImage
 from ...sources.elf.sysroot import open_regular
 from ...sources.live.process import ProcessImage
 from ...sources.live.saving import ProcessCopy, save_process
 from ...sources.shell_target import ShellTarget
 from ...sources.target import HOLD
-from .command import Context
-from .opened_session import opened_session
+from ..framework.command import Context
+from ..framework.opened_session import opened_session
 
 if TYPE_CHECKING:
     from ...blocks.graph.core_identity import Identity

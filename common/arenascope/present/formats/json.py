@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Iterable, Iterator, Optional, Sequence
 
 from ...base.model import Statement
 from ...base.printable import one_line
-from ..documents.record import SCHEMA, Document, Envelope, Failed, Glibc, Image, plain, told
-from .problems import sentence
+from ..json_documents.record import SCHEMA, Document, Envelope, Failed, Glibc, Image, plain, told
+from ..shared_text.problems import sentence
 from .spool import Spool
 
 if TYPE_CHECKING:

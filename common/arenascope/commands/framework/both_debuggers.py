@@ -10,7 +10,7 @@ from types import ModuleType
 from typing import Callable, Optional, Sequence
 
 from ...base.errors import TargetError, UsageError
-from ...present.documents.record import Document
+from ...present.json_documents.record import Document
 from .api_subject import Subject
 from .command import Command, Door, document
 from .load_once import load_once

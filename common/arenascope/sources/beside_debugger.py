@@ -16,7 +16,7 @@ from typing import Callable, Iterable, Iterator, Mapping, Optional, Sequence
 
 from ..base.errors import ArenascopeError, MemoryReadError, TargetError, UsageError
 from ..base.records import NamedTuple
-from .core.image import CoreImage
+from .core.core_image import CoreImage
 from .elf.address_names import programs_of
 from .elf.elf_file import build_id_in_memory, differ
 from .elf.kernel_records import NT_ARM_TLS, NT_VECTORS, OWN

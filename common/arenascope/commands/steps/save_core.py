@@ -6,16 +6,16 @@ import os
 from typing import Callable, Optional
 
 from ...base.whole_file import nameless_file
-from ...present.render.progress import Progress
+from ...present.shared_text.progress_bar import Progress
 from ...session.session import Session
-from ...sources.core.image import CoreImage
+from ...sources.core.core_image import CoreImage
 from ...sources.core.resaving import save_core
 
 # all that it takes is loaded before a process is held
 from ...sources.live.saving import ProcessCopy
 from ...sources.shell_target import ShellTarget
 from ...sources.target import Saved, Target
-from .redaction import kept
+from ..redact.redaction import kept
 
 
 def save(target: Target, path: str, release: Callable[[], float], redact: bool) -> Optional[Saved]:

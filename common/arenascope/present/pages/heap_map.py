@@ -6,7 +6,7 @@ from binascii import b2a_base64
 from itertools import groupby
 from typing import Mapping, Optional, Sequence
 
-from .assemble import filled, title_of
+from .fill_page import filled, title_of
 
 
 def page(facts: Mapping[str, object], heaps: Sequence[Mapping[str, object]]) -> bytes:

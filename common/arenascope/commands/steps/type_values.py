@@ -5,9 +5,9 @@ from __future__ import annotations
 from ...base.errors import NoTypeError
 from ...base.user_data import UserData
 from ...blocks.declared.named_blocks import NamedBlocks
-from ...blocks.declared.of_search import values_of
+from ...blocks.declared.once_per_image import values_of
 from ...blocks.declared.type_values import Column, TypeValues, objects_of, types_called
-from ...present.documents import value_records
+from ...present.json_documents import value_records
 from ...present.screens.type_values import key_text
 from ...present.screens.type_values import lines as values_lines
 from ...session.session import Session

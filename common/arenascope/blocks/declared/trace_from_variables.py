@@ -10,7 +10,7 @@ from bisect import bisect_right
 from contextlib import contextmanager
 from typing import Iterator, Sequence
 
-from ...base.meter import Meter
+from ...base.count_work import Meter
 from ...glibc.find.dtv import STATIC
 from ...session.users_rules import UsersRules
 from ...sources.debug_info_types import TypedVariable, TypeSource

@@ -18,22 +18,22 @@ from ...base.records import NamedTuple
 from ...base.whole_file import write_whole
 from ...blocks.graph.leads import Owner
 from ...blocks.graph.refs import Search
-from ...blocks.heap_map import Picture, draw, lay_types, page_cells, page_rows
+from ...blocks.map_strips import Picture, draw, lay_types, page_cells, page_rows
 from ...blocks.recognise.class_names import named
-from ...present.documents.owner_records import Written
-from ...present.documents.report_records import Report
 from ...present.glossary import WORDS
-from ...present.render.pages.assemble import filled, title_of
-from ...present.render.pages.heap_map import packed
-from ...present.render.problems import sentences
-from ...present.render.text import Style
+from ...present.json_documents.owner_records import Written
+from ...present.json_documents.report_records import Report
+from ...present.pages.fill_page import filled, title_of
+from ...present.pages.heap_map import packed
 from ...present.screens.heap_map import sentences as map_sentences
 from ...present.screens.owners import NO_SUM, whose
 from ...present.screens.report import NO_SUM as NO_SUM_OF_STEPS
 from ...present.screens.report import Conclusions, effect_of, pages_line, worth_telling
 from ...present.screens.types import name_of
+from ...present.shared_text.problems import sentences
+from ...present.shared_text.text import Style
 from ...session.problems import problems_of
-from .command import Answer, Context, asked
+from ..framework.command import Answer, Context, asked
 from .live_copy import Looked
 
 AT_ONCE = ("arenas", "trim", "params", "version")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Optional
 
 from ...blocks.graph.blocks import heap_spans, live_blocks
-from .command import Context
+from ..framework.command import Context
 
 if TYPE_CHECKING:
     from .live_copy import Looked

@@ -7,7 +7,7 @@ from typing import Iterator, Mapping, Optional, Sequence
 
 from ..analysis.heap_map import LAYERS, SPLITS, Strip, between, cell_bytes, overlap
 from ..analysis.trim import plan_trim, until_locked
-from ..analysis.types import TypeRow, in_order
+from ..analysis.type_rows import TypeRow, in_order
 from ..base.model import ArenaHeader, Heap, Piece, Range, Statement
 from ..base.records import NamedTuple
 from ..session.parallel_sweeps import Part, swept
@@ -16,7 +16,7 @@ from ..session.resident import resident_spans
 from ..session.session import Session
 from ..session.trims import trim_rules
 from ..sources.target import Span
-from .holds_back import types_of
+from .types_of_image import types_of
 
 
 class Picture:

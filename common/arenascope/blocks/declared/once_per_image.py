@@ -8,11 +8,11 @@ from ...base.block_kinds import Kind
 from ...session.session import Session
 from ..graph.memory_with_files import with_constants
 from ..graph.refs import Search
-from ..types import ground_of
+from ..name_all_blocks import ground_of
 from .container_rows import ContainerRow, container_rows
 from .memory_reader import MemoryReader
 from .named_blocks import NamedBlocks
-from .start import named_blocks
+from .trace_from_variables import named_blocks
 from .values import Values
 
 

@@ -7,7 +7,7 @@ from typing import Callable, Iterable, Iterator, Mapping, Optional, Sequence
 
 from ..analysis.holds_back import Held, Holdings, HoldSearch, Seen, Typed, seen
 from ..analysis.in_memory import Present
-from ..analysis.types import Totals, TypeRow
+from ..analysis.type_rows import Totals, TypeRow
 from ..base.model import ArenaHeader, Heap
 from ..base.records import NamedTuple
 from ..session.block_parts import pages_of
@@ -15,8 +15,8 @@ from ..session.resident import resident_spans
 from ..session.session import Session
 from ..session.trims import thresholds_of, trim_rules
 from .live_blocks import Live
+from .name_all_blocks import live_kinds
 from .type_sums import summed
-from .types import live_kinds
 
 Stream = Callable[[ArenaHeader, Heap], Iterable[Typed]]
 """A heap's blocks in address order, each with the number of its kind, and what is no block, as a sweep tells it."""

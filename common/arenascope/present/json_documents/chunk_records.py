@@ -6,7 +6,7 @@ from typing import Annotated, Optional, Sequence, Union
 
 from ...analysis.chunks import WITH_TOP
 from ...base.block_kinds import KINDS
-from ..render.spool import Spool
+from ..formats.spool import Spool
 from .arena_records import ArenaOrNone, Index
 from .owner_records import HELD_BY, WRITTEN, Owner, Written
 from .record import JUDGEMENT, Address, Chunks, Document, Identity, Record, Size, Told

@@ -13,7 +13,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Annotated, Iterator, Mapping, Optional, Sequence, TypeVar
 
 from ...base.model import Statement, Tally
-from ..render.spool import Spool
+from ..formats.spool import Spool
 
 if TYPE_CHECKING:
     from typing import dataclass_transform  # novermin

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Sequence
 
-from .pages.owners import Row
+from ..pages.owners import Row
 from .pprof import Sample, ValueType, profile
 
 TYPES = (

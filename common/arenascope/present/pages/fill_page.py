@@ -12,7 +12,7 @@ import pkgutil
 import re
 from typing import Mapping
 
-from ....base.printable import printable
+from ...base.printable import printable
 
 
 def filled(name: str, data: Mapping[str, object], title: str) -> bytes:
