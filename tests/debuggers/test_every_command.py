@@ -15,6 +15,7 @@ from doors import DOORS, NEWEST, Core, Image, Live
 from looks import opened
 from scenarios import IMAGES
 from subjects import Subject
+from test_split_blocks import WAYS
 
 from arenascope.commands.all_commands import COMMAND_NAMES, all_commands
 
@@ -104,13 +105,11 @@ def test_advice_is_what_is_typed_there(told: dict[tuple[str, str], dict[str, Any
 
 
 @pytest.mark.parametrize("door", NEWEST)
-def test_nothing_becomes_resident(door: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Against smaps: memory that the process shares with others and has not touched is among this one's. Types are left
-    out: they are followed to wherever variables lead."""
-    monkeypatch.setenv("ARENASCOPE_DECLARED", "0")
-    with Subject("split", guard_regions=False) as subject:
+def test_nothing_becomes_resident(door: str, tmp_path: Path) -> None:
+    """Against smaps: memory that the process shares with others and has not touched is among this one's, close to what
+    is read as well: of four blocks beside each other three at least are so near to it as to be read at once."""
+    with Subject("split", *["near"] * 4, *WAYS, guard_regions=False) as subject:
         lines = [" ".join(words_of(command.name, subject, tmp_path)) for command in all_commands()]
-        lines = [f"{line} --no-declared" for line in lines] if door == "shell" else lines
         before = own(subject)
         assert 0 in before.values()
         for outcome in opened(DOORS[door]).run(Live(subject.pid, subject.program), lines):

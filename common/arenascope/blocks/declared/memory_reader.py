@@ -48,6 +48,7 @@ class MemoryReader:
         self._describe = session.target.describe
         self._starts, self._ends, self._sizes = blocks.starts, blocks.ends, blocks.sizes
         self._regions = RegionIndex(session.regions)
+        self._residency = session.any_residency if session.target.kind == "live" else None
         self._windows: dict[int, Sequence[int]] = {}
         self._data: dict[int, Union[bytes, memoryview]] = {}
         """The same as bytes."""
@@ -99,18 +100,34 @@ class MemoryReader:
         return region is not None and address + size <= region.end
 
     def _load(self, number: int) -> Sequence[int]:
-        """Empty where not all of it can be read."""
+        """Empty where not all of it can be read, or should be."""
         if len(self._windows) >= MOST:
             self._windows.clear()
             self._data.clear()
-        words = NOTHING
-        if 0 <= number << SHIFT <= self._memory.top - self._within:
+        words, start = NOTHING, number << SHIFT
+        if 0 <= start <= self._memory.top - self._within and not self._would_grow(start, start + (1 << SHIFT)):
             with suppress(MemoryReadError):
-                data = self._memory.read(number << SHIFT, 1 << SHIFT)
+                data = self._memory.read(start, 1 << SHIFT)
                 words = self._memory.as_words(data)
                 self._data[number] = data
         self._windows[number] = words
         return words
+
+    def _would_grow(self, start: int, end: int) -> bool:
+        """Whether there is shared memory that the process has not touched: to read it makes it resident. So near to it
+        only what is asked for is read."""
+        place = self._regions.place(start)
+        if self._residency is None or place is None:
+            return False
+        regions = self._regions.regions
+        while place < len(regions) and regions[place].start < end:
+            if regions[place].is_shared_memory:
+                low, high = max(start, regions[place].start), min(end, regions[place].end)
+                pages = self._residency.count(low, high)
+                if pages is None or pages.resident < high - low:
+                    return True
+            place += 1
+        return False
 
     def number(self, address: int, size: int) -> Optional[int]:
         """An unsigned number of so many bytes."""
