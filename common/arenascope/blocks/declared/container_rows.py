@@ -12,12 +12,16 @@ from typing import Iterable, Iterator, Optional, Sequence
 
 from ...base.records import NamedTuple
 from .claims import LOCAL
+from .members import PAIR
 from .memory_reader import MemoryReader
 from .named_blocks import ELEMENT, NamedBlocks
 from .path_patterns import PathPatterns, Pattern
 
 FEW = 1 << 14
 """Of so many containers in one row the longest chain is looked for."""
+DEEPEST = 8
+"""So many pointers and nodes in each other are followed to the struct that they lead to."""
+OWNERS = ("std::shared_ptr<", "std::unique_ptr<", "std::weak_ptr<")
 PIECE = 1 << 13
 """Words of an array that are read at once."""
 
@@ -53,6 +57,8 @@ class ContainerRow(NamedTuple):
     sample: int
     """A block of the largest one."""
     certain: bool
+    element: str = ""
+    """The struct of the program's own that an element is, or leads to; "": none is known."""
 
 
 def container_rows(named: NamedBlocks, reader: MemoryReader) -> list[ContainerRow]:
@@ -141,7 +147,7 @@ class _Rows:
                 every,
                 form="hash-table" if tables else "container",
                 containers=sum(each.begun for each in elements),
-            )
+            )._replace(element=self._struct(elements[0].name))
 
     def _container_type(self, above: Pattern, step: str, element: Pattern) -> str:
         """As it is declared; where it lies in another container, by what it has."""
@@ -194,10 +200,30 @@ class _Rows:
                     counts[owner] = max(counts[owner], named.number[block] + 1)
         return counts
 
+    def _struct(self, name: int) -> str:
+        """Of what blocks by that name have, or lead to."""
+        type = self._named.names[name].type
+        for _ in range(DEEPEST):
+            facts = self._types.facts(type) if type is not None else None
+            if type is None or facts is None:
+                break
+            if facts.form in ("pointer", "reference", "array"):
+                type = facts.target
+            elif type < 0:
+                # a node: its links, and what it has
+                type = next((each.type for each in facts.fields if not each.name), None)
+            elif facts.name.startswith(PAIR):
+                type = next((each.type for each in facts.fields if each.name == "second"), None)
+            elif facts.name.startswith(OWNERS):
+                type = facts.arguments[0].type if facts.arguments else None
+            else:
+                return facts.name if facts.form == "struct" and self._layouts.container(type) is None else ""
+        return ""
+
     # arrays, and what links its own kind
 
     def _array(self, pattern: Pattern) -> ContainerRow:
-        name = self._named.names[pattern.name]
+        name, element = self._named.names[pattern.name], self._struct(pattern.name)
         chained = self._chained_below(pattern)
         if chained is not None:
             walk = self._walk(chained)
@@ -207,12 +233,13 @@ class _Rows:
                 walk.each_of(self._words(block), table=True)
             counted = Elements(walk.elements, walk.largest, slots, walk.longest)
             row = self._row(pattern.text, name.text, counted, [pattern], form="array", containers=pattern.blocks)
-            return row._replace(form="chained-hash-table", links=_links([chained]))
+            return row._replace(form="chained-hash-table", links=_links([chained]), element=element)
         counted = Elements(pattern.elements, pattern.largest)
         if name.type is not None and self._types.facts(name.type).form == "pointer":
             used = [sum(map(bool, self._words(block))) for block in self._blocks[pattern.number]]
             counted = Elements(sum(used), max(used, default=0))
-        return self._row(pattern.text, name.text, counted, [pattern], form="array", containers=pattern.blocks)
+        row = self._row(pattern.text, name.text, counted, [pattern], form="array", containers=pattern.blocks)
+        return row._replace(element=element)
 
     def _chained_below(self, pattern: Pattern) -> Optional[Pattern]:
         """What an array's pointers lead to, where it chains."""
@@ -259,7 +286,7 @@ class _Rows:
                 largest = number if main.begun == 1 else main.largest
             counted, form = Elements(number, largest), "tree" if forks else "list"
             row = self._row(main.text, text, counted, every, form=form, containers=main.begun)
-            yield self._in_variable(row._replace(links=_links(every)), above)
+            yield self._in_variable(row._replace(links=_links(every), element=self._struct(name)), above)
 
     def _in_variable(self, row: ContainerRow, above: Pattern) -> ContainerRow:
         """An array of lists that is a variable, or lies in one, is a hash table."""

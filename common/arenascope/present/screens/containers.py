@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Iterator, Optional, Sequence
 
 from ...base.model import Statement
-from ..shared_text.text import Style, count, next_lines, table
+from ...blocks.recognise.class_names import named
+from ..shared_text.text import Style, count, next_lines, share, table, word
 from .types import GUESS
 
 if TYPE_CHECKING:
@@ -24,28 +25,36 @@ def lines(
 ) -> Iterator[str]:
     """`in_use`: bytes of all blocks."""
     if rows:
-        yield style.bold(
-            f"{count(len(rows), 'row')} of containers; the largest holds {style.size(rows[0].held_bytes)} "
-            f"of {style.size(in_use)} in use"
-        )
+        yield style.bold(_largest(style, rows[0], in_use))
         yield ""
     yield from table(
         style,
         HEADERS,
         [_cells(style, row) for row in rows],
         left=(0, 1),
+        names=(0, 1),
         optional=("load", "longest chain"),
         expendable=("load", "longest chain", "containers", "per element"),
         limit=limit,
     )
     yield from map(note_text, notes)
     if rows:
+        element = next((named(row.element).name for row in rows if row.element and row.elements.number), "NAME")
         yield from next_lines(
             style,
-            f"{style.typed('types NAME --values')} (what they have in common)",
+            f"{style.typed(f'types {word(element)} --values')} (what they have in common)",
             f"{style.typed(f'owner {rows[0].sample:#x}')} (a block of the first)",
             style.typed("types"),
         )
+
+
+def _largest(style: Style, row: ContainerRow, in_use: int) -> str:
+    """In the words of the program: "pool->queue holds 155.0 MiB in 168,478 elements, 87 % of the live bytes"."""
+    held, several = style.size(row.held_bytes), f" of {row.containers:,} containers" if row.containers > 1 else ""
+    elements = count(row.elements.number, "element")
+    return f"{row.path} holds {held} in {elements}{several}, {share(row.held_bytes, in_use)} of the live bytes" + (
+        "" if row.certain else GUESS
+    )
 
 
 def _cells(style: Style, row: ContainerRow) -> list[str]:

@@ -179,6 +179,19 @@ def in_use(style: Style, used: Optional[int], bookkeeping: Optional[int]) -> str
     return f"{style.size(used + bookkeeping)} in use{own}"
 
 
+def share(part: int, whole: int) -> str:
+    """ "98.4 %". Never all of them, nor none, where that is not so."""
+    percent = 100 * part / whole if whole else 0.0
+    if part == whole or not part:
+        return f"{percent:.0f} %"
+    return f"{min(99.9, max(0.1, percent)):.1f} %"
+
+
+def word(text: str) -> str:
+    """An argument as it is typed, here and in the shell."""
+    return text if re.fullmatch(r"[\w:./-]+", text) else "'" + text.replace("'", "'\\''") + "'"
+
+
 def duration(seconds: float) -> str:
     return f"{seconds:.1f} s" if seconds >= 1 else f"{max(1, round(seconds * 1000))} ms"
 

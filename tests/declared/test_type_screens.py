@@ -1,0 +1,63 @@
+"""The first line of `containers` and of `types NAME --values` is the answer; what `next:` says can be typed."""
+
+from __future__ import annotations
+
+import json
+import re
+from typing import Iterator
+
+import pytest
+from doors import GDB, Door, Live
+from looks import opened
+from shell_door import SHELL
+from sites import PROGRAMS, Sited
+
+pytestmark = [pytest.mark.needs_gdb, pytest.mark.xdist_group("type screens")]
+DOORS: tuple[Door, ...] = (GDB, SHELL)
+PERCENT = re.compile(r"([\d.]+) %")
+
+
+@pytest.fixture(
+    scope="module",
+    params=[("daemon.O2", "300", "closed"), ("server.O1", "40", "0"), ("idioms.cc.O1",)],
+    ids=lambda each: each[0],
+)
+def sited(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Sited]:
+    program, *arguments = request.param
+    running = Sited(PROGRAMS / program, tmp_path_factory.mktemp("screens"), *arguments)
+    yield running
+    running.end()
+
+
+def asked(door: Door, sited: Sited, *commands: str) -> list[str]:
+    more = " --declared" if door is SHELL else ""
+    image = Live(sited.pid, sited.program)
+    return [each.text for each in opened(door).run(image, [f"{each}{more}" for each in commands])]
+
+
+@pytest.mark.parametrize("door", DOORS, ids=lambda door: door.name)
+def test_the_first_line_is_the_answer(sited: Sited, door: Door) -> None:
+    screen, text, whole = asked(door, sited, "containers", "containers --json", "types --json")
+    largest, first = json.loads(text)["containers"][0], screen.splitlines()[0]
+    assert first.startswith(largest["path"])
+    assert f"{largest['elements']:,}" in first
+    in_use = json.loads(whole)["totals"]["bytes"]
+    assert percent(first) == pytest.approx(100 * largest["held_bytes"] / in_use, abs=0.5)
+    typed = re.search(r"types (?:\d+ )?(\S+) --values", " ".join(screen.split()))
+    assert typed is not None
+    screen, text = asked(door, sited, f"types {typed[1]} --values", f"types {typed[1]} --values --json --with-values")
+    values = json.loads(text)["values"]
+    first = screen.splitlines()[0]
+    assert first.startswith(f"{values['type']}:")
+    assert f"{values['objects']:,} objects" in first
+    for member in values["members"]:
+        frequent = member["most_frequent"][:1]
+        if member["form"] in ("boolean", "enum") and frequent and 2 * frequent[0]["objects"] >= values["objects"]:
+            told = first.partition(f" {member['member']} = {frequent[0]['value']} ")[2]
+            assert percent(told) == pytest.approx(100 * frequent[0]["objects"] / values["objects"], abs=0.1)
+
+
+def percent(text: str) -> float:
+    found = PERCENT.search(text)
+    assert found is not None, text
+    return float(found[1])
