@@ -12,10 +12,11 @@ No holder is a word that nobody can use any more, or that malloc alone does:
 
 - in a block that is not reached: of a ring that was dropped each block is pointed to;
 - in malloc's own memory outside of blocks: free and cached chunks still have what was in them, and their headers;
-- in libc's variables, a pointer to the header of a free chunk: main_arena's bins, and its top. Such a header lies in
-  what the block in front of it may use;
+- in libc's variables, a pointer to the header of a chunk: main_arena's bins, its top, and what it split last, which may
+  be in use by now. Such a header lies in what the block in front of it may use;
 - below a thread's stack pointer, less the red zone;
-- in a page of a file that is mapped privately and was not changed: it was written before there was a block;
+- in a page of a file that is mapped privately and was not changed, or can only be read, and was last written before
+  there was a process: what is there was written before there was a block;
 - in the ledger itself, which masks what it has.
 
 So whatever is not reached is lost for good, whatever the program does, unless it calculates an address (XOR, a tag).
@@ -174,7 +175,7 @@ class Ledger:
 
     def _pages(self, each: Mapping) -> Iterator[Span]:
         """Runs of those that may have an address of a block."""
-        if each.path.startswith(("[vvar", "[vdso", "[vsyscall")) or each == self._own:
+        if each.path.startswith(("[vvar", "[vdso", "[vsyscall")) or each == self._own or self._is_older(each):
             return
         if each.shared and not each.path.startswith(("/dev/dri", "/dev/nvidia")):
             # page tables do not tell what another process has written there
@@ -189,6 +190,15 @@ class Ledger:
         edges = numpy.flatnonzero(numpy.diff(numpy.concatenate(([False], there, [False])).astype("i1")))
         for first, last in zip(edges[::2].tolist(), edges[1::2].tolist()):
             yield Span(each.start + first * PAGE, each.start + last * PAGE)
+
+    def _is_older(self, each: Mapping) -> bool:
+        """Whether it is of a file that was written before, and through this mapping cannot be."""
+        if "w" in each.flags or not each.shared or not each.path.startswith("/"):
+            return False
+        try:
+            return os.stat(each.path).st_mtime < began(self.pid)
+        except OSError:
+            return False
 
     def _find_ways(self) -> None:
         malloc, below, libc = Spans(self._malloc_spans()), Spans(self._below_stacks()), Spans(self._libc())
@@ -208,9 +218,8 @@ class Ledger:
         inside[inside] = places[inside] + numpy.uint64(WORD) <= self.ends[sources[inside]]
         sources = numpy.where(inside, sources, NOWHERE)
         counts = inside | ~(malloc.have(places) | below.have(places))
-        # a header of a chunk, in whose place the block in front has its last word, and no block begins behind
+        # a header of a chunk, in whose place the block in front has its last word
         heads = words + numpy.uint64(WORD) == self.ends[targets]
-        heads &= ~numpy.isin(words + numpy.uint64(2 * WORD), self.starts)
         counts &= ~(heads & libc.have(places))
         counts &= sources != targets
         self._spread(places[counts], sources[counts], targets[counts])
@@ -268,6 +277,13 @@ class Spans:
             low, high = numpy.searchsorted(ordered, numpy.array([each.start, each.end], dtype="u8")).tolist()
             found[order[low:high]] = True
         return found
+
+
+def began(pid: int) -> float:
+    """When a process did, or up to two seconds before."""
+    ticks = int(Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[19])
+    booted = int(re.findall(r"^btime (\d+)", Path("/proc/stat").read_text(), re.M)[0])
+    return booted - 1 + ticks // os.sysconf("SC_CLK_TCK")
 
 
 def its_mapping(pid: int) -> Mapping:

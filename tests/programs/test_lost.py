@@ -255,6 +255,7 @@ def test_the_truth_of_a_program_that_counts_what_it_drops() -> None:
     """All but one, of which a word is left on the stack of a thread that has ended; and a hundred that a tag hides."""
     with Subject("leaky", guard_regions=False, env=ledger.environment()) as subject:
         words = (subject.folder / "truth" / "leaky.txt").read_text().split()
+        assert subject.truth["notes"]["beside_remainder"] == 1
         with standing(subject.pid):
             truth = Ledger(subject.pid)
     assert len(truth.lost()) == int(words[0]) - 1 + 100
