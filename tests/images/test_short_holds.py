@@ -24,7 +24,7 @@ from arenascope.blocks import types_of_image
 from arenascope.cli import several_subjects, shell
 from arenascope.commands import pins
 from arenascope.commands.all_commands import find_command
-from arenascope.commands.framework import live_copy as apart
+from arenascope.commands.steps import live_copy as apart
 from arenascope.session import before_hold, session
 from arenascope.sources.live import bulk_reads, process, process_hold, procfiles, short_hold
 from arenascope.sources.live.procfiles import thread_ids, thread_state

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from arenascope.present.formats import spool
 from arenascope.present.formats.spool import Spool
-from arenascope.present.shared_text import spool
 
 
 @pytest.mark.parametrize("number", [0, 1, 3, 4, 1000])
