@@ -51,7 +51,8 @@ class GdbDoor(DebuggerDoor):
 
     def target(self) -> Target:
         kind: type[GdbTarget] = self.beside("heap_target").GdbTarget
-        types, variables = self.beside("heap_types").GdbTypes, self.beside("heap_variables").GdbVariables
+        types, frames = self.beside("heap_types").GdbTypes, self.beside("heap_frames").GdbFrames
+        variables = partial(self.beside("heap_variables").GdbVariables, frames=frames)
         return kind(self.beside("remote_stub").ask_remote, partial(types, variables=variables))
 
     def controller(self) -> Optional[Controller]:

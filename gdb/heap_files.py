@@ -1,4 +1,5 @@
-"""Runs in a GDB without a process: answers a TypeSource's questions from the files of modules, for the shell.
+"""Runs in a GDB without a process: answers a TypeSource's questions from the files of modules, for the shell. Of frames
+it is told by a core that the shell writes, of stacks and registers alone.
 
 Questions come as lines of JSON on standard input, answers leave as lines on the descriptor that ANSWERS names. The
 files may be somebody else's: this GDB loads no scripts, fetches nothing, and has limits on memory and time.
@@ -11,19 +12,22 @@ import os
 import resource
 import sys
 from collections import deque
-from typing import TYPE_CHECKING, NamedTuple, Sequence
+from contextlib import suppress
+from functools import partial
+from typing import TYPE_CHECKING, Callable, Iterator, NamedTuple, Optional, Sequence
 
 import gdb
 
 if TYPE_CHECKING:
     # to mypy this folder is a part of GDB's own package
+    from gdb.heap_frames import FrameVariable, GdbFrames
     from gdb.heap_types import GdbTypes
 
     from arenascope.sources.debug_info_types import TypeFacts
     from arenascope.sources.module_files import ModuleFiles
 
-ANSWERS, PACKAGE = "ARENASCOPE_ANSWERS", "ARENASCOPE_PACKAGE"
-"""The descriptor, and the folder that has the package."""
+ANSWERS, CORE, PACKAGE = "ARENASCOPE_ANSWERS", "ARENASCOPE_CORE", "ARENASCOPE_PACKAGE"
+"""The descriptors, and the folder that has the package."""
 AT_ONCE = 64
 MOST_MEMORY = 4 << 30
 MOST_SECONDS = 120
@@ -43,8 +47,16 @@ def limit() -> None:
         resource.setrlimit(name, (value, value))
 
 
-def make_types(line: str) -> tuple[ModuleFiles, GdbTypes]:
-    """`line`: the modules, as module_files.py writes them. What types are told of has to be there as long as they."""
+class Asked(NamedTuple):
+    """What answers. What types are told of has to be there as long as they."""
+
+    target: ModuleFiles
+    types: GdbTypes
+    frames: GdbFrames
+
+
+def make_types(line: str) -> Asked:
+    """`line`: the modules, as module_files.py writes them."""
     package = os.environ[PACKAGE]
     sys.path.insert(0, package)
     try:
@@ -53,17 +65,29 @@ def make_types(line: str) -> tuple[ModuleFiles, GdbTypes]:
     finally:
         sys.path.remove(package)
 
-    target = module_files.ModuleFiles(module_files.from_line(line))
+    class Files(module_files.ModuleFiles):
+        """With the threads of a core, while there is one."""
+
+        def of_each_thread(self, ask: Callable[[gdb.InferiorThread], object], most: Optional[int] = None) -> None:
+            for thread in gdb.selected_inferior().threads()[:most]:
+                thread.switch()
+                # GDB warns of registers that it does not know when it reads the first
+                gdb.execute("output $pc", to_string=True)
+                ask(thread)
+
+    target = Files(module_files.from_line(line))
     for each in target.modules:
-        command = "symbol-file" if each.is_program else "add-symbol-file"
-        try:
-            gdb.execute(f"{command} {quoted(each.load)} -o {each.bias:#x}", to_string=True)
-        except gdb.error:
-            continue
+        load("symbol-file" if each.is_program else "add-symbol-file", each.load, each.bias)
     types = load_once("arenascope_gdb_types", os.path.join(FOLDER, "heap_types.py"))
     variables = load_once("arenascope_gdb_variables", os.path.join(FOLDER, "heap_variables.py"))
-    made: GdbTypes = types.GdbTypes(target, variables.GdbVariables)
-    return target, made
+    in_frames = load_once("arenascope_gdb_frames", os.path.join(FOLDER, "heap_frames.py")).GdbFrames
+    made: GdbTypes = types.GdbTypes(target, partial(variables.GdbVariables, frames=in_frames))
+    return Asked(target, made, in_frames(target, made))
+
+
+def load(command: str, path: str, bias: int) -> None:
+    with suppress(gdb.error):
+        gdb.execute(f"{command} {quoted(path)} -o {bias:#x}", to_string=True)
 
 
 def quoted(path: str) -> str:
@@ -112,7 +136,62 @@ def thread_locals(types: GdbTypes, target: ModuleFiles) -> list[Sequence[object]
     return [(each.name, modules[each.module], each.offset, each.type) for each in types.thread_locals()]
 
 
-def answer(types: GdbTypes, kind: str, about: object, target: ModuleFiles) -> object:
+class OfFrame(NamedTuple):
+    """A variable of a frame, as it is answered: its type is asked for by the function's address."""
+
+    tid: int
+    frame: int
+    function: str
+    name: str
+    address: Optional[int]
+    data: Optional[str]
+    code: int
+    depth: int
+    number: int
+    length: Optional[int]
+    """Of an array that has it from a variable."""
+
+
+def frames(asked: Asked, code: Sequence[Sequence[object]]) -> list[OfFrame]:
+    """`code`: files of all modules, by which frames are found, with debug information or without."""
+    known = {each.load for each in asked.target.modules}
+    for path, bias in code:
+        if path not in known and isinstance(path, str) and isinstance(bias, int):
+            load("add-symbol-file", path, bias)
+    found: list[OfFrame] = []
+    with suppress(gdb.error):
+        gdb.execute(f"core-file /proc/self/fd/{int(os.environ[CORE])}", to_string=True)
+        for each in asked.frames.of_frames():
+            with suppress(gdb.error, RuntimeError):
+                found += of_frame(each)
+    # what follows is answered as if there never had been one
+    gdb.execute("core-file", to_string=True)
+    return found
+
+
+def of_frame(each: FrameVariable) -> Iterator[OfFrame]:
+    """Nothing where it is not known where, or its type is known in a process alone."""
+    local, declared, length = each.local, each.declared, None
+    if declared is None or (local.address is None and local.data is None):
+        return
+    if each.symbol.type is None or each.type.sizeof != each.symbol.type.sizeof:
+        array = each.type.strip_typedefs()
+        if array.code != gdb.TYPE_CODE_ARRAY or not array.target().sizeof:
+            return
+        length = (array.sizeof or 0) // array.target().sizeof
+    data = local.data.hex() if local.data is not None else None
+    yield OfFrame(local.tid, local.frame, local.function, local.name, local.address, data, *declared, length)
+
+
+def answer(asked: Asked, kind: str, about: object) -> object:
+    target, types = asked.target, asked.types
+    if kind == "frames" and isinstance(about, list):
+        return frames(asked, about)
+    if kind == "types_at" and isinstance(about, int):
+        return asked.frames.types_at(about)
+    if kind == "array" and isinstance(about, list):
+        with suppress(gdb.error, RuntimeError):
+            return types.array_of(*about)
     if kind == "thread_locals":
         return thread_locals(types, target)
     if kind == "variables" and isinstance(about, list):
@@ -131,11 +210,11 @@ def answer(types: GdbTypes, kind: str, about: object, target: ModuleFiles) -> ob
 def main() -> None:
     limit()
     gdb.execute("set confirm off")
-    target, types = make_types(sys.stdin.readline())
+    asked = make_types(sys.stdin.readline())
     with open(int(os.environ[ANSWERS]), "w") as answers:
         for line in sys.stdin:
             kind, about = json.loads(line)
-            answers.write(json.dumps([answer(types, kind, about, target)]) + "\n")
+            answers.write(json.dumps([answer(asked, kind, about)]) + "\n")
             answers.flush()
 
 

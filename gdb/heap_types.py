@@ -104,7 +104,7 @@ class GdbTypes(WithVariables):
         if form == "array":
             return facts._replace(target=self._number(kind.target(), language), length=_length(kind))
         if form == "enum":
-            values = {_last(each.name): int(each.enumval) for each in kind.fields() if each.name}
+            values = {each.name.rpartition("::")[2]: int(each.enumval) for each in kind.fields() if each.name}
             return facts._replace(enumerators=values, signed=any(value < 0 for value in values.values()))
         if form in ("integer", "character"):
             return facts._replace(signed=_is_signed(kind))
@@ -149,12 +149,9 @@ class GdbTypes(WithVariables):
 
     def by_name(self, name: str) -> Optional[int]:
         if name not in self._names:
-            self._names[name] = self._find_type(name)
+            found = {self._named(symbol, name) for symbol in self.type_symbols(name)} - {None}
+            self._names[name] = found.pop() if len(found) == 1 else None
         return self._names[name]
-
-    def _find_type(self, name: str) -> Optional[int]:
-        found = {self._named(symbol, name) for symbol in self.type_symbols(name)} - {None}
-        return found.pop() if len(found) == 1 else None
 
     def _named(self, symbol: gdb.Symbol, name: str) -> Optional[int]:
         """The number of a symbol's type, if it is complete and GDB has the right file."""
@@ -203,6 +200,11 @@ class GdbTypes(WithVariables):
     def pointer_to(self, type: int) -> int:
         known = self._known[type]
         return self._number(known.type.pointer(), known.language)
+
+    def array_of(self, type: int, length: int) -> int:
+        """Of an array whose length only a process tells: with that many elements."""
+        known = self._known[type]
+        return self._number(known.type.target().array(length - 1), known.language)
 
     def structs(self) -> Iterator[int]:
         """Of all source files that have a function, but the C library's, which are a thousand. (`info types` takes
@@ -330,10 +332,6 @@ class GdbTypes(WithVariables):
         if form == "array":
             return form, kind.sizeof, self._shape(kind.target(), language)
         return (self._number(type, language),)
-
-
-def _last(name: str) -> str:
-    return name.rpartition("::")[2]
 
 
 def _symbols_in(files: Sequence[gdb.Objfile], name: str) -> Iterator[gdb.Symbol]:

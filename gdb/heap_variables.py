@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 from functools import partial
 from typing import TYPE_CHECKING, Callable, Iterator, Mapping, Optional, Sequence
 
@@ -11,25 +11,17 @@ import gdb
 
 from arenascope.base.records import NamedTuple
 from arenascope.sources.debug_info_types import Local, TypedVariable
-from arenascope.sources.debugged_variables import FRAMES, LARGEST_IN_REGISTERS, THREADS, DebuggedVariables, plain_name
+from arenascope.sources.debugged_variables import THREADS, DebuggedVariables, plain_name
 from arenascope.sources.elf.address_names import NamedSymbol
 from arenascope.sources.type_spelling import numbered, within
 
 if TYPE_CHECKING:
     # to mypy this folder is a part of GDB's own package
+    from gdb.heap_frames import GdbFrames
     from gdb.heap_target import GdbTarget
     from gdb.heap_types import GdbTypes
 
 STATIC = (gdb.SYMBOL_LOC_STATIC, gdb.SYMBOL_LOC_UNRESOLVED, gdb.SYMBOL_LOC_COMPUTED)
-NUMBERS = (
-    gdb.TYPE_CODE_PTR,
-    gdb.TYPE_CODE_INT,
-    gdb.TYPE_CODE_CHAR,
-    gdb.TYPE_CODE_BOOL,
-    gdb.TYPE_CODE_ENUM,
-)
-CALLS = "may-call-functions"
-REFERENCES = (gdb.TYPE_CODE_REF, gdb.TYPE_CODE_RVALUE_REF)
 IN_FUNCTION = re.compile(r"(?!anon\.)[A-Za-z_]\w*\.\w+")
 """A static variable of a function in C, as GCC (last.1) and clang (make.last) call it."""
 
@@ -61,15 +53,16 @@ class GdbVariables(DebuggedVariables):
     target: GdbTarget
     types: GdbTypes
 
-    def __init__(self, target: GdbTarget, types: GdbTypes) -> None:
+    def __init__(self, target: GdbTarget, types: GdbTypes, frames: Callable[[GdbTarget, GdbTypes], GdbFrames]) -> None:
         super().__init__(target, types)
+        self._frames = frames(target, types)
         self._statics: dict[tuple[str, gdb.Objfile], _Statics] = {}
         """For each source file of each file with debug information."""
 
     # variables
 
     def variables(self, addresses: Sequence[int]) -> Mapping[int, TypedVariable]:
-        with _without_calls():
+        with self._frames.without_calls():
             return super().variables(addresses)
 
     def variable_of(self, symbol: NamedSymbol) -> Optional[TypedVariable]:
@@ -174,9 +167,9 @@ class GdbVariables(DebuggedVariables):
             return found
         for line in lines:
             name = ""
-            for depth, block in enumerate(_blocks_at(line.pc)):
+            for depth, block in enumerate(self._frames.blocks_at(line.pc)):
                 if block.function is not None:
-                    name = _called(block.function)
+                    name = self._frames.called(block.function)
                 if (block.start, block.end, depth) in seen:
                     continue
                 seen.add((block.start, block.end, depth))
@@ -202,16 +195,19 @@ class GdbVariables(DebuggedVariables):
             for name, symbol in symbols:
                 with suppress(gdb.error, RuntimeError, TypeError):
                     value = symbol.value(gdb.newest_frame()) if symbol.needs_frame else symbol.value()
-                    if value.address is None or value.type.strip_typedefs().code in REFERENCES:
+                    if value.address is None or self._frames.is_reference(value.type):
                         continue
                     address = int(value.address) & self.target.mask()
                     number = self.types.number(value.type, symbol.symtab)
                     found[tid, address] = TypedVariable(name, address, number, tid)
 
         if symbols:
-            with _without_calls():
+            with self._frames.without_calls():
                 self.target.of_each_thread(ask, THREADS)
         return list(found.values())
+
+    def locals(self) -> Sequence[Local]:
+        return self._frames.locals()
 
     def thread_local_of(self, symbol: NamedSymbol, base: int) -> Iterator[tuple[str, int]]:
         for name, each in self._of_threads(symbol, base):
@@ -235,117 +231,6 @@ class GdbVariables(DebuggedVariables):
                 if _last(name) == _last(plain):
                     yield name, static.symbol
 
-    # locals
-
-    def locals(self) -> Sequence[Local]:
-        found: list[Local] = []
-
-        def ask(thread: gdb.InferiorThread) -> None:
-            tid = thread.ptid[1] or thread.ptid[0]
-            with suppress(gdb.error, RuntimeError):
-                frame: Optional[gdb.Frame] = gdb.newest_frame()
-                for number in range(FRAMES):
-                    if frame is None:
-                        break
-                    found.extend(self._locals_of(frame, tid, number))
-                    frame = frame.older()
-
-        with _without_calls():
-            self.target.of_each_thread(ask, THREADS)
-        return found
-
-    def _locals_of(self, frame: gdb.Frame, tid: int, number: int) -> Iterator[Local]:
-        function = frame.function()
-        if function is None or not self.types.believes(function.symtab):
-            return
-        try:
-            block: Optional[gdb.Block] = frame.block()
-        except (gdb.error, RuntimeError):
-            return
-        name, line = _called(function), frame.find_sal().line
-        while block is not None and not block.is_static and not block.is_global:
-            for symbol in block:
-                if symbol.addr_class in STATIC[:2] or not (symbol.is_variable or symbol.is_argument):
-                    continue
-                # what is declared further down has its place, and nothing in it yet
-                if symbol.is_argument or symbol.line <= line or symbol.symtab != function.symtab:
-                    local = self._local(frame, block, symbol)
-                    if local is not None:
-                        yield local._replace(tid=tid, frame=number, function=name)
-            if block.function is not None:
-                break
-            block = block.superblock
-
-    def _local(self, frame: gdb.Frame, block: gdb.Block, symbol: gdb.Symbol) -> Optional[Local]:
-        if symbol.type is None:
-            return None
-        local = Local(symbol.name, 0, tid=0, frame=0, function="")
-        try:
-            value = frame.read_var(symbol, block)
-            # of an array whose length is known only now
-            local = local._replace(type=self.types.number(value.type, symbol.symtab))
-            place = self._place_of(value)
-            if place is not None:
-                if value.type.strip_typedefs().code in REFERENCES:
-                    # GDB has the place of what it refers to
-                    word = self.target.pointer_size
-                    return local._replace(data=place.to_bytes(word, self.target.byte_order))
-                return local._replace(address=place)
-            if not value.is_optimized_out:
-                return local._replace(data=self._data(value))
-        except (gdb.error, RuntimeError, TypeError, ValueError):
-            local = local._replace(type=self.types.number(symbol.type, symbol.symtab))
-        return local
-
-    def _place_of(self, value: gdb.Value) -> Optional[int]:
-        with suppress(gdb.error):
-            return int(value.address) & self.target.mask() if value.address is not None else None
-        # an array that is in no memory
-        return None
-
-    def _data(self, value: gdb.Value) -> Optional[bytes]:
-        """Of a value that lies in registers."""
-        size = value.type.sizeof
-        if not 0 < size <= LARGEST_IN_REGISTERS:
-            return None
-        data: Optional[bytes] = getattr(value, "bytes", None)  # GDB 15
-        if data is not None:
-            return data
-        room = bytearray(size)
-        self._fill(value, room, 0)
-        return bytes(room)
-
-    def _fill(self, value: gdb.Value, room: bytearray, at: int) -> None:
-        """What is in no register is as zeros: it leads nowhere."""
-        kind = value.type.strip_typedefs()
-        if kind.code in (gdb.TYPE_CODE_STRUCT, gdb.TYPE_CODE_UNION):
-            for field in kind.fields():
-                place: Optional[int] = getattr(field, "bitpos", None)
-                if place is not None and not field.bitsize:
-                    with suppress(gdb.error, RuntimeError):
-                        self._fill(value[field], room, at + place // 8)
-        elif kind.code == gdb.TYPE_CODE_ARRAY:
-            low, high = kind.range()
-            size = kind.target().sizeof
-            for index in range(low, min(high, low + len(room)) + 1):
-                with suppress(gdb.error, RuntimeError):
-                    self._fill(value[index], room, at + (index - low) * size)
-        elif kind.code in NUMBERS and at + kind.sizeof <= len(room):
-            number = int(value) & (1 << 8 * kind.sizeof) - 1
-            room[at : at + kind.sizeof] = number.to_bytes(kind.sizeof, self.target.byte_order)
-
-
-@contextmanager
-def _without_calls() -> Iterator[None]:
-    """Asked for the address of an array that is in no memory (optimised out, or in registers), GDB has the program
-    itself make room for it: it calls its malloc."""
-    before = gdb.parameter(CALLS)
-    gdb.execute(f"set {CALLS} off", to_string=True)
-    try:
-        yield
-    finally:
-        gdb.execute(f"set {CALLS} {'on' if before else 'off'}", to_string=True)
-
 
 def _last(name: str) -> str:
     return within(name)[1]
@@ -353,21 +238,6 @@ def _last(name: str) -> str:
 
 def _of_file(file: gdb.Objfile, name: str) -> list[Optional[gdb.Symbol]]:
     return [file.lookup_global_symbol(name), file.lookup_static_symbol(name)]
-
-
-def _called(function: gdb.Symbol) -> str:
-    name = str(function.print_name)
-    return name if name.endswith(")") or ")" in name else f"{name}()"
-
-
-def _blocks_at(pc: int) -> list[gdb.Block]:
-    """From the function's on inwards."""
-    blocks = []
-    block = gdb.block_for_pc(pc)
-    while block is not None and not block.is_static and not block.is_global:
-        blocks.append(block)
-        block = block.superblock
-    return blocks[::-1]
 
 
 def _symtabs_at(address: int) -> list[gdb.Symtab]:

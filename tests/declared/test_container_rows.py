@@ -4,6 +4,7 @@ sites tells what a container holds."""
 from __future__ import annotations
 
 import json
+import struct
 from pathlib import Path
 from typing import Any, NamedTuple, Sequence
 
@@ -14,6 +15,8 @@ from schemas import valid
 from shell_door import SHELL
 from sites import PROGRAMS, Count, Sited, sited_blocks
 
+from arenascope.sources.elf.kernel_records import NT_PRSTATUS
+
 pytestmark = pytest.mark.xdist_group("declared containers")
 Row = dict[str, Any]
 
@@ -21,8 +24,6 @@ Row = dict[str, Any]
 class Asked(NamedTuple):
     program: str
     arguments: Sequence[str]
-    statics: bool = True
-    """Its variables are no locals, which only debuggers know."""
     ticks: int = 0
 
 
@@ -30,8 +31,8 @@ ASKED = (
     Asked("daemon.O2", ("300", "closed")),
     Asked("daemon.O0", ("40",), ticks=150),
     Asked("server.O2", ("600", "0"), ticks=3),
-    Asked("orders.O2", ("800", "index"), statics=False),
-    Asked("orders.O0", ("400", "kept"), statics=False),
+    Asked("orders.O2", ("800", "index")),
+    Asked("orders.O0", ("400", "kept")),
     Asked("pool.O2", ("300", "queue")),
     Asked("pool.O0", ("300", "cache"), ticks=2),
 )
@@ -75,8 +76,7 @@ def test_elements_are_what_the_program_counts(asked: Asked, tmp_path: Path) -> N
         live = Live(sited.pid, sited.program)
         rows = rows_in(GDB, live)
         agrees(rows, counts)
-        if asked.statics:
-            agrees(rows_in(SHELL, live), counts)
+        agrees(rows_in(SHELL, live), counts)
         opened(GDB).do(live, [f"gcore {tmp_path / 'core'}"])
     finally:
         sited.end()
@@ -131,16 +131,26 @@ def test_what_a_cache_holds_behind_shared_pointers_that_a_plain_pointer_leads_to
 
 
 def test_what_is_missing_is_said(tmp_path: Path) -> None:
-    """With an id: types were not asked for; no variable leads to a container."""
+    """With an id: types were not asked for; a core tells of no thread, whose variable all containers hang of."""
     sited = Sited(PROGRAMS / "orders.O2", tmp_path, "50")
     try:
         image = Live(sited.pid, sited.program)
-        said = [
-            valid(json.loads(each.text))
-            for each in opened(SHELL).run(image, ["containers --json --no-declared", "containers --json --declared"])
-        ]
+        opened(GDB).do(image, [f"generate-core-file {tmp_path / 'core'}"])
+        commands = ["containers --json --no-declared", "containers --json --declared"]
+        said = [valid(json.loads(each.text)) for each in opened(SHELL).run(image, commands)]
+        without_registers(tmp_path / "core")
+        core = Core(tmp_path / "core", sited.program)
+        said += [valid(json.loads(each.text)) for each in opened(SHELL).run(core, commands[1:])]
     finally:
         sited.end()
     notes = [{each["id"] for each in one["notes"]} for one in said]
-    assert notes == [{"types-not-asked"}, {"no-containers", "locals-not-known"}]
-    assert [one["containers"] for one in said] == [[], []]
+    assert notes == [{"types-not-asked"}, set(), {"no-containers", "locals-not-known"}]
+    assert [bool(one["containers"]) for one in said] == [False, True, False]
+
+
+def without_registers(core: Path) -> None:
+    """As where a program wrote it that knew no threads."""
+    notes = [struct.pack("<3I", 5, 336, kind) + b"CORE\0" for kind in (NT_PRSTATUS, 0xFFFF)]
+    data = core.read_bytes()
+    assert notes[0] in data
+    core.write_bytes(data.replace(*notes))

@@ -15,7 +15,7 @@ from schemas import valid
 from shell_door import SHELL
 from sites import PROGRAMS, Sited
 from test_names import IN_PIECES, WHOLE, names_in
-from test_truth import ARGUMENTS
+from test_truth import ARGUMENTS, LEVELS
 
 pytestmark = pytest.mark.xdist_group("declared truth")
 Row = dict[str, Any]
@@ -34,8 +34,6 @@ def rows(door: Door, image: Image) -> list[Row]:
 @pytest.mark.parametrize("name", ["server.O1", "daemon.O2", "pool.O2", "orders.O1"])
 def test_types(name: str, door: Door, tmp_path: Path) -> None:
     """All hangs of static variables but in orders.O1."""
-    if name == "orders.O1" and door is SHELL:
-        pytest.skip("the shell has no frames")
     if isinstance(door, Lldb) and door.version < WHOLE and name in IN_PIECES:
         pytest.skip("LLDB does not know functions in two pieces")
     sited = Sited(PROGRAMS / name, tmp_path, *ARGUMENTS[name.rpartition(".")[0]])
@@ -51,6 +49,29 @@ def test_types(name: str, door: Door, tmp_path: Path) -> None:
         sited.end()
     declared = [row for row in by_gdb if row["kind"] == "declared" and row["certain"]]
     assert sum(row["blocks"] for row in declared) > 500
+
+
+SHORT = ("orders.O2", "idioms.cc.O2")
+IN_THE_SHELL = [
+    pytest.param(f"{program}.{level}", marks=() if f"{program}.{level}" in SHORT else pytest.mark.full)
+    for program in ("orders", "pool", "pool.split", "idioms.cc", "idioms.rs", "crew")
+    for level in LEVELS
+]
+
+
+@pytest.mark.parametrize("name", IN_THE_SHELL)
+def test_the_shell_has_gdbs_frames(name: str, tmp_path: Path) -> None:
+    """Of a process and of a core, at every level: what hangs of locals in memory, of ones in registers, of arguments
+    and references, and of other threads' frames."""
+    sited = Sited(PROGRAMS / name, tmp_path, *ARGUMENTS.get(name.rpartition(".")[0], ("20",)))
+    try:
+        image = Live(sited.pid, sited.program)
+        by_gdb = rows(GDB, image)
+        assert rows(SHELL, image) == by_gdb
+        assert rows(SHELL, written(image, tmp_path)) == by_gdb
+    finally:
+        sited.end()
+    assert sum(row["blocks"] for row in by_gdb if row["kind"] == "declared") > 50
 
 
 def written(image: Live, folder: Path) -> Core:

@@ -43,8 +43,6 @@ LEAST = {
 LESS: Mapping[str, Sequence[str]] = {
     # Rust's enums are no types of C++
     "lldb": ("idioms.rs",),
-    # files have no frames, of whose variables parts of these programs hang
-    "shell": ("idioms.rs", "orders"),
 }
 """Where a door cannot know as much: there no share is asked for."""
 # no static variables of functions that are nowhere but inlined; in LLDB 22 no tuples of a template's arguments

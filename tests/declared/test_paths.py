@@ -11,6 +11,7 @@ from typing import Iterator, Mapping, Sequence
 import pytest
 from doors import GDB, Core, Gdb, Image, Live
 from looks import HERE, Outcome, give_up, opened
+from shell_door import SHELL
 from sites import PROGRAMS, Sited
 from test_truth import COUNT_IN_FRONT
 
@@ -150,6 +151,30 @@ def test_what_a_thread_alone_holds_is_told_by_its_frame(tmp_path: Path, level: s
         ] == []
     finally:
         sited.end()
+
+
+@pytest.mark.parametrize(("name", "arguments"), [("orders.O2", ("120", "kept")), ("crew.O2", ("20",))])
+def test_the_shell_writes_the_same(tmp_path: Path, name: str, arguments: tuple[str, ...]) -> None:
+    """Through variables of functions, with keys, threads and frames; of a process and of a core."""
+    sited = Sited(PROGRAMS / name, tmp_path, *arguments)
+    try:
+        own = sorted(address for address, each in sited.expected().items() if not each.foreign)
+        image = Live(sited.pid, sited.program)
+        opened(GDB).do(image, [f"gcore {tmp_path / 'core'}"])
+        core = Core(tmp_path / "core", sited.program)
+        chosen = random.Random(4).sample(own, FEW + FEW)
+        ways = [
+            [each.json()["expression"] for each in opened(door).run(seen, [asked.format(each) for each in chosen])]
+            for door, seen, asked in (
+                (GDB, image, "owner {:#x} --json --with-values"),
+                (SHELL, image, "owner {:#x} --json --with-values --declared"),
+                (SHELL, core, "owner {:#x} --json --with-values --declared"),
+            )
+        ]
+    finally:
+        sited.end()
+    assert ways == [ways[0]] * 3
+    assert all(": " in each for each in ways[0])
 
 
 def both(gdb: Gdb, image: Image, told: Mapping[int, str]) -> Iterator[tuple[str, tuple[Outcome, Outcome]]]:

@@ -20,6 +20,12 @@ import arenascope
 from arenascope.base.programs import find_program
 from arenascope.cli.shell import How, ShellDoor
 from arenascope.sources import types_by_gdb
+from arenascope.sources.core import stacks
+from arenascope.sources.core.core_image import CoreImage
+from arenascope.sources.core.stacks import write_stacks
+from arenascope.sources.debug_info_types import Local, TypeFacts
+from arenascope.sources.elf.kernel_records import NT_AUXV, NT_FILE
+from arenascope.sources.gdb_child import GdbChild
 from arenascope.sources.live.live_target import ProcessTarget
 from arenascope.sources.shell_target import ShellTarget
 from arenascope.sources.target import Target
@@ -32,10 +38,13 @@ SOURCE = """
 struct thing { long number; struct thing *next; char text[40]; };
 struct thing *first;
 int main(void) {
-    first = calloc(1, sizeof *first);
+    struct thing *volatile own = first = calloc(1, sizeof *first);
+    volatile int length = 5;
+    volatile long row[length];
+    row[0] = own->number;
     printf("ready %d\\n", (int)getpid());
     fflush(stdout);
-    return getchar() == EOF;
+    return getchar() == EOF && row[0] == 0;
 }
 """
 SCRIPT = """
@@ -52,7 +61,7 @@ def subject(tmp_path: Path) -> Iterator[Subject]:
     # what a GDB with auto-load would run, by its name
     (tmp_path / "main-gdb.py").write_text(f"import os; os.mkdir({str(tmp_path / 'python-was-run')!r})")
     program = tmp_path / "main"
-    subprocess.run(["gcc", "-g", "-O1", "-o", program, tmp_path / "main.c"], check=True)
+    subprocess.run(["gcc", "-g", "-O0", "-o", program, tmp_path / "main.c"], check=True)
     with Subject(str(program)) as subject:
         yield subject
 
@@ -120,6 +129,101 @@ def test_ctrl_c_ends_it(subject: Subject, monkeypatch: pytest.MonkeyPatch) -> No
     with pytest.raises(KeyboardInterrupt):
         types.by_name("other")
     assert child._process.poll() is not None
+
+
+def of_core(core: Path) -> TypesByGdb:
+    TARGETS[:] = [ShellDoor(str(core), How("none", declared=True)).target()]
+    types = TARGETS[0].types
+    assert isinstance(types, TypesByGdb)
+    return types
+
+
+def locals_of_main(types: TypesByGdb) -> dict[str, tuple[Local, TypeFacts]]:
+    return {each.name: (each, types.facts(each.type)) for each in types.locals() if each.function == "main()"}
+
+
+def test_locals_of_frames(subject: Subject) -> None:
+    """Where they are, and of which type: also of an array that is as long as a variable tells."""
+    place = first_of(subject)
+    core = subject.kernel_core()
+    types = of_core(core)
+    found = locals_of_main(types)
+    own, pointer = found["own"]
+    assert pointer.target is not None
+    assert types.facts(pointer.target).name == "thing"
+    assert own.address is not None
+    image = CoreImage(str(core))
+    (variable,) = types.variables([place]).values()
+    assert image.read(own.address, 8) == image.read(variable.address, 8) != bytes(8)
+    assert (own.tid, own.frame > 0) == (subject.pid, True)
+    array = found["row"][1]
+    assert array.target is not None
+    assert (array.form, array.length, array.size, types.facts(array.target).name) == ("array", 5, 40, "long")
+
+
+def test_locals_have_the_same_types_where_answers_are_kept(
+    subject: Subject, cache: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Only where they are is asked anew, of a GDB that has answered nothing else."""
+    place = first_of(subject)
+    core = subject.kernel_core()
+    types = of_core(core)
+    first = locals_of_main(types), told(types, place)
+    TARGETS.clear()
+    del types
+    asked = []
+    ask = GdbChild.ask
+    monkeypatch.setattr(GdbChild, "ask", lambda self, kind, about: asked.append(kind) or ask(self, kind, about))
+    types = of_core(core)
+    assert (locals_of_main(types), told(types, place)) == first
+    assert asked == ["frames"]
+    # what comes then has numbers as ever
+    (variable,) = types.variables([place]).values()
+    two = types.pointer_to(variable.type)
+    assert types.facts(two).target == variable.type
+    (path,) = cached()
+    assert "frames" not in {kind for kind, _, _ in json.loads(path.read_text())[1]}
+
+
+def test_what_ends_it_at_frames_costs_locals_alone(subject: Subject, monkeypatch: pytest.MonkeyPatch) -> None:
+    types = of_core(subject.kernel_core())
+    number = types.by_name("thing")
+    ask = GdbChild.ask
+
+    def ends(child: GdbChild, kind: str, about: object) -> object:
+        if kind == "frames":
+            child._process.kill()
+        return ask(child, kind, about)
+
+    monkeypatch.setattr(GdbChild, "ask", ends)
+    assert types.locals() == []
+    assert number is not None
+    assert types.facts(types.pointer_to(number)).target == number
+
+
+def test_it_opens_nothing_that_a_core_names(subject: Subject, tmp_path: Path) -> None:
+    """Of a core it has stacks and registers, and no more."""
+    core = CoreImage(str(subject.kernel_core()))
+    with (tmp_path / "stacks").open("wb") as file:
+        assert write_stacks(file.fileno(), core, 200)
+    small = CoreImage(str(tmp_path / "stacks"))
+    assert [each._replace(name=None) for each in core.threads()] == [*small.threads()]
+    assert {each.type for each in small.all_notes()}.isdisjoint({NT_FILE, NT_AUXV})
+    (pointer,) = [each.stack_pointer for each in core.threads()]
+    (region,) = small.regions()
+    assert pointer is not None
+    (stack,) = [each for each in core.regions() if each.start <= pointer < each.end]
+    assert region.start <= pointer - 128 < region.end == stack.end
+    assert small.read(region.start, region.size) == core.read(region.start, region.size)
+
+
+def test_no_more_is_copied_than_is_allowed(subject: Subject, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(stacks, "MOST_OF_ONE", 4096)
+    core = CoreImage(str(subject.kernel_core()))
+    with (tmp_path / "stacks").open("wb") as file:
+        assert write_stacks(file.fileno(), core, 200)
+        assert not write_stacks(file.fileno(), core, 0)
+    assert [each.size for each in CoreImage(str(tmp_path / "stacks")).regions()] == [4096]
 
 
 def debuggers() -> set[int]:

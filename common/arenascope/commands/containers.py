@@ -99,8 +99,9 @@ def _notes(context: Context, search: Search, rows: Sequence[ContainerRow]) -> Se
     source, named = session.target.types, declared_in(search)
     if source is None:
         return [Statement("types-not-asked", names={"door": context.door.name})]
-    # a program whose containers are main's has none in the shell: that reason comes first
-    notes = [Statement("locals-not-known")] if context.door.name == "shell" else []
+    # of a program whose containers are main's this reason comes first
+    is_without = context.door.name == "shell" and not source.locals()
+    notes = [Statement("locals-not-known")] if is_without else []
     if not rows:
         without = source.without()
         notes.append(Statement("no-containers", {"files": len(without)}, {"files": names_of(without)}))

@@ -16,7 +16,7 @@ from ..base.programs import find_program
 
 PACKAGE = os.path.dirname(os.path.dirname(os.path.realpath(__file__)))
 SCRIPT = "heap_files.py"
-ANSWERS, FOLDER = "ARENASCOPE_ANSWERS", "ARENASCOPE_PACKAGE"
+ANSWERS, CORE, FOLDER = "ARENASCOPE_ANSWERS", "ARENASCOPE_CORE", "ARENASCOPE_PACKAGE"
 SECONDS = 180.0
 """For one answer: the first needs that all files are read."""
 LONGEST_ANSWER = 64 << 20
@@ -24,6 +24,10 @@ SETTINGS = (
     "set auto-load no",
     "set auto-load safe-path /nonexistent",
     "set debuginfod enabled off",
+    # a core names files: those that are proven to be its modules' are loaded one by one
+    "set sysroot /nonexistent",
+    "set auto-solib-add off",
+    "set libthread-db-search-path /nonexistent",
     "set python print-stack none",
     "set width 0",
 )
@@ -64,26 +68,43 @@ def _script() -> Optional[str]:
     return None
 
 
+def _nameless() -> FileIO:
+    """In no folder, and gone with the last that has it open."""
+    with suppress(OSError, AttributeError):
+        return FileIO(os.memfd_create("arenascope"), "r+")
+    # no core: it costs what frames tell
+    return FileIO(os.devnull, "r+")
+
+
 class GdbChild:
     """A GDB that answers. It sees the end of its standard input if this program ends."""
 
     def __init__(self, words: Sequence[str], modules: str) -> None:
         read, write = os.pipe()
         self._answers = FileIO(read)
+        self.core = _nameless()
+        """What it takes for a core, once something is in it."""
         try:
             self._process = subprocess.Popen(
                 words,
                 cwd="/",
-                env={"PATH": os.defpath, "LC_ALL": "C.UTF-8", ANSWERS: str(write), FOLDER: os.path.dirname(PACKAGE)},
+                env={
+                    "PATH": os.defpath,
+                    "LC_ALL": "C.UTF-8",
+                    ANSWERS: str(write),
+                    CORE: str(self.core.fileno()),
+                    FOLDER: os.path.dirname(PACKAGE),
+                },
                 stdin=subprocess.PIPE,
                 stdout=subprocess.DEVNULL,
                 stderr=subprocess.DEVNULL,
-                pass_fds=(write,),
+                pass_fds=(write, self.core.fileno()),
                 # Ctrl-C is this program's to deal with
                 start_new_session=True,
             )
         except OSError:
             self._answers.close()
+            self.core.close()
             raise
         finally:
             os.close(write)
@@ -121,6 +142,7 @@ class GdbChild:
     def end(self) -> None:
         self._process.kill()
         self._answers.close()
+        self.core.close()
         if self._process.stdin is not None:
             with suppress(OSError):
                 self._process.stdin.close()

@@ -8,7 +8,7 @@ from typing import Optional, Sequence
 from ..base.errors import MemoryReadError
 from ..base.records import NamedTuple
 from .elf.address_names import Naming, WithSymbols
-from .target import Place, Region
+from .target import ByteOrder, Place, Region
 
 
 class ModuleFile(NamedTuple):
@@ -43,6 +43,10 @@ class ModuleFiles(WithSymbols):
         self._naming = Naming(())
         self._by_path = {each.regions[0].path: each for each in modules}
         self._build_ids = {each.build_id for each in modules}
+        with open(modules[0].symbols, "rb") as file:
+            ident = file.read(6)
+        self.pointer_size = 4 if ident[4] == 1 else 8
+        self.byte_order: ByteOrder = "little" if ident[5] == 1 else "big"
 
     # as Named
 

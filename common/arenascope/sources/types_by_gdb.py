@@ -12,13 +12,16 @@ import weakref
 from bisect import bisect_right
 from contextlib import suppress
 from functools import cached_property, partial
-from typing import TYPE_CHECKING, Iterator, Mapping, Optional, Protocol, Sequence, get_args
+from typing import TYPE_CHECKING, Iterator, Mapping, Optional, Protocol, Sequence
 
 from ..base.errors import ArenascopeError
 from ..base.records import NamedTuple
 from .answer_cache import AnswerFile, Entry
-from .debug_info_types import Argument, BitField, Field, Form, Local, ThreadLocal, TypedVariable, TypeFacts
+from .core.memory import CoreMemory
+from .debug_info_types import Local, ThreadLocal, TypedVariable, TypeFacts
+from .debugged_variables import THREADS
 from .elf.elf_file import INFORMATION, module_build_id, proven_files
+from .gdb_answers import as_addresses, as_facts, as_int, as_list, as_number, as_text
 from .memory import Read
 from .module_files import ModuleFile, as_line
 from .target import Region
@@ -29,7 +32,8 @@ if TYPE_CHECKING:
 UNASKED = 64 << 20
 """Bytes read where nobody says how many. For each MiB GDB 13 takes 15 ms and 1.5 MiB; 10 MiB where all is looked at."""
 DEBUG = (".debug_", ".zdebug_")
-FORMS: Sequence[Form] = get_args(Form)
+AT_CODE = ("classes_at", "types_at")
+"""Questions about an address of code."""
 NOTHING, NO_TYPE = TypeFacts("", "other", 0), -1
 
 
@@ -37,6 +41,9 @@ class _Image(Protocol):
     """A Target, as far as it has files."""
 
     debug_folders: Sequence[str]
+
+    @property
+    def image(self) -> object: ...
 
     @property
     def read(self) -> Read: ...
@@ -65,6 +72,8 @@ class TypesByGdb:
         self._gdb: Optional[GdbChild] = None
         self._is_over = False
         """No GDB answers any more."""
+        self._is_agreed = False
+        """It has answered what an earlier one had, in the same way."""
         self._facts: dict[int, TypeFacts] = {}
         self._variables: dict[int, _Variable] = {}
         self._begins: list[int] = []
@@ -92,10 +101,10 @@ class TypesByGdb:
         return variable if address < variable.address + size else None
 
     def _take_variables(self, asked: Sequence[int], answer: object) -> None:
-        for row in _list(answer or []):
-            name, address, type, size = _list(row)
-            variable = TypedVariable(_str(name), _int(address), _int(type))
-            self._variables[variable.address] = _Variable(variable, _int(size))
+        for row in as_list(answer or []):
+            name, address, type, size = as_list(row)
+            variable = TypedVariable(as_text(name), as_int(address), as_int(type))
+            self._variables[variable.address] = _Variable(variable, as_int(size))
         self._begins = sorted(self._variables)
         self._nothing.update(each for each in asked if self._at(each) is None)
 
@@ -106,14 +115,46 @@ class TypesByGdb:
     def thread_locals(self) -> Sequence[ThreadLocal]:
         found: list[ThreadLocal] = []
         with suppress(ValueError, IndexError):
-            for row in _list(self._ask("thread_locals", None) or []):
-                name, module, offset, type = _list(row)
-                start = self._modules[_int(module)].regions[0].start
-                found.append(ThreadLocal(_str(name), start, _int(offset), _int(type)))
+            for row in as_list(self._ask("thread_locals", None) or []):
+                name, module, offset, type = as_list(row)
+                start = self._modules[as_int(module)].regions[0].start
+                found.append(ThreadLocal(as_text(name), start, as_int(offset), as_int(type)))
         return found
 
     def locals(self) -> Sequence[Local]:
-        return ()
+        return self._locals
+
+    @cached_property
+    def _locals(self) -> Sequence[Local]:
+        found: list[Local] = []
+        with suppress(ValueError, IndexError):
+            for row in as_list(self._frames() or []):
+                tid, frame, function, name, address, data, code, depth, number, length = as_list(row)
+                blocks = as_list(self._ask("types_at", as_int(code)) or [])
+                type = as_number(as_list(blocks[as_int(depth)])[as_int(number)])
+                if type is not None and length is not None:
+                    type = as_number(self._ask("array", [type, as_int(length)]))
+                if type is None:
+                    continue
+                local = Local(as_text(name), type, as_int(tid), as_int(frame), as_text(function), as_number(address))
+                found.append(local._replace(data=bytes.fromhex(as_text(data))) if data is not None else local)
+        return found
+
+    def _frames(self) -> object:
+        """Where variables of frames are, without their types: no type gets a number by it. It is not kept, as threads
+        stand elsewhere at the next look."""
+        from .core.stacks import write_stacks
+
+        image, found = self._target.image, None
+        if not isinstance(image, CoreMemory) or not self._has_gdb() or self._gdb is None:
+            return None
+        with suppress(OSError):
+            if write_stacks(self._gdb.core.fileno(), image, THREADS):
+                found = self._answer("frames", [[each.module.load, each.module.bias] for each in self._files])
+        if self._is_over:
+            # what a stack holds ended it: another one has the files
+            self._is_over = self._is_agreed = False
+        return found
 
     def facts(self, type: int) -> TypeFacts:
         if type not in self._facts:
@@ -122,25 +163,25 @@ class TypesByGdb:
         return self._facts.setdefault(type, NOTHING)
 
     def _take_facts(self, answer: object) -> None:
-        for row in _list(answer or []):
-            number, facts = _list(row)
-            self._facts.setdefault(_int(number), _facts(facts))
+        for row in as_list(answer or []):
+            number, facts = as_list(row)
+            self._facts.setdefault(as_int(number), as_facts(facts))
 
     def by_name(self, name: str) -> Optional[int]:
-        return _number(self._ask("by_name", name))
+        return as_number(self._ask("by_name", name))
 
     def classes_at(self, code: int) -> Sequence[int]:
         with suppress(ValueError):
-            return [_int(each) for each in _list(self._ask("classes_at", code) or [])]
+            return [as_int(each) for each in as_list(self._ask("classes_at", code) or [])]
         return ()
 
     def pointer_to(self, type: int) -> int:
-        number = _number(self._ask("pointer_to", type))
+        number = as_number(self._ask("pointer_to", type))
         return number if number is not None else NO_TYPE
 
     def structs(self) -> Iterator[int]:
         with suppress(ValueError):
-            yield from map(_int, _list(self._ask("structs", None) or []))
+            yield from map(as_int, as_list(self._ask("structs", None) or []))
 
     def without(self) -> Sequence[str]:
         known = {each.regions[0].path for each in self._modules}
@@ -149,18 +190,24 @@ class TypesByGdb:
     def _ask(self, kind: str, about: object) -> object:
         """None where there is no answer, and no GDB that would give one."""
         log = self._recall()
-        key = kind, about if not isinstance(about, list) else None
+        key = _key(kind, about)
         if key in self._answers:
             return self._answers[key]
-        if self._gdb is None and not self._is_over:
-            self._gdb = self._start()
-            self._is_over = self._gdb is None or not self._is_as_before()
+        if self._has_gdb() and not self._is_agreed:
+            self._is_agreed = True
+            self._is_as_before()
         answer = self._answer(kind, about)
         if not self._is_over:
             log.append(self._entry(kind, about, answer))
-            if key[1] is not None:
+            if kind != "variables":
                 self._answers[key] = answer
         return answer
+
+    def _has_gdb(self) -> bool:
+        if self._gdb is None and not self._is_over:
+            self._gdb = self._start()
+            self._is_over = self._gdb is None
+        return not self._is_over
 
     def _answer(self, kind: str, about: object) -> object:
         if self._gdb is None or self._is_over:
@@ -217,45 +264,44 @@ class TypesByGdb:
     def _take(self, entry: Entry) -> None:
         """What an earlier GDB has said."""
         if entry.kind == "variables":
-            rows = [_list(each) for each in _list(entry.answer or [])]
+            rows = [as_list(each) for each in as_list(entry.answer or [])]
             answer = [[name, self._absolute(at), type, size] for name, at, type, size in rows]
-            self._take_variables(_addresses(self._asked_as(entry)), answer)
+            self._take_variables(as_addresses(self._asked_as(entry)), answer)
             return
         if entry.kind == "facts":
             self._take_facts(entry.answer)
-        self._answers[entry.kind, self._asked_as(entry)] = entry.answer
+        self._answers[_key(entry.kind, self._asked_as(entry))] = entry.answer
 
     def _asked_as(self, entry: Entry) -> object:
         """What an entry is about, here."""
         if entry.kind == "variables":
-            return [self._absolute(each) for each in _list(entry.about)]
-        return self._absolute(entry.about) if entry.kind == "classes_at" else entry.about
+            return [self._absolute(each) for each in as_list(entry.about)]
+        return self._absolute(entry.about) if entry.kind in AT_CODE else entry.about
 
     def _entry(self, kind: str, about: object, answer: object) -> Entry:
         """Of an array of pointers every word may have been asked for: one is enough."""
-        if kind == "classes_at":
-            return Entry(kind, self._relative(_int(about)), answer)
+        if kind in AT_CODE:
+            return Entry(kind, self._relative(as_int(about)), answer)
         if kind != "variables":
             return Entry(kind, about, answer)
-        rows = [_list(each) for each in _list(answer or [])]
-        words = _addresses(about)
+        rows = [as_list(each) for each in as_list(answer or [])]
+        words = as_addresses(about)
         first: dict[object, int] = {}
         for word in words:
-            variable = next((at for _, at, _, size in rows if _int(at) <= word < _int(at) + _int(size)), None)
+            variable = next((at for _, at, _, size in rows if as_int(at) <= word < as_int(at) + as_int(size)), None)
             first.setdefault(variable if variable is not None else -word, word)
-        relative = [[name, self._relative(_int(at)), type, size] for name, at, type, size in rows]
+        relative = [[name, self._relative(as_int(at)), type, size] for name, at, type, size in rows]
         return Entry(kind, [self._relative(each) for each in first.values()], relative)
 
-    def _is_as_before(self) -> bool:
-        """Whether this GDB answers the same questions as the earlier one, and so gives types the same numbers."""
+    def _is_as_before(self) -> None:
+        """This GDB answers the same questions as the earlier one, and so gives types the same numbers; or it ends."""
         for entry in self._recall():
             about = self._asked_as(entry)
             answer = self._answer(entry.kind, about)
             if self._is_over or not _same(self._entry(entry.kind, about, answer), entry):
                 self._file.remove()
                 self._end()
-                return False
-        return True
+                return
 
     def _relative(self, address: int) -> list[int]:
         for index, module in enumerate(self._modules):
@@ -264,7 +310,7 @@ class TypesByGdb:
         return [-1, address]
 
     def _absolute(self, place: object) -> int:
-        index, offset = map(_int, _list(place))
+        index, offset = map(as_int, as_list(place))
         return offset if index < 0 else self._modules[index].regions[0].start + offset
 
     @property
@@ -279,7 +325,12 @@ class TypesByGdb:
 
     @cached_property
     def _found(self) -> Sequence[_Found]:
-        """Modules whose files have debug information. Without a build-id nothing proves that a file is the module's."""
+        """Modules whose files have debug information."""
+        return [each for each in self._files if each.size]
+
+    @cached_property
+    def _files(self) -> Sequence[_Found]:
+        """Without a build-id nothing proves that a file is the module's."""
         found: list[_Found] = []
         for run in self._target.module_runs():
             build_id = module_build_id(self._target.read, run[0].start)
@@ -288,6 +339,10 @@ class TypesByGdb:
             if each is not None:
                 found.append(each)
         return found
+
+
+def _key(kind: str, about: object) -> tuple[str, object]:
+    return kind, tuple(about) if isinstance(about, list) else about
 
 
 def _keep(file: AnswerFile, log: Sequence[Entry], known: int) -> None:
@@ -300,7 +355,7 @@ def _same(entry: Entry, other: Entry) -> bool:
     if entry.kind != "variables":
         return entry == other
     # how far a variable reaches depends on what was asked, where an array ends it
-    rows = [[_list(row)[:3] for row in _list(each.answer or [])] for each in (entry, other)]
+    rows = [[as_list(row)[:3] for row in as_list(each.answer or [])] for each in (entry, other)]
     return rows[0] == rows[1]
 
 
@@ -318,7 +373,7 @@ def _find(run: Sequence[Region], paths: Sequence[str], build_id: str, is_program
             sizes = {each.name: each.size for each in file.sections if each.name.startswith(DEBUG)}
             size = sum(sizes.values()) if sizes.keys() & {*INFORMATION} else 0
             found.append((file.name, size, run[0].start - file.first_address))
-    if not any(size for _, size, _ in found) or any("\n" in path for path, _, _ in found):
+    if not found or any("\n" in path for path, _, _ in found):
         return None
     # its own file leads GDB to the separate one; where that alone is here it does as well
     load, _, bias = found[-1]
@@ -332,69 +387,3 @@ def _find(run: Sequence[Region], paths: Sequence[str], build_id: str, is_program
         regions=regions,
     )
     return _Found(module, max(size for _, size, _ in found))
-
-
-# what was answered is what it should be
-
-
-def _int(value: object) -> int:
-    if not isinstance(value, int):
-        raise ValueError("this is no answer")
-    return value
-
-
-def _str(value: object) -> str:
-    if not isinstance(value, str):
-        raise ValueError("this is no answer")
-    return value
-
-
-def _list(value: object) -> list[object]:
-    if not isinstance(value, list):
-        raise ValueError("this is no answer")
-    return value
-
-
-def _addresses(value: object) -> list[int]:
-    return [_int(each) for each in _list(value)]
-
-
-def _number(value: object) -> Optional[int]:
-    return value if isinstance(value, int) else None
-
-
-def _facts(value: object) -> TypeFacts:
-    name, form, size, target, length, *rest, tag = _list(value)
-    fields, arguments, polymorphic, signed, enumerators, language, bits = rest
-    if form not in FORMS or not isinstance(enumerators, dict):
-        raise ValueError("this is no answer")
-    return TypeFacts(
-        name=_str(name),
-        form=FORMS[FORMS.index(form)],
-        size=_int(size),
-        target=_number(target),
-        length=_number(length),
-        fields=[_field(each) for each in _list(fields)],
-        arguments=[_argument(each) for each in _list(arguments)],
-        polymorphic=polymorphic is True,
-        signed=signed is True,
-        enumerators={_str(each): _int(number) for each, number in enumerators.items()},
-        language=_str(language),
-        bits=[_bits(each) for each in _list(bits)],
-        tag=_field(tag) if tag is not None else None,
-    )
-
-
-def _field(value: object) -> Field:
-    name, offset, type, is_base = _list(value)
-    return Field(_str(name), _int(offset), _int(type), is_base is True)
-
-
-def _bits(value: object) -> BitField:
-    name, offset, size, signed = _list(value)
-    return BitField(_str(name), _int(offset), _int(size), signed is True)
-
-
-def _argument(value: object) -> Argument:
-    type, number = _list(value)
-    return Argument(_number(type), _number(number))

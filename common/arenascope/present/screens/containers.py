@@ -85,8 +85,8 @@ def note_text(said: Statement) -> str:
         return f"{number} not followed, as what they say of themselves does not agree: {said.names['types']}"
     if said.id == "locals-not-known":
         return (
-            "in the shell variables of functions and of threads are not known: ask what these hold in GDB or LLDB, "
-            "by heap containers"
+            "variables of functions are not known, as no thread's stack could be followed here: "
+            "GDB or LLDB may know more, by heap containers"
         )
     files = said.names["files"]
     missing = (

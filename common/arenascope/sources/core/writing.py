@@ -123,7 +123,7 @@ def process_notes(
     )
     first = True
     for thread in threads:
-        yield Note("CORE", NT_PRSTATUS, _prstatus(form, thread, who.pid))
+        yield Note("CORE", NT_PRSTATUS, prstatus(form, thread, who.pid))
         if first:
             yield from shared
         first = False
@@ -132,7 +132,7 @@ def process_notes(
         yield from shared
 
 
-def _prstatus(form: Form, thread: RegisterSets, parent: int) -> bytes:
+def prstatus(form: Form, thread: RegisterSets, parent: int) -> bytes:
     """struct elf_prstatus: of parents and times nothing is told. Without a signal LLDB 22 waits for ever."""
     word = "Q" if form.word == 8 else "I"
     signals = struct.pack(f"{form.mark}3ihh2{word}", STOPPED_BY, 0, 0, STOPPED_BY, 0, 0, 0)

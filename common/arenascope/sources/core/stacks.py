@@ -1,0 +1,91 @@
+"""A core of nothing but registers and the used part of stacks: for a debugger that is to tell the frames of threads.
+
+What this is taken from may be somebody else's file, compressed, or on another host: the debugger meets none of that.
+"""
+
+from __future__ import annotations
+
+import os
+from bisect import bisect_right
+from typing import Iterator, Sequence
+
+from ...base.errors import MemoryReadError
+from ..elf.elf_file import PF_R, PF_W, Segment
+from ..elf.kernel_records import NT_PRSTATUS, OWN
+from ..elf.notes import Note
+from ..target import Region, Span, joined
+from .memory import CoreMemory
+from .writing import Form, head, head_bytes, load_segment, note_bytes, note_segment, prstatus
+
+MOST_OF_ONE, MOST_OF_ALL = 8 << 20, 64 << 20
+"""Bytes of stacks. What lies above is lost; frames are told from the innermost on."""
+RED_ZONE = 128
+"""A function that calls no other may use as much below the stack pointer."""
+BLOCK = 1 << 20
+
+
+def write_stacks(file: int, core: CoreMemory, most: int) -> bool:
+    """Of its first threads, so many; False where there are none."""
+    threads = core.register_sets()[:most]
+    spans = _used(core, {each.tid for each in threads})
+    if not spans:
+        return False
+    form, page = Form(core.machine, core.pointer_size, core.elf.mark), core.page_size
+    notes = []
+    for each in threads:
+        # in a core a number stands behind the registers that says whether others follow: prstatus() adds it
+        plain = each._replace(general=each.general[: -core.pointer_size])
+        notes.append(Note("CORE", NT_PRSTATUS, prstatus(form, plain, core.pid or 0)))
+        notes += [Note(*other) for other in each.others if other.owner != OWN]
+    data = note_bytes(notes, form.mark)
+    notes_at = head_bytes(form, len(spans) + 1)
+    at = -(-(notes_at + len(data)) // page) * page
+    segments: list[Segment] = [note_segment(notes_at, len(data))]
+    for span in spans:
+        size = _copy(core, span, file, at)
+        segments.append(load_segment(PF_R | PF_W, at, span.start, size, memory_size=size, page=page))
+        at += -(-size // page) * page
+    os.pwrite(file, data, notes_at)
+    os.pwrite(file, head(form, segments), 0)
+    return True
+
+
+def _used(core: CoreMemory, tids: set[int]) -> Sequence[Span]:
+    regions, left = core.regions(), MOST_OF_ALL
+    starts = [each.start for each in regions]
+    found = []
+    for thread in core.threads():
+        pointer = thread.stack_pointer
+        at = bisect_right(starts, pointer) - 1 if pointer is not None and thread.tid in tids else -1
+        if at < 0 or pointer is None or pointer >= regions[at].end:
+            continue
+        span = _part(regions[at], pointer, core.page_size, min(left, MOST_OF_ONE))
+        left -= span.end - span.start
+        if span.end > span.start:
+            found.append(span)
+    return joined(sorted(found))
+
+
+def _part(region: Region, pointer: int, page: int, most: int) -> Span:
+    start = max(region.start, (pointer - RED_ZONE) // page * page)
+    return Span(start, min(region.end, start + most))
+
+
+def _copy(core: CoreMemory, span: Span, file: int, at: int) -> int:
+    """How much of it there is: to where something is missing."""
+    done = 0
+    for block in _blocks(core, span):
+        os.pwrite(file, block, at + done)
+        done += len(block)
+    return done
+
+
+def _blocks(core: CoreMemory, span: Span) -> Iterator[memoryview]:
+    room, address = memoryview(bytearray(BLOCK)), span.start
+    while address < span.end:
+        try:
+            done = core.fill(address, room[: span.end - address])
+        except MemoryReadError:
+            return
+        yield room[:done]
+        address += done

@@ -1,0 +1,232 @@
+"""The variables of threads' frames, as GDB unwinds them: in GDB itself, and in the shell's (heap_files.py)."""
+
+from __future__ import annotations
+
+import weakref
+from contextlib import contextmanager, suppress
+from typing import TYPE_CHECKING, Iterator, Optional, Sequence
+
+import gdb
+
+from arenascope.base.records import NamedTuple
+from arenascope.sources.debug_info_types import Local
+from arenascope.sources.debugged_variables import FRAMES, LARGEST_IN_REGISTERS, THREADS
+
+if TYPE_CHECKING:
+    # to mypy this folder is a part of GDB's own package
+    from gdb.heap_target import GdbTarget
+    from gdb.heap_types import GdbTypes
+
+ELSEWHERE = (gdb.SYMBOL_LOC_STATIC, gdb.SYMBOL_LOC_UNRESOLVED)
+"""Of variables that are on no stack."""
+NUMBERS = (
+    gdb.TYPE_CODE_PTR,
+    gdb.TYPE_CODE_INT,
+    gdb.TYPE_CODE_CHAR,
+    gdb.TYPE_CODE_BOOL,
+    gdb.TYPE_CODE_ENUM,
+)
+CALLS = "may-call-functions"
+
+
+class Declared(NamedTuple):
+    """Where a frame's variable is declared: by the files alone its type is found from this."""
+
+    code: int
+    """An address within the function's blocks."""
+    depth: int
+    """Of the blocks that this address lies in, which one: 0 is the outermost function's."""
+    number: int
+    """Of the block's symbols."""
+
+
+class FrameVariable(NamedTuple):
+    """A Local whose type has no number yet."""
+
+    local: Local
+    type: gdb.Type
+    symbol: gdb.Symbol
+    declared: Optional[Declared]
+    """None: its frame's blocks are found by no address."""
+
+
+class GdbFrames:
+    """Of what a GdbTarget looks at, for one command."""
+
+    def __init__(self, target: GdbTarget, types: GdbTypes) -> None:
+        # a circle of both would keep files open until garbage is collected
+        self.target: GdbTarget = weakref.proxy(target)
+        self.types: GdbTypes = weakref.proxy(types)
+
+    def locals(self) -> Sequence[Local]:
+        found: list[Local] = []
+        for each in self.of_frames():
+            with suppress(gdb.error, RuntimeError, TypeError, ValueError):
+                found.append(each.local._replace(type=self.types.number(each.type, each.symbol.symtab)))
+        return found
+
+    def of_frames(self) -> Sequence[FrameVariable]:
+        """As `locals`; no type is asked for."""
+        found: list[FrameVariable] = []
+
+        def ask(thread: gdb.InferiorThread) -> None:
+            tid = thread.ptid[1] or thread.ptid[0]
+            with suppress(gdb.error, RuntimeError):
+                frame: Optional[gdb.Frame] = gdb.newest_frame()
+                for number in range(FRAMES):
+                    if frame is None:
+                        break
+                    found.extend(self._locals_of(frame, tid, number))
+                    frame = frame.older()
+
+        with self.without_calls():
+            self.target.of_each_thread(ask, THREADS)
+        return found
+
+    def types_at(self, code: int) -> list[list[Optional[int]]]:
+        """Of the variables that Declared tells of, by depth and number; without a process."""
+        return [[self._type_of(symbol) for symbol in block] for block in self.blocks_at(code)]
+
+    def _type_of(self, symbol: gdb.Symbol) -> Optional[int]:
+        if _is_local(symbol) and symbol.type is not None and self.types.believes(symbol.symtab):
+            with suppress(gdb.error, RuntimeError, TypeError, ValueError):
+                return self.types.number(symbol.type, symbol.symtab)
+        return None
+
+    def _locals_of(self, frame: gdb.Frame, tid: int, number: int) -> Iterator[FrameVariable]:
+        function = frame.function()
+        if function is None or not self.types.believes(function.symtab):
+            return
+        try:
+            block: Optional[gdb.Block] = frame.block()
+        except (gdb.error, RuntimeError):
+            return
+        # GDB 13 takes the length of an array from the variables of the selected frame
+        frame.select()
+        name, line, code = self.called(function), frame.find_sal().line, self._code_of(frame, block)
+        while block is not None and not block.is_static and not block.is_global:
+            depth = _depth(block)
+            for at, symbol in enumerate(block):
+                if not _is_local(symbol):
+                    continue
+                # what is declared further down has its place, and nothing in it yet
+                if symbol.is_argument or symbol.line <= line or symbol.symtab != function.symtab:
+                    found = self._local(frame, block, symbol)
+                    if found is not None:
+                        local = found.local._replace(tid=tid, frame=number, function=name)
+                        declared = Declared(code, depth, at) if code is not None else None
+                        yield found._replace(local=local, declared=declared)
+            if block.function is not None:
+                break
+            block = block.superblock
+
+    def _local(self, frame: gdb.Frame, block: gdb.Block, symbol: gdb.Symbol) -> Optional[FrameVariable]:
+        if symbol.type is None:
+            return None
+        local = Local(symbol.name, 0, tid=0, frame=0, function="")
+        found = FrameVariable(local, symbol.type, symbol, None)
+        try:
+            value = frame.read_var(symbol, block)
+            # of an array whose length is known only now
+            found = found._replace(type=value.type)
+            place = self._place_of(value)
+            if place is not None:
+                if self.is_reference(value.type):
+                    # GDB has the place of what it refers to
+                    word = self.target.pointer_size
+                    return found._replace(local=local._replace(data=place.to_bytes(word, self.target.byte_order)))
+                return found._replace(local=local._replace(address=place))
+            if not value.is_optimized_out:
+                return found._replace(local=local._replace(data=self._data(value)))
+        except (gdb.error, RuntimeError, TypeError, ValueError):
+            return found._replace(type=symbol.type)
+        return found
+
+    def _place_of(self, value: gdb.Value) -> Optional[int]:
+        with suppress(gdb.error):
+            return int(value.address) & self.target.mask() if value.address is not None else None
+        # an array that is in no memory
+        return None
+
+    def _data(self, value: gdb.Value) -> Optional[bytes]:
+        """Of a value that lies in registers."""
+        size = value.type.sizeof
+        if not 0 < size <= LARGEST_IN_REGISTERS:
+            return None
+        data: Optional[bytes] = getattr(value, "bytes", None)  # GDB 15
+        if data is not None:
+            return data
+        room = bytearray(size)
+        self._fill(value, room, 0)
+        return bytes(room)
+
+    def _fill(self, value: gdb.Value, room: bytearray, at: int) -> None:
+        """What is in no register is as zeros: it leads nowhere."""
+        kind = value.type.strip_typedefs()
+        if kind.code in (gdb.TYPE_CODE_STRUCT, gdb.TYPE_CODE_UNION):
+            for field in kind.fields():
+                place: Optional[int] = getattr(field, "bitpos", None)
+                if place is not None and not field.bitsize:
+                    with suppress(gdb.error, RuntimeError):
+                        self._fill(value[field], room, at + place // 8)
+        elif kind.code == gdb.TYPE_CODE_ARRAY:
+            low, high = kind.range()
+            size = kind.target().sizeof
+            for index in range(low, min(high, low + len(room)) + 1):
+                with suppress(gdb.error, RuntimeError):
+                    self._fill(value[index], room, at + (index - low) * size)
+        elif kind.code in NUMBERS and at + kind.sizeof <= len(room):
+            number = int(value) & (1 << 8 * kind.sizeof) - 1
+            room[at : at + kind.sizeof] = number.to_bytes(kind.sizeof, self.target.byte_order)
+
+    def _code_of(self, frame: gdb.Frame, block: Optional[gdb.Block]) -> Optional[int]:
+        """An address that this block lies around: what a call returns to may be behind it."""
+        if block is None:
+            return None
+        depth, around = _depth(block), (block.start, block.end)
+        for code in (frame.pc(), frame.pc() - 1):
+            if [(each.start, each.end) for each in self.blocks_at(code)][depth : depth + 1] == [around]:
+                return code
+        return None
+
+    @staticmethod
+    def is_reference(type: gdb.Type) -> bool:
+        return type.strip_typedefs().code in (gdb.TYPE_CODE_REF, gdb.TYPE_CODE_RVALUE_REF)
+
+    @staticmethod
+    def blocks_at(pc: int) -> list[gdb.Block]:
+        """From the function's on inwards."""
+        blocks = []
+        block = gdb.block_for_pc(pc)
+        while block is not None and not block.is_static and not block.is_global:
+            blocks.append(block)
+            block = block.superblock
+        return blocks[::-1]
+
+    @staticmethod
+    def called(function: gdb.Symbol) -> str:
+        name = str(function.print_name)
+        return name if name.endswith(")") or ")" in name else f"{name}()"
+
+    @staticmethod
+    @contextmanager
+    def without_calls() -> Iterator[None]:
+        """Asked for the address of an array that is in no memory (optimised out, or in registers), GDB has the program
+        itself make room for it: it calls its malloc."""
+        before = gdb.parameter(CALLS)
+        gdb.execute(f"set {CALLS} off", to_string=True)
+        try:
+            yield
+        finally:
+            gdb.execute(f"set {CALLS} {'on' if before else 'off'}", to_string=True)
+
+
+def _is_local(symbol: gdb.Symbol) -> bool:
+    return symbol.addr_class not in ELSEWHERE and (symbol.is_variable or symbol.is_argument)
+
+
+def _depth(block: gdb.Block) -> int:
+    depth, outer = 0, block.superblock
+    while outer is not None and not outer.is_static and not outer.is_global:
+        depth, outer = depth + 1, outer.superblock
+    return depth
