@@ -14,7 +14,7 @@ import tempfile
 import time
 from array import array
 from bisect import bisect_left
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from functools import cached_property
 from pathlib import Path
 from typing import Any, Iterable, Iterator, Mapping, Optional, Sequence
@@ -120,11 +120,10 @@ class Subject:
 
     @contextmanager
     def _ended_if_it_fails(self) -> Iterator[None]:
-        try:
+        with ExitStack() as stack:
+            stack.callback(self.end)
             yield
-        except BaseException:
-            self.end()
-            raise
+            stack.pop_all()
 
     @cached_property
     def folder(self) -> Path:

@@ -7,6 +7,7 @@ import os
 import shutil
 import subprocess
 import time
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Callable, Mapping, NamedTuple, Sequence
 
@@ -73,11 +74,10 @@ class Standing:
                 stderr=output,
                 preexec_fn=dies_with_us(),
             )
-        try:
+        with ExitStack() as stack:
+            stack.callback(self.end)
             self._await(folder / "output")
-        except BaseException:
-            self.end()
-            raise
+            stack.pop_all()
 
     def _await(self, output: Path) -> None:
         limit = time.monotonic() + START_SECONDS

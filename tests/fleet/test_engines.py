@@ -40,9 +40,9 @@ def fleet(status: int, *words: object) -> str:
     process = start("fleet", *words)
     try:
         _, said = process.communicate(timeout=SECONDS)
-    except BaseException:
-        os.killpg(process.pid, signal.SIGKILL)
-        raise
+    finally:
+        if process.returncode is None:
+            os.killpg(process.pid, signal.SIGKILL)
     assert process.returncode == status, said
     return said
 

@@ -30,6 +30,22 @@ def image(subject):
         yield image
 
 
+KEPT = {
+    "process": "from arenascope.sources.live import process as module; image = module.ProcessImage(os.getpid())",
+    "file": "from arenascope.sources.core import core_bytes as module; "
+    "image = module.CoreFile(sys.executable, os.open(sys.executable, os.O_RDONLY))",
+}
+
+
+@pytest.mark.parametrize("kind", KEPT)
+def test_what_is_kept_until_the_interpreter_ends_is_closed_without_a_word(kind):
+    """The names of its module are cleared before the module `os`, which has it."""
+    script = f"import os, sys; {KEPT[kind]}; os.kept = module, image"
+    path = {**os.environ, "PYTHONPATH": str(ROOT / "common")}
+    ended = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, env=path)
+    assert (ended.returncode, ended.stderr) == (0, "")
+
+
 def test_identity(image, subject):
     assert image.pid == image.memory_tid == subject.pid
     assert (image.pointer_size, image.byte_order, image.page_size) == (8, sys.byteorder, PAGE)

@@ -212,15 +212,17 @@ class TypesByGdb:
     def _answer(self, kind: str, about: object) -> object:
         if self._gdb is None or self._is_over:
             return None
+        is_answered, answer = False, None
         try:
-            return self._gdb.ask(kind, about)
+            answer = self._gdb.ask(kind, about)
+            is_answered = True
         except (OSError, ValueError):
-            self._end()
-        except BaseException:
-            # Ctrl-C: an answer that nobody waits for would be taken for the next one
-            self._end()
-            raise
-        return None
+            pass
+        finally:
+            # after Ctrl-C, too: an answer that nobody waits for would be taken for the next one
+            if not is_answered:
+                self._end()
+        return answer
 
     def _start(self) -> Optional[GdbChild]:
         from .gdb_child import start  # few looks ask for types

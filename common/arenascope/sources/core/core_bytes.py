@@ -67,6 +67,8 @@ class CoreFile:
     """A local file; where it was compressed, what it was unpacked into."""
 
     file = -1
+    _close = staticmethod(os.close)
+    """What is kept until the interpreter ends is closed when `os` is no more."""
 
     def __init__(self, path: str, file: int, unpacked: bool = False, shortage: Optional[Statement] = None) -> None:
         """From here on the descriptor is closed with this."""
@@ -106,7 +108,7 @@ class CoreFile:
     def _close_file(self) -> None:
         file, self.file = self.file, -1
         if file >= 0:
-            os.close(file)
+            self._close(file)
 
 
 def open_core(path: str, say: Optional[Say]) -> CoreFile:

@@ -40,6 +40,8 @@ class ProcessImage(LiveSource):
     _shared: Optional[SharedFiles] = None
     _over: Optional[TargetError] = None
     """Why nothing more may be read."""
+    _close = staticmethod(os.close)
+    """What is kept until the interpreter ends is closed when `os` is no more."""
 
     def __init__(self, pid: int) -> None:
         self.status, self.memory_tid = _find_process(pid)
@@ -98,7 +100,7 @@ class ProcessImage(LiveSource):
     def close(self) -> None:
         memory, self._mem = self._mem, -1
         if memory >= 0:
-            os.close(memory)
+            self._close(memory)
 
     def __del__(self) -> None:
         # a debugger makes many looks in one process: each opens the memory again
