@@ -62,7 +62,7 @@ def test_the_last_steps_down_and_what_is_as_near() -> None:
     (row,) = (line for line in screen([near], 20) if line.startswith("`g_one` "))
     assert re.findall(r"kind\d|0x\w+|`\w+`|\d+ B", row) == [
         *("`g_one`", "100 B", "100 B"),
-        *("0x4", "kind2", "kind3", "kind4", "`g_other`", "10 B"),
+        *("0x4", "kind2", "kind3", "kind4", "10 B", "`g_other`"),
     ]
     (row,) = (line for line in screen([near._replace(tied_bytes=9)], 20) if line.startswith("`g_one` "))
     assert row.endswith("`g_other`")

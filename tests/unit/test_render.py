@@ -153,6 +153,18 @@ def test_names_are_cut_in_the_middle_and_addresses_never() -> None:
     assert "0x5555deadbee0" not in list(table(Style(width=30), headers, rows, left=(0, 3)))[2]
 
 
+@pytest.mark.parametrize("width", range(50, 130, 10))
+def test_an_address_in_front_of_a_text_stays_whole(width: int) -> None:
+    """Where there is no room for it its column goes."""
+    place, name = "0x7f9554000b70", "`libstdc++.so.6.0.30+0x2162e8`"
+    rows = [[name, "71.0 KiB", "1,234", f"{place} {'a way to it ' * 4}", name]]
+    headers = ("whose", "holds", "blocks", "at", "with")
+    lines = list(table(Style(width=width), headers, rows, left=(0, 3, 4), names=(0, 4)))
+    assert all(len(each) <= width for each in lines[:3])
+    assert ("at" in lines[0].split()) == (place in lines[2])
+    assert (place in lines[2]) == (width >= 60)
+
+
 def test_a_cut_list_says_so() -> None:
     rows = [[str(n)] for n in range(50)]
     assert cut(rows, 40) == (rows[:40], 10)

@@ -44,7 +44,7 @@ def _owner_name(row: Document) -> str:
     """Threads come and go: what all of them hold in one way has one name."""
     kind, name = str(row.get("kind")), row.get("name")
     if kind in IN_PASSING:
-        return f"{kind}s of threads"
+        return str(name) if kind == "stack" and name else f"{kind}s of threads"
     if kind == "tls":
         return f"{name or 'variables'} of threads"
     if kind in ("shared", "unreached"):

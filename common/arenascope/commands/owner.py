@@ -34,6 +34,7 @@ def owner_command(context: Context) -> Answer:
     from ..present.json_documents.owner_records import Owner, Way
     from ..present.screens.owners import whose
     from ..present.screens.refs import Asked, Shown, nowhere, owner_lines
+    from ..present.shared_text.marked_names import unmarked
     from .steps.live_copy import looked
 
     place = context.target.evaluate(context.options.address)
@@ -60,5 +61,15 @@ def owner_command(context: Context) -> Answer:
         return Answer(found, [words], [said, *problems])
     other = whose(look.search, tied) if tied is not None else ""
     expression = way.on_screen if way is not None else None
-    text = owner_lines(context.style, shown, Asked(goal, place), path, refs=refs, other=other, expression=expression)
+    local = whose(look.search, holder) if holder is not None and holder.is_local else ""
+    text = owner_lines(
+        context.style,
+        shown,
+        Asked(goal, place),
+        path,
+        refs=refs,
+        other=other,
+        expression=expression,
+        local=unmarked(local),
+    )
     return Answer(found, text, problems)

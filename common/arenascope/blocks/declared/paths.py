@@ -144,7 +144,7 @@ class Paths:
 
 def _is_of(start: Start, owner: Owner) -> bool:
     if start.frame is not None:
-        return owner.kind in ON_A_STACK and owner.tid == start.tid
+        return owner.kind in ON_A_STACK and owner.tid == start.tid and owner.name in (start.label, None)
     if start.tid is not None:
         return owner.kind == "tls" and owner.tid == start.tid
     name = start.name.rpartition("::")[2]

@@ -34,7 +34,7 @@ from .roots import Roots, find_roots
 from .saved_owners import WRONG, owned, read, written
 from .stale_words import StaleEdges
 
-MAGIC = b"arenascope graph 11\n"
+MAGIC = b"arenascope graph 12\n"
 LONGEST_HEAD = 1 << 16
 MOST_OF_ROOT, MOST_OF_ROOTS, PIECE = 1 << 20, 32 << 20, 1 << 16
 """Bytes of one root and of all of them that tell a core from another moment of it, so many at once."""

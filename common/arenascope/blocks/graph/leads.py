@@ -8,6 +8,7 @@ from bisect import bisect_right
 from typing import Iterator, Optional, Sequence
 
 from ...base.records import NamedTuple
+from ..declared.holding_locals import HoldingLocals
 from .edge import FLAGS, STALE
 from .edges import Graph
 from .main_holders import Lead, MainHolders
@@ -19,9 +20,10 @@ from .stale_words import why_text
 
 FOREMOST = ("PL_curinterp",)
 """What a program calls its main structure, where other variables of the same rank lead to it as well."""
-RANKS = ("global", "of the system", "tls", "kernel", "runtime", "mapping", "stack", "stale word")
+RANKS = ("global", "of the system", "tls", "kernel", "runtime", "mapping", "local", "stack", "stale word")
 """The better one comes first: stacks and registers hold for a moment what something else keeps, and stale words hold
-what was there before; of other mappings nobody knows what in them is old."""
+what was there before; of other mappings nobody knows what in them is old. A local variable is known to be one by its
+type, where the rest of a stack may be old."""
 STALE_RANK = RANKS.index("stale word")
 OWN = ("global", "tls", "kernel", "runtime", "mapping", "stack", "register")
 """The kinds of owners."""
@@ -36,9 +38,15 @@ class Owner(NamedTuple):
 
     kind: str
     name: Optional[str]
+    """Of a stack: a local variable, "main(): book"; None: the rest of it."""
     tid: Optional[int] = None
     stale: Optional[str] = None
     """What it holds by words that hold no pointer, mostly, is a holding of its own: see block_kinds.py."""
+
+    @property
+    def is_local(self) -> bool:
+        """A variable of a function that is on a stack."""
+        return self.kind == "stack" and self.name is not None
 
 
 def leads_of(search: Search, graph: Graph) -> tuple[list[Owner], list[Lead]]:
@@ -71,6 +79,10 @@ class _Who(NamedTuple):
     """It is known by where it lies alone."""
 
 
+def _local(tid: Optional[int], label: str) -> Optional[_Who]:
+    return _Who(Owner("stack", label, tid), RANKS.index("local")) if label else None
+
+
 class _Named:
     """Whom a root's words belong to."""
 
@@ -78,6 +90,7 @@ class _Named:
         self._search = search
         self._files = [each for each in search.session.regions if each.is_file]
         self._starts = [each.start for each in self._files]
+        self._locals = HoldingLocals(search)
 
     def owner_of(self, seed: Seed, why: Optional[str]) -> _Who:
         """`why`: of a stale word."""
@@ -86,17 +99,20 @@ class _Named:
 
     def _owner_of(self, seed: Seed) -> _Who:
         roots, names = self._search.roots, self._search.names
+        block = seed.edge >> FLAGS
         if seed.root >= len(roots.ranges):
             word = roots.words[seed.root - len(roots.ranges)]
             if word.kind != "register":
                 return _Who(Owner(word.kind, word.name, word.tid), RANKS.index(word.kind))
             if word.stale is None:
-                return _Who(Owner(word.kind, None, word.tid), RANKS.index("stack"))
+                local = self._locals.label(block, word.tid, None, word.value)
+                return _local(word.tid, local) or _Who(Owner(word.kind, None, word.tid), RANKS.index("stack"))
             return _Who(Owner(word.kind, VECTORS, word.tid, word.stale), STALE_RANK)
         root = roots.ranges[seed.root]
         rank = RANKS.index(root.kind)
         if root.kind == "stack":
-            return _Who(Owner(root.kind, None, root.tid), rank)
+            local = self._locals.label(block, root.tid, seed.address)
+            return _local(root.tid, local) or _Who(Owner(root.kind, None, root.tid), rank)
         if root.kind == "runtime":
             return _Who(Owner(root.kind, root.path), rank)
         if root.kind == "mapping":

@@ -20,9 +20,9 @@ from .nearest_owners import Common, Shared, Together, Tops
 from .owner_pages import NOBODY
 from .refs import Search
 
-GROUPS = (0, 0, 0, 0, 1, 1, 2, 3)
+GROUPS = (0, 0, 0, 0, 1, 1, 2, 3, 4)
 """Of each rank: what one of a better group leads to as well does not make a block shared."""
-PASSING = GROUPS[RANKS.index("stack")]
+PASSING = GROUPS[RANKS.index("local")]
 """Nor does a block that only one of this group holds, or of a worse one."""
 UNREACHED = "unreached"
 LITTLE = 1000

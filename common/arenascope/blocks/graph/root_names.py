@@ -45,6 +45,7 @@ class Names:
         self._dtvs = {each.tid: each for each in dtvs}
         self._modules = Modules(session.target, modules_of(session.regions))
         self._frames: dict[int, list[Frame]] = {}
+        self.main_thread = session.target.pid
         self._threads = {each.tid: each.name for each in session.target_threads}
         self._tls: Optional[list[_Variables]] = None
         self._unnamed_of: dict[int, tuple[int, Optional[Variables]]] = {}

@@ -109,7 +109,7 @@ class _Rows:
             raise ValueError("no such kind")
         if not (name is None or isinstance(name, str)) or (name is None and kind in ("runtime", "mapping")):
             raise ValueError("no name")
-        if name is not None and (kind in ("stack", UNREACHED) or (kind == "register" and name != VECTORS)):
+        if name is not None and (kind == UNREACHED or (kind == "register" and name != VECTORS)):
             raise ValueError("it has no name")
         if stale is not None and (not isinstance(stale, str) or stale not in STALE):
             raise ValueError("no such reason")

@@ -20,7 +20,11 @@ class Owner(Record):
     """Any, also nobody."""
 
     kind: Annotated[str, ("enum", OWNER_KINDS), "What owns it; unreached: nothing"]
-    name: Annotated[Optional[str], "The variable, the runtime, vector registers, or what is mapped; null: not known"]
+    name: Annotated[
+        Optional[str],
+        "The variable, the runtime, vector registers, or what is mapped; of a stack the local variable with its "
+        "function, as debug information tells; null: not known, and the rest of a stack",
+    ]
     tid: Annotated[Optional[int], "The thread whose it is"]
     stale: Annotated[
         Optional[str],

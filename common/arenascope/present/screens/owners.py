@@ -32,7 +32,7 @@ TYPES = 5
 """So many types of each owner are shown."""
 COSTS = ("whose", "type", "count", "all of them", "average", "largest", "the largest is")
 WITH_THEIRS = "all of them, average, largest: with all that each alone leads to, so that types overlap"
-HEADERS = ("whose", "holds", "alone", "goes back", "blocks", "spreads at", "shared with")
+HEADERS = ("whose", "holds", "alone", "goes back", "blocks", "spreads at", "as near", "shared with")
 MUCH = 10
 """What several lead to, together or equally well, is told where it is such a part of all."""
 FEW, FIRST = 3, 1
@@ -121,9 +121,12 @@ def whose(search: Search, owner: Owner) -> str:
 def _who(search: Search, owner: Owner) -> str:
     if owner.kind == UNREACHED:
         return f"{nobody(search)} (see leaks)"
+    if owner.is_local and owner.tid == search.names.main_thread:
+        # as the way to a block has it
+        return marked(owner.name or "")
     thread = of_thread(search.names, owner.tid)
     if owner.kind == "stack":
-        return f"stack{thread}"
+        return f"{marked(owner.name) if owner.name else 'stack'}{thread}"
     if owner.kind == "register":
         return f"{owner.name or 'registers'}{thread}"
     if owner.kind == "runtime":
@@ -200,8 +203,10 @@ def lines(
         style,
         HEADERS,
         [_cells(style, shown, each) for each in own],
-        left=(0, 5, 6),
+        left=(0, 5, 7),
+        names=(0, 7),
         below=[_folded(style, folded)] if folded else (),
+        optional=("as near",),
         expendable=("blocks",),
     )
     if len(holdings) > 1:
@@ -232,7 +237,7 @@ def lines_by_type(
         few = own[:TYPES] if limit > 0 else own
         rows += [_cost_cells(style, shown, each, holding, first=each is own[0]) for each in few]
         more += len(own) - len(few)
-    yield from table(style, COSTS, rows, left=(0, 1, 6), expendable=("the largest is",))
+    yield from table(style, COSTS, rows, left=(0, 1, 6), names=(0, 1))
     yield from left_out(style, more, "type")
     if rows:
         yield style.dim(WITH_THEIRS)
@@ -261,14 +266,12 @@ def _folded(style: Style, holdings: Sequence[Holding]) -> list[str]:
     """Those that have no row of their own."""
     alone, blocks = sum(each.alone_bytes for each in holdings), sum(each.blocks for each in holdings)
     sizes = [style.size(sum(each.bytes for each in holdings)), style.size(alone), UNKNOWN]
-    return [folded_name(len(holdings), "owner"), *sizes, f"{blocks:,}", "", ""]
+    return [folded_name(len(holdings), "owner"), *sizes, f"{blocks:,}", "", "", ""]
 
 
 def _cells(style: Style, shown: Shown, holding: Holding) -> list[str]:
     kept = shown.kept_by(holding)
     shared = together(shown.search, holding.leading, FIRST) if holding.leading is not None else ""
-    if _is_tied(holding):
-        shared += f" ({style.size(holding.tied_bytes)} as near)"
     return [
         shown.words(holding),
         style.size(holding.bytes),
@@ -276,6 +279,7 @@ def _cells(style: Style, shown: Shown, holding: Holding) -> list[str]:
         style.size(kept.returns if kept is not None else None),
         f"{holding.blocks:,}",
         shown.spreads_at(holding),
+        style.size(holding.tied_bytes) if _is_tied(holding) else "",
         shared,
     ]
 

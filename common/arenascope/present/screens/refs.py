@@ -172,12 +172,14 @@ def owner_lines(
     refs: Sequence[Ref],
     other: str,
     expression: Optional[str] = None,
+    local: str = "",
 ) -> Iterator[str]:
-    """`other`: who leads there equally well; `expression`: the way in the program's own words."""
+    """`other`: who leads there equally well; `expression`: the way in the program's own words; `local`: the local
+    variable that holds it, which a word of a stack does not tell by itself."""
     goal, place = asked
     line = shown.goal_line(style, goal, place)
     if path:
-        yield style.bold(f"{line}: held by {shown.who(path[0])}")
+        yield style.bold(f"{line}: held by {local or shown.who(path[0])}")
         if expression is not None:
             yield expression
         yield ""

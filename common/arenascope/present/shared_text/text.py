@@ -40,6 +40,7 @@ ENOUGH = 40
 """Of a name that is shortened in the middle: for more of it no other column goes."""
 _COLOURED = re.compile(r"(\033\[\d+m)(.*)(\033\[0m)", re.DOTALL)
 _ADDRESS = re.compile(r"(?:0x[0-9a-f]+)?|\?")
+_ADDRESS_FIRST = re.compile(r"0x[0-9a-f]+ ")
 _INDENT = re.compile(r"\s*(?:(?:[-→]|\d+\.|next:|note:) )?")
 
 
@@ -246,21 +247,22 @@ def table(
     yield from left_out(style, more, what, many)
 
 
-def _texts(every: Sequence[Sequence[str]], align: Sequence[str]) -> list[int]:
-    """The columns that can be cut short: a part of a figure, or of an address, is of no use."""
-    return [
-        column
-        for column, side in enumerate(align)
-        if side == "left" and (not column or not all(_ADDRESS.fullmatch(row[column]) for row in every[1:]))
-    ]
+def _texts(every: Sequence[Sequence[str]], align: Sequence[str]) -> dict[int, int]:
+    """The columns that can be cut, and how short: a part of a figure, or of an address in front, is of no use."""
+    least = {}
+    for column, (side, cells) in enumerate(zip(align, zip(*every))):
+        if side == "left" and (not column or not all(map(_ADDRESS.fullmatch, cells[1:]))):
+            addresses = [found.end() + 1 for found in map(_ADDRESS_FIRST.match, cells) if found]
+            least[column] = max(SHORT if column else NAME, *addresses, 0)
+    return least
 
 
 def _columns(
-    every: Sequence[Sequence[str]], width: int, expendable: Sequence[str], texts: Sequence[int], names: Sequence[int]
+    every: Sequence[Sequence[str]], width: int, expendable: Sequence[str], texts: dict[int, int], names: Sequence[int]
 ) -> tuple[list[int], list[str]]:
     """The columns that fit, and the names of those that do not."""
     widths = [max(map(len, column)) for column in zip(*every)]
-    least = [min(size, SHORT if column else NAME) if column in texts else size for column, size in enumerate(widths)]
+    least = [min(size, texts.get(column, size)) for column, size in enumerate(widths)]
     wanted = [min(size, ENOUGH) if column in names else size for column, size in enumerate(widths)]
     kept = list(range(len(widths)))
     gone: list[str] = []
@@ -280,13 +282,13 @@ def _columns(
     return kept, gone
 
 
-def _shorten(every: Sequence[list[str]], texts: Sequence[int], width: int, names: Sequence[int]) -> None:
+def _shorten(every: Sequence[list[str]], texts: dict[int, int], width: int, names: Sequence[int]) -> None:
     """Cuts the longest texts until all fits; the first column, which names the row, last, if not in the middle; figures
     stay."""
     widths = [max(map(len, column)) for column in zip(*every)]
     over = sum(widths) + GAP * (len(widths) - 1) - width
     while over > 0:
-        longer = [column for column in texts if widths[column] > (SHORT if column else NAME)]
+        longer = [column for column, least in texts.items() if widths[column] > least]
         longer = longer if 0 in names else [column for column in longer if column] or longer
         if not longer:
             return

@@ -1,0 +1,83 @@
+"""Who holds what hangs on local variables: each by its function and name, as the log of allocations has it."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import pytest
+from doors import GDB, Core, Door, Image, Live
+from lldb_door import NEWEST_LLDB
+from looks import opened
+from schemas import valid
+from shell_door import SHELL
+from sites import PROGRAMS, SOURCES, Sited
+
+pytestmark = [pytest.mark.debugger, pytest.mark.xdist_group("declared sharing")]
+BOOK, ARCHIVE, MINE = "main(): book", "main(): archive", "work(): mine"
+ARCHIVES = ("archive.trades[", "archive = ", "archive->last = ")
+"""In lines of orders.cc that allocate for the archive; all others do so for the book."""
+
+
+def asked(door: Door, image: Image, *commands: str) -> list[dict[str, Any]]:
+    return [valid(json.loads(each.text)) for each in opened(door).run(image, [f"{each} --json" for each in commands])]
+
+
+def of_stacks(found: dict[str, Any]) -> dict[str, Any]:
+    return {each["name"]: each for each in found["owners"] if each["kind"] == "stack" and each["stale"] is None}
+
+
+@pytest.mark.parametrize("kind", ["live", "core"])
+@pytest.mark.parametrize(
+    "door", [pytest.param(GDB, marks=pytest.mark.needs_gdb), NEWEST_LLDB], ids=lambda door: door.name
+)
+def test_each_local_variable_holds_its_own(door: Door, kind: str, tmp_path: Path) -> None:
+    """And what `owner` and the page say is the same."""
+    lines = (SOURCES / "orders.cc").read_text().splitlines()
+    sited = Sited(PROGRAMS / "orders.O1", tmp_path, "120", "kept")
+    page = tmp_path / "page.html"
+    try:
+        blocks = {address: each for address, each in sited.expected().items() if not each.foreign}
+        image: Image = Live(sited.pid, sited.program)
+        if kind == "core":
+            opened(GDB).do(image, [f"gcore {tmp_path / 'core'}"])
+            image = Core(tmp_path / "core", sited.program)
+        whose = {
+            address: ARCHIVE if any(text in lines[int(each.site.rpartition(":")[2]) - 1] for text in ARCHIVES) else BOOK
+            for address, each in blocks.items()
+        }
+        some = [address for name in (BOOK, ARCHIVE) for address in [each for each in whose if whose[each] == name][:2]]
+        found, *ways = asked(door, image, "owners --limit 0", *(f"owner {each:#x}" for each in some))
+        opened(door).run(image, [f"report --html {page}"])
+    finally:
+        sited.end()
+    rows = of_stacks(found)
+    assert {name: each["blocks"] for name, each in rows.items()} == Counter(whose.values())
+    # what calls have left on the stack takes nothing from a variable
+    assert all(each["retained_blocks"] == each["blocks"] for each in rows.values())
+    for address, way in zip(some, ways):
+        assert (way["held_by"]["kind"], way["held_by"]["name"]) == ("stack", whose[address])
+        assert way["expression"].startswith(whose[address])
+    assert BOOK in page.read_text()
+
+
+@pytest.mark.needs_gdb
+def test_what_no_local_has_is_the_rest_of_the_stack(tmp_path: Path) -> None:
+    """Each thread's variable holds its own jobs. Without types all is the stack's."""
+    sited = Sited(PROGRAMS / "crew.O2", tmp_path, "20")
+    try:
+        jobs = sum(each.type in ("job", "char") for each in sited.expected().values())
+        opened(GDB).do(Live(sited.pid, sited.program), [f"gcore {tmp_path / 'core'}"])
+        image = Core(tmp_path / "core", sited.program)
+        (found,) = asked(GDB, image, "owners --limit 0")
+        (plain,) = asked(SHELL, image, "owners --limit 0 --no-declared")
+    finally:
+        sited.end()
+    mine = [each for each in found["owners"] if each["name"] == MINE]
+    assert len({each["tid"] for each in mine}) == len(mine) == 2
+    assert [each["blocks"] for each in mine] == [jobs // 2, jobs // 2]
+    held = {each["tid"]: each["blocks"] for each in plain["owners"] if each["kind"] == "stack"}
+    assert [*of_stacks(plain)] == [None]
+    assert all(held[each["tid"]] >= each["blocks"] for each in mine)
