@@ -27,9 +27,10 @@ USERS = 1
 """A stream's flag: the program gave the buffer (_IO_USER_BUF)."""
 NEXT_STREAM = 13
 """Which word of struct _IO_FILE has the next one (_chain)."""
-OLD_OFFSET, CODECVT, WIDE_DATA, FREED_BUFFER, STREAM_MODE, STREAM_VTABLE = (15, 17), 19, 20, 22, 24, 27
+OLD_OFFSET, CODECVT, WIDE_DATA, FREED_BUFFER, BEFORE, STREAM_MODE, STREAM_VTABLE = (15, 17), 19, 20, 22, 23, 24, 27
 """Words of struct _IO_FILE_plus on 64-bit machines: where its file was, with columns; what wide streams use; what is
-freed at the end, where there is a list of such in front of it; whether it is wide; the last one."""
+freed at the end, where there is a list of such in front of it; since 2.40 where the pointer to this one is
+(_prevchain); whether it is wide; the last one."""
 VECTOR_WORDS, STRING_WORDS = 3, 4
 SEGMENT, OBJECT = 4, {"i386": 5}
 """Words of struct dlfo_mappings_segment in front of its entries (elf/dl-find_object.c): the segment before, what free()
@@ -100,13 +101,23 @@ def _streams(search: Search, table: StaleWords) -> None:
         for stream in streams(session.memory, head) if session.memory.pointer_size == 8 else ():
             block = blocks.find(stream)
             if block >= 0 and blocks.starts[block] == stream:
-                for span in unset_words(session.memory, stream, blocks.ends[block]):
+                unset = [*unset_words(session.memory, stream, blocks.ends[block])]
+                for span in unset:
                     table.exclude(*span, "not-a-pointer")
+                if unset and leads_back(session.memory, stream):
+                    table.exclude(*_of_words(stream, BEFORE, BEFORE + 1), "family-link")
+
+
+def leads_back(memory: Memory, stream: int) -> bool:
+    """Whether a stream has a pointer to what leads to it in their list: glibc 2.40 and later. Before it is as little
+    set as the words beside it."""
+    before = memory.try_word(stream + BEFORE * 8)
+    return before is not None and memory.try_word(before) == stream
 
 
 def unset_words(memory: Memory, stream: int, end: int) -> Iterator[Span]:
     """Of a stream that fopen() made those that it leaves as they were, and that lead nowhere. On 64-bit machines these
-    words are the same in every release; the program's own (fopencookie's, popen's) lie behind them."""
+    words are the same in every release but for one; the program's own (fopencookie's, popen's) lie behind them."""
     words = memory.try_words(stream, STREAM_VTABLE + 1)
     if words is None or stream + (STREAM_VTABLE + 1) * 8 > end:
         return
@@ -114,7 +125,8 @@ def unset_words(memory: Memory, stream: int, end: int) -> Iterator[Span]:
     mode = (words[STREAM_MODE] >> (32 if memory.byte_order == "big" else 0)) & 0xFFFFFFFF
     is_wide = 0 < mode < 1 << 31
     yield _of_words(stream, CODECVT, CODECVT + (not is_wide))
-    yield _of_words(stream, FREED_BUFFER + (words[FREED_BUFFER - 1] != 0), STREAM_VTABLE)
+    yield _of_words(stream, FREED_BUFFER + (words[FREED_BUFFER - 1] != 0), BEFORE)
+    yield _of_words(stream, BEFORE + leads_back(memory, stream), STREAM_VTABLE)
     wide = words[WIDE_DATA]
     if not is_wide and stream + STREAM_VTABLE * 8 < wide < end:
         # the last part of it
