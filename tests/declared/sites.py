@@ -30,8 +30,9 @@ from pathlib import Path
 from typing import Iterable, Iterator, Mapping, NamedTuple, Optional, Sequence
 
 import pytest
+from doors import GDB, Core, Image, Live
 from lifetimes import dies_with_us
-from looks import ROOT, give_up
+from looks import ROOT, give_up, opened
 from spelling import Template, canonical, constant, rust, template
 from subjects import await_parked
 
@@ -143,6 +144,14 @@ class Sited:
     @property
     def pid(self) -> int:
         return self.process.pid
+
+    def image(self, kind: str, folder: Path) -> Image:
+        """It as it runs, or a "core" that GDB writes."""
+        live = Live(self.pid, self.program)
+        if kind == "live":
+            return live
+        opened(GDB).do(live, [f"gcore {folder / 'core'}"])
+        return Core(folder / "core", self.program)
 
     def tick(self) -> None:
         assert self.process.stdin is not None

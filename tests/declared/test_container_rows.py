@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any, NamedTuple, Sequence
 
 import pytest
-from doors import GDB, Core, Door, Image, Live
+from doors import GDB, Door, Image, Live
 from looks import opened
 from schemas import valid
 from shell_door import SHELL
@@ -77,10 +77,10 @@ def test_elements_are_what_the_program_counts(asked: Asked, tmp_path: Path) -> N
         rows = rows_in(GDB, live)
         agrees(rows, counts)
         agrees(rows_in(SHELL, live), counts)
-        opened(GDB).do(live, [f"gcore {tmp_path / 'core'}"])
+        core = sited.image("core", tmp_path)
     finally:
         sited.end()
-    assert rows_in(GDB, Core(tmp_path / "core", sited.program)) == rows
+    assert rows_in(GDB, core) == rows
 
 
 def test_some_chains_are_longer_than_one(tmp_path: Path) -> None:

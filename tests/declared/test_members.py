@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any, Iterator
 
 import pytest
-from doors import GDB, Core, Image, Live
+from doors import GDB
 from looks import HERE, give_up, opened
 from sites import PROGRAMS, Sited
 from test_paths import PRINTERS
@@ -38,10 +38,7 @@ def test_members_have_the_values_that_gdb_reads(
     gdb = opened(GDB)
     sited = Sited(PROGRAMS / name, tmp_path, *arguments)
     try:
-        image: Image = Live(sited.pid, sited.program)
-        if kind == "core":
-            gdb.do(image, [f"gcore {tmp_path / 'core'}"])
-            image = Core(tmp_path / "core", sited.program)
+        image = sited.image(kind, tmp_path)
         chosen: dict[str, list[int]] = {}
         for address, each in sorted(sited.expected().items()):
             of = chosen.setdefault(each.type if not each.foreign else "", [])

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Iterator, Mapping, Sequence
 
 import pytest
-from doors import GDB, Core, Gdb, Image, Live
+from doors import GDB, Gdb, Image
 from looks import HERE, Outcome, give_up, opened
 from shell_door import SHELL
 from sites import PROGRAMS, Sited
@@ -37,10 +37,7 @@ def test_gdb_comes_to_the_block_by_what_owner_writes(
     sited = Sited(PROGRAMS / name, tmp_path, *arguments)
     try:
         own = [address for address, each in sited.expected().items() if not each.foreign]
-        image: Image = Live(sited.pid, sited.program)
-        if kind == "core":
-            gdb.do(image, [f"gcore {tmp_path / 'core'}"])
-            image = Core(tmp_path / "core", sited.program)
+        image = sited.image(kind, tmp_path)
         chosen = random.Random(1).sample(sorted(own), BLOCKS)
         found = [each.json() for each in gdb.run(image, [f"owner {each:#x} --json" for each in chosen])]
         told = {address: each["expression"] for address, each in zip(chosen, found) if each["expression"] is not None}
@@ -96,10 +93,7 @@ def test_keys_are_those_by_which_gdb_finds_the_element(
     sited = Sited(PROGRAMS / name, tmp_path, *arguments)
     try:
         sizes = {address: each.size for address, each in sited.expected().items() if not each.foreign}
-        image: Image = Live(sited.pid, sited.program)
-        if kind == "core":
-            gdb.do(image, [f"gcore {tmp_path / 'core'}"])
-            image = Core(tmp_path / "core", sited.program)
+        image = sited.image(kind, tmp_path)
         chosen = random.Random(2).sample(sorted(sizes), KEYED)
         told = {}
         for address, answer in zip(
@@ -134,10 +128,7 @@ def test_what_a_thread_alone_holds_is_told_by_its_frame(tmp_path: Path, level: s
     sited = Sited(PROGRAMS / f"crew.{level}", tmp_path, "20")
     try:
         sizes = {address: each.size for address, each in sited.expected().items() if each.type in ("job", "char")}
-        image: Image = Live(sited.pid, sited.program)
-        if kind == "core":
-            gdb.do(image, [f"gcore {tmp_path / 'core'}"])
-            image = Core(tmp_path / "core", sited.program)
+        image = sited.image(kind, tmp_path)
         chosen = random.Random(3).sample(sorted(sizes), KEYED)
         found = [each.json()["expression"] for each in gdb.run(image, [f"owner {each:#x} --json" for each in chosen])]
         told = {address: unfolded(each) for address, each in zip(chosen, found) if each is not None}

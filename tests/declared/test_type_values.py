@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any, Iterator, NamedTuple, Sequence
 
 import pytest
-from doors import GDB, Core, Door, Image, Live
+from doors import GDB, Door, Image, Live
 from looks import failure_id, opened
 from schemas import valid
 from shell_door import SHELL
@@ -39,10 +39,7 @@ def sited(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFacto
 @pytest.mark.needs_gdb
 @pytest.mark.parametrize("kind", ["live", "core"])
 def test_values_are_what_the_program_counts(sited: Sited, kind: str, tmp_path: Path) -> None:
-    image: Image = Live(sited.pid, sited.program)
-    if kind == "core":
-        opened(GDB).do(image, [f"gcore {tmp_path / 'core'}"])
-        image = Core(tmp_path / "core", sited.program)
+    image = sited.image(kind, tmp_path)
     haves, spans = sited.haves(), sited.spans()
     found = {type: members(GDB, image, type) for type in {type for type, *_ in haves}}
     for type, member, value, objects in haves:

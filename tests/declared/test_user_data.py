@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Sequence
 
 import pytest
-from doors import GDB, Core, Live
+from doors import GDB
 from looks import opened
 from sites import PROGRAMS, Sited
 
@@ -38,12 +38,11 @@ def test_what_can_be_sent_on_has_it_on_request_alone(tmp_path: Path) -> None:
         expected = sited.expected()
         orders = [address for address, each in expected.items() if "<Order," in each.type][:2]
         texts = [address for address, each in expected.items() if each.type == "char"][:40]
-        gdb.do(Live(sited.pid, sited.program), [f"gcore {tmp_path / 'core'}"])
+        image = sited.image("core", tmp_path)
     finally:
         sited.end()
     assert orders
     assert texts
-    image = Core(tmp_path / "core", sited.program)
     of_blocks = [f"{each} {orders[0]:#x}" for each in ("owner", "refs", "chunk")]
     of_blocks.append(f"chunk {' '.join(map(hex, texts))}")
     asked = [*of_blocks, *SENT_ON]

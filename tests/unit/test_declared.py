@@ -20,7 +20,7 @@ from arenascope.blocks.graph.blocks import live_blocks
 from arenascope.blocks.graph.refs import Search
 from arenascope.blocks.graph.roots import find_roots
 from arenascope.blocks.graph.stale_words import COUNTS, StaleWords
-from arenascope.blocks.name_all_blocks import ground_of
+from arenascope.blocks.recognise.module_memory import ground_of
 from arenascope.session.session import Session
 from arenascope.session.users_rules import UsersRules
 from arenascope.sources.debug_info_types import Local

@@ -7,6 +7,7 @@ import codecs
 import os
 import re
 import sys
+from typing import Sequence
 
 MARK = "\ufffd"
 # Unicode's marks of direction, its own ends of lines, and what has no width or shows nothing; honest words have joiners
@@ -39,6 +40,12 @@ def printable(text: str) -> str:
 def one_line(text: str) -> str:
     """A name, which must neither end a line nor colour it."""
     return text if text.isascii() and text.isprintable() else _NOT_IN_NAMES.sub(MARK, text)
+
+
+def first_few(names: Sequence[str], most: int = 4) -> str:
+    """Of a list that may be long."""
+    more = f" and {len(names) - most:,} more" if len(names) > most else ""
+    return ", ".join(names[:most]) + more
 
 
 def make_streams_safe() -> None:

@@ -25,7 +25,7 @@ from .named_by_declared_types import name_by_declared_types
 from .named_by_holders import name_by_holders
 from .recognise.all_recognisers import NONE, Catalogue, Entry
 from .recognise.contents import LOOKED_AT
-from .recognise.module_memory import Ground
+from .recognise.module_memory import ground_of
 
 THREAD_CACHE = Kind("glibc's thread cache", "holder", how="its thread's own pointer to it")
 FAR = 32 << 10
@@ -37,11 +37,6 @@ class Looked(NamedTuple):
 
     entries: Sequence[Entry]
     pieces: Sequence[Swept]
-
-
-def ground_of(session: Session) -> Ground:
-    session.asks_names = True
-    return Ground(session.target, session.memory, session.regions)
 
 
 def catalogue_of(session: Session) -> Catalogue:

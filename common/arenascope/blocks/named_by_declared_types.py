@@ -7,35 +7,19 @@ what nothing certain has named, and the member that leads there only what has no
 from __future__ import annotations
 
 from bisect import bisect_left
-from typing import Iterator, Optional
+from typing import Iterator
 
 from ..glibc.chunk import SIZE_BITS
 from ..session.session import Session
 from .declared.named_blocks import NamedBlocks
-from .declared.trace_from_variables import named_blocks
-from .graph.blocks import live_blocks
-from .graph.refs import Search
-from .graph.roots import find_roots
+from .declared.once_per_image import declared_blocks
 from .live_blocks import Live, Typed
 from .recognise.all_recognisers import NONE, Catalogue
 
 
-def declared_blocks(session: Session, catalogue: Catalogue) -> Optional[NamedBlocks]:
-    """None where nobody knows the program's types. Found once for all that ask."""
-    source = session.target.types
-    if source is None or not session.started:
-        return None
-    found = session.memo.get(NamedBlocks)
-    if found is None:
-        blocks = live_blocks(session)
-        search = Search(session, blocks, find_roots(session, blocks))
-        found = session.memo.keep(named_blocks(search, source, catalogue.ground))
-    return found
-
-
 def name_by_declared_types(session: Session, catalogue: Catalogue, live: Live) -> None:
     """KeyboardInterrupt, and nothing was named by it."""
-    found = declared_blocks(session, catalogue)
+    found = declared_blocks(session)
     if found is None or not found.names:
         return
     numbers = _Numbers(catalogue, live, found)

@@ -15,9 +15,9 @@ from ..glibc.chunk import PREV_INUSE, SIZE_BITS
 from ..session.parallel_sweeps import likely_chunks
 from ..session.session import Session
 from .declared.named_blocks import NamedBlocks
+from .declared.once_per_image import declared_blocks
 from .live_blocks import Live
 from .name_all_blocks import catalogue_of, live_kinds, one_by_one
-from .named_by_declared_types import declared_blocks
 from .recognise.all_recognisers import GRAIN, NONE, SEVERAL, UNTOLD, Catalogue, Entry, true_sizes
 
 FEW = 20_000
@@ -62,7 +62,7 @@ def declared_among(session: Session) -> Optional[NamedBlocks]:
     sake of one; None where nobody can tell."""
     if session.target.types is None or session.target.image.redacted or likely_chunks(session, MANY) > MANY:
         return None
-    return declared_blocks(session, catalogue_of(session))
+    return declared_blocks(session)
 
 
 def _declared_kinds(session: Session, chunks: Sequence[int]) -> dict[int, Kind]:

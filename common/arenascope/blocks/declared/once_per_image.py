@@ -1,4 +1,4 @@
-"""What the blocks of a search are by the program's debug information, followed once."""
+"""What blocks are by the program's debug information: found once for all that ask of one image."""
 
 from __future__ import annotations
 
@@ -6,9 +6,11 @@ from typing import Mapping, Optional
 
 from ...base.block_kinds import Kind
 from ...session.session import Session
+from ..graph.blocks import live_blocks
 from ..graph.memory_with_files import with_constants
 from ..graph.refs import Search
-from ..name_all_blocks import ground_of
+from ..graph.roots import find_roots
+from ..recognise.module_memory import ground_of
 from .container_rows import ContainerRow, container_rows
 from .memory_reader import MemoryReader
 from .named_blocks import NamedBlocks
@@ -16,8 +18,19 @@ from .trace_from_variables import named_blocks
 from .values import Values
 
 
+def declared_blocks(session: Session) -> Optional[NamedBlocks]:
+    """Of all live blocks; None where nobody can tell types."""
+    if session.target.types is None or not session.started:
+        return None
+    found = session.memo.get(NamedBlocks)
+    if found is None:
+        blocks = live_blocks(session)
+        found = declared_in(Search(session, blocks, find_roots(session, blocks)))
+    return found
+
+
 def declared_in(search: Search) -> Optional[NamedBlocks]:
-    """None where nobody can tell types. Found once for all that ask of this image."""
+    """Of those of a search."""
     session, blocks = search.session, search.blocks
     if session.target.types is None or not len(blocks):
         return None

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import Sequence
 
-from ..name_all_blocks import ground_of
+from ..recognise.module_memory import ground_of
 from ..recognise.nginx import FRONT as LEAST_POOL
 from ..recognise.nginx import Nginx
 from .edge import DEEP, FLAGS

@@ -8,6 +8,7 @@ from bisect import bisect_right
 from typing import Optional, Sequence
 
 from ...base.errors import ArenascopeError, MemoryReadError
+from ...session.session import Session
 from ...sources.elf.address_names import modules_of
 from ...sources.elf.modules import Module, Modules
 from ...sources.memory import Memory
@@ -124,3 +125,9 @@ class Ground:
                 return text + piece[:end]
             text += piece
         return None
+
+
+def ground_of(session: Session) -> Ground:
+    """Made once for all that ask of one image."""
+    session.asks_names = True
+    return session.memo.get(Ground) or session.memo.keep(Ground(session.target, session.memory, session.regions))

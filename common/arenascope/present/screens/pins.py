@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Iterator, Mapping, Optional, Sequence
 from ...analysis.holds_back import Group
 from ...analysis.ranking import Pin, Ranking, Together
 from ...base.model import Statement
+from ...base.printable import first_few
 from ...base.records import NamedTuple
 from ..shared_text.text import Style, count, left_out, next_lines, table
 from .types import name_of
@@ -212,6 +213,4 @@ def _notes(style: Style, pins: Sequence[Shown], header: int) -> Iterator[str]:
         if shown.note:
             blocks.setdefault(shown.note, []).append(shown.pin.address + header)
     for note, addresses in blocks.items():
-        named = ", ".join(f"{each:#x}" for each in addresses[:3])
-        more = f" and {len(addresses) - 3} more" if len(addresses) > 3 else ""
-        yield style.dim(f"{named}{more}: {note}")
+        yield style.dim(f"{first_few([f'{each:#x}' for each in addresses], 3)}: {note}")

@@ -6,18 +6,15 @@ import os
 from typing import Sequence
 
 from ...base.model import Statement
-from ...base.printable import one_line
+from ...base.printable import first_few, one_line
 from .text import count
 
-NAMED = 4
 HOW = "build with -g, or install it (Debian: PACKAGE-dbgsym, of the package that `dpkg -S FILE` tells)"
 
 
 def names_of(files: Sequence[str]) -> str:
     """The first of them: the program, and then libraries."""
-    names = [*dict.fromkeys(one_line(os.path.basename(each)) for each in files)]
-    more = f" and {len(names) - NAMED:,} more" if len(names) > NAMED else ""
-    return ", ".join(names[:NAMED]) + more
+    return first_few([*dict.fromkeys(one_line(os.path.basename(each)) for each in files)])
 
 
 def without_types(files: Sequence[str]) -> Statement:

@@ -6,12 +6,11 @@ import os
 from typing import Iterator, Optional
 
 from ...base.model import OTHER_FILES, Statement
+from ...base.printable import first_few
 from ..target import Target
 from .address_names import programs_of
 from .elf_file import build_id_in_memory, differ
 from .modules import Modules
-
-NAMED = 4
 
 
 def other_files(target: Target) -> Optional[Statement]:
@@ -19,8 +18,7 @@ def other_files(target: Target) -> Optional[Statement]:
     names = sorted(set(_names(target)))
     if not names:
         return None
-    more = f" and {len(names) - NAMED} more" if len(names) > NAMED else ""
-    said = {"named": ", ".join(names[:NAMED]) + more, "door": target.door, "kind": target.kind}
+    said = {"named": first_few(names), "door": target.door, "kind": target.kind}
     return Statement(OTHER_FILES, {"modules": len(names)}, said)
 
 
