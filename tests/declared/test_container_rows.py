@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any, NamedTuple, Sequence
 
 import pytest
-from doors import GDB, Door, Image, Live
+from doors import GDB, Core, Door, Image, Live
 from looks import opened
 from schemas import valid
 from shell_door import SHELL

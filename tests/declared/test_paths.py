@@ -150,9 +150,7 @@ def test_the_shell_writes_the_same(tmp_path: Path, name: str, arguments: tuple[s
     sited = Sited(PROGRAMS / name, tmp_path, *arguments)
     try:
         own = sorted(address for address, each in sited.expected().items() if not each.foreign)
-        image = Live(sited.pid, sited.program)
-        opened(GDB).do(image, [f"gcore {tmp_path / 'core'}"])
-        core = Core(tmp_path / "core", sited.program)
+        image, core = sited.image("live", tmp_path), sited.image("core", tmp_path)
         chosen = random.Random(4).sample(own, FEW + FEW)
         ways = [
             [each.json()["expression"] for each in opened(door).run(seen, [asked.format(each) for each in chosen])]

@@ -311,6 +311,15 @@ def test_what_a_release_that_is_known_does_not_need_is_not_loaded() -> None:
     assert sorted(ONLY_FOR_UNKNOWN_RELEASES & loaded) == []
 
 
+def test_a_debuggers_start_loads_nothing_that_names_blocks() -> None:
+    """It loads all commands: what few of them need is a third of all modules."""
+    commands = [name.replace("/", ".") for name in MODULES if name.startswith("commands/") and name.count("/") == 1]
+    loaded = loaded_by(*(each for each in commands if not each.endswith("__init__")))
+    assert f"{OURS}.commands.chunk" in loaded
+    naming = (f"{OURS}.blocks.declared.", f"{OURS}.blocks.graph.", f"{OURS}.blocks.recognise.all_recognisers")
+    assert sorted(each for each in loaded if each.startswith(naming)) == []
+
+
 def test_version_and_help_load_nothing_that_reads() -> None:
     read = {
         each

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from bisect import bisect_left
-from typing import Iterator, Mapping, Optional, Sequence
+from typing import TYPE_CHECKING, Iterator, Mapping, Optional, Sequence
 
 from ..analysis.heap_map import LAYERS, SPLITS, Strip, between, cell_bytes, overlap
 from ..analysis.trim import plan_trim, until_locked
@@ -16,7 +16,9 @@ from ..session.resident import resident_spans
 from ..session.session import Session
 from ..session.trims import trim_rules
 from ..sources.target import Span
-from .types_of_image import types_of
+
+if TYPE_CHECKING:
+    from .types_of_image import Types
 
 
 class Picture:
@@ -37,9 +39,8 @@ def type_layer(number: int) -> str:
     return f"type{number}"
 
 
-def lay_types(session: Session, only: Optional[int], picture: Picture) -> Sequence[TypeRow]:
-    """The types that hold back the most; each strip gets a layer for each."""
-    types = types_of(session, only)
+def lay_types(types: Types, picture: Picture) -> Sequence[TypeRow]:
+    """Those that hold back the most; each strip gets a layer for each."""
     rows = in_order(types.rows, "holds-back")[:TYPES]
     layers = {row.index: type_layer(number) for number, row in enumerate(rows)}
     blocks = {heap.heap: heap for heap in types.live.heaps}

@@ -11,13 +11,15 @@ from typing import Iterator, Optional, Sequence
 
 from ..base.block_kinds import Kind
 from ..base.model import Heap
+from ..base.records import NamedTuple
 from ..glibc.chunk import PREV_INUSE, SIZE_BITS
 from ..session.parallel_sweeps import likely_chunks
 from ..session.session import Session
+from .declared.block_members import BlockMember, members_of
 from .declared.named_blocks import NamedBlocks
 from .declared.once_per_image import declared_blocks
 from .live_blocks import Live
-from .name_all_blocks import catalogue_of, live_kinds, one_by_one
+from .name_all_blocks import THREAD_CACHE, catalogue_of, live_kinds, one_by_one
 from .recognise.all_recognisers import GRAIN, NONE, SEVERAL, UNTOLD, Catalogue, Entry, true_sizes
 
 FEW = 20_000
@@ -55,6 +57,23 @@ def kinds_by_types(session: Session, placed: Sequence[tuple[int, int]]) -> dict[
         if chunk in kinds and kinds[chunk].name == each.name and kinds[chunk].kind != "declared"
     }
     return {**alone, **kinds, **same}
+
+
+class Told(NamedTuple):
+    """What a live block is, and what it has in it where debug information tells its type."""
+
+    kind: Optional[Kind]
+    members: Optional[Sequence[BlockMember]] = None
+
+
+def told_of(session: Session, chunk: int, size: int) -> Told:
+    """Of one; `size` with its neighbour's first field, where it uses that."""
+    user = chunk + session.layout.header
+    if any(cache.address == user for cache in session.thread_caches):
+        return Told(THREAD_CACHE)
+    kind = kinds_by_types(session, [(chunk, size)]).get(chunk)
+    named = declared_among(session) if kind is not None and kind.kind == "declared" else None
+    return Told(kind, members_of(session, named, user) if named is not None else None)
 
 
 def declared_among(session: Session) -> Optional[NamedBlocks]:

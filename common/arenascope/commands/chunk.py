@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Iterator, Optional, Sequence, Union
+from typing import TYPE_CHECKING, Iterator, Optional, Sequence, Union
 
 from ..base.block_kinds import Kind
 from ..base.errors import MemoryReadError, UsageError
 from ..base.model import ArenaHeader, Heap, MmappedBlock, Statement
 from ..base.records import NamedTuple
 from ..base.user_data import UserData
-from ..blocks.declared.block_members import BlockMember, members_of
-from ..blocks.name_all_blocks import THREAD_CACHE
-from ..blocks.single_blocks import declared_among, kinds_by_types
 from ..glibc.bins import bin_kind, find_bin
 from ..glibc.chunks.blocks import Placed, find_blocks
 from ..glibc.fastbins import fastbin_index
@@ -30,6 +27,9 @@ from ..session.session import Session
 from ..sources.target import text_of
 from .framework.arguments import RULES
 from .framework.command import WITH_VALUES, Answer, Context, argument, command
+
+if TYPE_CHECKING:
+    from ..blocks.declared.block_members import BlockMember
 
 MAX_WORDS = 1 << 16
 """On one screen; what is more is for the debugger's own dump."""
@@ -79,11 +79,19 @@ class Described(NamedTuple):
     ),
 )
 def chunk_command(context: Context) -> Answer:
+    from ..blocks.single_blocks import told_of  # by few commands, and a debugger loads all of them
+
     session, count = context.session, context.options.words
     if not 0 <= count <= MAX_WORDS:
         raise UsageError(f"--words {count}: from 0 to {MAX_WORDS:,}")
     places = [_place(context, each) for each in context.options.address]
     by_place = _find(session, places, count)
+    for place, each in by_place.items():
+        if isinstance(each, Described) and each.block.state in ("used", "mmapped"):
+            # a block with a mapping of its own has no neighbour whose first field it uses
+            beside = session.layout.word if each.block.state == "mmapped" else 0
+            told_us = told_of(session, each.block.chunk, each.block.bytes - beside)
+            by_place[place] = each._replace(kind=told_us.kind, members=told_us.members)
     elsewhere = [said for said in map(by_place.__getitem__, dict.fromkeys(places)) if isinstance(said, Statement)]
     answers = [(place, by_place[place]) for place in places]
     user_data = context.user_data
@@ -147,25 +155,8 @@ def _describe(session: Session, block: Placed, header: ArenaHeader, part: Heap, 
         None,
     )
     end = block.chunk + block.bytes + (session.layout.word if block.state != "top" else 0)
-    what = THREAD_CACHE if own is not None else _kind(session, block) if block.state == "used" else None
     words = _words(session, user, end, count)
-    described = Described(block, header, heap=part, bin=name, tid=tid, words=words, own=own, kind=what)
-    return described._replace(members=_members(session, described))
-
-
-def _members(session: Session, described: Described) -> Optional[Sequence[BlockMember]]:
-    """Only where the type is told that has these."""
-    if described.kind is None or described.kind.kind != "declared":
-        return None
-    named = declared_among(session)
-    user = described.block.chunk + session.layout.header
-    return members_of(session, named, user) if named is not None else None
-
-
-def _kind(session: Session, block: Placed) -> Optional[Kind]:
-    # a block with a mapping of its own has no neighbour whose first field it uses
-    size = block.bytes - (session.layout.word if block.state == "mmapped" else 0)
-    return kinds_by_types(session, [(block.chunk, size)]).get(block.chunk)
+    return Described(block, header, heap=part, bin=name, tid=tid, words=words, own=own)
 
 
 def _holder(session: Session, chunk: int) -> Optional[int]:
@@ -186,17 +177,7 @@ def _mmapped(session: Session, place: int, count: int) -> Optional[Described]:
     state = "mmapped" if tid is None else "tcache"
     words = _words(session, block.chunk + session.layout.header, block.base + block.bytes, count)
     placed = Placed(block.chunk, size, state=state, previous=None, next=None)
-    described = Described(
-        placed,
-        arena=None,
-        heap=None,
-        bin=None,
-        tid=tid,
-        words=words,
-        own=None,
-        kind=_kind(session, placed) if tid is None else None,
-    )
-    return described._replace(members=_members(session, described))
+    return Described(placed, arena=None, heap=None, bin=None, tid=tid, words=words, own=None)
 
 
 def _words(session: Session, user: int, end: int, count: int) -> list[Word]:

@@ -53,6 +53,9 @@ def map_command(context: Context) -> Answer:
     options = context.options
     if options.types and not (options.html or options.json):
         raise UsageError("--types is for the page: there are not enough characters for it here", "--html FILE --types")
+    if options.types:
+        # names of blocks: by few commands, and a debugger loads all of them; before a process is held
+        from ..blocks.types_of_image import types_of
     look_at_a_copy(context, if_sooner=not options.types)
     session = context.session
     context.check_arena(options.arena)
@@ -60,7 +63,7 @@ def map_command(context: Context) -> Answer:
     if session.started:
         draw(session, options.arena, _fineness(context), picture)
         if options.types and not session.stopped:
-            types = lay_types(session, options.arena, picture)
+            types = lay_types(types_of(session, options.arena), picture)
     problems = [*picture.problems, *problems_of(session)]
     said = sentences(context.style, picture.strips, started=session.started, whole=not session.findings)
     written = None

@@ -6,7 +6,6 @@ from typing import Iterator, Optional, Sequence
 
 from ..base.block_kinds import Kind
 from ..base.model import MmappedBlock
-from ..blocks.single_blocks import kinds_by_types
 from ..present.formats.json import hexadecimal
 from ..present.json_documents.arena_records import Mmapped, MmappedRow
 from ..present.json_documents.record import tallied
@@ -14,7 +13,6 @@ from ..present.screens.types import A_GUESS, name_of
 from ..present.shared_text.text import count, cut, left_out, table
 from ..session.block_parts import pages_of
 from ..session.problems import problems_of
-from ..session.session import Session
 from ..session.usage import mmapped_mismatch, mmapped_tally
 from .framework.command import LIMIT, Answer, Context, command, of_heap
 
@@ -28,13 +26,20 @@ from .framework.command import LIMIT, Answer, Context, command, of_heap
     arguments=(LIMIT,),
 )
 def mmapped_command(context: Context) -> Answer:
+    from ..blocks.single_blocks import kinds_by_types  # by few commands, and a debugger loads all of them
+
     session = context.session
     blocks = session.mmapped if session.started else []
     expected = mmapped_tally(session)
     resident = [each.resident if each else None for each in pages_of(session, blocks)]
     problem = mmapped_mismatch(session)
     match = problem is None
-    types = _types(session, blocks)
+    # none of them has a neighbour whose first field it uses
+    sizes = [(each.chunk, each.base + each.bytes - each.chunk - session.layout.word) for each in blocks]
+    known = kinds_by_types(session, sizes) if sizes else {}
+    kinds = [known.get(each.chunk) for each in blocks]
+    # what is known by its size alone has it in its row
+    types = [kind if kind and kind.kind != "size" else None for kind in kinds]
     problems = problems_of(session)
     if problem is not None and problem not in problems:
         problems.append(problem)
@@ -53,15 +58,6 @@ def mmapped_command(context: Context) -> Answer:
         match=match,
     )
     return Answer(found, of_heap(session, _lines(context, blocks, resident, types, match=match)), problems)
-
-
-def _types(session: Session, blocks: Sequence[MmappedBlock]) -> list[Optional[Kind]]:
-    """What each block is; None where that is known by its size alone."""
-    # none of them has a neighbour whose first field it uses
-    sizes = {block.chunk: block.base + block.bytes - block.chunk - session.layout.word for block in blocks}
-    known = kinds_by_types(session, list(sizes.items())) if sizes else {}
-    kinds = [known.get(block.chunk) for block in blocks]
-    return [kind if kind and kind.kind != "size" else None for kind in kinds]
 
 
 def _lines(

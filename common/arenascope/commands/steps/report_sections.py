@@ -20,6 +20,7 @@ from ...blocks.graph.leads import Owner
 from ...blocks.graph.refs import Search
 from ...blocks.map_strips import Picture, draw, lay_types, page_cells, page_rows
 from ...blocks.recognise.class_names import named
+from ...blocks.types_of_image import types_of
 from ...present.glossary import WORDS
 from ...present.json_documents.owner_records import Written
 from ...present.json_documents.report_records import Report
@@ -210,7 +211,7 @@ def _map(context: Context) -> Answer:
     if session.started:
         draw(session, None, page_cells([heap for heaps in session.heaps.values() for heap in heaps]), picture)
         if not (session.stopped or session.target.image.redacted):
-            types = lay_types(session, None, picture)
+            types = lay_types(types_of(session), picture)
     said = map_sentences(context.style, picture.strips, started=session.started, whole=not session.findings)
     keys: dict[str, object] = {
         "sentence": "; ".join(said),

@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 import math
-from typing import Iterator, Optional, Sequence
+from typing import TYPE_CHECKING, Iterator, Optional, Sequence
 
 from ...base.user_data import UserData
-from ...blocks.declared.block_members import BlockMember
-from ...blocks.declared.values import value_text
 from ...blocks.recognise.class_names import named
 from ..formats.json import address
 from ..json_documents.chunk_records import Member
 
+if TYPE_CHECKING:
+    from ...blocks.declared.block_members import BlockMember
+
 
 def member_lines(members: Sequence[BlockMember]) -> Iterator[str]:
     """Each with its value, as on the user's own screen."""
+    from ...blocks.declared.values import value_text  # who has members has it loaded
+
     names = [each.member.name or each.type for each in members]
     width = max(map(len, names), default=0)
     for name, each in zip(names, members):
