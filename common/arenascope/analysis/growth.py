@@ -13,6 +13,8 @@ NOTABLE = 128 << 10
 """What a program takes and gives back in steady operation."""
 SHARE = 1000
 """And the same as a fraction of what is resident."""
+DOUBTFUL, TOLD_IN = 8, 3600
+"""Less than that by so many times may be the begin of a growth, if it would bring as much in so many seconds."""
 
 
 def growth(before: Document, after: Document) -> Statement:
@@ -38,10 +40,13 @@ def growth(before: Document, after: Document) -> Statement:
     }
     if diff.exchanged:
         return Statement("snapshot-is-later", figures)
-    return Statement(_kind(diff.rss.after, rss, {"live": live, "free": free, "elsewhere": elsewhere}), figures)
+    changed = {"live": live, "free": free, "elsewhere": elsewhere}
+    return Statement(_kind(diff.rss.after, rss, changed, diff.seconds), figures)
 
 
-def _kind(now: Optional[int], rss: Optional[int], changes: Mapping[str, Optional[int]]) -> str:
+def _kind(
+    now: Optional[int], rss: Optional[int], changes: Mapping[str, Optional[int]], seconds: Optional[float]
+) -> str:
     """What grew most, if anything did."""
     least = max(NOTABLE, (now or 0) // SHARE)
     if changes["live"] is None:
@@ -50,7 +55,12 @@ def _kind(now: Optional[int], rss: Optional[int], changes: Mapping[str, Optional
     if growth is not None and growth >= least:
         return f"{what}-grew"
     fell = rss if rss is not None else changes["live"]
-    return "fell" if fell <= -least else "held-still"
+    if fell <= -least:
+        return "fell"
+    # other memory also grows by being looked at
+    is_doubtful = changes["live"] * DOUBTFUL >= least
+    is_fast = seconds is not None and changes["live"] * TOLD_IN >= least * seconds
+    return "grew-too-little" if is_doubtful and is_fast else "held-still"
 
 
 def _sum(changes: list[Optional[int]]) -> Optional[int]:

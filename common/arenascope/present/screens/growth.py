@@ -28,6 +28,11 @@ def growth_sentence(said: Statement) -> str:
         rss = figures.get("rss_change_bytes")
         shrank = figures["live_change_bytes"] if rss is None else rss
         return f"{when} it shrank: {'in use' if rss is None else 'RSS'} {signed(style, shrank)}."
+    if said.id == "grew-too-little":
+        return (
+            f"{when} {WHAT['live']} grew by {style.size(figures['live_change_bytes'])}, too little to tell a leak from "
+            f"what comes and goes ({_listed(style, figures)}). Compare moments that are further apart."
+        )
     if said.id == "held-still":
         little = any(figures.get(f"{name}_change_bytes", 0) > 0 for name in ("rss", *WHAT))
         return f"{when} it {'hardly grew' if little else 'did not grow'}: {_listed(style, figures)}."

@@ -1,0 +1,40 @@
+"""Whether a process grows, by two snapshots: by how much, and over how long."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from arenascope.analysis.growth import growth
+
+KIB, RSS = 1 << 10, 10 << 20
+
+
+def snapshot(taken: float, live: int, rss: int) -> dict[str, Any]:
+    parts = [{"part": "live", "bytes": live}, {"part": "scraps", "bytes": 0}]
+    return {"taken": taken, "report": {"measure": "resident", "rss_bytes": rss, "parts": parts}}
+
+
+@pytest.mark.parametrize(
+    ("change", "elsewhere", "seconds", "expected"),
+    [
+        (0, 0, 3, "held-still"),
+        (4 * KIB, 0, 3, "held-still"),
+        (100 * KIB, 0, 3, "grew-too-little"),
+        (100 * KIB, 0, 0.1, "grew-too-little"),
+        # 100 KiB an hour, and 1.2 MiB
+        (100 * KIB, 0, 3600, "held-still"),
+        (100 * KIB, 0, 300, "grew-too-little"),
+        (200 * KIB, 0, 3, "live-grew"),
+        (-100 * KIB, 0, 3, "held-still"),
+        (-200 * KIB, 0, 3, "fell"),
+        # a look itself reads pages of libraries
+        (0, 100 * KIB, 3, "held-still"),
+        (0, 200 * KIB, 3, "elsewhere-grew"),
+    ],
+)
+def test_what_grew(change: int, elsewhere: int, seconds: float, expected: str) -> None:
+    said = growth(snapshot(100, 5 << 20, RSS), snapshot(100 + seconds, (5 << 20) + change, RSS + change + elsewhere))
+    assert said.id == expected
+    assert said.figures["live_change_bytes"] == change
