@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import json
 import re
-from typing import Iterator
+from pathlib import Path
+from typing import Any, Iterator
 
 import pytest
-from doors import GDB, Door, Live
+from doors import GDB, Core, Door, Live
 from looks import opened
 from shell_door import SHELL
 from sites import PROGRAMS, Sited
@@ -55,6 +56,28 @@ def test_the_first_line_is_the_answer(sited: Sited, door: Door) -> None:
         if member["form"] in ("boolean", "enum") and frequent and 2 * frequent[0]["objects"] >= values["objects"]:
             told = first.partition(f" {member['member']} = {frequent[0]['value']} ")[2]
             assert percent(told) == pytest.approx(100 * frequent[0]["objects"] / values["objects"], abs=0.1)
+
+
+def test_chunk_has_the_same_members_in_the_shell(sited: Sited, tmp_path: Path) -> None:
+    """Live and in a core, and in GDB."""
+    (text,) = asked(GDB, sited, "types --json --limit 0")
+    rows = [each for each in json.loads(text)["types"] if each["kind"] == "declared" and each["certain"]]
+    places = " ".join(each["samples"][0] for each in rows[:30])
+    commands = [f"chunk {places} --words 0 --json --with-values", f"chunk {places} --json"]
+    live, gdb = members(asked(SHELL, sited, *commands)), members(asked(GDB, sited, *commands))
+    core = tmp_path / "core"
+    asked(SHELL, sited, f"save {core}")
+    saved = opened(SHELL).run(Core(core, sited.program), [f"{each} --declared" for each in commands])
+    assert live == members([each.text for each in saved])
+    # what main's variables alone lead to
+    known = [(mine, its) for mine, its in zip(live, gdb) if mine is not None]
+    assert [mine for mine, _ in known] == [its for _, its in known]
+    assert 2 * len(known) > len(live) > 10
+
+
+def members(documents: list[str]) -> list[Any]:
+    """Of each block asked for, in each document."""
+    return [each["chunk"]["members"] for text in documents for each in json.loads(text)["answers"]]
 
 
 def percent(text: str) -> float:

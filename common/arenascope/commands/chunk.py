@@ -35,6 +35,8 @@ MAX_WORDS = 1 << 16
 """On one screen; what is more is for the debugger's own dump."""
 PIECE = 512
 """Words read at a time: what can be read of a block that a core has cut is shown."""
+COPIED = 256 << 20
+"""A process of no more is copied for the sake of members, in a quarter of a second."""
 TAG_BITS = 56
 """aarch64 keeps a tag (MTE, or the program's own) in the top byte of pointers; malloc's own pointers have none."""
 
@@ -70,7 +72,7 @@ class Described(NamedTuple):
     "Any address inside a block will do, and any expression that the debugger understands; several are answered one by "
     "one, in their order. Of a block in use it is said what it is, and how that is known (see types). Words that point "
     "into a program or library are shown with the symbol there. Of a block whose type debug information tells each "
-    "member is shown with its value; in the shell that takes a core, such as save writes.",
+    "member is shown with its value; for that the shell copies a live process of up to 256 MiB, which runs on.",
     arguments=(
         argument("address", nargs="+", help="an address, or an expression"),
         argument("--words", type=int, default=8, metavar="N", help="show the block's first N words (8)"),
@@ -81,6 +83,7 @@ class Described(NamedTuple):
 def chunk_command(context: Context) -> Answer:
     from ..blocks.single_blocks import told_of  # by few commands, and a debugger loads all of them
 
+    _look_at_a_copy(context)
     session, count = context.session, context.options.words
     if not 0 <= count <= MAX_WORDS:
         raise UsageError(f"--words {count}: from 0 to {MAX_WORDS:,}")
@@ -108,6 +111,15 @@ def chunk_command(context: Context) -> Answer:
         # where no chunk holds it stands among the lines
         problems = problems[len(elsewhere) :]
     return Answer(found, lines, [*problems, *said])
+
+
+def _look_at_a_copy(context: Context) -> None:
+    """A live process of the shell's, where its copy may tell types: they are never read while it is held."""
+    if context.opened is None and context.door.lets_go:
+        from .steps.live_copy import can_be_apart, is_small, look_apart, tells_types
+
+        if tells_types(context) and is_small(context, COPIED) and can_be_apart(context):
+            look_apart(context)
 
 
 def _place(context: Context, expression: str) -> int:

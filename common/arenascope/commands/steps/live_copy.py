@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Optional, Union
 
 from ...base.errors import ArenascopeError, RedactedError, TargetError, UsageError
 from ...base.model import Statement
+from ...base.programs import find_program
 from ...base.records import NamedTuple
 from ...base.whole_file import nameless_file
 from ...blocks.graph.blocks import LiveBlocks, live_blocks
@@ -94,6 +95,15 @@ def can_be_apart(context: Context) -> bool:
     too, is better told of that part than not at all."""
     size = _bytes_to_copy(context)
     return size is not None and _finds_room(context, size)
+
+
+def tells_types(context: Context) -> bool:
+    """Whether a copy of a live process of the shell's may tell what it is itself not asked for."""
+    target = context.target
+    if not isinstance(target, ShellTarget):
+        return False
+    _, symbols, _, declared = target.symbols_from
+    return symbols and declared is not False and find_program("gdb") is not None
 
 
 def _finds_room(context: Context, size: int) -> bool:
