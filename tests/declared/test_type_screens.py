@@ -4,17 +4,29 @@ from __future__ import annotations
 
 import json
 import re
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, Iterator
 
 import pytest
 from doors import GDB, Core, Door, Live
-from looks import opened
+from looks import failure_id, opened
 from shell_door import SHELL
 from sites import PROGRAMS, Sited
 
+from arenascope.base.errors import NoTypeError
+from arenascope.blocks import types_of_image
+from arenascope.blocks.recognise.class_names import with_short_names
+from arenascope.cli.main import main
+from arenascope.commands.steps.type_values import asked_for
+from arenascope.present.screens.types import name_of
+from arenascope.present.shared_text.text import shortened_name
+from arenascope.session.session import Session
+
 pytestmark = [pytest.mark.needs_gdb, pytest.mark.xdist_group("type screens")]
 DOORS: tuple[Door, ...] = (GDB, SHELL)
+LEAST = 3
+"""Types of which values are known."""
 PERCENT = re.compile(r"([\d.]+) %")
 
 
@@ -73,6 +85,56 @@ def test_chunk_has_the_same_members_in_the_shell(sited: Sited, tmp_path: Path) -
     known = [(mine, its) for mine, its in zip(live, gdb) if mine is not None]
     assert [mine for mine, _ in known] == [its for _, its in known]
     assert 2 * len(known) > len(live) > 10
+
+
+@pytest.mark.parametrize(
+    "program",
+    ["daemon.O2", "orders.O1", "server.O1", "pool.O1", "idioms.O1", "idioms.cc.O1", "idioms.libc++.O1", "idioms.rs.O1"],
+)
+def test_each_name_on_the_screen_is_accepted(program: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """By `types NAME`, with --values and without; and cut short, where one name alone is cut like that."""
+    looked: list[int] = []
+
+    def tried(session: Session, *given: Any, **named: Any) -> Any:
+        seen = types_of(session, *given, **named)
+        values = 0
+        for row in seen.rows:
+            shown = with_short_names(name_of(row.kind))
+            for name in (shown, row.kind.name):
+                assert row in asked_for(session, seen.rows, name, False).rows
+            found = asked_for(session, seen.rows, shown, True)
+            assert found.values is not None or row in found.rows
+            values += found.values is not None
+            told = shown.startswith("make_shared<") or shown.rpartition("::")[2].startswith("{lambda")
+            # one alone may have been destroyed, as only a weak_ptr knows of it
+            assert found.values is not None or not told or row.blocks == 1
+            cut = shortened_name(shown, 24)
+            with suppress(NoTypeError):
+                assert {row.kind.name} <= {each.kind.name for each in asked_for(session, seen.rows, cut, False).rows}
+        looked.append(values)
+        return seen
+
+    types_of = types_of_image.types_of
+    monkeypatch.setattr(types_of_image, "types_of", tried)
+    running = Sited(PROGRAMS / program, tmp_path)
+    try:
+        assert main(["types", str(running.pid), "--declared"]) == 0
+    finally:
+        running.end()
+    assert looked
+    assert min(looked) >= LEAST
+
+
+def test_a_name_alone(sited: Sited) -> None:
+    """Beside a process or core it is no second one. What is not there is told with what is like it."""
+    (text,) = asked(SHELL, sited, "types --json --limit 0")
+    rows = [each for each in json.loads(text)["types"] if each["kind"] == "declared" and each["certain"]]
+    name = next(each["type"] for each in rows if each["type"].isalpha())
+    one, wrong = asked(SHELL, sited, f"types {name} --json", f"types {name}y --json")
+    found = {each["type"]: each["blocks"] for each in json.loads(one)["types"]}
+    assert found == {each["type"]: each["blocks"] for each in rows if each["type"].removesuffix("[]") == name}
+    assert failure_id(wrong) == "no-type"
+    assert name in wrong
 
 
 def members(documents: list[str]) -> list[Any]:

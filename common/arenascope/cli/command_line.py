@@ -6,6 +6,7 @@ Parsing, help, completion, docs/commands.md and the man page come from it.
 from __future__ import annotations
 
 import argparse
+import os
 from functools import partial
 from typing import Callable, Optional, Sequence
 
@@ -17,7 +18,10 @@ from ..commands.framework.arguments import HELP, Group, OneLine, Outline, Parser
 from ..commands.framework.command import Command
 from ..commands.framework.overview import GROUP_OF_LOOPS, command_lines, row
 from ..sources.target import HOLD, HOLD_AT_MOST
-from .subject_words import MAYBE, NOT, UNLIKELY, likeliest
+from .subject_words import MAYBE, NOT, UNLIKELY, likeliest, likeness
+
+PAIR = 2
+"""A subject, and the name of a type."""
 
 AFTER = 29
 """Where the overview says what follows the program's name does."""
@@ -152,8 +156,10 @@ def _find_subject(command: Command, parser: Parser, options: argparse.Namespace)
         words += value if isinstance(value, list) else [value] if value is not None else []
     words += options.subjects
     if getattr(options, "values", True) is False:
-        # of types: without --values each word is a subject
-        options.name, options.subjects = None, words
+        # of types: without --values each word is a subject, but for one that cannot be, beside one
+        unlikely = [each for each in words if likeness(each) <= UNLIKELY and os.sep not in each]
+        options.name = unlikely[0] if len(words) == PAIR and len(unlikely) == 1 else None
+        options.subjects = [each for each in words if each != options.name]
         return
     # a command that needs no subject, or cannot tell its own words apart, is given no unlikely one
     needed = MAYBE if command.optional_subject or len(words) <= len(places) else UNLIKELY if several else NOT

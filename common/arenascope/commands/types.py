@@ -60,11 +60,11 @@ AnyTyped = TypeVar("AnyTyped", bound=records.Typed)
     "hash tables, the buffers of an object (Session+40 body); the rest goes by size. The rows and malloc's bookkeeping "
     "sum to what is in use, blocks served by mmap included. What a type holds back is what more would leave memory if "
     "all of its blocks were freed, and malloc_trim(0) called after that: to the page, once they are really free, as in "
-    "pins. With --values, of one type that debug information declares: what the members of all of its objects have in "
-    "common, wherever these are (blocks, arrays, nodes of containers). In the shell a live process is copied, and runs "
-    "on meanwhile.",
+    "pins. With NAME and --values, of a type that debug information declares: what the members of all of its objects "
+    "have in common, wherever these are (blocks, arrays, nodes of containers). In the shell a live process is copied, "
+    "and runs on meanwhile.",
     arguments=(
-        argument("name", metavar="NAME", nargs="?", help="with --values: the type, as types writes it"),
+        argument("name", metavar="NAME", nargs="?", help="only this type, by a name that types shows"),
         argument(
             "--values", action="store_true", help="how many values each member has, the least, greatest, most frequent"
         ),
@@ -86,7 +86,7 @@ def types_command(context: Context) -> Answer:
     from ..blocks.types_of_image import types_of  # by few commands, and a debugger loads all of them
 
     options = context.options
-    if options.values != bool(options.name):
+    if options.values and not options.name:
         raise UsageError("--values takes one type's name", "types Session --values")
     looked = looked_for_owners(context)
     if looked is None:
@@ -100,17 +100,22 @@ def types_command(context: Context) -> Answer:
     retained: Mapping[int, int] = {}
     totals = Totals(0, 0, used=0, mmapped=0, bookkeeping=0, foreign=0, damaged=0)
     problems: list[Statement] = []
+    notes: list[Statement] = []
     if session.started:
         seen = types_of(session, options.arena, holders=not options.quick)
         live, rows, totals = seen.live, seen.rows, seen.totals
         if session.stopped:
             problems.append(Statement("stopped", {"chunks": totals.blocks}))
-        if options.values:
-            from .steps.type_values import find_values
+        if has_arenas_of_its_own(rows):
+            notes.append(Statement("pymalloc-apart"))
+        untold = not options.quick and not any(row.kind.kind == "declared" for row in rows)
+        if untold and session.target.types is not None:
+            notes.append(_without_types(session.target.types))
+        if options.name:
+            from .steps.type_values import asked_for
 
-            values = find_values(session, options.name)
-            names = values.names
-            rows = [row for row in rows if row.kind.kind == "declared" and row.kind.name in names]
+            rows, values, more = asked_for(session, rows, options.name, options.values)
+            notes += more
         held = find_held(context, looked)
         held_by = held.kinds(live) if held is not None else {}
         retained = held.retained(live) if held is not None and not session.stopped else {}
@@ -118,14 +123,6 @@ def types_command(context: Context) -> Answer:
             parts = sum(heap.heap.bytes for heap in live.heaps if heap.header.index == header.index)
             if parts != header.system_mem and not session.stopped:
                 problems.append(parts_differ(header, parts))
-    notes = [Statement("pymalloc-apart")] if has_arenas_of_its_own(rows) else []
-    if (
-        session.target.types is not None
-        and session.started
-        and not options.quick
-        and not any(row.kind.kind == "declared" for row in rows)
-    ):
-        notes.append(_without_types(session.target.types))
     problems += looked.problems if looked is not None else []
     chosen = in_order(filter(wanted, rows), options.by)
     shown = options.limit if options.limit > 0 else None
@@ -157,6 +154,7 @@ def types_command(context: Context) -> Answer:
         retained=retained,
         owners=looked is None and not holders,
         fold=options.by == "bytes" and not options.match and not options.min,
+        asked=options.name or "",
     )
     beside = {"who": [held_by[row.index].who if row.index in held_by else "" for row in chosen[:shown]]}
     return Answer(found, of_heap(session, text), [*problems, *problems_of(session)], beside=beside)

@@ -18,8 +18,8 @@ from ...base.records import NamedTuple
 from ...sources.debug_info_types import BitField, TypeFacts
 from ..recognise.class_names import named as readable
 from .layouts import DEEPEST, Layouts
-from .named_blocks import BlockName, NamedBlocks
-from .values import Value, Values
+from .named_blocks import NONE, BlockName, NamedBlocks
+from .values import PIECE, Value, Values
 
 MOST = 1 << 14
 """Values of one member that are counted."""
@@ -135,32 +135,61 @@ class _Use(NamedTuple):
     offsets: Sequence[int]
 
 
-def types_called(named: NamedBlocks, wanted: str) -> list[int]:
-    """Types by a name as `types` writes it, or without its namespaces. Several where it is not clear which is meant."""
+class Called(NamedTuple):
+    """What a name stands for."""
+
+    type: int
+    blocks: Optional[frozenset[int]] = None
+    """Only what lies in blocks of these names, by number; None: the type's objects, wherever they lie."""
+
+
+def types_called(named: NamedBlocks, wanted: str) -> list[Called]:
+    """By a name as `types` writes it, or without its namespaces. Several where it is not clear which is meant."""
     assert named.layouts is not None
+    types = named.layouts.types
     for word in WORDS:
         wanted = wanted.removeprefix(word)
     wanted = wanted.removesuffix("[]").strip()
+    of_blocks: dict[int, set[int]] = {}
+    # some names were given up for stronger ones, as made-up control blocks
+    for number in {*named.name} - {NONE}:
+        name = named.names[number]
+        if name.type is not None and name.form in ("object", "array") and wanted in _spellings(name.text):
+            of_blocks.setdefault(name.type, set()).add(number)
+    if of_blocks:
+        # what is called after its container ("std::string body") is no more than these blocks, and so are plain numbers
+        own = {type for type in of_blocks if types.facts(type).form == "struct"}
+        own = {type for type in own if wanted in _spellings(types.facts(type).name)}
+        return [Called(type, None if type in own else frozenset(of_blocks[type])) for type in of_blocks]
     exact, short = [], []
-    for type, facts in named.layouts.types.known():
+    for type, facts in types.known():
         if facts.form == "struct" and facts.size:
-            names = {facts.name, readable(facts.name).name}
+            names = _spellings(facts.name)
             if wanted in names:
-                exact.append(type)
+                exact.append(Called(type))
             elif any(each.endswith(f"::{wanted}") for each in names):
-                short.append(type)
+                short.append(Called(type))
     return exact or short
 
 
-def objects_of(named: NamedBlocks, values: Values, type: int, meter: Meter) -> Optional[TypeValues]:
+def _spellings(text: str) -> set[str]:
+    """Of a type or a block, as debug information and as screens have it."""
+    text = text.removesuffix("[]")
+    return {text, readable(text).name}
+
+
+def objects_of(named: NamedBlocks, values: Values, called: Called, meter: Meter) -> Optional[TypeValues]:
     """None where no block has such an object for certain. KeyboardInterrupt."""
     assert named.layouts is not None
+    type = called.type
     layouts = named.layouts
     uses = _uses(named, layouts, type)
-    numbers = {number: each for number, each in uses.items() if each.offsets}
+    wanted = called.blocks if called.blocks is not None else uses.keys()
+    numbers = {number: each for number, each in uses.items() if each.offsets and number in wanted}
     if not numbers:
         return None
-    table = _Table(layouts, values, type)
+    is_text = called.blocks is not None and values.is_letter(type)
+    table = _Texts(named, values, type) if is_text else _Table(layouts, values, type)
     used: set[int] = set()
     blocks = objects = 0
 
@@ -173,7 +202,7 @@ def objects_of(named: NamedBlocks, values: Values, type: int, meter: Meter) -> O
             blocks += 1
             used.add(named.name[block])
             start = named.blocks.starts[block] + use.name.front
-            for element in range(named.elements[block] if use.name.form == "array" else 1):
+            for element in range(named.elements[block] if use.name.form == "array" and not is_text else 1):
                 for offset in use.offsets:
                     yield start + element * use.size + offset
 
@@ -187,6 +216,8 @@ def objects_of(named: NamedBlocks, values: Values, type: int, meter: Meter) -> O
         meter.advance(len(some) * table.size)
     names = frozenset(named.names[number].text for number in used)
     text = readable(layouts.types.text(type)).name
+    if called.blocks is not None:
+        text = readable(named.names[min(called.blocks)].text.removesuffix("[]")).name
     return TypeValues(text, objects, blocks, columns=table.columns, names=names) if objects else None
 
 
@@ -214,6 +245,28 @@ def _within(layouts: Layouts, whole: int, type: int, offset: int, depth: int = 0
         if next(_within(layouts, facts.target, type, 0, depth=depth + 1), None) is not None:
             for number in range(min(facts.length or 0, MOST_PLACES)):
                 yield from _within(layouts, facts.target, type, offset + number * size, depth=depth + 1)
+
+
+class _Texts:
+    """Blocks of characters: each is one text."""
+
+    size = PIECE
+
+    def __init__(self, named: NamedBlocks, values: Values, type: int) -> None:
+        assert named.layouts is not None
+        self._named, self._values, self._type = named, values, type
+        text = f"{named.layouts.types.text(type)}[]"
+        self.columns = [Column(MemberPlace("", 0, type), named.layouts.types.facts(type), text, "text")]
+
+    def add(self, objects: Sequence[int]) -> None:
+        (column,) = self.columns
+        texts = []
+        for address in objects:
+            count = self._named.elements[self._named.blocks.find(address)]
+            texts += [each.value for each in self._values.members(self._type, address, count)]
+        known = [each for each in texts if each.form == "text"]
+        column.unreadable += len(texts) - len(known)
+        column.add([_text_key(each) for each in known], [len(each.data) for each in known])
 
 
 class _Table:

@@ -605,7 +605,7 @@ complete -c arenascope -n '_shtab_arenascope_using types' -l jsonl -d 'one JSON 
 complete -c arenascope -n '_shtab_arenascope_using types' -l jobs -x -d 'use N worker processes, for several PID|CORE or for one core'"'"'s heaps (0: chosen automatically)'
 complete -c arenascope -n '_shtab_arenascope_using types' -l debug-dir -xka "(__fish_complete_directories)" -d 'also look for debug symbols under DIR/.build-id'
 complete -c arenascope -n '_shtab_arenascope_using types' -l sysroot -xka "(__fish_complete_directories)" -d 'look below DIR for the files that a core names, and under DIR/usr/lib/debug for debug symbols: for a core from another host or a container'
-complete -c arenascope -n '_shtab_arenascope_using types; and test $_shtab_arenascope_npos -eq 0' -ka "(__fish_complete_pids) (__fish_complete_path (commandline -ct))" -d 'with --values: the type, as types writes it'
+complete -c arenascope -n '_shtab_arenascope_using types; and test $_shtab_arenascope_npos -eq 0' -ka "(__fish_complete_pids) (__fish_complete_path (commandline -ct))" -d 'only this type, by a name that types shows'
 complete -c arenascope -n '_shtab_arenascope_using types; and test $_shtab_arenascope_npos -ge 1' -ka "(__fish_complete_pids) (__fish_complete_path (commandline -ct))" -d 'the process or core file to look at, anywhere among the words'
 complete -c arenascope -n '_shtab_arenascope_using; and test $_shtab_arenascope_npos -eq 0' -a version -d 'Print versions, how glibc and its layout were found, and which libraries are in use.'
 complete -c arenascope -n '_shtab_arenascope_using version' -l full -d 'also show every candidate layout, and the evidence for and against it'

@@ -759,7 +759,7 @@ _shtab_arenascope_types_options=(
   "--jobs=[use N worker processes, for several PID\|CORE or for one core\'s heaps (0\: chosen automatically)]:N:"
   "*--debug-dir=[also look for debug symbols under DIR\/.build-id]:DIR:_files -/"
   "--sysroot=[look below DIR for the files that a core names, and under DIR\/usr\/lib\/debug for debug symbols\: for a core from another host or a container]:DIR:_files -/"
-  ":with --values\: the type, as types writes it:_arenascope_pid_or_file"
+  ":only this type, by a name that types shows:_arenascope_pid_or_file"
   "(*)::the process or core file to look at, anywhere among the words:_arenascope_pid_or_file"
 )
 

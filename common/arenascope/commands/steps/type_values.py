@@ -2,40 +2,111 @@
 
 from __future__ import annotations
 
+from typing import Iterable, Iterator, Optional, Sequence
+
+from ...analysis.type_rows import TypeRow
 from ...base.errors import NoTypeError
+from ...base.model import Statement
+from ...base.records import NamedTuple
 from ...base.user_data import UserData
 from ...blocks.declared.named_blocks import NamedBlocks
 from ...blocks.declared.once_per_image import values_of
 from ...blocks.declared.type_values import Column, TypeValues, objects_of, types_called
+from ...blocks.recognise.class_names import with_short_names
 from ...present.json_documents import value_records
 from ...present.screens.type_values import key_text
 from ...present.screens.type_values import lines as values_lines
+from ...present.screens.types import GUESS, name_of
+from ...present.shared_text.text import CUT, word
 from ...session.session import Session
 
-__all__ = ("find_values", "record", "values_lines")
+__all__ = ("Asked", "asked_for", "record", "values_lines")
 FEW = 5
 """So many types of one name are named."""
+LIKE = 3
+"""So many names that are like one that nothing has."""
+ALIKE = 0.6
+"""How much, by difflib's measure."""
 
 
-def find_values(session: Session, name: str) -> TypeValues:
+class Asked(NamedTuple):
+    """What is known of one type by its name."""
+
+    rows: Sequence[TypeRow]
+    values: Optional[TypeValues] = None
+    notes: Sequence[Statement] = ()
+
+
+def asked_for(session: Session, rows: Sequence[TypeRow], name: str, with_values: bool) -> Asked:
+    """By any name that a screen has; NoTypeError. With values, where these are known."""
+    name = _whole(rows, name)
     named = session.memo.get(NamedBlocks)
+    called = [row for row in rows if _plain(name) in _names(row)]
+    if not with_values and called:
+        return Asked(called)
     values = values_of(session, named) if named is not None else None
-    if named is None or values is None:
-        raise NoTypeError("the program's types are not known here", "containers tells why")
-    types = types_called(named, name)
+    if named is None or named.layouts is None or values is None:
+        if with_values:
+            raise NoTypeError("the program's types are not known here", "containers tells why")
+        raise NoTypeError(f"no block is a {name}", _like(name, _all_names(rows)))
+    types = types_called(named, _plain(name))
+    written = sorted({named.layouts.types.text(each.type) for each in types})
+    if with_values and len(types) == 1:
+        with session.meter("reading values", named.blocks.bytes) as meter:
+            found = objects_of(named, values, types[0], meter)
+        if found is not None:
+            declared = [row for row in rows if row.kind.kind == "declared" and row.kind.name in found.names]
+            return Asked(declared, found)
+    if called:
+        note = Statement("no-values", {"types": len(types)}, {"types": ", ".join(map(word, written[:FEW]))})
+        return Asked(called, notes=[note])
     if len(types) > 1:
-        written = {named.layouts.types.text(each) for each in types} if named.layouts else set()
-        if len(written) == 1:
-            hint = "ask for what is in it: Order, for make_shared<Order>"
-            raise NoTypeError(f"{name} is declared {len(types)} times, which may differ", hint)
-        raise NoTypeError(
-            f"{name} may be any of {len(types)} types: {', '.join(sorted(written)[:FEW])}", "write the whole name"
-        )
-    with session.meter("reading values", named.blocks.bytes) as meter:
-        found = objects_of(named, values, types[0], meter) if types else None
-    if found is None:
-        raise NoTypeError(f"no block certainly has a {name}", "types shows what there is")
-    return found
+        hint = "write the whole name" if len(written) > 1 else "two modules have different ones"
+        raise NoTypeError(f"{name} may be any of {len(types)} types: {', '.join(written[:FEW])}", hint)
+    if types:
+        hint = f"types {word(name)} --values tells of those in other blocks"
+        raise NoTypeError(f"no block certainly has a {name}", None if with_values else hint)
+    raise NoTypeError(f"no block is a {name}", _like(name, [*_all_names(rows), *_structs(named)]))
+
+
+def _plain(name: str) -> str:
+    return name.removesuffix(GUESS).removesuffix("[]").strip()
+
+
+def _names(row: TypeRow) -> set[str]:
+    """As screens and documents write it."""
+    shown = name_of(row.kind)
+    return {_plain(each) for each in (shown, with_short_names(shown), row.kind.name, with_short_names(row.kind.name))}
+
+
+def _all_names(rows: Sequence[TypeRow]) -> Iterator[str]:
+    return (_plain(name_of(row.kind)) for row in rows)
+
+
+def _structs(named: NamedBlocks) -> Iterator[str]:
+    known = named.layouts.types.known() if named.layouts is not None else ()
+    return (facts.name for _, facts in known if facts.form == "struct" and not facts.name.startswith("std::"))
+
+
+def _whole(rows: Sequence[TypeRow], name: str) -> str:
+    """Of a name that a screen has cut, if one alone begins and ends like that."""
+    start, cut, end = name.partition(CUT)
+    start, end = start.lstrip(), _plain(end)
+    found = {each for row in rows for each in _names(row) if cut and each.startswith(start) and each.endswith(end)}
+    shown = {with_short_names(each) for each in found}
+    return shown.pop() if len(shown) == 1 else name
+
+
+def _like(name: str, names: Iterable[str]) -> str:
+    """A hint."""
+    from difflib import get_close_matches  # for what was mistyped alone
+
+    by_word: dict[str, str] = {}
+    for each in names:
+        by_word.setdefault(each.lower(), each)
+        by_word.setdefault(each.rpartition("::")[2].lower(), each)
+    found = [by_word[each] for each in get_close_matches(_plain(name).lower(), by_word, LIKE, ALIKE)]
+    return f"did you mean {', '.join(dict.fromkeys(found))}?" if found else "types shows what there is"
 
 
 def record(values: TypeValues, shown: UserData) -> value_records.Values:

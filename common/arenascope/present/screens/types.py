@@ -9,7 +9,19 @@ from ...base.block_kinds import Kind
 from ...base.model import Statement
 from ...blocks.recognise.class_names import named
 from ..shared_text.debug_info import without_types_text
-from ..shared_text.text import UNKNOWN, Style, count, cut, folded_name, in_memory, next_lines, table, worth_a_row
+from ..shared_text.text import (
+    UNKNOWN,
+    Style,
+    count,
+    cut,
+    folded_name,
+    in_memory,
+    next_lines,
+    share,
+    table,
+    word,
+    worth_a_row,
+)
 
 THEIRS = "with theirs"
 HEADERS = (
@@ -31,6 +43,9 @@ NOTES = {
     "pymalloc-apart": "CPython keeps objects of up to 512 bytes in arenas of its own, which it maps beside malloc: "
     "they are not among these blocks",
 }
+NO_VALUES = (
+    "of these blocks no members are known: no type that debug information declares is certain, or nothing is in them"
+)
 WITH_THEIRS = f"{THEIRS}: and what only blocks of the type lead to, such as what their members point to"
 A_GUESS = f"{GUESS.strip()} a guess, by what is in the blocks"
 
@@ -48,15 +63,20 @@ def lines(
     retained: Mapping[int, int],
     owners: bool,
     fold: bool,
+    asked: str = "",
 ) -> Iterator[str]:
     """`named`: bytes of blocks whose type is certain; `resident`: what of all blocks is in memory; by a type's
     number, `held_by`: who holds most of it, `retained`: its bytes with all that its blocks alone lead to; `owners`: who
-    holds them could still be asked; `fold`: all of the small ones are one row."""
+    holds them could still be asked; `fold`: all of the small ones are one row; `asked`:
+    for one type alone."""
     live = totals.bytes + totals.bookkeeping + totals.foreign + totals.damaged
-    yield style.bold(
-        f"{count(totals.blocks, 'live block')}, {style.size(totals.bytes)}{in_memory(style, totals.bytes, resident)}: "
-        f"{style.size(named)} of it by a type that is certain"
-    )
+    memory = in_memory(style, totals.bytes, resident)
+    first = f"{count(totals.blocks, 'live block')}, {style.size(totals.bytes)}{memory}: "
+    first += f"{style.size(named)} of it by a type that is certain"
+    if asked:
+        blocks, size = sum(row.blocks for row in rows), sum(row.bytes for row in rows)
+        first = f"{asked}: {count(blocks, 'block')}, {style.size(size)}, {share(size, totals.bytes)} of the live bytes"
+    yield style.bold(first)
     yield ""
     if fold:
         limit = worth_a_row([row.bytes for row in rows], live, limit or 0)
@@ -97,11 +117,15 @@ def lines(
     if rows:
         whose = [f"{style.typed('types --owners')} (who holds them)"] if owners else []
         if any(row.kind.kind == "declared" for row in rows):
-            whose += [style.typed("containers"), f"{style.typed('types NAME --values')} (what they have in common)"]
+            values = style.typed(f"types {word(asked) if asked else 'NAME'} --values")
+            whose += [style.typed("containers"), f"{values} (what they have in common)"]
         yield from next_lines(style, *whose, style.typed(f"chunk {rows[0].samples[0]:#x}"), style.typed("pins"))
 
 
 def note_text(said: Statement) -> str:
+    if said.id == "no-values":
+        several = int(said.figures["types"] or 0) > 1
+        return f"values are told of one type: {said.names['types']}" if several else NO_VALUES
     return NOTES.get(said.id) or without_types_text(said)
 
 

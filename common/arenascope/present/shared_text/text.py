@@ -228,7 +228,8 @@ def table(
     if len(every) == 1:
         return
     align = ["left" if at in left else "right" for at in used]
-    kept, gone = _columns(every, style.width, expendable, _texts(every, align), [used.index(at) for at in names])
+    middle = [used.index(at) for at in names if at in used]
+    kept, gone = _columns(every, style.width, expendable, texts=_texts(every, align), names=middle)
     every = [[row[column] for column in kept] for row in every]
     align = [align[column] for column in kept]
     if style.width:
