@@ -20,8 +20,9 @@ from ..base.records import NamedTuple
 from ..glibc.chunk import PREV_INUSE, SIZE_BITS
 from ..session.parallel_sweeps import Part, swept
 from ..session.session import Session
+from .declared.once_per_image import declared_blocks
 from .live_blocks import HeapBlocks, Live, Swept, Typed
-from .named_by_declared_types import name_by_declared_types
+from .named_by_declared_types import DeclaredNames
 from .named_by_holders import name_by_holders
 from .recognise.all_recognisers import NONE, Catalogue, Entry
 from .recognise.contents import LOOKED_AT
@@ -55,8 +56,10 @@ def live_kinds(session: Session, only: Optional[int] = None, holders: bool = Tru
     session.measure_residency()
     live = Live(session)
     catalogue = catalogue_of(session)
+    declared = _declared(session, catalogue) if holders else None
     try:
-        _sweep(session, catalogue, [header for header in session.headers if only in (None, header.index)], live)
+        headers = [header for header in session.headers if only in (None, header.index)]
+        _sweep(session, catalogue, headers, live, declared=declared)
         if only is None:
             live.mmapped += _of_mmapped(session, catalogue)
     except KeyboardInterrupt:
@@ -65,19 +68,39 @@ def live_kinds(session: Session, only: Optional[int] = None, holders: bool = Tru
     live.kinds = [entry.kind for entry in catalogue.entries]
     if holders and not session.stopped:
         try:
-            name_by_holders(session, catalogue, live)
-            name_by_declared_types(session, catalogue, live)
+            if declared is not None:
+                declared.put_certain(live)
+            name_by_holders(session, catalogue, live, list(declared.holders()) if declared is not None else ())
+            if declared is not None:
+                declared.put_rest(live)
         except KeyboardInterrupt:
             session.stopped = True
     return live
 
 
-def _sweep(session: Session, catalogue: Catalogue, headers: Sequence[ArenaHeader], live: Live) -> None:
+def _declared(session: Session, catalogue: Catalogue) -> Optional[DeclaredNames]:
+    """Before all else, which need not be asked then of what has a certain name. After Ctrl-C none, but what blocks are
+    by their own words is told."""
+    try:
+        found = declared_blocks(session)
+    except KeyboardInterrupt:
+        session.stopped = True
+        return None
+    return DeclaredNames(session, catalogue, found) if found is not None and found.names else None
+
+
+def _sweep(
+    session: Session,
+    catalogue: Catalogue,
+    headers: Sequence[ArenaHeader],
+    live: Live,
+    declared: Optional[DeclaredNames],
+) -> None:
     size = sum(heap.bytes for header in headers for heap in session.heaps[header.index])
     processes = session.processes_for(size)
 
     def look(part: Part, pieces: Iterator[Piece]) -> Looked:
-        typed = [_typed(session, catalogue, piece) if isinstance(piece, Run) else piece for piece in pieces]
+        typed = [_typed(session, catalogue, piece, declared) if isinstance(piece, Run) else piece for piece in pieces]
         return Looked(catalogue.entries if processes > 1 else (), typed)
 
     with session.meter("sweeping", size) as meter, swept(session, headers, look, processes, meter=meter) as swept_heaps:
@@ -114,7 +137,7 @@ def _taken_in(catalogue: Catalogue, part: Looked) -> Iterable[Swept]:
     return _renumbered(part.pieces, [*map(catalogue.index_of, part.entries), NONE])
 
 
-def _typed(session: Session, catalogue: Catalogue, run: Run) -> Typed:
+def _typed(session: Session, catalogue: Catalogue, run: Run, declared: Optional[DeclaredNames]) -> Typed:
     """A run's chunks, those in use with their kinds."""
     header, word = session.layout.header, session.layout.word
     raws = run.raws
@@ -125,7 +148,9 @@ def _typed(session: Session, catalogue: Catalogue, run: Run) -> Typed:
         used[index] = 0
     users = list(accumulate(sizes, initial=run.address + header))
     usables = list(map(sub, compress(sizes, used), repeat(word)))
-    kinds = kinds_between(session, catalogue, list(compress(users, used)), usables)
+    blocks = list(compress(users, used))
+    told = declared.certain_of(blocks) if declared is not None and catalogue.asks_blocks_alone else None
+    kinds = kinds_between(session, catalogue, blocks, usables, told=told)
     in_order = array("i", [next(kinds) if each else NONE for each in used])
     for cache in session.thread_caches:
         index = bisect_left(users, cache.address or 0)
@@ -136,9 +161,13 @@ def _typed(session: Session, catalogue: Catalogue, run: Run) -> Typed:
 
 
 def kinds_between(
-    session: Session, catalogue: Catalogue, users: Sequence[int], usables: Sequence[int]
+    session: Session,
+    catalogue: Catalogue,
+    users: Sequence[int],
+    usables: Sequence[int],
+    told: Optional[Sequence[int]] = None,
 ) -> Iterator[int]:
-    """Of blocks in address order, read many at a time."""
+    """Of blocks in address order, read many at a time. `told`: of each the number of its kind, or NONE."""
     memory, at = session.memory, 0
     while at < len(users):
         base = users[at]
@@ -153,7 +182,9 @@ def kinds_between(
             yield from one_by_one(session, catalogue, users[at:end], usables[at:end])
         else:
             data = data[: len(data) // memory.pointer_size * memory.pointer_size]
-            yield from catalogue.classify_many(memory.as_words(data), data, base, users[at:end], usables[at:end])
+            known = told[at:end] if told is not None else repeat(NONE)
+            words, some = memory.as_words(data), (users[at:end], usables[at:end])
+            yield from catalogue.classify_many(words, data, base, *some, told=known)
         at = end
 
 

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import re
 from collections import Counter, deque
-from typing import Container, Iterator, Optional, Sequence
+from heapq import merge
+from typing import Container, Iterable, Iterator, Optional, Sequence
 
 from ..base.block_kinds import POINTED, Kind
 from ..base.count_work import Meter
@@ -50,6 +51,8 @@ LINKS = {TREE: 4, LIST: 2, HASHED: 1}
 """Words in front of what a node is for."""
 HOLDERS = ("c++", "control", "gobject", "node")
 PLAIN = ("size", "pointers")
+MOST_NAMELESS = 1 << 18
+"""So many blocks are kept by their addresses."""
 LARGEST_PLAIN, TRIED = 4 << 10, 1 << 12
 """So much of a block of which nothing is known, and so many of a size, where none of these has a container."""
 ALIKE, OF_LIKELY = 8, 2 / 3
@@ -111,17 +114,19 @@ class Naming:
         self._numbers: dict[tuple[str, bool, Optional[str]], int] = {}
         """Of bodies' kinds, by name, whether it is certain, and owner."""
 
-    def run(self) -> None:
+    def run(self, declared: Sequence[Known]) -> None:
         holders = {at for at, kind in enumerate(self._live.kinds) if kind.kind in HOLDERS}
         for area in self._fixed():
             self._look(area)
             self._follow()
         size = sum(heap.heap.bytes for heap in self._live.heaps)
         with self._session.meter("looking into holders", size) as meter:
-            for area, words in self._objects(holders, meter):
+            nameless = self._nameless() if declared else None
+            for area, words in self._objects(holders, meter, declared=declared):
                 self._objects_of[area.kind] += 1
-                self._look_at(area, area.start + area.links, words)
-                self._follow()
+                if nameless is None or not nameless.isdisjoint(words):
+                    self._look_at(area, area.start + area.links, words)
+                    self._follow()
         if self._forms.has_containers:
             self._look_into_plain()
         for keeper in self._catalogue.keepers:
@@ -140,13 +145,24 @@ class Naming:
         while self._left:
             self._look(self._left.popleft())
 
+    def _nameless(self) -> Optional[set[int]]:
+        """The blocks that holders can still name, where these are few and pointers lead to their beginnings: what leads
+        to none of them need not be looked into."""
+        if self._catalogue.has_fronts or self._forms.leads_inside:
+            return None
+        counts = self._index.counts()
+        kinds = {kind for kind in counts if self._index.is_weak(kind)}
+        if sum(counts[kind] for kind in kinds) > MOST_NAMELESS:
+            return None
+        return {user for user, _, _ in self._index.of_kinds(kinds)} | {*self._index.mapped_of_kinds(kinds)}
+
     def _objects(
-        self, kinds: set[int], meter: Meter, barren: Container[int] = ()
+        self, kinds: set[int], meter: Meter, barren: Container[int] = (), declared: Iterable[Known] = ()
     ) -> Iterator[tuple[Area, Sequence[int]]]:
         """Blocks of these kinds, each with its words after the links: many are read at a time. None of a kind that
         turns out to be `barren`."""
         kept: list[Known] = []
-        for known in self._index.of_kinds(kinds):
+        for known in merge(self._index.of_kinds(kinds), declared):
             if known[2] in barren:
                 continue
             if kept and known[0] + known[1] - kept[0][0] > WINDOW:
@@ -364,6 +380,7 @@ class Naming:
         return number
 
 
-def name_by_holders(session: Session, catalogue: Catalogue, live: Live) -> None:
-    """Names what is not certain yet; KeyboardInterrupt, and what was named until then is."""
-    Naming(session, catalogue, catalogue.ground, live).run()
+def name_by_holders(session: Session, catalogue: Catalogue, live: Live, declared: Sequence[Known] = ()) -> None:
+    """Names what is not certain yet; KeyboardInterrupt, and what was named until then is. `declared`: holders that have
+    the names of their types already, with the kinds that they had before, in address order."""
+    Naming(session, catalogue, catalogue.ground, live).run(declared)

@@ -126,9 +126,13 @@ class NamedBlocks:
             block = parent
         return steps[::-1]
 
-    def typed(self) -> Iterator[int]:
-        """The blocks of which debug information alone makes certain what they are."""
+    def certain(self, most: int = RULE) -> Iterator[int]:
+        """The blocks of which it is certain what they are, by claims that are no weaker than `most`."""
         sure = [each.form in ("object", "array") for each in self.names]
         for block, (name, level) in enumerate(zip(self.name, self.level)):
-            if name >= 0 and level <= LOCAL and sure[name]:
+            if name >= 0 and level <= most and sure[name]:
                 yield block
+
+    def typed(self) -> Iterator[int]:
+        """The blocks of which debug information alone makes certain what they are."""
+        return self.certain(LOCAL)

@@ -14,6 +14,7 @@ followed once more without that block. What keeps wrong names away:
 from __future__ import annotations
 
 from collections import deque
+from itertools import chain
 from types import ModuleType
 from typing import Iterable, Optional, Sequence
 
@@ -156,17 +157,22 @@ class Tracer:
                 (hiding if of.hides_object else queue).append(claimed)
         return hiding
 
-    def _push(self, found: Iterable[Claimed]) -> None:
-        left, level, name = self._left, self._found.level, self._found.name
-        for each in found:
-            before = level[each.block]
-            if each.level == FIELD:
+    def _push(self, claims: Iterable[Claimed]) -> None:
+        found, left, banned = self._found, self._left, self._banned
+        level, name = found.level, found.name
+        # as _put does, but without a call: most claims are of members
+        elements, parent, step, number = found.elements, found.parent, found.step, found.number
+        for each in claims:
+            rank, block, told, _, whose, way, place, _ = each
+            before = level[block]
+            if rank == FIELD:
                 # whatever names a type takes its place
-                if before == NO_LEVEL and each.block not in self._banned:
-                    self._put(each)
+                if before == NO_LEVEL and block not in banned:
+                    level[block], name[block], elements[block] = FIELD, told, 0
+                    parent[block], step[block], number[block] = whose, way, place
             # what is told already, most often by the link back
-            elif before > each.level or (before == each.level and name[each.block] != each.name):
-                left[each.level].append(each)
+            elif before > rank or (before == rank and name[block] != told):
+                left[rank].append(each)
 
     # claims
 
@@ -237,9 +243,7 @@ class Tracer:
                 self._put(self._before[block])
             self._refused.add((block, claimed.name))
         self._before.clear()
-        for one in held:
-            if one is not None:
-                self._push(one.claims)
+        self._push(chain.from_iterable(one.claims for one in held if one is not None))
 
     def _contest(self, claimed: Claimed) -> None:
         """Another name for a block that has one by as strong a claim."""
@@ -289,14 +293,14 @@ class Tracer:
         if wrong:
             known: dict[int, bool] = {}
             for block in range(len(found.name)):
-                chain: list[int] = []
+                way: list[int] = []
                 at = block
                 while at >= 0 and at not in known and at not in wrong:
-                    chain.append(at)
+                    way.append(at)
                     known[at] = False
                     at = found.parent[at]
                 is_wrong = at >= 0 and (at in wrong or known[at])
-                for each in chain:
+                for each in way:
                     known[each] = is_wrong
             wrong |= {block for block, is_wrong in known.items() if is_wrong}
         for block in wrong:

@@ -16,7 +16,8 @@ only.
 
 from __future__ import annotations
 
-from typing import Mapping, Optional, Sequence
+from itertools import repeat
+from typing import Iterable, Mapping, Optional, Sequence
 
 from ...base.block_kinds import Kind
 from ...base.records import NamedTuple
@@ -195,16 +196,23 @@ class Catalogue:
         return self.classify_many(self._memory.as_words(head), head, user, [user], [usable])[0]
 
     def classify_many(
-        self, words: Sequence[int], data: bytes, base: int, users: Sequence[int], usables: Sequence[int]
+        self,
+        words: Sequence[int],
+        data: bytes,
+        base: int,
+        users: Sequence[int],
+        usables: Sequence[int],
+        told: Iterable[int] = repeat(NONE),
     ) -> list[int]:
-        """The same of blocks in address order that lie in `data`, which begins at `base`, with all of their heads."""
+        """The same of blocks in address order that lie in `data`, which begins at `base`, with all of their heads. What
+        is `told` counts, unless NONE, but where there is a vtable: what is not told may begin with the same."""
         indices: list[int] = []
         add, known, pages = indices.append, self._tables.get, self.ground.pages
         low, high, least_text, quick = self.low, self.high, self._least_text, not (self._runtimes or self._programs)
         text = self._known(TEXTS["ASCII"])
         shift = 3 if self._word == 8 else 2
         length, other = len(data), self._other
-        for user, usable in zip(users, usables):
+        for user, usable, number in zip(users, usables, told):
             start = user - base
             at = start >> shift
             first = words[at]
@@ -212,6 +220,9 @@ class Catalogue:
             if table is UNSEEN:
                 table = self._learn(first) if first >> PAGE_SHIFT in pages else None
             if table is None:
+                if number != NONE:
+                    add(number)
+                    continue
                 end = start + (usable if usable < LOOKED_AT else LOOKED_AT)
                 if end > length:
                     end = length
@@ -321,6 +332,11 @@ class Catalogue:
             return False
         front = fronts.front_of(words, 0, len(words), usable)
         return front is not None and fronts.holds(front, words, user) is not None
+
+    @property
+    def asks_blocks_alone(self) -> bool:
+        """Whether no runtime and no program has words of its own, which may tell of other blocks."""
+        return not (self._runtimes or self._programs or self._fronts)
 
     @property
     def has_fronts(self) -> bool:
