@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from time import sleep
 from typing import Any
 
 import pytest
@@ -15,6 +17,8 @@ from sites import PROGRAMS, Sited
 
 pytestmark = pytest.mark.xdist_group("declared containers")
 PATH, APART, MOMENTS = "srv->sessions->buckets", 120, 4
+BETWEEN = 2
+"""Seconds."""
 
 
 def said(door: Door, image: Live, words: str) -> dict[str, Any]:
@@ -66,3 +70,34 @@ def test_a_moment_without_types_is_no_moment_without_elements(tmp_path: Path) ->
     finally:
         sited.end()
     assert diff["containers"] == []
+
+
+@pytest.mark.parametrize("since", [True, False], ids=["since", "again"])
+def test_a_report_names_the_container_that_grows(since: bool, tmp_path: Path) -> None:
+    """By a snapshot with types, and by two looks with types; not by a snapshot without."""
+    sited = Sited(PROGRAMS / "daemon.O2", tmp_path, "100", "closed")
+    try:
+        image = Live(sited.pid, sited.program)
+        counts = [sited.counts()[PATH].elements]
+        if since:
+            said(SHELL, image, f"snapshot {tmp_path / 'a.json'} --types --declared")
+            said(SHELL, image, f"snapshot {tmp_path / 'b.json'}")
+            sited.tick()
+            found = said(SHELL, image, f"report --since {tmp_path / 'a.json'} --declared")
+            assert "container" not in said(SHELL, image, f"report --since {tmp_path / 'b.json'}")["growth"]["names"]
+        else:
+            with ThreadPoolExecutor() as beside:
+                later = beside.submit(said, SHELL, image, f"report --again {BETWEEN} --types --declared")
+                while not later.done():
+                    sited.tick()
+                    sleep(0.1)
+                found = later.result()
+        counts.append(sited.counts()[PATH].elements)
+    finally:
+        sited.end()
+    grown = found["growth"]
+    assert grown["names"]["container"] == PATH
+    more = grown["figures"]["container_change_elements"]
+    # while it looks twice there is more
+    assert more == counts[1] - counts[0] if since else 0 < more <= counts[1] - counts[0]
+    assert PATH in grown["text"].partition(".")[0]

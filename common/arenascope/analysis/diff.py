@@ -70,6 +70,12 @@ class Diff(NamedTuple):
     """The same by owner: what grew and is kept first, then what is held in passing, then what shrank. None where either
     snapshot has none."""
 
+    @property
+    def filled(self) -> Optional[Change]:
+        """The container that has more elements, and holds most more."""
+        grown = (each for each in self.containers if (each.change or 0) > 0)
+        return next(grown, None) if self.one_process is not False else None
+
     def per_hour(self, change: Optional[int]) -> Optional[float]:
         """None where there is no such rate: two processes have none in common."""
         if change is None or not self.seconds or self.one_process is False:

@@ -40,8 +40,12 @@ def growth(before: Document, after: Document) -> Statement:
     }
     if diff.exchanged:
         return Statement("snapshot-is-later", figures)
+    filled, names = diff.filled, {}
+    if filled is not None:
+        figures["container_change_elements"] = filled.change
+        names["container"] = filled.name
     changed = {"live": live, "free": free, "elsewhere": elsewhere}
-    return Statement(_kind(diff.rss.after, rss, changed, diff.seconds), figures)
+    return Statement(_kind(diff.rss.after, rss, changed, diff.seconds), figures, names)
 
 
 def _kind(

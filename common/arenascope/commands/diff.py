@@ -202,9 +202,8 @@ def _kept(style: Style, diff: Diff) -> str:
 
 
 def _filled(diff: Diff) -> str:
-    """The container that has more elements, and holds most more."""
-    first = next((each for each in diff.containers if (each.change or 0) > 0), None)
-    if first is None or diff.one_process is False:
+    first = diff.filled
+    if first is None:
         return ""
     rate = ""
     if diff.seconds is not None and diff.seconds >= LONG_ENOUGH:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from argparse import Namespace
 from functools import partial
 from typing import TYPE_CHECKING, Callable, Iterable, Iterator, Optional, Sequence
@@ -17,7 +16,7 @@ from ..analysis.report import PARTS, Picture
 from ..analysis.trim import Trim
 from ..analysis.type_rows import TypeRow
 from ..analysis.verdict import address_space, judge
-from ..base.errors import UsageError
+from ..base.errors import ArenascopeError
 from ..base.model import Statement
 from ..glibc.params import arena_limit
 from ..present.formats.json import hexadecimal
@@ -58,7 +57,6 @@ if TYPE_CHECKING:
     from .steps.live_copy import Looked
     from .steps.report_sections import Ticket
 
-LONGEST_PAUSE = 86400
 TYPES = 20
 """So many types are in the document."""
 BY_ITSELF = 150_000
@@ -79,6 +77,20 @@ def _read_all(context: Context) -> Answer:
     return report_command.function(beside)
 
 
+def _looks_into_blocks(options: Namespace) -> bool:
+    return bool(options.types or options.owners or options.html)
+
+
+def _counts_containers(options: Namespace) -> bool:
+    """At both moments: where the snapshot has them, or both looks are for types."""
+    if options.since is None:
+        return options.again is not None and bool(options.types)
+    try:
+        return "containers" in read(options.since)
+    except ArenascopeError:
+        return False  # which the command will say
+
+
 @command(
     "where it went",
     "Say where resident memory went, why it stays, and what would bring it back.",
@@ -90,19 +102,30 @@ def _read_all(context: Context) -> Answer:
         argument("--types", action="store_true", help="also show what the blocks are; copies all memory"),
         argument("--owners", action="store_true", help="also show who holds the blocks; copies all memory"),
         argument("--html", metavar="FILE", help="write one self-contained page, with types, owners and leaks"),
-        argument("--since", metavar="FILE", help="show what grew since this snapshot"),
         argument(
-            "--again", type=float, metavar="SECONDS", help="look twice, SECONDS apart, and show what grew (shell)"
+            "--since",
+            metavar="FILE",
+            help="show what grew since this snapshot; of one made with --types, which container",
+        ),
+        argument(
+            "--again",
+            type=float,
+            metavar="SECONDS",
+            help="look twice, SECONDS apart, and show what grew (shell); with --types, which container",
         ),
         WITH_VALUES,
         RULES,
     ),
-    lists=lambda options: not (options.types or options.owners or options.html),
+    lists=lambda options: not (_looks_into_blocks(options) or _counts_containers(options)),
     reads=_read_all,
-    whole=lambda options: bool(options.types or options.owners or options.html),
+    whole=_looks_into_blocks,
 )
 def report_command(context: Context) -> Answer:
-    before = _moment_before(context)
+    options, before = context.options, None
+    if options.since is not None or options.again is not None:
+        from .snapshot import moment_before
+
+        before = moment_before(context, _counts_containers(options))
     if context.options.types or context.options.html:
         from .steps import live_copy as live_copy  # loaded while the process still runs
 
@@ -117,14 +140,16 @@ def report_command(context: Context) -> Answer:
     facts_of = _facts_but_for_a_picture(session, plans)
     seen: list[Seen] = []
     owned: list[Looked] = []
+    counted: list[Looked] = []
 
     def look_closer() -> None:
         # after all that tells what is in memory
         if ticket is not None:
             ticket.read_at_once()
-        owned.extend(_looked(context))
+        owned.extend(_looked(context, counted))
         if _wants_types(context):
-            where = owned[0].session if owned else _apart(context)
+            known = owned or counted
+            where = known[0].session if known else _apart(context)
             seen.append(_types_of()(where).seen)
             session.stopped |= where.stopped
 
@@ -134,7 +159,7 @@ def report_command(context: Context) -> Answer:
             context.all_was_read()
 
     picture = resident_picture(session, plans, all_was_read)
-    grown = _growth(context, before)
+    grown = _growth(context, before, counted)
     if before is not None or (picture is None and ticket is not None):
         look_closer()
     if picture is None:
@@ -181,9 +206,9 @@ def _ticket(context: Context) -> Optional[Ticket]:
     return Ticket(context)
 
 
-def _looked(context: Context) -> Iterator[Looked]:
+def _looked(context: Context, counted: Sequence[Looked]) -> Iterator[Looked]:
     """What pointers are followed in, where they are: with --owners a live process of the shell's is copied, and let go.
-    Of a core that is not large unasked."""
+    Of a core that is not large unasked. `counted`: what it was copied into before."""
     session, options = context.session, context.options
     # a page says of each of its parts why it is not there
     if session.stopped or not (session.started or options.html):
@@ -191,7 +216,7 @@ def _looked(context: Context) -> Iterator[Looked]:
     if options.owners or (options.html and not session.target.image.redacted):
         from .steps.live_copy import looked
 
-        yield looked(context.beside(options))
+        yield counted[0] if counted else looked(context.beside(options))
     elif session.target.kind == "core":
         from .steps.auto_owners import looked_unasked
 
@@ -245,45 +270,18 @@ def _in_a_call(session: Session, picture: Picture) -> bool:
     return not picture.whole and live and any(each.mutex for each in session.headers)
 
 
-def _growth(context: Context, before: Optional[Document]) -> Optional[Statement]:
+def _growth(context: Context, before: Optional[Document], counted: list[Looked]) -> Optional[Statement]:
+    """`counted` gets what containers were counted in."""
     if before is None:
         return None
-    from .snapshot import take
+    from .snapshot import take_counted
 
-    return growth(before, take(context, sizes=False))
+    return growth(before, take_counted(context, _counts_containers(context.options), counted))
 
 
 def _told(grown: Optional[Statement]) -> Optional[str]:
     """What two moments showed, where they showed something."""
     return grown.id if grown and "seconds" in grown.figures and grown.id not in NOT_TOLD else None
-
-
-def _moment_before(context: Context) -> Optional[Document]:
-    """What this look is compared with: a snapshot, or a first look."""
-    since, again = context.options.since, context.options.again
-    if since is not None and again is not None:
-        raise UsageError("--since and --again each name a moment: one of them is enough")
-    if since is not None:
-        from .snapshot import load
-
-        load(context.door)
-        return read(since)
-    if again is None:
-        return None
-    if not 0 < again <= LONGEST_PAUSE:
-        raise UsageError(f"--again {again:g}: more than 0 seconds, and {LONGEST_PAUSE} at most")
-    if not context.door.lets_go:
-        raise UsageError(
-            "what is looked at here stands still",
-            "save a snapshot, let the process run, then: report --since FILE",
-        )
-    from .snapshot import take
-
-    before = take(context, sizes=False)
-    context.door.release()
-    time.sleep(again)
-    context.renew()
-    return before
 
 
 def _answer(

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import time
-from typing import Iterable, Sequence
+from typing import TYPE_CHECKING, Iterable, Optional, Sequence
 
 from ..analysis.figure_names import Document
 from ..base.about import __version__
+from ..base.errors import UsageError
 from ..present.json_documents.moment_records import Snapshot
 from ..present.json_documents.snapshot_keys import OF_A_CONTAINER, OF_A_TYPE, OF_AN_OWNER, SECTIONS, SIZES
 from ..present.shared_text.problems import sentences
@@ -14,12 +15,16 @@ from ..present.shared_text.text import count
 from ..session.problems import problems_of
 from ..session.session import Session
 from .framework.command import Answer, Asked, Context, Door, argument, asked, command
-from .steps.snapshot_file import write
+from .steps.snapshot_file import read, write
+
+if TYPE_CHECKING:
+    from .steps.live_copy import Looked
 
 TYPES = {"types": ("types", "totals")}
 OWNERS = {"owners": ("owners", "live_bytes")}
 WORDS = {"chunks": "chunks --summary", "types": "types --limit 0", "owners": "owners --limit 0"}
 """What is asked of them."""
+LONGEST_PAUSE = 86400
 MOST_CONTAINERS = 1 << 12
 """Ways to containers, those first that hold most: a program has some hundreds."""
 HELD = "types --owners --limit 0"
@@ -110,6 +115,44 @@ def take(context: Context, sizes: bool, types: bool = False, owners: bool = Fals
             document.update(_containers(beside.session))
     document["problems"] = sentences(problems)
     return document
+
+
+def take_counted(context: Context, containers: bool, counted: list[Looked]) -> Document:
+    """A snapshot without types, with the elements of containers where they are wanted; `counted` gets in what."""
+    document, session = take(context, sizes=False), context.session
+    if not containers or not session.started or session.target.image.redacted:
+        return document
+    from ..blocks.declared.once_per_image import declared_in
+    from .steps.live_copy import looked
+
+    counted.append(looked(context.beside(context.options)))
+    search = counted[0].search
+    declared_in(search)
+    return {**document, **_containers(search.session)}
+
+
+def moment_before(context: Context, containers: bool) -> Optional[Document]:
+    """What a report is compared with: a snapshot, or a first look."""
+    since, again = context.options.since, context.options.again
+    if since is not None and again is not None:
+        raise UsageError("--since and --again each name a moment: one of them is enough")
+    if since is not None:
+        load(context.door)
+        return read(since)
+    if again is None:
+        return None
+    if not 0 < again <= LONGEST_PAUSE:
+        raise UsageError(f"--again {again:g}: more than 0 seconds, and {LONGEST_PAUSE} at most")
+    if not context.door.lets_go:
+        raise UsageError(
+            "what is looked at here stands still",
+            "save a snapshot, let the process run, then: report --since FILE",
+        )
+    before = take_counted(context, containers, [])
+    context.door.release()
+    time.sleep(again)
+    context.renew()
+    return before
 
 
 def _containers(session: Session) -> Document:

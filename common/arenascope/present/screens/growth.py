@@ -24,6 +24,9 @@ def growth_sentence(said: Statement) -> str:
     if said.id == "growth-unknown":
         return "Growth is not known: what is in use is not known at one of the two moments."
     when = "Since the snapshot" if seconds is None else f"In {time_apart(seconds)}"
+    if "container" in said.names:
+        # in the program's own words, before malloc's
+        when = f"{said.names['container']}: {figures['container_change_elements']:+,} elements. {when}"
     if said.id == "fell":
         rss = figures.get("rss_change_bytes")
         shrank = figures["live_change_bytes"] if rss is None else rss
