@@ -8,10 +8,12 @@ from typing import Any, Iterator, NamedTuple, Sequence
 
 import pytest
 from doors import GDB, Door, Image, Live
+from lldb_door import NEWEST_LLDB
 from looks import failure_id, opened
 from schemas import valid
 from shell_door import SHELL
 from sites import PROGRAMS, Sited
+from test_truth import ARGUMENTS
 
 pytestmark = pytest.mark.xdist_group("declared containers")
 
@@ -61,6 +63,19 @@ def test_the_shell_says_the_same(tmp_path: Path) -> None:
         assert members(SHELL, image, "header").objects == counted["headers"].elements
     finally:
         sited.end()
+
+
+def test_lldb_says_the_same(tmp_path: Path) -> None:
+    """Of a class with a vtable, too: the pointer to it is no member."""
+    sited = Sited(PROGRAMS / "server.O1", tmp_path, *ARGUMENTS["server"])
+    try:
+        image = Live(sited.pid, sited.program)
+        types = ("shapes::Circle", "Session")
+        found = [members(GDB, image, each) for each in types]
+        assert [members(NEWEST_LLDB, image, each) for each in types] == found
+    finally:
+        sited.end()
+    assert len(found[0].of) == 2
 
 
 SECRETS: Sequence[str] = ("user-1@example.org", "Cookie", "DONE", "user-")

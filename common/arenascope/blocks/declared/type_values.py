@@ -19,7 +19,7 @@ from ...sources.debug_info_types import BitField, TypeFacts
 from ..recognise.class_names import named as readable
 from .layouts import DEEPEST, Layouts
 from .named_blocks import NONE, BlockName, NamedBlocks
-from .values import PIECE, Value, Values
+from .values import PIECE, VTABLE, Value, Values
 
 MOST = 1 << 14
 """Values of one member that are counted."""
@@ -305,7 +305,8 @@ class _Table:
         elif facts.form == "struct" and depth < DEEPEST and (type < 0 or _is_plain(facts)):
             for bits in facts.bits:
                 yield MemberPlace(at.inner(bits.name), at.offset + bits.offset // 8, type, bits)
-            for each in facts.fields:
+            # compilers add the pointer to a vtable, which LLDB does not have among the members
+            for each in (field for field in facts.fields if not field.name.startswith(VTABLE)):
                 step = "" if each.is_base or each.name.startswith("_M_") else each.name
                 inner = MemberPlace(at.inner(step), at.offset + each.offset, each.type)
                 # a node's links, and a control block's counts, are no values of the program's
