@@ -62,7 +62,8 @@ class LldbDoor(DebuggerDoor):
     def target(self) -> Target:
         kind: type[LldbTarget] = self.beside("heap_target").LldbTarget
         types, modules = self.beside("heap_types").LldbTypes, self.beside("heap_modules").DescribedModule
-        made = partial(types, variables=self.beside("heap_variables").LldbVariables, module=modules)
+        variables, read_here = self.beside("heap_variables").LldbVariables, self.beside("heap_read_here").ReadHere
+        made = partial(types, variables=variables, module=modules, read_here=read_here)
         return kind(self._selected(), self.debugger, made)
 
     def controller(self) -> Optional[Controller]:

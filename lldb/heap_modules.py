@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Iterator, Mapping, Optional, Sequence
 
 import lldb
 
+from arenascope.sources.debug_info_types import BitField
 from arenascope.sources.elf.demangle import demangle
 from arenascope.sources.type_spelling import parts_of, spelled, within
 
@@ -101,6 +102,37 @@ class DescribedModule:
             for text in (own, spelled(own).replace(">>", "> >"))
             for each in self.module.FindTypes(text)
         )
+
+    # of each type alone
+
+    @staticmethod
+    def members(kind: lldb.SBType) -> Sequence[lldb.SBTypeMember]:
+        return [kind.GetFieldAtIndex(index) for index in range(kind.GetNumberOfFields())]
+
+    @staticmethod
+    def enumerators(kind: lldb.SBType) -> Iterator[tuple[str, int]]:
+        members = kind.GetEnumMembers()
+        # LLDB 16
+        integer = kind.GetEnumerationIntegerType() if hasattr(kind, "GetEnumerationIntegerType") else None
+        is_signed = integer is None or bool(integer.GetCanonicalType().GetTypeFlags() & lldb.eTypeIsSigned)
+        for index in range(members.GetSize()):
+            each = members.GetTypeEnumMemberAtIndex(index)
+            yield each.GetName() or "", each.GetValueAsSigned() if is_signed else each.GetValueAsUnsigned()
+
+    def bits(self, kind: lldb.SBType) -> Iterator[BitField]:
+        for each in (field for field in self.members(kind) if field.IsBitfield() and field.GetName()):
+            is_signed = bool(each.GetType().GetCanonicalType().GetTypeFlags() & lldb.eTypeIsSigned)
+            yield BitField(each.GetName() or "", each.GetOffsetInBits(), each.GetBitfieldSizeInBits(), is_signed)
+
+    def shape_of(self, kind: lldb.SBType) -> tuple[object, ...]:
+        """What two types have in common that are one."""
+        bases = [kind.GetDirectBaseClassAtIndex(index) for index in range(kind.GetNumberOfDirectBaseClasses())]
+        members = []
+        for each in (*bases, *self.members(kind)):
+            of = each.GetType().GetCanonicalType()
+            own = each.GetName(), each.GetOffsetInBits(), each.GetBitfieldSizeInBits()
+            members.append((*own, of.GetName() or "", of.GetByteSize()))
+        return (*members, *self.enumerators(kind))
 
 
 def _is_longer(told: str, raw: str) -> bool:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Callable, Iterator, Mapping, Optional, Sequenc
 import lldb
 
 from arenascope.base.records import NamedTuple
-from arenascope.sources.debug_info_types import Argument, BitField, Field, Form, TypeFacts
+from arenascope.sources.debug_info_types import Argument, Field, Form, TypeFacts
 from arenascope.sources.debugged_variables import WithVariables
 from arenascope.sources.elf.demangle import demangle
 from arenascope.sources.type_spelling import literal, number_in, parts_of, spelled, within
@@ -18,6 +18,7 @@ from arenascope.sources.type_spelling import literal, number_in, parts_of, spell
 if TYPE_CHECKING:
     # to mypy this folder is a part of LLDB's own package
     from lldb.heap_modules import DescribedModule
+    from lldb.heap_read_here import ReadHere
     from lldb.heap_target import LldbTarget
     from lldb.heap_variables import LldbVariables
 
@@ -62,6 +63,7 @@ class LldbTypes(WithVariables):
         target: LldbTarget,
         variables: Callable[[LldbTarget, LldbTypes], LldbVariables],
         module: Callable[[lldb.SBModule], DescribedModule],
+        read_here: Callable[[LldbTarget, LldbTypes], ReadHere],
     ) -> None:
         self._target: LldbTarget = weakref.proxy(target)  # as in debugged_variables.py
         self._known: list[_Known] = []
@@ -71,7 +73,11 @@ class LldbTypes(WithVariables):
         """Structs, unions and enums, by what is quickly told of them."""
         self._facts: dict[int, TypeFacts] = {}
         self._names: dict[str, Optional[int]] = {}
+        self._several: set[str] = set()
+        """Names of which there are several."""
+        self._made: set[int] = set()
         self._module = module
+        self.read_here = read_here(target, self)
         self._variables = variables(target, self)
 
     @cached_property
@@ -93,11 +99,12 @@ class LldbTypes(WithVariables):
         if form in ("struct", "union"):
             if not facts.size and not kind.GetNumberOfFields():
                 return facts
+            fields = list(self._fields(known))
             return facts._replace(
-                fields=list(self._fields(known)),
+                fields=[*fields, *self.read_here.left_out(kind, known.name, known.module, fields)],
                 arguments=list(self._arguments(known)),
                 polymorphic=kind.IsPolymorphicClass(),
-                bits=list(_bits(kind)),
+                bits=list(known.module.bits(kind)),
             )
         if form in ("pointer", "reference"):
             return facts._replace(target=self._target_of(kind, known.module, form))
@@ -108,7 +115,7 @@ class LldbTypes(WithVariables):
                 target=self.number(element, known.module), length=length, size=facts.size if length else 0
             )
         if form == "enum":
-            values = dict(_enumerators(kind))
+            values = dict(known.module.enumerators(kind))
             return facts._replace(enumerators=values, signed=any(value < 0 for value in values.values()))
         if form in ("integer", "character"):
             return facts._replace(signed=bool(kind.GetTypeFlags() & lldb.eTypeIsSigned))
@@ -129,10 +136,12 @@ class LldbTypes(WithVariables):
             if _raw(base.GetType()) not in virtual:
                 number = self.number(base.GetType(), module)
                 yield Field(self._known[number].name, base.GetOffsetInBytes(), number, True)
-        for field in _members(kind):
+        for field in module.members(kind):
             number = self.number(field.GetType(), module)
-            if not field.IsBitfield() and not (is_doubtful and self._leads_to_void(number)):
-                yield Field(field.GetName() or "", field.GetOffsetInBytes(), number)
+            is_read = not is_doubtful or not self._leads_to_void(number)
+            told = number if is_read else self.read_here.element_pointer(_raw(kind), module)
+            if not field.IsBitfield() and told is not None:
+                yield Field(field.GetName() or "", field.GetOffsetInBytes(), told)
 
     def _leads_to_void(self, number: int) -> bool:
         facts = self.facts(number)
@@ -148,17 +157,26 @@ class LldbTypes(WithVariables):
             if form == lldb.eTemplateArgumentKindType:
                 # what LLDB cannot read it takes for void
                 is_void = _form(given.GetCanonicalType()) == "void"
-                is_told = named is not None and named.arguments[index : index + 1] == ["void"]
-                yield Argument(type=self.number(given, known.module)) if is_told or not is_void else Argument()
+                told = named.arguments[index] if named is not None and index < len(named.arguments) else ""
+                if is_void and told != "void":
+                    yield Argument(type=self.read_here.named(told, known.module) if told else None)
+                else:
+                    yield Argument(type=self.number(given, known.module))
             elif form == lldb.eTemplateArgumentKindIntegral:
-                yield Argument(value=_value(texts[index], given) if index < len(texts) else None)
+                yield Argument(value=_value(texts[index], given, known.module) if index < len(texts) else None)
 
     def by_name(self, name: str) -> Optional[int]:
         if name not in self._names:
             wanted = spelled(name)
             found = {number for number in self._alike(wanted) if self._known[number].name == wanted}
+            if len(found) > 1:
+                self._several.add(wanted)
             self._names[name] = found.pop() if len(found) == 1 else None
         return self._names[name]
+
+    def has_several(self, name: str) -> bool:
+        """Whether that is why there is none by this name."""
+        return spelled(name) in self._several
 
     def _alike(self, name: str) -> Iterator[int]:
         """Complete structs, unions and enums of nearly this name."""
@@ -203,7 +221,26 @@ class LldbTypes(WithVariables):
 
     def pointer_to(self, type: int) -> int:
         known = self._known[type]
-        return self.number(known.type.GetPointerType(), known.module)
+        kind = known.type.GetPointerType()
+        if type not in self._made:
+            return self.number(kind, known.module)
+        number = self._add(("pointer", False, type), _Known(kind, known.module, "", "pointer"))
+        self._facts[number] = TypeFacts("", "pointer", kind.GetByteSize(), target=type)
+        return number
+
+    def reference_to(self, type: int) -> int:
+        return self.number(self._known[type].type.GetReferenceType(), self._known[type].module)
+
+    def add_class(self, facts: TypeFacts, module: DescribedModule) -> int:
+        """One that LLDB cannot read."""
+        void = module.module.GetBasicType(lldb.eBasicTypeVoid)
+        number = self._add(("read here", len(self._known)), _Known(void, module, facts.name, "struct"))
+        self._made.add(number)
+        self._facts[number] = facts
+        return number
+
+    def set_facts(self, number: int, facts: TypeFacts) -> None:
+        self._facts[number] = facts
 
     def structs(self) -> Iterator[int]:
         """Without the C library's and the loader's, as from GDB."""
@@ -251,7 +288,7 @@ class LldbTypes(WithVariables):
         for number in known:
             if self._known[number].type == kind:
                 return number
-        name, shape = self._name(kind, module), _shape(kind)
+        name, shape = self._name(kind, module), module.shape_of(kind)
         # those without a name are one only where LLDB has them as one
         for number in known if name else ():
             if self._shapes[number] == shape and self._known[number].name == name:
@@ -302,7 +339,7 @@ class LldbTypes(WithVariables):
         found = []
         for index, text in enumerate(texts):
             form, given = kind.GetTemplateArgumentKind(index), kind.GetTemplateArgumentType(index)
-            value = _value(text, given) if form == lldb.eTemplateArgumentKindIntegral else None
+            value = _value(text, given, module) if form == lldb.eTemplateArgumentKindIntegral else None
             if value is not None:
                 text = literal(spelled(_raw(given.GetCanonicalType())), value)
             elif form == lldb.eTemplateArgumentKindType:
@@ -358,41 +395,6 @@ def _length(kind: lldb.SBType) -> Optional[int]:
     return kind.GetByteSize() // element.GetByteSize() or None
 
 
-def _enumerators(kind: lldb.SBType) -> Iterator[tuple[str, int]]:
-    members = kind.GetEnumMembers()
-    # LLDB 16
-    integer = kind.GetEnumerationIntegerType() if hasattr(kind, "GetEnumerationIntegerType") else None
-    is_signed = integer is None or bool(integer.GetCanonicalType().GetTypeFlags() & lldb.eTypeIsSigned)
-    for index in range(members.GetSize()):
-        each = members.GetTypeEnumMemberAtIndex(index)
-        yield each.GetName() or "", each.GetValueAsSigned() if is_signed else each.GetValueAsUnsigned()
-
-
-def _value(text: str, of: lldb.SBType) -> Optional[int]:
+def _value(text: str, of: lldb.SBType, module: DescribedModule) -> Optional[int]:
     kind = of.GetCanonicalType()
-    return number_in(text, dict(_enumerators(kind)) if _form(kind) == "enum" else {})
-
-
-def _bits(kind: lldb.SBType) -> Iterator[BitField]:
-    for each in (field for field in _members(kind) if field.IsBitfield() and field.GetName()):
-        is_signed = bool(each.GetType().GetCanonicalType().GetTypeFlags() & lldb.eTypeIsSigned)
-        yield BitField(each.GetName() or "", each.GetOffsetInBits(), each.GetBitfieldSizeInBits(), is_signed)
-
-
-def _members(kind: lldb.SBType) -> Sequence[lldb.SBTypeMember]:
-    return [kind.GetFieldAtIndex(index) for index in range(kind.GetNumberOfFields())]
-
-
-def _shape(kind: lldb.SBType) -> Key:
-    """What two types have in common that are one."""
-    bases = [kind.GetDirectBaseClassAtIndex(index) for index in range(kind.GetNumberOfDirectBaseClasses())]
-    members = [
-        (each.GetName(), each.GetOffsetInBits(), each.GetBitfieldSizeInBits(), *_shape_of(each.GetType()))
-        for each in (*bases, *_members(kind))
-    ]
-    return (*members, *_enumerators(kind))
-
-
-def _shape_of(type: lldb.SBType) -> Key:
-    kind = type.GetCanonicalType()
-    return _raw(kind), kind.GetByteSize()
+    return number_in(text, dict(module.enumerators(kind)) if _form(kind) == "enum" else {})

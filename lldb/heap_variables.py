@@ -67,6 +67,18 @@ class LldbVariables(DebuggedVariables):
             # a larger one has an array at its end that its initialiser makes longer
             if not symbol.size or size <= symbol.size:
                 return TypedVariable(name, symbol.value, self.types.number(value.GetType(), module))
+        return self._read_here(symbol)
+
+    def _read_here(self, symbol: NamedSymbol) -> Optional[TypedVariable]:
+        """One that LLDB does not find: of a function that is nowhere but inlined, or of a type that it cannot read."""
+        start, found = self.target.described_at(symbol.value) or (0, None)
+        for module in (each for each in self.types.modules if self.target.start_of(each.module) == start):
+            type = self.types.read_here.by_parts(found.type, module) if found is not None else None
+            if found is not None and type is not None and self.types.facts(type).size == symbol.size > 0:
+                plain = plain_name(symbol.text)
+                is_plain = "::" in plain or not found.function
+                name = plain if is_plain else f"{function_name(found.function)}::{found.name}"
+                return TypedVariable(name, symbol.value, type)
         return None
 
     def _candidates(self, symbol: NamedSymbol) -> Iterator[_Variable]:

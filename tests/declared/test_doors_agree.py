@@ -31,10 +31,17 @@ def rows(door: Door, image: Image) -> list[Row]:
 
 
 @pytest.mark.parametrize("door", [*EVERY_LLDB[1:], SHELL], ids=lambda door: door.name)
-@pytest.mark.parametrize("name", ["server.O1", "daemon.O2", "pool.O2", "orders.O1"])
+@pytest.mark.parametrize(
+    "name",
+    [
+        *("server.O1", "daemon.O2", "pool.O2", "orders.O1", "idioms.cc.O2"),
+        pytest.param("idioms.cc.O0", marks=pytest.mark.full),
+        pytest.param("idioms.cc.O1", marks=pytest.mark.full),
+    ],
+)
 def test_types(name: str, door: Door, tmp_path: Path) -> None:
-    """All hangs of static variables but in orders.O1."""
-    if isinstance(door, Lldb) and door.version < WHOLE and name in IN_PIECES:
+    """All hangs of static variables but in orders and idioms.cc."""
+    if isinstance(door, Lldb) and door.version < WHOLE and name in (*IN_PIECES, "idioms.cc.O2"):
         pytest.skip("LLDB does not know functions in two pieces")
     sited = Sited(PROGRAMS / name, tmp_path, *ARGUMENTS[name.rpartition(".")[0]])
     try:

@@ -45,8 +45,6 @@ LESS: Mapping[str, Sequence[str]] = {
     "lldb": ("idioms.rs",),
 }
 """Where a door cannot know as much: there no share is asked for."""
-# no static variables of functions that are nowhere but inlined; in LLDB 22 no tuples of a template's arguments
-LEAST_IN_LLDB = {"idioms.cc": Least(0.86, 0.87, by_type=0.86)}
 IN_PIECES = ("pool.O2", "pool.split.O2", "orders.O2")
 """Of functions that these hang of the unlikely parts lie elsewhere: LLDB does not know such functions before WHOLE."""
 WHOLE = 19
@@ -122,8 +120,7 @@ def test_no_name_is_wrong(standing: Standing, door: Door, tmp_path: Path) -> Non
             continue
         if isinstance(door, Lldb) and door.version < WHOLE and image.program.name in IN_PIECES:
             continue
-        of_door = LEAST_IN_LLDB if isinstance(door, Lldb) else {}
-        least = of_door.get(standing.program, LEAST[standing.program])
+        least = LEAST[standing.program]
         assert found.typed + found.by_field >= least.named
         assert found.typed >= least.by_type
         assert found.typed_bytes_without_leaks >= least.bytes

@@ -14,6 +14,7 @@ from ...base.errors import ArenascopeError, TargetError
 from ...base.records import NamedTuple
 from ..target import Place, Region
 from .bss import memory_end
+from .debug_entries import DebugEntries, DescribedClass, DescribedVariable, debug_entries_of
 from .demangle import demangle
 from .elf_file import (
     DEBUG_FOLDER,
@@ -112,6 +113,7 @@ class Naming:
         self._tables: dict[int, tuple[list[int], list[NamedSymbol]]] = {}
         self._ends: dict[int, Optional[int]] = {}
         """Of modules, by where they begin."""
+        self._described: dict[int, Sequence[tuple[int, DebugEntries]]] = {}
 
     def describe(self, image: Named, address: int) -> Optional[Place]:
         """As Target has it."""
@@ -182,6 +184,28 @@ class Naming:
             if source is not None:
                 return source
         return None
+
+    def described_at(self, image: Named, address: int) -> Optional[tuple[int, DescribedVariable]]:
+        """As WithSymbols has it."""
+        module = self.module_at(image, address)
+        start = module[0].start if module is not None else 0
+        described = self._entries_of(image, module[0]) if module is not None else ()
+        found = (entries.variable_at(address - bias) for bias, entries in described)
+        return next(((start, each) for each in found if each is not None), None)
+
+    def described_class(self, image: Named, name: str, beside: int) -> Optional[DescribedClass]:
+        """As WithSymbols has it."""
+        module = self.module_at(image, beside)
+        described = self._entries_of(image, module[0]) if module is not None else ()
+        found = (entries.class_named(name) for _, entries in described)
+        return next((each for each in found if each is not None), None)
+
+    def _entries_of(self, image: Named, start: Region) -> Sequence[tuple[int, DebugEntries]]:
+        """Each with what the loader added to its addresses."""
+        if start.start not in self._described:
+            files = ((start.start - each.first_address, debug_entries_of(each)) for each in self._files(image, start))
+            self._described[start.start] = [(bias, entries) for bias, entries in files if entries is not None]
+        return self._described[start.start]
 
     def thread_symbols(self, image: Named) -> list[tuple[int, NamedSymbol]]:
         """Thread-local variables, each with where its module begins; without the C library's own."""
@@ -260,6 +284,15 @@ class WithSymbols:
     def source_of(self: _HasNaming, symbol: NamedSymbol, beside: int) -> Optional[str]:
         """The source file of a local symbol of the module that has the address `beside`, without folders."""
         return self._naming.source_of(self, symbol, beside)
+
+    def described_at(self: _HasNaming, address: int) -> Optional[tuple[int, DescribedVariable]]:
+        """The static variable that begins there, by debug information of the very file that is mapped there, which is
+        read here; and where its module begins."""
+        return self._naming.described_at(self, address)
+
+    def described_class(self: _HasNaming, name: str, beside: int) -> Optional[DescribedClass]:
+        """An instance of a class template, by the same, of the module that has the address `beside`."""
+        return self._naming.described_class(self, name, beside)
 
     def thread_symbols(self: _HasNaming) -> list[tuple[int, NamedSymbol]]:
         """Thread-local variables, each with where its module begins; without the C library's own."""

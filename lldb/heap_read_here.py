@@ -1,0 +1,99 @@
+"""What LLDB cannot read of classes, and what it has no way to, by debug information that is read here."""
+
+from __future__ import annotations
+
+import weakref
+from typing import TYPE_CHECKING, Iterator, Optional, Sequence
+
+import lldb
+
+from arenascope.sources.debug_info_types import Field, TypeFacts
+from arenascope.sources.elf.debug_entries import DescribedClass, DescribedType
+from arenascope.sources.type_spelling import parts_of, spelled, within
+
+if TYPE_CHECKING:
+    # to mypy this folder is a part of LLDB's own package
+    from lldb.heap_modules import DescribedModule
+    from lldb.heap_target import LldbTarget
+    from lldb.heap_types import LldbTypes
+
+GAP = 8
+"""So many bytes without a member may have one that LLDB cannot read."""
+VECTOR, ALLOCATOR = "std::_Vector_base", "std::allocator"
+
+
+class ReadHere:
+    """Of what an LldbTarget looks at, for one command."""
+
+    def __init__(self, target: LldbTarget, types: LldbTypes) -> None:
+        self._target: LldbTarget = weakref.proxy(target)  # as in debugged_variables.py
+        self._types: LldbTypes = weakref.proxy(types)
+        self._classes: dict[tuple[str, int], int] = {}
+
+    def named(self, name: str, module: DescribedModule) -> Optional[int]:
+        """By name, also where LLDB cannot read it."""
+        number = self._types.by_name(name)
+        return self._class(spelled(name), module) if number is None and not self._types.has_several(name) else number
+
+    def by_parts(self, type: DescribedType, module: DescribedModule) -> Optional[int]:
+        """A type with pointers and references to it."""
+        number = self.named(type.name, module)
+        if number is None:
+            void = module.module.GetBasicType(lldb.eBasicTypeVoid)
+            plain = [void] if type.name == "void" else module.module.FindTypes(type.name)
+            builtin = (each for each in plain if each.GetTypeClass() == lldb.eTypeClassBuiltin)
+            number = next((self._types.number(each, module) for each in builtin), None)
+        for mark in type.marks:
+            if number is not None:
+                number = self._types.pointer_to(number) if mark == "*" else self._types.reference_to(number)
+        return number
+
+    def left_out(self, kind: lldb.SBType, name: str, module: DescribedModule, fields: Sequence[Field]) -> list[Field]:
+        """The members of a class that LLDB 22 does not have among its fields."""
+        size, start = kind.GetByteSize(), 0
+        found: list[Field] = []
+        if "<" not in name or kind.GetNumberOfVirtualBaseClasses():
+            return found
+        whole = ((each.offset, self._types.facts(each.type)) for each in fields)
+        places = [(offset, offset + each.size) for offset, each in whole if each.size > 1 or each.form != "struct"]
+        for offset, end in (*sorted(places), (size, size)):
+            told = self._described(name, module) if offset - start >= GAP else None
+            for each in self._members_of(told, module) if told is not None and told.size == size else ():
+                ends = each.offset + self._types.facts(each.type).size
+                if start <= each.offset and ends <= offset and each not in fields:
+                    found.append(each)
+            start = max(start, end)
+        return found
+
+    def element_pointer(self, name: str, module: DescribedModule) -> Optional[int]:
+        """To what a vector has, where LLDB cannot read that: by the name of a class within std::_Vector_base."""
+        parts = parts_of(within(name)[0])
+        allocator = parts_of(parts.arguments[-1]) if parts is not None and parts.template == VECTOR else None
+        if parts is None or allocator is None or allocator.template != ALLOCATOR or parts.arguments[0] != "void":
+            return None
+        element = self.named(allocator.arguments[0], module)
+        return self._types.pointer_to(element) if element is not None else None
+
+    def _class(self, name: str, module: DescribedModule) -> Optional[int]:
+        """An instance of a class template, where LLDB reads another one in its place."""
+        key = name, self._target.start_of(module.module)
+        told = self._described(name, module) if key not in self._classes and parts_of(name) is not None else None
+        if told is not None:
+            facts = TypeFacts(name, "struct", told.size, language="c++")
+            # known before its members are: they may lead to it
+            number = self._classes[key] = self._types.add_class(facts, module)
+            fields = list(self._members_of(told, module))
+            of_bases = any(each.is_base and self._types.facts(each.type).polymorphic for each in fields)
+            is_polymorphic = of_bases or any(each.name.startswith("_vptr") for each in fields)
+            self._types.set_facts(number, facts._replace(fields=fields, polymorphic=is_polymorphic))
+        return self._classes.get(key)
+
+    def _members_of(self, told: DescribedClass, module: DescribedModule) -> Iterator[Field]:
+        for each in told.members:
+            number = self.by_parts(each.type, module)
+            if number is not None:
+                name = self._types.facts(number).name if each.is_base else each.name
+                yield Field(name, each.offset, number, each.is_base)
+
+    def _described(self, name: str, module: DescribedModule) -> Optional[DescribedClass]:
+        return self._target.described_class(name, self._target.start_of(module.module))
