@@ -61,7 +61,7 @@ def core(request, dumped):
 
 def test_identity(core, dumped):
     assert core.pid == dumped.pid
-    assert core.process_name == "subject"
+    assert core.notes.name == "subject"
     # gcore knows the arguments only of what it started itself
     expected = ["--not=environment", "x=y"] if core.made_by == "kernel" else []
     assert core.arguments.split()[1:] == expected

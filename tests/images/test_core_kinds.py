@@ -126,7 +126,7 @@ def test_i386(build, start):
         stack = next(region for region in core.regions() if region.contains(thread.stack_pointer))
         assert stack.path == "[stack]"
         assert core.read(mark, 4) == b"\x34\x12\0\0"
-        assert core.process_name == "program"
+        assert core.notes.name == "program"
         assert core.environment()["LANG"] == "C"
         assert any(region.path == str(program) for region in core.regions())
 

@@ -163,14 +163,20 @@ def _by(rows: Optional[Iterable[Document]], name: Callable[[Document], str]) -> 
 
 def _bins(document: Document) -> Optional[Rows]:
     """All arenas' bins of one kind and index together."""
-    bins: dict[str, dict[str, int]] = {}
-    rows = (document.get("bins") or {}).get("bins")
+    return _sums(document, "bins", bin_name, "bytes")
+
+
+def _sums(document: Document, part: str, name: Callable[[Document], str], *keys: str) -> Optional[Rows]:
+    """Rows of one name are one figure; None where the document lacks them."""
+    rows = (document.get(part) or {}).get(part)
     if rows is None:
         return None
+    sums: dict[str, dict[str, int]] = {}
     for row in rows:
-        kept = bins.setdefault(bin_name(row), {"bytes": 0})
-        kept["bytes"] += row["bytes"]
-    return bins
+        kept = sums.setdefault(name(row), dict.fromkeys(keys, 0))
+        for key in keys:
+            kept[key] += row.get(key) or 0
+    return sums
 
 
 def _sizes(before: Document, after: Document) -> list[Change]:
@@ -188,13 +194,7 @@ def _types(before: Document, after: Document) -> list[Change]:
 
 def _sums_of_types(document: Document) -> Optional[Rows]:
     """One name may be of two modules, which are two types: what they grew by is one figure."""
-    rows = (document.get("types") or {}).get("types")
-    if rows is None:
-        return None
-    sums: dict[str, dict[str, int]] = {}
-    for row in rows:
-        sums.setdefault(str(row["type"]), {"bytes": 0})["bytes"] += row["bytes"]
-    return sums
+    return _sums(document, "types", lambda row: str(row["type"]), "bytes")
 
 
 def _containers(before: Document, after: Document) -> list[Change]:
@@ -208,15 +208,7 @@ def _containers(before: Document, after: Document) -> list[Change]:
 
 def _sums_of_containers(document: Document) -> Optional[Rows]:
     """One way may lead to several types."""
-    rows = (document.get("containers") or {}).get("containers")
-    if rows is None:
-        return None
-    sums: dict[str, dict[str, int]] = {}
-    for row in rows:
-        kept = sums.setdefault(str(row["path"]), {"elements": 0, "held_bytes": 0})
-        kept["elements"] += row["elements"]
-        kept["held_bytes"] += row.get("held_bytes") or 0
-    return sums
+    return _sums(document, "containers", lambda row: str(row["path"]), "elements", "held_bytes")
 
 
 def _owners(before: Document, after: Document) -> Optional[list[Change]]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Callable, Optional, Sequence
+from typing import Optional, Sequence
 
 from ...base.errors import MemoryReadError
 from ...base.records import NamedTuple
@@ -10,7 +10,6 @@ from ...glibc.chunk import SIZE_BITS
 from ...sources.memory import Memory
 from .size_fits import SLACK
 
-WordAt = Callable[[int], Optional[int]]
 TREE, LIST, PAGES = "std::map or set node", "list node", "pages, linked"
 LARGEST_NODE = 1024
 """A larger block that is linked to others is handed out in pieces, mostly."""

@@ -284,10 +284,6 @@ class CoreMemory:
         return b""
 
     @property
-    def process_name(self) -> Optional[str]:
-        return self.notes.name
-
-    @property
     def arguments(self) -> Optional[str]:
         """The command line; the kernel keeps 79 bytes of it."""
         return self.notes.arguments

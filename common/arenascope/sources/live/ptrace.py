@@ -20,7 +20,6 @@ from . import procfiles
 from .stop_wait import Wait
 
 PTRACE_GETREGSET, PTRACE_SEIZE, PTRACE_INTERRUPT, PTRACE_DETACH = 0x4204, 0x4206, 0x4207, 17
-PTRACE_EVENT_STOP = 128
 WALL = 0x40000000
 ROUNDS = 100
 """Threads may start others while they are being seized: until a round finds no new one."""
