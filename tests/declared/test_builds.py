@@ -11,6 +11,7 @@ import pytest
 from doors import GDB, Live
 from lifetimes import dies_with_us
 from looks import give_up
+from shell_door import SHELL
 from sites import SOURCES, Sited, compare, sizes_of
 from subjects import await_parked
 from test_names import names_in
@@ -71,6 +72,7 @@ def test_32_bits_have_the_same_names(program: str, tmp_path: Path) -> None:
             assert process.stdout.readline().split() == ["ready", str(process.pid)]
             await_parked(process.pid)
             names = names_in(GDB, Live(process.pid, built), tmp_path)
+            assert names_in(SHELL, Live(process.pid, built), tmp_path) == names
             process.kill()
         found.append(Counter(name for name, _ in names.values()))
     assert found[0] == found[1]
@@ -90,6 +92,7 @@ def test_no_name_is_wrong(way: str, program: str, tmp_path: Path) -> None:
     try:
         expected = sited.expected()
         names = names_in(GDB, Live(sited.pid, built), tmp_path)
+        assert names_in(SHELL, Live(sited.pid, built), tmp_path) == names
     finally:
         sited.end()
     sizes = sizes_of(twin, {each.type for each in expected.values() if each.type})
