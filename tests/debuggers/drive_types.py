@@ -30,7 +30,7 @@ def interrupted_locals(types):
     def interrupted(*_):
         raise KeyboardInterrupt
 
-    types._variables._locals_of = interrupted
+    types._variables._frames._locals_of = interrupted
     try:
         types.locals()
     except KeyboardInterrupt:
