@@ -341,6 +341,6 @@ def _struct(name: str, kind: lldb.SBType) -> Optional[StructInfo]:
 
 def _member(field: lldb.SBTypeMember) -> Member:
     kind = field.GetType().GetCanonicalType()
-    # of what is no class LLDB counts none
-    parts = kind.GetNumberOfFields() + kind.GetNumberOfDirectBaseClasses()
-    return Member(field.GetOffsetInBytes(), kind.GetByteSize(), kind.GetName() if parts else None)
+    # not of a union, of which any member may be the one that there is
+    is_struct = kind.GetTypeClass() in (lldb.eTypeClassStruct, lldb.eTypeClassClass)
+    return Member(field.GetOffsetInBytes(), kind.GetByteSize(), kind.GetName() if is_struct else None)

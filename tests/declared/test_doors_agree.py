@@ -81,6 +81,24 @@ def test_the_shell_has_gdbs_frames(name: str, tmp_path: Path) -> None:
     assert sum(row["blocks"] for row in by_gdb if row["kind"] == "declared") > 50
 
 
+def test_pointers_in_unions_are_told_alike(tmp_path: Path) -> None:
+    """A union's member is not known to be the one that there is."""
+    sited = Sited(PROGRAMS / "idioms.O2", tmp_path, *ARGUMENTS["idioms"])
+    try:
+        image = Live(sited.pid, sited.program)
+        texts = [
+            block for block, (name, _) in names_in(GDB, image, tmp_path).items() if name.endswith("entry.key.text")
+        ]
+        asked = [f"owner {block:#x} --json" for block in texts[:2]]
+        by_gdb, by_lldb = (
+            [json.loads(each.text) for each in opened(door).run(image, asked)] for door in (GDB, NEWEST_LLDB)
+        )
+    finally:
+        sited.end()
+    assert [each["path"] for each in by_lldb] == [each["path"] for each in by_gdb]
+    assert [each["path"][-1]["field"] for each in by_gdb] == ["key", "key"]
+
+
 def written(image: Live, folder: Path) -> Core:
     core = folder / f"core.{image.pid}"
     done = subprocess.run(["gcore", "-o", folder / "core", str(image.pid)], capture_output=True, text=True)
