@@ -105,6 +105,8 @@ def test_each_name_on_the_screen_is_accepted(program: str, tmp_path: Path, monke
             found = asked_for(session, seen.rows, shown, True)
             assert found.values is not None or row in found.rows
             values += found.values is not None
+            members = [each.place.name for each in found.values.columns] if found.values is not None else []
+            assert not [each for each in members if "_vptr" in each]
             told = shown.startswith("make_shared<") or shown.rpartition("::")[2].startswith("{lambda")
             # one alone may have been destroyed, as only a weak_ptr knows of it
             assert found.values is not None or not told or row.blocks == 1

@@ -309,8 +309,8 @@ class _Table:
             for each in (field for field in facts.fields if not field.name.startswith(VTABLE)):
                 step = "" if each.is_base or each.name.startswith("_M_") else each.name
                 inner = MemberPlace(at.inner(step), at.offset + each.offset, each.type)
-                # a node's links, and a control block's counts, are no values of the program's
-                if type >= 0 or not each.name:
+                # a node's links, a control block's counts and what leads to a vtable are no values of the program's
+                if (type >= 0 or not each.name) and not each.name.startswith(VTABLE):
                     yield from self._members(each.type, inner, depth + 1)
 
     def _has_value(self, type: int, facts: TypeFacts) -> bool:
