@@ -13,8 +13,8 @@ if TYPE_CHECKING:
 HEADERS = ("member", "type", "values", "least", "greatest", "average", "most frequent")
 TELLING = ("boolean", "enum", "integer", "character", "text")
 """Of these forms a value that many objects have says something; the first says most."""
-MOST, FEW = 2, 3
-"""Objects are alike where one of so many has the value; so many members are told of."""
+MOST, FEW = 0.75, 3
+"""Objects are alike where so great a part has the value; so many members are told of."""
 VALUE = "value"
 """In place of a member's name: what is a number itself."""
 MANY = 10
@@ -44,14 +44,14 @@ def _in_common(values: TypeValues) -> str:
     if not telling:
         return f"{values.type}: {objects}"
     found = [(column, *column.frequent()[0]) for column in telling if column.frequent()]
-    alike = [each for each in found if MOST * each[2] >= each[0].objects]
+    alike = [each for each in found if each[2] >= MOST * each[0].objects]
     # of members in which all objects are alike, a flag or a state says more than a number
     alike.sort(key=lambda each: (TELLING.index(each[0].form), -each[2]))
     told = [
         f"{column.place.name or VALUE} = {key_text(column, key)} in {share(number, column.objects)}"
         for column, key, number in alike[:FEW]
     ]
-    return f"{values.type}: {', '.join(told) or 'no value is common to half'} of {objects}"
+    return f"{values.type}: {', '.join(told) or 'no value is common to most'} of {objects}"
 
 
 def _cells(column: Column) -> list[str]:
