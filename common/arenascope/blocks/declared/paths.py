@@ -18,6 +18,8 @@ from .path_text import MOST_STEPS, is_pointed_to, length_of, path_text, start_of
 from .values import Values
 
 ON_A_STACK = ("stack", "register")
+INNER = re.compile(r"(_M_|_vptr)")
+"""Members of libstdc++'s own, and what a compiler adds: the way to the object says more."""
 
 
 class Path(NamedTuple):
@@ -131,6 +133,8 @@ class Paths:
         types = named.layouts.types
         if name.form != "array":
             member = member_at(types.facts, name.type, offset - name.front)
+            if member and INNER.match(member):
+                return ""
             return f"{'->' if is_pointed_to(named, name) else '.'}{member}" if member else None
         size = types.facts(name.type).size
         element, within = divmod(offset - name.front, size) if size else (named.elements[number], 0)

@@ -18,6 +18,11 @@ DEEPEST = 8
 """So far members of members are named."""
 
 
+def member_of(type: str, field: str) -> str:
+    """ "Session.log"; of an array "Request[3].path"."""
+    return f"{type.removesuffix('[]')}{field}" if field[0] == "[" else f"{type}.{field}"
+
+
 class Told:
     """Of pointers to one goal, or of a way to it."""
 
@@ -60,7 +65,7 @@ class Told:
         named, field = self.type_of(ref.block), self.field(ref)
         if named is None or field is None:
             return None
-        return f"{named.removesuffix('[]')}{field}" if field[0] == "[" else f"{named}.{field}"
+        return member_of(named, field)
 
     def field(self, ref: Ref) -> Optional[str]:
         """The member of the block's class in which the pointer lies, where debug information has that class."""

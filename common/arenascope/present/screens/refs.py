@@ -6,9 +6,9 @@ from typing import Iterator, Mapping, Optional, Sequence
 
 from ...base.model import Statement
 from ...base.records import NamedTuple
-from ...blocks.declared.paths import Paths
+from ...blocks.declared.paths import INNER, Paths
 from ...blocks.graph.asked_address import Goal
-from ...blocks.graph.pointer_facts import Told
+from ...blocks.graph.pointer_facts import Told, member_of
 from ...blocks.graph.refs import BLOCK, Ref
 from ...blocks.graph.root_names import Names
 from ...blocks.recognise.class_names import named
@@ -110,9 +110,9 @@ class Shown:
             if ref.offset is not None:  # not where one leads to another by a third, as PostgreSQL's contexts do
                 place += f" +{ref.offset}"
             type = named(self.told.type_of(ref.block) or "").name
-            member = self.told.member(ref)
-            if member is not None:
-                return f"{member} {self.told.blocks.starts[ref.block]:#x} +{ref.offset}"
+            field = self.told.field(ref)
+            if field is not None and INNER.match(field) is None:
+                return f"{member_of(type, field)} {self.told.blocks.starts[ref.block]:#x} +{ref.offset}"
             return f"block {place} ({type})" if self.told.is_size(ref.block) else f"{type} {place}"
         thread = of_thread(self.told.names, ref.tid)
         if ref.kind == "global":
