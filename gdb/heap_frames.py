@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Iterator, Optional, Sequence
 import gdb
 
 from arenascope.base.records import NamedTuple
-from arenascope.sources.debug_info_types import Local
+from arenascope.sources.debug_info_types import Frame, Local
 from arenascope.sources.debugged_variables import FRAMES, LARGEST_IN_REGISTERS, THREADS
 
 if TYPE_CHECKING:
@@ -26,7 +26,7 @@ NUMBERS = (
     gdb.TYPE_CODE_BOOL,
     gdb.TYPE_CODE_ENUM,
 )
-CALLS = "may-call-functions"
+CALLS, PAST_MAIN = "may-call-functions", "backtrace past-main"
 
 
 class Declared(NamedTuple):
@@ -77,9 +77,12 @@ class GdbFrames:
                     if frame is None:
                         break
                     found.extend(self._locals_of(frame, tid, number))
+                    if frame.name() == "main":
+                        break  # the caller is libc
                     frame = frame.older()
 
-        with self.without_calls():
+        # what called main tells where main's frame ends
+        with self.without_calls(), _switched(PAST_MAIN, "on"):
             self.target.of_each_thread(ask, THREADS)
         return found
 
@@ -104,6 +107,7 @@ class GdbFrames:
         # GDB 13 takes the length of an array from the variables of the selected frame
         frame.select()
         name, line, code = self.called(function), frame.find_sal().line, self._code_of(frame, block)
+        within: Optional[Frame] = None
         while block is not None and not block.is_static and not block.is_global:
             depth = _depth(block)
             for at, symbol in enumerate(block):
@@ -114,6 +118,9 @@ class GdbFrames:
                     found = self._local(frame, block, symbol)
                     if found is not None:
                         local = found.local._replace(tid=tid, frame=number, function=name)
+                        if local.address is None and local.data is None and self._may_be_pointer(found.type):
+                            within = within or self._frame(frame)
+                            local = local._replace(within=within)
                         declared = Declared(code, depth, at) if code is not None else None
                         yield found._replace(local=local, declared=declared)
             if block.function is not None:
@@ -141,6 +148,40 @@ class GdbFrames:
         except (gdb.error, RuntimeError, TypeError, ValueError):
             return found._replace(type=symbol.type)
         return found
+
+    def _may_be_pointer(self, type: gdb.Type) -> bool:
+        """Or have one and nothing else: it is as long."""
+        kind = type.strip_typedefs()
+        return kind.sizeof == self.target.pointer_size and kind.code not in NUMBERS[1:]
+
+    def _frame(self, frame: gdb.Frame) -> Optional[Frame]:
+        with suppress(gdb.error, RuntimeError):
+            low = high = self._register(frame, "sp")
+            older: Optional[gdb.Frame] = frame
+            # one that is inlined has the same
+            while older is not None and high == low:
+                older = older.older()
+                high = self._register(older, "sp") if older is not None else low
+            registers = []
+            for each in frame.architecture().registers("general"):
+                # some are not saved
+                with suppress(gdb.error, RuntimeError, TypeError):
+                    registers.append(self._register(frame, each.name))
+            return Frame(frame.pc(), low, max(low, high), tuple(registers))
+        return None
+
+    def _register(self, frame: gdb.Frame, name: str) -> int:
+        return int(frame.read_register(name)) & self.target.mask()
+
+    def structs_beside(self, code: int, least: int, most: int) -> Sequence[int]:
+        """Those of so many bytes that the source file of the function at this address has."""
+        block, found = gdb.block_for_pc(code), dict[int, None]()
+        for part in (block.global_block, block.static_block) if block is not None else ():
+            for symbol in part if part is not None else ():
+                type = symbol.type if symbol.addr_class == gdb.SYMBOL_LOC_TYPEDEF else None
+                if type is not None and least <= type.sizeof <= most and type.code == gdb.TYPE_CODE_STRUCT:
+                    found[self.types.number(type, symbol.symtab)] = None
+        return list(found)
 
     def _place_of(self, value: gdb.Value) -> Optional[int]:
         with suppress(gdb.error):
@@ -213,12 +254,18 @@ class GdbFrames:
     def without_calls() -> Iterator[None]:
         """Asked for the address of an array that is in no memory (optimised out, or in registers), GDB has the program
         itself make room for it: it calls its malloc."""
-        before = gdb.parameter(CALLS)
-        gdb.execute(f"set {CALLS} off", to_string=True)
-        try:
+        with _switched(CALLS, "off"):
             yield
-        finally:
-            gdb.execute(f"set {CALLS} {'on' if before else 'off'}", to_string=True)
+
+
+@contextmanager
+def _switched(setting: str, to: str) -> Iterator[None]:
+    before = "on" if gdb.parameter(setting) else "off"
+    gdb.execute(f"set {setting} {to}", to_string=True)
+    try:
+        yield
+    finally:
+        gdb.execute(f"set {setting} {before}", to_string=True)
 
 
 def _is_local(symbol: gdb.Symbol) -> bool:

@@ -13,7 +13,7 @@ import lldb
 
 from arenascope.base.records import NamedTuple
 from arenascope.blocks.graph.memory_with_files import with_constants
-from arenascope.sources.debug_info_types import Local, TypedVariable
+from arenascope.sources.debug_info_types import Frame, Local, TypedVariable
 from arenascope.sources.debugged_variables import (
     FRAMES,
     LARGEST_IN_REGISTERS,
@@ -37,6 +37,7 @@ if TYPE_CHECKING:
 MAX_NAMESAKES = 1000
 ANCHORS = 2
 """So many of a module's thread-local variables tell where its block of a thread lies."""
+POINTERS = (lldb.eTypeClassPointer, lldb.eTypeClassReference, lldb.eTypeClassClass, lldb.eTypeClassStruct)
 AUTOMATIC = True, True, False
 """Whether arguments, locals and statics are asked for."""
 
@@ -206,6 +207,26 @@ class LldbVariables(DebuggedVariables):
                     break  # the caller is libc
         return found
 
+    def _is_pointer(self, type: lldb.SBType) -> bool:
+        """Or what has one and nothing else: as long as one."""
+        is_whole = type.GetCanonicalType().GetTypeClass() in POINTERS
+        return is_whole and type.GetByteSize() == self.target.pointer_size
+
+    def _frame(self, frame: lldb.SBFrame) -> Frame:
+        values = (frame.FindRegister(name) for name in NAMES.get(self.target.machine, ()))
+        # some are not saved
+        registers = tuple(each.GetValueAsUnsigned() for each in values if each.GetError().Success())
+        return Frame(frame.GetPC(), frame.GetSP(), max(frame.GetSP(), frame.GetCFA()), registers)
+
+    def structs_beside(self, code: int, least: int, most: int) -> Sequence[int]:
+        address = self.target.target.ResolveLoadAddress(code)
+        unit, found = address.GetCompileUnit(), dict[int, None]()
+        for module in (each for each in self.types.modules if each.module == address.GetModule()):
+            for each in unit.GetTypes(lldb.eTypeClassClass | lldb.eTypeClassStruct):
+                if least <= each.GetByteSize() <= most:
+                    found[self.types.number(each, module)] = None
+        return list(found)
+
     def _frames_of(self, thread: lldb.SBThread) -> Mapping[int, int]:
         """Where each frame ends by where it goes on, as tables tell, of the frames that are met once."""
         if self._unwinder is None:
@@ -238,7 +259,10 @@ class LldbVariables(DebuggedVariables):
                 if name and (is_argument or not is_here or declared.GetLine() <= place.GetLine()):
                     local = of._replace(name=name, type=self.types.number(value.GetType(), module))
                     address = _address(value)
-                    yield local._replace(address=address, data=_data(value) if address is None else None)
+                    data = _data(value) if address is None else None
+                    if address is None and data is None and self._is_pointer(value.GetType()):
+                        local = local._replace(within=self._frame(frame))
+                    yield local._replace(address=address, data=data)
             if block.IsInlined():
                 return
             block = block.GetParent()

@@ -18,6 +18,9 @@ class DeclaredTypes:
         self.of_threads: list[TypedVariable] = []
         self.of_frames: list[Local] = []
         self.asked: list[int] = []
+        self.beside: list[int] = []
+        """Structs that the source file of every function has."""
+        self.asked_beside: list[int] = []
         self.int = self.add(TypeFacts("int", "integer", 4, signed=True))
         self.long = self.add(TypeFacts("long", "integer", 8, signed=True))
         self.double = self.add(TypeFacts("double", "float", 8))
@@ -84,6 +87,10 @@ class DeclaredTypes:
 
     def structs(self) -> Iterator[int]:
         return (at for at, each in enumerate(self.all) if each.form == "struct")
+
+    def structs_beside(self, code: int, least: int, most: int) -> Sequence[int]:
+        self.asked_beside.append(code)
+        return [at for at in self.beside if least <= self.all[at].size <= most]
 
     def without(self) -> Sequence[str]:
         return ()

@@ -107,6 +107,18 @@ class ThreadLocal(NamedTuple):
     type: int
 
 
+class Frame(NamedTuple):
+    """Of a thread, while a function is at work: where a variable may be of which nobody knows the place."""
+
+    code: int
+    """Where it goes on."""
+    low: int
+    """The part of the stack that is the function's own, up to `high`."""
+    high: int
+    registers: tuple[int, ...] = ()
+    """As they are there: what functions that it called have kept for it."""
+
+
 class Local(NamedTuple):
     """A variable or argument of a function that is on a thread's stack now."""
 
@@ -120,6 +132,8 @@ class Local(NamedTuple):
     data: Optional[bytes] = None
     """Its value, where it is in registers. Neither this nor an address: optimised out, and its type is all that is
     known."""
+    within: Optional[Frame] = None
+    """Of what is optimised out, and as long as a pointer: where it may be."""
 
 
 class TypeSource(Protocol):
@@ -154,6 +168,9 @@ class TypeSource(Protocol):
 
     def structs(self) -> Iterator[int]:
         """All named structs of all modules: slow. For what only all of them can tell (container_of)."""
+
+    def structs_beside(self, code: int, least: int, most: int) -> Sequence[int]:
+        """Those of so many bytes that the source file of the function at this address has: quick."""
 
     def without(self) -> Sequence[str]:
         """The files of loaded modules that have no debug information here, or that of another build, each once."""

@@ -83,6 +83,8 @@ class Variables(Protocol):
 
     def locals(self) -> Sequence[Local]: ...
 
+    def structs_beside(self, code: int, least: int, most: int) -> Sequence[int]: ...
+
 
 class WithVariables:
     """A debugger's TypeSource, that has its variables from elsewhere."""
@@ -100,6 +102,9 @@ class WithVariables:
 
     def locals(self) -> Sequence[Local]:
         return self._variables.locals()
+
+    def structs_beside(self, code: int, least: int, most: int) -> Sequence[int]:
+        return self._variables.structs_beside(code, least, most)
 
 
 def plain_name(mangled: str) -> str:

@@ -140,6 +140,10 @@ class TypesByGdb:
                 found.append(local._replace(data=bytes.fromhex(as_text(data))) if data is not None else local)
         return found
 
+    def structs_beside(self, code: int, least: int, most: int) -> Sequence[int]:
+        # of what is optimised out it tells nothing
+        return ()
+
     def _frames(self) -> object:
         """Where variables of frames are, without their types: no type gets a number by it. It is not kept, as threads
         stand elsewhere at the next look."""

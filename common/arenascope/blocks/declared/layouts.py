@@ -169,6 +169,9 @@ class TypeTable:
         """Of the source: all of them, which takes long."""
         return self._source.structs()
 
+    def structs_beside(self, code: int, least: int, most: int) -> Sequence[int]:
+        return self._source.structs_beside(code, least, most)
+
     def by_name(self, name: str) -> Optional[int]:
         if name not in self._names:
             self._names[name] = self._source.by_name(name)

@@ -8,6 +8,7 @@ from typing import Iterator, Literal, Mapping, Optional, Sequence
 
 from ...base.block_kinds import Kind
 from ...base.records import NamedTuple
+from ...sources.debug_info_types import Frame
 from ..block_index import WEAK
 from ..graph.blocks import LiveBlocks
 from .claims import LOCAL, RULE
@@ -55,10 +56,15 @@ class Start(NamedTuple):
     frame: Optional[int] = None
     """Of a local: which of the thread's, 0 the innermost."""
     function: str = ""
+    within: Optional[Frame] = None
+    """Of a local that was optimised out: where it may be."""
+    words: tuple[int, ...] = ()
+    """The words there that lead to blocks' starts."""
 
     @property
     def label(self) -> str:
-        return f"{self.function.partition('(')[0]}(): {self.name}" if self.function else self.name
+        name = f"{self.name} (place unknown)" if self.within is not None else self.name
+        return f"{self.function.partition('(')[0]}(): {name}" if self.function else name
 
 
 class NamedBlocks:

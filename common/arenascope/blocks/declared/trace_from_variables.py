@@ -13,7 +13,7 @@ from typing import Iterator, Sequence
 from ...base.count_work import Meter
 from ...glibc.find.dtv import STATIC
 from ...session.users_rules import UsersRules
-from ...sources.debug_info_types import TypedVariable, TypeSource
+from ...sources.debug_info_types import Frame, TypedVariable, TypeSource
 from ...sources.elf.address_names import modules_of
 from ...sources.elf.modules import Modules
 from ...sources.target import Span
@@ -32,6 +32,8 @@ from .tracer import Tracer
 ASKED_AT_ONCE = 4096
 """Words: of a large array of pointers only the first is asked for, as its answer covers the rest."""
 MOST_WORDS = 1 << 20
+FRAMES, MOST_OF_FRAME = 256, 1 << 12
+"""In so many frames variables that were optimised out are looked for, by so many words of each."""
 
 
 def named_blocks(
@@ -69,10 +71,26 @@ def _starts(search: Search, source: TypeSource, types: TypeTable, meter: Meter) 
     variables = [*_variables(search, source, types), *source.thread_variables(), *_of_threads(search, source)]
     for each in dict.fromkeys(variables):
         yield Start(each.name, each.type, each.address, tid=each.tid)
+    words: dict[Frame, tuple[int, ...]] = {}
     for local in source.locals():
+        start = Start(local.name, local.type, local.address, local.data, tid=local.tid)
+        start = start._replace(frame=local.frame, function=local.function, within=local.within)
         if local.address is not None or local.data is not None:
-            start = Start(local.name, local.type, local.address, local.data, tid=local.tid)
-            yield start._replace(frame=local.frame, function=local.function)
+            yield start
+        elif local.within is not None and len(words) < FRAMES:
+            if local.within not in words:
+                words[local.within] = _leading(search, local.within)
+            if words[local.within]:
+                yield start._replace(words=words[local.within])
+
+
+def _leading(search: Search, frame: Frame) -> tuple[int, ...]:
+    """The words of a function's frame that lead to where blocks begin."""
+    memory, blocks = search.session.memory, search.blocks
+    count = min((frame.high - frame.low) // memory.pointer_size, MOST_OF_FRAME)
+    words = [*frame.registers, *(memory.try_words(frame.low, count) or () if count > 0 else ())]
+    found = ((word, blocks.find(word)) for word in dict.fromkeys(words))
+    return tuple(word for word, block in found if block >= 0 and blocks.starts[block] == word)
 
 
 def _of_threads(search: Search, source: TypeSource) -> Iterator[TypedVariable]:

@@ -23,6 +23,7 @@ from ..recognise.module_memory import Ground
 from .claims import ARRAY, CONTAINER, EXACT, FIELD, LOCAL, RULE, VTABLE, WEAK
 from .enclosing import Enclosing
 from .layouts import Layouts
+from .lost_locals import LostLocals, pointer_of
 from .many_objects import Found, ManyObjects
 from .memory_reader import MemoryReader
 from .name_numbers import ANY, At, Claimed, NameNumbers
@@ -53,6 +54,7 @@ class Tracer:
         self._names = NameNumbers(layouts)
         self._words = ObjectWords(reader, layouts, self._names, self._vtables, rules=rules)
         self._many = ManyObjects(self._words, reader, layouts, self._names)
+        self._lost = LostLocals(reader, layouts, self._words, self._names)
         if numpy is not None:
             from .many_objects_with_numpy import ManyObjectsWithNumpy
 
@@ -90,6 +92,8 @@ class Tracer:
         for number, start in enumerate(starts):
             self._begin(number, start)
         hiding = self._begin_at_vtables()
+        self._drain(meter)
+        self._push(self._lost.claims(found, FIELD))
         self._drain(meter)
         # what no container has told
         self._left[VTABLE].extend(each for each in hiding if found.level[each.block] > RULE)
@@ -141,10 +145,12 @@ class Tracer:
         if start.address is not None:
             found, _ = self._words.scan(layout, start.address, where)
             self._push(found)
-        elif start.data is not None and len(layout.slots) == 1 and len(start.data) == self._reader.word_size:
-            found, value = [], int.from_bytes(start.data, self._reader.byte_order)
-            self._words.follow(layout.slots[0], value, where, layout, None, found)
-            self._push(found)
+        elif start.data is not None and len(start.data) == self._reader.word_size:
+            slot = pointer_of(layout)
+            if slot is not None:
+                found, value = [], int.from_bytes(start.data, self._reader.byte_order)
+                self._words.follow(slot, value, where, layout, None, found)
+                self._push(found)
 
     def _begin_at_vtables(self) -> list[Claimed]:
         """Blocks that begin with the vtable of a class, whether anything leads to them or not. What waits, since a

@@ -47,6 +47,11 @@ class Owned:
     def __init__(self, place: int, object: Object) -> None:
         self._place, self._object = place, object
 
+    @property
+    def target(self) -> Optional[int]:
+        """The type of the one object; None: it has an array."""
+        return self._object.type if self._object.front is None else None
+
     def claims(self, reader: Reader, address: int) -> Optional[Iterable[Claim]]:
         object = reader.word(address + self._place)
         return None if object is None else self._object.claims(reader, object)
