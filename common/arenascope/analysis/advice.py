@@ -212,7 +212,7 @@ def _in_use(facts: Facts, helped: bool) -> Iterator[Advice]:
     if not mostly or any(_leak(facts)):
         return
     kind = "nothing-more-to-tune" if helped else "nothing-to-tune"
-    if facts.growth in (None, "grew-too-little"):
+    if facts.growth is None or facts.growth == "grew-too-little":
         kind = "look-again"
     elif facts.growth == "live-grew":
         kind = "find-what-grew"
