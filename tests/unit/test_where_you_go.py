@@ -18,7 +18,7 @@ from arenascope.present.screens.part_names import LABELS
 from arenascope.present.screens.verdict import CAUSES
 
 TESTS = Path(__file__).resolve().parents[1]
-NOT_SAID = {"live-grew"}
+NOT_SAID = {"live-grew", "grew-too-little"}
 """What another module says, and this one asks."""
 NOT_TO_BE_HAD = {"MemorySanitizer", "LeakSanitizer", "Scudo", "snmalloc", "rpmalloc", "tbbmalloc"}
 """Known by what their sources say: Debian has no program or library that these tests could run with them."""
