@@ -171,8 +171,8 @@ def frames(asked: Asked, code: Sequence[Sequence[object]]) -> list[OfFrame]:
 
 def of_frame(each: FrameVariable) -> Iterator[OfFrame]:
     """Nothing where it is not known where, or its type is known in a process alone."""
-    local, declared, length = each.local, each.declared, None
-    if declared is None or (local.address is None and local.data is None):
+    local, length = each.local, None
+    if each.declared is None or (local.address is None and local.data is None):
         return
     if each.symbol.type is None or each.type.sizeof != each.symbol.type.sizeof:
         array = each.type.strip_typedefs()
@@ -180,7 +180,19 @@ def of_frame(each: FrameVariable) -> Iterator[OfFrame]:
             return
         length = (array.sizeof or 0) // array.target().sizeof
     data = local.data.hex() if local.data is not None else None
-    yield OfFrame(local.tid, local.frame, local.function, local.name, local.address, data, *declared, length)
+    code, depth, number = each.declared
+    yield OfFrame(
+        tid=local.tid,
+        frame=local.frame,
+        function=local.function,
+        name=local.name,
+        address=local.address,
+        data=data,
+        code=code,
+        depth=depth,
+        number=number,
+        length=length,
+    )
 
 
 def answer(asked: Asked, kind: str, about: object) -> object:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Callable, Iterable, Iterator, Mapping, Optional
+from typing import Callable, Iterable, Iterator, Mapping, Optional, Sequence
 
 from ..base.records import NamedTuple
 from .figure_names import IN_PASSING, Document, arena_name, bin_name, owner_name, size_name
@@ -163,10 +163,10 @@ def _by(rows: Optional[Iterable[Document]], name: Callable[[Document], str]) -> 
 
 def _bins(document: Document) -> Optional[Rows]:
     """All arenas' bins of one kind and index together."""
-    return _sums(document, "bins", bin_name, "bytes")
+    return _sums(document, "bins", bin_name, ["bytes"])
 
 
-def _sums(document: Document, part: str, name: Callable[[Document], str], *keys: str) -> Optional[Rows]:
+def _sums(document: Document, part: str, name: Callable[[Document], str], keys: Sequence[str]) -> Optional[Rows]:
     """Rows of one name are one figure; None where the document lacks them."""
     rows = (document.get(part) or {}).get(part)
     if rows is None:
@@ -194,7 +194,7 @@ def _types(before: Document, after: Document) -> list[Change]:
 
 def _sums_of_types(document: Document) -> Optional[Rows]:
     """One name may be of two modules, which are two types: what they grew by is one figure."""
-    return _sums(document, "types", lambda row: str(row["type"]), "bytes")
+    return _sums(document, "types", lambda row: str(row["type"]), ["bytes"])
 
 
 def _containers(before: Document, after: Document) -> list[Change]:
@@ -208,7 +208,7 @@ def _containers(before: Document, after: Document) -> list[Change]:
 
 def _sums_of_containers(document: Document) -> Optional[Rows]:
     """One way may lead to several types."""
-    return _sums(document, "containers", lambda row: str(row["path"]), "elements", "held_bytes")
+    return _sums(document, "containers", lambda row: str(row["path"]), ["elements", "held_bytes"])
 
 
 def _owners(before: Document, after: Document) -> Optional[list[Change]]:

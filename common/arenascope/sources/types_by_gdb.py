@@ -136,7 +136,14 @@ class TypesByGdb:
                     type = as_number(self._ask("array", [type, as_int(length)]))
                 if type is None:
                     continue
-                local = Local(as_text(name), type, as_int(tid), as_int(frame), as_text(function), as_number(address))
+                local = Local(
+                    as_text(name),
+                    type,
+                    tid=as_int(tid),
+                    frame=as_int(frame),
+                    function=as_text(function),
+                    address=as_number(address),
+                )
                 found.append(local._replace(data=bytes.fromhex(as_text(data))) if data is not None else local)
         return found
 
