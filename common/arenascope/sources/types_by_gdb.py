@@ -136,15 +136,9 @@ class TypesByGdb:
                     type = as_number(self._ask("array", [type, as_int(length)]))
                 if type is None:
                     continue
-                local = Local(
-                    as_text(name),
-                    type,
-                    tid=as_int(tid),
-                    frame=as_int(frame),
-                    function=as_text(function),
-                    address=as_number(address),
-                )
-                found.append(local._replace(data=bytes.fromhex(as_text(data))) if data is not None else local)
+                local = Local(as_text(name), type, as_int(tid), as_int(frame), function=as_text(function))
+                value = bytes.fromhex(as_text(data)) if data is not None else None
+                found.append(local._replace(address=as_number(address), data=value))
         return found
 
     def structs_beside(self, code: int, least: int, most: int) -> Sequence[int]:
