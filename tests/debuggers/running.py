@@ -19,6 +19,7 @@ from lifetimes import dies_with_us
 from looks import give_up
 
 START_SECONDS = 120
+END_SECONDS = 5
 CLIENTS = 8
 FROM_SETUP = (
     "/usr/bin/python3",
@@ -167,6 +168,19 @@ class Running:
         self.process.stdout.close()
         for client in self.clients:
             client.join(10)
+        # those that it started end after it: a browser's write into the folder until then
+        limit = time.monotonic() + END_SECONDS
+        while _has_processes(self.process.pid) and time.monotonic() < limit:
+            time.sleep(0.05)
+
+
+def _has_processes(session: int) -> bool:
+    for stat in Path("/proc").glob("[0-9]*/stat"):
+        with contextlib.suppress(OSError):
+            fields = stat.read_text().rpartition(")")[2].split()
+            if int(fields[3]) == session and fields[0] not in "ZX":
+                return True
+    return False
 
 
 def _listens(path: Path) -> bool:

@@ -256,6 +256,8 @@ def of_nginx(largest: list[Owner]) -> set[str]:
 
         with started(start) as running:
             requests(running)
+            # one that is being answered has a pool, and 264 KiB for gzip
+            running.rest()
             owners = owners_of(running.pid)
         cycle.append(held_by(owners, "ngx_cycle"))
     # a connection, and two events
