@@ -115,7 +115,7 @@ def test_what_is_advised_taken(looked: dict[str, Any]) -> None:
 
 def test_a_block_says_what_it_is(looked: dict[str, Any]) -> None:
     chunk = looked["chunk"]["chunk"]
-    assert (chunk["type"], chunk["kind"], chunk["certain"], chunk["bytes"]) == ("Session", "c++", True, CHUNK)
+    assert (chunk["type"], chunk["kind"], chunk["certain"], chunk["bytes"]) == ("Session", "declared", True, CHUNK)
 
 
 def test_of_a_class_that_is_nowhere_else_a_block_may_be() -> None:
@@ -124,7 +124,7 @@ def test_of_a_class_that_is_nowhere_else_a_block_may_be() -> None:
         image = Live(subject.pid, subject.program)
         (found,) = SHELL.run(image, ["types --quick --match ^Session$ --json"])
         (sample,) = found.json()["types"][0]["samples"]
-        document, text = SHELL.run(image, [f"chunk {sample} --json", f"chunk {sample}"])
+        document, text = SHELL.run(image, [f"chunk {sample} --no-declared{more}" for more in (" --json", "")])
     chunk = document.json()["chunk"]
     assert (chunk["type"], chunk["kind"], chunk["certain"]) == ("Session", "c++", False)
     assert "RTTI" in text.text
