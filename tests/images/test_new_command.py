@@ -11,7 +11,7 @@ import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
 NEW = """
-from ..present.documents.record import Document
+from ..present.json_documents.record import Document
 from .framework.command import Answer, Context, command
 
 
