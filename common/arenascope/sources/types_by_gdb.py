@@ -232,7 +232,7 @@ class TypesByGdb:
     def _start(self) -> Optional[GdbChild]:
         from .gdb_child import start  # few looks ask for types
 
-        if not self._modules or self.unread:
+        if not self.has_files:
             return None
         return start(self, self._target.debug_folders, as_line(self._modules))
 
@@ -319,6 +319,10 @@ class TypesByGdb:
     def _absolute(self, place: object) -> int:
         index, offset = map(as_int, as_list(place))
         return offset if index < 0 else self._modules[index].regions[0].start + offset
+
+    @property
+    def has_files(self) -> bool:
+        return bool(self._found) and not self.unread
 
     @property
     def unread(self) -> int:

@@ -103,7 +103,11 @@ def tells_types(context: Context) -> bool:
     if not isinstance(target, ShellTarget):
         return False
     _, symbols, _, declared = target.symbols_from
-    return symbols and declared is not False and find_program("gdb") is not None
+    if not symbols or declared is False or find_program("gdb") is None:
+        return False
+    from ...sources.types_by_gdb import UNASKED, TypesByGdb  # loaded with the target, where it reads types
+
+    return TypesByGdb(target, None if declared else UNASKED).has_files
 
 
 def _finds_room(context: Context, size: int) -> bool:
