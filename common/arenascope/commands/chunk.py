@@ -116,9 +116,9 @@ def chunk_command(context: Context) -> Answer:
 def _look_at_a_copy(context: Context) -> None:
     """A live process of the shell's, where its copy may tell types: they are never read while it is held."""
     if context.opened is None and context.door.lets_go:
-        from .steps.live_copy import can_be_apart, is_small, look_apart, tells_types
+        from .steps.live_copy import can_be_apart, look_apart, tells_types
 
-        if tells_types(context) and is_small(context, COPIED) and can_be_apart(context):
+        if tells_types(context) and can_be_apart(context, COPIED):
             look_apart(context)
 
 

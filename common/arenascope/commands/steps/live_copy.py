@@ -90,11 +90,11 @@ def is_small(context: Context, limit: int) -> bool:
     return size is None or size <= limit
 
 
-def can_be_apart(context: Context) -> bool:
-    """Whether a copy is made within the time for which a process may be held, and finds room. What is told of a part,
-    too, is better told of that part than not at all."""
+def can_be_apart(context: Context, most: Optional[int] = None) -> bool:
+    """Whether a copy is made within the time for which a process may be held, and finds room; of no more than `most`.
+    What is told of a part, too, is better told of that part than not at all."""
     size = _bytes_to_copy(context)
-    return size is not None and _finds_room(context, size)
+    return size is not None and (most is None or size <= most) and _finds_room(context, size)
 
 
 def tells_types(context: Context) -> bool:
