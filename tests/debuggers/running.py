@@ -177,8 +177,9 @@ class Running:
 def _has_processes(session: int) -> bool:
     for stat in Path("/proc").glob("[0-9]*/stat"):
         with contextlib.suppress(OSError):
-            fields = stat.read_text().rpartition(")")[2].split()
-            if int(fields[3]) == session and fields[0] not in "ZX":
+            # another test's process may have a name that is no UTF-8
+            fields = stat.read_bytes().rpartition(b")")[2].split()
+            if int(fields[3]) == session and fields[0] not in b"ZX":
                 return True
     return False
 
