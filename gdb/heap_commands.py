@@ -16,7 +16,8 @@ from arenascope.base.printable import one_line
 from arenascope.commands.all_commands import COMMAND_NAMES, all_commands, find_command
 from arenascope.commands.framework.apply_trim import Controller
 from arenascope.commands.framework.arguments import HELP, completions
-from arenascope.commands.framework.both_debuggers import (
+from arenascope.commands.framework.command import Command, execute
+from arenascope.commands.framework.debugger_doors import (
     ALWAYS,
     SUMMARY,
     DebuggerDoor,
@@ -25,7 +26,6 @@ from arenascope.commands.framework.both_debuggers import (
     prefixes,
     taken,
 )
-from arenascope.commands.framework.command import Command, execute
 from arenascope.commands.framework.overview import HELP_SUMMARY, help_text
 from arenascope.present.formats.json import failed
 from arenascope.present.glossary import TOPIC

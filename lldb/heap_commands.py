@@ -15,7 +15,8 @@ from arenascope.base.printable import one_line
 from arenascope.commands.all_commands import all_commands, find_command
 from arenascope.commands.framework.apply_trim import Controller
 from arenascope.commands.framework.arguments import Argument
-from arenascope.commands.framework.both_debuggers import (
+from arenascope.commands.framework.command import Command, execute
+from arenascope.commands.framework.debugger_doors import (
     ALWAYS,
     SUMMARY,
     DebuggerDoor,
@@ -24,7 +25,6 @@ from arenascope.commands.framework.both_debuggers import (
     prefixes,
     taken,
 )
-from arenascope.commands.framework.command import Command, execute
 from arenascope.commands.framework.overview import HELP_SUMMARY, help_text
 from arenascope.present.formats.json import failed
 from arenascope.present.shared_text.text import Style, folded, wants_colour
@@ -62,7 +62,10 @@ class LldbDoor(DebuggerDoor):
     def target(self) -> Target:
         kind: type[LldbTarget] = self.beside("heap_target").LldbTarget
         types, modules = self.beside("heap_types").LldbTypes, self.beside("heap_modules").DescribedModule
-        variables, read_here = self.beside("heap_variables").LldbVariables, self.beside("heap_read_here").ReadHere
+        variables, read_here = (
+            self.beside("heap_variables").LldbVariables,
+            self.beside("heap_types_from_dwarf").ReadHere,
+        )
         made = partial(types, variables=variables, module=modules, read_here=read_here)
         return kind(self._selected(), self.debugger, made)
 

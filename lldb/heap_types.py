@@ -18,8 +18,8 @@ from arenascope.sources.type_spelling import literal, number_in, parts_of, spell
 if TYPE_CHECKING:
     # to mypy this folder is a part of LLDB's own package
     from lldb.heap_modules import DescribedModule
-    from lldb.heap_read_here import ReadHere
     from lldb.heap_target import LldbTarget
+    from lldb.heap_types_from_dwarf import ReadHere
     from lldb.heap_variables import LldbVariables
 
 MAX_ARGUMENTS = 64

@@ -22,8 +22,8 @@ from arenascope.cli.shell_control import ShellController
 from arenascope.commands.framework.apply_trim import Controller
 from arenascope.commands.framework.command import Door
 from arenascope.present.shared_text.progress_bar import Progress
-from arenascope.sources.core.core_bytes import CoreBytes, CoreFile
 from arenascope.sources.core.holes import DenseResidency, HoleResidency
+from arenascope.sources.core.open_core import CoreBytes, CoreFile
 from arenascope.sources.debug_info_types import TypeSource
 from arenascope.sources.free_chunk_reader import Nodes
 from arenascope.sources.live.guard import Holder

@@ -75,6 +75,6 @@ def open(
 
 def selected() -> "Subject":
     """What is selected in the debugger that this runs in, each time that it is asked."""
-    from .commands.framework.both_debuggers import selected
+    from .commands.framework.debugger_doors import selected
 
     return selected()

@@ -91,7 +91,7 @@ def test_a_fatal_signal_inside_the_call_is_taken_back(function: str, by: str) ->
 
 IN_LLDB = """
 from arenascope.commands.framework.apply_trim import Call
-from arenascope.commands.framework.both_debuggers import load_beside
+from arenascope.commands.framework.debugger_doors import load_beside
 seen = load_beside("lldb", "heap_target", FOLDER).LldbTarget(target, debugger, lambda target: None)
 control = load_beside("lldb", "heap_control", FOLDER).LldbController(debugger, target)
 stands = lambda: process.GetThreadAtIndex(0).GetFrameAtIndex(0).FindRegister("pc").GetValueAsUnsigned()
@@ -136,7 +136,7 @@ SLOW_IN_LLDB = """
 def __lldb_init_module(debugger, names):
     target = debugger.GetSelectedTarget()
     from arenascope.commands.framework.apply_trim import Call
-    from arenascope.commands.framework.both_debuggers import load_beside
+    from arenascope.commands.framework.debugger_doors import load_beside
     seen = load_beside("lldb", "heap_target", FOLDER).LldbTarget(target, debugger, lambda target: None)
     control = load_beside("lldb", "heap_control", FOLDER).LldbController(debugger, target)
     stands = lambda: target.process.GetThreadAtIndex(0).GetFrameAtIndex(0).GetPC()

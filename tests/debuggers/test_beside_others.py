@@ -12,7 +12,7 @@ from gdb_terminal import Terminal
 from lldb_door import LLDB_LOAD, Lldb
 from subjects import Subject
 
-from arenascope.commands.framework.both_debuggers import SETTING, SUMMARY
+from arenascope.commands.framework.debugger_doors import SETTING, SUMMARY
 
 pytestmark = pytest.mark.xdist_group("loading")
 

@@ -209,7 +209,7 @@ def test_addresses(lldb: Lldb, subject: Subject) -> None:
     """Numbers and expressions; a mere number or register leaves nothing behind in the process."""
     statements = """
 from arenascope.commands.framework.overview import GROUP_OF_LOOPS
-from arenascope.commands.framework.both_debuggers import load_beside
+from arenascope.commands.framework.debugger_doors import load_beside
 seen = load_beside("lldb", "heap_target", FOLDER).LldbTarget(target, debugger, lambda target: None)
 def ask(words):
     try: return seen.evaluate(words)
@@ -235,7 +235,7 @@ def test_thread_pointers_are_those_that_gdb_reads(lldb: Lldb) -> None:
             steps = [{"each_thread": {"fs_base": "$fs_base"}}]
             (expected,) = GDB.drive(["-p", str(subject.pid)], steps, load=())
             statements = f"""
-from arenascope.commands.framework.both_debuggers import load_beside
+from arenascope.commands.framework.debugger_doors import load_beside
 from arenascope.session.session import Session
 seen = load_beside("lldb", "heap_target", {str(LLDB_ARENA_PY.parent)!r})
 session = Session(seen.LldbTarget(target, debugger, lambda target: None))

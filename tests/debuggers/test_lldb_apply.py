@@ -102,7 +102,7 @@ def test_apply_to_threads_that_never_stop(lldb: Lldb) -> None:
 CALL = """
 import struct
 from arenascope.commands.framework.apply_trim import LOCK_WAITS, Call
-from arenascope.commands.framework.both_debuggers import load_beside
+from arenascope.commands.framework.debugger_doors import load_beside
 seen = load_beside("lldb", "heap_target", FOLDER).LldbTarget(target, debugger, lambda target: None)
 control = load_beside("lldb", "heap_control", FOLDER).LldbController(debugger, target)
 def place(): return [(thread.frame[0].pc, thread.frame[0].sp, thread.IsSuspended()) for thread in process]

@@ -290,8 +290,8 @@ import sys
 from pathlib import Path
 from arenascope.cli.main import main
 from arenascope.sources import memory
-from arenascope.sources.core import core_bytes
-core_bytes.LARGE, memory.MOST_SLOTS = 0, int(sys.argv[1])
+from arenascope.sources.core import open_core
+open_core.LARGE, memory.MOST_SLOTS = 0, int(sys.argv[1])
 status = main(sys.argv[2:])
 rows = Path("/proc/self/status").read_text().splitlines()
 print(next(row.split()[1] for row in rows if row.startswith("VmHWM")), file=sys.stderr)

@@ -32,7 +32,7 @@ def image(subject):
 
 KEPT = {
     "process": "from arenascope.sources.live import process as module; image = module.ProcessImage(os.getpid())",
-    "file": "from arenascope.sources.core import core_bytes as module; "
+    "file": "from arenascope.sources.core import open_core as module; "
     "image = module.CoreFile(sys.executable, os.open(sys.executable, os.O_RDONLY))",
 }
 

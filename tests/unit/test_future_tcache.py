@@ -13,7 +13,7 @@ from heap_mixtures import everything
 from heap_pictures import laid, seen
 from heapbuilder import HeapImage, Row
 
-from arenascope.glibc import layout, release_table
+from arenascope.glibc import process_layout, release_table
 from arenascope.session.session import Session
 
 FORMS: dict[str, dict[str, Any]] = {
@@ -125,7 +125,7 @@ def in_the_table(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     rows = (entries._replace(since=release), *rest, entries._replace(until=release))
     monkeypatch.setattr(release_table, "TCACHE_PERTHREAD", rows)
     monkeypatch.setattr(release_table, "NEWEST", release)
-    kept = (layout.from_table, layout._forms_of_table)
+    kept = (process_layout.from_table, process_layout._forms_of_table)
     for each in kept:
         each.cache_clear()
     yield

@@ -91,8 +91,8 @@ KNOWS_LESS = {
     "present": ("sources/core", "sources/live", "sources/memory"),
     "sources/elf": ("sources/core", "sources/live"),
     "sources/core": ("sources/live",),
-    "glibc/chunks": ("glibc/check", "glibc/layout_from_memory", "glibc/find"),
-    "glibc/layout_from_memory": ("glibc/check", "glibc/chunks", "glibc/find"),
+    "glibc/chunks": ("glibc/check", "glibc/unknown_release", "glibc/find"),
+    "glibc/unknown_release": ("glibc/check", "glibc/chunks", "glibc/find"),
 }
 """Folders, and which others they have no use for although they come before them."""
 
@@ -302,7 +302,7 @@ def test_what_programs_import_is_loaded_when_it_is_used() -> None:
 
 
 ONLY_FOR_UNKNOWN_RELEASES = {
-    f"{OURS}.glibc.layout_from_memory.{each}" for each in ("state", "heaps", "lists", "params", "layout_checks")
+    f"{OURS}.glibc.unknown_release.{each}" for each in ("state", "heaps", "lists", "params", "layout_checks")
 }
 
 

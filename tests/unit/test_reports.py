@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from arenascope.base.model import Arena, ArenaHeader, Bin, Heap, Params
-from arenascope.glibc.layout import from_table
+from arenascope.glibc.process_layout import from_table
 from arenascope.glibc.release_table import Release
 from arenascope.present.formats.malloc_info import malloc_info
 from arenascope.present.formats.malloc_stats import malloc_stats

@@ -21,7 +21,7 @@ from arenascope.analysis.trim import (
     until_locked,
 )
 from arenascope.base.model import Arena, ArenaHeader, Bin, Range
-from arenascope.glibc.layout import Layout, from_table
+from arenascope.glibc.process_layout import Layout, from_table
 from arenascope.glibc.release_table import parse
 from arenascope.sources.target import Span
 

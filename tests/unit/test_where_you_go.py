@@ -11,7 +11,7 @@ import pytest
 
 from arenascope.analysis import advice, causes
 from arenascope.analysis.report import PARTS
-from arenascope.glibc.find.other_allocators import KINDS
+from arenascope.glibc.find.which_allocator import KINDS
 from arenascope.present.screens.advice_sentences import ADVICE
 from arenascope.present.screens.owner_advice_sentences import OWNERS
 from arenascope.present.screens.part_names import LABELS

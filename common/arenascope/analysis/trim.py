@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Iterable, Iterator, Optional, Sequence, TypeVa
 
 from ..base.model import Arena, Range
 from ..base.records import NamedTuple
-from ..glibc.layout import Layout
+from ..glibc.process_layout import Layout
 from ..sources.target import Span
 
 if TYPE_CHECKING:

@@ -18,7 +18,7 @@ from ..sources.memory import Memory
 from ..sources.region_index import RegionIndex
 from ..sources.target import Region
 from .chunk import IS_MMAPPED, SIZE_BITS
-from .layout import Layout
+from .process_layout import Layout
 
 MAX_TRIES = 32
 """The limit on the ways in which what looks like a resized block's header may be the program's data in part."""

@@ -16,7 +16,7 @@ from ..base.read_ahead import ReadBeside
 from ..base.records import NamedTuple
 from ..sources.free_chunk_reader import NodeWords, ReadNodes
 from .chunk import PREV_INUSE, SIZE_BITS, Sizes
-from .layout import Layout
+from .process_layout import Layout
 
 MANY = 64
 """With fewer rings, handing over to a thread costs more than it saves."""

@@ -11,7 +11,7 @@ from ..sources.memory import Memory
 from .arena_scan import RING_LIMIT, wrong_bins
 from .chunk import IS_MMAPPED, NON_MAIN_ARENA, PREV_INUSE, masked
 from .heap import heap_for_ptr
-from .layout import Layout
+from .process_layout import Layout
 
 LEAST_PAGE = 4096
 """Every page size is a multiple of it; an arena grows and shrinks by pages."""

@@ -10,7 +10,7 @@ from ..base.model import Arena, ArenaHeader, Finding, Heap, Statement, Tally, Th
 from ..sources.memory import Memory
 from .chunk import IS_MMAPPED, NON_MAIN_ARENA
 from .heap import heap_for_ptr
-from .layout import Layout
+from .process_layout import Layout
 
 
 class Owners:

@@ -15,7 +15,7 @@ from ..sources.memory import Memory
 from .all_bins import Followed, Start, follow_rings
 from .arena_bounds import Reach, Reaches
 from .chunk import IS_MMAPPED, NON_MAIN_ARENA, PREV_INUSE, SIZE_BITS, Sizes
-from .layout import Layout
+from .process_layout import Layout
 
 NBINS = 128
 UNSORTED = 1

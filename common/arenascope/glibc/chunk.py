@@ -9,7 +9,7 @@ from ..base.errors import MemoryReadError
 from ..base.model import Bin, Finding, Statement
 from ..base.records import NamedTuple
 from ..sources.memory import Memory
-from .layout import Layout
+from .process_layout import Layout
 
 PREV_INUSE = 1
 IS_MMAPPED = 2

@@ -9,7 +9,7 @@ from ..base.model import ArenaHeader, Bin, Finding, Lists, cannot_read
 from ..sources.memory import Memory
 from .arena_bounds import Reach
 from .chunk import OneWay
-from .layout import Layout
+from .process_layout import Layout
 
 
 def fastbin_index(layout: Layout, size: int) -> int:

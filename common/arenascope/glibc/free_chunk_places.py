@@ -19,7 +19,7 @@ from ..sources.target import Span
 from .bins import NBINS
 from .chunk import PREV_INUSE, SIZE_BITS, masked, reveal
 from .fastbins import fastbin_size
-from .layout import Layout
+from .process_layout import Layout
 from .tcache import LIST_LIMIT, read_tcache
 
 

@@ -7,7 +7,7 @@ from typing import Mapping, Optional
 from ..base.errors import MemoryReadError
 from ..base.model import ArenaHeader, Finding, Heap, Statement
 from ..sources.memory import Memory
-from .layout import Layout
+from .process_layout import Layout
 
 
 def heap_for_ptr(layout: Layout, address: int) -> int:

@@ -17,7 +17,7 @@ from ..sources.target import Region
 from .arena import has_heap
 from .chunk import IS_MMAPPED, NON_MAIN_ARENA, PREV_INUSE, SIZE_BITS
 from .heap import walk_heaps
-from .layout import Layout
+from .process_layout import Layout
 
 CHAIN_LIMIT = 1 << 26
 """More headers than a region can hold: a walk that gets this far is not in a heap."""

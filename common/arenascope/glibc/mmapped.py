@@ -20,7 +20,7 @@ from ..sources.memory import Memory
 from ..sources.target import Region, Residency
 from .aligned_mmapped import Inner, Try, is_private, without_some
 from .chunk import IS_MMAPPED, SIZE_BITS
-from .layout import Layout
+from .process_layout import Layout
 
 MAX_CHOICES = 100_000
 """The limit on the ways to leave blocks out: where there are more, none is tried."""

@@ -10,7 +10,7 @@ from ..base.records import NamedTuple
 from ..sources.memory import Memory
 from ..sources.target import Target
 from . import release_table
-from .layout import Layout
+from .process_layout import Layout
 
 INTS = {field.name for field in release_table.MALLOC_PAR if field.kind == "int"}
 

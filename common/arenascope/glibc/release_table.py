@@ -1,7 +1,7 @@
 """THE table: what changed in glibc malloc, and in which release. The only file that knows version numbers.
 
-Memory beats this table: distributions ship backports, so layout.py uses a row only where it fits what memory shows.
-A new release needs a row here only where something changed; without one the newest row is tried and checked.
+Memory beats this table: distributions ship backports, so process_layout.py uses a row only where it fits what memory
+shows. A new release needs a row here only where something changed; without one the newest row is tried and checked.
 Beside each row stands glibc's commit that made the change: `git show` in glibc's repository says the rest.
 """
 

@@ -10,7 +10,7 @@ from ..base.model import Finding, Lists, Statement, cannot_read
 from ..base.records import NamedTuple
 from ..sources.memory import Memory
 from .chunk import OneWay, Sizes, masked
-from .layout import Layout, TcacheLayout
+from .process_layout import Layout, TcacheLayout
 
 SMALL_BINS = 64
 """TCACHE_SMALL_BINS; up to 2.41 all of TCACHE_MAX_BINS."""

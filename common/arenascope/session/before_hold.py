@@ -11,7 +11,7 @@ from ..base.model import Lists, ThreadCache
 from ..glibc import bins
 from ..glibc.chunks.sweep import first_chunk
 from ..glibc.free_chunk_places import Links, read_caches
-from ..glibc.layout_from_memory.fitting_layout import with_tcache_seen
+from ..glibc.unknown_release.fitting_layout import with_tcache_seen
 from ..sources.free_chunk_reader import Nodes
 from ..sources.target import Span
 from .session import Session

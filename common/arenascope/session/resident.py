@@ -11,7 +11,7 @@ from ..analysis.resident import ArenaResident, arena_resident, clipped
 from ..analysis.trim import Trim
 from ..base.model import Heap, Range
 from ..base.records import NamedTuple
-from ..glibc.find.other_allocators import maker_of
+from ..glibc.find.which_allocator import maker_of
 from ..sources.target import MappingUse, Pages, Region, Residency, Span
 from .block_parts import parts_of, split
 from .session import Session

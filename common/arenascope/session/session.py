@@ -24,9 +24,9 @@ from ..glibc.chunks.blocks import listed_chunks
 from ..glibc.chunks.sweep import Sweep
 from ..glibc.find import thread_pointers, threads
 from ..glibc.find.main_arena import Located, locate
-from ..glibc.layout import Layout
-from ..glibc.layout_from_memory.fitting_layout import settle_release, with_tcache_seen
-from ..glibc.layout_from_memory.tcache_form import settle
+from ..glibc.process_layout import Layout
+from ..glibc.unknown_release.fitting_layout import settle_release, with_tcache_seen
+from ..glibc.unknown_release.tcache_form import settle
 from ..sources.elf.bss import bss_ends
 from ..sources.elf.other_files import other_files
 from ..sources.memory import Memory

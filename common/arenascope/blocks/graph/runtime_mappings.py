@@ -10,7 +10,7 @@ from itertools import islice
 from typing import Callable, Iterable, Iterator, Mapping, Sequence
 
 from ...base.records import NamedTuple
-from ...glibc.find.other_allocators import maker_of
+from ...glibc.find.which_allocator import maker_of
 from ...session.session import Session
 from ...sources.elf.modules import Modules
 from ...sources.memory import Memory
@@ -119,7 +119,7 @@ FORMS: Mapping[str, Form] = {
     "Zend": Form(2 << 20, _of_zend),
     "V8": Form(256 << 10, _of_v8),
 }
-"""By the allocator's name: see glibc/find/other_allocators.py."""
+"""By the allocator's name: see glibc/find/which_allocator.py."""
 
 
 def _of_jvm(session: Session, modules: Modules) -> Iterator[Span]:

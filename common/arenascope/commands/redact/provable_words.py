@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import cached_property
 from typing import Container, Iterator, Sequence
 
-from ...glibc.find.other_allocators import places_of_modules
+from ...glibc.find.which_allocator import places_of_modules
 from ...session.session import Session
 from ...sources.target import Region
 

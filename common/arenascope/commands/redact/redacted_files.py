@@ -7,7 +7,7 @@ from contextlib import ExitStack, suppress
 from typing import Mapping, Optional
 
 from ...base.errors import ArenascopeError
-from ...glibc.find.other_allocators import places_of_modules
+from ...glibc.find.which_allocator import places_of_modules
 from ...glibc.params import MAX_FAST, PERTURB
 from ...session.session import Session
 from ...sources.elf.address_names import modules_of

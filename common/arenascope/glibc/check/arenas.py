@@ -7,9 +7,9 @@ from typing import Callable, Iterator, Optional, Sequence
 
 from ...base.model import ARENA_FLAGS, ArenaHeader, Breach, MmappedBlock, Params, Statement
 from ..arena import LEAST_PAGE
-from ..layout import Layout
 from ..mmapped import counts
 from ..params import counts as counts_of
+from ..process_layout import Layout
 
 MUTEX_MAX = 2
 """A low-level lock: free, taken, taken and waited for."""

@@ -15,7 +15,7 @@ from ...sources.memory import Memory
 from ..arena_bounds import Reach
 from ..bins import NBINS, UNSORTED, bin_kind, bin_sizes, min_large_size
 from ..chunk import SIZE_BITS
-from ..layout import Layout
+from ..process_layout import Layout
 
 
 class Rescued(NamedTuple):

@@ -12,7 +12,7 @@ from ...base.records import NamedTuple
 from ...sources.memory import Memory
 from ..chunk import IS_MMAPPED, NON_MAIN_ARENA, PREV_INUSE, SIZE_BITS
 from ..chunks.resync import find_chain
-from ..layout import Layout
+from ..process_layout import Layout
 
 IN_FRONT = {"fast": "prev-inuse-of-fast", "tcache": "prev-inuse-of-cached"}
 """What is broken where a listed chunk no longer looks in use, by the list that names it."""

@@ -10,7 +10,7 @@ from ...base.model import Arena, Breach, Finding, Statement, ThreadCache
 from ...base.records import NamedTuple
 from ...sources.memory import Memory
 from ..arena_of_chunk import Owners
-from ..layout import Layout
+from ..process_layout import Layout
 
 LINKS = ("fast-link", "tcache-link")
 SIZES = ("fast-size", "tcache-size")

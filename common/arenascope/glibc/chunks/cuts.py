@@ -10,7 +10,7 @@ from typing import Container, Optional
 from ...base.model import ArenaHeader, Heap
 from ...sources.memory import Memory
 from ..chunk import NON_MAIN_ARENA, PREV_INUSE, SIZE_BITS
-from ..layout import Layout
+from ..process_layout import Layout
 from .resync import SURE, find_chain
 from .sweep import first_chunk
 

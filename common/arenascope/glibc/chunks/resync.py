@@ -6,7 +6,7 @@ from typing import Optional
 
 from ...sources.memory import Memory
 from ..chunk import IS_MMAPPED, NON_MAIN_ARENA, PREV_INUSE, SIZE_BITS
-from ..layout import Layout
+from ..process_layout import Layout
 
 SURE = 64
 """After damage, this many consecutive headers are no coincidence."""

@@ -11,7 +11,7 @@ from ...base.model import ArenaHeader, Finding, Gap, Heap, Piece, Run, Statement
 from ...sources.memory import Memory
 from ...sources.target import Span
 from ..chunk import IS_MMAPPED, NON_MAIN_ARENA, PREV_INUSE, SIZE_BITS
-from ..layout import Layout
+from ..process_layout import Layout
 from .follow import Follower, Trail
 from .resync import PROVEN, find_chain
 

@@ -14,12 +14,11 @@ from .. import release_table
 from ..arena import evidence_at
 from ..arena_scan import BINS_PAIRS, PREFIX_LIMIT, Hit, anchors, follow_ring, ring_from, scan, wrong_bins
 from ..candidates import UNASKED, Trail
-from ..layout import Check, Layout, from_table
-from ..layout_from_memory.debug_info import compare, from_debug, read_structs
-from ..layout_from_memory.fitting_layout import candidates, derive_layout, settle_release
+from ..process_layout import Check, Layout, from_table
+from ..unknown_release.debug_info import compare, from_debug, read_structs
+from ..unknown_release.fitting_layout import candidates, derive_layout, settle_release
 from . import libc_file
 from .libc_file import Libc
-from .other_allocators import find_allocators
 from .params import ParamsSearch, follow_hugepages, surroundings
 from .several_glibcs import (
     Copy,
@@ -31,6 +30,7 @@ from .several_glibcs import (
     with_static_program,
     without_tcache,
 )
+from .which_allocator import find_allocators
 
 LARGE = 16 << 20
 """No library has so much data that main_arena is searched in."""

@@ -13,10 +13,10 @@ from .. import release_table
 from ..arena import doubt_thread_arena, read_arena
 from ..arena_scan import Hit
 from ..candidates import UNASKED, Trail
-from ..layout import Layout, Struct, from_table
-from ..layout_from_memory.evidence import Surroundings
-from ..layout_from_memory.fitting_layout import candidates
 from ..params import doubt_params, read_params
+from ..process_layout import Layout, Struct, from_table
+from ..unknown_release.evidence import Surroundings
+from ..unknown_release.fitting_layout import candidates
 
 NEAR = 0x4000
 """mp_ precedes main_arena by 0x900 to 0x940 bytes in the builds that were looked at."""
@@ -119,7 +119,7 @@ class ParamsSearch:
         data = memory.try_read(start, min(region.end, start + 2 * NEAR) - start)
         if data is None:
             return None, layout
-        from ..layout_from_memory.params import Window, derive_params
+        from ..unknown_release.params import Window, derive_params
 
         proven = derive_params(Window(memory, start, data), layout, main, guess)
         said = (BY_SYMBOL,) if guess else ()

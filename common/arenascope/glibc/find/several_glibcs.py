@@ -17,8 +17,8 @@ from ...sources.target import Region, Target
 from ..arena import read_arena
 from ..arena_scan import Hit, next_offset
 from ..candidates import UNASKED, Trail
-from ..layout import Layout, Struct, from_table
-from ..layout_from_memory.fitting_layout import candidates
+from ..process_layout import Layout, Struct, from_table
+from ..unknown_release.fitting_layout import candidates
 from . import libc_file
 from .libc_file import Libc
 

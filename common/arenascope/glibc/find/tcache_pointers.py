@@ -21,9 +21,9 @@ from ..arena import read_arena
 from ..candidates import UNASKED, Trail
 from ..chunk import IS_MMAPPED, NON_MAIN_ARENA, masked
 from ..heap import heap_for_ptr
-from ..layout import Layout, TcacheLayout, tcache_forms
-from ..layout_from_memory.tcache_form import leads_to_block, solve
+from ..process_layout import Layout, TcacheLayout, tcache_forms
 from ..tcache import damaged_bins, has_tcache_size, read_if_sized, tcache_sizes
+from ..unknown_release.tcache_form import leads_to_block, solve
 from .libc_file import Libc
 
 ARENA_NAMES = ("thread_arena", "__libc_tsd_MALLOC")  # since 2.23, before

@@ -16,7 +16,7 @@ from ...base.records import NamedTuple
 from ...sources.memory import Memory
 from ...sources.target import Target, ThreadInfo
 from ..candidates import UNASKED, Trail
-from ..layout import Layout
+from ..process_layout import Layout
 from .dtv import STATIC, TLS_BIAS, read_dtv
 from .libc_file import Libc
 from .tcache_pointers import ARENA_NAMES, SAMPLE, Blocks, CacheFinder, CachePlace

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Iterator, Optional, Sequence
 
 from ...base.model import Arena, Bin, Params
-from ...glibc.layout import Layout
+from ...glibc.process_layout import Layout
 
 
 def malloc_info(arenas: Sequence[Arena], params: Optional[Params], layout: Layout) -> str:

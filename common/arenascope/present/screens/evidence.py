@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ...base.model import Statement
-from ...glibc.layout import Check
+from ...glibc.process_layout import Check
 from ..shared_text.problems import Wording, worded
 
 BINS_LEAD_BACK = "{bins} of {of} bins lead back to themselves"

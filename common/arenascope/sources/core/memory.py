@@ -23,7 +23,7 @@ from ..elf.linkmap import named_regions
 from ..elf.notes import Note, parse_notes
 from ..elf.registers import ThreadRecord
 from ..memory import Memory
-from . import core_bytes
+from . import open_core
 from .notes import CoreNotes
 from .regions import build_regions
 
@@ -68,13 +68,13 @@ class Held(NamedTuple):
 class CoreMemory:
     """An ELF core. Only bytes that the file holds can be read: what was left out is unknown, never zero."""
 
-    def __init__(self, path: str, say: Optional[Say] = None, held: Optional[core_bytes.CoreBytes] = None) -> None:
+    def __init__(self, path: str, say: Optional[Say] = None, held: Optional[open_core.CoreBytes] = None) -> None:
         """A compressed core is opened only where its progress can be shown: it costs time and room.
 
         `held` are the bytes of one that is no local file.
         """
         self.path = path
-        self.held: core_bytes.CoreBytes = core_bytes.open_core(path, say) if held is None else held
+        self.held: open_core.CoreBytes = open_core.open_core(path, say) if held is None else held
         self.unpacked = self.held.unpacked
         self.size = self.held.size
         self._bytes = self.held.read

@@ -9,8 +9,8 @@ from ...sources.memory import Memory
 from ..chunk import masked
 from ..fastbins import fastbin_size
 from ..heap import heap_for_ptr
-from ..layout import Layout, Struct, fastbin_count
-from .evidence import PAGE, Raw, majority
+from ..process_layout import Layout, Struct, fastbin_count
+from ..unknown_release.evidence import PAGE, Raw, majority
 
 HUGE = 2 << 20
 """Where brk was refused: this much in front of top is taken to be the arena's."""

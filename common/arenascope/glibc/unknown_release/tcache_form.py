@@ -13,7 +13,7 @@ from ...base.model import Finding
 from ...base.records import NamedTuple
 from ...sources.memory import Memory
 from ..chunk import masked
-from ..layout import Layout, TcacheLayout
+from ..process_layout import Layout, TcacheLayout
 from ..tcache import chunk_sizes, read_tcache, walk_tcache
 
 MIN_BINS, MAX_BINS = 16, 1024

@@ -14,8 +14,8 @@ from ...base.model import ArenaHeader, Finding, Statement
 from ...base.records import NamedTuple
 from ...sources.memory import Memory
 from .. import release_table
-from ..layout import Layout, Struct, from_table
 from ..params import INTS
+from ..process_layout import Layout, Struct, from_table
 
 REACH = 256
 """mp_ takes 144 bytes in 2.43."""

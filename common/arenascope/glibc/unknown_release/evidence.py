@@ -14,7 +14,7 @@ from ...sources.memory import Memory
 from ...sources.target import Region
 from ..arena_scan import Hit, next_offset
 from ..chunk import IS_MMAPPED, NON_MAIN_ARENA, PREV_INUSE, masked
-from ..layout import Layout
+from ..process_layout import Layout
 
 WINDOW = 10
 """How many words are examined from next_free on: up to max_system_mem they are 4 so far."""

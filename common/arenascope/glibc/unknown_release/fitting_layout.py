@@ -17,11 +17,11 @@ from ..arena_scan import Hit
 from ..candidates import UNASKED, Trail
 from ..chunk import masked, reveal
 from ..heap import heap_for_ptr
-from ..layout import Check, Layout, from_table, tcache_forms
+from ..process_layout import Check, Layout, from_table, tcache_forms
 from ..release_table import Release
 from ..tcache import LIST_LIMIT, chunk_sizes, damaged_bins, read_if_sized, tcache_sizes
-from .debug_info import clashes
-from .evidence import PAGE, PAGES_BEHIND, Surroundings, majority
+from ..unknown_release.debug_info import clashes
+from ..unknown_release.evidence import PAGE, PAGES_BEHIND, Surroundings, majority
 
 MANY_THREADS = 1 << 16
 LEAST_HEAP_MAX = 4 * (64 << 10)
@@ -58,7 +58,7 @@ def derive_layout(
                 trail.add("layout", DEBUG, (Statement("places-as-the-row"),))
             return _taken(row, trail, row_name(row))
     if debug is not None:
-        from .layout_checks import believed
+        from ..unknown_release.layout_checks import believed
 
         sound = believed(memory, debug, hit.ring[0], around().near)
         said = (Statement("kept-by-most-arenas" if sound else "kept-by-too-few-arenas"),)
@@ -184,7 +184,7 @@ def _by_relations(
 ) -> Layout:
     """A malloc_state that no row describes, or one of a release newer than the table."""
     # not loaded for known releases, which do not need it
-    from .state import derive_state
+    from ..unknown_release.state import derive_state
 
     known = release is not None and release <= release_table.NEWEST
     newest = from_table(release or release_table.NEWEST, memory.pointer_size, machine)
@@ -227,7 +227,7 @@ def _same(layout: Layout, shape: Release, machine: str) -> bool:
 
 
 def _with_unknown_lists(memory: Memory, layout: Layout, hit: Hit) -> Layout:
-    from .lists import heap_extents, unknown_lists
+    from ..unknown_release.lists import heap_extents, unknown_lists
 
     inside = heap_extents(memory, layout, hit.ring)
     return layout._replace(unknown=(*layout.unknown, *unknown_lists(memory, layout, hit.ring, inside)))

@@ -14,11 +14,11 @@ from ...base.records import NamedTuple
 from ...sources.memory import Memory
 from ..arena_scan import PREFIX_LIMIT, Hit, follow_ring, next_offset, scan
 from ..chunk import IS_MMAPPED, PREV_INUSE, masked
-from ..layout import Layout, Struct
 from ..main_arena_regions import Ground, main_regions
-from .evidence import Raw, Surroundings, Top, majority, not_less, read_raws, read_top, told_apart
-from .heaps import Heaps, derive_heaps
-from .lists import place_lists
+from ..process_layout import Layout, Struct
+from ..unknown_release.evidence import Raw, Surroundings, Top, majority, not_less, read_raws, read_top, told_apart
+from ..unknown_release.heaps import Heaps, derive_heaps
+from ..unknown_release.lists import place_lists
 
 MOST_BEHIND = 512
 """So many bytes of new members may follow those that are known."""

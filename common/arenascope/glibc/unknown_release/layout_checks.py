@@ -12,8 +12,8 @@ from ...sources.memory import Memory
 from ..arena import doubt_thread_arena, doubt_top, has_heap, is_closed, walk_ring
 from ..arena_scan import wrong_bins
 from ..heap import walk_heaps
-from ..layout import Check, Layout
-from .evidence import not_less
+from ..process_layout import Check, Layout
+from ..unknown_release.evidence import not_less
 
 
 def prove(

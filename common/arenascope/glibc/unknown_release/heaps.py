@@ -7,8 +7,8 @@ from typing import Callable, Iterator, Mapping, Optional, Sequence
 
 from ...base.records import NamedTuple
 from ...sources.memory import Memory
-from ..layout import Layout, Struct
-from .evidence import PAGE, Raw, Top, majority, not_less, told_apart
+from ..process_layout import Layout, Struct
+from ..unknown_release.evidence import PAGE, Raw, Top, majority, not_less, told_apart
 
 WORDS_LIMIT = 64
 """No heap_info is longer (5 words at most so far)."""

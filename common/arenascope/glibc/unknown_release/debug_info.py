@@ -7,7 +7,7 @@ from typing import Mapping, Optional
 from ...base.model import Statement
 from ...sources.target import StructInfo, Target
 from .. import release_table
-from ..layout import Check, Layout, Struct, TcacheLayout, disagreements, from_table
+from ..process_layout import Check, Layout, Struct, TcacheLayout, disagreements, from_table
 from ..release_table import Release
 
 STRUCTS = ("malloc_state", "_heap_info", "malloc_par", "tcache_perthread_struct")
