@@ -15,6 +15,7 @@ from wounds_lists import LISTS
 
 from arenascope.base.errors import MemoryReadError
 from arenascope.glibc import all_bins
+from arenascope.glibc.bins import ring_starts
 from arenascope.session.session import Session
 from arenascope.sources.free_chunk_reader import NodeWords
 
@@ -110,3 +111,17 @@ def test_any_wrong_word_is_told_as_link_by_link(row: str) -> None:
         target.space.put(place, rng.choice(others))
         assert lists(target, InBulk(target)) == lists(target), hex(place)
         target.space.put(place, old)
+
+
+@pytest.mark.parametrize("row", ["2.26-i386", "2.43-64"])
+def test_what_was_met_of_a_ring_that_is_wrong_is_told(row: str) -> None:
+    """Chunk by chunk up to where it is wrong, from both its ends, and of no other ring."""
+    target = long_lists(row).target()
+    ring = max((each[2] for each in lists(target)[0] if each[0] != "fast"), key=len)
+    middle = ring[len(ring) // 2]
+    target.space.put(middle + 3 * target.pointer_size, middle)
+    session, broken = Session(target), array("Q")
+    starts = ring_starts(session.memory, session.layout, session.headers)
+    whole = all_bins.follow_rings(starts, session.layout, InBulk(target).read, len(ring), broken=broken)
+    assert set(ring) == {*broken}
+    assert len(whole) == len(starts) - 1

@@ -1,8 +1,9 @@
 """All bins of all arenas followed at once, each from both its ends: so many places are read in one call.
 
-For a process that stands still and whose memory is read in bulk (sources/live/bulk_reads.py): what one chunk costs is
-the call, and the wait for the next address. Every chunk is held to what bins.py holds it to; a ring in which anything
-is otherwise is none of those that are returned, and is followed there, link by link.
+For a process whose memory is read in bulk (sources/live/bulk_reads.py): what one chunk costs is the call, and the wait
+for the next address. Every chunk is held to what bins.py holds it to; a ring in which anything is otherwise is none of
+those that are returned, and is followed there, link by link. Of a process that runs on a ring that is returned is worth
+something only where all its words are read again (sources/live/short_hold.py).
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ from typing import Iterable, Mapping, Optional, Sequence
 
 from ..base.read_ahead import ReadBeside
 from ..base.records import NamedTuple
-from ..sources.free_chunk_reader import NodeWords, ReadNodes
+from ..sources.free_chunk_reader import Followed, NodeWords, ReadNodes
 from .chunk import PREV_INUSE, SIZE_BITS, Sizes
 from .process_layout import Layout
 
@@ -35,12 +36,10 @@ class Start(NamedTuple):
     sizes: Sizes
     """Of the chunks that belong there."""
 
-
-class Followed(NamedTuple):
-    """What a ring holds, in its order."""
-
-    addresses: array[int]
-    sizes: array[int]
+    def begins(self, ring: Followed) -> bool:
+        """Whether this bin still has these chunks, each of which is as it was when they were followed."""
+        addresses, sizes = ring
+        return (addresses[0], addresses[-1]) == (self.first, self.last) and max(sizes) <= self.sizes.most
 
 
 class _Ring:
@@ -72,16 +71,22 @@ class _Ring:
 
 
 def follow_rings(
-    starts: Sequence[Start], layout: Layout, read: ReadNodes, longest: int, beside: bool = False
+    starts: Sequence[Start],
+    layout: Layout,
+    read: ReadNodes,
+    longest: int,
+    beside: bool = False,
+    broken: Optional[array[int]] = None,
 ) -> Mapping[int, Followed]:
-    """By the bin's place; `longest`: no ring can have more chunks. `beside`: a thread may read, too."""
+    """By the bin's place; `longest`: no ring can have more chunks. `beside`: a thread may read, too. `broken` gets what
+    was met of the others."""
     whole: dict[int, Followed] = {}
     rounds = longest + 4
     if beside and len(starts) >= MANY:
-        groups = [_Group(starts[::2], layout, whole), _Group(starts[1::2], layout, whole)]
+        groups = [_Group(some, layout, whole, broken) for some in (starts[::2], starts[1::2])]
         rounds = _at_once(groups, read, rounds)
     else:
-        groups = [_Group(starts, layout, whole)]
+        groups = [_Group(starts, layout, whole, broken)]
     for group in groups:
         left = rounds
         while group.rings and left:
@@ -110,8 +115,10 @@ class _Group:
     where it is until there are enough of them; then rows are cut into rings.
     """
 
-    def __init__(self, starts: Iterable[Start], layout: Layout, whole: dict[int, Followed]) -> None:
-        self._layout, self._whole = layout, whole
+    def __init__(
+        self, starts: Iterable[Start], layout: Layout, whole: dict[int, Followed], broken: Optional[array[int]]
+    ) -> None:
+        self._layout, self._whole, self._broken = layout, whole, broken
         self.rings = [_Ring(start) for start in starts]
         own = [ring.start for ring in self.rings]
         self._fronts, self._backs = array("Q", [each.first for each in own]), array("Q", [each.last for each in own])
@@ -185,6 +192,8 @@ class _Group:
             followed = ring.followed(self._layout, odd) if odd is not None else None
             if followed is not None:
                 self._whole[ring.start.header] = followed
+            elif at in self._still and self._broken is not None:
+                self._broken += ring.front + ring.reverse
         going = [at not in self._still for at in range(width)]
         self.rings = list(compress(self.rings, going))
         self._fronts, self._backs, self._before, self._after = (

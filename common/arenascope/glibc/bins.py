@@ -11,8 +11,9 @@ from ..base.errors import MemoryReadError, Unread
 from ..base.model import ArenaHeader, Bin, Finding, Lists, Statement, cannot_read
 from ..base.records import NamedTuple
 from ..base.worker_pool import share_out
+from ..sources.free_chunk_reader import Followed
 from ..sources.memory import Memory
-from .all_bins import Followed, Start, follow_rings
+from .all_bins import Start, follow_rings
 from .arena_bounds import Reach, Reaches
 from .chunk import IS_MMAPPED, NON_MAIN_ARENA, PREV_INUSE, SIZE_BITS, Sizes
 from .process_layout import Layout
@@ -148,12 +149,11 @@ def walk_bins(
             )
 
 
-def _rings(memory: Memory, layout: Layout, headers: Sequence[ArenaHeader]) -> Mapping[int, Followed]:
-    """Of all arenas together, where many chunks are read at once."""
-    read = memory.read_nodes
+def ring_starts(memory: Memory, layout: Layout, headers: Sequence[ArenaHeader]) -> list[Start]:
+    """The bins of these arenas that are not empty."""
     starts: list[Start] = []
-    known = {index: bin_sizes(layout, index) for index in range(1, NBINS)} if read is not None else {}
-    for header in headers if read is not None else ():
+    known = {index: bin_sizes(layout, index) for index in range(1, NBINS)}
+    for header in headers:
         base = header.address + layout.arena["bins"]
         with suppress(MemoryReadError):
             links = memory.words(base, 2 * (NBINS - 1))
@@ -162,8 +162,20 @@ def _rings(memory: Memory, layout: Layout, headers: Sequence[ArenaHeader]) -> Ma
                 first, last = links[2 * index - 2], links[2 * index - 1]
                 if first not in (place, 0):
                     starts.append(Start(place, first, last, sizes.within(header.peak)))
+    return starts
+
+
+def _rings(memory: Memory, layout: Layout, headers: Sequence[ArenaHeader]) -> Mapping[int, Followed]:
+    """Of all arenas together, where many chunks are read at once, or were."""
+    read, known = memory.read_nodes, memory.known_ring
+    if known is not None:
+        found = {start: known(start.header) for start in ring_starts(memory, layout, headers)}
+        return {start.header: ring for start, ring in found.items() if ring is not None and start.begins(ring)}
+    if read is None:
+        return {}
     longest = max((header.peak for header in headers), default=0) // layout.min_size
-    return follow_rings(starts, layout, read, longest, beside=memory.threads_may_read) if read is not None else {}
+    starts = ring_starts(memory, layout, headers)
+    return follow_rings(starts, layout, read, longest, beside=memory.threads_may_read)
 
 
 class Walked(NamedTuple):

@@ -7,16 +7,20 @@ there. A list's end is what is known already, the header of a bin, or anything t
 
 from __future__ import annotations
 
+from array import array
 from bisect import bisect_right
 from contextlib import suppress
+from itertools import repeat
+from operator import or_
 from typing import Iterable, Optional, Sequence
 
 from ..base.errors import MemoryReadError
 from ..base.model import ArenaHeader
-from ..sources.free_chunk_reader import Nodes
+from ..sources.free_chunk_reader import Nodes, Words
 from ..sources.memory import Memory
 from ..sources.target import Span
-from .bins import NBINS
+from .all_bins import follow_rings
+from .bins import NBINS, ring_starts
 from .chunk import PREV_INUSE, SIZE_BITS, masked, reveal
 from .fastbins import fastbin_size
 from .process_layout import Layout
@@ -30,8 +34,9 @@ class Links:
         self, memory: Memory, layout: Layout, headers: Sequence[ArenaHeader], chunks: Iterable[Span], nodes: Nodes
     ) -> None:
         """`chunks`: where these can lie in the heaps; a thread's bins lie in front of its first."""
-        self._layout, self._nodes = layout, nodes
-        ordered = sorted(chunks)
+        self._memory, self._layout, self._headers, self._nodes = memory, layout, headers, nodes
+        # the first is before all others: whatever address is asked about, one span begins before it
+        ordered = [Span(-1, -1), *sorted(chunks)]
         self._starts = [span.start for span in ordered]
         self._ends = [span.end for span in ordered]
         self._most = sum(header.system_mem for header in headers) // layout.min_size
@@ -46,9 +51,21 @@ class Links:
                     self._fast += memory.words(header.address + layout.arena["fastbinsY"], layout.fastbins)
 
     def find(self) -> None:
-        """While the process runs on."""
+        """While the process runs on: all rings at once, and then what is left of those that changed meanwhile."""
+        nodes, word = self._nodes, self._layout.word
+        broken = array("Q")
+        starts = ring_starts(self._memory, self._layout, self._headers)
+        rings = follow_rings(starts, self._layout, nodes.read_nodes, self._most, beside=True, broken=broken)
+        for head, ring in rings.items():
+            addresses, number = ring.addresses, len(ring.addresses)
+            words = array("Q" if word == 8 else "I", bytes(3 * word * number))
+            ends = array(words.typecode, addresses)
+            words[0::3] = array(words.typecode, map(or_, ring.sizes, repeat(PREV_INUSE)))
+            words[1::3] = ends[1:] + array(words.typecode, [head])
+            words[2::3] = array(words.typecode, [head]) + ends[:-1]
+            nodes.add_ring(head, ring, words)
         self._follow(self._fast, fast=True, bins=False)
-        self._follow(self._bins, fast=False, bins=True, back=True)
+        self._follow([*broken, *self._bins], fast=False, bins=True, back=True)
 
     def find_again(self) -> None:
         """While it is held: from all that is not as it was, which may have gone from one kind of list to another."""
@@ -58,8 +75,8 @@ class Links:
             links += self._after(chunk, nodes.node(chunk), fast=True, bins=True)
         self._follow(links, fast=True, bins=True)
 
-    def _after(self, chunk: int, words: tuple[int, int, int], fast: bool, bins: bool, back: bool = False) -> list[int]:
-        """Where a chunk may lead, the likeliest last."""
+    def _after(self, chunk: int, words: Words, fast: bool, bins: bool, back: bool = False) -> list[int]:
+        """Where a chunk may lead."""
         raw, forward, backward = words
         layout, leads = self._layout, []
         if fast and masked(raw) <= self._largest_fast:
@@ -70,22 +87,27 @@ class Links:
         return leads
 
     def _follow(self, links: Sequence[int], fast: bool, bins: bool, back: bool = False) -> None:
+        """All of them, then all that they lead to, and so on."""
         nodes, mask, header = self._nodes, self._layout.mask, self._layout.header
         starts, ends, passed = self._starts, self._ends, nodes.passed
-        stack = list(links)
-        while stack:
-            chunk = stack.pop()
-            if chunk in nodes:
-                continue
-            place = bisect_right(starts, chunk) - 1
-            if (chunk + header) & mask or place < 0 or chunk >= ends[place] or len(nodes) > self._most:
-                passed.add(chunk)
-                continue
-            words = nodes.add(chunk)
-            if words is None:
-                passed.add(chunk)
-            else:
-                stack += self._after(chunk, words, fast, bins, back)
+        wave = set(links)
+        while wave:
+            fresh = [chunk for chunk in wave if chunk not in nodes]
+            inside = [
+                chunk
+                for chunk in fresh
+                if not (chunk + header) & mask and chunk < ends[bisect_right(starts, chunk) - 1]
+            ]
+            if len(nodes) + len(inside) > self._most:
+                inside = []
+            read = dict(zip(inside, nodes.add_many(inside)))
+            wave.clear()
+            for chunk in fresh:
+                words = read.get(chunk)
+                if words is None:
+                    passed.add(chunk)
+                else:
+                    wave.update(self._after(chunk, words, fast, bins, back))
 
 
 def read_caches(memory: Memory, layout: Layout, caches: Iterable[Optional[int]], nodes: Nodes) -> None:

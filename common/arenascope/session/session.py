@@ -58,7 +58,8 @@ class Session:
         window = target.window if target.kind == "core" else None
         size, order, ahead = target.pointer_size, target.byte_order, target.threaded_fill
         self.memory = Memory(target.read, size, order, target.fill, window=window, threaded_fill=ahead)
-        self.memory.node = target.nodes.node if target.nodes is not None else self.memory.node
+        if target.nodes is not None:
+            self.memory.node, self.memory.known_ring = target.nodes.node, target.nodes.ring
         self.memory.read_nodes = target.read_nodes
         self.findings: list[Finding] = []
         self.trail = UNASKED  # keeps the candidates, if set before anything was found

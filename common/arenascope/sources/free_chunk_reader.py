@@ -28,8 +28,17 @@ class Nodes(Protocol):
     def node(self, chunk: int) -> Words:
         """Its words; MemoryReadError."""
 
-    def add(self, chunk: int) -> Optional[Words]:
-        """Reads one more, and keeps it; None where it cannot be read."""
+    def add_many(self, chunks: Sequence[int]) -> Sequence[Optional[Words]]:
+        """Reads some more, and keeps them; None for what cannot be read."""
+
+    def add_ring(self, head: int, ring: Followed, words: array[int]) -> None:
+        """Keeps the chunks of a ring, with the three words of each as they were read."""
+
+    def ring(self, head: int) -> Optional[Followed]:
+        """The ring of that bin, where every word of it is as it was when it was added; None otherwise."""
+
+    @property
+    def read_nodes(self) -> ReadNodes: ...
 
     def read_many(self, chunks: Sequence[int]) -> Sequence[Optional[Words]]:
         """Some more; None for what cannot be read."""
@@ -39,6 +48,13 @@ class Nodes(Protocol):
 
     def cut_short(self) -> None:
         """HoldOver came before all were read: of any other that is asked for, Unread."""
+
+
+class Followed(NamedTuple):
+    """What a bin's ring holds, in its order."""
+
+    addresses: array[int]
+    sizes: array[int]
 
 
 class NodeWords(NamedTuple):

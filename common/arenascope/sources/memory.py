@@ -12,7 +12,7 @@ from weakref import ref
 
 from ..base.errors import MemoryReadError
 from ..base.read_ahead import LONG, ReadAhead
-from .free_chunk_reader import ReadNodes, Words
+from .free_chunk_reader import Followed, ReadNodes, Words
 from .target import ByteOrder, View
 
 Read = Callable[[int, int], bytes]
@@ -50,6 +50,8 @@ class Memory:
         self._threaded_fill = threaded_fill if byte_order == sys.byteorder else None
         self._ahead: Optional[ReadAhead] = None
         self.read_nodes: Optional[ReadNodes] = None
+        self.known_ring: Optional[Callable[[int], Optional[Followed]]] = None
+        """Of a bin, where it was followed before: see Nodes.ring."""
         self.node = self._node = _node_reader(read, f"{self.mark}3{self.code}", pointer_size)
         self._windows: Optional[_Windows] = None
         if window is not None:

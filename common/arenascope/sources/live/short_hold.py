@@ -17,7 +17,7 @@ from struct import Struct
 from typing import TYPE_CHECKING, Callable, Iterator, Mapping, Optional, Sequence, TypeVar
 
 from ...base.errors import MemoryReadError, ReadLate, Unread
-from ..free_chunk_reader import Words
+from ..free_chunk_reader import Followed, ReadNodes, Words
 from ..target import MappingUse, MemoryUse, Pages, Region, Span
 from . import procfiles
 from .background import Beside
@@ -31,6 +31,7 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 BLOCK = 1024
 """So many chunks are compared at once."""
+LARGEST = (1 << 64) - 1
 
 
 class StillProcess(ProcessImage):
@@ -188,8 +189,12 @@ class StillNodes:
         self._places: dict[int, int] = {}
         """By chunk: where its words are in `_data`, in their order."""
         self._data = bytearray()
-        self._chunks: Sequence[int] = ()
+        self._chunks = array("Q")
         """The chunks that are read again, in the order of `_data`."""
+        self._rings: dict[int, Followed] = {}
+        self._ring_starts: list[tuple[int, int]] = []
+        """Which of `_chunks` is the first of a ring, and whose it is, in their order; what is in none follows all."""
+        self._in_rings = 0
         self._again: Optional[ManyReader] = None
         self._fresh = False
         """Whether `_data` is of the moment in which the process is held."""
@@ -230,30 +235,53 @@ class StillNodes:
     def __contains__(self, chunk: int) -> bool:
         return chunk in self._places or chunk in self._more
 
-    def add(self, chunk: int) -> Optional[Words]:
-        try:
-            data = self._process.read(chunk + self._word, self._size)
-        except MemoryReadError:
-            return None
+    @property
+    def read_nodes(self) -> ReadNodes:
+        return self._reader.read
+
+    def add_many(self, chunks: Sequence[int]) -> Sequence[Optional[Words]]:
         if self._fresh:
-            self._more.add(chunk)
-        else:
-            self._places[chunk] = len(self._data)
-            self._data += data
-        return self._unpack(data)
+            self._more.update(chunks)
+            return self.read_many(chunks)
+        nodes = self._read_many(chunks)
+        for chunk, words in zip(chunks, nodes):
+            if words is not None:
+                self._add([chunk], self._form.pack(*words))
+        return nodes
+
+    def add_ring(self, head: int, ring: Followed, words: array[int]) -> None:
+        self._rings[head] = ring
+        self._ring_starts.append((len(self._chunks), head))
+        self._add(ring.addresses, words.tobytes())
+        self._in_rings = len(self._chunks)
+
+    def ring(self, head: int) -> Optional[Followed]:
+        return self._rings.get(head) if self._fresh else None
+
+    def _add(self, chunks: Sequence[int], data: bytes) -> None:
+        self._places.update(zip(chunks, range(len(self._data), len(self._data) + len(data), self._size)))
+        self._chunks.extend(chunks)
+        self._data += data
+
+    def _changed(self, index: int) -> int:
+        """Which chunk that is; the ring that had it is none any more."""
+        if index < self._in_rings:
+            _, head = self._ring_starts[bisect_right(self._ring_starts, (index, LARGEST)) - 1]
+            self._rings.pop(head, None)
+        return self._chunks[index]
 
     def read_many(self, chunks: Sequence[int]) -> Sequence[Optional[Words]]:
         if self._process.is_over:
             return ()  # it was done while it was held
         self._process.heed_time()
-        read = self._reader.read(array("Q", [chunk + self._word for chunk in chunks]))
-        nodes: list[Optional[Words]] = []
-        for chunk, words in zip(chunks, zip(*read)):
-            if words[0]:
-                self._together[chunk] = words
-            # 0: what could not be read this way
-            nodes.append(words if words[0] else self._alone(chunk))
+        nodes = self._read_many(chunks)
+        self._together.update((chunk, words) for chunk, words in zip(chunks, nodes) if words is not None)
         return nodes
+
+    def _read_many(self, chunks: Sequence[int]) -> list[Optional[Words]]:
+        read = self._reader.read(array("Q", [chunk + self._word for chunk in chunks]))
+        # 0: what could not be read this way
+        return [words if words[0] else self._alone(chunk) for chunk, words in zip(chunks, zip(*read))]
 
     def _alone(self, chunk: int) -> Optional[Words]:
         try:
@@ -264,7 +292,6 @@ class StillNodes:
     def prepare(self) -> None:
         """All that reading them again needs, before the process is held."""
         word = self._word
-        self._chunks = list(self._places)
         places = [chunk + word for chunk in self._chunks]
         process = self._process
         self._again = ManyReader(process.memory_tid, process.read_now, places, self._size, is_over=process.is_time)
@@ -276,10 +303,10 @@ class StillNodes:
         if again is None:
             return
         again.run()
-        chunks = self._chunks
         self._data = again.buffer
-        for index in (*again.lost, *again.unread):
-            del self._places[chunks[index]]
+        lost = {*again.lost, *again.unread}
+        for index in lost:
+            self._places.pop(self._changed(index), None)
         if again.unread:
             self._process.heed_time()
         if before == again.buffer:
@@ -290,8 +317,8 @@ class StillNodes:
             if before[start : start + step] == new[start : start + step]:
                 continue
             for place in range(start, min(start + step, len(old)), size):
-                if old[place : place + size] != new[place : place + size]:
-                    yield chunks[place // size]
+                if old[place : place + size] != new[place : place + size] and place // size not in lost:
+                    yield self._changed(place // size)
 
     def cut_short(self) -> None:
         self._fresh = True
