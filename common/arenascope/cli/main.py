@@ -166,8 +166,8 @@ def _run_unstopped(command: Command, subject: Optional[str], options: argparse.N
     """Reads until two readings agree: a process that runs on can change under the reader."""
     before: Optional[list[str]] = None
     for _ in range(TRIES):
-        door = ShellDoor(subject, _how(options)._replace(stop="none", processes=1))
-        status = answer(command, options, door)
+        with ShellDoor(subject, _how(options)._replace(stop="none", processes=1)) as door:
+            status = answer(command, options, door)
         if status == INTERRUPTED:
             sys.stdout.write("".join(door.written))
             return status

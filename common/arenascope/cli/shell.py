@@ -12,8 +12,9 @@ from ..base.errors import HoldEnded, HoldOver, ReadLate, TargetError, Unread, Us
 from ..base.records import NamedTuple
 from ..commands.all_commands import find_command
 from ..present.shared_text.progress_bar import OverwrittenLine
-from ..present.shared_text.text import Style, wants_colour
+from ..present.shared_text.text import Style, folded, wants_colour
 from ..sources.target import HOLD, HOLD_AT_MOST, Target
+from .waiting import Waiting
 
 if TYPE_CHECKING:
     from argparse import Namespace
@@ -32,6 +33,9 @@ SECONDS_EACH = 0.0002
 LONGEST_PID = 10
 LONG = 1.0
 """Seconds of standing still that call for a word on whether it comes again."""
+LONG_HOLD = 2.0
+"""And beforehand."""
+BEFORE, HELD, AFTER = "looking while it runs on", "held", "looking at what was read"
 
 
 class How(NamedTuple):
@@ -66,12 +70,15 @@ class ShellDoor:
         self.hold_at_most = HOLD
         self.whole = False
         """Nothing is told of what was read by half: see Command.whole."""
+        self.sweeps = False
+        """See Command.sweeps."""
         self._lists_of = lists_of if how.stop != "none" else None
         self._still: Optional[StillProcess] = None
         self.held_seconds: Optional[float] = None
         """In all: `report --again` looks twice."""
         self._seen: Optional[ProcessTarget] = None
         self._line = OverwrittenLine(sys.stderr)
+        self._waiting = Waiting(sys.stderr)
 
     def __enter__(self: AnyDoor) -> AnyDoor:
         return self
@@ -119,6 +126,7 @@ class ShellDoor:
             raise TargetError("a process cannot hold itself while it reads", "start another one that looks at it")
         image = self._open(pid)  # the kernel's refusals are met here
         self._check_time(pid)
+        self._begin(BEFORE)
         if self.how.stop != "none":
             from ..sources.live.process_hold import Freeze
 
@@ -138,6 +146,7 @@ class ShellDoor:
         if self._still is not None:
             self._find_lists(target, self._still)
         if self.freeze is not None:
+            self._begin(HELD, self._foretell(image))
             self.freeze.hold(image.pid, image.born)
             if self.freeze.how != self.how.stop:
                 self.notice("note: this Python has no ctypes, so that the process is stopped by a signal\n")
@@ -160,6 +169,22 @@ class ShellDoor:
                 f"{self.hold_at_most:g} s",
                 "--hold-at-most allows more",
             )
+
+    def _foretell(self, image: ProcessImage) -> float:
+        """For how long it will be held, in seconds; 0.0: not long. UsageError where that would be for nothing."""
+        from ..sources.live.foretold_hold import foretold
+
+        chunks = len(self._still.nodes) if self._still is not None else None
+        hold, limit = foretold(image, self.whole, self.sweeps, chunks), self.hold_at_most
+        if hold is None or hold.seconds <= min(limit, LONG_HOLD):
+            return 0.0
+        from ..present.shared_text import hold_words
+
+        if self.whole and hold.least > limit:
+            raise UsageError(hold_words.in_vain(image.pid, hold, limit), hold_words.MORE)
+        said = hold_words.announced(image.pid, hold, limit, self.whole)
+        self.notice(folded(said, terminal_width(sys.stderr)) + "\n")
+        return hold.seconds
 
     def _open(self, pid: int) -> ProcessImage:
         if self._lists_of is None:
@@ -200,12 +225,15 @@ class ShellDoor:
     def release(self) -> float:
         held = self.let_go()
         self._tell(held, "; each further look of this kind takes about as long" if held >= LONG else "")
+        if held:
+            self._begin(AFTER)
         self.be_sure()
         return held
 
     def drop(self) -> None:
         """Lets go after any error."""
         freeze, self.freeze = self.freeze, None
+        self._waiting.end()
         self._tell(freeze.drop() if freeze is not None else 0.0)
 
     def _tell(self, held: float, more: str = "") -> None:
@@ -222,6 +250,7 @@ class ShellDoor:
     def confirm(self, question: str) -> bool:
         if not os.isatty(0):
             raise UsageError("there is nobody to ask", "-y says yes beforehand")
+        self._waiting.end()
         sys.stderr.write(f"{question} (y or n) ")
         sys.stderr.flush()
         return sys.stdin.readline().strip().lower() in ("y", "yes")
@@ -242,10 +271,16 @@ class ShellDoor:
         else:
             # everything has been read by now
             self.release()
+            self._waiting.end()
             sys.stdout.write(text)
 
     def notice(self, text: str) -> None:
+        self._waiting.clear()
         sys.stderr.write(text)
+
+    def _begin(self, what: str, expected: float = 0.0) -> None:
+        """What is shown to last, on a terminal."""
+        self._waiting.begin(what, expected)
 
     def progress(self, text: str) -> None:
         """One line that is overwritten; nothing where nobody watches, and "" at the end."""
@@ -258,6 +293,9 @@ class ShellDoor:
 
 class QuietDoor(ShellDoor):
     """For programs, and for looks of which only the answer is shown."""
+
+    def _begin(self, what: str, expected: float = 0.0) -> None:
+        pass
 
     def notice(self, text: str) -> None:
         pass
@@ -287,7 +325,7 @@ def door_for(
 ) -> AnyDoor:
     """For one look by this command; `early`: see `unbroken`."""
     door = kind(subject, how, options.libc if early and command.ahead(options) else None)
-    door.whole = command.whole(options)
+    door.whole, door.sweeps = command.whole(options), command.sweeps(options)
     door.hold_at_most = seconds_to_hold(options)
     return door
 

@@ -14,7 +14,7 @@ from ..present.shared_text.problems import sentence
 from ..present.shared_text.text import NO_HEAP, Style, count, table
 from ..session.problems import miscounted, problems_of
 from ..session.session import Session
-from .framework.command import ARENA, LIMIT, Answer, Context, command
+from .framework.command import ARENA, LIMIT, Answer, Context, always, command
 from .types import look_at_a_copy
 
 if TYPE_CHECKING:
@@ -31,6 +31,7 @@ BROKEN = 1
     "leave for a moment is told apart from damage, where an arena is locked or a thread is inside malloc. In the shell "
     "the exit status is 1 where there is damage.",
     arguments=(ARENA, LIMIT),
+    sweeps=always,
 )
 def check_command(context: Context) -> Answer:
     from ..session.check import audit  # by few commands, and a debugger loads all of them

@@ -101,6 +101,7 @@ class Sweep:
         LIMIT,
     ),
     whole=lambda options: options.type is not None,
+    sweeps=lambda options: options.type is None,
 )
 def chunks_command(context: Context) -> Answer:
     options = context.options

@@ -48,6 +48,7 @@ MAX_CELLS = 1 << 16
         LIMIT,
     ),
     whole=lambda options: bool(options.types),
+    sweeps=lambda options: not options.types,
 )
 def map_command(context: Context) -> Answer:
     options = context.options

@@ -55,6 +55,7 @@ BY_ITSELF = 256 << 20
         WITH_VALUES,
     ),
     whole=lambda options: bool(options.owners),
+    sweeps=lambda options: not options.owners,
 )
 def pins_command(context: Context) -> Answer:
     options = context.options

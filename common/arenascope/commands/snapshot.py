@@ -62,6 +62,7 @@ def read_all(context: Context) -> Answer:
     lists=lambda options: not (options.sizes or options.types or options.owners),
     reads=read_all,
     whole=lambda options: bool(options.types or options.owners),
+    sweeps=lambda options: bool(options.sizes),
 )
 def snapshot_command(context: Context) -> Answer:
     options = context.options

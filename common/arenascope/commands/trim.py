@@ -61,6 +61,7 @@ UNKNOWN_BESIDE = ("mp-in-parts", "mp-not-found", "tcache-form", "caches-not-foun
     # what is called into has moved meanwhile: nothing that was read before holds
     lists=lambda options: not options.apply,
     whole=lambda options: bool(options.apply),
+    sweeps=lambda options: bool(options.apply),
 )
 def trim_command(context: Context) -> Answer:
     options = context.options

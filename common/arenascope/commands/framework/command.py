@@ -248,6 +248,9 @@ class Command(NamedTuple):
     """What it reads besides these, and does nothing else; None: the command itself is that harmless."""
     whole: Options = never
     """Whether half of what it does would be worth nothing: then a process may be held for longer."""
+    sweeps: Options = never
+    """Whether it goes through every heap, of a copy where that finds room. What is `whole` and does not, needs a copy;
+    what is both has none."""
 
     @property
     def name(self) -> str:

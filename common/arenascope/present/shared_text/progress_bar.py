@@ -7,13 +7,16 @@
     except KeyboardInterrupt:
         session.stopped = True      # keep what is whole, and say so among the problems
 
-Only on a terminal, on standard error, by tqdm where it is installed, else as a plain line.
+Only on a terminal, on standard error, by tqdm where it is installed, else as a plain line. Where nothing tells how far
+a command is, as in a single long call of the kernel's, the shell says for how long that has lasted (cli/waiting.py).
 """
 
 from __future__ import annotations
 
+import os
 import sys
 import time
+from contextlib import suppress
 from types import TracebackType
 from typing import Any, Optional, TextIO
 
@@ -21,10 +24,19 @@ from ...base import optional_libraries
 
 PATIENCE = 1.0
 EVERY = 0.2
+COLUMNS = 80
+"""Of a terminal that does not know them, as in some containers."""
 ENOUGH = 50
 """From one in so many of the bytes on it is told how long the rest takes."""
 BAR = "{desc}: {percentage:3.0f}%|{bar}| {n_fmt}/{total_fmt}"
 WITH_TIME = BAR + " [{elapsed}<{remaining}, {rate_fmt}]"
+
+
+def columns(stream: Optional[TextIO]) -> int:
+    """That can be written on without a new line."""
+    with suppress(OSError, ValueError):
+        return (os.get_terminal_size((stream or sys.stderr).fileno()).columns or COLUMNS) - 1
+    return COLUMNS - 1
 
 
 class OverwrittenLine:
@@ -39,6 +51,10 @@ class OverwrittenLine:
         self._stream.write(f"\r{text.ljust(self._shown)}" + ("" if text else "\r"))
         self._stream.flush()
         self._shown = len(text)
+
+    def clear(self) -> None:
+        if self._shown:
+            self.show("")
 
 
 class Clock:
@@ -60,6 +76,9 @@ class ProgressOfAll:
 
 class Progress:
     """How much of `total` bytes is done."""
+
+    shown = 0.0
+    """When any was drawn last."""
 
     def __init__(self, what: str, total: int, clock: Optional[Clock] = None) -> None:
         self.what, self.total, self.done = what, max(total, 1), 0
@@ -89,7 +108,8 @@ class Progress:
             self._show()
 
     def _show(self) -> None:
-        self._clock.due = time.monotonic() + EVERY
+        Progress.shown = time.monotonic()
+        self._clock.due = Progress.shown + EVERY
         tqdm: Any = optional_libraries.load("tqdm") if self._bar is None and self._line is None else None
         if tqdm is not None:
             # no thread besides the debugger's own
@@ -103,6 +123,10 @@ class Progress:
                 file=self._stream,
                 leave=False,
                 smoothing=0,
+                # how often is decided here
+                mininterval=0,
+                miniters=0,
+                ncols=columns(self._stream),
                 bar_format=BAR,
             )
             # what was done before it was shown took that long

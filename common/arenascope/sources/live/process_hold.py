@@ -21,8 +21,9 @@ Kind = TypeVar("Kind", bound=messages.Answer)
 ANSWERS_IN = 15.0
 """Longer than the guard itself waits for a thread to stop."""
 LETS_GO_IN = 2.0
-RESERVE, LONGEST_RESERVE = 0.2, 1.0
-"""What is kept of the time, a part of it and seconds: what was read becomes an answer before the guard lets go."""
+RESERVE, MOST_OF_SHORT, LEAST, MOST = 0.1, 0.2, 0.05, 0.5
+"""What is kept of the time, so that what was read becomes an answer before the guard lets go: this part of it, and of
+a short one more, but so many seconds at least and at most."""
 
 
 class Freeze:
@@ -43,7 +44,8 @@ class Freeze:
     def hold(self, pid: int, born: int) -> None:
         """Stops the process that was started at `born`; TargetError where that cannot be done."""
         self._pid, self._started = pid, time.monotonic()
-        self._until = self._started + self.at_most - min(RESERVE * self.at_most, LONGEST_RESERVE)
+        reserve = min(max(RESERVE * self.at_most, LEAST), MOST_OF_SHORT * self.at_most, MOST)
+        self._until = self._started + self.at_most - reserve
         messages.send_order(self._orders, messages.Hold(pid, born, self.at_most))
         answer = self._answer(ANSWERS_IN)
         if isinstance(answer, messages.Refused):

@@ -1,0 +1,33 @@
+"""What is said of a hold before it begins: for how long it will last and why, and what avoids it."""
+
+from __future__ import annotations
+
+from ...sources.hold_time import COPIED, LISTED, SWEPT, HoldTime
+from .text import Style, duration
+
+WHY = {
+    COPIED: "{size} of memory to copy",
+    SWEPT: "{size} to read chunk by chunk",
+    LISTED: "{amount:,} free chunks to read",
+}
+LESS = (
+    "arenas --quick reads little; --no-stop does not stop it; what `save` has copied can be asked any number of times"
+)
+MORE = f"--hold-at-most allows more; {LESS}"
+
+
+def _why(hold: HoldTime) -> str:
+    return WHY[hold.what].format(size=Style().size(hold.amount), amount=hold.amount)
+
+
+def announced(pid: int, hold: HoldTime, at_most: float, is_whole: bool) -> str:
+    """`is_whole`: a part of it is no answer."""
+    will = f"process {pid} will stand still for about {duration(hold.seconds)}: {_why(hold)}"
+    if hold.seconds <= at_most:
+        return f"{will} (--hold-at-most limits it; {LESS})"
+    then = "there may be no answer" if is_whole else "the answer may be of a part"
+    return f"{will}; as only {at_most:g} s are allowed, {then} ({MORE})"
+
+
+def in_vain(pid: int, hold: HoldTime, at_most: float) -> str:
+    return f"process {pid} is not held: {_why(hold)}, which takes more than {at_most:g} s"

@@ -1,0 +1,19 @@
+"""For how long a process will be held, as far as that can be told before it is."""
+
+from __future__ import annotations
+
+from ..base.records import NamedTuple
+
+COPIED, SWEPT, LISTED = "copied", "swept", "listed"
+"""What is done meanwhile: all memory is copied, every heap read from end to end, or the words of each free chunk."""
+
+
+class HoldTime(NamedTuple):
+    """What will be done, to how much of it, and for how long that takes."""
+
+    what: str
+    amount: int
+    """Bytes; of what is listed, chunks."""
+    seconds: float
+    least: float
+    """However fast the machine is; 0: nobody knows."""

@@ -1,0 +1,139 @@
+"""A long hold is announced, and shown on a terminal while it lasts; it ends when it must, by the subject's clock."""
+
+from __future__ import annotations
+
+import json
+import os
+import pty
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from subjects import Subject
+
+from arenascope.cli import several_subjects, shell
+from arenascope.commands.all_commands import find_command
+from arenascope.sources.live import foretold_hold, process_hold
+from arenascope.sources.live.procfiles import born
+
+ROOT = Path(__file__).resolve().parents[2]
+FRAMES = 3
+
+WATCHED = """
+import json, sys, time
+from arenascope.cli import main, shell, waiting
+from arenascope.sources.live import foretold_hold, process_hold
+from arenascope.sources.live.procfiles import thread_state
+pid, frames, log, *words = sys.argv[1:]
+waiting.PATIENCE, waiting.EVERY, shell.LONG_HOLD, foretold_hold.SMALL = 0.0, 0.01, 0.0, 0
+seen, show, release = [], waiting.OverwrittenLine.show, process_hold.Freeze.release
+
+def shown(self, text):
+    seen.append((thread_state(int(pid), int(pid)) in "tT", text.startswith(shell.HELD), text))
+    show(self, text)
+
+def held_until_seen(self):
+    limit = time.monotonic() + 20
+    while len({text for held, _, text in seen if held}) < int(frames) and time.monotonic() < limit:
+        time.sleep(0.01)
+    return release(self)
+
+waiting.OverwrittenLine.show, process_hold.Freeze.release = shown, held_until_seen
+status = main.main([*words, pid])
+with open(log, "w") as file:
+    json.dump(seen, file)
+sys.exit(status)
+"""
+
+
+def on_a_terminal(subject, folder, *words):
+    """All that the terminal got, and each line that was drawn: whether the process was held, and whether it said so."""
+    master, slave = pty.openpty()
+    log = folder / "seen"
+    process = subprocess.Popen(
+        [sys.executable, "-c", WATCHED, str(subject.pid), str(FRAMES), str(log), *words],
+        stdin=slave,
+        stdout=slave,
+        stderr=slave,
+        env={**os.environ, "PYTHONPATH": str(ROOT / "common"), "TERM": "dumb"},
+        start_new_session=True,
+    )
+    os.close(slave)
+    shown = b""
+    try:
+        while piece := os.read(master, 65536):
+            shown += piece
+    except OSError:
+        pass  # EIO: nobody has the other end any more
+    finally:
+        os.close(master)
+    assert process.wait(60) == 0, shown
+    return shown.decode(), json.loads(log.read_text())
+
+
+@pytest.mark.parametrize("words", ["types --quick", "check", "arenas"])
+def test_a_terminal_sees_it_coming_and_moving(words, tmp_path):
+    with Subject("big", "16") as subject:
+        screen, seen = on_a_terminal(subject, tmp_path, *words.split())
+        assert subject.quit() == 0
+    drawn = [text for held, says_so, text in seen if held and says_so]
+    assert len(set(drawn)) >= FRAMES - 1, seen
+    announced = screen.index("--no-stop")
+    amount = r"[\d,]+" if words == "arenas" else r"[\d.]+ MiB"
+    assert re.search(rf"process {subject.pid} [^:]* [\d.]+ m?s:\s{amount}", screen[:announced])
+    assert announced < screen.index(drawn[0]) < screen.rindex(f"process {subject.pid} ")
+
+
+def test_a_pipe_gets_no_bar(tmp_path):
+    with Subject("big", "16") as subject:
+        done = subprocess.run(
+            [sys.executable, "-c", WATCHED, str(subject.pid), "0", str(tmp_path / "seen"), "types", "--quick"],
+            env={**os.environ, "PYTHONPATH": str(ROOT / "common")},
+            capture_output=True,
+            text=True,
+        )
+        assert subject.quit() == 0
+    assert (done.returncode, json.loads((tmp_path / "seen").read_text())) == (0, [])
+    assert "--no-stop" in done.stderr
+
+
+def looked_at(pid, words, milliseconds):
+    name, *rest = words.split()
+    options = find_command(name).parser("arenascope").parse_args([*rest, "--json"])
+    options.hold_at_most = milliseconds
+    return several_subjects.look(several_subjects.Look(str(pid), name, options, shell.How(declared=False)))
+
+
+@pytest.mark.parametrize(("words", "is_held"), [("types", False), ("owners", False), ("check", True)])
+def test_a_process_is_not_held_in_vain(words, is_held, monkeypatch):
+    """Where it cannot be copied in time; for what tells of a part it is held."""
+    holds, hold = [], process_hold.Freeze.hold
+    monkeypatch.setattr(process_hold.Freeze, "hold", lambda self, *each: (holds.append(each), hold(self, *each))[1])
+    monkeypatch.setattr(foretold_hold, "SMALL", 0)
+    monkeypatch.setattr(foretold_hold, "_times", lambda image: [1000.0])  # as if the machine were that slow
+    with Subject("big", "16") as subject:
+        seen = looked_at(subject.pid, words, 20_000)
+        assert subject.quit() == 0
+    assert (bool(holds), seen.status) == (is_held, 0 if is_held else 2)
+    if not is_held:
+        assert seen.error_id == "usage"
+        assert re.search(r"\bMiB\b.* 20 s \(--hold-at-most", seen.error)
+
+
+@pytest.mark.parametrize("how", shell.WAYS_TO_STOP)
+def test_it_stood_still_by_its_own_clock(how):
+    """Until the guard's limit, not until anybody asked."""
+    with Subject("standing", "4") as subject:
+        assert subject.send("tick") == "ticked"
+        held = process_hold.Freeze(how, 2.0)
+        held.hold(subject.pid, born(subject.pid))
+        ended = []
+        held.on_end(ended.append)
+        assert subject.send("check") == "intact"  # it is answered once it runs on
+        subject.send("truth")
+        assert int((subject.folder / "truth" / "standing.txt").read_text()) > 1_000_000
+        assert held.drop() == 0.0
+        assert re.search(r"\b2 s\b", str(ended[0]))
+        assert subject.quit() == 0
