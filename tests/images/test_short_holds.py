@@ -28,7 +28,7 @@ from arenascope.commands.all_commands import find_command
 from arenascope.commands.steps import live_copy as apart
 from arenascope.session import before_hold, session
 from arenascope.sources.free_chunk_reader import Followed
-from arenascope.sources.live import bulk_reads, process, process_hold, procfiles, short_hold
+from arenascope.sources.live import bulk_reads, process, process_hold, procfiles, read_plan, short_hold
 from arenascope.sources.live.procfiles import thread_ids, thread_state
 
 COMMANDS = ("arenas", "bins", "trim", "trim --ranges", "report", "report --full", "info", "stats")
@@ -237,9 +237,13 @@ def test_what_mappings_have_in_memory_is_read_beside_the_chunks(monkeypatch, swa
     assert order == (["mappings", "chunks"] if swapped else ["chunks", "mappings"])
 
 
+@pytest.mark.parametrize("by", ["numpy", "hand"])
 @pytest.mark.parametrize("step", [1, 32], ids=["overlapping", "beside"])
-def test_places_of_one_page_are_read_together(monkeypatch, step):
+def test_places_of_one_page_are_read_together(monkeypatch, step, by):
     """Whatever their order, where they overlap, lie across two pages, or cannot be read."""
+    if by == "numpy":
+        pytest.importorskip("numpy", reason="numpy is not installed: scripts/setup.sh installs it")
+    monkeypatch.setattr(read_plan, "WORTH_IT", 0 if by == "numpy" else 1 << 62)
     size, bytes_there = 24, 1 << 20
     area = mmap.mmap(-1, bytes_there)
     seed = random.Random(7)
@@ -265,7 +269,7 @@ def test_places_of_one_page_are_read_together(monkeypatch, step):
     for index, place in enumerate(places):
         if place not in lost:
             assert reader.buffer[size * index : size * (index + 1)] == ctypes.string_at(place, size), index
-    assert all(each <= bulk_reads.AT_ONCE for pair in asked for each in pair)
+    assert all(each <= read_plan.IOVECS for pair in asked for each in pair)
     if step > size:
         # a call may end within a page
         assert sum(number for _, number in asked) <= bytes_there // 4096 + len(asked) + len(lost)

@@ -1,7 +1,6 @@
 """Many small places of a process read in few system calls (process_vm_readv), by two threads where there are many.
 
-What it costs is the walk of page tables for each place, not the call: in the order of addresses it takes half as long,
-and what lies in one page is read as one stretch.
+What it costs is the walk of page tables for each place, and the wait for memory, not the call: see read_plan.py.
 """
 
 from __future__ import annotations
@@ -11,31 +10,16 @@ from array import array
 from collections import deque
 from contextlib import suppress
 from functools import cached_property
-from typing import Callable, Iterable, Iterator, Optional, Sequence
+from typing import Callable, Optional, Sequence
 
 from ...base.errors import MemoryReadError
-from ...base.records import NamedTuple
 from ..free_chunk_reader import NodeWords
 from ..memory import Fill
 from .background import Beside
+from .read_plan import IOVECS, PAGE_SHIFT, Call, plan_for
 
-AT_ONCE = 1024
-"""IOV_MAX: the kernel takes no more places in a call."""
 ENOUGH_FOR_TWO = 16
 """So many calls."""
-PAGE_SHIFT = 12
-
-
-class _Call(NamedTuple):
-    """What one call reads, as iovecs: addresses and sizes in turns."""
-
-    first: int
-    """Which of the places in order is the first of these."""
-    ours: array[int]
-    theirs: array[int]
-    end: int
-    """And the first that is not."""
-    bytes: int
 
 
 class ManyReader:
@@ -58,24 +42,21 @@ class ManyReader:
         self.buffer = bytearray(b"\0") * (size * len(places))
         self.lost: list[int] = []
         """Which of the places could not be read."""
-        self._order = array("Q", sorted(range(len(places)), key=places.__getitem__))
-        self._places = array("Q", map(places.__getitem__, self._order))
         self._call = _find_call() if places else None
-        self._calls: list[_Call] = []
+        base = aside = 0
         if self._call is not None:
             import ctypes
 
             self._between = bytearray(1 << PAGE_SHIFT)
             base, aside = (ctypes.addressof(ctypes.c_char.from_buffer(each)) for each in (self.buffer, self._between))
-            ours = (base + size * index for index in self._order)
-            self._calls += _in_stretches(self._places, ours, size, aside)
+        self._plan = plan_for(places, size, base, aside)
 
     def run(self) -> None:
         """Reads them all."""
         if self._call is None:
-            self._one_by_one(0, len(self._places))
+            self._one_by_one(0, len(self._plan.places))
             return
-        left = deque(self._calls)
+        left = deque(self._plan.calls)
         two = len(left) >= ENOUGH_FOR_TWO and (os.cpu_count() or 1) > 1
         # whichever has time takes the next: other programs may be at work, too
         other = Beside(lambda: self._run(left)) if two else None
@@ -87,7 +68,7 @@ class ManyReader:
         if other is not None:
             other.result()
 
-    def _run(self, left: deque[_Call]) -> None:
+    def _run(self, left: deque[Call]) -> None:
         """As many of the calls as there is time for."""
         call, pid, is_over = self._call, self._pid, self._is_over
         assert call is not None
@@ -97,7 +78,7 @@ class ManyReader:
             except IndexError:
                 return
             if is_over():
-                self.unread += self._order[each.first : each.end]
+                self.unread += self._plan.order[each.first : each.end]
                 continue
             ours, theirs = each.ours, each.theirs
             got = call(pid, ours.buffer_info()[0], len(ours) // 2, theirs.buffer_info()[0], len(theirs) // 2, 0)
@@ -106,14 +87,14 @@ class ManyReader:
                 self._one_by_one(each.first, each.end)
 
     def _one_by_one(self, first: int, end: int) -> None:
-        size = self._size
+        size, plan = self._size, self._plan
         for place in range(first, end):
-            index = self._order[place]
+            index = plan.order[place]
             if self._is_over():
                 self.unread.append(index)
                 continue
             try:
-                self.buffer[size * index : size * (index + 1)] = self._read(self._places[place], size)
+                self.buffer[size * index : size * (index + 1)] = self._read(plan.places[place], size)
             except MemoryReadError:
                 self.lost.append(index)
 
@@ -137,11 +118,11 @@ class NodeReader:
         """Of each the three words from there on. Two threads may ask at once."""
         pid, call, size = self._pid, self._call, 3 * self._word
         number, done = len(places), 0
-        theirs, ours = array("Q", [0, size]) * min(AT_ONCE, number), array("Q", [0, 0])
+        theirs, ours = array("Q", [0, size]) * min(IOVECS, number), array("Q", [0, 0])
         read = array("Q" if self._word == 8 else "I", bytes(size * number))
         base, place = read.buffer_info()[0], theirs.buffer_info()[0]
         while call is not None and done < number:
-            some = min(AT_ONCE, number - done)
+            some = min(IOVECS, number - done)
             theirs[0 : 2 * some : 2] = places[done : done + some]
             ours[0], ours[1] = base + size * done, size * some
             got = call(pid, ours.buffer_info()[0], 1, place, some, 0)
@@ -171,34 +152,6 @@ def block_reader(pid: int, slow: Fill) -> Fill:
         return slow(address, block)
 
     return fill
-
-
-def _in_stretches(places: Iterable[int], ours: Iterable[int], size: int, aside: int) -> Iterator[_Call]:
-    """The calls for places in order, each with where its bytes go. Those that lie in one page are one stretch, which
-    costs what some kilobytes do; what is between them goes aside."""
-    theirs, into = array("Q"), array("Q")
-    first = number = 0
-    page = end = -1
-
-    def call() -> _Call:
-        return _Call(first, into, theirs, number, bytes=sum(theirs[1::2]))
-
-    for number, (place, target) in enumerate(zip(places, ours)):
-        if len(into) > 2 * (AT_ONCE - 2):
-            yield call()
-            first, theirs, into, page = number, array("Q"), array("Q"), -1
-        if place >= end and place + size - 1 >> PAGE_SHIFT == page:
-            if place > end:
-                into.extend((aside, place - end))
-            theirs[-1] += place + size - end
-        else:
-            theirs.extend((place, size))
-        into.extend((target, size))
-        end = place + size
-        page = end - 1 >> PAGE_SHIFT
-    if into:
-        number += 1
-        yield call()
 
 
 def _find_call() -> Optional[Callable[..., int]]:

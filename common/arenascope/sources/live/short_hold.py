@@ -292,7 +292,7 @@ class StillNodes:
     def prepare(self) -> None:
         """All that reading them again needs, before the process is held."""
         word = self._word
-        places = [chunk + word for chunk in self._chunks]
+        places = array("Q", [chunk + word for chunk in self._chunks])
         process = self._process
         self._again = ManyReader(process.memory_tid, process.read_now, places, self._size, is_over=process.is_time)
 

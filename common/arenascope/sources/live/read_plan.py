@@ -1,0 +1,113 @@
+"""By which calls many small places of a process are read: in the order of addresses, which takes half as long, and what
+lies in one page as one stretch, which costs what some kilobytes do.
+
+It is made before the process is held. With numpy it takes a quarter of the time, and is the same.
+"""
+
+from __future__ import annotations
+
+from array import array
+from types import ModuleType
+from typing import TYPE_CHECKING, Iterator, Optional, Sequence
+
+from ...base import optional_libraries
+from ...base.records import NamedTuple
+
+if TYPE_CHECKING:
+    from ...base.array_types import Numbers
+
+IOVECS = 1024
+"""IOV_MAX: the kernel takes no more in a call."""
+PLACES = IOVECS // 2
+"""Of one call: each has an iovec, and so has what lies between it and the one before."""
+PAGE_SHIFT = 12
+WORTH_IT = 150_000
+"""With fewer places loading numpy takes longer than it saves."""
+
+
+class Call(NamedTuple):
+    """What one call reads, as iovecs: addresses and sizes in turns."""
+
+    first: int
+    """Which of the places in order is the first of these."""
+    ours: array[int]
+    theirs: array[int]
+    end: int
+    """And the first that is not."""
+    bytes: int
+
+
+class Plan(NamedTuple):
+    """The calls, for places in order."""
+
+    order: array[int]
+    """Which of the places they were."""
+    places: array[int]
+    calls: Sequence[Call]
+
+
+def plan_for(places: Sequence[int], size: int, base: int, aside: int) -> Plan:
+    """Places of one size, the first to `base`, the others behind it; what is between those of a page goes aside."""
+    numpy: Optional[ModuleType] = optional_libraries.load("numpy") if len(places) >= WORTH_IT else None
+    if numpy is not None:
+        return _plan_at_once(numpy, places, size, base=base, aside=aside)
+    order = array("Q", sorted(range(len(places)), key=places.__getitem__))
+    ordered = array("Q", map(places.__getitem__, order))
+    return Plan(order, ordered, list(_calls(order, ordered, size, base=base, aside=aside)))
+
+
+def _calls(order: Sequence[int], places: Sequence[int], size: int, base: int, aside: int) -> Iterator[Call]:
+    for first in range(0, len(places), PLACES):
+        some = places[first : first + PLACES]
+        theirs, ours = array("Q"), array("Q")
+        page = end = -1
+        for place, index in zip(some, order[first : first + PLACES]):
+            if place >= end and place + size - 1 >> PAGE_SHIFT == page:
+                if place > end:
+                    ours.extend((aside, place - end))
+                theirs[-1] += place + size - end
+            else:
+                theirs.extend((place, size))
+            ours.extend((base + size * index, size))
+            end = place + size
+            page = end - 1 >> PAGE_SHIFT
+        yield Call(first, ours, theirs, first + len(some), bytes=sum(theirs[1::2]))
+
+
+def _plan_at_once(numpy: ModuleType, places: Sequence[int], size: int, base: int, aside: int) -> Plan:
+    every: Numbers = numpy.array(places, dtype=numpy.uint64)
+    order: Numbers = numpy.argsort(every, kind="stable").astype(numpy.uint64)
+    starts: Numbers = every[order]
+    ends = starts + numpy.uint64(size)
+    pages = ends - numpy.uint64(1) >> numpy.uint64(PAGE_SHIFT)
+    number = len(starts)
+    joined = numpy.zeros(number, dtype=bool)
+    joined[1:] = (starts[1:] >= ends[:-1]) & (pages[1:] == pages[:-1])
+    joined[::PLACES] = False
+    apart = joined.copy()
+    apart[1:] &= starts[1:] > ends[:-1]
+    # a stretch begins with each that is not joined to the one before, and ends where the next begins
+    firsts = numpy.flatnonzero(~joined)
+    lasts = numpy.append(firsts[1:], number) - 1
+    theirs = numpy.empty((len(firsts), 2), dtype=numpy.uint64)
+    theirs[:, 0] = starts[firsts]
+    theirs[:, 1] = ends[lasts] - starts[firsts]
+    behind = numpy.arange(number) + numpy.cumsum(apart)
+    ours = numpy.empty((number + int(apart.sum()), 2), dtype=numpy.uint64)
+    ours[behind, 0] = numpy.uint64(base) + order * numpy.uint64(size)
+    ours[behind, 1] = size
+    gaps = numpy.flatnonzero(apart)
+    ours[behind[gaps] - 1, 0] = aside
+    ours[behind[gaps] - 1, 1] = starts[gaps] - ends[gaps - 1]
+    calls = []
+    for first in range(0, number, PLACES):
+        end = min(first + PLACES, number)
+        low, high = numpy.searchsorted(firsts, (first, end))
+        into = ours[behind[first] : behind[end - 1] + 1]
+        some = theirs[low:high]
+        calls.append(Call(first, _words(into), _words(some), end, bytes=int(some[:, 1].sum())))
+    return Plan(_words(order), _words(starts), calls)
+
+
+def _words(numbers: Numbers) -> array[int]:
+    return array("Q", numbers.tobytes())

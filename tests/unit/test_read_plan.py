@@ -1,0 +1,39 @@
+"""The calls that read many places: the same with numpy and without, in order, none with more than the kernel takes."""
+
+from __future__ import annotations
+
+import random
+
+import pytest
+
+from arenascope.sources.live import read_plan
+
+SIZE, BASE, ASIDE = 24, 1 << 40, 1 << 41
+
+
+@pytest.mark.parametrize("number", [1, 511, 512, 513, 1025, 5000])
+@pytest.mark.parametrize("step", [1, 8, 16, 32, 4096])
+@pytest.mark.parametrize("span", [60, 10_000, 10_000_000], ids=["dense", "in most pages", "sparse"])
+def test_the_same_with_numpy(monkeypatch: pytest.MonkeyPatch, number: int, step: int, span: int) -> None:
+    pytest.importorskip("numpy", reason="numpy is not installed: scripts/setup.sh installs it")
+    rng = random.Random(number)
+    places = [0x7F0000000000 + step * rng.randrange(span) for _ in range(number)]
+    plans = []
+    for worth in (0, 1 << 62):
+        monkeypatch.setattr(read_plan, "WORTH_IT", worth)
+        plans.append(read_plan.plan_for(places, SIZE, BASE, ASIDE))
+    assert plans[0] == plans[1]
+    order, ordered, calls = plans[0]
+    assert list(ordered) == sorted(places)
+    assert [places[index] for index in order] == list(ordered)
+    read: list[int] = []
+    for call in calls:
+        assert max(len(call.ours), len(call.theirs)) <= 2 * read_plan.IOVECS
+        assert sum(call.theirs[1::2]) == sum(call.ours[1::2]) == call.bytes
+        assert max(call.theirs[1::2]) <= 4096 + SIZE
+        read += [target for target, _ in pairs(call.ours) if target != ASIDE]
+    assert read == [BASE + SIZE * index for index in order]
+
+
+def pairs(iovecs: list[int]) -> list[tuple[int, int]]:
+    return list(zip(iovecs[0::2], iovecs[1::2]))
