@@ -429,17 +429,32 @@ def test_a_sweep_goes_through_a_copy(monkeypatch, words):
         assert subject.quit() == 0
 
 
-def test_what_is_sooner_done(monkeypatch):
-    """A large process is copied where it has many chunks for its size, and not where what it has is not malloc's."""
-    copies, look_apart = [], apart.look_apart
-    monkeypatch.setattr(apart, "look_apart", lambda context: (copies.append(words), look_apart(context))[1])
-    monkeypatch.setattr(apart, "COPIED_AT_ONCE", 0)
-    monkeypatch.setattr(apart, "COPIED_MEANWHILE", 16 << 10)  # as if its blocks were smaller
-    for words in ("scattered 4", "foreign 4"):
-        with Subject("mystery", *words.split()) as subject:
-            assert several_subjects.look(asked(subject.pid, "chunks --summary")).error is None
-            assert subject.quit() == 0
-    assert copies == ["scattered 4"]
+@pytest.mark.parametrize("words", ["chunks", "chunks --summary", "check", "map", "pins --own", "snapshot FILE --sizes"])
+def test_a_sweep_under_churn_is_of_the_moment_of_its_hold(stopped_at_the_hold, monkeypatch, tmp_path, words):
+    """All of its threads allocate and free: the copy answers what the held process does, and what its core does."""
+    file = tmp_path / "snapshot"
+
+    def told(subject):
+        document = valid(json.loads(several_subjects.look(asked(subject, words.replace("FILE", str(file)))).text))
+        if file.exists():
+            document.update(json.loads(file.read_text()), taken=None, bytes=None)
+        document.update(held_seconds=None, target=None, groups=None)  # types are only told of what is not held
+        return document
+
+    with Subject("churn") as subject:
+        for _ in range(3):
+            core = tmp_path / "core"
+            copied = told(subject.pid)
+            try:
+                assert several_subjects.look(asked(subject.pid, f"save {core}")).error is None
+                with monkeypatch.context() as without:
+                    without.setattr(apart, "can_be_apart", lambda *asked: False)
+                    held = told(subject.pid)
+            finally:
+                os.kill(subject.pid, signal.SIGCONT)
+            assert copied == held
+            assert copied == told(core)
+        assert subject.send("check") == "intact"
 
 
 @pytest.mark.parametrize("words", ["chunks --summary", "check", "pins", "map"])

@@ -29,14 +29,14 @@ BROKEN = 1
     "check",
     "Each breach is named by address, with what was expected there. What a malloc or free that was interrupted may "
     "leave for a moment is told apart from damage, where an arena is locked or a thread is inside malloc. In the shell "
-    "the exit status is 1 where there is damage.",
+    "a live process is copied, and runs on meanwhile; the exit status is 1 where there is damage.",
     arguments=(ARENA, LIMIT),
     sweeps=always,
 )
 def check_command(context: Context) -> Answer:
     from ..session.check import audit  # by few commands, and a debugger loads all of them
 
-    look_at_a_copy(context, if_sooner=True)
+    look_at_a_copy(context, if_room=True)
     session = context.session
     context.check_arena(context.options.arena)
     outcome = audit(session, context.options.arena)

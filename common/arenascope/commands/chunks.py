@@ -86,8 +86,8 @@ class Sweep:
     "free chunks are those of the bins; tcache and fast ones look in use and are in a thread cache or fastbin. --free "
     "shows all that the program does not hold, --used what it holds. Used, cached, fast and free chunks, top and the "
     "allocator's own bookkeeping sum to what each arena took from the kernel, and are checked against that each time. "
-    "Sorted by size or state no more chunks are kept than --limit shows, so that such a list has a limit. With --type "
-    "a live process in the shell is copied, and runs on meanwhile.",
+    "Sorted by size or state no more chunks are kept than --limit shows, so that such a list has a limit. In the "
+    "shell a live process is copied, and runs on meanwhile.",
     arguments=(
         ARENA,
         argument("--free", action="store_true", help="only free and cached chunks"),
@@ -113,7 +113,7 @@ def chunks_command(context: Context) -> Answer:
         )
     if options.free and options.type is not None:
         raise UsageError("--type is of blocks in use: --free leaves none", "give one of them")
-    look_at_a_copy(context, if_sooner=options.type is None)
+    look_at_a_copy(context, if_room=options.type is None)
     session = context.session
     context.check_arena(options.arena)
     wanted = Filter(

@@ -37,8 +37,8 @@ MAX_CELLS = 1 << 16
     "One strip for each heap, from its start on the left to its end on the right: what is in use, cached by threads, "
     "free, at an arena's end (top), what of the free is in memory and what of that malloc_trim(0) would give back. "
     "--html writes a page to zoom into, with figures to the byte; it needs no network and holds no user data. With "
-    "--types it has a colour for each of the types (see types) that hold back the most, with their names; in the shell "
-    "a live process is copied for that, and runs on meanwhile.",
+    "--types it has a colour for each of the types (see types) that hold back the most, with their names. In the shell "
+    "a live process is copied, and runs on meanwhile.",
     arguments=(
         argument("--html", metavar="FILE", help="write a page for a browser instead"),
         argument("--types", action="store_true", help="with --html or --json: also which type is where"),
@@ -57,7 +57,7 @@ def map_command(context: Context) -> Answer:
     if options.types:
         # names of blocks: by few commands, and a debugger loads all of them; before a process is held
         from ..blocks.types_of_image import types_of
-    look_at_a_copy(context, if_sooner=not options.types)
+    look_at_a_copy(context, if_room=not options.types)
     session = context.session
     context.check_arena(options.arena)
     picture, types = Picture(), None

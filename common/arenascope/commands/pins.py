@@ -26,7 +26,7 @@ from ..session.session import Session
 from ..session.trims import resident_bytes, thresholds_of, trim_rules
 from ..sources.target import text_of
 from .framework.command import ARENA, WITH_VALUES, Answer, Context, argument, command, of_heap
-from .types import OWNERS, find_held, looked_for_owners, typed
+from .types import OWNERS, find_held, look_at_a_copy, looked_for_owners, typed
 
 if TYPE_CHECKING:
     from ..blocks.types_of_image import Types
@@ -44,7 +44,8 @@ BY_ITSELF = 256 << 20
     "unmapped or shrunk, by trim_threshold and top_pad as they stand), or what malloc_trim(0) would give more after "
     "it. Each figure is for that block alone, once it is really free: thread caches and fastbins may keep it first. "
     "Blocks that would mainly give back their own pages are left out; --own shows them. Where no single block keeps "
-    "much, the types come first of which all blocks together do (see types).",
+    "much, the types come first of which all blocks together do (see types). In the shell a live process is copied, "
+    "and runs on meanwhile.",
     arguments=(
         argument("--types", action="store_true", help="also rank types, even if the heaps are large"),
         OWNERS,
@@ -60,13 +61,13 @@ BY_ITSELF = 256 << 20
 def pins_command(context: Context) -> Answer:
     options = context.options
     from ..blocks.types_of_image import in_memory, types_of
-    from .steps.live_copy import can_be_apart, is_small, look_apart  # loaded before the process is held
 
     looked = looked_for_owners(context)
-    with_types = options.types or is_small(context, BY_ITSELF)
-    if looked is None and (with_types or can_be_apart(context)):
-        look_apart(context)
+    if looked is None:
+        look_at_a_copy(context, if_room=not options.types)
     session = context.session
+    # no process is held for naming blocks unasked
+    waits = context.door.lets_go and session.target.kind == "live"
     context.check_arena(options.arena)
     ranking = Ranking(options.limit if options.limit > 0 else None, options.own)
     pending: dict[int, int] = {}
@@ -83,7 +84,7 @@ def pins_command(context: Context) -> Answer:
             if ranking.one_tells and not options.types:
                 groups = []
             elif not session.target.image.redacted and (
-                options.types or (with_types and _heap_bytes(present) <= BY_ITSELF)
+                options.types or (not waits and _heap_bytes(present) <= BY_ITSELF)
             ):
                 types = types_of(session, options.arena, present)
                 groups = types.seen.groups

@@ -47,7 +47,7 @@ def read_all(context: Context) -> Answer:
     "snapshot before.json",
     "What is saved is what report, arenas, bins, threads and params say: sizes, counts, addresses, thread names. "
     "--sizes adds the histogram of block sizes, --types what the blocks are and, by debug information, how many "
-    "elements containers have, --owners whose they are; for the last two a live process is copied in the shell, and "
+    "elements containers have, --owners whose they are; for these a live process is copied in the shell, and "
     "runs on meanwhile. A name that ends in .gz is compressed.",
     arguments=(
         argument("file", metavar="FILE", help="where to write it"),
@@ -81,11 +81,10 @@ def snapshot_command(context: Context) -> Answer:
 
 
 def take(context: Context, sizes: bool, types: bool = False, owners: bool = False) -> Document:
-    """A snapshot of what the context looks at. A core does not say when it was taken. With types or owners a live
+    """A snapshot of what the context looks at. A core does not say when it was taken. With more than lists a live
     process of the shell's runs on afterwards."""
-    parts = {**SECTIONS, **(SIZES if sizes else {})}
     deep = {**(TYPES if types else {}), **(OWNERS if owners else {})}
-    loaded = load(context.door, {**parts, **deep})
+    loaded = load(context.door, {**SECTIONS, **(SIZES if sizes else {}), **deep})
     if types and owners:
         loaded["types"] = asked(HELD, context.door.find_command)
     session = context.session
@@ -96,12 +95,16 @@ def take(context: Context, sizes: bool, types: bool = False, owners: bool = Fals
         "target": {"kind": session.target.kind, "pid": session.target.pid},
         "glibc": session.located.version,
     }
-    for name, kept in parts.items():
+    for name, kept in SECTIONS.items():
         keys = loaded[name].answered(context).keys
         document[name] = {key: keys.get(key) for key in kept}
     problems = problems_of(session)
-    if deep:
-        beside = _apart(context, owners)
+    if sizes or deep:
+        beside = _apart(context, owners, if_room=not deep)
+        for name, kept in SIZES.items() if sizes else ():
+            answer = loaded[name].answered(beside)
+            problems += [each for each in answer.problems if each not in problems]
+            document[name] = {key: answer.keys.get(key) for key in kept}
         for name, kept in deep.items():
             answer = loaded[name].answered(beside)
             problems += [each for each in answer.problems if each not in problems]
@@ -170,12 +173,13 @@ def _containers(session: Session) -> Document:
     return {"containers": {"containers": [{key: row[key] for key in OF_A_CONTAINER} for row in kept]}}
 
 
-def _apart(context: Context, owners: bool) -> Context:
-    """What goes through heaps is asked of the process's copy, where there is one."""
-    from .steps.live_copy import looked, session_apart
+def _apart(context: Context, owners: bool, if_room: bool) -> Context:
+    """What goes through heaps is asked of the process's copy, where there is one; `if_room`: see look_at_a_copy."""
+    from .steps.live_copy import can_be_apart, looked, session_apart
 
     if owners:
         session = looked(context.beside(context.options)).session
     else:
-        session = session_apart(context) if context.door.lets_go else context.session
+        is_apart = context.door.lets_go and (not if_room or can_be_apart(context))
+        session = session_apart(context) if is_apart else context.session
     return Context(context.door, context.options, session)

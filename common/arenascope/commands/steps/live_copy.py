@@ -1,7 +1,7 @@
 """A live process looked at apart: copied as `save` copies it, let go, and read from the copy.
 
-What follows pointers, or names what blocks are, reads all of a process, some of it more than once, and symbols of its
-files: it is held only for being copied. Under a debugger, which holds it anyway, and of a core nothing is copied.
+What goes through heaps, follows pointers, or names what blocks are, takes longer than a copy does: the process is held
+only for that. Under a debugger, which holds it anyway, and of a core nothing is copied.
 """
 
 from __future__ import annotations
@@ -21,7 +21,6 @@ from ...blocks.graph.refs import Search
 from ...blocks.graph.roots import find_roots
 from ...blocks.pointer_finder import library
 from ...present.shared_text.text import Style
-from ...session.parallel_sweeps import likely_chunks
 from ...session.session import Session
 from ...sources.core.core_image import CoreImage
 from ...sources.elf.sysroot import open_regular
@@ -39,10 +38,6 @@ SLOW, SPEED = 256 << 20, 20 << 20
 """From so many bytes on it is said that numpy would help, by so many that are followed in a second without."""
 OTHERS_WRITE = stat.S_IWGRP | stat.S_IWOTH
 FOLDERS = ("/var/tmp", "/tmp")
-COPIED_AT_ONCE = 64 << 20
-"""A process of no more is copied in less time than it takes to find out what else there is to do."""
-COPIED_MEANWHILE = 384
-"""So many bytes of a process are copied in the time in which a sweep looks at one chunk, or somewhat fewer."""
 IN_A_SECOND = 1 << 30
 """So much of a process is copied even by a busy machine; an idle one does two and a half times that."""
 
@@ -84,12 +79,6 @@ def session_apart(context: Context) -> Session:
     return beside.session
 
 
-def is_small(context: Context, limit: int) -> bool:
-    """Whether a live process of the shell's has no more than that in memory; nothing else needs to be copied."""
-    size = _bytes_to_copy(context)
-    return size is None or size <= limit
-
-
 def can_be_apart(context: Context, most: Optional[int] = None) -> bool:
     """Whether a copy is made within the time for which a process may be held, and finds room; of no more than `most`.
     What is told of a part, too, is better told of that part than not at all."""
@@ -125,18 +114,8 @@ def _bytes_to_copy(context: Context) -> Optional[int]:
     image = context.target.image
     if not (isinstance(image, ProcessImage) and isinstance(context.target, ShellTarget)):
         return None
-    use = image.memory_use()
-    return use.rss if use is not None else 1 << 64
-
-
-def apart_if_sooner(context: Context) -> None:
-    """The same where it would be held for longer by a look at every chunk: of many small ones, with little beside."""
-    size = _bytes_to_copy(context)
-    if size is None or not _finds_room(context, size):
-        return
-    limit = size // COPIED_MEANWHILE
-    if size <= COPIED_AT_ONCE or (context.session.started and likely_chunks(context.session, limit) > limit):
-        look_apart(context)
+    # no more than a bound is asked for: the exact figure takes a walk through all of its pages
+    return image.status.rss or 0
 
 
 def looked(context: Context) -> Looked:
