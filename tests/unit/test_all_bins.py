@@ -42,6 +42,9 @@ class InBulk:
             found.append(tuple(int.from_bytes(data[at : at + size], order) for at in range(0, 3 * size, size)))
         return NodeWords(*zip(*found)) if found else NodeWords((), (), ())
 
+    def read_pair(self, one: int, other: int) -> tuple[int, ...]:
+        return tuple(word for each in zip(*self.read(array("Q", [one, other]))) for word in each)
+
 
 def lists(target: FakeTarget, bulk: Any = None) -> Any:
     session = Session(target)
@@ -125,3 +128,27 @@ def test_what_was_met_of_a_ring_that_is_wrong_is_told(row: str) -> None:
     whole = all_bins.follow_rings(starts, session.layout, InBulk(target).read, len(ring), broken=broken)
     assert set(ring) == {*broken}
     assert len(whole) == len(starts) - 1
+
+
+@pytest.mark.parametrize("few", [1, 1000], ids=["the last of them", "all"])
+@pytest.mark.parametrize("row", ["2.26-i386", "2.43-64"])
+def test_rings_that_are_followed_one_by_one_are_the_same(monkeypatch: pytest.MonkeyPatch, row: str, few: int) -> None:
+    """Sound ones, and such that have any wrong word: those that are told, and what was met of the others."""
+    monkeypatch.setattr(all_bins, "FEW", few)
+    target = long_lists(row).target()
+    chunks = [chunk for each in lists(target)[0] if each[0] != "fast" for chunk in each[2]]
+    session, size, rng = Session(target), target.pointer_size, random.Random(row)
+    starts = ring_starts(session.memory, session.layout, session.headers)
+    bulk = InBulk(target)
+    for number in range(WORDS):
+        place = rng.choice(chunks) + size * rng.randrange(1, 4)
+        old = target.space.get(place)
+        if number:
+            target.space.put(place, rng.choice((0, rng.choice(chunks), old + 2 * size, rng.getrandbits(8 * size - 1))))
+        found = []
+        for pair in (None, bulk.read_pair):
+            broken = array("Q")
+            rings = all_bins.follow_rings(starts, session.layout, bulk.read, 100, broken=broken, read_pair=pair)
+            found.append((rings, sorted(broken)))
+        assert found[0] == found[1], hex(place)
+        target.space.put(place, old)

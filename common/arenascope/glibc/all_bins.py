@@ -15,12 +15,14 @@ from typing import Iterable, Mapping, Optional, Sequence
 
 from ..base.read_ahead import ReadBeside
 from ..base.records import NamedTuple
-from ..sources.free_chunk_reader import Followed, NodeWords, ReadNodes
+from ..sources.free_chunk_reader import Followed, NodeWords, ReadNodes, ReadPair
 from .chunk import PREV_INUSE, SIZE_BITS, Sizes
 from .process_layout import Layout
 
 MANY = 64
 """With fewer rings, handing over to a thread costs more than it saves."""
+FEW = 6
+"""So few are followed one by one where two chunks can be read at a time: a row costs as much as eight chunks."""
 SPARE = 16
 """One ring in so many may be read in vain: those that ended are left out together."""
 LARGEST = (1 << 64) - 1
@@ -53,6 +55,28 @@ class _Ring:
         self.reverse, self.raws = array("Q"), array("Q")
         """From the back: addresses, and size words."""
 
+    def follow(self, front: int, back: int, word: int, read_pair: ReadPair, rounds: int) -> Optional[bool]:
+        """On from both ends, a chunk at a time, until they meet: whether there is one in the middle; None where a link
+        is wrong."""
+        before = self.front[-1] if self.front else self.start.header
+        after = self.reverse[-1] if self.reverse else self.start.header
+        add_front, add_front_raw = self.front.append, self.front_raws.append
+        add_back, add_raw = self.reverse.append, self.raws.append
+        for _ in range(rounds):
+            front_raw, front_fd, front_bk, back_raw, back_fd, back_bk = read_pair(front + word, back + word)
+            add_front(front)
+            add_front_raw(front_raw)
+            add_back(back)
+            add_raw(back_raw)
+            if front_bk != before or back_fd != after:
+                return None
+            if front == back:
+                return True
+            if front_fd == back:
+                return False if back_bk == front else None
+            before, front, after, back = front, front_fd, back, back_bk
+        return None
+
     def followed(self, layout: Layout, odd: bool) -> Optional[Followed]:
         """None where a chunk is not as one of this bin must be. `odd`: both ends met the one in the middle."""
         if odd:
@@ -77,9 +101,10 @@ def follow_rings(
     longest: int,
     beside: bool = False,
     broken: Optional[array[int]] = None,
+    read_pair: Optional[ReadPair] = None,
 ) -> Mapping[int, Followed]:
     """By the bin's place; `longest`: no ring can have more chunks. `beside`: a thread may read, too. `broken` gets what
-    was met of the others."""
+    was met of the others. `read_pair`: see FEW."""
     whole: dict[int, Followed] = {}
     rounds = longest + 4
     if beside and len(starts) >= MANY:
@@ -89,9 +114,11 @@ def follow_rings(
         groups = [_Group(starts, layout, whole, broken)]
     for group in groups:
         left = rounds
-        while group.rings and left:
+        while len(group.rings) > (FEW if read_pair is not None else 0) and left:
             group.judge(read(group.places()))
             left -= 1
+        if read_pair is not None:
+            group.follow_few(read_pair, left)
     return whole
 
 
@@ -174,6 +201,20 @@ class _Group:
             self._still[at] = rows, None if wrong else odd
             self._met += odd + (leads == back)
 
+    def follow_few(self, read_pair: ReadPair, rounds: int) -> None:
+        """What is left, one ring after the other."""
+        self._cut()
+        for ring, front, back in zip(self.rings, self._fronts, self._backs):
+            self._end(ring, ring.follow(front, back, self._layout.word, read_pair, rounds))
+        self.rings = []
+
+    def _end(self, ring: _Ring, odd: Optional[bool]) -> None:
+        followed = ring.followed(self._layout, odd) if odd is not None else None
+        if followed is not None:
+            self._whole[ring.start.header] = followed
+        elif self._broken is not None:
+            self._broken += ring.front + ring.reverse
+
     def _cut(self) -> None:
         """Each ring gets what is its own; those that have ended are left out."""
         fronts, backs, raws = array("Q"), array("Q"), array("Q")
@@ -189,11 +230,8 @@ class _Group:
             ring.reverse += backs[at:end:width]
             ring.front_raws += raws[2 * at : 2 * end : 2 * width]
             ring.raws += raws[2 * at + 1 : 2 * end : 2 * width]
-            followed = ring.followed(self._layout, odd) if odd is not None else None
-            if followed is not None:
-                self._whole[ring.start.header] = followed
-            elif at in self._still and self._broken is not None:
-                self._broken += ring.front + ring.reverse
+            if at in self._still:
+                self._end(ring, odd)
         going = [at not in self._still for at in range(width)]
         self.rings = list(compress(self.rings, going))
         self._fronts, self._backs, self._before, self._after = (

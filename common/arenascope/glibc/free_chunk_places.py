@@ -55,7 +55,15 @@ class Links:
         nodes, word = self._nodes, self._layout.word
         broken = array("Q")
         starts = ring_starts(self._memory, self._layout, self._headers)
-        rings = follow_rings(starts, self._layout, nodes.read_nodes, self._most, beside=True, broken=broken)
+        rings = follow_rings(
+            starts,
+            self._layout,
+            nodes.read_nodes,
+            self._most,
+            beside=True,
+            broken=broken,
+            read_pair=nodes.read_pair,
+        )
         for head, ring in rings.items():
             addresses, number = ring.addresses, len(ring.addresses)
             words = array("Q" if word == 8 else "I", bytes(3 * word * number))

@@ -40,6 +40,9 @@ class Nodes(Protocol):
     @property
     def read_nodes(self) -> ReadNodes: ...
 
+    @property
+    def read_pair(self) -> ReadPair: ...
+
     def read_many(self, chunks: Sequence[int]) -> Sequence[Optional[Words]]:
         """Some more; None for what cannot be read."""
 
@@ -68,3 +71,5 @@ class NodeWords(NamedTuple):
 
 ReadNodes = Callable[["array[int]"], NodeWords]
 """At each of these places the three words of a free chunk, in few system calls."""
+ReadPair = Callable[[int, int], Sequence[int]]
+"""At these two places the three words of a free chunk, of one after the other; 0 for what could not be read."""

@@ -13,11 +13,12 @@ from functools import cached_property
 from typing import Callable, Optional, Sequence
 
 from ...base.errors import MemoryReadError
-from ..free_chunk_reader import NodeWords
+from ..free_chunk_reader import NodeWords, ReadPair
 from ..memory import Fill
 from .background import Beside
 from .read_plan import IOVECS, PAGE_SHIFT, Call, plan_for
 
+LARGEST = (1 << 64) - 1
 ENOUGH_FOR_TWO = 16
 """So many calls."""
 
@@ -129,6 +130,21 @@ class NodeReader:
             # what cannot be read stays 0, which is no chunk's word
             done += some if got == size * some else max(got, 0) // size + 1
         return NodeWords(read[0::3], read[1::3], read[2::3])
+
+    def pair_reader(self) -> ReadPair:
+        """For one thread. What two chunks cost is little more than the call."""
+        pid, call, size = self._pid, self._call, 3 * self._word
+        words = array("Q" if self._word == 8 else "I", bytes(2 * size))
+        nothing = words[:]
+        ours, theirs = array("Q", [words.buffer_info()[0], 2 * size]), array("Q", [0, size, 0, size])
+
+        def read(one: int, other: int) -> Sequence[int]:
+            if call is None or one > LARGEST or other > LARGEST:
+                return nothing
+            theirs[0], theirs[2] = one, other
+            return words if call(pid, ours.buffer_info()[0], 1, theirs.buffer_info()[0], 2, 0) == 2 * size else nothing
+
+        return read
 
 
 def block_reader(pid: int, slow: Fill) -> Fill:

@@ -17,7 +17,7 @@ from struct import Struct
 from typing import TYPE_CHECKING, Callable, Iterator, Mapping, Optional, Sequence, TypeVar
 
 from ...base.errors import MemoryReadError, ReadLate, Unread
-from ..free_chunk_reader import Followed, ReadNodes, Words
+from ..free_chunk_reader import Followed, ReadNodes, ReadPair, Words
 from ..target import MappingUse, MemoryUse, Pages, Region, Span
 from . import procfiles
 from .background import Beside
@@ -238,6 +238,10 @@ class StillNodes:
     @property
     def read_nodes(self) -> ReadNodes:
         return self._reader.read
+
+    @property
+    def read_pair(self) -> ReadPair:
+        return self._reader.pair_reader()
 
     def add_many(self, chunks: Sequence[int]) -> Sequence[Optional[Words]]:
         if self._fresh:
