@@ -22,16 +22,18 @@ from arenascope.sources.live.procfiles import born, thread_state
 ROOT = Path(__file__).resolve().parents[2]
 ENVIRONMENT = {**os.environ, "PYTHONPATH": str(ROOT / "common")}
 HOWS = ("ptrace", "signal")
+KINDS = ("report", "check", "types --quick")
+"""Lists that are looked for beforehand, a sweep, a copy."""
 
 LOOKS = """
 import sys
 from arenascope.commands.all_commands import find_command
 from arenascope.cli.several_subjects import Look, look
 from arenascope.cli.shell import How
-quick = find_command("arenas").parser("arenascope").parse_args(["--quick"])
-pid, how, number = sys.argv[1:]
+pid, how, number, command, *words = sys.argv[1:]
+options = find_command(command).parser("arenascope").parse_args(words)
 for _ in range(int(number)):
-    seen = look(Look(pid, "arenas", quick, How(stop=how)))
+    seen = look(Look(pid, command, options, How(stop=how, declared=False)))
     assert seen.error is None, seen.error
 """
 
@@ -118,9 +120,9 @@ def is_well(subject):
     assert subject.send("check") == "intact"
 
 
-def look_often(subject, how, number):
+def look_often(subject, how, number, words="arenas --quick"):
     done = subprocess.run(
-        [sys.executable, "-c", LOOKS, str(subject.pid), how, str(number)],
+        [sys.executable, "-c", LOOKS, str(subject.pid), how, str(number), *words.split()],
         env=ENVIRONMENT,
         capture_output=True,
         text=True,
@@ -135,10 +137,17 @@ def test_no_signal_is_lost(sender, how):
     look_often(sender, how, 20)
 
 
+@pytest.mark.parametrize("how", HOWS)
+@pytest.mark.parametrize("words", KINDS)
+def test_no_signal_is_lost_by_any_kind_of_look(sender, how, words):
+    look_often(sender, how, 3, words)
+
+
 @pytest.mark.soak
 @pytest.mark.parametrize("how", HOWS)
-def test_no_signal_is_lost_in_many_looks(sender, how):
-    look_often(sender, how, 2000)
+@pytest.mark.parametrize(("number", "words"), [(2000, "arenas --quick"), *((200, words) for words in KINDS)])
+def test_no_signal_is_lost_in_many_looks(sender, how, number, words):
+    look_often(sender, how, number, words)
 
 
 @pytest.mark.parametrize("how", HOWS)

@@ -21,7 +21,7 @@ Kind = TypeVar("Kind", bound=messages.Answer)
 ANSWERS_IN = 15.0
 """Longer than the guard itself waits for a thread to stop."""
 LETS_GO_IN = 2.0
-RESERVE, MOST_OF_SHORT, LEAST, MOST = 0.1, 0.2, 0.05, 0.5
+RESERVE, MOST_OF_SHORT, LEAST, MOST = 0.1, 0.2, 0.1, 0.5
 """What is kept of the time, so that what was read becomes an answer before the guard lets go: this part of it, and of
 a short one more, but so many seconds at least and at most."""
 

@@ -318,6 +318,7 @@ class StillNodes:
         old, new = memoryview(before), memoryview(again.buffer)
         step = BLOCK * size
         for start in range(0, len(old), step):
+            self._process.heed_time()
             if before[start : start + step] == new[start : start + step]:
                 continue
             for place in range(start, min(start + step, len(old)), size):
