@@ -195,6 +195,8 @@ class StillNodes:
         self._ring_starts: list[tuple[int, int]] = []
         """Which of `_chunks` is the first of a ring, and whose it is, in their order; what is in none follows all."""
         self._in_rings = 0
+        self._compared = False
+        """Whether all that has changed is known: time may be up before."""
         self._again: Optional[ManyReader] = None
         self._fresh = False
         """Whether `_data` is of the moment in which the process is held."""
@@ -260,7 +262,7 @@ class StillNodes:
         self._in_rings = len(self._chunks)
 
     def ring(self, head: int) -> Optional[Followed]:
-        return self._rings.get(head) if self._fresh else None
+        return self._rings.get(head) if self._compared else None
 
     def _add(self, chunks: Sequence[int], data: bytes) -> None:
         self._places.update(zip(chunks, range(len(self._data), len(self._data) + len(data), self._size)))
@@ -314,6 +316,7 @@ class StillNodes:
         if again.unread:
             self._process.heed_time()
         if before == again.buffer:
+            self._compared = True
             return
         old, new = memoryview(before), memoryview(again.buffer)
         step = BLOCK * size
@@ -324,6 +327,7 @@ class StillNodes:
             for place in range(start, min(start + step, len(old)), size):
                 if old[place : place + size] != new[place : place + size] and place // size not in lost:
                     yield self._changed(place // size)
+        self._compared = True
 
     def cut_short(self) -> None:
         self._fresh = True
