@@ -64,14 +64,14 @@ def copying(pid: int, rounds: int) -> Iterator[str]:
     memory = read_status(pid).rss or 0
     yield f"| held for ({memory / GIB:.1f} GiB) | | a second | held to the end | ratio |"
     yield "| --- | --- | --- | --- | --- |"
-    can_be_apart = live_copy.can_be_apart
+    is_sooner_apart = live_copy.is_sooner_apart
     for name in COPYING:
         ways = []
         for _ in range(rounds):
             apart = held(pid, name, True)
-            live_copy.can_be_apart = lambda *_: False
+            live_copy.is_sooner_apart = lambda *_: False
             ways.append((apart, held(pid, name, True)))
-            live_copy.can_be_apart = can_be_apart
+            live_copy.is_sooner_apart = is_sooner_apart
         apart, whole = (min(each) for each in zip(*ways))
         yield (
             f"| {name} | {apart * 1000:.0f} ms | {memory / GIB / apart:.1f} GiB | {whole * 1000:.0f} ms "

@@ -434,6 +434,20 @@ def test_a_sweep_goes_through_a_copy(monkeypatch, words):
         assert subject.quit() == 0
 
 
+@pytest.mark.parametrize("words", ["chunks --summary", "check", "map", "pins", "snapshot FILE --sizes"])
+def test_what_is_sooner_done(monkeypatch, tmp_path, words):
+    """A large process is copied where most of it is malloc's heaps, and not for the sake of other memory."""
+    copies, look_apart = [], apart.look_apart
+    monkeypatch.setattr(apart, "look_apart", lambda context: (copies.append(story), look_apart(context))[1])
+    monkeypatch.setattr(apart, "SMALL", 0)
+    for story in ("scattered 64", "foreign 64"):
+        with Subject("mystery", *story.split()) as subject:
+            look = asked(subject.pid, words.replace("FILE", str(tmp_path / story[:3])))
+            assert several_subjects.look(look).error is None
+            assert subject.quit() == 0
+    assert copies == ["scattered 64"]
+
+
 @pytest.mark.parametrize("words", ["chunks", "chunks --summary", "check", "map", "pins --own", "snapshot FILE --sizes"])
 def test_a_sweep_under_churn_is_of_the_moment_of_its_hold(stopped_at_the_hold, monkeypatch, tmp_path, words):
     """All of its threads allocate and free: the copy answers what the held process does, and what its core does."""
@@ -453,7 +467,7 @@ def test_a_sweep_under_churn_is_of_the_moment_of_its_hold(stopped_at_the_hold, m
             try:
                 assert several_subjects.look(asked(subject.pid, f"save {core}")).error is None
                 with monkeypatch.context() as without:
-                    without.setattr(apart, "can_be_apart", lambda *asked: False)
+                    without.setattr(apart, "is_sooner_apart", lambda context: False)
                     held = told(subject.pid)
             finally:
                 os.kill(subject.pid, signal.SIGCONT)

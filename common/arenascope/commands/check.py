@@ -36,7 +36,7 @@ BROKEN = 1
 def check_command(context: Context) -> Answer:
     from ..session.check import audit  # by few commands, and a debugger loads all of them
 
-    look_at_a_copy(context, if_room=True)
+    look_at_a_copy(context, if_sooner=True)
     session = context.session
     context.check_arena(context.options.arena)
     outcome = audit(session, context.options.arena)

@@ -113,7 +113,7 @@ def chunks_command(context: Context) -> Answer:
         )
     if options.free and options.type is not None:
         raise UsageError("--type is of blocks in use: --free leaves none", "give one of them")
-    look_at_a_copy(context, if_room=options.type is None)
+    look_at_a_copy(context, if_sooner=options.type is None)
     session = context.session
     context.check_arena(options.arena)
     wanted = Filter(

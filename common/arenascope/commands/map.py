@@ -57,7 +57,7 @@ def map_command(context: Context) -> Answer:
     if options.types:
         # names of blocks: by few commands, and a debugger loads all of them; before a process is held
         from ..blocks.types_of_image import types_of
-    look_at_a_copy(context, if_room=not options.types)
+    look_at_a_copy(context, if_sooner=not options.types)
     session = context.session
     context.check_arena(options.arena)
     picture, types = Picture(), None

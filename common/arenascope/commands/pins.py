@@ -64,7 +64,7 @@ def pins_command(context: Context) -> Answer:
 
     looked = looked_for_owners(context)
     if looked is None:
-        look_at_a_copy(context, if_room=not options.types)
+        look_at_a_copy(context, if_sooner=not options.types)
     session = context.session
     # no process is held for naming blocks unasked
     waits = context.door.lets_go and session.target.kind == "live"

@@ -100,7 +100,7 @@ def take(context: Context, sizes: bool, types: bool = False, owners: bool = Fals
         document[name] = {key: keys.get(key) for key in kept}
     problems = problems_of(session)
     if sizes or deep:
-        beside = _apart(context, owners, if_room=not deep)
+        beside = _apart(context, owners, if_sooner=not deep)
         for name, kept in SIZES.items() if sizes else ():
             answer = loaded[name].answered(beside)
             problems += [each for each in answer.problems if each not in problems]
@@ -173,13 +173,13 @@ def _containers(session: Session) -> Document:
     return {"containers": {"containers": [{key: row[key] for key in OF_A_CONTAINER} for row in kept]}}
 
 
-def _apart(context: Context, owners: bool, if_room: bool) -> Context:
-    """What goes through heaps is asked of the process's copy, where there is one; `if_room`: see look_at_a_copy."""
-    from .steps.live_copy import can_be_apart, looked, session_apart
+def _apart(context: Context, owners: bool, if_sooner: bool) -> Context:
+    """What goes through heaps is asked of the process's copy, where there is one; `if_sooner`: see look_at_a_copy."""
+    from .steps.live_copy import is_sooner_apart, looked, session_apart
 
     if owners:
         session = looked(context.beside(context.options)).session
     else:
-        is_apart = context.door.lets_go and (not if_room or can_be_apart(context))
+        is_apart = context.door.lets_go and (not if_sooner or is_sooner_apart(context))
         session = session_apart(context) if is_apart else context.session
     return Context(context.door, context.options, session)

@@ -39,13 +39,13 @@ if TYPE_CHECKING:
 OWNERS = argument("--owners", action="store_true", help="who holds them (the default for a small core)")
 
 
-def look_at_a_copy(context: Context, if_room: bool = False) -> None:
-    """A live process of the shell's is copied before anything else is asked of it, and runs on; `if_room`: it is looked
-    at while it is held where a copy finds no room, or no time."""
+def look_at_a_copy(context: Context, if_sooner: bool = False) -> None:
+    """A live process of the shell's is copied before anything else is asked of it, and runs on; `if_sooner`: only where
+    a copy finds room, and holds it for less time than a sweep."""
     if context.opened is None and context.door.lets_go:
-        from .steps.live_copy import can_be_apart, look_apart  # before the process is held
+        from .steps.live_copy import is_sooner_apart, look_apart  # before the process is held
 
-        if not if_room or can_be_apart(context):
+        if not if_sooner or is_sooner_apart(context):
             look_apart(context)
 
 
