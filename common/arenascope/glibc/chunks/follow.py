@@ -18,6 +18,8 @@ from ..chunk import PREV_INUSE
 
 MANY = 1 << 17
 """How many chunks are followed at a time, however small."""
+LARGE, PAGE = 64 << 10, 4096
+"""Of chunks as large as that, only pages with a size word are read: the others may never have been touched."""
 
 
 class Trail:
@@ -55,6 +57,8 @@ class Follower:
         # of top no more than its header: its pages may never have been touched
         self._until = min(end, limit + 2 * memory.pointer_size)
         self._ahead = memory.read_ahead(start, self._until)
+        self._are_large = False
+        """The chunks met last."""
 
     def follow(self, position: int, span: int) -> Trail:
         """Some `span` bytes of chunks from here on, or fewer where something other than a chunk follows."""
@@ -74,6 +78,7 @@ class Follower:
             if self.feet:
                 self._add_ends(trail.free, before, followed, view, position)
             trail.broken = index < most
+            self._are_large = len(followed) * LARGE <= index * word
             position += index * word
         trail.end = position
         if position < self.end:
@@ -99,10 +104,11 @@ class Follower:
         """The words from this chunk's size field on."""
         word = self.memory.pointer_size
         base = position + word
-        words = self._ahead.words_from(base) if self._ahead else ()
+        words = self._ahead.words_from(base) if self._ahead and not self._are_large else ()
         if words:
             return words
-        size = min(self.memory.BLOCK, self._until - base) // word * word
+        most = -base % PAGE or PAGE if self._are_large else self.memory.BLOCK
+        size = min(most, self._until - base) // word * word
         while size >= word:
             try:
                 return self.memory.block(base, size)
