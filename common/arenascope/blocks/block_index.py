@@ -8,7 +8,6 @@ from collections import Counter
 from itertools import accumulate, islice
 from typing import Iterator, Optional, Sequence
 
-from ..base.errors import MemoryReadError
 from ..base.records import NamedTuple
 from ..glibc.chunk import SIZE_BITS
 from ..session.session import Session
@@ -167,12 +166,7 @@ class Index:
 
     def words(self, address: int, count: int) -> Optional[Sequence[int]]:
         memory = self._session.memory
-        try:
-            if count <= FEW:
-                return memory.after(address - self._word)[:count]
-        except MemoryReadError:
-            pass  # what follows may be where memory ends
-        return memory.try_words(address, count)
+        return memory.few_words(address, count) if count <= FEW else memory.try_words(address, count)
 
     def around(self, address: int) -> Optional[Span]:
         number = bisect_right(self._starts, address) - 1

@@ -93,6 +93,13 @@ class Memory:
         except MemoryReadError:
             return None
 
+    def few_words(self, address: int, count: int) -> Optional[Sequence[int]]:
+        """The same of up to three words, as fast as `after`."""
+        try:
+            return self.after(address - self.pointer_size)[:count]
+        except MemoryReadError:
+            return self.try_words(address, count)  # what follows may be where memory ends
+
     def try_read(self, address: int, size: int) -> Optional[bytes]:
         """The bytes, or None where not all of them can be read."""
         try:

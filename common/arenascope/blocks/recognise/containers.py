@@ -13,6 +13,7 @@ from typing import Callable, Iterator, Optional, Protocol, Sequence
 
 from ...base.records import NamedTuple
 from ...sources.target import Span
+from .container_numbers import MOST_NODES, ONES, STDIO, may_be_of_cplusplus, may_be_of_rust, may_have_streams
 from .contents import PLAIN, SHORTEST
 from .hashbrown import table_in
 from .linked_nodes import LIST, TREE
@@ -22,8 +23,6 @@ LOCAL = 15
 """Letters that libstdc++'s strings have inside."""
 ONE = 0x3F800000
 """1.0 as a float: the load factor that hash tables begin with, which hardly anybody changes."""
-STDIO = 0xFBAD
-"""_IO_MAGIC, in the upper half of a FILE's flags."""
 STREAM_WORDS = 8
 """Pointers that follow them: read_ptr, read_end, read_base, write_base, write_ptr, write_end, buf_base, buf_end."""
 HASHED = "std::unordered_map node"
@@ -31,11 +30,6 @@ BUCKETS = "std::unordered_map buckets"
 FUNCTION, MANAGER = "std::function body", "_M_manager"
 """What copies and destroys a body is called so in each class that makes one."""
 TEXT_LOOKED_AT = 256
-MOST_NODES = 1 << 24
-MOST_ROOM = 1 << 40
-MOST_CODE = 1 << 30
-"""So far apart are functions of one module at most, mostly."""
-ONES = 0xFFFFFFFF
 POOL = "libstdc++'s emergency pool"
 LEAST_POOL = 16 << 10
 """Of a usual one: GLIBCXX_TUNABLES can make it smaller, and then nothing tells it from another buffer."""
@@ -109,13 +103,15 @@ class Forms:
         self._rust = rust
         self._libcxx = libcxx
 
-    def _all(self) -> tuple[Form, ...]:
-        """Made anew each time: kept, they would lead back here, and with that keep the process's files open."""
+    def _all(self, words: Sequence[int]) -> tuple[Form, ...]:
+        """That may fit somewhere in these. Made anew each time: kept, they would lead back here, and with that keep the
+        process's files open."""
+        stdio = (self._stdio,) if may_have_streams(words, high_half=self._big and self._word == 8) else ()
         if not self._classes:
-            return (self._stdio, self._vec) if self._rust else (self._stdio,)
+            return (*stdio, self._vec) if self._rust else stdio
         of_libcxx = (self._other_deque, self._other_string)
         every = (
-            self._stdio,
+            *stdio,
             self._hash,
             self._map,
             self._list,
@@ -140,13 +136,16 @@ class Forms:
 
     def bodies(self, words: Sequence[int], likely: Sequence[int]) -> Iterator[Body]:
         """`likely`: the indices of words that may point to blocks. What no container points to comes without a name."""
-        usable_at = self._blocks.usable
-        forms: Sequence[Form] = ()
+        usable_at, may_fit = self._blocks.usable, self._may_fit
+        forms: Optional[Sequence[Form]] = None
+        has_streams = False
         for index in likely:
             usable = usable_at(words[index])
             if usable is not None:
-                forms = forms or self._all()
-                for form in forms:
+                if forms is None:
+                    forms = self._all(words)
+                    has_streams = self._stdio in forms
+                for form in forms if has_streams or (forms and may_fit(words, index, usable)) else ():
                     bodies = form(words, index, usable)
                     if bodies:
                         yield from bodies
@@ -156,22 +155,25 @@ class Forms:
             elif self._rust:
                 yield from self._table(words, index)
 
-    def may_be_body(self, words: Sequence[int], index: int) -> bool:
-        """Whether one of the forms may fit that is looked for where nothing is known: by numbers alone, as there are
-        millions of words to ask this of."""
-        if index + 2 >= len(words):
-            return False
-        first, second, third = words[index : index + 3]
-        if self._rust:
-            room = words[index - 1] if index else 0
-            return 0 < second <= room < MOST_ROOM or (0 < second < MOST_ROOM and not second & second + 1)
-        if second < MOST_ROOM:
-            # a string, a hash table, a deque's map
-            return second > 0 or (index + 3 < len(words) and third ^ words[index + 3] < MOST_CODE)
-        # a vector, a tree, a list
-        if first <= second <= third < first + MOST_ROOM or 0 < third < MOST_ROOM or words[index - 1] & ONES < 2:
+    def _may_fit(self, words: Sequence[int], index: int, usable: int) -> bool:
+        """Whether a form but a stream's may, by numbers alone: in tables of pointers, which are long, none does."""
+        if index + 3 >= len(words):
             return True
-        return index + 3 < len(words) and third ^ words[index + 3] < MOST_CODE
+        user, second, third, fourth = words[index : index + 4]
+        # what is as long as the block or less; how many nodes; where it ends; what manages a function's body
+        return (
+            second <= usable
+            or third <= MOST_NODES
+            or fourth <= MOST_NODES
+            or user <= second <= user + usable
+            or (self._libcxx and index > 1 and words[index - 1] <= usable)
+            or self._blocks.is_code(third)
+        )
+
+    @property
+    def may_be_body(self) -> Callable[[Sequence[int], int], bool]:
+        """Whether one of the forms may fit that is looked for where nothing is known."""
+        return may_be_of_rust if self._rust else may_be_of_cplusplus
 
     def _stdio(self, words: Sequence[int], index: int, usable: int) -> Sequence[Body]:
         """struct _IO_FILE: a magic number, where it reads, where it writes, and where the buffer for both begins and

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import Optional, Sequence
 
-from ...base.errors import MemoryReadError
 from ...base.records import NamedTuple
 from ...glibc.chunk import SIZE_BITS
 from ...sources.memory import Memory
@@ -85,11 +84,11 @@ class Links:
         """Whether a node's parent is one itself, which is its own parent's child or the root, or the tree's header: the
         root is what the header leads to, and the header leads to its first and last node besides."""
         above, first, last = words[tree.parent], words[tree.left], words[tree.right]
-        near = self._memory.try_words(above, 4) if above != own else None
+        near = self._four(above) if above != own else None
         if near is None or not self._may_be_node(near, tree):
             return False
         if own in (near[tree.left], near[tree.right]) and near[tree.parent] not in (0, above, own):
-            over = self._memory.try_words(near[tree.parent], 4)
+            over = self._four(near[tree.parent])
             # a root's parent is the header
             if over is not None and above in (over[tree.left], over[tree.right], over[tree.root]):
                 return self._may_be_node(over, tree)
@@ -97,8 +96,12 @@ class Links:
             ends = (near[tree.left] == own) == (not first) and (near[tree.right] == own) == (not last)
             return near[tree.root] == own and ends and all(near[1:])
         # where the first node is, the root, how many there are
-        front = self._memory.try_words(above - self._word, 3)
+        front = self._memory.few_words(above - self._word, 3)
         return front is not None and front[1] == own and all(front) and (front[0] == own) == (not first)
+
+    def _four(self, address: int) -> Optional[Sequence[int]]:
+        first, last = self._memory.few_words(address, 3), self._memory.few_words(address + 3 * self._word, 1)
+        return (*first, *last) if first is not None and last is not None else None
 
     def _may_be_node(self, words: Sequence[int], tree: Tree) -> bool:
         """libstdc++ has the header's colour, too."""
@@ -106,13 +109,13 @@ class Links:
 
     def _is_as_large(self, node: int, usable: int) -> bool:
         """As malloc's header says; a rest too small for another block is handed out with it."""
-        size = self._memory.try_word(node - self._word)
-        return size is not None and abs((size & ~SIZE_BITS) - self._word - usable) < SLACK
+        size = self._memory.few_words(node - self._word, 1)
+        return size is not None and abs((size[0] & ~SIZE_BITS) - self._word - usable) < SLACK
 
     def _goes_on(self, words: Sequence[int], base: int, node: int, place: int) -> bool:
         """Whether the node after this one, by the link in that place, leads back to it."""
-        following = self._memory.try_word(node + place * self._word)
-        return following is not None and self._back(words, base, following, (1 - place,), node)
+        following = self._memory.few_words(node + place * self._word, 1)
+        return following is not None and self._back(words, base, following[0], (1 - place,), node)
 
     def _black(self, word: int) -> int:
         """The first byte."""
@@ -131,8 +134,4 @@ class Links:
             return any(words[at + place] == own for place in places)
         size = places[-1] - places[0] + 1
         first = pointer + places[0] * self._word
-        try:
-            return own in self._memory.after(first - self._word)[:size]
-        except MemoryReadError:
-            # what follows may be where memory ends
-            return own in (self._memory.try_words(first, size) or ())
+        return own in (self._memory.few_words(first, size) or ())
