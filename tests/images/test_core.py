@@ -10,6 +10,7 @@ import struct
 import subprocess
 import sys
 from pathlib import Path
+from typing import Iterator
 
 import pytest
 from subjects import Subject
@@ -21,6 +22,7 @@ from arenascope.sources.core.regions import build_regions
 from arenascope.sources.elf.elf_file import PF_R, PF_W, PT_LOAD, Segment
 from arenascope.sources.elf.kernel_records import FileMapping
 from arenascope.sources.shell_target import ShellTarget
+from arenascope.sources.target import Span
 
 ROOT = Path(__file__).resolve().parents[2]
 PAGE = os.sysconf("SC_PAGE_SIZE")
@@ -44,6 +46,9 @@ class Elsewhere:
 
     def view(self, offset: int, size: int) -> None:
         return None
+
+    def data_within(self, at: int, end: int) -> Iterator[Span]:
+        yield Span(at, min(end, self.size))
 
     def forget(self) -> None:
         pass
@@ -288,6 +293,7 @@ def test_what_nobody_may_read_is_told_from_what_was_left_out():
 AS_FILE_OR_MAPPED = """
 import sys
 from pathlib import Path
+from typing import Iterator
 from arenascope.cli.main import main
 from arenascope.sources import memory
 from arenascope.sources.core import open_core

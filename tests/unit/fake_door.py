@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import Any, Iterator, Optional, Sequence
+from typing import Any, Callable, Iterator, Optional, Sequence
 
 from fake_target import FakeTarget
 from schemas import valid
@@ -17,6 +17,7 @@ from arenascope.commands.framework.command import execute
 from arenascope.present.shared_text.text import Style
 from arenascope.session import session
 from arenascope.session.session import Session
+from arenascope.sources.target import Target
 
 
 @dataclass
@@ -48,6 +49,9 @@ class FakeDoor:
 
     def notice(self, text: str) -> None:
         self.notices.append(text)
+
+    def before_hold(self, work: Callable[[Target], None]) -> None:
+        pass
 
     def release(self) -> float:
         return 0.0

@@ -77,6 +77,17 @@ def nameless_file(folder: str) -> Iterator[int]:
         os.close(descriptor)
 
 
+def kind_of_disk(folder: str) -> str:
+    """As mount(8) names it; "" where that is not to be had."""
+    device = os.stat(folder).st_dev
+    number = f"{os.major(device)}:{os.minor(device)}"
+    with suppress(OSError), open("/proc/self/mountinfo", errors="replace") as file:
+        for fields in map(str.split, file):
+            if fields[2] == number:
+                return fields[fields.index("-") + 1]
+    return ""
+
+
 def write_whole(path: str, data: bytes, mode: int = 0o666) -> None:
     """Readers of `path`, or of what it links to, see the old file or the new one, under the same owner. A new file has
     of `mode` what the umask leaves."""

@@ -77,6 +77,7 @@ class ShellDoor:
         self.held_seconds: Optional[float] = None
         """In all: `report --again` looks twice."""
         self._seen: Optional[ProcessTarget] = None
+        self._before_hold: Optional[Callable[[Target], None]] = None
         self._line = OverwrittenLine(sys.stderr)
         self._waiting = Waiting(sys.stderr)
 
@@ -145,6 +146,8 @@ class ShellDoor:
         target.symbol("main_arena")
         if self._still is not None:
             self._find_lists(target, self._still)
+        if self._before_hold is not None:
+            self._before_hold(target)
         if self.freeze is not None:
             self._begin(HELD, self._foretell(image))
             self.freeze.hold(image.pid, image.born)
@@ -205,6 +208,9 @@ class ShellDoor:
         with suppress(Exception):
             find_lists(Session(target, self._lists_of or 0), nodes)
         nodes.prepare()
+
+    def before_hold(self, work: Callable[[Target], None]) -> None:
+        self._before_hold = work
 
     def let_go(self) -> float:
         """The seconds for which the process was held; HoldEnded where it was let go before."""

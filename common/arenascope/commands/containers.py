@@ -44,8 +44,9 @@ NAMED = 3
 def containers_command(context: Context) -> Answer:
     # as in refs
     from ..blocks.declared.once_per_image import containers_in
-    from .steps.live_copy import looked
+    from .steps.live_copy import expect_copy, looked
 
+    expect_copy(context)
     options = context.options
     wanted = _wanted(parse_size(context, options.min), options.match)
     if context.target.image.redacted:

@@ -40,7 +40,6 @@ def leaks_command(context: Context) -> Answer:
     from ..present.screens.leaks import leak_record, lines, some
     from .steps.live_copy import looked
 
-    context.begin()
     look = looked(context)
     leaks = find_leaks(look.search, look.lost)
     blocks = look.search.blocks

@@ -35,8 +35,9 @@ def owner_command(context: Context) -> Answer:
     from ..present.screens.owners import whose
     from ..present.screens.refs import Asked, Shown, nowhere, owner_lines
     from ..present.shared_text.marked_names import unmarked
-    from .steps.live_copy import looked
+    from .steps.live_copy import expect_copy, looked
 
+    expect_copy(context)
     place = context.target.evaluate(context.options.address)
     look = looked(context)
     # the way takes all pointers: who has one to the block is told from these

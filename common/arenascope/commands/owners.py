@@ -52,8 +52,8 @@ def owners_command(context: Context) -> Answer:
     from ..present.screens.owners import Shown, lines, lines_by_type
     from .steps.live_copy import looked
 
-    options, target = context.options, context.target
     look = looked(context)
+    options, target = context.options, context.target
     search = look.search
     found = owned(search)
     ranking = found.owners

@@ -31,8 +31,9 @@ def refs_command(context: Context) -> Answer:
     from ..blocks.graph.pointer_facts import Told
     from ..present.json_documents.owner_records import Refs
     from ..present.screens.refs import Asked, Shown, nowhere, pointers
-    from .steps.live_copy import looked
+    from .steps.live_copy import expect_copy, looked
 
+    expect_copy(context)
     place = context.target.evaluate(context.options.address)
     look = looked(context)
     goal, refs = asked_for(look.search, place)

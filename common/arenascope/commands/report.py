@@ -122,6 +122,10 @@ def _counts_containers(options: Namespace) -> bool:
 )
 def report_command(context: Context) -> Answer:
     options, before = context.options, None
+    if _looks_into_blocks(options) or _counts_containers(options):
+        from .steps.live_copy import expect_copy
+
+        expect_copy(context)
     if options.since is not None or options.again is not None:
         from .snapshot import moment_before
 

@@ -87,6 +87,10 @@ def take(context: Context, sizes: bool, types: bool = False, owners: bool = Fals
     loaded = load(context.door, {**SECTIONS, **(SIZES if sizes else {}), **deep})
     if types and owners:
         loaded["types"] = asked(HELD, context.door.find_command)
+    if sizes or deep:
+        from .steps.live_copy import expect_copy
+
+        expect_copy(context, if_room=not deep)
     session = context.session
     taken = time.time() if session.target.kind == "live" else None
     document: dict[str, object] = {

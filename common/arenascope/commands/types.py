@@ -43,8 +43,9 @@ def look_at_a_copy(context: Context, if_sooner: bool = False) -> None:
     """A live process of the shell's is copied before anything else is asked of it, and runs on; `if_sooner`: only where
     a copy finds room, and holds it for less time than a sweep."""
     if context.opened is None and context.door.lets_go:
-        from .steps.live_copy import is_sooner_apart, look_apart  # before the process is held
+        from .steps.live_copy import expect_copy, is_sooner_apart, look_apart  # before the process is held
 
+        expect_copy(context, if_room=if_sooner)
         if not if_sooner or is_sooner_apart(context):
             look_apart(context)
 
@@ -197,7 +198,6 @@ def looked_for_owners(context: Context) -> Optional[Looked]:
         return None
     from .steps.live_copy import looked
 
-    context.begin()
     return looked(context)
 
 

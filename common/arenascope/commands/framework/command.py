@@ -105,6 +105,9 @@ class Door(Protocol):
     def notice(self, text: str) -> None:
         """To standard error: what must not mix with a script's data."""
 
+    def before_hold(self, work: Callable[[Target], None]) -> None:
+        """To be done just before this door itself holds a process; nothing where it holds it by now, or never does."""
+
     def release(self) -> float:
         """Everything was read: what this door itself holds may run on. The seconds for which it was held; 0.0: not."""
 

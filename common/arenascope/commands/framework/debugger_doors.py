@@ -11,6 +11,7 @@ from typing import Callable, Optional, Sequence
 
 from ...base.errors import TargetError, UsageError
 from ...present.json_documents.record import Document
+from ...sources.target import Target
 from .api_subject import Subject
 from .command import Command, Door, document
 from .load_once import load_once
@@ -98,6 +99,9 @@ class DebuggerDoor:
         if sys.__stderr__ is not None:
             sys.__stderr__.write(text)
             sys.__stderr__.flush()
+
+    def before_hold(self, work: Callable[[Target], None]) -> None:
+        pass  # what a debugger looks at stands still already
 
     def release(self) -> float:
         # whoever attached detaches

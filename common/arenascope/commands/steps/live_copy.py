@@ -1,7 +1,8 @@
 """A live process looked at apart: copied as `save` copies it, let go, and read from the copy.
 
 What goes through heaps, follows pointers, or names what blocks are, takes longer than a copy does: the process is held
-only for that. Under a debugger, which holds it anyway, and of a core nothing is copied.
+only for that. The copy lies in memory that was there before; where there is too little of that, on the disk. Under a
+debugger, which holds it anyway, and of a core nothing is copied.
 """
 
 from __future__ import annotations
@@ -9,25 +10,28 @@ from __future__ import annotations
 import mmap
 import os
 import stat
+from contextlib import suppress
 from typing import TYPE_CHECKING, Optional, Union
 
 from ...base.errors import ArenascopeError, RedactedError, TargetError, UsageError
 from ...base.model import Statement
 from ...base.programs import find_program
 from ...base.records import NamedTuple
-from ...base.whole_file import nameless_file
+from ...base.whole_file import kind_of_disk, nameless_file
 from ...blocks.graph.blocks import LiveBlocks, live_blocks
 from ...blocks.graph.refs import Search
 from ...blocks.graph.roots import find_roots
 from ...blocks.pointer_finder import library
 from ...present.shared_text.text import Style
 from ...session.session import Session
+from ...sources.core.copy_in_memory import MemoryWriter, NoRoomInMemory
 from ...sources.core.core_image import CoreImage
 from ...sources.elf.sysroot import open_regular
+from ...sources.live.cgroups import memory_left
 from ...sources.live.process import ProcessImage
-from ...sources.live.saving import ProcessCopy, save_process
+from ...sources.live.saving import ProcessCopy, copy_process, room_in_memory, save_process
 from ...sources.shell_target import ShellTarget
-from ...sources.target import HOLD
+from ...sources.target import HOLD, Target
 from ..framework.command import Context
 from ..framework.opened_session import opened_session
 
@@ -38,6 +42,10 @@ SLOW, SPEED = 256 << 20, 20 << 20
 """From so many bytes on it is said that numpy would help, by so many that are followed in a second without."""
 OTHERS_WRITE = stat.S_IWGRP | stat.S_IWOTH
 FOLDERS = ("/var/tmp", "/tmp")
+FILES_IN_MEMORY = ("tmpfs", "ramfs")
+"""Kinds of file systems."""
+SHARE = 0.8
+"""Of the memory that is left: the rest is for what is made of the copy, and for others."""
 SMALL = 256 << 20
 """So much is copied in no time."""
 COPIED_MEANWHILE = 4
@@ -63,8 +71,28 @@ class Looked(NamedTuple):
         return self.search.session
 
 
+def expect_copy(context: Context, if_room: bool = False) -> None:
+    """A live process will be copied: what that takes is made ready while it runs on, where it is not held yet. Where
+    there is no room it is not held, or with `if_room` not copied."""
+    if context.seen is None:
+        context.door.before_hold(lambda target: _make_ready(context, target, if_room))
+
+
+def _make_ready(context: Context, target: Target, if_room: bool) -> None:
+    process = target.image
+    if not isinstance(process, ProcessImage):
+        return
+    size = process.status.rss or 0
+    if if_room and not _finds_time(context, size):
+        return
+    process.room = room_in_memory(process, _memory_for_copies())
+    if process.room is None and not if_room:
+        _with_room(size)
+
+
 def look_apart(context: Context) -> int:
     """From here on a live process of the shell's runs on, and the session is its copy's; how many bytes it lacks."""
+    expect_copy(context)
     target = context.target
     image = target.image
     process = image if isinstance(image, ProcessImage) else None
@@ -78,6 +106,7 @@ def look_apart(context: Context) -> int:
 
 def session_apart(context: Context) -> Session:
     """The same, while the context keeps its own session."""
+    expect_copy(context)
     beside = context.beside(context.options)
     look_apart(beside)
     return beside.session
@@ -115,12 +144,19 @@ def tells_types(context: Context) -> bool:
     return TypesByGdb(target, None if declared else UNASKED).has_files
 
 
-def _finds_room(context: Context, size: int) -> bool:
+def _finds_time(context: Context, size: int) -> bool:
     allowed = getattr(context.options, "hold_at_most", None)
-    if size > IN_A_SECOND * (HOLD if allowed is None else allowed / 1000):
+    return size <= IN_A_SECOND * (HOLD if allowed is None else allowed / 1000)
+
+
+def _finds_room(context: Context, size: int) -> bool:
+    image = context.target.image
+    if not _finds_time(context, size):
         return False
+    if isinstance(image, ProcessImage) and image.room is not None:
+        return True
     try:
-        return bool(_with_room(size))
+        return size <= _memory_for_copies() or bool(_with_room(size))
     except TargetError:
         return False
 
@@ -139,7 +175,8 @@ def looked(context: Context) -> Looked:
     known = context.opened.memo.get(Looked) if context.opened is not None else None
     if known is not None:
         return known
-    return context.session.memo.keep(_looked(context))
+    found = _looked(context)
+    return context.session.memo.keep(found)
 
 
 def _looked(context: Context) -> Looked:
@@ -210,23 +247,38 @@ def search_of(session: Session, blocks: LiveBlocks) -> Search:
     return Search(session, blocks, find_roots(session, blocks))
 
 
+def _memory_for_copies() -> int:
+    return int(SHARE * memory_left())
+
+
 def _with_room(size: int) -> str:
     """The first folder that can take a copy: it is not begun, with the process held, where none can."""
     folders = [each for each in (os.environ.get("TMPDIR", ""), *FOLDERS) if each and os.access(each, os.W_OK)]
-    room = {each: os.statvfs(each) for each in folders or ["."]}
-    left = {each: disk.f_bavail * disk.f_frsize for each, disk in room.items()}
+    left = {each: _room_in(each) for each in folders or ["."]}
     folder = next((each for each, free in left.items() if free > size), None)
     if folder is None:
-        told = ", ".join(f"{Style().size(free)} in {each}" for each, free in left.items())
+        said = {"memory": _memory_for_copies(), **left}
+        told = ", ".join(f"{Style().size(free)} in {each}" for each, free in said.items())
         raise TargetError(
             f"it takes a copy of the process, {Style().size(size)}, for which there is no room: {told} left",
-            "TMPDIR names another folder",
+            "TMPDIR names another folder; arenas, bins, trim and report take no copy",
         )
     return folder
 
 
+def _room_in(folder: str) -> int:
+    disk = os.statvfs(folder)
+    free = disk.f_bavail * disk.f_frsize
+    return min(free, _memory_for_copies()) if kind_of_disk(folder) in FILES_IN_MEMORY else free
+
+
 def _copied(context: Context, target: ShellTarget, process: ProcessImage) -> tuple[ProcessCopy, int]:
     """The copy never has a name."""
+    # what was not expected is copied into pages that are made meanwhile
+    writer, process.room = process.room or MemoryWriter(_memory_for_copies()), None
+    registers = target.register_sets()
+    with suppress(NoRoomInMemory):
+        return copy_process(process, target, writer, registers, context.door.release)
     with nameless_file(_with_room(process.status.rss or 0)) as file:
-        saved = save_process(process, file, target.register_sets(), context.door.release)
+        saved = save_process(process, file, registers, context.door.release)
         return ProcessCopy(f"/proc/self/fd/{file}", target), saved.lost

@@ -66,14 +66,10 @@ class CoreImage(CoreMemory, Source):
 
     def readable(self, start: int, end: int) -> Readable:
         """A header may claim any size, and a hole in the file may have any."""
-        from .holes import data_within
-
         size, data = 0, []
         for low, high, shift in self.parts(start, end):
             size += high - low
-            written = [(low + shift, high + shift)]
-            if self.file >= 0:
-                written = [*data_within(self.file, *written[0])]
+            written = self.held.data_within(low + shift, high + shift)
             data += [(first - shift, last - shift) for first, last in written]
         return Readable(size, joined(data))
 

@@ -20,6 +20,7 @@ from ..address_runs import Runs
 from ..elf.elf_file import PF_W, Segment
 from ..target import MappingUse, Pages, Region, Residency, Span, joined
 from .memory import CoreMemory, Held
+from .open_core import data_within
 
 BLOCK = 1 << 20
 # how much data is searched for the zero page that proves whose holes these are
@@ -227,18 +228,6 @@ def _blocks(file: int, start: int, end: int) -> Iterator[tuple[int, bytes]]:
             return
         yield start, block
         start += len(block)
-
-
-def data_within(file: int, at: int, end: int) -> Iterator[Span]:
-    """What of [at, end) of a file is no hole."""
-    while at < end:
-        try:
-            start = os.lseek(file, at, os.SEEK_DATA)
-        except OSError:  # ENXIO: only a hole follows
-            return
-        at = os.lseek(file, start, os.SEEK_HOLE)
-        if start < end:
-            yield Span(start, min(at, end))
 
 
 def core_residency(core: CoreMemory) -> Residency:

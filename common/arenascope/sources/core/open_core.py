@@ -6,12 +6,13 @@ import mmap
 import os
 import stat
 from contextlib import suppress
-from typing import TYPE_CHECKING, Optional, Protocol, Sequence
+from typing import TYPE_CHECKING, Iterator, Optional, Protocol, Sequence
 
 from ...base.errors import TargetError
 from ...base.model import Statement
 from ..elf.elf_file import MAGIC
 from ..memory import Read
+from ..target import Span
 
 if TYPE_CHECKING:
     from .compressed import Say
@@ -39,7 +40,7 @@ class CoreBytes(Protocol):
 
     @property
     def file(self) -> int:
-        """The descriptor of a local file; -1 where there is none: then nothing is known of holes in it."""
+        """The descriptor of a local file; -1 where there is none."""
 
     @property
     def unpacked(self) -> bool: ...
@@ -56,6 +57,9 @@ class CoreBytes(Protocol):
 
     def view(self, offset: int, size: int) -> Optional[memoryview]:
         """Without a copy; None where that is not to be had."""
+
+    def data_within(self, at: int, end: int) -> Iterator[Span]:
+        """What of [at, end) is no hole; all of it where nothing is known of holes."""
 
     def forget(self) -> None:
         """What was looked at in views is not likely to be needed again."""
@@ -90,6 +94,9 @@ class CoreFile:
             self._views.append(whole[offset : offset + size])
         return self._views[-1]
 
+    def data_within(self, at: int, end: int) -> Iterator[Span]:
+        return data_within(self.file, at, end)
+
     def forget(self) -> None:
         self.map.madvise(mmap.MADV_DONTNEED)
 
@@ -109,6 +116,18 @@ class CoreFile:
         file, self.file = self.file, -1
         if file >= 0:
             self._close(file)
+
+
+def data_within(file: int, at: int, end: int) -> Iterator[Span]:
+    """What of [at, end) of a file is no hole."""
+    while at < end:
+        try:
+            start = os.lseek(file, at, os.SEEK_DATA)
+        except OSError:  # ENXIO: only a hole follows
+            return
+        at = os.lseek(file, start, os.SEEK_HOLE)
+        if start < end:
+            yield Span(start, min(at, end))
 
 
 def open_core(path: str, say: Optional[Say]) -> CoreFile:

@@ -11,10 +11,11 @@ from ..elf.kernel_records import NT_386_TLS, NT_ARM_TLS, NT_AUXV, NT_FILE, NT_PR
 from ..elf.notes import Note
 from ..elf.registers import without_values
 from ..target import MappingUse, Residency, Saved, Span
-from .holes import data_within
+from .core_layout import Piece, lay_out_notes
 from .memory import CoreMemory
+from .open_core import data_within
 from .saved_note import Moment
-from .saving import CoreWriter, Piece, lay_out_notes
+from .saving import CoreWriter
 from .writing import Form
 
 ARGUMENT_BYTES = 80

@@ -6,8 +6,9 @@ import os
 from hashlib import sha256
 from typing import Sequence
 
-from .holes import BLOCK, data_within
+from .holes import BLOCK
 from .memory import CoreMemory
+from .open_core import data_within
 
 SOON_READ = 256 << 20
 """So many bytes are read and summed up in a quarter of a second."""

@@ -4,13 +4,17 @@ from __future__ import annotations
 
 import os
 from contextlib import suppress
-from typing import Iterator, Optional
+from typing import Iterator, Optional, Sequence
 
 from ...base.records import NamedTuple
 
-MOUNTS = "/proc/self/mountinfo"
+MOUNTS, AVAILABLE = "/proc/self/mountinfo", "/proc/meminfo"
 NONE = 1 << 60
 """cgroup v1 says this, or nearly so, where there is no limit."""
+ENDS = (("memory.max", "memory.current"), ("memory.limit_in_bytes", "memory.usage_in_bytes"))
+"""Where something is killed, and what counts against it."""
+SLOWS = (("memory.high", "memory.current"),)
+"""Where whoever takes more is made to wait."""
 
 
 class MemoryLimit(NamedTuple):
@@ -23,7 +27,31 @@ class MemoryLimit(NamedTuple):
 
 def memory_limit(pid: int) -> Optional[MemoryLimit]:
     """The one that leaves the least, of its own group and those around it; None where there is none."""
-    limits = [limit for folder in _folders(pid) for limit in [_limit(folder)] if limit is not None]
+    return _least([limit for folder in _folders(pid) for limit in _limits(folder, ENDS)])
+
+
+def memory_left() -> int:
+    """So many bytes this process may take now before anything is killed or made to wait for it; 0 where it is in a
+    group whose files are not to be seen."""
+    left = [_available()]
+    folders = [*_folders(os.getpid())]
+    if not folders and os.path.exists("/proc/self/cgroup"):
+        return 0
+    least = _least([limit for folder in folders for limit in _limits(folder, (*ENDS, *SLOWS))])
+    if least is not None:
+        left.append(least.bytes - (least.used or 0))
+    return max(0, min(left))
+
+
+def _available() -> int:
+    """Of the machine."""
+    with suppress(OSError, ValueError), open(AVAILABLE) as file:
+        rows = dict(line.split()[:2] for line in file)
+        return int(rows["MemAvailable:"]) * 1024
+    return 0
+
+
+def _least(limits: Sequence[MemoryLimit]) -> Optional[MemoryLimit]:
     return min(limits, key=lambda each: each.bytes - (each.used or 0), default=None)
 
 
@@ -52,14 +80,13 @@ def _upwards(mount: str, root: str, path: str) -> Iterator[str]:
     yield mount
 
 
-def _limit(folder: str) -> Optional[MemoryLimit]:
-    for limit, usage in (("memory.max", "memory.current"), ("memory.limit_in_bytes", "memory.usage_in_bytes")):
+def _limits(folder: str, kinds: Sequence[tuple[str, str]]) -> Iterator[MemoryLimit]:
+    for limit, usage in kinds:
         path = os.path.join(folder, limit)
         allowed = _number(path)
         if allowed is not None and allowed < NONE:
             used, files = _number(os.path.join(folder, usage)), _dropped(os.path.join(folder, "memory.stat"))
-            return MemoryLimit(path, allowed, None if used is None else max(0, used - files))
-    return None
+            yield MemoryLimit(path, allowed, None if used is None else max(0, used - files))
 
 
 def _number(path: str) -> Optional[int]:

@@ -19,6 +19,7 @@ from .live_source import LiveSource
 from .pagemap import PagemapResidency
 
 if TYPE_CHECKING:
+    from ..core.copy_in_memory import MemoryWriter
     from .shared_memory import SharedFiles
 
 T = TypeVar("T")
@@ -38,6 +39,8 @@ class ProcessImage(LiveSource):
     _regions: Sequence[target.Region] = ()
     """What `_maps`, the text of /proc/PID/maps, says."""
     _shared: Optional[SharedFiles] = None
+    room: Optional[MemoryWriter] = None
+    """For a copy, made ready before it is held."""
     _over: Optional[TargetError] = None
     """Why nothing more may be read."""
     _close = staticmethod(os.close)

@@ -1,4 +1,4 @@
-"""A live process into the file of a core: see core/saving.py."""
+"""A live process into the file of a core, or into memory: see core/saving.py and core/copy_in_memory.py."""
 
 from __future__ import annotations
 
@@ -8,12 +8,16 @@ from contextlib import suppress
 from typing import Callable, Optional, Sequence, Union
 
 from ...base.errors import TargetError
+from ...base.records import NamedTuple
+from ..core.copy_in_memory import MemoryWriter, slots_for
 from ..core.core_image import CoreImage
+from ..core.core_layout import Piece, first_notes, lay_out, pieces_of, whole_piece
+from ..core.open_core import CoreBytes
 from ..core.saved_note import Moment
-from ..core.saving import CoreWriter, Piece, first_notes, lay_out, pieces_of, whole_piece
+from ..core.saving import CoreWriter
 from ..core.writing import Form, Who
 from ..elf.address_names import local_file
-from ..target import Region, RegisterSets, Saved, Span, Target
+from ..target import MappingUse, Region, RegisterSets, Saved, Span, Target
 from . import kernel_pointers as _kernel  # noqa: F401  what `watched` takes, loaded before a process is held
 from . import procfiles
 from .bulk_reads import block_reader
@@ -30,16 +34,54 @@ def save_process(
         return _save(image, writer, registers, release)
 
 
-def _save(
-    image: LiveSource, writer: CoreWriter, registers: Sequence[RegisterSets], release: Callable[[], float]
-) -> Saved:
+def room_in_memory(image: LiveSource, most: int) -> Optional[MemoryWriter]:
+    """Pages for what a process has now, which runs on; None where more than `most` bytes are to be copied, or so many
+    addresses are not to be had."""
+    with suppress(OSError):
+        form, seen = _form(image), _look(image, most)
+        writer = MemoryWriter(most, slots_for(form, seen.pieces, image.page_size))
+        layout = lay_out(form, seen.pieces, b"", image.page_size, writer.slots)
+        if layout.bytes <= most:
+            writer.touch(layout)
+            return writer
+    return None
+
+
+def copy_process(
+    image: LiveSource,
+    target: Target,
+    writer: MemoryWriter,
+    registers: Sequence[RegisterSets],
+    release: Callable[[], float],
+) -> tuple[ProcessCopy, int]:
+    """Into this process's memory; and the bytes that could not be read. NoRoomInMemory where there is too little."""
+    saved = _save(image, writer, registers, release)
+    return ProcessCopy(f"[copy of process {image.pid}]", target, writer.bytes), saved.lost
+
+
+class _Seen(NamedTuple):
+    """What of a process is to be copied."""
+
+    uses: Sequence[MappingUse]
+    resident: Sequence[Span]
+    swapped: Sequence[Span]
+    exact: bool
+    pieces: Sequence[Piece]
+    shared: SharedFiles
+
+
+def _form(image: LiveSource) -> Form:
+    return Form(image.machine, image.pointer_size, image.mark)
+
+
+def _look(image: LiveSource, room: int) -> _Seen:
     pages = PagemapResidency(image.memory_tid, image.page_size)
     uses = list(image.mapping_use() or ())
     resident: list[Span] = []
     swapped: list[Span] = []
     pieces: list[Piece] = []
     # what others have written there is left out where there is no room for it
-    shared = image.shared_files(pages, writer.room - (image.status.rss or 0))
+    shared = image.shared_files(pages, room - (image.status.rss or 0))
     for use in uses:
         states = pages.states(use.region.start, use.region.end)
         resident += states.present
@@ -50,27 +92,33 @@ def _save(
         else:
             here = sorted([*states.present, *states.swapped])
             pieces += pieces_of(use, here, pages, whole=use.region.finds_malloc, page=image.page_size)
-    form = Form(image.machine, image.pointer_size, image.mark)
+    return _Seen(uses, resident, swapped, pages.exact, pieces, shared)
+
+
+def _save(
+    image: LiveSource, writer: CoreWriter, registers: Sequence[RegisterSets], release: Callable[[], float]
+) -> Saved:
+    form, seen = _form(image), _look(image, writer.room)
     names = image.thread_names()
     who = Who(image.pid, names.get(image.pid, image.status.name), _arguments(image.memory_tid), image.status.uid)
-    notes = first_notes(form, who, image.auxv_bytes, uses, page=image.page_size, threads=registers)
-    layout = lay_out(form, pieces, notes, image.page_size)
+    notes = first_notes(form, who, image.auxv_bytes, seen.uses, page=image.page_size, threads=registers)
+    layout = lay_out(form, seen.pieces, notes, image.page_size, writer.slots)
     moment = Moment(
-        uses=uses,
+        uses=seen.uses,
         memory=image.memory_use(),
         locked=image.locked() or (),
         processors=image.processors(),
         names=names,
         environment=image.environment(),
-        resident=resident,
-        swapped=swapped,
-        exact=pages.exact,
+        resident=seen.resident,
+        swapped=seen.swapped,
+        exact=seen.exact,
         taken=time.time(),
         watched=image.watched(),
         timers=image.timers(),
-        shared=shared.told,
+        shared=seen.shared.told,
     )
-    lost = writer.copy(layout, _reader(image, shared))
+    lost = writer.copy(layout, _reader(image, seen.shared))
     held = release()
     written = writer.finish(form, layout, moment, lambda region: image.open_file(region, ()))
     return Saved(written, layout.bytes - lost, lost, held)
@@ -79,8 +127,9 @@ def _save(
 class ProcessCopy(CoreImage):
     """A process as it was; its files are the process's own."""
 
-    def __init__(self, path: str, target: Target) -> None:
-        super().__init__(path)
+    def __init__(self, path: str, target: Target, held: Optional[CoreBytes] = None) -> None:
+        """`held`: where it is in memory."""
+        super().__init__(path, held=held)
         self._target = target
 
     def open_file(self, region: Region, likely: Sequence[str]) -> Optional[str]:

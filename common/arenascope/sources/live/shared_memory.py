@@ -11,7 +11,7 @@ import os
 from contextlib import suppress
 from typing import Optional, Sequence
 
-from ..core.holes import data_within
+from ..core.open_core import data_within
 from ..region_index import RegionIndex
 from ..target import Region, Residency, SharedMemory, Span
 

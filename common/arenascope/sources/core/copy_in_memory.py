@@ -1,0 +1,183 @@
+"""A core that is no file: it lies in memory of this process, whose pages can be there before a process is held.
+
+What is copied into pages that are there goes at the speed of memory; a file's pages are made one by one meanwhile. So
+each address has its place beforehand, with room around it for what is mapped beside it until then. Addresses cost
+nothing: only what is touched takes memory.
+"""
+
+from __future__ import annotations
+
+import mmap
+from contextlib import suppress
+from typing import Iterator, Optional, Sequence, Union
+
+from ...base.errors import ArenascopeError
+from ..address_runs import Runs
+from ..memory import Fill
+from ..target import Span, joined
+from .core_layout import Copy, Layout, Piece, Slot, Slots
+from .saved_note import Moment
+from .saving import CoreWriter, OpenFile, Take
+from .writing import Form, head_bytes
+
+AROUND = 64 << 20
+"""So much may be mapped on either side of what is there: a heap of malloc's grows within as much."""
+HEADERS, BEHIND = 64 << 20, 8 << 30
+"""Room for more headers than there are, and for mappings that were not there."""
+LAST = 1 << 30
+"""What is left of that for notes."""
+STEP = 16 << 20
+"""Touched at a time: Ctrl-C is heard in between."""
+HUGE = 2 << 20
+FILLED = HUGE // 8 * 7
+"""A huge page is filled faster than 512 small ones; where less of it will be, it would take more than is copied."""
+MOST_RUNS = 10_000
+"""Each run of huge pages is a mapping of its own for the kernel, which allows 65,530."""
+MAP_NORESERVE = 0x4000
+MADV_POPULATE_WRITE = 23  # Linux 5.14
+
+
+class NoRoomInMemory(ArenascopeError):
+    """More is to be copied than was found before: nothing has been copied."""
+
+
+class CopyBytes:
+    """As CoreBytes. A private mapping: processes that are forked have it too."""
+
+    file, unpacked, shortage = -1, False, None
+
+    def __init__(self, size: int) -> None:
+        """OSError where so many addresses are not to be had."""
+        try:
+            self._map = mmap.mmap(-1, size, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS | MAP_NORESERVE)
+        except (ValueError, OverflowError) as error:
+            raise OSError(str(error)) from error
+        self.size = size
+        self.whole = memoryview(self._map)
+        self._written = Runs()
+
+    def touch(self, copies: Sequence[Copy]) -> None:
+        """The pages that these will fill are there from now on."""
+        self._advise(mmap.MADV_NOHUGEPAGE, Span(0, self.size))
+        for run in _filled(copies)[:MOST_RUNS]:
+            self._advise(mmap.MADV_HUGEPAGE, run)
+        for _, size, offset in copies:
+            for at in range(offset, offset + size, STEP):
+                self._touch(at, min(at + STEP, offset + size))
+
+    def _advise(self, advice: int, span: Span) -> None:
+        with suppress(OSError):  # a kernel without huge pages
+            self._map.madvise(advice, span.start, span.bytes)
+
+    def _touch(self, start: int, end: int) -> None:
+        try:
+            self._map.madvise(MADV_POPULATE_WRITE, start, end - start)
+        except OSError:
+            self.whole[start : end : mmap.PAGESIZE] = bytes(-(-(end - start) // mmap.PAGESIZE))
+
+    def wrote(self, spans: Sequence[Span]) -> None:
+        """All else are holes."""
+        self._written = Runs(joined(sorted(spans)))
+
+    def read(self, offset: int, size: int) -> bytes:
+        return self._map[offset : offset + size]
+
+    def fill(self, block: memoryview, offset: int) -> int:
+        part = self.whole[offset : offset + len(block)]
+        block[: len(part)] = part
+        return len(part)
+
+    def view(self, offset: int, size: int) -> memoryview:
+        return self.whole[offset : offset + size]
+
+    def data_within(self, at: int, end: int) -> Iterator[Span]:
+        return self._written.parts_in(at, end)
+
+    def forget(self) -> None:
+        """There is no file to read it from again."""
+
+    def close(self) -> None:
+        # where a slice is still held, the memory goes with that
+        self.whole.release()
+        with suppress(BufferError):
+            self._map.close()
+
+
+def _filled(copies: Sequence[Copy]) -> Sequence[Span]:
+    """Where huge pages are worth it."""
+    taken: dict[int, int] = {}
+    for _, size, offset in copies:
+        at, end = offset, offset + size
+        while at < end:
+            number = at // HUGE
+            stop = min(end, (number + 1) * HUGE)
+            taken[number] = taken.get(number, 0) + stop - at
+            at = stop
+    return joined((number * HUGE, (number + 1) * HUGE) for number, size in sorted(taken.items()) if size >= FILLED)
+
+
+def slots_for(form: Form, pieces: Sequence[Piece], page: int) -> Slots:
+    """Neighbours have one slot: what grows into the gap between them stays in its place."""
+    runs = joined((max(0, each.start - AROUND), each.start + each.held + AROUND) for each in pieces if each.held)
+    unit = max(page, HUGE)
+    first = at = -(-(head_bytes(form, 2 * len(pieces)) + HEADERS) // unit) * unit
+    slots = []
+    for low, high in runs:
+        slots.append(Slot(low, high, at))
+        at += -(-(high - low) // unit) * unit
+    return Slots(slots, first, at)
+
+
+class MemoryWriter(CoreWriter):
+    """As one that writes a file."""
+
+    def __init__(self, most: int, slots: Optional[Slots] = None) -> None:
+        """`most`: so many bytes may be copied. OSError where there are not so many addresses."""
+        super().__init__(-1)
+        self.path, self.slots, self._most = "memory", slots, most
+        self.bytes = CopyBytes(slots.end + BEHIND) if slots is not None else None
+
+    @property
+    def room(self) -> int:
+        return self._most
+
+    def touch(self, layout: Layout) -> None:
+        """As many pages as that would fill are there from now on."""
+        self._copy.touch(layout.copies)
+
+    @property
+    def _copy(self) -> CopyBytes:
+        assert self.bytes is not None
+        return self.bytes
+
+    def copy(self, layout: Layout, fill: Fill) -> int:
+        if self.bytes is None:
+            try:
+                self.bytes = CopyBytes(layout.end + LAST)
+            except OSError as error:
+                raise NoRoomInMemory(str(error)) from error
+        if layout.bytes > self._most or layout.end + LAST > self.bytes.size:
+            raise NoRoomInMemory("more was mapped meanwhile than there is room for")
+        return super().copy(layout, fill)
+
+    def reserve(self, size: int) -> None:
+        pass
+
+    def put(self, data: Union[bytes, bytearray], offset: int) -> None:
+        self._copy.whole[offset : offset + len(data)] = data
+
+    def taker(self, fill: Fill) -> Take:
+        whole = self._copy.whole
+        return lambda address, size, offset: fill(address, whole[offset : offset + size])
+
+    def finish(
+        self, form: Form, layout: Layout, moment: Optional[Moment], open_file: OpenFile, redacted: bool = False
+    ) -> int:
+        written = super().finish(form, layout, moment, open_file, redacted)
+        copied = [Span(each.offset, each.offset + each.size) for each in layout.copies]
+        self._copy.wrote([*copied, *(Span(each.offset, each.offset + each.size) for each in layout.files)])
+        return written
+
+    @property
+    def _taken(self) -> int:
+        return 0
