@@ -13,12 +13,16 @@ from .process import ProcessImage
 
 AT_ONCE, TRIED = 1 << 20, 48
 """So much is read at a time to find out how fast that goes, so many times: some milliseconds."""
+DISK = 1 << 30
+"""Bytes that a disk takes in a second, mostly into the kernel's cache."""
 LOOKED_FOR = 256 << 20
 """So much of a mapping is looked through for pages that are in memory."""
 SWEEP = 1 << 30
 """Bytes of heaps that are read in a second where that is done chunk by chunk."""
 EACH_CHUNK = 0.3e-6
 """Seconds for a free chunk."""
+FEW = 100_000
+"""Of which nobody waits for fewer."""
 BEST = 3
 """Threads read no more than so many times as fast as one does."""
 SMALL = 256 << 20
@@ -29,19 +33,25 @@ def foretold(image: ProcessImage, is_whole: bool, sweeps: bool, chunks: Optional
     """Of what a command says of itself (Command.whole, Command.sweeps), or of so many free chunks; None: not long."""
     size = image.status.rss or 0
     if chunks is not None:
-        return HoldTime(LISTED, chunks, chunks * EACH_CHUNK, least=0.0)
-    if sweeps and is_whole:
+        times = _times(image) if chunks >= FEW else []
+        # others that run on this machine take their share of the time, as they did of these
+        busy = sum(times) / len(times) / min(times) if times else 1.0
+        return HoldTime(LISTED, chunks, chunks * EACH_CHUNK * busy, least=0.0)
+    if not (sweeps or is_whole):
+        return None
+    if sweeps and image.room is None:
         return HoldTime(SWEPT, size, size / SWEEP, least=0.0)
-    return _time_to_copy(image, size) if sweeps or is_whole else None
+    return _time_to_copy(image, size, DISK if image.room is None else None)
 
 
-def _time_to_copy(image: ProcessImage, size: int) -> Optional[HoldTime]:
-    """Measured on the process itself, which runs on."""
+def _time_to_copy(image: ProcessImage, size: int, most: Optional[int]) -> Optional[HoldTime]:
+    """Measured on the process itself, which runs on; no more than `most` bytes a second."""
     times = _times(image) if size >= SMALL else []
     if not times:
         return None
     blocks = size / AT_ONCE
-    return HoldTime(COPIED, size, blocks * sum(times) / len(times), blocks * min(times) / BEST)
+    seconds = max(blocks * sum(times) / len(times), size / most if most is not None else 0.0)
+    return HoldTime(COPIED, size, seconds, least=blocks * min(times) / BEST)
 
 
 def _times(image: ProcessImage) -> list[float]:
