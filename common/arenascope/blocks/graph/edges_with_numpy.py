@@ -1,7 +1,8 @@
 """The same as edges.py with numpy: every word of a window at once.
 
 Which block an address belongs to is looked up in a bitmap of the places where blocks can begin, with a count of the
-bits before each of its words: a binary search in millions of starts would wait for memory at every step.
+bits before each of its words: a binary search in millions of starts would wait for memory at every step. Where that
+would be more than 40 bytes for each block, blocks are large and pointers to them few: these are searched for.
 """
 
 from __future__ import annotations
@@ -25,6 +26,8 @@ SHIFT = 3
 APART = 1 << 32
 """Between starts further apart than that another bitmap begins."""
 BITS = 64
+LARGE = 1280
+"""Where there are more addresses for each block, there is no bitmap: it takes a byte for 32 of them."""
 
 
 class Places:
@@ -86,16 +89,22 @@ class _Part:
     def __init__(self, numpy: ModuleType, blocks: LiveBlocks, first: int, last: int) -> None:
         self._numpy, self._first = numpy, first
         mine = numpy.frombuffer(blocks.starts, dtype=numpy.uint64)[first:last]
-        self._low = mine[0]
-        places = (mine - self._low) >> numpy.uint64(SHIFT)
+        self._starts, self._low = mine, mine[0]
+        # a damaged block's end may be anywhere
+        self._end = max(int(mine[-1] - mine[0]), blocks.ends[last - 1] - blocks.starts[first])
+        self._are_few = int(mine[-1] - mine[0]) > LARGE * len(mine)
+        if not self._are_few:
+            self._make_bitmap()
+
+    def _make_bitmap(self) -> None:
+        numpy = self._numpy
+        places = (self._starts - self._low) >> numpy.uint64(SHIFT)
         self._bits = numpy.zeros(int(places[-1]) // BITS + 1, dtype=numpy.uint64)
         numpy.bitwise_or.at(self._bits, (places // BITS).astype(numpy.int64), numpy.uint64(1) << (places % BITS))
         counts = numpy.zeros(len(self._bits) + 1, dtype=numpy.int64)
         numpy.cumsum(self._ones(self._bits), out=counts[1:])
         self._before = counts
         self._reach = int(places[-1]) << SHIFT
-        # a damaged block's end may be anywhere
-        self._end = max(self._reach, blocks.ends[last - 1] - blocks.starts[first])
 
     def _ones(self, words: Numbers) -> Numbers:
         numpy = self._numpy
@@ -112,6 +121,8 @@ class _Part:
         numpy = self._numpy
         past = values - self._low
         index = numpy.flatnonzero(past <= numpy.uint64(self._end))
+        if self._are_few:
+            return index, numpy.searchsorted(self._starts, values[index], side="right") + (self._first - 1)
         place = numpy.minimum(past[index], numpy.uint64(self._reach)) >> numpy.uint64(SHIFT)
         word = (place >> numpy.uint64(BITS.bit_length() - 1)).view(numpy.int64)
         # as many bits as stand in front of the place's own, and that
