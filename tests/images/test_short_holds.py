@@ -438,7 +438,9 @@ def test_a_sweep_goes_through_a_copy(monkeypatch, words):
 def test_what_is_sooner_done(monkeypatch, tmp_path, words):
     """A large process is copied where most of it is malloc's heaps, and not for the sake of other memory."""
     copies, look_apart = [], apart.look_apart
+    rooms, room = [], apart.room_in_memory
     monkeypatch.setattr(apart, "look_apart", lambda context: (copies.append(story), look_apart(context))[1])
+    monkeypatch.setattr(apart, "room_in_memory", lambda image, most: (rooms.append(story), room(image, most))[1])
     monkeypatch.setattr(apart, "SMALL", 0)
     for story in ("scattered 64", "foreign 64"):
         with Subject("mystery", *story.split()) as subject:
@@ -446,6 +448,7 @@ def test_what_is_sooner_done(monkeypatch, tmp_path, words):
             assert several_subjects.look(look).error is None
             assert subject.quit() == 0
     assert copies == ["scattered 64"]
+    assert set(rooms) == {"scattered 64"}
 
 
 @pytest.mark.parametrize("words", ["chunks", "chunks --summary", "check", "map", "pins --own", "snapshot FILE --sizes"])

@@ -83,8 +83,10 @@ def _make_ready(context: Context, target: Target, if_room: bool) -> None:
     if not isinstance(process, ProcessImage):
         return
     size = process.status.rss or 0
-    if if_room and not _finds_time(context, size):
-        return
+    if if_room:
+        process.is_mostly_heaps = size <= SMALL or _is_mostly_heaps(Session(target, context.options.libc), size)
+        if not (process.is_mostly_heaps and _finds_time(context, size)):
+            return
     process.room = room_in_memory(process, _memory_for_copies())
     if process.room is None and not if_room:
         _with_room(size)
@@ -122,13 +124,16 @@ def can_be_apart(context: Context, most: Optional[int] = None) -> bool:
 def is_sooner_apart(context: Context) -> bool:
     """The same, and whether it is held for less time by that than by a sweep: not where most of its memory is none of
     malloc's heaps."""
-    size = _bytes_to_copy(context)
-    if size is None or not _finds_room(context, size):
-        return False
-    session = context.session if size > SMALL else None
-    if session is None or not session.started:
-        return session is None
-    return size <= COPIED_MEANWHILE * sum(heap.bytes for parts in session.heaps.values() for heap in parts)
+    image = context.target.image
+    return isinstance(image, ProcessImage) and image.is_mostly_heaps and can_be_apart(context)
+
+
+def _is_mostly_heaps(session: Session, size: int) -> bool:
+    """By what its arenas say while it runs on: it decides what is done, and no figure."""
+    with suppress(ArenascopeError):
+        heaps = session.heaps if session.started else {}
+        return size <= COPIED_MEANWHILE * sum(heap.bytes for parts in heaps.values() for heap in parts)
+    return False
 
 
 def tells_types(context: Context) -> bool:
