@@ -26,6 +26,9 @@ from .fastbins import fastbin_size
 from .process_layout import Layout
 from .tcache import LIST_LIMIT, read_tcache
 
+MANY = 8
+"""Links: with fewer, reading them together takes longer than one by one."""
+
 
 class Links:
     """What the arenas' lists lead to, in their heaps."""
@@ -95,11 +98,22 @@ class Links:
         return leads
 
     def _follow(self, links: Sequence[int], fast: bool, bins: bool, back: bool = False) -> None:
-        """All of them, then all that they lead to, and so on."""
+        """All of them, then all that they lead to, and so on: together where they are many, or one by one."""
         nodes, mask, header = self._nodes, self._layout.mask, self._layout.header
         starts, ends, passed = self._starts, self._ends, nodes.passed
         wave = set(links)
         while wave:
+            if len(wave) < MANY:
+                chunk = wave.pop()
+                if chunk in nodes:
+                    continue
+                outside = (chunk + header) & mask or chunk >= ends[bisect_right(starts, chunk) - 1]
+                words = nodes.add(chunk) if not outside and len(nodes) < self._most else None
+                if words is None:
+                    passed.add(chunk)
+                else:
+                    wave.update(self._after(chunk, words, fast, bins, back))
+                continue
             fresh = [chunk for chunk in wave if chunk not in nodes]
             inside = [
                 chunk

@@ -28,6 +28,9 @@ class Nodes(Protocol):
     def node(self, chunk: int) -> Words:
         """Its words; MemoryReadError."""
 
+    def add(self, chunk: int) -> Optional[Words]:
+        """Reads one more, and keeps it; None where it cannot be read."""
+
     def add_many(self, chunks: Sequence[int]) -> Sequence[Optional[Words]]:
         """Reads some more, and keeps them; None for what cannot be read."""
 

@@ -245,6 +245,19 @@ class StillNodes:
     def read_pair(self) -> ReadPair:
         return self._reader.pair_reader()
 
+    def add(self, chunk: int) -> Optional[Words]:
+        try:
+            data = self._process.read(chunk + self._word, self._size)
+        except MemoryReadError:
+            return None
+        if self._fresh:
+            self._more.add(chunk)
+        else:
+            self._places[chunk] = len(self._data)
+            self._chunks.append(chunk)
+            self._data += data
+        return self._unpack(data)
+
     def add_many(self, chunks: Sequence[int]) -> Sequence[Optional[Words]]:
         if self._fresh:
             self._more.update(chunks)
