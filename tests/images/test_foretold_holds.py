@@ -15,6 +15,8 @@ from subjects import Subject
 
 from arenascope.cli import several_subjects, shell
 from arenascope.commands.all_commands import find_command
+from arenascope.commands.steps import live_copy
+from arenascope.sources.hold_time import COPIED, SWEPT
 from arenascope.sources.live import foretold_hold, process_hold
 from arenascope.sources.live.procfiles import born
 
@@ -120,6 +122,25 @@ def test_a_process_is_not_held_in_vain(words, is_held, monkeypatch):
     if not is_held:
         assert seen.error_id == "usage"
         assert re.search(r"\bMiB\b.* 20 s \(--hold-at-most", seen.error)
+
+
+@pytest.mark.parametrize(("case", "what"), [("room", COPIED), ("no-room", SWEPT), ("no-time", SWEPT)])
+def test_what_is_foretold_is_done(case, what, monkeypatch):
+    """A sweep takes no copy on a disk, which is slower, nor one that may be cut: half of it tells nothing."""
+    told, copies, foretell = [], [], foretold_hold.foretold
+    monkeypatch.setattr(foretold_hold, "foretold", lambda *each: (told.append(foretell(*each)), told[-1])[1])
+    monkeypatch.setattr(foretold_hold, "SMALL", 0)
+    for name in ("copy_process", "save_process"):
+        made = getattr(live_copy, name)
+        monkeypatch.setattr(live_copy, name, lambda *each, made=made: (copies.append(each), made(*each))[1])
+    if case == "no-room":
+        monkeypatch.setattr(live_copy, "_memory_for_copies", lambda: 0)
+    if case == "no-time":
+        monkeypatch.setattr(foretold_hold, "_times", lambda image: [1.0])
+    with Subject("big", "16") as subject:
+        seen = looked_at(subject.pid, "check", 20_000)
+        assert subject.quit() == 0
+    assert (seen.status, len(copies), told[-1].what) == (0, what == COPIED, what)
 
 
 @pytest.mark.parametrize("how", shell.WAYS_TO_STOP)

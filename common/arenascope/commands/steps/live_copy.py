@@ -28,6 +28,7 @@ from ...sources.core.copy_in_memory import MemoryWriter, NoRoomInMemory
 from ...sources.core.core_image import CoreImage
 from ...sources.elf.sysroot import open_regular
 from ...sources.live.cgroups import memory_left
+from ...sources.live.foretold_hold import time_to_copy
 from ...sources.live.process import ProcessImage
 from ...sources.live.saving import ProcessCopy, copy_process, room_in_memory, save_process
 from ...sources.shell_target import ShellTarget
@@ -51,7 +52,9 @@ SMALL = 256 << 20
 COPIED_MEANWHILE = 4
 """So many bytes are copied while a sweep goes through one byte of a heap."""
 IN_A_SECOND = 1 << 30
-"""So much of a process is copied even by a busy machine; an idle one does two and a half times that."""
+"""So much of a small process is copied even by a busy machine."""
+PLENTY = 2
+"""So many times what a copy will take must be allowed: a sweep that is cut tells of a part, half a copy of nothing."""
 
 
 class Looked(NamedTuple):
@@ -84,8 +87,8 @@ def _make_ready(context: Context, target: Target, if_room: bool) -> None:
         return
     size = process.status.rss or 0
     if if_room:
-        process.is_mostly_heaps = size <= SMALL or _is_mostly_heaps(Session(target, context.options.libc), size)
-        if not (process.is_mostly_heaps and _finds_time(context, size)):
+        is_mostly_heaps = size <= SMALL or _is_mostly_heaps(Session(target, context.options.libc), size)
+        if not (is_mostly_heaps and _finds_time(context, process, size)):
             return
     process.room = room_in_memory(process, _memory_for_copies())
     if process.room is None and not if_room:
@@ -122,10 +125,10 @@ def can_be_apart(context: Context, most: Optional[int] = None) -> bool:
 
 
 def is_sooner_apart(context: Context) -> bool:
-    """The same, and whether it is held for less time by that than by a sweep: not where most of its memory is none of
-    malloc's heaps."""
+    """Whether memory was made ready for a copy, and it is held for less time by that than by a sweep: not where most of
+    its memory is none of malloc's heaps, nor by a copy on a disk."""
     image = context.target.image
-    return isinstance(image, ProcessImage) and image.is_mostly_heaps and can_be_apart(context)
+    return isinstance(image, ProcessImage) and image.room is not None
 
 
 def _is_mostly_heaps(session: Session, size: int) -> bool:
@@ -149,16 +152,18 @@ def tells_types(context: Context) -> bool:
     return TypesByGdb(target, None if declared else UNASKED).has_files
 
 
-def _finds_time(context: Context, size: int) -> bool:
+def _finds_time(context: Context, process: ProcessImage, size: int) -> bool:
     allowed = getattr(context.options, "hold_at_most", None)
-    return size <= IN_A_SECOND * (HOLD if allowed is None else allowed / 1000)
+    seconds = HOLD if allowed is None else allowed / 1000
+    hold = time_to_copy(process, size)
+    return PLENTY * hold.seconds <= seconds if hold is not None else size <= IN_A_SECOND * seconds
 
 
 def _finds_room(context: Context, size: int) -> bool:
     image = context.target.image
-    if not _finds_time(context, size):
+    if not (isinstance(image, ProcessImage) and _finds_time(context, image, size)):
         return False
-    if isinstance(image, ProcessImage) and image.room is not None:
+    if image.room is not None:
         return True
     try:
         return size <= _memory_for_copies() or bool(_with_room(size))

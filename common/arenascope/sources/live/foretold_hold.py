@@ -41,10 +41,10 @@ def foretold(image: ProcessImage, is_whole: bool, sweeps: bool, chunks: Optional
         return None
     if sweeps and image.room is None:
         return HoldTime(SWEPT, size, size / SWEEP, least=0.0)
-    return _time_to_copy(image, size, DISK if image.room is None else None)
+    return time_to_copy(image, size, DISK if image.room is None else None)
 
 
-def _time_to_copy(image: ProcessImage, size: int, most: Optional[int]) -> Optional[HoldTime]:
+def time_to_copy(image: ProcessImage, size: int, most: Optional[int] = None) -> Optional[HoldTime]:
     """Measured on the process itself, which runs on; no more than `most` bytes a second."""
     times = _times(image) if size >= SMALL else []
     if not times:

@@ -41,8 +41,6 @@ class ProcessImage(LiveSource):
     _shared: Optional[SharedFiles] = None
     room: Optional[MemoryWriter] = None
     """For a copy, made ready before it is held."""
-    is_mostly_heaps = False
-    """A sweep would hold it for longer than a copy."""
     _over: Optional[TargetError] = None
     """Why nothing more may be read."""
     _close = staticmethod(os.close)
