@@ -13,6 +13,7 @@ from itertools import accumulate, compress, islice, repeat
 from operator import sub
 from typing import Iterable, Iterator, Optional, Sequence
 
+from ..base import optional_libraries
 from ..base.block_kinds import Kind
 from ..base.errors import MemoryReadError, RedactedError
 from ..base.model import ArenaHeader, MmappedBlock, Piece, Run
@@ -26,9 +27,12 @@ from .named_by_declared_types import DeclaredNames
 from .named_by_holders import name_by_holders
 from .recognise.all_recognisers import NONE, Catalogue, Entry
 from .recognise.contents import LOOKED_AT
+from .recognise.many_blocks_with_numpy import ManyBlocks
 from .recognise.module_memory import ground_of
 
 THREAD_CACHE = Kind("glibc's thread cache", "holder", how="its thread's own pointer to it")
+WORTH_IT = 16 << 20
+"""Of so many bytes the blocks are told without numpy in the time that it takes to load, where they are small."""
 FAR = 32 << 10
 """Blocks further apart are read one by one."""
 
@@ -98,9 +102,15 @@ def _sweep(
 ) -> None:
     size = sum(heap.bytes for header in headers for heap in session.heaps[header.index])
     processes = session.processes_for(size)
+    numpy = optional_libraries.load("numpy") if size >= WORTH_IT else None
+    many = ManyBlocks(numpy, catalogue) if numpy is not None else None
+    many = many if many is not None and many.runs else None
 
     def look(part: Part, pieces: Iterator[Piece]) -> Looked:
-        typed = [_typed(session, catalogue, piece, declared) if isinstance(piece, Run) else piece for piece in pieces]
+        typed = [
+            _typed(session, catalogue, piece, declared, many=many) if isinstance(piece, Run) else piece
+            for piece in pieces
+        ]
         return Looked(catalogue.entries if processes > 1 else (), typed)
 
     with session.meter("sweeping", size) as meter, swept(session, headers, look, processes, meter=meter) as swept_heaps:
@@ -137,7 +147,9 @@ def _taken_in(catalogue: Catalogue, part: Looked) -> Iterable[Swept]:
     return _renumbered(part.pieces, [*map(catalogue.index_of, part.entries), NONE])
 
 
-def _typed(session: Session, catalogue: Catalogue, run: Run, declared: Optional[DeclaredNames]) -> Typed:
+def _typed(
+    session: Session, catalogue: Catalogue, run: Run, declared: Optional[DeclaredNames], many: Optional[ManyBlocks]
+) -> Typed:
     """A run's chunks, those in use with their kinds."""
     header, word = session.layout.header, session.layout.word
     raws = run.raws
@@ -150,7 +162,7 @@ def _typed(session: Session, catalogue: Catalogue, run: Run, declared: Optional[
     usables = list(map(sub, compress(sizes, used), repeat(word)))
     blocks = list(compress(users, used))
     told = declared.certain_of(blocks) if declared is not None and catalogue.asks_blocks_alone else None
-    kinds = kinds_between(session, catalogue, blocks, usables, told=told)
+    kinds = kinds_between(session, catalogue, blocks, usables, told=told, many=many)
     in_order = array("i", [next(kinds) if each else NONE for each in used])
     for cache in session.thread_caches:
         index = bisect_left(users, cache.address or 0)
@@ -166,8 +178,10 @@ def kinds_between(
     users: Sequence[int],
     usables: Sequence[int],
     told: Optional[Sequence[int]] = None,
+    many: Optional[ManyBlocks] = None,
 ) -> Iterator[int]:
-    """Of blocks in address order, read many at a time. `told`: of each the number of its kind, or NONE."""
+    """Of blocks in address order, read many at a time. `told`: of each the number of its kind, or NONE. `many`: tells
+    what it can at once."""
     memory, at = session.memory, 0
     while at < len(users):
         base = users[at]
@@ -182,9 +196,17 @@ def kinds_between(
             yield from one_by_one(session, catalogue, users[at:end], usables[at:end])
         else:
             data = data[: len(data) // memory.pointer_size * memory.pointer_size]
-            known = told[at:end] if told is not None else repeat(NONE)
+            known = told[at:end] if told is not None else None
             words, some = memory.as_words(data), (users[at:end], usables[at:end])
-            yield from catalogue.classify_many(words, data, base, *some, told=known)
+            at_once = many.told(data, base, *some, told=known) if many is not None else None
+            if at_once is None:
+                yield from catalogue.classify_many(words, data, base, *some, told=known or repeat(NONE))
+            else:
+                kinds, left = at_once.tolist(), (at_once == NONE).nonzero()[0].tolist()
+                columns = [[each[block] for block in left] for each in (*some, *([known] if known is not None else ()))]
+                for block, kind in zip(left, catalogue.classify_many(words, data, base, *columns)):
+                    kinds[block] = kind
+                yield from kinds
         at = end
 
 

@@ -135,7 +135,8 @@ class Catalogue:
         self._word = ground.memory.pointer_size
         self.low, self.high = low, high
         self._classes = Classes(ground)
-        self._tables: dict[int, Optional[_Table]] = {}
+        self.tables: dict[int, Optional[_Table]] = {}
+        """By the first word of blocks; None: it is no vtable."""
         self._by_size: Sizes = {}
         self._plain: dict[Kind, int] = {}
         self.python = Python(ground, low, high)
@@ -207,9 +208,9 @@ class Catalogue:
         """The same of blocks in address order that lie in `data`, which begins at `base`, with all of their heads. What
         is `told` counts, unless NONE, but where there is a vtable: what is not told may begin with the same."""
         indices: list[int] = []
-        add, known, pages = indices.append, self._tables.get, self.ground.pages
+        add, known, pages = indices.append, self.tables.get, self.ground.pages
         low, high, least_text, quick = self.low, self.high, self._least_text, not (self._runtimes or self._programs)
-        text = self._known(TEXTS["ASCII"])
+        text = self.known(TEXTS["ASCII"])
         shift = 3 if self._word == 8 else 2
         length, other = len(data), self._other
         for user, usable, number in zip(users, usables, told):
@@ -247,8 +248,8 @@ class Catalogue:
     def _learn(self, first: int) -> Optional[_Table]:
         of = self._classes.of(first)
         word = first.to_bytes(self._word, self._memory.byte_order)
-        self._tables[first] = _Table(of, word) if of is not None else None
-        return self._tables[first]
+        self.tables[first] = _Table(of, word) if of is not None else None
+        return self.tables[first]
 
     def _of_table(self, table: _Table, data: bytes, base: int, user: int, usable: int) -> int:
         of, start, looked_at = table.of, user - base, min(usable, LONGEST_ARRAY)
@@ -274,21 +275,21 @@ class Catalogue:
         for runtime in self._runtimes:
             kind = runtime.kind_of(words, at, count, usable)
             if kind is not None:
-                return self._known(kind)
+                return self.known(kind)
         for program in self._programs:
             kind = program.kind_of(base + start, usable, data[start:end])
             if kind is not None:
-                return self._known(kind)
+                return self.known(kind)
         first, low, high = words[at], self.low, self.high
         inside = low <= first < high
         if not first:
             if not data[start:end].strip(b"\0"):
-                return self._known(ZEROS if usable <= LOOKED_AT else BEGINS)
+                return self.known(ZEROS if usable <= LOOKED_AT else BEGINS)
         elif not inside and first >= self._least_text and STARTS[data[start]]:
             # an address can look like letters
             encoding = text_in(data, start, end)
             if encoding is not None:
-                return self._known(TEXTS[encoding])
+                return self.known(TEXTS[encoding])
         # most have none: neither a colour, nor a pointer in front
         if count > 2 and (
             inside
@@ -299,9 +300,9 @@ class Catalogue:
         ):
             node = self._links.node_in(words, at, base, count, usable=usable)
             if node is not None:
-                return self._known(NODES[node])
+                return self.known(NODES[node])
             if are_addresses(words[at : at + count], low, high, align=self._word, is_data=self.ground.is_data):
-                return self._known(POINTERS)
+                return self.known(POINTERS)
         return self.by_size(usable)
 
     def _after_front(self, front: Front, words: Sequence[int], data: bytes, at: int, base: int, usable: int) -> int:
@@ -316,8 +317,8 @@ class Catalogue:
             return index
         own = fronts.holds(front, words[at : at + HEAD], user)
         if own is not None:
-            return self._known(Kind(own, "holder", how="its own header, after its allocator's"))
-        return self._known(Kind(f"{front.of}: {_sized(front.bytes)}", "size", how="its allocator's header"))
+            return self.known(Kind(own, "holder", how="its own header, after its allocator's"))
+        return self.known(Kind(f"{front.of}: {_sized(front.bytes)}", "size", how="its allocator's header"))
 
     def front(self, user: int, usable: int) -> int:
         """How many bytes of an allocator's lie in front of what a block is for."""
@@ -346,7 +347,7 @@ class Catalogue:
     def front_sizes(self) -> Sequence[int]:
         return self._fronts.sizes if self._fronts is not None else ()
 
-    def _known(self, kind: Kind) -> int:
+    def known(self, kind: Kind) -> int:
         """The same as `plain` of a kind that has many blocks."""
         index = self._plain.get(kind)
         if index is None:
