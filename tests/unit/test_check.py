@@ -216,6 +216,20 @@ def test_a_locked_arena_is_busy() -> None:
     assert run_text(image.target(), "check").startswith("busy: ")
 
 
+@some_rows
+@pytest.mark.parametrize("arena", [0, 2])
+def test_a_lock_explains_the_flag_of_a_chunk_that_is_taken(row: str, arena: int) -> None:
+    """_int_malloc sets it beside the links, in whatever order the compiler chose; main_arena's chunks never have it."""
+    image = everything(row)
+    place = image.truth.arenas[arena]
+    size = min(each.address for each in place.used) + image.row.word
+    image.poke(size, image.peek(size) ^ 4)
+    image.corrupt.lock(place)
+    breaches: list[dict[str, Any]] = run_json(image.target(), "check")["breaches"]
+    told = {each["transient"] for each in breaches if each["rule"] == "non-main-arena"}
+    assert told == {arena != 0}, breaches
+
+
 def test_a_lock_explains_no_double_free() -> None:
     image = everything("2.36-64")
     assert twice_in_cache(image)

@@ -34,6 +34,8 @@ PASSING = frozenset(
 """What malloc and free leave for a moment: a chunk taken out of its bin and still marked free, one half linked, a
 remainder listed while the chunk it was cut from still has its old size (_int_malloc), one or a top whose header
 is not yet written, system_mem or heap_info.size not yet up to date."""
+FLAG = "non-main-arena"
+"""Set when a chunk is taken out of its bin, a moment before or after that (_int_malloc): in no chunk of main_arena."""
 BUSY_LIMIT = 6
 """How many breaches one interrupted call may leave in an arena: more are damage."""
 OUTSIDE = frozenset(["tcache-count", "mmapped-count"])
@@ -59,6 +61,7 @@ def with_transients(breaches: Sequence[Breach], busy: Sequence[Busy], one_thread
         if breach.rule in OUTSIDE:
             return inside
         at_work = everywhere or breach.arena in locked
-        return at_work and breach.rule in PASSING and per_arena[breach.arena] <= BUSY_LIMIT
+        passing = breach.rule in PASSING or (breach.rule == FLAG and breach.arena != 0)
+        return at_work and passing and per_arena[breach.arena] <= BUSY_LIMIT
 
     return [breach._replace(transient=True) if passes(breach) else breach for breach in breaches]
