@@ -20,6 +20,7 @@ from typing import Iterator
 import declared
 import holds
 import kinds
+import large
 import owners
 import run
 import save
@@ -47,9 +48,9 @@ def tables(megabytes: int, larger: int, blocks: int, rounds: int) -> Iterator[st
             yield from save.table(subject.pid, folder, rounds)
         cores.append((subject, megabytes))
         if larger:
-            yield from ("", f"A live process of {larger:,} MB:", "")
+            yield from ("", "Every command on a larger one, live and on its core, with the goals for holds:", "")
             with big(folder, larger) as subject:
-                yield from holds.table(subject.pid, 1)
+                yield from large.lines(f"{larger:,} MB", large.heap_of(subject.pid), large.looks(subject.pid, folder))
                 own = run.Bench(subject, folder).own("live")
             cores.append((subject, larger))
             yield ""

@@ -4,7 +4,8 @@
     python3 benchmarks/large.py --megabytes 250 500 --addresses 8
 
 Commands that copy are asked of no more than --copied megabytes. Memory is that of the largest process, beside the copy.
-What 50 GB would take is told by the slope between the two largest heaps.
+Goals for holds are of 5.3 GB, and grow with what has to be read. What 50 GB would take is told by the slope between the
+two largest heaps.
 """
 
 from __future__ import annotations
@@ -16,15 +17,19 @@ import subprocess
 import tempfile
 import time
 from pathlib import Path
-from typing import Iterator, Mapping, NamedTuple, Optional, Sequence
+from typing import Iterable, Iterator, Mapping, NamedTuple, Optional, Sequence
 
 from subject import ARENASCOPE, WITH_US, running
 
 LISTS = ("arenas", "bins", "trim", "report")
 SWEEPS = ("chunks --summary", "check", "map", "pins")
 GRAPHS = ("types", "leaks", "owners")
+COMMANDS = (*LISTS, *SWEEPS, *GRAPHS)
 LIMIT = ("--hold-at-most", "120000")
 BLOCKS = (20e6, 200e6)
+GOAL_MEGABYTES = 5300
+SWEPT, COPIED, LISTED, EACH = 0.6, 0.8, 0.02, 0.15e-6
+"""Seconds that a process may be held: for sweeps, for what copies, for lists, and besides for each free chunk."""
 
 
 class Cost(NamedTuple):
@@ -64,7 +69,7 @@ class Row(NamedTuple):
     """Megabytes of memory beside a copy of the process."""
 
 
-def looks(pid: int, folder: Path, commands: Sequence[str]) -> Iterator[Row]:
+def looks(pid: int, folder: Path, commands: Sequence[str] = COMMANDS) -> Iterator[Row]:
     size = resident(pid)
     core = folder / "core"
     subprocess.run(
@@ -80,42 +85,55 @@ def looks(pid: int, folder: Path, commands: Sequence[str]) -> Iterator[Row]:
         core.unlink()
 
 
-def blocks(pid: int) -> int:
-    process = subprocess.run(
-        [*ARENASCOPE, "chunks", str(pid), "--summary", "--json", *LIMIT],
-        check=True,
-        env=WITH_US,
-        stdout=subprocess.PIPE,
-    )
-    summary = json.loads(process.stdout)["summary"]
-    return sum(each["chunks"] for each in summary.values() if isinstance(each, dict))
+class Heap(NamedTuple):
+    megabytes: float
+    """In memory."""
+    blocks: int
+    free: int
+
+    def goal(self, command: str) -> float:
+        """For how long the process may be held."""
+        if command in LISTS:
+            return LISTED + EACH * self.free
+        return (SWEPT if command in SWEEPS else COPIED) * max(1, self.megabytes / GOAL_MEGABYTES)
 
 
-def rows_of(fixture: str, folder: Path, arguments: Sequence[str], commands: Sequence[str]) -> tuple[int, list[Row]]:
+def heap_of(pid: int) -> Heap:
+    words = [*ARENASCOPE, "chunks", str(pid), "--summary", "--json", *LIMIT]
+    summary = json.loads(subprocess.check_output(words, env=WITH_US, stderr=subprocess.DEVNULL))["summary"]
+    chunks = {state: each["chunks"] for state, each in summary.items() if isinstance(each, dict)}
+    return Heap(resident(pid), sum(chunks.values()), chunks["free"] + chunks["fast"])
+
+
+def looked(fixture: str, folder: Path, arguments: Sequence[str], commands: Sequence[str]) -> tuple[Heap, list[Row]]:
     with running(fixture, folder, *arguments) as process:
-        return blocks(process.pid), list(looks(process.pid, folder, commands))
+        return heap_of(process.pid), list(looks(process.pid, folder, commands))
 
 
-def lines(title: str, number: int, rows: Sequence[Row]) -> Iterator[str]:
-    yield f"| {title}, {number:,} blocks | held | whole | memory beside a copy | whole, of its core | live to core |"
-    yield "| --- | --- | --- | --- | --- | --- |"
+def lines(title: str, heap: Heap, rows: Iterable[Row]) -> Iterator[str]:
+    yield (
+        f"| {title}, {heap.blocks:,} blocks, {heap.free:,} free | held | goal | whole command | on its core | ratio "
+        "| memory beside a copy |"
+    )
+    yield "| --- | --- | --- | --- | --- | --- | --- |"
     for each in rows:
         held = f"{each.live.held:.2f} s" if each.live.held is not None else ""
         yield (
-            f"| {each.command} | {held} | {each.live.seconds:.1f} s | {each.beside:,.0f} MiB "
-            f"| {each.core.seconds:.1f} s | {each.live.seconds / each.core.seconds:.1f} |"
+            f"| {each.command} | {held} | {heap.goal(each.command):.2f} s | {each.live.seconds:.1f} s "
+            f"| {each.core.seconds:.1f} s | {each.live.seconds / each.core.seconds:.1f} | {each.beside:,.0f} MiB |"
         )
-    yield ""
 
 
-def slopes(found: Mapping[int, tuple[int, Sequence[Row]]]) -> Iterator[str]:
+def slopes(found: Mapping[int, tuple[Heap, Sequence[Row]]]) -> Iterator[str]:
     """By the two largest heaps that each command was asked of."""
     heads = " | ".join(f"50 GB, {each / 1e6:.0f} M blocks" for each in BLOCKS)
-    yield f"| held, whole | µs a block | {heads} |"
+    yield f"| held, whole command | µs a block | {heads} |"
     yield "| --- | --- | --- | --- |"
     sizes = sorted(found)
-    for command in (*LISTS, *SWEEPS, *GRAPHS):
-        known = [(found[size][0], row) for size in sizes for row in found[size][1] if row.command == command][-2:]
+    for command in COMMANDS:
+        known = [(found[size][0].blocks, row) for size in sizes for row in found[size][1] if row.command == command][
+            -2:
+        ]
         if len(known) < 2:
             continue
         (few, small), (many, large) = known
@@ -123,21 +141,21 @@ def slopes(found: Mapping[int, tuple[int, Sequence[Row]]]) -> Iterator[str]:
         held = ((large.live.held or 0.0) - (small.live.held or 0.0)) / (many - few)
         likely = " | ".join(f"{held * each:.1f} s, {whole * each:.0f} s" for each in BLOCKS)
         yield f"| {command} | {held * 1e6:.2f}, {whole * 1e6:.2f} | {likely} |"
-    yield ""
 
 
 def table(megabytes: Sequence[int], copied: int, addresses: int) -> Iterator[str]:
-    found: dict[int, tuple[int, Sequence[Row]]] = {}
+    found: dict[int, tuple[Heap, Sequence[Row]]] = {}
     with tempfile.TemporaryDirectory(dir=os.environ.get("TMPDIR", "/var/tmp")) as name:
         folder = Path(name)
         for size in megabytes:
-            commands = (*LISTS, *SWEEPS, *GRAPHS) if size <= copied else LISTS
-            found[size] = rows_of("big", folder, [str(size)], commands)
-            yield from lines(f"{size:,} MB", *found[size])
-        yield from slopes(found)
+            commands = COMMANDS if size <= copied else LISTS
+            found[size] = looked("big", folder, [str(size)], commands)
+            yield from ("", *lines(f"{size:,} MB", *found[size]))
+        if len(found) > 1:
+            yield from ("", *slopes(found))
         if addresses:
-            wide = rows_of("wide", folder, [str(addresses)], (*LISTS, *SWEEPS, *GRAPHS))
-            yield from lines(f"{addresses} GB of addresses", *wide)
+            wide = looked("wide", folder, [str(addresses)], COMMANDS)
+            yield from ("", *lines(f"{addresses} GB of addresses", *wide))
 
 
 def main() -> None:

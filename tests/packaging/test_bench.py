@@ -19,7 +19,7 @@ TABLES = (
     "held for",
     "seconds (ratio to bare GDB)",
     "GB in memory",
-    "held for",
+    "MB,",
     "core",
     "types",
     "types by debug information",
