@@ -205,7 +205,7 @@ class _Group:
         """What is left, one ring after the other."""
         self._cut()
         for ring, front, back in zip(self.rings, self._fronts, self._backs):
-            self._end(ring, ring.follow(front, back, self._layout.word, read_pair, rounds))
+            self._end(ring, ring.follow(front, back, self._layout.word, read_pair, rounds=rounds))
         self.rings = []
 
     def _end(self, ring: _Ring, odd: Optional[bool]) -> None:
