@@ -204,7 +204,7 @@ def test_answers_as_a_saved_core(fixture, tmp_path, monkeypatch):
                 assert made == ["memory"], words
                 assert in_memory == answer(core, words), words
             with monkeypatch.context() as patched:
-                patched.setattr(live_copy, "memory_left", lambda: 0)
+                patched.setattr(live_copy, "memory_left", lambda: None)
                 made.clear()
                 assert in_memory == answer(subject.pid, words)
         finally:
@@ -288,7 +288,7 @@ def test_a_kernel_that_cannot_populate(monkeypatch):
 
 @pytest.mark.parametrize("words", ["types", "owners", "leaks"])
 def test_without_any_room_it_is_not_held(words, monkeypatch):
-    monkeypatch.setattr(live_copy, "memory_left", lambda: 0)
+    monkeypatch.setattr(live_copy, "memory_left", lambda: None)
     monkeypatch.setattr(live_copy, "_room_in", lambda folder: 0)
     held = []
     monkeypatch.setattr(process_hold.Freeze, "hold", lambda *each: held.append(each))
@@ -322,6 +322,8 @@ def test_memory_left(tmp_path, monkeypatch):
     assert cgroups.memory_left() == 45 * MIB
     (groups / "memory.current").write_text(f"{90 * MIB}\n")
     assert cgroups.memory_left() == 0
+    monkeypatch.setattr(cgroups, "_folders", lambda pid: iter([]))
+    assert cgroups.memory_left() is None
 
 
 @pytest.fixture
@@ -355,48 +357,57 @@ def kills(group):
     return 0
 
 
+def looked_in(group, pid, words, before=""):
+    """By a program of its own, in that group."""
+    code = f"import sys; from arenascope.commands.steps import live_copy\n{before}\n"
+    code += "from arenascope.__main__ import run; run()"
+    return subprocess.run(
+        [sys.executable, "-c", code, *words.split(), str(pid), "--json"],
+        env={**os.environ, "PYTHONPATH": str(ROOT / "common"), "TMPDIR": ""},
+        capture_output=True,
+        text=True,
+        preexec_fn=lambda: (group / "cgroup.procs").write_text(str(os.getpid())),
+    )
+
+
 @pytest.mark.needs_root
-@pytest.mark.parametrize("disk", ["disk", "memory", "none"])
-def test_a_copy_never_exhausts_memory(group, disk, tmp_path):
-    """Both in a group that has a fifth more than the subject: a copy goes to the disk, or is refused in one line."""
-    procs = str(group / "cgroup.procs")
-    newer = (group / "memory.max").exists()
-
-    def join():
-        Path(procs).write_text(str(os.getpid()))
-
-    # the heap must be charged to the group: it begins there
+def test_a_copy_never_exhausts_memory(group, tmp_path):
+    """In a group that has a fifth more than the subject, one line refuses; with somewhat more a copy goes to the disk,
+    but to none that is memory itself. Whatever we take, the subject is not what the kernel ends."""
+    limit = group / ("memory.max" if (group / "memory.max").exists() else "memory.limit_in_bytes")
     program = str(ROOT / "fixtures" / "build" / "big")
     with subprocess.Popen(
-        [program, str(tmp_path), "600"], stdin=subprocess.PIPE, stdout=subprocess.PIPE, preexec_fn=join
+        # its heap is charged to the group: it begins there
+        [program, str(tmp_path), "600"],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        preexec_fn=lambda: (group / "cgroup.procs").write_text(str(os.getpid())),
     ) as subject:
         try:
             assert subject.stdout.readline().startswith(b"ready")
-            size = ProcessImage(subject.pid).memory_use().rss
-            (group / ("memory.max" if newer else "memory.limit_in_bytes")).write_text(str(size * 6 // 5))
-            if newer:
+            with ProcessImage(subject.pid) as process:
+                size = process.memory_use().rss
+            if (group / "memory.swap.max").exists():
                 (group / "memory.swap.max").write_text("0")
-            code = (
-                "import sys; from arenascope.commands.steps import live_copy\n"
-                f"if {disk!r} == 'memory': live_copy.FOLDERS = ('/dev/shm',)\n"
-                f"if {disk!r} == 'none': live_copy._room_in = lambda folder: 0\n"
-                "from arenascope.cli.main import main; sys.exit(main(sys.argv[1:]))"
-            )
-            for words in (["types", "--quick"],):
-                seen = subprocess.run(
-                    [sys.executable, "-c", code, *words, str(subject.pid), "--json"],
-                    env={**os.environ, "PYTHONPATH": str(ROOT / "common"), "TMPDIR": ""},
-                    capture_output=True,
-                    text=True,
-                    preexec_fn=join,
-                )
-                if disk == "disk":
-                    assert seen.returncode in (0, 1), seen.stderr  # 1: there are leaks
-                    assert valid(json.loads(seen.stdout))
-                else:
-                    assert (seen.returncode, seen.stdout.count("\n") <= 1) == (2, True), seen.stderr
-                assert kills(group) == 0
-                assert subject.poll() is None
-                assert thread_state(subject.pid, subject.pid) in "RSD"
+            limit.write_text(str(size * 6 // 5))
+            for words in ("types", "leaks", "owners"):
+                seen = looked_in(group, subject.pid, words)
+                assert (seen.returncode, json.loads(seen.stdout)["complete"]) == (2, False), seen.stderr
+                assert len(seen.stderr.splitlines()) == 1
+            assert looked_in(group, subject.pid, "arenas").returncode == 0
+            limit.write_text(str(size + 450 * MIB))
+            seen = looked_in(group, subject.pid, "leaks", "live_copy.FOLDERS = ('/dev/shm',)")
+            assert seen.returncode == 2, seen.stderr
+            for words in ("types", "leaks", "owners"):
+                seen = looked_in(group, subject.pid, words, "live_copy.copy_process = None")
+                assert seen.returncode in (0, 1), seen.stderr  # 1: there are leaks
+                assert valid(json.loads(seen.stdout))["complete"]
+            assert kills(group) == 0
+            # and where it is wrong about what it takes
+            limit.write_text(str(size + 40 * MIB))
+            seen = looked_in(group, subject.pid, "leaks", "live_copy._memory_for_copy = lambda size: 0")
+            assert seen.returncode == -signal.SIGKILL
+            assert subject.poll() is None
+            assert thread_state(subject.pid, subject.pid) in "RSD"
         finally:
             subject.kill()

@@ -46,7 +46,10 @@ FOLDERS = ("/var/tmp", "/tmp")
 FILES_IN_MEMORY = ("tmpfs", "ramfs")
 """Kinds of file systems."""
 SHARE = 0.8
-"""Of the memory that is left: the rest is for what is made of the copy, and for others."""
+"""Of the memory that is left: the rest is for others."""
+BESIDE, BESIDE_AT_MOST = 64 << 20, 256 << 20
+"""What is made of a copy takes so much, and a third of its size, or an eighth and so much: `leaks` does."""
+WITHOUT = "arenas, bins, trim and report need neither a copy nor much memory"
 SMALL = 256 << 20
 """So much is copied in no time."""
 COPIED_MEANWHILE = 4
@@ -90,9 +93,14 @@ def _make_ready(context: Context, target: Target, if_room: bool) -> None:
         is_mostly_heaps = size <= SMALL or _is_mostly_heaps(Session(target, context.options.libc), size)
         if not (is_mostly_heaps and _finds_time(context, process, size)):
             return
-    process.room = room_in_memory(process, _memory_for_copies())
-    if process.room is None and not if_room:
-        _with_room(size)
+    try:
+        process.room = room_in_memory(process, _memory_for_copy(size))
+        process.on_disk = process.room is None
+        if process.on_disk:
+            _with_room(size)
+    except TargetError:
+        if not if_room:
+            raise
 
 
 def look_apart(context: Context) -> int:
@@ -166,7 +174,7 @@ def _finds_room(context: Context, size: int) -> bool:
     if image.room is not None:
         return True
     try:
-        return size <= _memory_for_copies() or bool(_with_room(size))
+        return size <= _memory_for_copy(size) or bool(_with_room(size))
     except TargetError:
         return False
 
@@ -257,8 +265,16 @@ def search_of(session: Session, blocks: LiveBlocks) -> Search:
     return Search(session, blocks, find_roots(session, blocks))
 
 
-def _memory_for_copies() -> int:
-    return int(SHARE * memory_left())
+def _memory_for_copy(size: int) -> int:
+    """So much of it may lie in memory; TargetError where there is not even enough for what is made of it."""
+    left = memory_left()
+    if left is None:
+        return 0
+    beside = BESIDE + min(size // 3, size // 8 + BESIDE_AT_MOST)
+    if left < beside:
+        say = Style().size
+        raise TargetError(f"it takes some {say(beside)} of memory beside a copy, and {say(left)} are left", WITHOUT)
+    return min(int(SHARE * left), left - beside)
 
 
 def _with_room(size: int) -> str:
@@ -267,11 +283,11 @@ def _with_room(size: int) -> str:
     left = {each: _room_in(each) for each in folders or ["."]}
     folder = next((each for each, free in left.items() if free > size), None)
     if folder is None:
-        said = {"memory": _memory_for_copies(), **left}
+        said = {"memory": int(SHARE * (memory_left() or 0)), **left}
         told = ", ".join(f"{Style().size(free)} in {each}" for each, free in said.items())
         raise TargetError(
             f"it takes a copy of the process, {Style().size(size)}, for which there is no room: {told} left",
-            "TMPDIR names another folder; arenas, bins, trim and report take no copy",
+            f"TMPDIR names another folder; {WITHOUT}",
         )
     return folder
 
@@ -279,16 +295,17 @@ def _with_room(size: int) -> str:
 def _room_in(folder: str) -> int:
     disk = os.statvfs(folder)
     free = disk.f_bavail * disk.f_frsize
-    return min(free, _memory_for_copies()) if kind_of_disk(folder) in FILES_IN_MEMORY else free
+    return min(free, int(SHARE * (memory_left() or 0))) if kind_of_disk(folder) in FILES_IN_MEMORY else free
 
 
 def _copied(context: Context, target: ShellTarget, process: ProcessImage) -> tuple[ProcessCopy, int]:
     """The copy never has a name."""
-    # what was not expected is copied into pages that are made meanwhile
-    writer, process.room = process.room or MemoryWriter(_memory_for_copies()), None
-    registers = target.register_sets()
-    with suppress(NoRoomInMemory):
-        return copy_process(process, target, writer, registers, context.door.release)
-    with nameless_file(_with_room(process.status.rss or 0)) as file:
+    registers, size = target.register_sets(), process.status.rss or 0
+    if not process.on_disk:
+        # what was not expected is copied into pages that are made meanwhile
+        writer, process.room = process.room or MemoryWriter(_memory_for_copy(size)), None
+        with suppress(NoRoomInMemory):
+            return copy_process(process, target, writer, registers, context.door.release)
+    with nameless_file(_with_room(size)) as file:
         saved = save_process(process, file, registers, context.door.release)
         return ProcessCopy(f"/proc/self/fd/{file}", target), saved.lost

@@ -14,6 +14,7 @@ from typing import Callable, Iterable, Iterator, Optional, Sequence, Union
 from ...base.errors import ArenascopeError, MemoryReadError
 from ...base.model import Range
 from ...base.whole_file import PartialFile
+from ...base.worker_pool import processors
 from ..elf.elf_file import MAGIC
 from ..elf.kernel_records import OWN
 from ..elf.sysroot import open_regular
@@ -26,7 +27,8 @@ from .writing import Form, head, note_bytes, note_segment
 PAGE = 4096
 BLOCK = 1 << 20
 """Copied at a time: what has just been read lies in the processor's cache when it is written."""
-THREADS = 2
+MOST_THREADS = 8
+"""More of them wait for memory rather than for each other."""
 LAST_NOTES = 1 << 20
 
 Take = Callable[[int, int, int], int]
@@ -203,7 +205,8 @@ class _Copying:
         self._lock = threading.Lock()
         self._next = self._blocks()
         self._failed: Optional[BaseException] = None
-        self._lost = array("Q", [0] * THREADS)
+        self._threads = max(2, min(MOST_THREADS, processors()))
+        self._lost = array("Q", [0] * self._threads)
 
     def _blocks(self) -> Iterator[Copy]:
         for address, size, offset in self._copies:
@@ -211,7 +214,9 @@ class _Copying:
                 yield Copy(address + done, min(BLOCK, size - done), offset + done)
 
     def run(self) -> int:
-        others = [threading.Thread(target=self._work, args=(number,), daemon=True) for number in range(1, THREADS)]
+        others = [
+            threading.Thread(target=self._work, args=(number,), daemon=True) for number in range(1, self._threads)
+        ]
         for each in others:
             each.start()
         try:

@@ -30,13 +30,13 @@ def memory_limit(pid: int) -> Optional[MemoryLimit]:
     return _least([limit for folder in _folders(pid) for limit in _limits(folder, ENDS)])
 
 
-def memory_left() -> int:
-    """So many bytes this process may take now before anything is killed or made to wait for it; 0 where it is in a
+def memory_left() -> Optional[int]:
+    """So many bytes this process may take now before anything is killed or made to wait for it; None where it is in a
     group whose files are not to be seen."""
     left = [_available()]
     folders = [*_folders(os.getpid())]
     if not folders and os.path.exists("/proc/self/cgroup"):
-        return 0
+        return None
     least = _least([limit for folder in folders for limit in _limits(folder, (*ENDS, *SLOWS))])
     if least is not None:
         left.append(least.bytes - (least.used or 0))

@@ -41,6 +41,8 @@ class ProcessImage(LiveSource):
     _shared: Optional[SharedFiles] = None
     room: Optional[MemoryWriter] = None
     """For a copy, made ready before it is held."""
+    on_disk = False
+    """There is too little memory for a copy."""
     _over: Optional[TargetError] = None
     """Why nothing more may be read."""
     _close = staticmethod(os.close)
