@@ -83,6 +83,7 @@ def _plan_at_once(numpy: ModuleType, places: Sequence[int], size: int, base: int
     number = len(starts)
     joined = numpy.zeros(number, dtype=bool)
     joined[1:] = (starts[1:] >= ends[:-1]) & (pages[1:] == pages[:-1])
+    del every, pages
     joined[::PLACES] = False
     apart = joined.copy()
     apart[1:] &= starts[1:] > ends[:-1]
@@ -92,6 +93,7 @@ def _plan_at_once(numpy: ModuleType, places: Sequence[int], size: int, base: int
     theirs = numpy.empty((len(firsts), 2), dtype=numpy.uint64)
     theirs[:, 0] = starts[firsts]
     theirs[:, 1] = ends[lasts] - starts[firsts]
+    del lasts
     behind = numpy.arange(number) + numpy.cumsum(apart)
     ours = numpy.empty((number + int(apart.sum()), 2), dtype=numpy.uint64)
     ours[behind, 0] = numpy.uint64(base) + order * numpy.uint64(size)
@@ -99,6 +101,7 @@ def _plan_at_once(numpy: ModuleType, places: Sequence[int], size: int, base: int
     gaps = numpy.flatnonzero(apart)
     ours[behind[gaps] - 1, 0] = aside
     ours[behind[gaps] - 1, 1] = starts[gaps] - ends[gaps - 1]
+    del ends, gaps
     calls = []
     for first in range(0, number, PLACES):
         end = min(first + PLACES, number)

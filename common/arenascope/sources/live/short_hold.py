@@ -13,6 +13,8 @@ from __future__ import annotations
 from array import array
 from bisect import bisect_right
 from contextlib import suppress
+from itertools import repeat
+from operator import add
 from struct import Struct
 from typing import TYPE_CHECKING, Callable, Iterator, Mapping, Optional, Sequence, TypeVar
 
@@ -311,7 +313,7 @@ class StillNodes:
     def prepare(self) -> None:
         """All that reading them again needs, before the process is held."""
         word = self._word
-        places = array("Q", [chunk + word for chunk in self._chunks])
+        places = array("Q", map(add, self._chunks, repeat(word)))
         process = self._process
         self._again = ManyReader(process.memory_tid, process.read_now, places, self._size, is_over=process.is_time)
 
