@@ -199,6 +199,7 @@ int main(void) {
         page = subject.facts["block"] // PAGE * PAGE
         assert image.residency().count(page, page + PAGE).resident == PAGE
         assert image.memory_use().rss == sum(use.rss for use in image.mapping_use())
+        assert image.memory_use() == image.mapping_use().memory
         assert image.locked() == []
         said = subprocess.run(
             [sys.executable, ROOT / "bin" / "arenascope", "report", str(subject.pid), "--json"],

@@ -152,6 +152,10 @@ def memory_of(pid: int) -> Optional[MemoryUse]:
         text = read_bytes(f"/proc/{pid}/smaps_rollup")
     except FileNotFoundError:  # before 4.14
         text = read_smaps(pid)
+    return _memory_in(text)
+
+
+def _memory_in(text: bytes) -> Optional[MemoryUse]:
     rss, anonymous = (
         1024 * sum(map(int, re.findall(rb"\n%b:\s*(\d+) kB" % key, text))) for key in (b"Rss", b"Anonymous")
     )
@@ -167,6 +171,11 @@ class Uses(Sequence[MappingUse]):
 
     def __init__(self, text: Callable[[], bytes]) -> None:
         self._text = text
+
+    @property
+    def memory(self) -> Optional[MemoryUse]:
+        """As memory_of has it, for which the kernel would go through all pages once more."""
+        return _memory_in(self._text())
 
     @cached_property
     def _rows(self) -> list[MappingUse]:

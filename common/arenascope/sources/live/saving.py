@@ -76,7 +76,7 @@ def _form(image: LiveSource) -> Form:
 
 def _look(image: LiveSource, room: int) -> _Seen:
     pages = PagemapResidency(image.memory_tid, image.page_size)
-    uses = list(image.mapping_use() or ())
+    uses = image.mapping_use() or ()
     resident: list[Span] = []
     swapped: list[Span] = []
     pieces: list[Piece] = []
@@ -105,7 +105,7 @@ def _save(
     layout = lay_out(form, seen.pieces, notes, image.page_size, writer.slots)
     moment = Moment(
         uses=seen.uses,
-        memory=image.memory_use(),
+        memory=seen.uses.memory if isinstance(seen.uses, procfiles.Uses) else image.memory_use(),
         locked=image.locked() or (),
         processors=image.processors(),
         names=names,
