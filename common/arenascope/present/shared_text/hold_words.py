@@ -23,10 +23,12 @@ def _why(hold: HoldTime) -> str:
 def announced(pid: int, hold: HoldTime, at_most: float, is_whole: bool) -> str:
     """`is_whole`: a part of it is no answer."""
     will = f"process {pid} will stand still for about {duration(hold.seconds)}: {_why(hold)}"
+    # what is swept and whole is a call (trim --apply), which nothing else does
+    less = f"; {LESS}" if hold.what != SWEPT or not is_whole else ""
     if hold.seconds <= at_most:
-        return f"{will} (--hold-at-most limits it; {LESS})"
+        return f"{will} (--hold-at-most limits it{less})"
     then = "there may be no answer" if is_whole else "the answer may be of a part"
-    return f"{will}; as only {at_most:g} s are allowed, {then} ({MORE})"
+    return f"{will}; as only {at_most:g} s are allowed, {then} (--hold-at-most allows more{less})"
 
 
 def in_vain(pid: int, hold: HoldTime, at_most: float) -> str:
