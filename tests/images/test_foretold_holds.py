@@ -134,7 +134,7 @@ def test_what_is_foretold_is_done(case, what, monkeypatch):
         made = getattr(live_copy, name)
         monkeypatch.setattr(live_copy, name, lambda *each, made=made: (copies.append(each), made(*each))[1])
     if case == "no-room":
-        monkeypatch.setattr(live_copy, "_memory_for_copies", lambda: 0)
+        monkeypatch.setattr(live_copy, "_memory_for_copy", lambda size: 0)
     if case == "no-time":
         monkeypatch.setattr(foretold_hold, "_times", lambda image: [1.0])
     with Subject("big", "16") as subject:
