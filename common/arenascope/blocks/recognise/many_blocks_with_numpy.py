@@ -96,7 +96,9 @@ class ManyBlocks:
         self._data_starts = numpy.array([start for start, _ in data], dtype=numpy.uint64)
         self._data_ends = numpy.array([end for _, end in data], dtype=numpy.uint64)
         memory = catalogue.ground.memory
-        self.runs = memory.pointer_size == WORD and memory.byte_order == sys.byteorder == "little"
+        is_native = memory.pointer_size == WORD and memory.byte_order == sys.byteorder == "little"
+        # where a runtime's or a program's own words come first, hardly any block is left to be told at once
+        self.runs = is_native and catalogue.asks_blocks_alone
 
     def told(
         self, data: bytes, base: int, users: Sequence[int], usables: Sequence[int], told: Optional[Sequence[int]]
@@ -117,9 +119,8 @@ class ManyBlocks:
             known = numpy.asarray(told, dtype=numpy.int32)
             kinds[left] = known[left]
             left &= known == NONE
-        if self._catalogue.asks_blocks_alone:
-            blocks = numpy.flatnonzero(left & (window.ends - window.starts >= LEAST))
-            self._by_contents(window, blocks, firsts[blocks], kinds)
+        blocks = numpy.flatnonzero(left & (window.ends - window.starts >= LEAST))
+        self._by_contents(window, blocks, firsts[blocks], kinds)
         return kinds
 
     def _in_modules(self, words: Numbers) -> Flags:
