@@ -117,8 +117,7 @@ def assert_is_copy(copy, process):
         if not region.is_file and not region.shared and region.readable and not region.path.startswith("[v"):
             readable = copy.readable(region.start, region.end)
             assert readable.bytes == region.size
-            for start, end in readable.data:
-                assert all(page in held or not any(copy.read(page, PAGE)) for page in range(start, end, PAGE))
+            assert all(page in held for start, end in readable.data for page in range(start, end, PAGE))
     return held
 
 
