@@ -305,7 +305,7 @@ def _copied(context: Context, target: ShellTarget, process: ProcessImage) -> tup
         # what was not expected is copied into pages that are made meanwhile
         writer, process.room = process.room or MemoryWriter(_memory_for_copy(size)), None
         with suppress(NoRoomInMemory):
-            return copy_process(process, target, writer, registers, context.door.release)
+            return copy_process(process, target, writer, registers=registers, release=context.door.release)
     with nameless_file(_with_room(size)) as file:
         saved = save_process(process, file, registers, context.door.release)
         return ProcessCopy(f"/proc/self/fd/{file}", target), saved.lost

@@ -173,7 +173,7 @@ class MemoryWriter(CoreWriter):
     def finish(
         self, form: Form, layout: Layout, moment: Optional[Moment], open_file: OpenFile, redacted: bool = False
     ) -> int:
-        written = super().finish(form, layout, moment, open_file, redacted)
+        written = super().finish(form, layout, moment, open_file, redacted=redacted)
         copied = [Span(each.offset, each.offset + each.size) for each in layout.copies]
         self._copy.wrote([*copied, *(Span(each.offset, each.offset + each.size) for each in layout.files)])
         return written

@@ -40,7 +40,7 @@ def room_in_memory(image: LiveSource, most: int) -> Optional[MemoryWriter]:
     with suppress(OSError):
         form, seen = _form(image), _look(image, most)
         writer = MemoryWriter(most, slots_for(form, seen.pieces, image.page_size))
-        layout = lay_out(form, seen.pieces, b"", image.page_size, writer.slots)
+        layout = lay_out(form, seen.pieces, b"", image.page_size, slots=writer.slots)
         if layout.bytes <= most:
             writer.touch(layout)
             return writer
@@ -102,7 +102,7 @@ def _save(
     names = image.thread_names()
     who = Who(image.pid, names.get(image.pid, image.status.name), _arguments(image.memory_tid), image.status.uid)
     notes = first_notes(form, who, image.auxv_bytes, seen.uses, page=image.page_size, threads=registers)
-    layout = lay_out(form, seen.pieces, notes, image.page_size, writer.slots)
+    layout = lay_out(form, seen.pieces, notes, image.page_size, slots=writer.slots)
     moment = Moment(
         uses=seen.uses,
         memory=seen.uses.memory if isinstance(seen.uses, procfiles.Uses) else image.memory_use(),
