@@ -92,7 +92,7 @@ def _look(image: LiveSource, room: int) -> _Seen:
         else:
             here = sorted([*states.present, *states.swapped])
             pieces += pieces_of(use, here, pages, whole=use.region.finds_malloc, page=image.page_size)
-    return _Seen(uses, resident, swapped, pages.exact, pieces, shared)
+    return _Seen(uses, resident, swapped, exact=pages.exact, pieces=pieces, shared=shared)
 
 
 def _save(
