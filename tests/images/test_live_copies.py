@@ -192,7 +192,7 @@ def test_answers_as_a_saved_core(fixture, tmp_path, monkeypatch):
     core = str(tmp_path / "core")
     made = []
     copy = live_copy.copy_process
-    monkeypatch.setattr(live_copy, "copy_process", lambda *words: (made.append("memory"), copy(*words))[1])
+    monkeypatch.setattr(live_copy, "copy_process", lambda *few, **more: (made.append("memory"), copy(*few, **more))[1])
     with Subject(*fixture) as subject:
         stop(subject.pid)
         try:

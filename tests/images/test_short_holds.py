@@ -539,7 +539,7 @@ def test_a_copy_for_which_there_is_no_room_is_not_begun(monkeypatch, tmp_path):
     copies = []
     monkeypatch.setattr(apart, "save_process", lambda *words, **more: copies.append(words))
     monkeypatch.setattr(apart, "FOLDERS", ())
-    monkeypatch.setattr(apart, "memory_left", lambda: 128 << 10)
+    monkeypatch.setattr(apart, "memory_left", lambda: apart.BESIDE + (2 << 20))
     monkeypatch.setenv("TMPDIR", str(tmp_path))
     try:
         with Subject("bins") as subject:
