@@ -53,6 +53,10 @@ REASONS = {
     },
     "lighttpd": {"kernel": "its status tells how far a connection is, not what it takes"},
     "gdb": {r"gdb\+\S+( .*)?": "maint print statistics tells of files with symbols alone"},
+    "go": {
+        r"_rtld_\w+|__nptl_stack_cache_maxsize|__x86_\w+": "the heap lies so low that a size which libc keeps may "
+        "be an address in it"
+    },
 }
 """By program: holders without a figure of the program's own, and why."""
 
