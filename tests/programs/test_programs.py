@@ -65,6 +65,11 @@ def has_run(pid: int) -> int:
     return sum(int((task / "schedstat").read_text().split()[0]) for task in tasks)
 
 
+def await_run(running: Running, seen: int) -> None:
+    """Until it has run on; it may have begun to wait again before `seen` was read, and have nothing left to do."""
+    running.await_that(lambda: has_run(running.pid) > seen or set(states(running.pid)) == {"S"}, "it stands still")
+
+
 def by_part(document: dict[str, Any]) -> dict[str, int]:
     return {each["part"]: each["bytes"] for each in document["parts"]}
 
@@ -106,6 +111,8 @@ def moments(running: Running, subject: Live) -> list[Moment]:
     found: list[Moment] = []
     while len(found) < MOMENTS and not (found and found[-1].report["complete"]):
         found.append(Moment(running, subject))
+        # stopped again at once it would still be in the same call
+        await_run(running, has_run(running.pid))
     return found
 
 
@@ -281,7 +288,6 @@ def test_while_it_runs(door: str, running: Running, subject: Live) -> None:
     document = DOORS[door].run(subject, [REPORT])[0].json()
     assert sum(by_part(document).values()) == document["rss_bytes"]
     seen, rounds = has_run(running.pid), sum(running.rounds)
-    # sqlite has nothing left to do, and may have begun to wait again before that was read
-    running.await_that(lambda: has_run(running.pid) > seen or set(states(running.pid)) == {"S"}, "it stands still")
+    await_run(running, seen)
     if running.clients:
         running.await_that(lambda: sum(running.rounds) > rounds, "it does not answer")
