@@ -8,6 +8,7 @@ import pty
 import re
 import subprocess
 import sys
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -124,6 +125,11 @@ def test_a_process_is_not_held_in_vain(words, is_held, monkeypatch):
         assert re.search(r"\bMiB\b.* 20 s \(--hold-at-most", seen.error)
 
 
+def noted(done, work, *few, **more):
+    done.append(work)
+    return work(*few, **more)
+
+
 @pytest.mark.parametrize(("case", "what"), [("room", COPIED), ("no-room", SWEPT), ("no-time", SWEPT)])
 def test_what_is_foretold_is_done(case, what, monkeypatch):
     """A sweep takes no copy on a disk, which is slower, nor one that may be cut: half of it tells nothing."""
@@ -132,7 +138,7 @@ def test_what_is_foretold_is_done(case, what, monkeypatch):
     monkeypatch.setattr(foretold_hold, "SMALL", 0)
     for name in ("copy_process", "save_process"):
         made = getattr(live_copy, name)
-        monkeypatch.setattr(live_copy, name, lambda *each, made=made: (copies.append(each), made(*each))[1])
+        monkeypatch.setattr(live_copy, name, partial(noted, copies, made))
     if case == "no-room":
         monkeypatch.setattr(live_copy, "_memory_for_copy", lambda size: 0)
     if case == "no-time":
