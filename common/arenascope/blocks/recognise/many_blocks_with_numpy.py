@@ -18,7 +18,7 @@ from .module_memory import PAGE_SHIFT
 if TYPE_CHECKING:
     from ...base.array_types import Flags, Numbers
 
-FEW, SPARSE = 64, 2048
+FEW, SPARSE = 64, 256
 """Blocks, and bytes from block to block on the average, for which it is not worth while."""
 WORD, LEAST = 8, 24
 """Bytes of a word, and of a block that has the three words by which links are told."""
