@@ -15,7 +15,7 @@ import json
 import sys
 import tempfile
 from pathlib import Path
-from typing import Iterator
+from typing import Callable, Iterator, Sequence
 
 from subject import ROOT, running
 
@@ -63,41 +63,34 @@ def table(pid: int, rounds: int) -> Iterator[str]:
 
 def copying(pid: int, rounds: int) -> Iterator[str]:
     """Of what is held only while it is copied: against the sweep for which it would be held otherwise."""
-    memory = read_status(pid).rss or 0
-    yield f"| held for ({memory / GIB:.1f} GiB) | | a second | held to the end | ratio |"
-    yield "| --- | --- | --- | --- | --- |"
-    is_sooner_apart = live_copy.is_sooner_apart
-    for name in COPYING:
-        ways = []
-        for _ in range(rounds):
-            apart = held(pid, name, True)
-            live_copy.is_sooner_apart = lambda *_: False
-            ways.append((apart, held(pid, name, True)))
-            live_copy.is_sooner_apart = is_sooner_apart
-        apart, whole = (min(each) for each in zip(*ways))
-        yield (
-            f"| {name} | {apart * 1000:.0f} ms | {memory / GIB / apart:.1f} GiB | {whole * 1000:.0f} ms "
-            f"| 1 : {whole / apart:.1f} |"
-        )
+    yield from _against(pid, rounds, COPYING, "held to the end", without=("is_sooner_apart", lambda *_: False))
 
 
 def on_disk(pid: int, rounds: int) -> Iterator[str]:
     """Of what is never looked at without a copy: one in memory that is there beforehand, against one in a file."""
+    yield from _against(pid, rounds, ALWAYS_COPYING, "copied into a file", without=("memory_left", lambda: None))
+
+
+def _against(
+    pid: int, rounds: int, commands: Sequence[str], otherwise: str, without: tuple[str, Callable[..., object]]
+) -> Iterator[str]:
+    """Both ways in turns. `without`: what live_copy.py asks, and an answer that leads the other way."""
     memory = read_status(pid).rss or 0
-    yield f"| held for ({memory / GIB:.1f} GiB) | | a second | copied into a file | ratio |"
+    yield f"| held for ({memory / GIB:.1f} GiB) | | a second | {otherwise} | ratio |"
     yield "| --- | --- | --- | --- | --- |"
-    memory_left = live_copy.memory_left
-    for name in ALWAYS_COPYING:
+    name, answer = without
+    asked = getattr(live_copy, name)
+    for command in commands:
         ways = []
         for _ in range(rounds):
-            in_memory = held(pid, name, True)
-            live_copy.memory_left = lambda: None
-            ways.append((in_memory, held(pid, name, True)))
-            live_copy.memory_left = memory_left
-        in_memory, in_file = (min(each) for each in zip(*ways))
+            copied = held(pid, command, True)
+            setattr(live_copy, name, answer)
+            ways.append((copied, held(pid, command, True)))
+            setattr(live_copy, name, asked)
+        copied, other = (min(each) for each in zip(*ways))
         yield (
-            f"| {name} | {in_memory * 1000:.0f} ms | {memory / GIB / in_memory:.1f} GiB | {in_file * 1000:.0f} ms "
-            f"| 1 : {in_file / in_memory:.1f} |"
+            f"| {command} | {copied * 1000:.0f} ms | {memory / GIB / copied:.1f} GiB | {other * 1000:.0f} ms "
+            f"| 1 : {other / copied:.1f} |"
         )
 
 

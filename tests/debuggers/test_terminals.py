@@ -16,6 +16,7 @@ from doors import LOAD, ROOT
 from lldb_door import LLDB_LOAD, NEWEST_LLDB
 from looks import give_up, plain_environment
 from subjects import Subject
+from terminal_output import rest_of
 
 from arenascope.present.screens.watch import ENTER, LEAVE, TO_THE_TOP
 
@@ -65,14 +66,9 @@ def screen(command: Sequence[str], term: str) -> str:
         command, stdin=slave, stdout=slave, stderr=slave, start_new_session=True, env=plain_environment({"TERM": term})
     )
     os.close(slave)
-    shown = b""
     try:
-        while piece := os.read(master, 65536):
-            shown += piece
-    except OSError:
-        pass  # EIO: nobody has the other end any more
+        shown = rest_of(master)
     finally:
-        os.close(master)
         process.wait(60)
     return shown.decode(errors="replace")
 
@@ -119,13 +115,7 @@ def test_control_c_gives_the_terminal_back(subject: Subject) -> None:
     while b"until Ctrl-C" not in shown:
         shown += os.read(master, 65536)
     watching.send_signal(signal.SIGINT)
-    try:
-        while piece := os.read(master, 65536):
-            shown += piece
-    except OSError:
-        pass
-    finally:
-        os.close(master)
+    shown += rest_of(master)
     assert watching.wait(60) == 130
     assert LEAVE.encode() in shown
     assert shown.decode().rstrip().endswith("arenascope: stopped")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import shutil
 import subprocess
 import sys
@@ -13,6 +12,7 @@ from typing import Any, Callable, Iterator
 
 import pytest
 from browser import opened
+from control_groups import memory_group
 from looks import HERE, ROOT, plain_environment
 from schemas import valid, valid_snapshot
 from subjects import Subject
@@ -149,20 +149,7 @@ def test_a_folder_that_goes_away_ends_nothing(tmp_path: Path) -> None:
 
 @pytest.fixture
 def group() -> Iterator[Path]:
-    """A control group of ours for memory, of the older kind or of the newer one."""
-    roots = [Path("/sys/fs/cgroup/memory"), Path("/sys/fs/cgroup")]
-    for root in roots:
-        folder = root / f"arenascope-test-{os.getpid()}"
-        try:
-            folder.mkdir()
-        except OSError:
-            continue
-        if (folder / "memory.limit_in_bytes").exists() or (folder / "memory.max").exists():
-            yield folder
-            folder.rmdir()
-            return
-        folder.rmdir()
-    pytest.skip("no control group for memory can be made here")
+    yield from memory_group("test")
 
 
 def test_the_limit_of_its_control_group(group: Path, tmp_path: Path) -> None:

@@ -13,6 +13,7 @@ from pathlib import Path
 
 import pytest
 from subjects import Subject
+from terminal_output import rest_of
 
 from arenascope.cli import several_subjects, shell
 from arenascope.commands.all_commands import find_command
@@ -64,14 +65,7 @@ def on_a_terminal(subject, folder, *words):
         start_new_session=True,
     )
     os.close(slave)
-    shown = b""
-    try:
-        while piece := os.read(master, 65536):
-            shown += piece
-    except OSError:
-        pass  # EIO: nobody has the other end any more
-    finally:
-        os.close(master)
+    shown = rest_of(master)
     assert process.wait(60) == 0, shown
     return shown.decode(), json.loads(log.read_text())
 

@@ -13,7 +13,9 @@ import time
 from pathlib import Path
 
 import pytest
+from control_groups import memory_group
 from schemas import valid
+from stopping import stop
 from subjects import Subject
 
 from arenascope.cli import several_subjects, shell
@@ -26,7 +28,7 @@ from arenascope.sources.core.core_layout import Piece, lay_out
 from arenascope.sources.core.writing import Form
 from arenascope.sources.live import cgroups, process_hold, saving
 from arenascope.sources.live.process import ProcessImage
-from arenascope.sources.live.procfiles import thread_ids, thread_state
+from arenascope.sources.live.procfiles import thread_state
 from arenascope.sources.shell_target import ShellTarget
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -52,14 +54,6 @@ while True:
         area.close()
         libc.free(ctypes.c_void_p(block))
 """
-
-
-def stop(pid):
-    os.kill(pid, signal.SIGSTOP)
-    limit = time.monotonic() + 20
-    while any(thread_state(pid, tid) not in "TXZ" for tid in thread_ids(pid)):
-        assert time.monotonic() < limit
-        time.sleep(0.001)
 
 
 def look(pid, words, at_most=120_000):
@@ -327,22 +321,7 @@ def test_memory_left(tmp_path, monkeypatch):
 
 @pytest.fixture
 def group():
-    """A control group of ours for memory, of the older kind or of the newer one."""
-    for root in (Path("/sys/fs/cgroup/memory"), Path("/sys/fs/cgroup")):
-        folder = root / f"arenascope-copy-{os.getpid()}"
-        try:
-            folder.mkdir()
-        except OSError:
-            continue
-        if (folder / "memory.limit_in_bytes").exists() or (folder / "memory.max").exists():
-            yield folder
-            limit = time.monotonic() + 20
-            while (folder / "cgroup.procs").read_text() and time.monotonic() < limit:
-                time.sleep(0.01)
-            folder.rmdir()
-            return
-        folder.rmdir()
-    pytest.skip("no control group for memory can be made here")
+    yield from memory_group("copy")
 
 
 def kills(group):

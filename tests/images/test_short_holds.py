@@ -19,6 +19,7 @@ from pathlib import Path
 
 import pytest
 from schemas import valid
+from stopping import stop
 from subjects import Subject
 
 from arenascope.base.errors import MemoryReadError, ReadLate, TargetError
@@ -30,7 +31,7 @@ from arenascope.commands.steps import live_copy as apart
 from arenascope.session import before_hold, session
 from arenascope.sources.free_chunk_reader import Followed
 from arenascope.sources.live import bulk_reads, process, process_hold, procfiles, read_plan, short_hold
-from arenascope.sources.live.procfiles import thread_ids, thread_state
+from arenascope.sources.live.procfiles import thread_state
 
 COMMANDS = ("arenas", "bins", "trim", "trim --ranges", "report", "report --full", "info", "stats")
 PASSES = 0.05
@@ -51,14 +52,6 @@ def answer(pid, words, early):
     document = valid(json.loads(seen.text))
     assert document.pop("held_seconds") > 0
     return document
-
-
-def stop(pid):
-    os.kill(pid, signal.SIGSTOP)
-    limit = time.monotonic() + 20
-    while any(thread_state(pid, tid) not in "TXZ" for tid in thread_ids(pid)):
-        assert time.monotonic() < limit
-        time.sleep(0.001)
 
 
 @pytest.fixture
