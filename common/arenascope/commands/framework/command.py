@@ -146,10 +146,6 @@ class Context:
                 self._read_ahead(self.seen, self.seen.nodes, self._ahead)
         return self.seen
 
-    def begin(self) -> None:
-        """From here on something is looked at: a process is held. Whatever has to be loaded was."""
-        _ = self.target
-
     def _read_ahead(self, target: Target, nodes: Nodes, reads: Function) -> None:
         """Reads all that the command will want, and lets the process go: its image keeps what was read.
 
