@@ -32,7 +32,7 @@ REASONS = {
         r"node::.*|cppgc::.*": "several variables lead to node's environment: it tells what this has, not by which"
     },
     "mariadbd": {
-        r"mariadbd\S+ \(storage/innobase/.*|mariadbd\S+ .InnoDB.*": "InnoDB allocates its transactions, 4 MiB at a "
+        r"mariadbd\S+ \(storage/innobase/.*|mariadbd\S+ \W+InnoDB.*": "InnoDB allocates its transactions, 4 MiB at a "
         "time, without an instrument"
     },
     "memcached": {r"memcached\S+ ..mc-worker..": "of what its threads have stats tell the buffers, a part"},
