@@ -1,4 +1,4 @@
-"""The seam: what a door must supply. Integers, bytes and small records cross it, no objects of a debugger.
+"""What a door must supply. Integers, bytes and small records pass through it, no objects of a debugger.
 
 A Target answers for memory: bytes, names, mappings, threads. Each door has one (GDB, LLDB, the shell), and so have the
 heaps that unit tests build. An Image behind it answers for the kernel. Each command makes a Target of what is selected.
