@@ -41,7 +41,7 @@ def tables(megabytes: int, larger: int, blocks: int, rounds: int) -> Iterator[st
             yield f"On {os.cpu_count()} processors, Python {platform.python_version()}, a heap of {megabytes:,} MB:"
             yield f"{notes['blocks_made']:,} blocks, of which {notes['blocks_freed']:,} were freed; {rounds} rounds."
             yield from ("", "For how long a live process stands still, in the shell:", "")
-            yield from holds.table(subject.pid, rounds)
+            yield from holds.table(subject.pid, rounds, folder)
             yield from ("", "Whole commands, and what of them is the command's own inside GDB (medians):", "")
             yield from run.table(run.measure(run.Bench(subject, folder), rounds))
             yield from ("", "A copy of the process, which may be asked for as long as one likes:", "")

@@ -19,6 +19,7 @@ import time
 from pathlib import Path
 from typing import Iterable, Iterator, Mapping, NamedTuple, Optional, Sequence
 
+from least_hold import LeastHold
 from subject import ARENASCOPE, WITH_US, running
 
 LISTS = ("arenas", "bins", "trim", "report")
@@ -67,11 +68,13 @@ class Row(NamedTuple):
     core: Cost
     beside: float
     """Megabytes of memory beside a copy of the process."""
+    least: Optional[float]
+    """Seconds in which C reads what lists consist of."""
 
 
 def looks(pid: int, folder: Path, commands: Sequence[str] = COMMANDS) -> Iterator[Row]:
     size = resident(pid)
-    core = folder / "core"
+    core, limit = folder / "core", LeastHold(pid, folder)
     subprocess.run(
         [*ARENASCOPE, "save", str(pid), str(core), *LIMIT], check=True, env=WITH_US, stdout=subprocess.DEVNULL
     )
@@ -80,7 +83,7 @@ def looks(pid: int, folder: Path, commands: Sequence[str] = COMMANDS) -> Iterato
             name, *rest = command.split()
             live, saved = cost([name, str(pid), *rest, *LIMIT]), cost([name, str(core), *rest])
             beside = live.megabytes - size if live.megabytes > size else live.megabytes
-            yield Row(command, live, saved, beside)
+            yield Row(command, live, saved, beside, limit.seconds() if command in LISTS else None)
     finally:
         core.unlink()
 
@@ -112,14 +115,15 @@ def looked(fixture: str, folder: Path, arguments: Sequence[str], commands: Seque
 
 def lines(title: str, heap: Heap, rows: Iterable[Row]) -> Iterator[str]:
     yield (
-        f"| {title}, {heap.blocks:,} blocks, {heap.free:,} free | held | goal | whole command | on its core | ratio "
-        "| memory beside a copy |"
+        f"| {title}, {heap.blocks:,} blocks, {heap.free:,} free | held | goal | C limit "
+        "| whole command | on its core | ratio | memory beside a copy |"
     )
-    yield "| --- | --- | --- | --- | --- | --- | --- |"
+    yield "| --- | --- | --- | --- | --- | --- | --- | --- |"
     for each in rows:
         held = f"{each.live.held:.2f} s" if each.live.held is not None else ""
+        least = f"{each.least:.2f} s" if each.least is not None else ""
         yield (
-            f"| {each.command} | {held} | {heap.goal(each.command):.2f} s | {each.live.seconds:.1f} s "
+            f"| {each.command} | {held} | {heap.goal(each.command):.2f} s | {least} | {each.live.seconds:.1f} s "
             f"| {each.core.seconds:.1f} s | {each.live.seconds / each.core.seconds:.1f} | {each.beside:,.0f} MiB |"
         )
 
