@@ -13,6 +13,7 @@ import time
 from pathlib import Path
 
 import pytest
+from loaded_modules import FEW_NEED, loaded_by_shell
 from schemas import valid
 from subjects import Subject
 
@@ -167,6 +168,14 @@ def test_a_stopped_process_stays_stopped(bins):
         assert arenascope("info", bins.pid, *how).stdout == bins.info
         assert comes_to(bins.pid, "T")  # a thread that was let go is on its way to its stop for a moment
     os.kill(bins.pid, signal.SIGCONT)
+
+
+def test_a_look_at_a_core_loads_what_it_needs(bins, tmp_path):
+    core = tmp_path / "core"
+    arenascope("save", core, bins.pid)
+    loaded = loaded_by_shell("arenas", str(core))
+    assert "arenascope.sources.core.core_image" in loaded
+    assert sorted(FEW_NEED & loaded) == []
 
 
 LOADS = """

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import ast
 import re
-import subprocess
 import sys
 import typing
 from functools import cache
@@ -12,6 +11,7 @@ from pathlib import Path
 from typing import Any, Iterator
 
 import pytest
+from loaded_modules import FEW_NEED, loaded_after, loaded_by_shell
 
 from arenascope.base import records
 
@@ -256,41 +256,9 @@ def test_other_peoples_code_is_optional() -> None:
             assert id(node) not in top, f"{name} imports {target} at load time"
 
 
-NOT_LOADED = {
-    "ctypes",
-    "dataclasses",
-    "inspect",
-    "json",
-    "shutil",
-    "tabulate",
-    "tempfile",
-    "textwrap",
-    f"{OURS}.cli.completion",
-    f"{OURS}.cli.several_subjects",
-    f"{OURS}.cli.watch",
-    f"{OURS}.sources.live.process",
-}
-"""Each takes 1 to 10 of the 40 ms in which the shell starts, and each single dataclass half a millisecond."""
-
-
 def loaded_by(*names: str) -> set[str]:
     """What these modules of ours load."""
-    code = f"import sys, {', '.join(f'{OURS}.{each}' for each in names)}\nprint(*sys.modules)"
-    return set(
-        subprocess.run(
-            [sys.executable, "-I", "-S", "-c", f"import sys; sys.path.append({str(PACKAGE.parent)!r})\n" + code],
-            check=True,
-            text=True,
-            stdout=subprocess.PIPE,
-        ).stdout.split()
-    )
-
-
-def test_the_shell_starts_with_what_a_look_at_a_core_needs() -> None:
-    used = ("cli", "commands.chunks", "sources.core.core_image", "sources.shell_target")
-    loaded = loaded_by(*used)
-    assert f"{OURS}.session.session" in loaded
-    assert not NOT_LOADED & loaded
+    return loaded_after(f"import {', '.join(f'{OURS}.{each}' for each in names)}")
 
 
 def test_what_programs_import_is_loaded_when_it_is_used() -> None:
@@ -320,13 +288,21 @@ def test_a_debuggers_start_loads_nothing_that_names_blocks() -> None:
     assert sorted(each for each in loaded if each.startswith(naming)) == []
 
 
-def test_version_and_help_load_nothing_that_reads() -> None:
-    read = {
-        each
-        for each in loaded_by("cli")
-        if each.startswith((f"{OURS}.glibc", f"{OURS}.session.session", f"{OURS}.sources"))
-    }
-    assert not read
+@pytest.mark.parametrize("words", ["--version", "arenas --help", "types --help"])
+def test_the_shell_starts_without_what_few_looks_need(words: str) -> None:
+    loaded = loaded_by_shell(*words.split())
+    assert f"{OURS}.cli.main" in loaded
+    assert sorted(FEW_NEED & loaded) == []
+
+
+def test_help_loads_nothing_for_many_processes() -> None:
+    """Though it loads all commands."""
+    assert sorted({"concurrent.futures", "multiprocessing"} & loaded_by_shell("help")) == []
+
+
+def test_version_loads_nothing_that_reads() -> None:
+    reads = (f"{OURS}.analysis", f"{OURS}.glibc", f"{OURS}.session", f"{OURS}.sources")
+    assert sorted(each for each in loaded_by_shell("--version") if each.startswith(reads)) == []
 
 
 def test_records_are_named_tuples() -> None:

@@ -7,11 +7,11 @@ from contextlib import contextmanager
 from typing import Iterator, Optional
 
 from ..base.errors import HoldOver, UsageError
+from ..base.hold_limits import HOLD
 from ..commands.all_commands import find_command
 from ..commands.framework.api_subject import Subject
 from ..commands.framework.command import Command, document
 from ..present.json_documents.record import Document
-from ..sources.target import HOLD
 from .shell import How, QuietDoor, check_how, door_for, unbroken
 
 

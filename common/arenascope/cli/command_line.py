@@ -12,12 +12,12 @@ from typing import Callable, Optional, Sequence
 
 from ..base.about import PROGRAM
 from ..base.argv import full_names
+from ..base.hold_limits import HOLD, HOLD_AT_MOST
 from ..base.records import NamedTuple
 from ..commands.all_commands import COMMAND_NAMES, all_commands, find_command
 from ..commands.framework.arguments import HELP, Group, OneLine, Outline, Parser, Settle, argument, places_of
 from ..commands.framework.command import Command
 from ..commands.framework.overview import GROUP_OF_LOOPS, command_lines, row
-from ..sources.target import HOLD, HOLD_AT_MOST
 from .subject_words import MAYBE, NOT, UNLIKELY, likeliest, likeness
 
 PAIR = 2

@@ -9,8 +9,6 @@ import json
 import os
 import sys
 from argparse import Namespace
-from concurrent.futures import ProcessPoolExecutor
-from multiprocessing import get_context
 from typing import Iterator, Optional, Sequence
 
 from ..analysis.figure_names import Document
@@ -134,6 +132,10 @@ def _all(looks: Sequence[Look], asked: int) -> Iterator[Seen]:
     if jobs == 1:
         yield from map(look, looks)
         return
+    # loaded where several are looked at, by few programs
+    from concurrent.futures import ProcessPoolExecutor
+    from multiprocessing import get_context
+
     # forked, which Python 3.14 no longer does by itself: its fork server starts with the working directory on its path
     with ProcessPoolExecutor(jobs, get_context("fork")) as pool:
         yield from pool.map(look, looks)

@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING, Callable, Optional, Sequence, TextIO, TypeVar
 
 from ..base.about import PROGRAM
 from ..base.errors import HoldEnded, HoldOver, ReadLate, TargetError, Unread, UsageError
+from ..base.hold_limits import HOLD, HOLD_AT_MOST
 from ..base.records import NamedTuple
 from ..commands.all_commands import find_command
 from ..present.shared_text.progress_bar import OverwrittenLine
 from ..present.shared_text.text import Style, folded, wants_colour
-from ..sources.target import HOLD, HOLD_AT_MOST, Target
 from .waiting import Waiting
 
 if TYPE_CHECKING:
@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from ..sources.live.process import ProcessImage
     from ..sources.live.process_hold import Freeze
     from ..sources.live.short_hold import StillProcess
+    from ..sources.target import Target
 
 AnyDoor = TypeVar("AnyDoor", bound="ShellDoor")
 TRIES = 10
@@ -133,11 +134,7 @@ class ShellDoor:
 
             # it gets ready while we do
             self.freeze = Freeze(self.how.stop, self.hold_at_most)
-        # loaded before the process is held, and not for a core
-        import json  # noqa: F401
-        import queue  # noqa: F401
-        import threading  # noqa: F401
-
+        from ..sources.live import loaded_before_hold  # noqa: F401
         from ..sources.live.live_target import ProcessTarget
 
         # everything that can be read beforehand is: symbols and modules

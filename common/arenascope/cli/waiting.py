@@ -7,7 +7,6 @@ import time
 from typing import TextIO
 
 from ..present.shared_text.progress_bar import EVERY, PATIENCE, OverwrittenLine, Progress, columns
-from ..sources.live import background
 
 WIDTH = 20
 """Of the bar, in columns."""
@@ -29,6 +28,8 @@ class Waiting:
         self.clear()
         self._what, self._began, self._expected = what, time.monotonic(), expected
         if not self._is_on and self._stream.isatty():
+            from ..sources.live import background  # only a terminal shows it
+
             self._is_on = True
             try:
                 background.start(self._draw_on)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import Mapping, Optional, Sequence
 
-from .debug_info_types import TypeSource
 from .elf.address_names import DEBUG_FOLDERS, Naming, WithSymbols, files_of
 from .elf.sysroot import file_within
 from .free_chunk_reader import Nodes, ReadNodes
@@ -31,7 +30,6 @@ class ImageTarget(WithSymbols):
         self.window: Window = image.window
         self.nodes: Optional[Nodes] = None
         self.read_nodes: Optional[ReadNodes] = None
-        self.types: Optional[TypeSource] = None
         self._folders, self._sysroot = folders, sysroot
         self._naming = Naming(folders, sysroot)
 

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import os
 import re
+from functools import cached_property
 from typing import Optional, Sequence
 
 from ..base.errors import ArenascopeError, UsageError
+from .debug_info_types import TypeSource
 from .elf.address_names import DEBUG_FOLDERS, files_of
 from .elf.elf_file import module_build_id, proven_files
 from .elf.symbols import find_symbols
@@ -37,16 +39,24 @@ class ShellTarget(ImageTarget):
         self.symbols_from = (folders, symbols, sysroot, declared)
         """Where those of another image of the same process come from."""
         self._use_symbols = symbols
+        self._reads_types = symbols and declared is not False
         self.debug_folders: Sequence[str] = [
             *self._folders,
             *([sysroot + folder for folder in DEBUG_FOLDERS] if sysroot else []),
         ]
-        if symbols and declared is not False:
-            from .types_by_gdb import UNASKED, TypesByGdb  # few looks ask for types
-
-            self.types = TypesByGdb(self, None if declared else UNASKED)
         self._symbols: Optional[dict[str, Symbol]] = None
         self._regions: Optional[Sequence[Region]] = None
+
+    @property
+    def types(self) -> Optional[TypeSource]:
+        return self._types_by_gdb if self._reads_types else None
+
+    @cached_property
+    def _types_by_gdb(self) -> TypeSource:
+        from .types_by_gdb import UNASKED, TypesByGdb  # few looks ask for types
+
+        *_, declared = self.symbols_from
+        return TypesByGdb(self, None if declared else UNASKED)
 
     def regions(self) -> Sequence[Region]:
         if self._regions is None:

@@ -17,12 +17,6 @@ from .kernel_words import Timer, Watched
 
 ByteOrder = Literal["little", "big"]
 
-HOLD = 20.0
-"""Seconds for which a process is held where nobody said: whoever asks it three times, 10 s apart, hears the third
-answer. The free lists of a heap of 50 GB take a quarter of it."""
-HOLD_AT_MOST = 120.0
-"""And for a call (trim --apply), which is not broken off by half. Nobody may ask for more."""
-
 
 class Region(NamedTuple):
     """One mapping of the address space."""
@@ -331,8 +325,10 @@ class Target(Protocol):
     machine: str
     """The processor by its Linux name: "x86_64", "i386", "aarch64", "arm", "ppc64", "s390x", "riscv64" … or ""."""
     page_size: int
-    types: Optional[TypeSource]
-    """None where it reads no debug information."""
+
+    @property
+    def types(self) -> Optional[TypeSource]:
+        """None where it reads no debug information."""
 
     @property
     def image(self) -> Image:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Iterable, Mapping, Optional, Sequence, Union
+from typing import TYPE_CHECKING, Iterable, Mapping, Optional, Sequence, Union
 
 from ...base.model import Statement
 from ...base.printable import printable
@@ -11,7 +11,9 @@ from ...blocks.recognise.class_names import with_short_names
 from ...present.json_documents.record import Document
 from ...present.shared_text.problems import first_sentences
 from ...present.shared_text.text import NO_HEAP, Laid, Style, fitted
-from ...session.session import Session
+
+if TYPE_CHECKING:
+    from ...session.session import Session
 
 
 def of_heap(session: Session, lines: Iterable[str]) -> Iterable[str]:

@@ -18,11 +18,8 @@ from ...base.records import NamedTuple
 from ...base.user_data import UserData, user_data
 from ...present.formats.json import envelope, written
 from ...present.formats.spool import in_blocks
-from ...present.json_documents.record import Document
 from ...present.shared_text.problems import sentence
 from ...present.shared_text.text import Style, known_form
-from ...sources.free_chunk_reader import Nodes
-from ...sources.target import Target
 from .answer import Answer as Answer
 from .answer import of_heap as of_heap
 from .arguments import HELP, Argument, Group, HelpAsked, Outline, Parser
@@ -32,8 +29,11 @@ if TYPE_CHECKING:
     from typing import Concatenate, ParamSpec  # novermin
 
     from ...base.model import Means
+    from ...present.json_documents.record import Document
     from ...session.before_hold import Ahead
     from ...session.session import Session
+    from ...sources.free_chunk_reader import Nodes
+    from ...sources.target import Target
     from .apply_trim import Controller
 
     Said = ParamSpec("Said")

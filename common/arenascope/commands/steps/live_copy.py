@@ -14,6 +14,7 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, Optional, Union
 
 from ...base.errors import ArenascopeError, RedactedError, TargetError, UsageError
+from ...base.hold_limits import HOLD
 from ...base.model import Statement
 from ...base.programs import find_program
 from ...base.records import NamedTuple
@@ -32,7 +33,7 @@ from ...sources.live.foretold_hold import time_to_copy
 from ...sources.live.process import ProcessImage
 from ...sources.live.saving import ProcessCopy, copy_process, room_in_memory, save_process
 from ...sources.shell_target import ShellTarget
-from ...sources.target import HOLD, Target
+from ...sources.target import Target
 from ..framework.command import Context
 from ..framework.opened_session import opened_session
 

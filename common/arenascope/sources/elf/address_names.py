@@ -8,13 +8,12 @@ from __future__ import annotations
 import os
 import struct
 from bisect import bisect_right
-from typing import Collection, Iterator, Optional, Protocol, Sequence
+from typing import TYPE_CHECKING, Collection, Iterator, Optional, Protocol, Sequence
 
 from ...base.errors import ArenascopeError, TargetError
 from ...base.records import NamedTuple
 from ..target import Place, Region
 from .bss import memory_end
-from .debug_entries import DebugEntries, DescribedClass, DescribedVariable, debug_entries_of
 from .demangle import demangle
 from .elf_file import (
     DEBUG_FOLDER,
@@ -29,6 +28,9 @@ from .elf_file import (
     proven_files,
 )
 from .symbols import ENTRIES_LIMIT, FIELDS, SHN_UNDEF, STT_FILE, STT_TLS, symbol_form
+
+if TYPE_CHECKING:
+    from .debug_entries import DebugEntries, DescribedClass, DescribedVariable
 
 STT_OBJECT, STT_FUNC, STT_GNU_IFUNC = 1, 2, 10
 ADDRESSED = (STT_OBJECT, STT_FUNC, STT_GNU_IFUNC)
@@ -203,6 +205,8 @@ class Naming:
     def _entries_of(self, image: Named, start: Region) -> Sequence[tuple[int, DebugEntries]]:
         """Each with what the loader added to its addresses."""
         if start.start not in self._described:
+            from .debug_entries import debug_entries_of  # only LLDB asks for what it does not tell itself
+
             files = ((start.start - each.first_address, debug_entries_of(each)) for each in self._files(image, start))
             self._described[start.start] = [(bias, entries) for bias, entries in files if entries is not None]
         return self._described[start.start]

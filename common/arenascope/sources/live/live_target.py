@@ -49,7 +49,7 @@ class ProcessTarget(ShellTarget):
         self._freeze = freeze
         if freeze is not None:
             # debug information takes seconds to be read: of a copy it is
-            self.types = None
+            self._reads_types = False
             freeze.on_end(self._process.give_up)
             if self.nodes is None and self._process.byte_order == sys.byteorder:
                 self.read_nodes = self._reader.read

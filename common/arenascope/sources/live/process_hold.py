@@ -10,10 +10,11 @@ from contextlib import suppress
 from typing import Callable, Optional, Sequence, TypeVar
 
 from ...base.errors import HoldEnded, HoldOver, RefusedError, TargetError
+from ...base.hold_limits import HOLD_AT_MOST
 from ...base.model import HOLD_OVER, Statement
 from ...base.records import NamedTuple
 from ..elf.registers import ThreadRecord
-from ..target import HOLD_AT_MOST, RegisterSet, RegisterSets
+from ..target import RegisterSet, RegisterSets
 from . import background, guard, messages
 
 Kind = TypeVar("Kind", bound=messages.Answer)

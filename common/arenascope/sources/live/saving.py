@@ -18,7 +18,6 @@ from ..core.saving import CoreWriter
 from ..core.writing import Form, Who
 from ..elf.address_names import local_file
 from ..target import MappingUse, Region, RegisterSets, Saved, Span, Target
-from . import kernel_pointers as _kernel  # noqa: F401  what `watched` takes, loaded before a process is held
 from . import procfiles
 from .bulk_reads import block_reader
 from .live_source import LiveSource
