@@ -11,6 +11,9 @@ from typing import Any, Iterator, Mapping, Sequence
 from schemas import valid
 
 from arenascope.cli.main import main
+from arenascope.cli.shell import AS_USUAL, QuietDoor, door_for
+from arenascope.commands.all_commands import find_command
+from arenascope.commands.framework.command import Context, document_of
 
 LOOKS = ("arenas", "arenas --quick", "heaps", "bins", "threads", "trim --ranges", "mmapped", "info", "stats", "params")
 EXACT = ("info", "stats")
@@ -47,6 +50,29 @@ def look(core: Path, look: str, *options: str) -> tuple[int, str, str]:
     with contextlib.redirect_stdout(said), contextlib.redirect_stderr(complained):
         status = main([name, str(core), *words, *options])
     return status, said.getvalue(), complained.getvalue()
+
+
+def beside_each_other(image: Path, looks: Sequence[str]) -> list[dict[str, Any]]:
+    """The documents of commands each of which looks at a copy of a live process; in one session, so that all of them
+    look at the first one's copy, and have what it has read. Each of them must end with status 0."""
+    context, found = None, []
+    for each in looks:
+        name, *words = each.split()
+        command = find_command(name)
+        options = command.parser("arenascope").parse_args([*words, "--json"])
+        if context is None:
+            context = first = Context(door_for(QuietDoor, command, str(image), how=AS_USUAL, options=options), options)
+        else:
+            context = first.beside(options)
+        try:
+            reply = command.function(context)
+            document = document_of(command, context, reply)
+        except BaseException:
+            first.door.drop()
+            raise
+        assert reply.status == 0, each
+        found.append(valid(json.loads(json.dumps(document.to_dict()))))
+    return found
 
 
 def documents(core: Path, looks: Sequence[str] = LOOKS) -> dict[str, dict[str, Any]]:

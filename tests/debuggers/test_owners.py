@@ -12,7 +12,7 @@ import pytest
 from doors import DOORS, NEWEST, Live
 from lifetimes import dies_with_us
 from looks import opened
-from partial import look
+from partial import beside_each_other, look
 from schemas import valid
 from subjects import Subject, may_look_into_shared_memory
 
@@ -106,7 +106,9 @@ def test_who_holds_it(images: dict[str, Told], image: str) -> None:
     if image == "gcore":
         # what GDB writes has no constants of files, and all that is reserved
         known = [each for each in known if each.way in BY_GCORE]
-    answers = {each: answer(images[image].path, f"owner {each.address}") for each in known}
+    said = beside_each_other(images[image].path, [f"owner {each.address}" for each in known])
+    assert all(each["complete"] for each in said)
+    answers = dict(zip(known, said))
     assert [said for said in map(wrong, answers, (each["path"] for each in answers.values())) if said] == []
     old = {way.way: each["held_by"]["name"] for way, each in answers.items() if way.kind == "register"}
     assert {way for way, name in old.items() if name} == {"vector register"} & {*old}

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from partial import look
+from partial import beside_each_other, look
 from subjects import Subject
 
 from arenascope.blocks import pointer_finder
@@ -60,9 +60,16 @@ def test_each_block_is_held_by_its_word(
     """By a graph that was kept, and without."""
     image, blocks = core
     kept = f" --graph {tmp_path / 'graph'}" if graph else ""
+    if graph:
+        answer(image, f"leaks{kept}")  # makes it
+    commands = ("owner", "refs")
+    looks = [f"{command} {address:#x}{kept}" for command in commands for address in blocks]
+    answers = iter(beside_each_other(image, looks))
+    owner, refs_of = ({address: next(answers) for address in blocks} for _ in commands)
     wrong = []
     for address, (why, kind) in blocks.items():
-        found = answer(image, f"owner {address:#x}{kept}")
+        found = owner[address]
+        assert found["complete"], found["problems"]
         expected = None if why == HELD else why
         ways = [each["stale"] for each in found["path"]]
         if (found["held_by"]["stale"], found["held_by"]["kind"]) != (expected, kind):
@@ -71,7 +78,7 @@ def test_each_block_is_held_by_its_word(
             wrong.append((why, found))
         if why == HELD and found["path"][-1]["offset"] not in (None, BUFFER):
             wrong.append((why, found))
-        refs = {each["stale"] for each in answer(image, f"refs {address:#x}{kept}")["refs"]}
+        refs = {each["stale"] for each in refs_of[address]["refs"]}
         if refs != ({None, "stdio-buffer"} if why == HELD else {expected}):
             wrong.append((why, refs))
     assert wrong == []
