@@ -24,6 +24,7 @@ import large
 import owners
 import run
 import save
+import start
 import sweep
 import trim
 from subject import ROOT, big
@@ -60,6 +61,12 @@ def tables(megabytes: int, larger: int, blocks: int, rounds: int) -> Iterator[st
         yield "the size headers. The shell's figures have the start of Python in them."
         yield ""
         yield from sweep.table((sweep.Subject(folder, *each) for each in cores), rounds)
+    yield from (
+        "",
+        f"The start of the shell, of which a look at a core of {start.SMALL} MB has the rest of its modules:",
+        "",
+    )
+    yield from start.table(max(rounds, 10))
     yield from ("", "What the blocks are, against the sweep alone, on a heap as C++ programs have it:", "")
     yield from kinds.table(blocks, 0, rounds)
     yield from ("", "Names by debug information, on a C and a C++ program of the tests:", "")

@@ -21,6 +21,7 @@ TABLES = (
     "GB in memory",
     "MB,",
     "core",
+    "start",
     "types",
     "types by debug information",
     "whose",
