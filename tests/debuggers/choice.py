@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from collections import Counter
 from itertools import combinations
-from typing import Collection, Hashable, Iterable, Iterator, Protocol, Sequence, TypeVar
+from typing import Any, Collection, Hashable, Iterable, Iterator, Protocol, Sequence, TypeVar
 
 import pytest
 
@@ -53,6 +53,11 @@ def few(looks: Iterable[AnyLook], traits: int, beside: Collection[AnyLook] = ())
             missing.difference_update(together(best, traits))
             taken[sides(best)] += 1
             yield best
+
+
+def some(values: Iterable[Any], *soon: Any) -> list[Any]:
+    """Values of a parameter: these in `make test`, all in test-all."""
+    return [pytest.param(each, marks=[] if each in soon else pytest.mark.full) for each in values]
 
 
 def not_in_turn(items: Iterable[pytest.Item]) -> Iterator[pytest.Item]:

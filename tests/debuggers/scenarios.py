@@ -115,6 +115,16 @@ ALIKE = (
     "random-2",
     "random-3",
 )
+# of what these show a little is shown by others: `make test` goes without them, too; `make test-all` sees all of them
+LATER = (
+    "pinned-main",
+    "turns",
+    "full_heap-retired-64",
+    "blocked_brk-unblock",
+    "asked-wrongly",
+    "tcache-tls",
+    "arenas60",
+)
 # these also run on the other releases: one for each shape that a release, or a narrow machine, might have otherwise
 EVERYWHERE = ("many_heaps", "bins", "tcache", "mmapped", "foreign_sbrk", "blocked_brk", "pinned-thread")
 # from glibc 2.42 on, and Linux 6.13, a thread's stack has its guard pages in the same mapping, of which GDB 13's gcore
@@ -219,7 +229,8 @@ def seen(
     parameters = []
     for (scenario, image), chosen in images_of.items():
         group = _one_worker(scenario)
-        for more, marks in (("", group), ("-more", [*group, pytest.mark.full])):
+        soon = [*group, pytest.mark.full] if scenario.name in LATER else group
+        for more, marks in (("", soon), ("-more", [*group, pytest.mark.full])):
             part = tuple(view for view in chosen if (view in SHORT) is not bool(more))
             if part:
                 looks = Looks(f"{scenario.id}-{image}{more}", part)

@@ -270,6 +270,7 @@ int main(void) {
 """
 
 
+@pytest.mark.full
 @pytest.mark.skipif(os.uname().machine != "x86_64", reason="it names x86-64's registers")
 def test_a_thread_is_one_owner(tmp_path: Path) -> None:
     program = tmp_path / "locals"
@@ -324,6 +325,7 @@ int main() {
 """
 
 
+@pytest.mark.full
 def test_what_a_thread_was_started_with_is_the_variables(tmp_path: Path) -> None:
     """It is a copy, as its stack's are; what nothing else has is the thread's."""
     program = tmp_path / "started"

@@ -172,6 +172,7 @@ int main(void) {
     return OwnLibc(folder / "main", folder / libc.name, other)
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("name", DEBUGGERS)
 def test_another_libc(name: str, own_libc: OwnLibc) -> None:
     """Memory says where its heap is, and the list of candidates why no symbol did; no call is made on its word."""

@@ -6,9 +6,10 @@ import json
 import re
 import shutil
 from pathlib import Path
-from typing import Any, Mapping, Optional, Sequence
+from typing import Any, Mapping, Optional
 
 import pytest
+from choice import some
 from doors import DOORS, Core
 from platforms import ELSEWHERE, HOST, Platform
 from secret_bytes import leaked, libraries_of, present, secrets_of
@@ -31,11 +32,6 @@ NOT_THERE = {
 }
 DAMAGES = ("size", "header", "many", "in-use-bit", "links", "skips", "foot", "cache", "cache-size", "top", "heap-info")
 DAMAGES = (*DAMAGES, "arena", "arena-end", "mmapped")
-
-
-def some(values: Sequence[str], *soon: str) -> list[Any]:
-    """These in `make test`, all in test-all."""
-    return [pytest.param(each, marks=[] if each in soon else pytest.mark.full) for each in values]
 
 
 def secrets_running(platform: Platform, *arguments: str, env: Optional[Mapping[str, str]] = None) -> Subject:

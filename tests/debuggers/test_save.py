@@ -217,6 +217,7 @@ def is_traced(pid: int) -> bool:
     return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] == "t"
 
 
+@pytest.mark.in_turns("words", "number")
 @pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGINT])
 @pytest.mark.parametrize("words", ["save {pid} {file}", "save {pid} {file} --redact", "owners {pid}"])
 def test_an_end_in_the_middle_leaves_the_process_running(words: str, number: int, tmp_path: Path) -> None:

@@ -63,6 +63,7 @@ def test_pins_has_them_as_a_group(looked: dict[str, Any]) -> None:
     assert {pin["type"] for pin in document["pins"]} == {"Session"}
 
 
+@pytest.mark.full
 def test_large_heaps_are_searched_for_groups_only_when_asked() -> None:
     """A live process would wait for it."""
     with Subject("sessions", "2000", "260", env=UNCACHED) as subject:
@@ -101,6 +102,7 @@ def test_nothing_is_advised_that_cannot_help(looked: dict[str, Any]) -> None:
         assert advised <= {"keep-type-apart"}, name
 
 
+@pytest.mark.full
 def test_what_is_advised_taken(looked: dict[str, Any]) -> None:
     """The same program with its sessions apart."""
     first = looked[LOOKS[2]]["advice"][0]

@@ -40,12 +40,7 @@ PROGRAM = {
     "server": (*CXX, "server.cc"),
 }
 LEAST = {"daemon": 0.97, "idioms": 0.6, "idioms.cc": 0.8}
-SHORT = [("linker", "idioms.cc")]
-EACH = [
-    pytest.param(way, program, id=f"{way}, {program}", marks=[pytest.mark.full] * ((way, program) not in SHORT))
-    for way in WAYS
-    for program in LEAST
-]
+EACH = [pytest.param(way, program, id=f"{way}, {program}") for way in WAYS for program in LEAST]
 
 
 MULTIARCH = "x86_64-linux-gnu"
@@ -79,6 +74,7 @@ def test_32_bits_have_the_same_names(program: str, tmp_path: Path) -> None:
     assert sum(found[0].values()) > 5000
 
 
+@pytest.mark.full
 @pytest.mark.parametrize(("way", "program"), EACH)
 def test_no_name_is_wrong(way: str, program: str, tmp_path: Path) -> None:
     *compiler, source = PROGRAM[program]

@@ -37,6 +37,7 @@ def is_archives(block: Expected, lines: Sequence[str]) -> bool:
     return block.type in ("Archive", "Trade") or any(text in line for text in ARCHIVES)
 
 
+@pytest.mark.in_turns("kind", "door")
 @pytest.mark.parametrize("kind", ["live", "core"])
 @pytest.mark.parametrize(
     "door", [pytest.param(GDB, marks=pytest.mark.needs_gdb), NEWEST_LLDB], ids=lambda door: door.name

@@ -69,6 +69,7 @@ def test_what_lost_pointers_lead_to(look: Look, level: str, door: Door) -> None:
         assert found.typed_bytes >= 0.95
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("door", DOORS)
 def test_one_of_two_types_with_the_same_members(look: Look, door: Door) -> None:
     """Which of them it is, nothing tells."""

@@ -52,9 +52,7 @@ SHORT = {
     "daemon": "O2",
     "idioms": "O0",
     "idioms.cc": "O2",
-    "idioms.libc++": "O1",
     "orders": "O1",
-    "pool": "O2",
     "server": "O0",
 }
 """The builds of `make test`."""

@@ -25,6 +25,7 @@ PRINTERS = Path("/usr/share/gcc/python/libstdcxx")
 pytestmark = [pytest.mark.needs_gdb, pytest.mark.debugger]
 
 
+@pytest.mark.in_turns("kind", "name")
 @pytest.mark.parametrize("kind", ["live", "core"])
 @pytest.mark.parametrize(
     ("name", "arguments", "share"), [("daemon.O2", ("200", "closed"), 0.9), ("idioms.O0", (), 0.5)]
@@ -79,6 +80,7 @@ def values(gdb: Gdb, image: Image, expressions: list[str]) -> list[int]:
     return [each.value for each in gdb.drive(gdb.look_at(image), steps)]
 
 
+@pytest.mark.in_turns("kind", "name")
 @pytest.mark.parametrize("kind", ["live", "core"])
 @pytest.mark.parametrize(
     ("name", "arguments", "share"), [("server.O2", ("60", "0"), 0.9), ("orders.O1", ("120", "kept"), 0.9)]
@@ -121,6 +123,7 @@ def test_keys_are_those_by_which_gdb_finds_the_element(
         sited.end()
 
 
+@pytest.mark.in_turns("kind", "level")
 @pytest.mark.parametrize("kind", ["live", "core"])
 @pytest.mark.parametrize("level", ["O0", "O2"])
 def test_what_a_thread_alone_holds_is_told_by_its_frame(tmp_path: Path, level: str, kind: str) -> None:
@@ -144,7 +147,9 @@ def test_what_a_thread_alone_holds_is_told_by_its_frame(tmp_path: Path, level: s
         sited.end()
 
 
-@pytest.mark.parametrize(("name", "arguments"), [("orders.O2", ("120", "kept")), ("crew.O2", ("20",))])
+@pytest.mark.parametrize(
+    ("name", "arguments"), [("orders.O2", ("120", "kept")), pytest.param("crew.O2", ("20",), marks=pytest.mark.full)]
+)
 def test_the_shell_writes_the_same(tmp_path: Path, name: str, arguments: tuple[str, ...]) -> None:
     """Through variables of functions, with keys, threads and frames; of a process and of a core."""
     sited = Sited(PROGRAMS / name, tmp_path, *arguments)

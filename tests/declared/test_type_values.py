@@ -39,6 +39,7 @@ def sited(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFacto
 
 
 @pytest.mark.needs_gdb
+@pytest.mark.in_turns("sited", "kind")
 @pytest.mark.parametrize("kind", ["live", "core"])
 def test_values_are_what_the_program_counts(sited: Sited, kind: str, tmp_path: Path) -> None:
     image = sited.image(kind, tmp_path)

@@ -137,6 +137,7 @@ def test_no_signal_is_lost(sender, how):
     look_often(sender, how, 20)
 
 
+@pytest.mark.in_turns("words", "how")
 @pytest.mark.parametrize("how", HOWS)
 @pytest.mark.parametrize("words", KINDS)
 def test_no_signal_is_lost_by_any_kind_of_look(sender, how, words):

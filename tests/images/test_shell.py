@@ -13,6 +13,7 @@ import time
 from pathlib import Path
 
 import pytest
+from choice import some
 from loaded_modules import FEW_NEED, loaded_by_shell
 from schemas import valid
 from subjects import Subject
@@ -211,25 +212,23 @@ def large(tmp_path_factory):
 
 @pytest.mark.parametrize(
     "words",
-    [
-        "arenas",
-        pytest.param("arenas --json", marks=pytest.mark.full),
-        "report",
-        pytest.param("report --json", marks=pytest.mark.full),
-        "report --types",
-        "trim",
-        "chunks --summary",
-        pytest.param("chunks --limit 20", marks=pytest.mark.full),
-        "pins --json",
-        "check",
-        "map",
-        pytest.param("mmapped", marks=pytest.mark.full),
-        pytest.param("threads --json", marks=pytest.mark.full),
-        pytest.param("version", marks=pytest.mark.full),
-        "snapshot FILE",
-        "types",
-        "chunk BLOCK",
-    ],
+    some(
+        [
+            *("arenas", "arenas --json", "report", "report --json", "report --types", "trim", "chunks --summary"),
+            *(
+                "chunks --limit 20",
+                "pins --json",
+                "check",
+                "map",
+                "mmapped",
+                "threads --json",
+                "version",
+                "snapshot FILE",
+            ),
+            *("types", "chunk BLOCK"),
+        ],
+        *("arenas", "report --types", "check", "snapshot FILE", "types"),
+    ),
 )
 def test_nothing_is_loaded_while_the_process_is_held(large, tmp_path, words):
     """A module takes a millisecond and more, a table of symbols much more."""
@@ -370,7 +369,9 @@ def test_a_snapshot_does_not_take_a_core_s_place(bins, tmp_path):
     assert core.read_bytes().startswith(b"\x7fELF")
 
 
-@pytest.mark.parametrize("option", ["--limit 1", "--limit=1", "--lim 1", "-limit 1", "-lim=1", "--lim=1"])
+@pytest.mark.parametrize(
+    "option", some(["--limit 1", "--limit=1", "--lim 1", "-limit 1", "-lim=1", "--lim=1"], "--lim 1", "-lim=1")
+)
 def test_an_option_cut_short_is_that_option(bins, option):
     """Its value is no process to be looked at."""
     done = arenascope("arenas", *option.split(), bins.pid)

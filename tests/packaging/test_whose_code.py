@@ -106,6 +106,7 @@ def version(made: Callable[[Path], Path], root: Path, door: str, pid: int) -> st
     return run(*BARE, *start[made], "version", pid)
 
 
+@pytest.mark.in_turns("door", "owner")
 @pytest.mark.parametrize("owner", [ANOTHER, None], ids=["another's", "the user's"])
 @pytest.mark.parametrize(
     ("made", "door"),
@@ -165,6 +166,7 @@ def test_all_on_the_way_to_a_library_is_asked_for_its_owner(tmp_path: Path, othe
     assert mark.exists() is (others is None)
 
 
+@pytest.mark.in_turns("place", "mode")
 @pytest.mark.parametrize("place", WAY)
 @pytest.mark.parametrize(
     ("mode", "package", "believed"),
