@@ -15,6 +15,7 @@ from wounds_lists import LISTS
 
 from arenascope.base.errors import MemoryReadError
 from arenascope.glibc import all_bins
+from arenascope.glibc.all_bins import LARGEST
 from arenascope.glibc.bins import ring_starts
 from arenascope.session.session import Session
 from arenascope.sources.free_chunk_reader import NodeWords
@@ -69,6 +70,14 @@ def long_lists(row: str) -> HeapImage:
     return image
 
 
+@pytest.fixture(params=[LARGEST, 0], ids=["plain Python", "numpy"])
+def numpy(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    if not request.param:
+        pytest.importorskip("numpy")
+    monkeypatch.setattr(all_bins, "WORTH_IT", request.param)
+    monkeypatch.setattr(all_bins, "LONG", request.param)
+
+
 @pytest.fixture(params=[False, True], ids=["one after the other", "a thread beside"])
 def beside(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
     if request.param:
@@ -76,7 +85,7 @@ def beside(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> N
         monkeypatch.setattr(FakeTarget, "threaded_fill", FakeTarget.fill)
 
 
-@pytest.mark.usefixtures("beside")
+@pytest.mark.usefixtures("numpy", "beside")
 @pytest.mark.parametrize("row", ROWS)
 def test_sound_lists_are_those_that_were_built(row: str) -> None:
     image = long_lists(row)
@@ -90,6 +99,7 @@ def test_sound_lists_are_those_that_were_built(row: str) -> None:
     assert max(len(each[2]) for each in found) >= 17
 
 
+@pytest.mark.usefixtures("numpy")
 @pytest.mark.parametrize("row", ["2.26-i386", "2.36-64"])
 def test_damage_is_told_as_link_by_link(row: str) -> None:
     for name, wound in {**LISTS, **ARENAS}.items():
@@ -99,7 +109,7 @@ def test_damage_is_told_as_link_by_link(row: str) -> None:
             assert lists(target, InBulk(target)) == lists(target), name
 
 
-@pytest.mark.usefixtures("beside")
+@pytest.mark.usefixtures("numpy", "beside")
 @pytest.mark.parametrize("row", ["2.26-i386", "2.43-64"])
 def test_any_wrong_word_is_told_as_link_by_link(row: str) -> None:
     rng = random.Random(row)
@@ -116,6 +126,7 @@ def test_any_wrong_word_is_told_as_link_by_link(row: str) -> None:
         target.space.put(place, old)
 
 
+@pytest.mark.usefixtures("numpy")
 @pytest.mark.parametrize("row", ["2.26-i386", "2.43-64"])
 def test_what_was_met_of_a_ring_that_is_wrong_is_told(row: str) -> None:
     """Chunk by chunk up to where it is wrong, from both its ends, and of no other ring."""
@@ -130,6 +141,7 @@ def test_what_was_met_of_a_ring_that_is_wrong_is_told(row: str) -> None:
     assert len(whole) == len(starts) - 1
 
 
+@pytest.mark.usefixtures("numpy")
 @pytest.mark.parametrize("few", [1, 1000], ids=["the last of them", "all"])
 @pytest.mark.parametrize("row", ["2.26-i386", "2.43-64"])
 def test_rings_that_are_followed_one_by_one_are_the_same(monkeypatch: pytest.MonkeyPatch, row: str, few: int) -> None:

@@ -4,15 +4,20 @@ For a process whose memory is read in bulk (sources/live/bulk_reads.py): what on
 for the next address. Every chunk is held to what bins.py holds it to; a ring in which anything is otherwise is none of
 those that are returned, and is followed there, link by link. Of a process that runs on a ring that is returned is worth
 something only where all its words are read again (sources/live/short_hold.py).
+
+Of many chunks numpy says the same in a third of the time; it is loaded once so many have been met.
 """
 
 from __future__ import annotations
 
+import _thread
 from array import array
 from itertools import compress, repeat
 from operator import add, eq
-from typing import Iterable, Mapping, Optional, Sequence
+from types import ModuleType
+from typing import TYPE_CHECKING, Iterable, Mapping, Optional, Sequence
 
+from ..base import optional_libraries
 from ..base.read_ahead import ReadBeside
 from ..base.records import NamedTuple
 from ..sources.free_chunk_reader import Followed, NodeWords, ReadNodes, ReadPair
@@ -25,7 +30,17 @@ FEW = 6
 """So few are followed one by one where two chunks can be read at a time: a row costs as much as eight chunks."""
 SPARE = 16
 """One ring in so many may be read in vain: those that ended are left out together."""
+WORTH_IT = 60_000
+"""With fewer chunks in a group loading numpy takes longer than it saves."""
+LONG = 64
+"""Rings of fewer chunks are sooner judged without it."""
 LARGEST = (1 << 64) - 1
+
+if TYPE_CHECKING:
+    from ..base.array_types import Numbers
+
+_loading = _thread.allocate_lock()
+"""Two groups may want numpy at once."""
 
 
 class Start(NamedTuple):
@@ -85,12 +100,16 @@ class _Ring:
         self.reverse.reverse()
         self.raws.reverse()
         addresses, raws = self.front + self.reverse, self.front_raws + self.raws
-        mask, sizes = layout.mask, self.start.sizes
-        low = mask | SIZE_BITS
-        if {address & mask for address in addresses} - {-layout.header & mask}:
+        numpy = optional_libraries.loaded("numpy") if len(addresses) >= LONG else None
+        places: Iterable[int] = addresses if numpy is None else _unique(numpy, addresses, layout.mask)
+        if {address & layout.mask for address in places} - {-layout.header & layout.mask}:
             return None
-        if any(raw & low != PREV_INUSE or not sizes.least <= raw - PREV_INUSE <= sizes.most for raw in set(raws)):
+        low, sizes = layout.mask | SIZE_BITS, self.start.sizes
+        different: Iterable[int] = set(raws) if numpy is None else _unique(numpy, raws, LARGEST)
+        if any(raw & low != PREV_INUSE or not sizes.least <= raw - PREV_INUSE <= sizes.most for raw in different):
             return None
+        if numpy is not None:
+            return Followed(addresses, _words(numpy.frombuffer(raws, dtype=numpy.uint64) - numpy.uint64(PREV_INUSE)))
         return Followed(addresses, array("Q", [raw - PREV_INUSE for raw in raws]))
 
 
@@ -106,32 +125,19 @@ def follow_rings(
     """By the bin's place; `longest`: no ring can have more chunks. `beside`: a thread may read, too. `broken` gets what
     was met of the others. `read_pair`: see FEW."""
     whole: dict[int, Followed] = {}
-    rounds = longest + 4
-    if beside and len(starts) >= MANY:
-        groups = [_Group(some, layout, whole, broken) for some in (starts[::2], starts[1::2])]
-        rounds = _at_once(groups, read, rounds)
-    else:
-        groups = [_Group(starts, layout, whole, broken)]
-    for group in groups:
-        left = rounds
-        while len(group.rings) > (FEW if read_pair is not None else 0) and left:
-            group.judge(read(group.places()))
-            left -= 1
+    few, rounds = FEW if read_pair is not None else 0, longest + 4
+    parts = (starts[::2], starts[1::2]) if beside and len(starts) >= MANY else (starts,)
+    groups = [_Group(some, layout, whole, broken) for some in parts]
+    # while one waits for the kernel, the other makes something of what it read
+    readers: list[ReadBeside[_Group, int]] = [
+        ReadBeside(lambda group: group.follow(read, few, rounds)) for _ in groups[1:]
+    ]
+    begun = [reader.begin(group) for reader, group in zip(readers, groups[1:])]
+    left = [groups[0].follow(read, few, rounds), *(each.result() for each in begun)]
+    for group, rounds_left in zip(groups, left):
         if read_pair is not None:
-            group.follow_few(read_pair, left)
+            group.follow_few(read_pair, rounds_left)
     return whole
-
-
-def _at_once(groups: Sequence[_Group], read: ReadNodes, rounds: int) -> int:
-    """One is read here and the other by a thread, as long as they are many; the rounds that are left."""
-    reader: ReadBeside[array[int], NodeWords] = ReadBeside(read)
-    one, other = groups
-    while rounds and other.rings and len(one.rings) + len(other.rings) >= MANY:
-        begun = reader.begin(other.places())
-        one.judge(read(one.places()))
-        other.judge(begun.result())
-        rounds -= 1
-    return rounds
 
 
 class _Group:
@@ -159,6 +165,70 @@ class _Group:
         where a link is wrong."""
         self._met = 0
         """What these add to the meetings of each row."""
+
+    def follow(self, read: ReadNodes, few: int, rounds: int) -> int:
+        """As long as there are more than `few`; the rounds that are left."""
+        chunks, numpy, worth = 0, None, WORTH_IT
+        while len(self.rings) > few and rounds:
+            if chunks > worth:
+                with _loading:
+                    numpy = optional_libraries.load("numpy")
+                if numpy is not None:
+                    return self._follow_at_once(numpy, read, few, rounds)
+                worth = LARGEST
+            self.judge(read(self.places()))
+            chunks += 2 * len(self.rings)
+            rounds -= 1
+        return rounds
+
+    def _follow_at_once(self, numpy: ModuleType, read: ReadNodes, few: int, rounds: int) -> int:
+        """The same with arrays; a ring that has ended is left out of the next row."""
+        self._cut()
+        fronts, backs, before, after = (
+            numpy.array(each, dtype=numpy.uint64) for each in (self._fronts, self._backs, self._before, self._after)
+        )
+        columns = numpy.arange(len(self.rings), dtype=numpy.uint16 if len(self.rings) < 1 << 16 else numpy.uint32)
+        rows: list[tuple[Numbers, ...]] = []
+        ended: dict[int, Optional[bool]] = {}
+        word = numpy.uint64(self._layout.word)
+        while len(columns) > few and rounds:
+            rounds -= 1
+            asked = numpy.empty(2 * len(columns), dtype=numpy.uint64)
+            asked[0::2], asked[1::2] = fronts + word, backs + word
+            raws, forward, backward = (numpy.array(each, dtype=numpy.uint64) for each in read(_words(asked)))
+            rows.append((columns, fronts, backs, raws[0::2], raws[1::2]))
+            front_fd, back_fd, front_bk, back_bk = forward[0::2], forward[1::2], backward[0::2], backward[1::2]
+            odd = fronts == backs
+            meets = odd | (front_fd == backs)
+            wrong = (front_bk != before) | (back_fd != after)
+            before, fronts, after, backs = fronts, front_fd, backs, back_bk
+            stops = meets | wrong
+            if stops.any():
+                wrong |= ~odd & (back_bk != before)
+                for at in numpy.flatnonzero(stops).tolist():
+                    ended[int(columns[at])] = None if wrong[at] else bool(odd[at])
+                going = ~stops
+                columns, fronts, backs = columns[going], fronts[going], backs[going]
+                before, after = before[going], after[going]
+        if rows:
+            self._share_out(numpy, rows, ended)
+        self._fronts, self._backs, self._before, self._after = map(_words, (fronts, backs, before, after))
+        return rounds
+
+    def _share_out(
+        self, numpy: ModuleType, rows: Sequence[tuple[Numbers, ...]], ended: Mapping[int, Optional[bool]]
+    ) -> None:
+        """Each ring gets what is its own; those that have ended are left out."""
+        columns, *parts = (numpy.concatenate(each) for each in zip(*rows))
+        order = numpy.argsort(columns, kind="stable")
+        ends = numpy.cumsum(numpy.bincount(columns, minlength=len(self.rings))).tolist()
+        parts = [each[order] for each in parts]
+        for at, (ring, start, end) in enumerate(zip(self.rings, [0, *ends], ends)):
+            for own, part in zip((ring.front, ring.reverse, ring.front_raws, ring.raws), parts):
+                own += _words(part[start:end])
+            if at in ended:
+                self._end(ring, ended[at])
+        self.rings = [ring for at, ring in enumerate(self.rings) if at not in ended]
 
     def places(self) -> array[int]:
         """Of the next chunk from either end."""
@@ -243,3 +313,13 @@ class _Group:
 def _columns(words: Sequence[int]) -> tuple[array[int], array[int]]:
     """Of the fronts, and of the backs."""
     return array("Q", words[0::2]), array("Q", words[1::2])
+
+
+def _words(numbers: Numbers) -> array[int]:
+    return array("Q", numbers.tobytes())
+
+
+def _unique(numpy: ModuleType, words: array[int], mask: int) -> Sequence[int]:
+    """What there is of them, with these bits."""
+    found: list[int] = numpy.unique(numpy.frombuffer(words, dtype=numpy.uint64) & numpy.uint64(mask)).tolist()
+    return found
