@@ -164,10 +164,14 @@ def test_a_chunk_costs_no_call_of_its_own(monkeypatch, tmp_path):
 
 
 @pytest.mark.parametrize("call", ["process_vm_readv", "none"])
-def test_a_ring_in_which_a_word_has_changed_is_followed_again(monkeypatch, call):
+@pytest.mark.parametrize("sums", ["plain", "numpy"])
+def test_a_ring_in_which_a_word_has_changed_is_followed_again(monkeypatch, call, sums):
     """Whichever word of whichever chunk it is, or where none can be read any more; other rings stay."""
     if call == "none":
         monkeypatch.setattr(bulk_reads, "_find_call", lambda: None)
+    if sums == "numpy":
+        pytest.importorskip("numpy")
+        monkeypatch.setattr(read_plan, "WORTH_IT", 0)
     page, number = mmap.PAGESIZE, 3
     libc, flags = ctypes.CDLL(None), mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS
     libc.mmap.restype = ctypes.c_size_t
@@ -176,13 +180,14 @@ def test_a_ring_in_which_a_word_has_changed_is_followed_again(monkeypatch, call)
         bases = [libc.mmap(None, page, mmap.PROT_READ | mmap.PROT_WRITE, flags, -1, 0) for _ in range(3)]
         with short_hold.StillProcess(os.getpid()) as image:
             nodes = image.nodes
+            rings = {}
             for base in bases:
                 chunks = [base + 64 * each for each in range(number)]
-                words = array("Q", [0x41, base + 1, base + 2] * number)
-                ctypes.memmove(
-                    base + 8, b"".join(words[:3].tobytes().ljust(64, b"\0") for _ in range(number)), 64 * number
-                )
-                nodes.add_ring(base, Followed(array("Q", chunks), array("Q", [0x40] * number)), words)
+                rings[base] = Followed(array("Q", chunks), array("Q", [0x40] * number))
+                for before, each, after in zip([base, *chunks], chunks, [*chunks[1:], base]):
+                    words = array("Q", [0x41, after, before]).tobytes()
+                    ctypes.memmove(each + 8, words, len(words))
+            nodes.add_rings(rings, 1)
             nodes.prepare()
             changed = bases[1] + 64 * chunk
             if word is None:

@@ -10,8 +10,6 @@ from __future__ import annotations
 from array import array
 from bisect import bisect_right
 from contextlib import suppress
-from itertools import repeat
-from operator import or_
 from typing import Iterable, Optional, Sequence
 
 from ..base.errors import MemoryReadError
@@ -55,8 +53,7 @@ class Links:
 
     def find(self) -> None:
         """While the process runs on: all rings at once, and then what is left of those that changed meanwhile."""
-        nodes, word = self._nodes, self._layout.word
-        broken = array("Q")
+        nodes, broken = self._nodes, array("Q")
         starts = ring_starts(self._memory, self._layout, self._headers)
         rings = follow_rings(
             starts,
@@ -67,14 +64,7 @@ class Links:
             broken=broken,
             read_pair=nodes.read_pair,
         )
-        for head, ring in rings.items():
-            addresses, number = ring.addresses, len(ring.addresses)
-            words = array("Q" if word == 8 else "I", bytes(3 * word * number))
-            ends = array(words.typecode, addresses)
-            words[0::3] = array(words.typecode, map(or_, ring.sizes, repeat(PREV_INUSE)))
-            words[1::3] = ends[1:] + array(words.typecode, [head])
-            words[2::3] = array(words.typecode, [head]) + ends[:-1]
-            nodes.add_ring(head, ring, words)
+        nodes.add_rings(rings, PREV_INUSE)
         self._follow(self._fast, fast=True, bins=False)
         self._follow([*broken, *self._bins], fast=False, bins=True, back=True)
 

@@ -8,7 +8,7 @@ that knows where the chunks lie reads them together (sources/live/bulk_reads.py)
 from __future__ import annotations
 
 from array import array
-from typing import Callable, Iterator, Optional, Protocol, Sequence
+from typing import Callable, Iterator, Mapping, Optional, Protocol, Sequence
 
 from ..base.records import NamedTuple
 
@@ -34,8 +34,8 @@ class Nodes(Protocol):
     def add_many(self, chunks: Sequence[int]) -> Sequence[Optional[Words]]:
         """Reads some more, and keeps them; None for what cannot be read."""
 
-    def add_ring(self, head: int, ring: Followed, words: array[int]) -> None:
-        """Keeps the chunks of a ring, with the three words of each as they were read."""
+    def add_rings(self, rings: Mapping[int, Followed], flags: int) -> None:
+        """Keeps the chunks of these rings, by their bins, before any other; `flags` are in each size word."""
 
     def ring(self, head: int) -> Optional[Followed]:
         """The ring of that bin, where every word of it is as it was when it was added; None otherwise."""

@@ -7,6 +7,8 @@ It is made before the process is held. With numpy it takes a quarter of the time
 from __future__ import annotations
 
 from array import array
+from itertools import repeat
+from operator import add
 from types import ModuleType
 from typing import TYPE_CHECKING, Iterator, Optional, Sequence
 
@@ -48,12 +50,45 @@ class Plan(NamedTuple):
 
 def plan_for(places: Sequence[int], size: int, base: int, aside: int) -> Plan:
     """Places of one size, the first to `base`, the others behind it; what is between those of a page goes aside."""
-    numpy: Optional[ModuleType] = optional_libraries.load("numpy") if len(places) >= WORTH_IT else None
+    numpy = _numpy_for(places)
     if numpy is not None:
         return _plan_at_once(numpy, places, size, base=base, aside=aside)
-    order = array("Q", sorted(range(len(places)), key=places.__getitem__))
+    order = in_order(places)
     ordered = array("Q", map(places.__getitem__, order))
     return Plan(order, ordered, list(_calls(order, ordered, size, base=base, aside=aside)))
+
+
+def in_order(places: Sequence[int]) -> array[int]:
+    """Which of them is the lowest, and so on."""
+    numpy = _numpy_for(places)
+    if numpy is not None:
+        return _words(_sorted(numpy, numpy.array(places, dtype=numpy.uint64)))
+    return array("Q", sorted(range(len(places)), key=places.__getitem__))
+
+
+def _sorted(numpy: ModuleType, places: Numbers) -> Numbers:
+    order: Numbers = numpy.argsort(places, kind="stable").astype(numpy.uint64)
+    return order
+
+
+def taken(words: array[int], order: array[int]) -> array[int]:
+    """The words in that order."""
+    numpy = _numpy_for(words)
+    if numpy is not None:
+        return _words(numpy.frombuffer(words, dtype=numpy.uint64)[numpy.frombuffer(order, dtype=numpy.uint64)])
+    return array("Q", map(words.__getitem__, order))
+
+
+def increased(words: array[int], by: int) -> array[int]:
+    """Each of them by so much."""
+    numpy = _numpy_for(words)
+    if numpy is not None:
+        return _words(numpy.frombuffer(words, dtype=numpy.uint64) + numpy.uint64(by))
+    return array("Q", map(add, words, repeat(by)))
+
+
+def _numpy_for(words: Sequence[int]) -> Optional[ModuleType]:
+    return optional_libraries.load("numpy") if len(words) >= WORTH_IT else None
 
 
 def _calls(order: Sequence[int], places: Sequence[int], size: int, base: int, aside: int) -> Iterator[Call]:
@@ -76,7 +111,7 @@ def _calls(order: Sequence[int], places: Sequence[int], size: int, base: int, as
 
 def _plan_at_once(numpy: ModuleType, places: Sequence[int], size: int, base: int, aside: int) -> Plan:
     every: Numbers = numpy.array(places, dtype=numpy.uint64)
-    order: Numbers = numpy.argsort(every, kind="stable").astype(numpy.uint64)
+    order = _sorted(numpy, every)
     starts: Numbers = every[order]
     ends = starts + numpy.uint64(size)
     pages = ends - numpy.uint64(1) >> numpy.uint64(PAGE_SHIFT)

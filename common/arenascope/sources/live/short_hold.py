@@ -11,10 +11,8 @@ leads out of another (`cut` in process.py says so to the reader). Before that th
 from __future__ import annotations
 
 from array import array
-from bisect import bisect_right
+from bisect import bisect_left, bisect_right
 from contextlib import suppress
-from itertools import repeat
-from operator import add
 from struct import Struct
 from typing import TYPE_CHECKING, Callable, Iterator, Mapping, Optional, Sequence, TypeVar
 
@@ -26,6 +24,7 @@ from .background import Beside
 from .bulk_reads import ManyReader, NodeReader
 from .pagemap import PagemapResidency, Stretch
 from .process import ProcessImage
+from .read_plan import in_order, increased, taken
 
 if TYPE_CHECKING:
     from .process_hold import Freeze
@@ -33,7 +32,6 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 BLOCK = 1024
 """So many chunks are compared at once."""
-LARGEST = (1 << 64) - 1
 
 
 class StillProcess(ProcessImage):
@@ -188,15 +186,17 @@ class StillNodes:
         self._unpack = self._form.unpack_from
         self._reader = NodeReader(process.memory_tid, self._word)
         self._reader.load()
-        self._places: dict[int, int] = {}
-        """By chunk: where its words are in `_data`, in their order."""
         self._data = bytearray()
         self._chunks = array("Q")
-        """The chunks that are read again, in the order of `_data`."""
+        """The chunks that are read again, in the order of `_data`: in that of addresses those in rings, then others."""
+        self._places: dict[int, int] = {}
+        """By chunk that is in no ring: where its words are in `_data`, in their order."""
         self._rings: dict[int, Followed] = {}
-        self._ring_starts: list[tuple[int, int]] = []
-        """Which of `_chunks` is the first of a ring, and whose it is, in their order; what is in none follows all."""
-        self._in_rings = 0
+        self._heads: Sequence[int] = ()
+        self._ring_of = array("Q")
+        """Of the chunks in rings: which of `_heads` has it."""
+        self._lost: set[int] = set()
+        """What could not be read again."""
         self._compared = False
         """Whether all that has changed is known: time may be up before."""
         self._again: Optional[ManyReader] = None
@@ -213,7 +213,7 @@ class StillNodes:
         if words is not None:
             return words
         if self._fresh:
-            place = self._places.get(chunk)
+            place = self._place(chunk)
             if place is not None:
                 return self._unpack(self._data, place)
             if self._process.cut is not None and self._process.kept(chunk + self._word, self._size) is None:
@@ -224,7 +224,7 @@ class StillNodes:
         """Of a chunk's words, from its size on."""
         if size > self._size:
             return None
-        place = self._places.get(address - self._word) if self._fresh else None
+        place = self._place(address - self._word) if self._fresh else None
         if place is not None:
             return bytes(self._data[place : place + size])
         words = self._together.get(address - self._word)
@@ -234,10 +234,21 @@ class StillNodes:
         return None if single is None else single[:size]
 
     def __len__(self) -> int:
-        return len(self._places) + len(self._more)
+        return len(self._chunks) - len(self._lost) + len(self._more)
 
     def __contains__(self, chunk: int) -> bool:
-        return chunk in self._places or chunk in self._more
+        return self._place(chunk) is not None or chunk in self._more
+
+    def _place(self, chunk: int) -> Optional[int]:
+        """Where its words are in `_data`."""
+        if chunk in self._lost:
+            return None
+        place = self._places.get(chunk)
+        if place is None:
+            chunks, in_rings = self._chunks, len(self._ring_of)
+            at = bisect_left(chunks, chunk, 0, in_rings)
+            place = at * self._size if at < in_rings and chunks[at] == chunk else None
+        return place
 
     @property
     def read_nodes(self) -> ReadNodes:
@@ -270,11 +281,22 @@ class StillNodes:
                 self._add([chunk], self._form.pack(*words))
         return nodes
 
-    def add_ring(self, head: int, ring: Followed, words: array[int]) -> None:
-        self._rings[head] = ring
-        self._ring_starts.append((len(self._chunks), head))
-        self._add(ring.addresses, words.tobytes())
-        self._in_rings = len(self._chunks)
+    def add_rings(self, rings: Mapping[int, Followed], flags: int) -> None:
+        chunks, sizes, forward, backward, ring_of = (array("Q") for _ in range(5))
+        for number, (head, (addresses, own_sizes)) in enumerate(rings.items()):
+            own_head = array("Q", [head])
+            chunks += addresses
+            sizes += own_sizes
+            forward += addresses[1:] + own_head
+            backward += own_head + addresses[:-1]
+            ring_of += array("Q", [number]) * len(addresses)
+        order = in_order(chunks)
+        self._rings, self._heads = dict(rings), list(rings)
+        self._chunks, self._ring_of = taken(chunks, order), taken(ring_of, order)
+        words = array("Q" if self._word == 8 else "I", bytes(self._size * len(chunks)))
+        for at, each in enumerate((increased(sizes, flags), forward, backward)):
+            words[at::3] = array(words.typecode, taken(each, order))
+        self._data += memoryview(words).cast("B")
 
     def ring(self, head: int) -> Optional[Followed]:
         return self._rings.get(head) if self._compared else None
@@ -286,9 +308,8 @@ class StillNodes:
 
     def _changed(self, index: int) -> int:
         """Which chunk that is; the ring that had it is none any more."""
-        if index < self._in_rings:
-            _, head = self._ring_starts[bisect_right(self._ring_starts, (index, LARGEST)) - 1]
-            self._rings.pop(head, None)
+        if index < len(self._ring_of):
+            self._rings.pop(self._heads[self._ring_of[index]], None)
         return self._chunks[index]
 
     def read_many(self, chunks: Sequence[int]) -> Sequence[Optional[Words]]:
@@ -312,9 +333,7 @@ class StillNodes:
 
     def prepare(self) -> None:
         """All that reading them again needs, before the process is held."""
-        word = self._word
-        places = array("Q", map(add, self._chunks, repeat(word)))
-        process = self._process
+        process, places = self._process, increased(self._chunks, self._word)
         self._again = ManyReader(process.memory_tid, process.read_now, places, self._size, is_over=process.is_time)
 
     def read_again(self) -> Iterator[int]:
@@ -327,7 +346,7 @@ class StillNodes:
         self._data = again.buffer
         lost = {*again.lost, *again.unread}
         for index in lost:
-            self._places.pop(self._changed(index), None)
+            self._lost.add(self._changed(index))
         if again.unread:
             self._process.heed_time()
         if before == again.buffer:
