@@ -8,6 +8,7 @@ from __future__ import annotations
 from typing import Any, Mapping, Optional
 
 import pytest
+from choice import some
 from doors import DOORS, Live, give_up
 from scenarios import BY_ID
 from subjects import Subject
@@ -46,7 +47,9 @@ def environment(advice: Mapping[str, Any]) -> dict[str, str]:
     return {name: value}
 
 
-@pytest.mark.parametrize("name", ["workers-30MB", "workers-30MB-ended", "ladder-shuffled", "hoard"])
+@pytest.mark.parametrize(
+    "name", some(["workers-30MB", "workers-30MB-ended", "ladder-shuffled", "hoard"], "workers-30MB", "hoard")
+)
 def test_pinned_thresholds(name: str) -> None:
     """Celonis's tops, and the threshold experiment: nearly all of the bound is had."""
     rss, advice = report(name)
@@ -56,7 +59,7 @@ def test_pinned_thresholds(name: str) -> None:
     assert 0.9 * pin["effect_bytes"] <= saved <= pin["effect_bytes"] + SLACK
 
 
-@pytest.mark.parametrize("seed", ["1", "2", "3", "5", "8"])
+@pytest.mark.parametrize("seed", some(["1", "2", "3", "5", "8"], "1"))
 def test_pinned_thresholds_of_a_random_life(seed: str) -> None:
     """Large blocks among small ones: what they left is joined with what lay free beside it, which is part of the
     bound, and of some lives so large that no block alone can have left it."""
@@ -93,7 +96,7 @@ def test_fewer_arenas_where_they_are_the_cause() -> None:
     assert limit["effect_bytes"] / 2 < saved <= limit["effect_bytes"] + SLACK
 
 
-@pytest.mark.parametrize("name", ["pinned-main", "pinned-thread", "hoard", "arenas14"])
+@pytest.mark.parametrize("name", some(["pinned-main", "pinned-thread", "hoard", "arenas14"], "pinned-thread", "hoard"))
 def test_one_trim(name: str) -> None:
     rss, advice = report(name)
     once = advice[ONCE]

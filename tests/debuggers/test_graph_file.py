@@ -68,6 +68,7 @@ def test_the_same_answers(cores: list[Path], tmp_path: Path) -> None:
     assert graph.read_bytes() == before
 
 
+@pytest.mark.full
 def test_the_same_where_nothing_is_lost(tmp_path: Path) -> None:
     core, graph = tmp_path / "core", tmp_path / "graph"
     with Subject("cache") as subject:
@@ -161,6 +162,7 @@ def place_in(core: Path, what: str) -> int:
         return address - segment.address + segment.offset
 
 
+@pytest.mark.full
 @pytest.mark.parametrize(("what", "soon_read"), [("block", same_core.SOON_READ), ("variable", -1)])
 def test_a_core_that_was_changed_by_mmap(
     cores: list[Path], tmp_path: Path, what: str, soon_read: int, monkeypatch: pytest.MonkeyPatch

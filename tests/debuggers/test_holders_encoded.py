@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any, Iterator, Mapping, NamedTuple
 
 import pytest
+from choice import some
 from doors import DOORS, NEWEST, Live
 from lifetimes import dies_with_us
 from looks import opened
@@ -121,7 +122,7 @@ def blocks_of(document: Mapping[str, Any]) -> dict[str, int]:
 HELD, LOST = 2000, 3000
 
 
-@pytest.mark.parametrize("by", ["numpy", "hand"])
+@pytest.mark.parametrize("by", some(["numpy", "hand"], "numpy"))
 def test_whoever_holds_it_so_is_its_owner(by: str, program: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     reason = "numpy is not installed: scripts/setup.sh installs it"
     numpy = pytest.importorskip("numpy", reason=reason) if by == "numpy" else None

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any, Mapping, NamedTuple
 
 import pytest
+from choice import some
 from doors import DOORS, Core, Live, give_up
 from looks import ROOT, plain_environment
 from scenarios import BY_ID
@@ -204,9 +205,9 @@ def test_what_ended_threads_left_is_told() -> None:
     ("story", "ways"),
     [
         ("foreign", ["mappings", "refs ADDRESS"]),
-        ("scattered", ["chunks --summary"]),
+        pytest.param("scattered", ["chunks --summary"], marks=pytest.mark.full),
         ("map", ["report --again 30", "types"]),
-        ("large", ["trim --apply"]),
+        pytest.param("large", ["trim --apply"], marks=pytest.mark.full),
     ],
 )
 def test_ways_can_be_pasted(story: str, ways: list[str]) -> None:
@@ -321,7 +322,7 @@ def test_a_snapshot_of_another_process_tells_no_growth(tmp_path: Path) -> None:
     assert all(each["per_hour"] is None for each in diff.json()["parts"])
 
 
-@pytest.mark.parametrize("story", ["foreign", "large", "ended"])
+@pytest.mark.parametrize("story", some(["foreign", "large", "ended"], "large"))
 def test_a_core_without_holes_tells_parts_of_address_space(story: str) -> None:
     """GDB's: what was in memory it does not tell, but what is mapped, and whose that is."""
     with Subject("mystery", story) as subject:
@@ -345,7 +346,7 @@ def test_a_core_without_holes_tells_parts_of_address_space(story: str) -> None:
     assert parts.get("returnable", 0) == trimmed["totals"]["release_bytes"]
 
 
-@pytest.mark.parametrize("name", ["hoard", pytest.param("many_heaps", marks=pytest.mark.full), "random-1"])
+@pytest.mark.parametrize("name", some(["hoard", "many_heaps", "random-1"], "hoard"))
 def test_fewer_arenas_are_not_advised_where_they_bring_little(name: str) -> None:
     """Each has much free outside two arenas; what keeps it there would keep it in one."""
     each = BY_ID[name]

@@ -81,7 +81,7 @@ def test_no_word_of_a_secret_is_left(platform: Platform, source: str, tmp_path: 
         assert "save --redact" in (types.error or "")
 
 
-@pytest.mark.parametrize("source", ["live", "saved", "kernel"])
+@pytest.mark.parametrize("source", some(["live", "saved", "kernel"], "kernel"))
 def test_of_a_libc_whose_file_is_gone_nothing_is_taken_for_the_file_s(source: str, tmp_path: Path) -> None:
     redacted, folder = tmp_path / "redacted", tmp_path / "libraries"
     folder.mkdir()
@@ -104,7 +104,7 @@ def test_of_a_libc_whose_file_is_gone_nothing_is_taken_for_the_file_s(source: st
         assert source != "live" or whole == zeroed
 
 
-@pytest.mark.parametrize("damage", some(DAMAGES, "header", "in-use-bit", "cache"))
+@pytest.mark.parametrize("damage", some(DAMAGES, "header"))
 @pytest.mark.parametrize("platform", WIDTHS)
 def test_of_a_damaged_heap_only_what_is_proved_is_kept(platform: Platform, damage: str, tmp_path: Path) -> None:
     redacted = tmp_path / "redacted"

@@ -371,7 +371,7 @@ CHURNS = ((("4",), {}), (("4",), {"MALLOC_ARENA_MAX": "1"}), (("12",), {"MALLOC_
 
 @pytest.mark.parametrize(
     ("arguments", "env"),
-    [CHURNS[0], pytest.param(*CHURNS[1], marks=pytest.mark.full), CHURNS[2]],
+    [CHURNS[0], *(pytest.param(*each, marks=pytest.mark.full) for each in CHURNS[1:])],
     ids=["own-arenas", "one-arena", "crowd"],
 )
 def test_a_process_that_never_stands_still(arguments, env):

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any, Iterator
 
 import pytest
+from choice import some
 from partial import check_image, documents, look
 from subjects import Subject
 
@@ -62,7 +63,7 @@ def dump(path: Path, subject_info: str) -> Dump:
 FIXTURES = ("bins", "bins.static", "mmapped")
 
 
-@pytest.fixture(scope="module", params=FIXTURES)
+@pytest.fixture(scope="module", params=some(FIXTURES, "bins", "mmapped"))
 def kernel(request: pytest.FixtureRequest) -> Iterator[Dump]:
     with Subject(request.param) as subject:
         yield dump(subject.kernel_core(), subject.info_xml)
@@ -141,7 +142,14 @@ PLACES = ("main heap", "thread heap", "libc's data", "thread stack")
 )
 @pytest.mark.parametrize(
     ("kernel", "name"),
-    [*((fixture, name) for fixture in FIXTURES for name in PLACES), ("mmapped", "mmapped block")],
+    [
+        *(
+            pytest.param(fixture, name, marks=[pytest.mark.full] * (fixture != "bins"))
+            for fixture in FIXTURES
+            for name in PLACES
+        ),
+        ("mmapped", "mmapped block"),
+    ],
     indirect=["kernel"],
 )
 def test_a_mapping_that_was_left_out(kernel: Dump, name: str, part: float, tmp_path: Path) -> None:

@@ -57,6 +57,7 @@ def look(how, pid, *words):
     return done.stderr.splitlines()[-1]
 
 
+@pytest.mark.in_turns("command", "stop")
 @pytest.mark.parametrize("stop", ["ptrace", "signal"])
 @pytest.mark.parametrize("command", COMMANDS)
 def test_it_ends(tmp_path, command, stop):

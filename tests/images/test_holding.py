@@ -151,6 +151,7 @@ def test_no_signal_is_lost_in_many_looks(sender, how, number, words):
     look_often(sender, how, number, words)
 
 
+@pytest.mark.in_turns("number", "how")
 @pytest.mark.parametrize("how", HOWS)
 @pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGQUIT, signal.SIGTERM, signal.SIGHUP, signal.SIGSTOP])
 def test_it_runs_on_when_the_group_gets_a_signal(sender, how, number):

@@ -91,6 +91,7 @@ def run_everything(target: FakeTarget) -> None:
         assert target.reads < READS, command
 
 
+@pytest.mark.in_turns("name", "row")
 @pytest.mark.parametrize("row", ["2.31-i386", "2.43-64"])
 @pytest.mark.parametrize("name", WOUNDS)
 def test_a_wound_without_symbols(row: str, name: str) -> None:
