@@ -18,7 +18,7 @@ from terminal_output import rest_of
 from arenascope.cli import several_subjects, shell
 from arenascope.commands.all_commands import find_command
 from arenascope.commands.steps import live_copy
-from arenascope.sources.hold_time import COPIED, SWEPT
+from arenascope.sources.hold_time import COPIED, SWEPT, WRITTEN
 from arenascope.sources.live import foretold_hold, process_hold
 from arenascope.sources.live.procfiles import born
 
@@ -141,6 +141,19 @@ def test_what_is_foretold_is_done(case, what, monkeypatch):
         seen = looked_at(subject.pid, "check", 20_000)
         assert subject.quit() == 0
     assert (seen.status, len(copies), told[-1].what) == (0, what == COPIED, what)
+
+
+@pytest.mark.parametrize(("left", "what"), [(8 << 30, COPIED), (None, WRITTEN)])
+@pytest.mark.parametrize("words", ["save", "save --redact", "types"])
+def test_it_is_told_where_a_copy_goes(words, left, what, tmp_path, monkeypatch):
+    told, foretell = [], foretold_hold.foretold
+    monkeypatch.setattr(foretold_hold, "foretold", lambda *each: (told.append(foretell(*each)), told[-1])[1])
+    monkeypatch.setattr(foretold_hold, "SMALL", 0)
+    monkeypatch.setattr(live_copy, "memory_left", lambda: left)
+    with Subject("big", "16") as subject:
+        seen = looked_at(subject.pid, words if words == "types" else f"{words} {tmp_path / 'core'}", 20_000)
+        assert subject.quit() == 0
+    assert (seen.status, told[-1].what) == (0, what)
 
 
 @pytest.mark.parametrize("how", shell.WAYS_TO_STOP)

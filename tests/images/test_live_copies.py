@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
 import re
@@ -10,6 +11,7 @@ import subprocess
 import sys
 import threading
 import time
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -19,6 +21,7 @@ from schemas import valid
 from stopping import stop
 from subjects import Subject
 
+from arenascope.base.errors import MemoryReadError
 from arenascope.cli import several_subjects, shell
 from arenascope.commands.all_commands import find_command
 from arenascope.commands.steps import live_copy
@@ -26,8 +29,9 @@ from arenascope.sources.core import copy_in_memory
 from arenascope.sources.core.copy_in_memory import CopyBytes, MemoryWriter, NoRoomInMemory, slots_for
 from arenascope.sources.core.core_image import CoreImage
 from arenascope.sources.core.core_layout import Piece, lay_out
+from arenascope.sources.core.saving import CoreWriter
 from arenascope.sources.core.writing import Form
-from arenascope.sources.live import cgroups, process_hold, saving
+from arenascope.sources.live import cgroups, process_hold, procfiles, saving
 from arenascope.sources.live.process import ProcessImage
 from arenascope.sources.live.procfiles import thread_state
 from arenascope.sources.shell_target import ShellTarget
@@ -83,8 +87,8 @@ def maps():
 
 def copied(process, writer):
     """A copy of what stands still."""
-    copy, lost = saving.copy_process(process, ShellTarget(process), writer, (), lambda: 0.0)
-    assert not lost
+    copy, saved = saving.copy_process(process, ShellTarget(process), writer, (), lambda: 0.0)
+    assert not saved.lost
     return copy
 
 
@@ -396,3 +400,127 @@ def test_a_copy_never_exhausts_memory(group, tmp_path):
             assert thread_state(subject.pid, subject.pid) in "RSD"
         finally:
             subject.kill()
+
+
+def spans_of_data(path):
+    """Where the kernel says that a file has data; all else are holes."""
+    spans, at = [], 0
+    with open(path, "rb") as file, suppress(OSError):
+        while True:
+            start = os.lseek(file.fileno(), at, os.SEEK_DATA)
+            at = os.lseek(file.fileno(), start, os.SEEK_HOLE)
+            spans.append((start, at))
+    return spans
+
+
+def digest(path):
+    with open(path, "rb") as file:
+        sums = hashlib.sha256()
+        while block := file.read(1 << 20):
+            sums.update(block)
+    return os.stat(path).st_size, spans_of_data(path), sums.hexdigest()
+
+
+@pytest.fixture
+def writers(monkeypatch):
+    """Which kinds of writer copied a process that was held."""
+    made = []
+    for kind in (MemoryWriter, CoreWriter):
+        copy = kind.copy
+        monkeypatch.setattr(kind, "copy", lambda self, *few, copy=copy: (made.append(type(self)), copy(self, *few))[1])
+    return made
+
+
+@pytest.mark.parametrize("words", ["save", "save --redact"])
+@pytest.mark.parametrize(
+    "fixture", [("hoard", "3", "12"), ("owners",), ("mystery", "scattered", "4")], ids=lambda each: each[0]
+)
+def test_a_file_is_the_same_by_way_of_memory(fixture, words, tmp_path, monkeypatch, writers):
+    """To the byte, with the same holes: of a process that stands still, at one time."""
+    monkeypatch.setattr(saving.time, "time", lambda: 1.7e9)
+    cores = [str(tmp_path / name) for name in ("by_memory", "at_once")]
+    with Subject(*fixture) as subject:
+        stop(subject.pid)
+        try:
+            # the kernel maps pages of files where they are read for the first time
+            assert look(subject.pid, f"{words} {tmp_path / 'first'}").error is None
+            writers.clear()
+            assert look(subject.pid, f"{words} {cores[0]}").error is None
+            assert writers[0] is MemoryWriter
+            writers.clear()
+            monkeypatch.setattr(live_copy, "memory_left", lambda: None)
+            assert look(subject.pid, f"{words} {cores[1]}").error is None
+            assert writers[0] is CoreWriter
+        finally:
+            os.kill(subject.pid, signal.SIGCONT)
+        assert subject.quit() == 0
+    assert digest(cores[0]) == digest(cores[1])
+
+
+def test_what_could_not_be_read_stays_a_hole(tmp_path, monkeypatch):
+    """By way of memory as without."""
+    lost, fill = [], ProcessImage.fill
+
+    def gone(self, address, block):
+        if address >= lost[0]:
+            raise MemoryReadError(address, len(block))
+        return fill(self, address, block[: max(1, min(len(block), lost[0] - address))])
+
+    monkeypatch.setattr(saving, "block_reader", lambda pid, fill: fill)
+    monkeypatch.setattr(saving.time, "time", lambda: 1.7e9)
+    cores = [str(tmp_path / name) for name in ("by_memory", "at_once")]
+    with Subject("hoard", "3", "12") as subject, ProcessImage(subject.pid) as process:
+        stop(subject.pid)
+        pages = list(anonymous_pages(process))
+        lost.append(pages[len(pages) // 2])
+        monkeypatch.setattr(ProcessImage, "fill", gone)
+        process.room = saving.room_in_memory(process, 1 << 40)
+        saved = [process.save(core, (), lambda: 0.0) for core in cores]
+        os.kill(subject.pid, signal.SIGCONT)
+        assert subject.quit() == 0
+    assert saved[0].lost > 1 << 20
+    assert (saved[0], digest(cores[0])) == (saved[1], digest(cores[1]))
+
+
+def test_ctrl_c_leaves_no_half_file(tmp_path, monkeypatch):
+    """The process runs on by then."""
+    states = []
+    with Subject("hoard", "3", "12") as subject:
+
+        def interrupt(self, data, offset):
+            if threading.current_thread() is threading.main_thread():
+                states.append(thread_state(subject.pid, subject.pid))
+                raise KeyboardInterrupt
+
+        monkeypatch.setattr(CoreWriter, "put", interrupt)
+        with pytest.raises(KeyboardInterrupt):
+            look(subject.pid, f"save {tmp_path / 'core'}")
+        assert subject.quit() == 0
+    assert states
+    assert not {"t", "T"} & set(states)
+    assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize("words", ["save", "save --redact"])
+def test_what_cannot_be_written_is_refused_beforehand(words, tmp_path, monkeypatch):
+    done = []
+    monkeypatch.setattr(process_hold.Freeze, "hold", lambda *each: done.append("held"))
+    monkeypatch.setattr(CopyBytes, "touch", lambda *each: done.append("touched"))
+    (tmp_path / "mine").write_text("a file of the user's")
+    with Subject("bins") as subject:
+        for path in (tmp_path / "mine", tmp_path / "missing" / "core"):
+            seen = look(subject.pid, f"{words} {path}")
+            assert (seen.status, done) == (2, [])
+        assert subject.quit() == 0
+
+
+def test_a_file_in_memory_takes_as_much_again(tmp_path, monkeypatch, writers):
+    monkeypatch.setattr(live_copy, "kind_of_disk", lambda folder: "tmpfs")
+    with Subject("big", "64") as subject:
+        size = procfiles.read_status(subject.pid).rss
+        for room, kind in ((size * 2 + (32 << 20), MemoryWriter), (size + (32 << 20), CoreWriter)):
+            writers.clear()
+            monkeypatch.setattr(live_copy, "_memory_for_copy", lambda _, room=room: room)
+            assert look(subject.pid, f"save {tmp_path / 'core'}").error is None
+            assert writers[0] is kind
+        assert subject.quit() == 0

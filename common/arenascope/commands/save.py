@@ -27,9 +27,11 @@ from .framework.command import Answer, Context, always, argument, command
 )
 def save_command(context: Context) -> Answer:
     # all that it takes is loaded here, before a process is held, and not with a debugger's door
+    from .steps.live_copy import expect_save
     from .steps.save_core import save
 
     path = context.options.file
+    expect_save(context, path)
     saved = save(context.target, path, context.door.release, context.options.redact)
     if saved is None:
         raise UsageError("only what lies on this machine can be saved", "use the debugger's own gcore, or save there")

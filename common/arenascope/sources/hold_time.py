@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from ..base.records import NamedTuple
 
-COPIED, SWEPT, LISTED = "copied", "swept", "listed"
-"""What is done meanwhile: all memory is copied, every heap read from end to end, or the words of each free chunk."""
+COPIED, WRITTEN, SWEPT, LISTED = "copied", "written", "swept", "listed"
+"""What is done meanwhile: all memory is copied, or written to a disk, every heap read from end to end, or the words of
+each free chunk."""
 
 
 class HoldTime(NamedTuple):

@@ -10,6 +10,7 @@ from __future__ import annotations
 import mmap
 import os
 import stat
+import sys
 from contextlib import suppress
 from typing import TYPE_CHECKING, Optional, Union
 
@@ -27,6 +28,7 @@ from ...present.shared_text.text import Style
 from ...session.session import Session
 from ...sources.core.copy_in_memory import MemoryWriter, NoRoomInMemory
 from ...sources.core.core_image import CoreImage
+from ...sources.core.saving import CoreWriter
 from ...sources.elf.sysroot import open_regular
 from ...sources.live.cgroups import memory_left
 from ...sources.live.foretold_hold import time_to_copy
@@ -83,6 +85,26 @@ def expect_copy(context: Context, if_room: bool = False) -> None:
     there is no room it is not held, or with `if_room` not copied."""
     if context.seen is None:
         context.door.before_hold(lambda target: _make_ready(context, target, if_room))
+
+
+def expect_save(context: Context, path: str) -> None:
+    """As much for a file that is written once it runs on; where memory has no room for it, it goes there at once."""
+    if context.seen is None and context.door.lets_go:
+        context.door.before_hold(lambda target: _make_ready_to_save(target, path))
+
+
+def _make_ready_to_save(target: Target, path: str) -> None:
+    process = target.image
+    if not isinstance(process, ProcessImage):
+        return
+    with CoreWriter(path):
+        pass  # where it cannot be written nothing is touched, and nobody held
+    size, most = process.status.rss or 0, 0
+    with suppress(TargetError):
+        most = _memory_for_copy(size)
+    if kind_of_disk(os.path.dirname(path) or ".") in FILES_IN_MEMORY:
+        most //= 2  # the file takes as much
+    process.room = room_in_memory(process, most, shared=sys.maxsize)
 
 
 def _make_ready(context: Context, target: Target, if_room: bool) -> None:
@@ -306,7 +328,8 @@ def _copied(context: Context, target: ShellTarget, process: ProcessImage) -> tup
         # what was not expected is copied into pages that are made meanwhile
         writer, process.room = process.room or MemoryWriter(_memory_for_copy(size)), None
         with suppress(NoRoomInMemory):
-            return copy_process(process, target, writer, registers=registers, release=context.door.release)
+            copy, saved = copy_process(process, target, writer, registers=registers, release=context.door.release)
+            return copy, saved.lost
     with nameless_file(_with_room(size)) as file:
         saved = save_process(process, file, registers, context.door.release)
         return ProcessCopy(f"/proc/self/fd/{file}", target), saved.lost

@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import os
+from contextlib import suppress
 from typing import Callable, Optional
 
 from ...base.whole_file import nameless_file
 from ...present.shared_text.progress_bar import Progress
 from ...session.session import Session
+from ...sources.core.copy_in_memory import NoRoomInMemory
 from ...sources.core.core_image import CoreImage
 from ...sources.core.resaving import save_core
 
 # all that it takes is loaded before a process is held
-from ...sources.live.saving import ProcessCopy
+from ...sources.live.process import ProcessImage
+from ...sources.live.saving import ProcessCopy, copy_process
 from ...sources.shell_target import ShellTarget
 from ...sources.target import Saved, Target
 from ..redact.redaction import kept
@@ -25,14 +28,22 @@ def save(target: Target, path: str, release: Callable[[], float], redact: bool) 
     if isinstance(target.image, CoreImage):
         return _redact(target, target.image, path)
     # what is kept takes a walk over every chunk: the process is let go first; this copy never has a name
+    image = target.image
+    if isinstance(image, ProcessImage) and image.room is not None:
+        room, image.room = image.room, None
+        with suppress(NoRoomInMemory):
+            core, saved = copy_process(image, target, room, registers=target.register_sets(), release=release)
+            return _redact_copy(target, core, saved, path)
     with nameless_file(os.path.dirname(path) or ".") as file:
-        saved = target.image.save(file, target.register_sets(), release)
-        if saved is None:
+        written = image.save(file, target.register_sets(), release)
+        if written is None:
             return None
-        core = ProcessCopy(f"/proc/self/fd/{file}", target)
+        return _redact_copy(target, ProcessCopy(f"/proc/self/fd/{file}", target), written, path)
+
+
+def _redact_copy(target: Target, core: CoreImage, saved: Saved, path: str) -> Saved:
     with core:
-        redacted = _redact(target, core, path)
-    return redacted._replace(held=saved.held, lost=saved.lost)
+        return _redact(target, core, path)._replace(held=saved.held, lost=saved.lost)
 
 
 def _redact(target: Target, core: CoreImage, path: str) -> Saved:

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from ...sources.hold_time import COPIED, LISTED, SWEPT, HoldTime
+from ...sources.hold_time import COPIED, LISTED, SWEPT, WRITTEN, HoldTime
 from .text import Style, duration
 
 WHY = {
     COPIED: "{size} of memory to copy",
+    WRITTEN: "{size} of memory to write to the disk, as there is too little memory for a copy",
     SWEPT: "{size} to read chunk by chunk",
     LISTED: "{amount:,} free chunks to read",
 }

@@ -15,7 +15,7 @@ from ...base.errors import ArenascopeError
 from ..address_runs import Runs
 from ..memory import Fill
 from ..target import Span, joined
-from .core_layout import Copy, Layout, Piece, Slot, Slots
+from .core_layout import Copy, Layout, Piece, Slot, Slots, between
 from .saved_note import Moment
 from .saving import CoreWriter, OpenFile, Take
 from .writing import Form, head_bytes
@@ -143,10 +143,10 @@ class MemoryWriter(CoreWriter):
 
     def touch(self, layout: Layout) -> None:
         """As many pages as that would fill are there from now on."""
-        self._copy.touch(layout.copies)
+        self._place.touch(layout.copies)
 
     @property
-    def _copy(self) -> CopyBytes:
+    def _place(self) -> CopyBytes:
         assert self.bytes is not None
         return self.bytes
 
@@ -160,14 +160,27 @@ class MemoryWriter(CoreWriter):
             raise NoRoomInMemory("more was mapped meanwhile than there is room for")
         return super().copy(layout, fill)
 
+    def write_to(self, writer: CoreWriter, here: Layout, there: Layout) -> None:
+        """What lies `here`, into a file: what could not be read stays a hole."""
+        copied = [
+            Copy(part.start, part.bytes, to.offset + part.start - at.offset)
+            for at, to in zip(here.copies, there.copies)
+            for part in between(at.offset, at.offset + at.size, self.lost.spans_in(at.offset, at.offset + at.size))
+        ]
+        writer.put_all(there, copied, self._place.view)
+
+    def __exit__(self, *_: object) -> None:
+        if self.bytes is not None:
+            self.bytes.close()
+
     def reserve(self, size: int) -> None:
         pass
 
-    def put(self, data: Union[bytes, bytearray], offset: int) -> None:
-        self._copy.whole[offset : offset + len(data)] = data
+    def put(self, data: Union[bytes, bytearray, memoryview], offset: int) -> None:
+        self._place.whole[offset : offset + len(data)] = data
 
     def taker(self, fill: Fill) -> Take:
-        whole = self._copy.whole
+        whole = self._place.whole
         return lambda address, size, offset: fill(address, whole[offset : offset + size])
 
     def finish(
@@ -175,7 +188,7 @@ class MemoryWriter(CoreWriter):
     ) -> int:
         written = super().finish(form, layout, moment, open_file, redacted=redacted)
         copied = [Span(each.offset, each.offset + each.size) for each in layout.copies]
-        self._copy.wrote([*copied, *(Span(each.offset, each.offset + each.size) for each in layout.files)])
+        self._place.wrote([*copied, *(Span(each.offset, each.offset + each.size) for each in layout.files)])
         return written
 
     @property

@@ -161,13 +161,13 @@ def lay_out(form: Form, pieces: Sequence[Piece], notes: bytes, page: int, slots:
         )
         copies += [Copy(low, high - low, low + shift) for low, high in piece.copied]
         if piece.file is not None:
-            gaps = _between(piece.start, piece.start + piece.held, piece.copied)
+            gaps = between(piece.start, piece.start + piece.held, piece.copied)
             files += [FromFile(piece.file, low, high - low, low + shift) for low, high in gaps]
         at += -(-piece.held // page) * page if known is None else 0
     return Layout(segments, copies, files, notes, notes_at=notes_at, end=at)
 
 
-def _between(start: int, end: int, spans: Sequence[Span]) -> Iterator[Span]:
+def between(start: int, end: int, spans: Sequence[Span]) -> Iterator[Span]:
     for low, high in spans:
         if start < low:
             yield Span(start, low)

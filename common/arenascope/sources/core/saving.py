@@ -5,7 +5,6 @@ from __future__ import annotations
 import errno
 import os
 import threading
-from array import array
 from bisect import bisect_left, bisect_right
 from itertools import groupby
 from operator import attrgetter
@@ -15,11 +14,12 @@ from ...base.errors import ArenascopeError, MemoryReadError
 from ...base.model import Range
 from ...base.whole_file import PartialFile
 from ...base.worker_pool import processors
+from ..address_runs import Runs
 from ..elf.elf_file import MAGIC
 from ..elf.kernel_records import OWN
 from ..elf.sysroot import open_regular
 from ..memory import Fill
-from ..target import Region
+from ..target import Region, Span, joined
 from .core_layout import Copy, FromFile, Layout, Slots
 from .saved_note import Moment, mark
 from .writing import Form, head, note_bytes, note_segment
@@ -53,6 +53,8 @@ class CoreWriter:
 
     slots: Optional[Slots] = None
     """Places that are there already."""
+    lost = Runs()
+    """What could not be read, as offsets."""
 
     def __init__(self, path: Union[str, int]) -> None:
         """A descriptor is that of a file without a name, which stays without one."""
@@ -83,17 +85,34 @@ class CoreWriter:
 
     def copy(self, layout: Layout, fill: Fill) -> int:
         """The process's bytes; how many could not be read."""
+        self.lost = Runs(joined(sorted(self._copy(layout.end, layout.copies, lambda: self.taker(fill)))))
+        return sum(each.bytes for each in self.lost)
+
+    def put_all(self, layout: Layout, copied: Sequence[Copy], view: Callable[[int, int], memoryview]) -> None:
+        """The same of what is `copied` by now: from where in `view`, how much, and where to in the file."""
+
+        def take(at: int, size: int, offset: int) -> int:
+            self.put(view(at, size), offset)
+            return size
+
+        self._copy(layout.end, copied, lambda: take)
+
+    def _copy(self, end: int, copies: Sequence[Copy], taker: Callable[[], Take]) -> Sequence[Span]:
+        """What of it could not be read."""
         try:
-            self.reserve(layout.end)
-            return _Copying(layout.copies, lambda: self.taker(fill)).run()
+            self.reserve(end)
+            return _Copying(copies, taker).run()
         except OSError as error:
             raise self._cannot(error) from error
 
     def reserve(self, size: int) -> None:
         os.ftruncate(self._file, size)
 
-    def put(self, data: Union[bytes, bytearray], offset: int) -> None:
-        os.pwrite(self._file, data, offset)
+    def put(self, data: Union[bytes, bytearray, memoryview], offset: int) -> None:
+        rest = memoryview(data)
+        while rest:
+            written = os.pwrite(self._file, rest, offset)
+            rest, offset = rest[written:], offset + written
 
     def taker(self, fill: Fill) -> Take:
         """For one thread."""
@@ -101,10 +120,7 @@ class CoreWriter:
 
         def take(address: int, size: int, offset: int) -> int:
             done = fill(address, buffer[:size])
-            rest = buffer[:done]
-            while rest:
-                written = os.pwrite(self._file, rest, offset)
-                rest, offset = rest[written:], offset + written
+            self.put(buffer[:done], offset)
             return done
 
         return take
@@ -206,21 +222,20 @@ class _Copying:
         self._next = self._blocks()
         self._failed: Optional[BaseException] = None
         self._threads = max(2, min(MOST_THREADS, processors()))
-        self._lost = array("Q", [0] * self._threads)
+        self._lost: list[Span] = []
+        """What could not be read, as offsets."""
 
     def _blocks(self) -> Iterator[Copy]:
         for address, size, offset in self._copies:
             for done in range(0, size, BLOCK):
                 yield Copy(address + done, min(BLOCK, size - done), offset + done)
 
-    def run(self) -> int:
-        others = [
-            threading.Thread(target=self._work, args=(number,), daemon=True) for number in range(1, self._threads)
-        ]
+    def run(self) -> Sequence[Span]:
+        others = [threading.Thread(target=self._work, daemon=True) for _ in range(1, self._threads)]
         for each in others:
             each.start()
         try:
-            self._work(0)
+            self._work()
         except BaseException as error:
             # Ctrl-C too, which is no Exception: the others must hear of it, and end at their next block
             self._failed = error
@@ -230,9 +245,9 @@ class _Copying:
                 each.join()
         if self._failed is not None:
             raise self._failed
-        return sum(self._lost)
+        return self._lost
 
-    def _work(self, number: int) -> None:
+    def _work(self) -> None:
         take = self._taker()
         try:
             while self._failed is None:
@@ -240,17 +255,17 @@ class _Copying:
                     block = next(self._next, None)
                 if block is None:
                     return
-                self._lost[number] += self._copy(block, take)
+                self._copy(block, take)
         except (OSError, ArenascopeError) as error:
             self._failed = self._failed or error
 
-    def _copy(self, block: Copy, take: Take) -> int:
-        """How much of it could not be read: a page that is gone, memory of a device."""
+    def _copy(self, block: Copy, take: Take) -> None:
+        """As much of it as can be read: not a page that is gone, or memory of a device."""
         address, size, offset = block
         end, shift = address + size, offset - address
         while address < end:
             try:
                 address += take(address, end - address, address + shift)
             except MemoryReadError:
-                return end - address
-        return 0
+                self._lost.append(Span(address + shift, end + shift))
+                return

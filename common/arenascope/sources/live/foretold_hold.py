@@ -7,7 +7,7 @@ from contextlib import suppress
 from typing import Optional, Sequence
 
 from ...base.errors import ArenascopeError
-from ..hold_time import COPIED, LISTED, SWEPT, HoldTime
+from ..hold_time import COPIED, LISTED, SWEPT, WRITTEN, HoldTime
 from ..target import Region
 from .process import ProcessImage
 
@@ -46,13 +46,13 @@ def foretold(image: ProcessImage, is_whole: bool, sweeps: bool, chunks: Optional
 
 
 def time_to_copy(image: ProcessImage, size: int, most: Optional[int] = None) -> Optional[HoldTime]:
-    """Measured on the process itself, which runs on; no more than `most` bytes a second."""
+    """Measured on the process itself, which runs on; `most`: a disk takes no more bytes in a second."""
     times = _times(image) if size >= SMALL else []
     if not times:
         return None
     blocks = size / AT_ONCE
     seconds = max(blocks * sum(times) / len(times), size / most if most is not None else 0.0)
-    return HoldTime(COPIED, size, seconds, least=blocks * min(times) / BEST)
+    return HoldTime(COPIED if most is None else WRITTEN, size, seconds, least=blocks * min(times) / BEST)
 
 
 def _times(image: ProcessImage) -> list[float]:

@@ -9,6 +9,7 @@ from ..source import Source
 from ..target import Residency
 
 if TYPE_CHECKING:
+    from ..core.copy_in_memory import MemoryWriter
     from .procfiles import Status
     from .shared_memory import SharedFiles
 
@@ -22,6 +23,8 @@ class LiveSource(Source):
     status: Status
     mark: str
     auxv_bytes: bytes
+    room: Optional[MemoryWriter] = None
+    """For a copy, made ready before it is held."""
 
     @abstractmethod
     def thread_names(self) -> Mapping[int, str]:

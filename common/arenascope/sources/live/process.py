@@ -19,7 +19,6 @@ from .live_source import LiveSource
 from .pagemap import PagemapResidency
 
 if TYPE_CHECKING:
-    from ..core.copy_in_memory import MemoryWriter
     from .shared_memory import SharedFiles
 
 T = TypeVar("T")
@@ -39,8 +38,6 @@ class ProcessImage(LiveSource):
     _regions: Sequence[target.Region] = ()
     """What `_maps`, the text of /proc/PID/maps, says."""
     _shared: Optional[SharedFiles] = None
-    room: Optional[MemoryWriter] = None
-    """For a copy, made ready before it is held."""
     on_disk = False
     """There is too little memory for a copy."""
     _over: Optional[TargetError] = None

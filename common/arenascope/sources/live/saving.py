@@ -9,7 +9,7 @@ from typing import Callable, Optional, Sequence, Union
 
 from ...base.errors import TargetError
 from ...base.records import NamedTuple
-from ..core.copy_in_memory import MemoryWriter, slots_for
+from ..core.copy_in_memory import MemoryWriter, NoRoomInMemory, slots_for
 from ..core.core_image import CoreImage
 from ..core.core_layout import Piece, first_notes, lay_out, pieces_of, whole_piece
 from ..core.open_core import CoreBytes
@@ -28,16 +28,21 @@ from .shared_memory import SharedFiles
 def save_process(
     image: LiveSource, path: Union[str, int], registers: Sequence[RegisterSets], release: Callable[[], float]
 ) -> Saved:
-    """`release` lets the process go, and says for how long it was held."""
+    """`release` lets the process go, and says for how long it was held. It is copied into its room in memory, where it
+    has one, and written when it is let go."""
+    room, image.room = image.room, None
     with CoreWriter(path) as writer:
+        if room is not None:
+            with suppress(NoRoomInMemory), room:
+                return _save(image, writer, registers, release, room)
         return _save(image, writer, registers, release)
 
 
-def room_in_memory(image: LiveSource, most: int) -> Optional[MemoryWriter]:
+def room_in_memory(image: LiveSource, most: int, shared: Optional[int] = None) -> Optional[MemoryWriter]:
     """Pages for what a process has now, which runs on; None where more than `most` bytes are to be copied, or so many
-    addresses are not to be had."""
+    addresses are not to be had. `shared`: so much finds room of it, with what others have written; None: `most`."""
     with suppress(OSError):
-        form, seen = _form(image), _look(image, most)
+        form, seen = _form(image), _look(image, most if shared is None else shared)
         writer = MemoryWriter(most, slots_for(form, seen.pieces, image.page_size))
         layout = lay_out(form, seen.pieces, b"", image.page_size, slots=writer.slots)
         if layout.bytes <= most:
@@ -52,10 +57,10 @@ def copy_process(
     writer: MemoryWriter,
     registers: Sequence[RegisterSets],
     release: Callable[[], float],
-) -> tuple[ProcessCopy, int]:
-    """Into this process's memory; and the bytes that could not be read. NoRoomInMemory where there is too little."""
+) -> tuple[ProcessCopy, Saved]:
+    """Into this process's memory. NoRoomInMemory where there is too little."""
     saved = _save(image, writer, registers, release)
-    return ProcessCopy(f"[copy of process {image.pid}]", target, writer.bytes), saved.lost
+    return ProcessCopy(f"[copy of process {image.pid}]", target, writer.bytes), saved
 
 
 class _Seen(NamedTuple):
@@ -95,13 +100,19 @@ def _look(image: LiveSource, room: int) -> _Seen:
 
 
 def _save(
-    image: LiveSource, writer: CoreWriter, registers: Sequence[RegisterSets], release: Callable[[], float]
+    image: LiveSource,
+    writer: CoreWriter,
+    registers: Sequence[RegisterSets],
+    release: Callable[[], float],
+    room: Optional[MemoryWriter] = None,
 ) -> Saved:
+    """`room`: where it lies until it is let go."""
+    first = room or writer
     form, seen = _form(image), _look(image, writer.room)
     names = image.thread_names()
     who = Who(image.pid, names.get(image.pid, image.status.name), _arguments(image.memory_tid), image.status.uid)
     notes = first_notes(form, who, image.auxv_bytes, seen.uses, page=image.page_size, threads=registers)
-    layout = lay_out(form, seen.pieces, notes, image.page_size, slots=writer.slots)
+    layout = lay_out(form, seen.pieces, notes, image.page_size, slots=first.slots)
     moment = Moment(
         uses=seen.uses,
         memory=seen.uses.memory if isinstance(seen.uses, procfiles.Uses) else image.memory_use(),
@@ -117,8 +128,11 @@ def _save(
         timers=image.timers(),
         shared=seen.shared.told,
     )
-    lost = writer.copy(layout, _reader(image, seen.shared))
+    lost = first.copy(layout, _reader(image, seen.shared))
     held = release()
+    if room is not None:
+        here, layout = layout, lay_out(form, seen.pieces, notes, image.page_size)
+        room.write_to(writer, here, layout)
     written = writer.finish(form, layout, moment, lambda region: image.open_file(region, ()))
     return Saved(written, layout.bytes - lost, lost, held)
 
