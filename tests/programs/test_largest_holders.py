@@ -25,8 +25,8 @@ LIBRARIES = {
 REASONS = {
     "python": {r"python3\S*( .*)?|_PyRuntime": "sys tells of objects, of arenas and of their map, and of nothing else"},
     "java": {
-        r"\w+Type|ChunkPool::\w+|.+_sym": "NMT sums up chunks of arenas, and does not tell who leads to one: types of "
-        "C1 do"
+        r"\w+Type|ChunkPool::\w+|ThreadsSMRSupport::\w+|.+_sym": "NMT sums up chunks of arenas, and does "
+        "not tell who leads to one: types of C1 do, and threads"
     },
     "node": {
         r"node::.*|cppgc::.*": "several variables lead to node's environment: it tells what this has, not by which"

@@ -41,13 +41,12 @@ class Finder:
 
     def __init__(self, starts: Sequence[int], ends: Sequence[int], extents: Iterable[Span], word: int) -> None:
         """`extents` cover them all, roughly."""
-        self.start = starts[0] if len(starts) else 0
         self._starts, self._ends = starts, ends
         self._low, self._high = (starts[0], max(ends)) if len(starts) else (1, 0)
         self._search = _searcher(list(extents), word)
 
-    def hits(self, words: Sequence[int]) -> Iterator[tuple[int, int]]:
-        """(index of the word, which of the ranges)."""
+    def hits(self, words: Sequence[int], most: Optional[int] = None) -> Iterator[tuple[int, int]]:
+        """(index of the word, which of the ranges); where `most` is given less far than that past its start."""
         low, high, starts, ends = self._low, self._high, self._starts, self._ends
         values = (
             [(index, value) for index, value in enumerate(words) if low <= value <= high]
@@ -56,7 +55,7 @@ class Finder:
         )
         for index, value in values:
             which = bisect_right(starts, value) - 1
-            if which >= 0 and value <= ends[which]:
+            if which >= 0 and value <= ends[which] and (most is None or value - starts[which] < most):
                 yield index, which
 
 
@@ -64,7 +63,6 @@ class FastFinder:
     """The same with numpy: by the range of all, then by a search in the few that are left."""
 
     def __init__(self, numpy: ModuleType, starts: Sequence[int], ends: Sequence[int], word: int) -> None:
-        self.start = starts[0] if len(starts) else 0
         self._numpy = numpy
         self._starts = numpy.asarray(starts, dtype=numpy.uint64)
         self._ends = numpy.asarray(ends, dtype=numpy.uint64)
@@ -96,7 +94,7 @@ class FastFinder:
             table[(each & numpy.uint64(TABLE - 1)).astype(numpy.int64)] = True
         return table
 
-    def hits(self, words: Sequence[int]) -> Iterator[tuple[int, int]]:
+    def hits(self, words: Sequence[int], most: Optional[int] = None) -> Iterator[tuple[int, int]]:
         numpy = self._numpy
         values = numpy.asarray(words)
         # what is below the first wraps around
@@ -108,6 +106,8 @@ class FastFinder:
         values = values[index].astype(numpy.uint64)
         which = numpy.searchsorted(self._starts, values, side="right") - 1
         right = (which >= 0) & (values <= self._ends[which])
+        if most is not None:
+            right &= values - self._starts[which] < numpy.uint64(most)
         yield from zip(index[right].tolist(), which[right].tolist())
 
 

@@ -26,6 +26,8 @@ if TYPE_CHECKING:
 
 FEW, MANY = 64, 1 << 20
 """Objects for which it is not worth while; and at most so many at once."""
+AT_ONCE = 20
+"""First words of blocks are read a mebibyte at a time: so many low bits of addresses."""
 MOST_WINDOWS = 4096
 """A larger heap is followed without: its bytes are kept here."""
 
@@ -59,8 +61,8 @@ class ManyObjectsWithNumpy(ManyObjects):
             numpy.frombuffer(each, dtype=numpy.uint64) for each in (blocks.starts, blocks.ends, blocks.sizes)
         )
         self._windows = self._all_windows()
-        is_native = reader.word_size == 8 and reader.byte_order == sys.byteorder
-        self._is_small = len(self._windows) <= MOST_WINDOWS and is_native
+        self._is_native = reader.word_size == 8 and reader.byte_order == sys.byteorder
+        self._is_small = len(self._windows) <= MOST_WINDOWS and self._is_native
         self._room = numpy.empty((len(self._windows) if self._is_small else 0, 1 << SHIFT - 3), dtype=numpy.uint64)
         # at once: what was read before would be kept twice
         self._readable = numpy.array([self._load(each) for each in range(len(self._room))], dtype=bool)
@@ -84,18 +86,26 @@ class ManyObjectsWithNumpy(ManyObjects):
 
     def in_pages(self, pages: set[int]) -> Iterable[tuple[int, int]]:
         numpy, starts = self._numpy, self._firsts
-        if not self._is_small:
-            yield from super().in_pages(pages)
+        if not len(starts):
             return
-        place = numpy.searchsorted(self._windows, starts >> numpy.uint64(SHIFT))
-        readable = self._readable[place]
-        words = numpy.zeros(len(starts), dtype=numpy.uint64)
-        words[readable] = self._words_in(place[readable], starts[readable])
-        for block in numpy.flatnonzero(~readable).tolist():
-            words[block] = self._reader.word(int(starts[block])) or 0
-        there = numpy.isin(words >> numpy.uint64(PAGE_SHIFT), numpy.array(sorted(pages), dtype=numpy.uint64))
-        blocks = numpy.flatnonzero(there)
-        yield from zip(blocks.tolist(), words[blocks].tolist())
+        wanted = numpy.array(sorted(pages), dtype=numpy.uint64)
+        pieces = starts >> numpy.uint64(AT_ONCE)
+        ends = [*numpy.flatnonzero(pieces[1:] != pieces[:-1]) + 1, len(starts)]
+        for first, last in zip([0, *ends], ends):
+            words = self._first_words(starts[first:last])
+            there = numpy.flatnonzero(numpy.isin(words >> numpy.uint64(PAGE_SHIFT), wanted))
+            yield from zip((there + first).tolist(), words[there].tolist())
+
+    def _first_words(self, starts: Numbers) -> Numbers:
+        """Of blocks close together; 0 where it cannot be read."""
+        numpy = self._numpy
+        low, word = int(starts[0]), self._reader.word_size
+        data = self._reader.stretch(low, int(starts[-1]) + word) if self._is_native else None
+        if data is None or (starts - starts[0] & numpy.uint64(word - 1)).any():
+            words: Numbers = numpy.array([self._reader.word(each) or 0 for each in starts.tolist()], dtype=numpy.uint64)
+            return words
+        words = numpy.frombuffer(data, dtype=numpy.uint64)[(starts - starts[0]) // numpy.uint64(word)]
+        return words
 
     def scan(self, name: BlockName, layout: Layout, claims: Sequence[Claimed]) -> list[Found]:
         is_array = name.form == "array"

@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
-from contextlib import suppress
 from typing import Callable, Optional, Sequence, Union
 
-from ...base.errors import MemoryReadError
 from ...session.session import Session
 from ...sources.region_index import RegionIndex
 from ..graph.blocks import LiveBlocks
@@ -84,6 +82,10 @@ class MemoryReader:
             return self._memory.try_words(address, count) if self._may_be(address, count * self.word_size) else None
         return words[at : at + count]
 
+    def stretch(self, start: int, end: int) -> Optional[bytes]:
+        """Where all of it can be read, and should be."""
+        return self._memory.try_read(start, end - start) if not self._would_grow(start, end) else None
+
     def bytes(self, address: int, size: int) -> Optional[bytes]:
         at = address & self._within
         if size >= 0 and at + size <= self._within and (address >> SHIFT in self._data or self._load(address >> SHIFT)):
@@ -105,11 +107,10 @@ class MemoryReader:
             self._windows.clear()
             self._data.clear()
         words, start = NOTHING, number << SHIFT
-        if 0 <= start <= self._memory.top - self._within and not self._would_grow(start, start + (1 << SHIFT)):
-            with suppress(MemoryReadError):
-                data = self._memory.read(start, 1 << SHIFT)
-                words = self._memory.as_words(data)
-                self._data[number] = data
+        data = self.stretch(start, start + (1 << SHIFT)) if 0 <= start <= self._memory.top - self._within else None
+        if data is not None:
+            words = self._memory.as_words(data)
+            self._data[number] = data
         self._windows[number] = words
         return words
 

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Sequence
+from array import array
+from itertools import chain
+from typing import Iterator, Sequence
 
 from ...base.records import NamedTuple
 from .dominators import Targets
@@ -16,25 +18,73 @@ class Lump(NamedTuple):
     """All that hangs on it, and on no head before it; of a cycle the rest as well."""
 
 
-def lumps(nodes: Sequence[int], targets: Targets) -> list[Lump]:
-    """Every node once. `targets` may lead out of the nodes: that does not count."""
-    components = strongly_connected(nodes, targets)
-    of = {node: number for number, members in enumerate(components) for node in members}
-    led_to = {of[to] for node in nodes for to in targets(node) if to in of and of[to] != of[node]}
-    heads = sorted(min(members) for number, members in enumerate(components) if number not in led_to)
-    seen: set[int] = set()
-    lumps = []
-    for head in heads:
-        seen.add(head)
-        todo, others = [head], []
+class Lumps:
+    """Some of them, in order of their heads. A program that leaks loses millions of blocks: they take 16 bytes each."""
+
+    def __init__(self) -> None:
+        self.heads, self._others, self._ends = array("q"), array("q"), array("q")
+
+    def add(self, head: int, others: Sequence[int]) -> None:
+        self.heads.append(head)
+        self._others.extend(others)
+        self._ends.append(len(self._others))
+
+    def __len__(self) -> int:
+        return len(self.heads)
+
+    def __iter__(self) -> Iterator[Lump]:
+        begin = 0
+        for head, end in zip(self.heads, self._ends):
+            yield Lump(head, self._others[begin:end])
+            begin = end
+
+    @property
+    def count(self) -> int:
+        """Of blocks."""
+        return len(self.heads) + len(self._others)
+
+    def blocks(self) -> Iterator[int]:
+        return chain(self.heads, self._others)
+
+
+def lumps(nodes: Sequence[int], targets: Targets) -> Lumps:
+    """Every node once; they are in order. `targets` may lead out of the nodes: that does not count."""
+    beyond = nodes[-1] + 1 if len(nodes) else 0
+    asked, led_to, seen = bytearray(beyond), bytearray(beyond), bytearray(beyond)
+    for node in nodes:
+        asked[node] = 1
+    leads: dict[int, list[int]] = {}
+    """Only of those that lead to others: where all is lost these may be few."""
+    for node in nodes:
+        others = [to for to in targets(node) if to < beyond and asked[to] and to != node]
+        if others:
+            leads[node] = others
+    of: dict[int, int] = {}
+    components = strongly_connected([*leads], lambda node: leads.get(node, ()))
+    for members in components:
+        first = min(members)
+        for node in members:
+            of[node] = first
+    for node, others in leads.items():
+        for to in others:
+            # of a cycle its first node stands for all
+            head = of.get(to, to)
+            led_to[head] |= head != of[node]
+    found = Lumps()
+    for head in nodes:
+        if led_to[head] or of.get(head, head) != head:
+            continue
+        seen[head] = 1
+        hanging: list[int] = []
+        todo = [head] if head in leads else []
         while todo:
-            for to in targets(todo.pop()):
-                if to in of and to not in seen:
-                    seen.add(to)
-                    others.append(to)
+            for to in leads.get(todo.pop(), ()):
+                if not seen[to]:
+                    seen[to] = 1
+                    hanging.append(to)
                     todo.append(to)
-        lumps.append(Lump(head, others))
-    return lumps
+        found.add(head, hanging)
+    return found
 
 
 def strongly_connected(nodes: Sequence[int], targets: Targets) -> list[list[int]]:

@@ -56,10 +56,10 @@ FAR = 4096
 """A distance is longer: lengths and counts would lead to a neighbour."""
 
 
-def is_meant(encoding: str, past: int) -> bool:
-    """Whether a word that leads so far past a block's start can be a pointer to it: what is written otherwise has to
-    lead to the start."""
-    return 0 <= past < (TAGS if encoding in WHOLE else 1)
+def room(encoding: str) -> int:
+    """How far past a block's start a word leads, at most, that can be a pointer to it, and one: what is written
+    otherwise has to lead to the start."""
+    return TAGS if encoding in WHOLE else 1
 
 
 def decoded(

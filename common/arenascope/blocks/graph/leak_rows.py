@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import cache
 from typing import Mapping, Sequence
 
 from ...analysis.type_rows import SAMPLES
@@ -12,7 +13,7 @@ from ..declared.once_per_image import declared_kinds
 from ..named_by_holders import of_libstdcxx
 from ..recognise.containers import LEAST_POOL, POOL, is_pool
 from ..single_blocks import kinds_of
-from .components import Lump
+from .components import Lumps
 from .edge import FLAGS, INSIDE
 from .edges import Graph
 from .refs import Search
@@ -38,26 +39,48 @@ class LeakRow(NamedTuple):
         return self.bytes + self.indirect_bytes
 
 
-def rows_of(search: Search, lumps: Sequence[Lump], strength: str) -> list[LeakRow]:
+class _Group:
+    """Those of one type so far."""
+
+    def __init__(self) -> None:
+        self.blocks = self.bytes = self.indirect_blocks = self.indirect_bytes = 0
+        self.samples: list[int] = []
+
+
+def rows_of(search: Search, lumps: Lumps, strength: str) -> list[LeakRow]:
     """The largest first."""
     blocks = search.blocks
-    types = types_of(search, [each.head for each in lumps])
-    groups: dict[str, list[Lump]] = {}
-    for each in lumps:
-        groups.setdefault(types[each.head].name, []).append(each)
+    types = types_of(search, lumps.heads[:MOST_TYPED])
+    groups: dict[str, _Group] = {}
+    for head, others in lumps:
+        size, kind = blocks.sizes[head], types.get(head)
+        name = kind.name if kind is not None else by_size(size)
+        group = groups.get(name) or groups.setdefault(name, _Group())
+        group.blocks += 1
+        group.bytes += size
+        group.indirect_blocks += len(others)
+        group.indirect_bytes += blocks.bytes_of(others)
+        if len(group.samples) < SAMPLES:
+            group.samples.append(blocks.starts[head])
     rows = [
         LeakRow(
             name,
-            blocks=len(group),
-            bytes=sum(blocks.sizes[each.head] for each in group),
-            indirect_blocks=sum(len(each.others) for each in group),
-            indirect_bytes=sum(blocks.sizes[other] for each in group for other in each.others),
+            blocks=group.blocks,
+            bytes=group.bytes,
+            indirect_blocks=group.indirect_blocks,
+            indirect_bytes=group.indirect_bytes,
             strength=strength,
-            samples=[blocks.starts[each.head] for each in group[:SAMPLES]],
+            samples=group.samples,
         )
         for name, group in groups.items()
     ]
     return sorted(rows, key=lambda each: (-each.all_bytes, each.type))
+
+
+@cache
+def by_size(size: int) -> str:
+    """What of nothing is known but how large it is."""
+    return f"{size:,} bytes"
 
 
 def types_of(search: Search, numbers: Sequence[int]) -> Mapping[int, Kind]:
@@ -69,7 +92,7 @@ def types_of(search: Search, numbers: Sequence[int]) -> Mapping[int, Kind]:
     pools = _pools(search, [number for number, kind in kinds.items() if kind is None or kind.kind in WEAK])
     kinds.update(dict.fromkeys(pools, Kind(POOL, "holder")))
     kinds.update(declared_kinds(search, kinds))
-    return {number: kinds.get(number) or Kind(f"{blocks.sizes[number]:,} bytes", "size") for number in numbers}
+    return {number: kinds.get(number) or Kind(by_size(blocks.sizes[number]), "size") for number in numbers}
 
 
 def _pools(search: Search, numbers: Sequence[int]) -> set[int]:

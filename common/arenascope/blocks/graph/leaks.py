@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from array import array
 from typing import Iterable, Iterator, Mapping, Sequence
 
 from ...base.model import Statement
@@ -11,12 +12,12 @@ from ...session.session import Session
 from ...sources.target import Span
 from ..pointer_finder import finder_of
 from .blocks import LiveBlocks, heap_spans
-from .components import Lump, lumps
+from .components import Lumps, lumps
 from .descendants import Spread
 from .distances import Distances
 from .edge import FLAGS, INSIDE, STALE
 from .edges import ROOT, Disguised, Graph, SecondLook, build
-from .encodings import ALIKE, RELATIVE, TAGS, UNALIGNED, decoded, is_meant
+from .encodings import ALIKE, RELATIVE, TAGS, UNALIGNED, decoded, room
 from .lasting_graph import lasting
 from .memory_windows import Window
 from .reach import POSSIBLE, UNMARKED, Reach, marked
@@ -42,8 +43,8 @@ class Marked(NamedTuple):
 
 
 class Leaks(NamedTuple):
-    definite: Sequence[Lump]
-    possible: Sequence[Lump]
+    definite: Lumps
+    possible: Lumps
     """What only pointers to the inside lead to."""
     reached: Tally
     """The rest."""
@@ -106,8 +107,8 @@ def _marks_of(search: Search) -> Marked:
     return Marked(reach.marks, {**alike, **_second_look(search, reach)})
 
 
-def _targets(graph: Graph, block: int, inside: bool) -> Iterator[int]:
-    return (edge >> FLAGS for edge in graph.of(block) if inside or not edge & INSIDE)
+def _targets(graph: Graph, block: int, inside: bool) -> Sequence[int]:
+    return [edge >> FLAGS for edge in graph.of(block) if inside or not edge & INSIDE]
 
 
 def doubts(session: Session, roots: Roots, blocks: LiveBlocks, lost: int) -> list[Statement]:
@@ -185,10 +186,10 @@ def _looked_again(search: Search, suspects: Sequence[int]) -> SecondLook:
 def _encoded(search: Search, suspects: Sequence[int]) -> Iterator[Disguised]:
     """Every pointer to a suspect that is written otherwise."""
     blocks, word = search.blocks, search.session.memory.pointer_size
-    starts = [blocks.starts[block] for block in suspects]
+    starts = array("Q", (blocks.starts[block] for block in suspects))
     # on 32-bit machines chance leads inside everywhere
-    ends = [blocks.ends[block] for block in suspects] if word == 8 else [start + TAGS - 1 for start in starts]
-    finder = finder_of(search.numpy, starts, ends, [Span(start, end) for start, end in zip(starts, ends)], word=word)
+    ends = array("Q", (blocks.ends[block] for block in suspects) if word == 8 else (at + TAGS - 1 for at in starts))
+    finder = finder_of(search.numpy, starts, ends, (Span(*each) for each in zip(starts, ends)), word=word)
     distances = Distances(search)
     with search.session.meter("looking twice", search.bytes) as meter:
         for number, root in enumerate(search.roots.ranges):
@@ -219,8 +220,7 @@ class _Encoded(NamedTuple):
 def _hits(search: Search, finder: Find, starts: Sequence[int], window: Window) -> Iterator[_Encoded]:
     memory = search.session.memory
     for encoding, at, words in decoded(window, memory, search.numpy, finder.tops):
-        for index, which in finder.hits(words):
-            past = int(words[index]) - starts[which]
-            inside = encoding == UNALIGNED and past > 0
-            if inside or is_meant(encoding, past):
-                yield _Encoded(at + index * memory.pointer_size, which, encoding, inside)
+        is_unaligned = encoding == UNALIGNED
+        for index, which in finder.hits(words, None if is_unaligned else room(encoding)):
+            inside = is_unaligned and int(words[index]) > starts[which]
+            yield _Encoded(at + index * memory.pointer_size, which, encoding, inside=inside)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from array import array
 from bisect import bisect_right
 from typing import Iterable, Iterator, Optional, Sequence
 
@@ -22,9 +23,9 @@ MANY_ALIKE = 8
 """So many blocks of a size that all are pointed to at one offset are no chance."""
 
 
-def marked(marks: bytearray, mark: int) -> list[int]:
-    """The blocks that are marked so: few of millions, mostly."""
-    found = []
+def marked(marks: bytearray, mark: int) -> array[int]:
+    """The blocks that are marked so, in order: few of millions, mostly."""
+    found = array("q")
     at = marks.find(mark)
     while at >= 0:
         found.append(at)

@@ -14,7 +14,7 @@ from ...session.session import Session
 from ...sources.target import Span
 from ..pointer_finder import FastFinder, Finder, finder_of, library
 from .blocks import LiveBlocks, heap_spans
-from .encodings import decoded, is_meant
+from .encodings import decoded, room
 from .memory_windows import Window, Words
 from .root_names import Names
 from .roots import Root, Roots, RootWord
@@ -134,12 +134,11 @@ class Search:
             yield Hit(window.address + index * word, window.words[index])
 
     def _encoded(self, finder: Find, window: Window) -> Iterator[Hit]:
-        start = finder.start
         word = self.session.memory.pointer_size
         for encoding, at, words in decoded(window, self.session.memory, self.numpy, finder.tops):
-            for index, _ in finder.hits(words):
+            for index, _ in finder.hits(words, room(encoding)):
                 value = int(words[index])
-                if is_meant(encoding, value - start) and (at != window.address or value != window.words[index]):
+                if at != window.address or value != window.words[index]:
                     yield Hit(at + index * word, value, encoding)
 
     def named(self, root: Root, address: int, value: int) -> Ref:

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Callable, Iterable, Iterator, Optional, Sequence
+from array import array
+from typing import Callable, Iterator, Optional, Sequence
 
 from ...analysis.causes import WORTH
 from ...analysis.held_or_lost import FIRST, Beside, HeldSums, Holder, Joint, Keeper, Lost, Turn
 from ...base.records import NamedTuple
-from .components import Lump
 from .edges import build
 from .leads import Owner
 from .leak_rows import rows_of
@@ -32,7 +32,7 @@ def summed(search: Search, lost: int, words: Callable[[Sequence[Owner]], str], a
     leaks: Optional[Leaks] = None
     if unreached and search.looks_again:
         leaks = find_leaks(search, lost)
-        unreached, inside = _blocks(leaks.definite), _blocks(leaks.possible)
+        unreached, inside = (array("q", each.blocks()) for each in (leaks.definite, leaks.possible))
     nowhere, possible = blocks.bytes_of(unreached), blocks.bytes_of(inside)
     doubted = bool(leaks.doubts if leaks is not None else doubts(search.session, search.roots, blocks, lost))
     known = leaks is not None and not doubted
@@ -159,7 +159,3 @@ def _returned(search: Search) -> Optional[int]:
     if whose.kept is None or not nobodys:
         return None
     return whose.kept[nobodys[0].number].returns
-
-
-def _blocks(lumps: Iterable[Lump]) -> list[int]:
-    return [block for each in lumps for block in (each.head, *each.others)]

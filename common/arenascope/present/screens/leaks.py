@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from array import array
 from typing import Iterator, Sequence
 
 from ...analysis.figure_names import NAMELESS
@@ -39,8 +40,7 @@ def lines(
     with_possible: bool,
 ) -> Iterator[str]:
     """`stale`: which words hold nothing, mostly, that alone lead to something."""
-    lost = [number for each in leaks.definite for number in (each.head, *each.others)]
-    perhaps = [number for each in leaks.possible for number in (each.head, *each.others)]
+    lost, perhaps = (array("q", each.blocks()) for each in (leaks.definite, leaks.possible))
 
     def size(numbers: Sequence[int]) -> str:
         return style.size(blocks.bytes_of(numbers))
