@@ -1,8 +1,9 @@
 """Which looks, and which tests of many alike, are the few that tell most.
 
 Looks are chosen such that no two traits of a look stay untried together. A fault shows in one trait (this scenario,
-that door) or where two meet, seldom where three do; so `make test` has each scenario in each of its images, by each
-door, with symbols and without, and each door has each image with and without symbols of as many scenarios as any other.
+that door) or where two meet, seldom where three do; so `make test` has scenarios that are unlike in each of their
+images, by each door, with symbols and without, and each door has each image with and without symbols of as many of them
+as any other; scenarios that are for LATER (scenarios.py) it leaves to `make test-all`.
 `make test-all` has of scenarios that are unlike each image by each of these doors, and each image and each door with
 and without symbols; by the other doors, and of the other scenarios, what `make test` would have; and each cell of the
 support matrix.

@@ -115,7 +115,7 @@ ALIKE = (
     "random-2",
     "random-3",
 )
-# of what these show a little is shown by others: `make test` goes without them, too; `make test-all` sees all of them
+# most of what these show is shown by others: `make test` goes without them, too, and `make test-all` has all of it
 LATER = (
     "pinned-main",
     "turns",
@@ -199,7 +199,7 @@ def _taken() -> Iterator[View]:
 
 
 SHORT = frozenset(few((view for view in every_view() if is_unlike(view.scenario) and view.door in NEWEST), traits=1))
-"""The looks that `make test` takes."""
+"""The looks that `make test` takes, but for scenarios that are for LATER."""
 TRACED = frozenset(few((view for view in every_view() if view in SHORT), traits=0))
 """Of each scenario one of these, from each side in turns."""
 TAKEN = SHORT.union(_taken())

@@ -7,6 +7,7 @@ import json
 import re
 import subprocess
 import sys
+from functools import cache
 from pathlib import Path
 from typing import Any, Mapping, NamedTuple
 
@@ -110,9 +111,10 @@ class Looked(NamedTuple):
     """The same after malloc_trim(0)."""
 
 
-def look(story: str, env: Mapping[str, str] = {}) -> Looked:
+@cache
+def look(story: str, env: tuple[tuple[str, str], ...] = ()) -> Looked:
     each = STORIES[story]
-    with Subject("mystery", *(each.told or (story,)), env={**each.env, **env}) as subject:
+    with Subject("mystery", *(each.told or (story,)), env={**each.env, **dict(env)}) as subject:
         own = subject.rollup("Anonymous")
         report = DOORS["shell"].run(Live(subject.pid, subject.program), ["report --json"])[0].json()
         subject.send("trim")
@@ -123,6 +125,7 @@ def effects(report: Mapping[str, Any]) -> dict[str, int]:
     return {each["id"]: each["effect_bytes"] for each in report["advice"]}
 
 
+@pytest.mark.xdist_group("mysteries")
 @pytest.mark.parametrize("story", STORIES)
 def test_what_is_said_of_it(story: str) -> None:
     is_told(look(story).report, STORIES[story])
@@ -155,6 +158,7 @@ def test_huge_pages_are_a_cause_where_much_of_them_is_free(story: str) -> None:
     assert [cause["figures"]["bytes"] for cause in report["causes"] if cause["id"] == "huge-pages"] in ([], [huge])
 
 
+@pytest.mark.xdist_group("mysteries")
 @pytest.mark.parametrize(
     "story",
     [
@@ -168,10 +172,10 @@ def test_what_following_it_changes(story: str) -> None:
     promised = effects(seen.report)
     once = seen.own - seen.trimmed
     assert abs(once - promised.get("trim-once", 0)) <= SLACK
-    pinned = seen.own - look(story, PIN).own
+    pinned = seen.own - look(story, tuple(PIN.items())).own
     assert pinned <= promised.get("pin-thresholds", 0) + 2 * SLACK
     assert pinned >= 0.9 * promised.get("pin-thresholds", 0) - SLACK
-    few = seen.own - look(story, FEW).own
+    few = seen.own - look(story, tuple(FEW.items())).own
     assert few <= promised.get("limit-arenas", 0) + 2 * SLACK
 
 

@@ -73,6 +73,7 @@ def test_names_of_another_file_in_a_core(name: str, cores: Cores) -> None:
     assert found[owners]["live_bytes"] == right[owners]["live_bytes"]
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("name", EVERY_DOOR)
 def test_members_by_debug_information_of_another_file(name: str, cores: Cores) -> None:
     """The class's name is in memory, and the same in both files."""

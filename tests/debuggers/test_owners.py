@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any, Iterator, NamedTuple, Optional
 
 import pytest
+from choice import some
 from doors import DOORS, NEWEST, Live
 from lifetimes import dies_with_us
 from looks import opened
@@ -114,11 +115,24 @@ def test_who_holds_it(images: dict[str, Told], image: str) -> None:
     assert {way for way, name in old.items() if name} == {"vector register"} & {*old}
 
 
+ALONE = ("tls", "stack", "register", "kernel", "mapping")
+"""What a debugger alone tells of: the threads; and what it is in the way of: reading where nothing is mapped."""
+
+
+@pytest.mark.parametrize("door", [name for name in NEWEST if name != "shell"])
+def test_one_of_each_kind_in_a_debugger(subject: Subject, images: dict[str, Told], door: str) -> None:
+    first = {each.kind: each for each in reversed(images["live"].ways) if each.kind in ALONE}
+    assert len(first) >= len(ALONE) - 1
+    told_in_a_debugger(subject, list(first.values()), door)
+
+
+@pytest.mark.full
 @pytest.mark.parametrize("door", [name for name in NEWEST if name != "shell"])
 def test_in_a_debugger(subject: Subject, images: dict[str, Told], door: str) -> None:
-    """What it alone tells of: the threads; and what it is in the way of: reading where nothing is mapped."""
-    kinds = ("tls", "stack", "register", "kernel", "mapping")
-    ways = [each for each in images["live"].ways if each.kind in kinds]
+    told_in_a_debugger(subject, [each for each in images["live"].ways if each.kind in ALONE], door)
+
+
+def told_in_a_debugger(subject: Subject, ways: list[Way], door: str) -> None:
     asked = [f"owner {each.address} --json" for each in ways]
     outcomes = opened(DOORS[door]).run(Live(subject.pid, subject.program), asked)
     assert [said for said in map(wrong, ways, (each.json()["path"] for each in outcomes)) if said] == []
@@ -142,7 +156,7 @@ def test_the_member_that_points_there(door: str) -> None:
     assert "Request.body_" in text.text
 
 
-@pytest.mark.parametrize("door", NEWEST)
+@pytest.mark.parametrize("door", some(NEWEST, "gdb"))
 def test_words_that_hold_nothing(door: str) -> None:
     """In a process: a core's are in tests/images/test_stale_words.py."""
     with Subject("stale", guard_regions=False) as held:

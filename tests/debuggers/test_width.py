@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Iterator, Sequence
 
 import pytest
+from choice import some
 from doors import DOORS, NEWEST, Live, give_up
 from looks import ROOT, plain_environment
 from subjects import Subject
@@ -89,7 +90,7 @@ def too_wide(lines: Sequence[str], columns: int) -> list[str]:
     return [line for line in lines if len(line) > columns and len(line.split()) > 1]
 
 
-@pytest.mark.parametrize("columns", [40, 80, pytest.param(120, marks=pytest.mark.full)])
+@pytest.mark.parametrize("columns", some([40, 80, 120], 40))
 def test_in_the_shell(subject: Subject, columns: int) -> None:
     wide = {}
     for command in COMMANDS:

@@ -107,6 +107,7 @@ def names_in(door: Door, image: Image, folder: Path) -> dict[int, tuple[str, boo
     return {int(address): (name, certain) for address, (name, certain) in found.items()}
 
 
+@pytest.mark.in_turns("standing", "door")
 @pytest.mark.parametrize("door", EACH_DOOR)
 def test_no_name_is_wrong(standing: Standing, door: Door, tmp_path: Path) -> None:
     """Certain or not, live and in a core; and as much has a name as was reached."""

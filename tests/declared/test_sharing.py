@@ -99,6 +99,7 @@ def by_variable(found: dict[str, Any]) -> dict[str, dict[str, Any]]:
     return {each["name"].partition("[")[0]: each for each in rows if each["name"] is not None}
 
 
+@pytest.mark.in_turns("door", "kind")
 @pytest.mark.parametrize("kind", ["live", "core"])
 @pytest.mark.parametrize("door", DOORS, ids=lambda door: door.name)
 def test_each_variable_holds_its_own(recycled: Recycled, door: Door, kind: str) -> None:

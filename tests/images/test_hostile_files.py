@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any, Iterator
 
 import pytest
+from choice import some
 from forked import Run, door, run_all
 from looks import ROOT, give_up
 from partial import figures, look
@@ -182,7 +183,9 @@ def test_a_hole_is_not_read(core: Path, tmp_path: Path, monkeypatch: pytest.Monk
     assert valid(json.loads(look(path, "mmapped", "--json")[1]))["blocks"] == whole["blocks"]
 
 
-@pytest.mark.parametrize("name", ["map", "chunks", "check", "report", "pins", "trim", "mmapped", "types"])
+@pytest.mark.parametrize(
+    "name", some(["map", "chunks", "check", "report", "pins", "trim", "mmapped", "types"], "map", "check", "types")
+)
 def test_mappings_that_lie_over_others(core: Path, name: str, tmp_path: Path) -> None:
     """Half of each writable mapping is another's, too, whose bytes are none."""
     with CoreImage(str(core)) as image:
@@ -206,7 +209,10 @@ def before_gaps(core: Path) -> list[int]:
         return [EHDR + index[each.address] * PHDR for each, after in pairs if after.address - each.address > 1 << 30]
 
 
-@pytest.mark.parametrize("words", ["owners --json", "leaks --json", "owner {} --json", "refs {}", "types", "report"])
+@pytest.mark.parametrize(
+    "words",
+    some(["owners --json", "leaks --json", "owner {} --json", "refs {}", "types", "report"], "owners --json", "report"),
+)
 def test_a_mapping_of_a_size_that_no_file_has(core: Path, copy: Path, words: str) -> None:
     """Its header claims all addresses up to the next one's, and as many bytes of the file."""
     headers = before_gaps(core)
