@@ -9,14 +9,14 @@ import pytest
 
 from arenascope.base.errors import UsageError
 from arenascope.cli import main as cli
-from arenascope.cli.command_line import IN_THE_SHELL, LOOPS, Tree, branch_names
+from arenascope.cli.command_line import IN_THE_SHELL, LOOPS, SUBJECTS, Tree, branch_names
 from arenascope.commands.all_commands import COMMAND_NAMES, all_commands, find_command
 from arenascope.commands.framework.arguments import completions
 from arenascope.commands.framework.overview import help_text
 
 ME = "1"
 """A process that is there; the same one in every worker, as tests are named by it."""
-SUBJECT = "PID|CORE the process or core file to look at, anywhere among the words "
+SUBJECT = f"PID|CORE {SUBJECTS.help} "
 
 
 def test_every_branch_is_there() -> None:

@@ -28,7 +28,7 @@ LOOKS = (
 PLAIN = {
     *("", "average", "before", "after", "bytes", "by", "change", "default", "from", "holds", "kind", "name", "of"),
     *("part", "share", "size", "threads", "time", "to", "type", "value", "size of block", "whose", "example"),
-    *("who", "where", "points to", "sure", "what", "with what hangs on them", "one of them"),
+    *("who", "where", "points to", "sure", "what", "one of them"),
     # the bar of a histogram, with its own legend; the picture of the map
     *("█ used ░ free", "occupancy"),
 }

@@ -29,8 +29,8 @@ def headings(*rows: LeakRow) -> list[str]:
     [
         (0, "possible", ["what", "blocks", "bytes", "sure", "one of them"]),
         (0, "definite", ["what", "blocks", "bytes", "one of them"]),
-        (5, "possible", ["what", "blocks", "bytes", "with what hangs on them", "sure", "one of them"]),
-        (5, "definite", ["what", "blocks", "bytes", "with what hangs on them", "one of them"]),
+        (5, "possible", ["what", "blocks", "bytes", "retained", "sure", "one of them"]),
+        (5, "definite", ["what", "blocks", "bytes", "retained", "one of them"]),
     ],
 )
 def test_one_of_them_is_named_where_there_is_room(hanging: int, strength: str, said: list[str]) -> None:

@@ -35,7 +35,7 @@ SUBJECTS = argument(
     metavar="PID|CORE",
     nargs="*",
     default=[],
-    help="the process or core file to look at, anywhere among the words",
+    help="the process or core file to read, at any position",
 )
 IN_THE_SHELL = Group(
     "in the shell, also",

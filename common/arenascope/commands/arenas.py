@@ -206,7 +206,7 @@ def _sentence(style: Style, usages: Sequence[ArenaUsage], whole: bool) -> str:
     binned = total_tally(usage.bins for usage in usages)
     top = total(usage.header.top_bytes for usage in usages)
     resident = total(usage.resident for usage in usages)
-    parts = [f"{count(len(usages), 'arena')} of {style.size(system)}"]
+    parts = [f"{count(len(usages), 'arena')}, {style.size(system)} in all"]
     if used is not None and top is not None and binned is not None:
         parts.append(
             f"{style.size(used)} in use, {style.size(binned.bytes)} free in bins, {style.size(top)} free in tops"

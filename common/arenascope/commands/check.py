@@ -25,11 +25,11 @@ BROKEN = 1
 
 @command(
     "chunk by chunk",
-    "Check chunks, bins, thread caches, heaps and arenas against every rule that malloc keeps.",
+    "Check chunks, bins, thread caches, heaps and arenas against all of malloc's rules.",
     "check",
-    "Each breach is named by address, with what was expected there. What a malloc or free that was interrupted may "
-    "leave for a moment is told apart from damage, where an arena is locked or a thread is inside malloc. In the shell "
-    "a live process is copied, and runs on meanwhile; the exit status is 1 where there is damage.",
+    "Each row is a breach: its address, what was expected there and what was found. What a malloc or free in progress "
+    "may leave for a moment does not count as damage, where an arena is locked or a thread is inside malloc. In the "
+    "shell a live process is copied, and runs on meanwhile; the exit status is 1 if there is damage.",
     arguments=(ARENA, LIMIT),
     sweeps=always,
 )
@@ -120,7 +120,7 @@ def _verdict(said: Statement) -> str:
         breaches = count(figures["breaches"], "breach", "breaches")
         return f"damaged: {breaches}, the lowest at {said.names['lowest']}; {checked}"
     if said.id == "busy":
-        return f"busy: what is not in order, a call in progress explains; {checked}"
+        return f"busy: a malloc or free in progress explains all that is not in order; {checked}"
     if said.id == "no-breach-in-part":
         return f"no breach in what could be read: {checked}"
     return f"sound: {checked}"
@@ -143,7 +143,7 @@ def _hints(style: Style, breaches: Sequence[Breach]) -> Iterator[str]:
     culprit: Optional[Breach] = next((each for each in breaches if each.culprit is not None), None)
     if culprit is not None and culprit.culprit is not None:
         yield (
-            f"the header at {culprit.address:#x} may have been written over from the block in front of it: "
+            f"an overflow of the block in front may have overwritten the header at {culprit.address:#x}: "
             f"{style.typed(f'chunk {culprit.culprit:#x}')}"
         )
     yield style.dim(f"next: {style.typed(f'chunk {first.address:#x}')}, {style.typed('bins')}")

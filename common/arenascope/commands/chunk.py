@@ -69,10 +69,10 @@ class Described(NamedTuple):
     "chunk by chunk",
     "Tell which chunk holds an address: state, size, arena, bin or thread cache, neighbours, first words.",
     "chunk 0x55d2c0709e50\nchunk p->name p->next --words 32",
-    "Any address inside a block will do, and any expression that the debugger understands; several are answered one by "
-    "one, in their order. Of a block in use it is said what it is, and how that is known (see types). Words that point "
-    "into a program or library are shown with the symbol there. Of a block whose type debug information tells each "
-    "member is shown with its value; for that the shell copies a live process of up to 256 MiB, which runs on.",
+    "Give any address inside a block, or any expression that the debugger understands; several are answered in their "
+    "order. For a block in use its type is shown, and how that is known (see types). Words that point into a program "
+    "or library are shown with the symbol there. If debug information has the block's type, each member is shown with "
+    "its value; for that the shell copies a live process of up to 256 MiB, which runs on.",
     arguments=(
         argument("address", nargs="+", help="an address, or an expression"),
         argument("--words", type=int, default=8, metavar="N", help="show the block's first N words (8)"),

@@ -25,17 +25,17 @@ NAMED = 3
 
 
 @command(
-    "where it went",
-    "List the largest containers by the way to them: how many elements, and what they hold.",
+    "where memory is",
+    "List the largest containers by the path to them: how many elements, and what they hold.",
     "containers --min 1M",
-    "By the types of the program's own debug information. A container that each element of another one has is one row, "
-    "with all of them: g_sessions[].second.requests. Besides the standard libraries' containers there are C's arrays, "
-    "lists and trees of structs that lead to their own kind, and hash tables of such. What a container holds are its "
-    "blocks and all blocks to which the first way found leads through them: of a container in another one that is a "
-    "part of what the outer one holds. Which block that is: owner. A live process is copied, and runs on meanwhile.",
+    "Containers are found by the program's debug information. If each element of a container has a container, all of "
+    "these are one row: g_sessions[].second.requests. Besides the standard libraries' containers there are C's arrays, "
+    "lists and trees of structs that point to their own type, and hash tables of these. A container holds its blocks, "
+    "and all blocks that the first path found reaches through them; what a container inside another one holds is part "
+    "of what the outer one holds. owner shows the path to one block. A live process is copied, and runs on meanwhile.",
     arguments=(
         argument("--min", metavar="SIZE", help="only containers that hold at least SIZE bytes"),
-        argument("--match", metavar="REGEX", help="only those of which the way or the type matches"),
+        argument("--match", metavar="REGEX", help="only those whose path or type matches"),
         LIMIT,
         RULES,
     ),

@@ -62,7 +62,7 @@ def _no_chunks(options: Namespace) -> bool:
 
 
 @command(
-    "then and now",
+    "changes over time",
     "Show what changed between two snapshots, or between one and now.",
     "diff before.json",
     "Growth by part of resident memory, by arena, by list of free chunks and (of snapshots made with --sizes, --types "

@@ -12,7 +12,7 @@ from .framework.command import Answer, Context, always, command
 
 
 @command(
-    "glibc's own words",
+    "as glibc prints it",
     "Print the XML of malloc_info(0), byte for byte, without calling it.",
     "info",
     "glibc's own oddities are kept: sizes of binned chunks carry a flag bit each. `arenas` tells the true sizes. "

@@ -11,17 +11,16 @@ LOST = 1
 
 
 @command(
-    "whose it is",
-    "Find live blocks that nothing leads to: lost for good, by what they are.",
+    "who holds it",
+    "Find live blocks that no pointer leads to: they are lost for good. Lists them by type.",
     "leaks --possible",
-    "From variables, stacks, registers, other mappings and what epoll and timers keep, every pointer is followed. A "
-    "block that nothing leads to is lost; what hangs on it alone is added to it, and a cycle counts as one. Before "
-    "that is said, pointers that are written otherwise are looked for (tagged, shifted, unaligned, relative). What "
-    "only pointers to its inside lead to is possibly lost. Words that hold nothing, mostly (contents of stdio "
-    "buffers, vector registers, numbers by the program's types), count here as well; what only they lead to has lines "
-    "of its own, which name the members and arrays. Where this image "
-    "lacks something that may hold pointers nothing is called lost: it is unknown then. In the shell the exit status "
-    "is 1 where something is lost. A live process is copied, and runs on meanwhile.",
+    "Every pointer is followed from variables, stacks, registers, other mappings, and what epoll and timers keep. A "
+    "block that none leads to is lost, unless an encoded pointer (tagged, shifted, unaligned, relative) is found. "
+    "Blocks that only lost blocks lead to are added to these, and a cycle counts as one. A block is possibly lost if "
+    "only pointers to its inside lead to it. Stale words (contents of stdio buffers, vector registers, numbers by the "
+    "program's types) count as pointers here; blocks that only they lead to have lines of their own, which name the "
+    "members and arrays. Where this image lacks something that may hold pointers such blocks are not called lost but "
+    "unknown. In the shell the exit status is 1 if something is lost. A live process is copied, and runs on meanwhile.",
     arguments=(
         argument("--possible", action="store_true", help="also list what is possibly lost"),
         GRAPH,

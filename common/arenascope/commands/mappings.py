@@ -33,7 +33,7 @@ SORTS = {
 
 
 @command(
-    "where it went",
+    "where memory is",
     "List every mapping of the process: its size, what of it is resident, and whose it is.",
     "mappings --sort size",
     "A mapping is an arena's heaps, blocks served by mmap, the stack of a thread, a file, shared memory, or other "

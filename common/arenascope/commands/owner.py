@@ -8,12 +8,12 @@ from .framework.command import GRAPH, WITH_VALUES, Answer, Context, always, argu
 
 
 @command(
-    "whose it is",
-    "Tell who holds a block: the way to it from a variable, a stack or a register.",
+    "who holds it",
+    "Tell who holds a block: the path to it from a variable, a stack or a register.",
     "owner 0x55d2c0709e50",
-    "The way begins at the block's main holder, as owners has it. Where debug information tells the types on the way, "
+    "The path begins at the block's main holder, as in owners. Where debug information tells the types on the path, "
     "it is written as the program would: srv->sessions->buckets[7]->log. A pointer to a block's inside is "
-    'marked "perhaps": such a word may be old, or chance. Where no block holds the address it stands for its mapping. '
+    'marked "perhaps": such a word may be old, or chance. An address in no block stands for its mapping. '
     "A live process is copied, and runs on meanwhile.",
     arguments=(
         argument("address", help="an address, or an expression"),

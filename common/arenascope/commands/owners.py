@@ -20,17 +20,17 @@ if TYPE_CHECKING:
 
 
 @command(
-    "whose it is",
-    "Tell whose memory it is: what each variable, thread or mapping holds, what of it alone, and what would go back.",
+    "who holds it",
+    "List who holds memory: what each variable, thread or mapping holds, what of it alone, and what would go back.",
     "owners --limit 10",
-    "Each block has one main holder, and the rows sum to all live blocks. Of those that lead to it that is a variable "
-    "of the program before one of libc, then thread-local variables, other mappings, stacks and registers; of several "
-    "such the one with the fewest pointers to insides of blocks, then with the fewest steps. What it holds alone "
-    "nobody else leads to: were the owner cleared, all of that could be freed. What would go back are the pages on "
-    "which nothing else is, after malloc_trim(0). --by type tells what one object costs: below each owner, by type, "
-    "how many blocks there are, and what they take with all that each alone leads to. --html writes a page that shows "
-    "what hangs on what, types below the owner that holds them, to fold and unfold; it needs no network and holds no "
-    "user data. --pprof writes the same for pprof, whose flame graphs and lists then show it. A live process is "
+    "Each block has one main holder, and the rows sum to all live blocks. If several owners lead to a block, the main "
+    "holder is the first of these kinds: the program's variables, libc's variables, thread-local variables, other "
+    "mappings, stacks and registers; within a kind, the one with the fewest pointers to insides of blocks, then with "
+    "the fewest steps. What an owner holds alone nobody else leads to: if the owner were cleared, it could be freed. "
+    "What would go back are the pages that would then leave memory after malloc_trim(0). --by type tells what one "
+    "object costs: below each owner, by type, how many blocks there are, and what they take with all that only each of "
+    "them leads to. --html writes a page with the types below the owner that holds them, to fold and unfold; it needs "
+    "no network and holds no user data. --pprof writes the same for pprof's flame graphs and lists. A live process is "
     "copied, and runs on meanwhile.",
     arguments=(
         argument("--by", choices=("type",), help="below each owner: what one block of each type costs"),

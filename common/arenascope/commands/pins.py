@@ -40,11 +40,11 @@ BY_ITSELF = 256 << 20
     "what goes back",
     "Rank the blocks in use that keep the most memory from going back.",
     "pins --arena 1",
-    "For each block that lies beside free memory: what its free() would give back at once (the break moves, heaps are "
-    "unmapped or shrunk, by trim_threshold and top_pad as they stand), or what malloc_trim(0) would give more after "
+    "For each block beside free memory: what its free() would give back at once (the break moves, heaps are unmapped "
+    "or shrunk, by the present trim_threshold and top_pad), or what malloc_trim(0) would give back in addition after "
     "it. Each figure is for that block alone, once it is really free: thread caches and fastbins may keep it first. "
     "Blocks that would mainly give back their own pages are left out; --own shows them. Where no single block keeps "
-    "much, the types come first of which all blocks together do (see types). In the shell a live process is copied, "
+    "much, types whose blocks together keep much come first (see types). In the shell a live process is copied, "
     "and runs on meanwhile.",
     arguments=(
         argument("--types", action="store_true", help="also rank types, even if the heaps are large"),

@@ -8,13 +8,13 @@ from .framework.command import GRAPH, LIMIT, WITH_VALUES, Answer, Context, alway
 
 
 @command(
-    "whose it is",
+    "who holds it",
     "Tell who points to a block: variables, stacks, registers, other blocks.",
     "refs 0x55d2c0709e50",
-    "Every pointer to any byte of the block that the address lies in is shown by who has it: a variable by its symbol, "
-    "a stack by its thread and the function whose frame it is, a register, another block with the offset in it. Where "
-    "no block holds the address it stands for its mapping. A pointer to a block's start is certain to be meant, one to "
-    "its inside may be old, or chance. A live process is copied, and runs on meanwhile.",
+    "Shows every pointer to any byte of the block that contains the address, and its place: in a variable (its "
+    "symbol), on a stack (the thread and the frame's function), in a register, in another block (the offset). "
+    "An address in no block stands for its mapping. A word that points to a block's start is certainly a pointer, one "
+    "to its inside may be old, or chance. A live process is copied, and runs on meanwhile.",
     arguments=(
         argument("address", help="an address, or an expression"),
         GRAPH,

@@ -92,11 +92,12 @@ def _counts_containers(options: Namespace) -> bool:
 
 
 @command(
-    "where it went",
+    "where memory is",
     "Say where resident memory went, why it stays, and what would bring it back.",
     "report",
-    "The parts sum to RSS, all read in one frozen moment. Each cause and each advice comes with the figures of this "
-    "process. An effect is what it would have changed here: exact for malloc_trim and the tops, a bound otherwise.",
+    "The parts sum to RSS; all is read while the process is stopped. Each cause and each advice comes with figures of "
+    "this process. The effect of an advice is what it would have freed here: exact for malloc_trim and the tops, a "
+    "bound otherwise.",
     arguments=(
         argument("--full", action="store_true", help="all parts; for each advice its cost and all ways to apply it"),
         argument("--types", action="store_true", help="also show what the blocks are; copies all memory"),

@@ -11,8 +11,8 @@ from .framework.command import Answer, Context, always, argument, command
 
 
 @command(
-    "then and now",
-    "Save this moment as a core that keeps what cores lose: residency, names, what was locked.",
+    "changes over time",
+    "Save this moment as a core that also has what other cores lack: residency, names, what was locked.",
     "save app.core",
     "The process stands still only while its memory is copied: what was never touched is not written. The file is an "
     "ELF core: GDB and LLDB open it with threads and registers, and every command here answers from it what it would "

@@ -42,7 +42,7 @@ def read_all(context: Context) -> Answer:
 
 
 @command(
-    "then and now",
+    "changes over time",
     "Save the figures of this moment into a small file, without any of the program's data.",
     "snapshot before.json",
     "What is saved is what report, arenas, bins, threads and params say: sizes, counts, addresses, thread names. "

@@ -11,7 +11,7 @@ from .framework.command import Answer, Context, always, command
 
 
 @command(
-    "glibc's own words",
+    "as glibc prints it",
     "Print the text of malloc_stats(), byte for byte, without calling it.",
     "stats",
     "Where not all of it can be read nothing is printed, as the text has no word for what is not known.",

@@ -20,7 +20,7 @@ from .steps.snapshot_folder import read_all
 
 
 @command(
-    "then and now",
+    "changes over time",
     "Show what grew over many snapshots: since when, how steadily, and when it reaches a limit.",
     "trend moments/",
     "What watch --save keeps, in the shell, and what snapshot writes into the same folder. Growth by part of "

@@ -54,17 +54,17 @@ AnyTyped = TypeVar("AnyTyped", bound=records.Typed)
 
 
 @command(
-    "where it went",
-    "Tell what the live blocks are: classes, containers, Python objects, text and others.",
+    "where memory is",
+    "List the types of live blocks: classes, containers, Python objects, text and others.",
     "types --by blocks --match Session",
-    "C++ objects are told by their vtables, by RTTI in memory where there are no symbols. What a block's contents only "
-    "suggest is a guess, and says so. Others are named by what points to them: bodies of strings and vectors, nodes of "
-    "hash tables, the buffers of an object (Session+40 body); the rest goes by size. The rows and malloc's bookkeeping "
-    "sum to what is in use, blocks served by mmap included. What a type holds back is what more would leave memory if "
-    "all of its blocks were freed, and malloc_trim(0) called after that: to the page, once they are really free, as in "
-    "pins. With NAME and --values, of a type that debug information declares: what the members of all of its objects "
-    "have in common, wherever these are (blocks, arrays, nodes of containers). In the shell a live process is copied, "
-    "and runs on meanwhile.",
+    "C++ objects are recognised by their vtables, without symbols by RTTI in memory. A type that the contents only "
+    "suggest is marked as a guess. Other blocks are named by what points to them: bodies of strings and vectors, nodes "
+    "of hash tables, the buffers of an object (Session+40 body); the rest is listed by size. The rows and malloc's "
+    "bookkeeping sum to what is in use, blocks served by mmap included. What a type holds back would also leave memory "
+    "if all of its blocks were freed and malloc_trim(0) called: exact to the page, once they are really free "
+    "(see pins). NAME --values shows what the members of all objects of a type have in common, if debug information "
+    "declares it, wherever the objects are (blocks, arrays, nodes of containers). In the shell a live process is "
+    "copied, and runs on meanwhile.",
     arguments=(
         argument("name", metavar="NAME", nargs="?", help="only this type, by a name that types shows"),
         argument(

@@ -62,7 +62,7 @@ MEANINGS: Mapping[tuple[str, ...], str] = {
     "header, so that on 64-bit it is at least 8 bytes more than the program asked for, rounded up to a multiple "
     "of 16.",
     ("container", "containers"): "What keeps many objects of a kind: a map, a list, a hash table, a queue, an array. "
-    "`heap containers` tells each by the way from a variable to it.",
+    "`heap containers` names each by the path from a variable to it.",
     ("core",): "A file with the memory of a process at one moment. gcore's do not tell which pages were resident, the "
     "kernel's do.",
     ("damage", "damaged", "breach"): "Bytes of a heap that are not what malloc leaves there: something has "
@@ -82,12 +82,10 @@ MEANINGS: Mapping[tuple[str, ...], str] = {
     "resident.",
     ("goes back", "return", "released", "give back"): "Goes from the process to the kernel. If it was resident, RSS "
     "falls by as much.",
-    ("hangs on", "what hangs on it", "with what hangs on them"): "Blocks that are reached only from this one. Of a "
-    "leak they are lost with it.",
     ("heap", "heaps", "sub-heap", "sub-heaps"): "A stretch of addresses from which an arena cuts its chunks. The main "
     "arena's is the one in front of the break; a thread arena has one or more of at most 64 MiB (1 MiB on 32-bit).",
     ("held", "holds", "main holder", "alone"): "Of a block in use: something in the program still leads to it, so "
-    "that it is not lost. Of all that lead there one variable, thread or mapping is its main holder. What that "
+    "that it is not lost. One of the variables, threads or mappings that lead to it is its main holder. What that "
     "holds alone nobody else leads to.",
     ("holds back",): "Of all blocks of a type: what more would go back to the system if every one of them were freed, "
     "and malloc_trim called after that. It is their own pages, and those that they share with free pieces.",
@@ -102,10 +100,14 @@ MEANINGS: Mapping[tuple[str, ...], str] = {
     "clock, and the way into system calls.",
     ("large bin", "large"): "A bin for chunks from 1,024 bytes on (64-bit), each for a range of sizes, sorted by size.",
     ("list",): "Where malloc keeps free chunks: a bin, a fastbin or a thread cache.",
-    ("load", "longest chain"): "Of a hash table: how many elements there are for each bucket, and how many are in the "
-    "fullest one, where they are searched one by one.",
-    ("lost", "leak", "leaked", "perhaps lost", "possibly lost"): "Of a block in use, that nothing leads to it any "
-    "more, so that nobody can free it. Perhaps: only pointers to its inside do, which may be old.",
+    (
+        "load",
+        "longest chain",
+    ): "Of a hash table: elements for each bucket on average, and elements in the fullest bucket, "
+    "which are searched one by one.",
+    ("lost", "leak", "leaked", "perhaps lost", "possibly lost"): "Of a block in use: nothing leads to it any "
+    "more, so that nobody can free it. Possibly: only pointers to its inside do, which may be old. Perhaps: only "
+    "stale words do.",
     ("madvise", "by madvise"): "The call by which malloc_trim returns whole pages in the middle of a heap: their "
     "addresses stay, the memory behind them goes.",
     ("main arena", "main", "main_arena"): "Arena 0, the one that every process starts with. It is the only one that "
@@ -134,26 +136,38 @@ MEANINGS: Mapping[tuple[str, ...], str] = {
     "pages is a place: malloc_trim gives it back by one call.",
     ("plain pointer", "no plain pointer"): "A word that is a block's address as it is. Programs also pack or shift "
     "addresses: `heap leaks` looks for these where no plain pointer leads to a block.",
-    ("reached",): "Of a block: from a root one gets there by following pointers, from block to block.",
+    ("reached",): "Of a block: pointers lead to it from a root, from block to block.",
     ("redacted",): "Of a core: it holds malloc's own words alone, and none of the program's data (`heap save "
     "--redact`).",
     ("resident", "RSS", "in memory"): "In physical memory at this moment, as `ps` counts it in RSS. What was never "
     "written, or was returned, is not.",
+    (
+        "retained",
+    ): "Of a block, or of all blocks of a type: its bytes with those of all blocks that only it leads to, such "
+    "as the bodies of its strings. They can be freed together with it, or are lost together with it. Rows of several "
+    "types overlap.",
     ("root", "roots"): "What a program reaches its blocks from: variables, threads' stacks and registers, mappings "
     "that are not malloc's, what the kernel keeps for it.",
     ("RSS falls",): "By how much resident memory would fall: what goes back, less what was not resident anyway.",
-    ("shared with",): "Who leads, besides its main holder, to a block: clearing one of them alone does not free it.",
+    (
+        "shared with",
+    ): "Who else leads to a block, besides its main holder: clearing one of them alone does not free it.",
     ("small bin", "small"): "A bin for chunks of exactly one size, below 1,024 bytes (64-bit).",
     ("snapshot",): "A file with the figures of one moment, for `heap diff`. It holds none of the program's data.",
     ("splits", "split"): "In how many places blocks in use lie between two stretches of free memory and are smaller "
     "than these together: they are what cuts free memory into pieces.",
-    ("spreads at",): "Of what an owner holds: the block on which most of it hangs, the last on the way down from the "
-    "owner. From there on it divides into many parts; `heap refs` says what leads to that block.",
-    ("stale", "stale word"): "A word that leads to a block and is known to hold nothing, mostly: the contents of a "
-    "buffer, what a container left behind its end. It holds a block only where nothing else leads there.",
+    (
+        "spreads at",
+    ): "Of what an owner holds: the last block on the path from the owner that still leads to most of it. "
+    "Below that block it divides into many parts; `heap refs` says what leads to that block.",
+    (
+        "stale",
+        "stale word",
+    ): "A word that leads to a block but is probably no pointer in use: the contents of a buffer, what "
+    "a container left behind its end. It holds a block only where nothing else leads to it.",
     ("state",): "What a chunk is: used, tcache (in a thread's cache), fast (in a fastbin), free (in a bin), or top.",
-    ("stood still", "stands still"): "Of a process: it was stopped for so long, so that it could be read at one "
-    "moment, and then ran on. Each look stops it anew; --no-stop does not.",
+    ("stood still", "stands still"): "Of a process: how long it was stopped, so that it could be read at one "
+    "moment. Then it ran on. Each command stops it again; with --no-stop none does.",
     ("stranded",): "Free, but in a page that also holds something in use, so that the page stays. It can be used "
     "again, and goes back only once its neighbours are freed.",
     ("swap", "in swap"): "What the kernel has written to disk to have its page for others. It is not resident, and "
@@ -166,7 +180,12 @@ MEANINGS: Mapping[tuple[str, ...], str] = {
     ("threshold", "thresholds"): "mmap_threshold and trim_threshold: from which size on a block gets a mapping of its "
     "own, and a top goes back.",
     ("tid",): "A thread's number in the kernel, as `ps -T` shows it.",
-    ("top", "top stays"): "The free end of an arena, from which new blocks are cut where no list has one that fits.",
+    (
+        "top",
+        "top stays",
+        "resident top",
+    ): "The free end of an arena, from which new blocks are cut where no list has one "
+    "that fits. Top stays: what of it malloc_trim leaves; resident top: the resident part of that.",
     ("top_pad",): "How much more than needed malloc takes from the kernel at a time, and leaves in a top (128 KiB).",
     ("tops", "--tops"): "The tops of thread arenas. malloc_trim leaves them alone; `heap trim --apply --tops` returns "
     "them.",
@@ -176,8 +195,6 @@ MEANINGS: Mapping[tuple[str, ...], str] = {
     "at first; it grows with mmap_threshold).",
     ("unsorted bin", "unsorted"): "A bin of chunks freed lately, of any size, not yet sorted into small and large "
     "bins.",
-    ("with theirs",): "Of all blocks of a type: their bytes with those of everything that they alone lead to, such as "
-    "the bodies of their strings. What hangs on blocks of several types is counted with each of them.",
 }
 WORDS = tuple(Word(names, meaning) for names, meaning in MEANINGS.items())
 

@@ -12,33 +12,33 @@ _shtab_arenascope_commands() {
   local _commands=(
     arenas:'List the arenas: whose threads use them, what each holds.'
     bins:'List the free chunks by thread cache, fast, unsorted, small and large bin.'
-    check:'Check chunks, bins, thread caches, heaps and arenas against every rule that malloc keeps.'
+    check:'Check chunks, bins, thread caches, heaps and arenas against all of malloc'"'"'s rules.'
     chunk:'Tell which chunk holds an address: state, size, arena, bin or thread cache, neighbours, first words.'
     chunks:'List every chunk in address order, or count them by size.'
-    containers:'List the largest containers by the way to them: how many elements, and what they hold.'
+    containers:'List the largest containers by the path to them: how many elements, and what they hold.'
     diff:'Show what changed between two snapshots, or between one and now.'
     fleet:'One command over the cores of a fleet, by dask.distributed or Ray, into Parquet.'
     heaps:'List the heaps of each arena: range, size, accessible and resident part.'
     help:'List the commands by topic, show one'"'"'s help, or say what a word on the screens means.'
     info:'Print the XML of malloc_info(0), byte for byte, without calling it.'
-    leaks:'Find live blocks that nothing leads to: lost for good, by what they are.'
+    leaks:'Find live blocks that no pointer leads to: they are lost for good. Lists them by type.'
     map:'Show the occupancy of every heap by address, in the terminal or as one self-contained page.'
     mappings:'List every mapping of the process: its size, what of it is resident, and whose it is.'
     metrics:'Figures of processes for Prometheus (OpenMetrics): printed, into a file, or served.'
     mmapped:'List the blocks served by mmap, checked against glibc'"'"'s own count.'
-    owner:'Tell who holds a block: the way to it from a variable, a stack or a register.'
-    owners:'Tell whose memory it is: what each variable, thread or mapping holds, what of it alone, and what would go back.'
+    owner:'Tell who holds a block: the path to it from a variable, a stack or a register.'
+    owners:'List who holds memory: what each variable, thread or mapping holds, what of it alone, and what would go back.'
     params:'Show malloc'"'"'s parameters: value, default, what the environment asked for, whether it took effect.'
     pins:'Rank the blocks in use that keep the most memory from going back.'
     refs:'Tell who points to a block: variables, stacks, registers, other blocks.'
     report:'Say where resident memory went, why it stays, and what would bring it back.'
-    save:'Save this moment as a core that keeps what cores lose: residency, names, what was locked.'
+    save:'Save this moment as a core that also has what other cores lack: residency, names, what was locked.'
     snapshot:'Save the figures of this moment into a small file, without any of the program'"'"'s data.'
     stats:'Print the text of malloc_stats(), byte for byte, without calling it.'
     threads:'List each thread'"'"'s arena and thread cache, and the arenas that no thread uses.'
     trend:'Show what grew over many snapshots: since when, how steadily, and when it reaches a limit.'
     trim:'Show what malloc_trim(0) would give back, to the page, and what it would leave and why.'
-    types:'Tell what the live blocks are: classes, containers, Python objects, text and others.'
+    types:'List the types of live blocks: classes, containers, Python objects, text and others.'
     version:'Print versions, how glibc and its layout were found, and which libraries are in use.'
     watch:'Look at each interval: RSS, what is in use, what is free. A live screen; in a pipe, a line for each look.'
   )
@@ -46,7 +46,7 @@ _shtab_arenascope_commands() {
 }
 
 _shtab_arenascope_options=(
-  {-h,--help}"[how it is used]"
+  {-h,--help}"[show this help]"
   {-V,--version}"[arenascope\'s own version]"
   "--gdb-path[the file for GDB to source\: gdb -x \"\$(arenascope --gdb-path)\"]"
   "--lldb-path[the file for LLDB\: command script import]"
@@ -62,9 +62,9 @@ _shtab_arenascope_arenas_options=(
   "--limit=[show N rows at most (0\: all)]:N:"
   "--json[one JSON document]"
   "--bytes[exact bytes instead of units]"
-  "--table=[tables as tabulate has them\: github, html, latex, rst, tsv and others]:FORMAT:"
-  "--libc=[of several glibcs in the process the Nth (see version)]:N:"
-  {-h,--help}"[how it is used]"
+  "--table=[the format of tables, one of tabulate\'s\: github, html, latex, rst, tsv and others]:FORMAT:"
+  "--libc=[if the process has several glibcs, the Nth (see version)]:N:"
+  {-h,--help}"[show this help]"
   "--stop=[how a live process is held while it is read (ptrace)]:stop:(ptrace signal)"
   "--hold-at-most=[let it go after MS milliseconds, and show what was read by then, marked as incomplete (an unfinished copy is discarded). The default, 20,000, is less than three health checks 10 s apart\; a trim that is applied has 120,000]:MS:"
   "--no-stop[do not hold it\: read it again until two readings agree]"
@@ -75,7 +75,7 @@ _shtab_arenascope_arenas_options=(
   "--jobs=[use N worker processes, for several PID\|CORE or for one core\'s heaps (0\: chosen automatically)]:N:"
   "*--debug-dir=[also look for debug symbols under DIR\/.build-id]:DIR:_files -/"
   "--sysroot=[look below DIR for the files that a core names, and under DIR\/usr\/lib\/debug for debug symbols\: for a core from another host or a container]:DIR:_files -/"
-  "(*)::the process or core file to look at, anywhere among the words:_arenascope_pid_or_file"
+  "(*)::the process or core file to read, at any position:_arenascope_pid_or_file"
 )
 
 # guard to ensure default positional specs are added only once per session
@@ -86,9 +86,9 @@ _shtab_arenascope_bins_options=(
   "--limit=[show N rows at most (0\: all)]:N:"
   "--json[one JSON document]"
   "--bytes[exact bytes instead of units]"
-  "--table=[tables as tabulate has them\: github, html, latex, rst, tsv and others]:FORMAT:"
-  "--libc=[of several glibcs in the process the Nth (see version)]:N:"
-  {-h,--help}"[how it is used]"
+  "--table=[the format of tables, one of tabulate\'s\: github, html, latex, rst, tsv and others]:FORMAT:"
+  "--libc=[if the process has several glibcs, the Nth (see version)]:N:"
+  {-h,--help}"[show this help]"
   "--stop=[how a live process is held while it is read (ptrace)]:stop:(ptrace signal)"
   "--hold-at-most=[let it go after MS milliseconds, and show what was read by then, marked as incomplete (an unfinished copy is discarded). The default, 20,000, is less than three health checks 10 s apart\; a trim that is applied has 120,000]:MS:"
   "--no-stop[do not hold it\: read it again until two readings agree]"
@@ -99,7 +99,7 @@ _shtab_arenascope_bins_options=(
   "--jobs=[use N worker processes, for several PID\|CORE or for one core\'s heaps (0\: chosen automatically)]:N:"
   "*--debug-dir=[also look for debug symbols under DIR\/.build-id]:DIR:_files -/"
   "--sysroot=[look below DIR for the files that a core names, and under DIR\/usr\/lib\/debug for debug symbols\: for a core from another host or a container]:DIR:_files -/"
-  "(*)::the process or core file to look at, anywhere among the words:_arenascope_pid_or_file"
+  "(*)::the process or core file to read, at any position:_arenascope_pid_or_file"
 )
 
 # guard to ensure default positional specs are added only once per session
@@ -110,9 +110,9 @@ _shtab_arenascope_check_options=(
   "--limit=[show N rows at most (0\: all)]:N:"
   "--json[one JSON document]"
   "--bytes[exact bytes instead of units]"
-  "--table=[tables as tabulate has them\: github, html, latex, rst, tsv and others]:FORMAT:"
-  "--libc=[of several glibcs in the process the Nth (see version)]:N:"
-  {-h,--help}"[how it is used]"
+  "--table=[the format of tables, one of tabulate\'s\: github, html, latex, rst, tsv and others]:FORMAT:"
+  "--libc=[if the process has several glibcs, the Nth (see version)]:N:"
+  {-h,--help}"[show this help]"
   "--stop=[how a live process is held while it is read (ptrace)]:stop:(ptrace signal)"
   "--hold-at-most=[let it go after MS milliseconds, and show what was read by then, marked as incomplete (an unfinished copy is discarded). The default, 20,000, is less than three health checks 10 s apart\; a trim that is applied has 120,000]:MS:"
   "--no-stop[do not hold it\: read it again until two readings agree]"
@@ -123,7 +123,7 @@ _shtab_arenascope_check_options=(
   "--jobs=[use N worker processes, for several PID\|CORE or for one core\'s heaps (0\: chosen automatically)]:N:"
   "*--debug-dir=[also look for debug symbols under DIR\/.build-id]:DIR:_files -/"
   "--sysroot=[look below DIR for the files that a core names, and under DIR\/usr\/lib\/debug for debug symbols\: for a core from another host or a container]:DIR:_files -/"
-  "(*)::the process or core file to look at, anywhere among the words:_arenascope_pid_or_file"
+  "(*)::the process or core file to read, at any position:_arenascope_pid_or_file"
 )
 
 # guard to ensure default positional specs are added only once per session
@@ -131,13 +131,13 @@ _shtab_arenascope_check_defaults_added=0
 
 _shtab_arenascope_chunk_options=(
   "--words=[show the block\'s first N words (8)]:N:"
-  "--with-values[also in what can be sent on (--json, pages, snapshots)\: keys of containers and values, which are user data]"
-  "--rules=[what pointers lead to whose type does not tell (docs\/types.md)\; none\: nothing but debug information. The default is PROGRAM.rules beside the core, in \~\/.config\/arenascope\/rules, or as it comes with arenascope]:FILE:_files"
+  "--with-values[write keys of containers and values, which are user data, also into --json, pages and snapshots]"
+  "--rules=[rules that say what untyped pointers lead to (docs\/types.md)\; none\: only debug information. The default is PROGRAM.rules beside the core, in \~\/.config\/arenascope\/rules, or as it comes with arenascope]:FILE:_files"
   "--json[one JSON document]"
   "--bytes[exact bytes instead of units]"
-  "--table=[tables as tabulate has them\: github, html, latex, rst, tsv and others]:FORMAT:"
-  "--libc=[of several glibcs in the process the Nth (see version)]:N:"
-  {-h,--help}"[how it is used]"
+  "--table=[the format of tables, one of tabulate\'s\: github, html, latex, rst, tsv and others]:FORMAT:"
+  "--libc=[if the process has several glibcs, the Nth (see version)]:N:"
+  {-h,--help}"[show this help]"
   "--stop=[how a live process is held while it is read (ptrace)]:stop:(ptrace signal)"
   "--hold-at-most=[let it go after MS milliseconds, and show what was read by then, marked as incomplete (an unfinished copy is discarded). The default, 20,000, is less than three health checks 10 s apart\; a trim that is applied has 120,000]:MS:"
   "--no-stop[do not hold it\: read it again until two readings agree]"
@@ -149,7 +149,7 @@ _shtab_arenascope_chunk_options=(
   "*--debug-dir=[also look for debug symbols under DIR\/.build-id]:DIR:_files -/"
   "--sysroot=[look below DIR for the files that a core names, and under DIR\/usr\/lib\/debug for debug symbols\: for a core from another host or a container]:DIR:_files -/"
   "(*):an address, or an expression:_arenascope_pid_or_file"
-  "(*)::the process or core file to look at, anywhere among the words:_arenascope_pid_or_file"
+  "(*)::the process or core file to read, at any position:_arenascope_pid_or_file"
 )
 
 # guard to ensure default positional specs are added only once per session
@@ -168,9 +168,9 @@ _shtab_arenascope_chunks_options=(
   "--limit=[show N rows at most (0\: all)]:N:"
   "--json[one JSON document]"
   "--bytes[exact bytes instead of units]"
-  "--table=[tables as tabulate has them\: github, html, latex, rst, tsv and others]:FORMAT:"
-  "--libc=[of several glibcs in the process the Nth (see version)]:N:"
-  {-h,--help}"[how it is used]"
+  "--table=[the format of tables, one of tabulate\'s\: github, html, latex, rst, tsv and others]:FORMAT:"
+  "--libc=[if the process has several glibcs, the Nth (see version)]:N:"
+  {-h,--help}"[show this help]"
   "--stop=[how a live process is held while it is read (ptrace)]:stop:(ptrace signal)"
   "--hold-at-most=[let it go after MS milliseconds, and show what was read by then, marked as incomplete (an unfinished copy is discarded). The default, 20,000, is less than three health checks 10 s apart\; a trim that is applied has 120,000]:MS:"
   "--no-stop[do not hold it\: read it again until two readings agree]"
@@ -181,7 +181,7 @@ _shtab_arenascope_chunks_options=(
   "--jobs=[use N worker processes, for several PID\|CORE or for one core\'s heaps (0\: chosen automatically)]:N:"
   "*--debug-dir=[also look for debug symbols under DIR\/.build-id]:DIR:_files -/"
   "--sysroot=[look below DIR for the files that a core names, and under DIR\/usr\/lib\/debug for debug symbols\: for a core from another host or a container]:DIR:_files -/"
-  "(*)::the process or core file to look at, anywhere among the words:_arenascope_pid_or_file"
+  "(*)::the process or core file to read, at any position:_arenascope_pid_or_file"
 )
 
 # guard to ensure default positional specs are added only once per session
@@ -189,14 +189,14 @@ _shtab_arenascope_chunks_defaults_added=0
 
 _shtab_arenascope_containers_options=(
   "--min=[only containers that hold at least SIZE bytes]:SIZE:"
-  "--match=[only those of which the way or the type matches]:REGEX:"
+  "--match=[only those whose path or type matches]:REGEX:"
   "--limit=[show N rows at most (0\: all)]:N:"
-  "--rules=[what pointers lead to whose type does not tell (docs\/types.md)\; none\: nothing but debug information. The default is PROGRAM.rules beside the core, in \~\/.config\/arenascope\/rules, or as it comes with arenascope]:FILE:_files"
+  "--rules=[rules that say what untyped pointers lead to (docs\/types.md)\; none\: only debug information. The default is PROGRAM.rules beside the core, in \~\/.config\/arenascope\/rules, or as it comes with arenascope]:FILE:_files"
   "--json[one JSON document]"
   "--bytes[exact bytes instead of units]"
-  "--table=[tables as tabulate has them\: github, html, latex, rst, tsv and others]:FORMAT:"
-  "--libc=[of several glibcs in the process the Nth (see version)]:N:"
-  {-h,--help}"[how it is used]"
+  "--table=[the format of tables, one of tabulate\'s\: github, html, latex, rst, tsv and others]:FORMAT:"
+  "--libc=[if the process has several glibcs, the Nth (see version)]:N:"
+  {-h,--help}"[show this help]"
   "--stop=[how a live process is held while it is read (ptrace)]:stop:(ptrace signal)"
   "--hold-at-most=[let it go after MS milliseconds, and show what was read by then, marked as incomplete (an unfinished copy is discarded). The default, 20,000, is less than three health checks 10 s apart\; a trim that is applied has 120,000]:MS:"
   "--no-stop[do not hold it\: read it again until two readings agree]"
@@ -207,7 +207,7 @@ _shtab_arenascope_containers_options=(
   "--jobs=[use N worker processes, for several PID\|CORE or for one core\'s heaps (0\: chosen automatically)]:N:"
   "*--debug-dir=[also look for debug symbols under DIR\/.build-id]:DIR:_files -/"
   "--sysroot=[look below DIR for the files that a core names, and under DIR\/usr\/lib\/debug for debug symbols\: for a core from another host or a container]:DIR:_files -/"
-  "(*)::the process or core file to look at, anywhere among the words:_arenascope_pid_or_file"
+  "(*)::the process or core file to read, at any position:_arenascope_pid_or_file"
 )
 
 # guard to ensure default positional specs are added only once per session
@@ -217,9 +217,9 @@ _shtab_arenascope_diff_options=(
   "--limit=[show N rows of each table at most (0\: all)]:N:"
   "--json[one JSON document]"
   "--bytes[exact bytes instead of units]"
-  "--table=[tables as tabulate has them\: github, html, latex, rst, tsv and others]:FORMAT:"
-  "--libc=[of several glibcs in the process the Nth (see version)]:N:"
-  {-h,--help}"[how it is used]"
+  "--table=[the format of tables, one of tabulate\'s\: github, html, latex, rst, tsv and others]:FORMAT:"
+  "--libc=[if the process has several glibcs, the Nth (see version)]:N:"
+  {-h,--help}"[show this help]"
   "--stop=[how a live process is held while it is read (ptrace)]:stop:(ptrace signal)"
   "--hold-at-most=[let it go after MS milliseconds, and show what was read by then, marked as incomplete (an unfinished copy is discarded). The default, 20,000, is less than three health checks 10 s apart\; a trim that is applied has 120,000]:MS:"
   "--no-stop[do not hold it\: read it again until two readings agree]"
@@ -232,7 +232,7 @@ _shtab_arenascope_diff_options=(
   "--sysroot=[look below DIR for the files that a core names, and under DIR\/usr\/lib\/debug for debug symbols\: for a core from another host or a container]:DIR:_files -/"
   ":the earlier snapshot:_arenascope_pid_or_file"
   ":the later one\; without it, now:_arenascope_pid_or_file"
-  "(*)::the process or core file to look at, anywhere among the words:_arenascope_pid_or_file"
+  "(*)::the process or core file to read, at any position:_arenascope_pid_or_file"
 )
 
 # guard to ensure default positional specs are added only once per session
@@ -245,7 +245,7 @@ _shtab_arenascope_fleet_options=(
   "--address=[its scheduler\'s\; without it, this machine does it]:ADDRESS:"
   "--workers=[worker processes on this machine (chosen automatically)]:N:"
   "--again[also what could not be read the last time]"
-  {-h,--help}"[how it is used]"
+  {-h,--help}"[show this help]"
   "(*):what to look at, also patterns with \*:_arenascope_pid_or_file"
 )
 
@@ -257,9 +257,9 @@ _shtab_arenascope_heaps_options=(
   "--limit=[show N rows at most (0\: all)]:N:"
   "--json[one JSON document]"
   "--bytes[exact bytes instead of units]"
-  "--table=[tables as tabulate has them\: github, html, latex, rst, tsv and others]:FORMAT:"
-  "--libc=[of several glibcs in the process the Nth (see version)]:N:"
-  {-h,--help}"[how it is used]"
+  "--table=[the format of tables, one of tabulate\'s\: github, html, latex, rst, tsv and others]:FORMAT:"
+  "--libc=[if the process has several glibcs, the Nth (see version)]:N:"
+  {-h,--help}"[show this help]"
   "--stop=[how a live process is held while it is read (ptrace)]:stop:(ptrace signal)"
   "--hold-at-most=[let it go after MS milliseconds, and show what was read by then, marked as incomplete (an unfinished copy is discarded). The default, 20,000, is less than three health checks 10 s apart\; a trim that is applied has 120,000]:MS:"
   "--no-stop[do not hold it\: read it again until two readings agree]"
@@ -270,14 +270,14 @@ _shtab_arenascope_heaps_options=(
   "--jobs=[use N worker processes, for several PID\|CORE or for one core\'s heaps (0\: chosen automatically)]:N:"
   "*--debug-dir=[also look for debug symbols under DIR\/.build-id]:DIR:_files -/"
   "--sysroot=[look below DIR for the files that a core names, and under DIR\/usr\/lib\/debug for debug symbols\: for a core from another host or a container]:DIR:_files -/"
-  "(*)::the process or core file to look at, anywhere among the words:_arenascope_pid_or_file"
+  "(*)::the process or core file to read, at any position:_arenascope_pid_or_file"
 )
 
 # guard to ensure default positional specs are added only once per session
 _shtab_arenascope_heaps_defaults_added=0
 
 _shtab_arenascope_help_options=(
-  {-h,--help}"[how it is used]"
+  {-h,--help}"[show this help]"
   "(*)::a command, or a word from a screen\; \`words\` lists all words:(arenas bins check chunk chunks containers diff heaps info leaks map mappings mmapped owner owners params pins refs report save snapshot stats threads trend trim types version watch metrics fleet help)"
 )
 
@@ -287,9 +287,9 @@ _shtab_arenascope_help_defaults_added=0
 _shtab_arenascope_info_options=(
   "--json[one JSON document]"
   "--bytes[exact bytes instead of units]"
-  "--table=[tables as tabulate has them\: github, html, latex, rst, tsv and others]:FORMAT:"
-  "--libc=[of several glibcs in the process the Nth (see version)]:N:"
-  {-h,--help}"[how it is used]"
+  "--table=[the format of tables, one of tabulate\'s\: github, html, latex, rst, tsv and others]:FORMAT:"
+  "--libc=[if the process has several glibcs, the Nth (see version)]:N:"
+  {-h,--help}"[show this help]"
   "--stop=[how a live process is held while it is read (ptrace)]:stop:(ptrace signal)"
   "--hold-at-most=[let it go after MS milliseconds, and show what was read by then, marked as incomplete (an unfinished copy is discarded). The default, 20,000, is less than three health checks 10 s apart\; a trim that is applied has 120,000]:MS:"
   "--no-stop[do not hold it\: read it again until two readings agree]"
@@ -300,7 +300,7 @@ _shtab_arenascope_info_options=(
   "--jobs=[use N worker processes, for several PID\|CORE or for one core\'s heaps (0\: chosen automatically)]:N:"
   "*--debug-dir=[also look for debug symbols under DIR\/.build-id]:DIR:_files -/"
   "--sysroot=[look below DIR for the files that a core names, and under DIR\/usr\/lib\/debug for debug symbols\: for a core from another host or a container]:DIR:_files -/"
-  "(*)::the process or core file to look at, anywhere among the words:_arenascope_pid_or_file"
+  "(*)::the process or core file to read, at any position:_arenascope_pid_or_file"
 )
 
 # guard to ensure default positional specs are added only once per session
@@ -308,14 +308,14 @@ _shtab_arenascope_info_defaults_added=0
 
 _shtab_arenascope_leaks_options=(
   "--possible[also list what is possibly lost]"
-  "--graph=[of a core\: keep here who points to whom, or take it from here the next time]:FILE:_files"
+  "--graph=[of a core\: save the graph of pointers in FILE\; if FILE is there, read it instead]:FILE:_files"
   "--limit=[show N rows at most (0\: all)]:N:"
-  "--rules=[what pointers lead to whose type does not tell (docs\/types.md)\; none\: nothing but debug information. The default is PROGRAM.rules beside the core, in \~\/.config\/arenascope\/rules, or as it comes with arenascope]:FILE:_files"
+  "--rules=[rules that say what untyped pointers lead to (docs\/types.md)\; none\: only debug information. The default is PROGRAM.rules beside the core, in \~\/.config\/arenascope\/rules, or as it comes with arenascope]:FILE:_files"
   "--json[one JSON document]"
   "--bytes[exact bytes instead of units]"
-  "--table=[tables as tabulate has them\: github, html, latex, rst, tsv and others]:FORMAT:"
-  "--libc=[of several glibcs in the process the Nth (see version)]:N:"
-  {-h,--help}"[how it is used]"
+  "--table=[the format of tables, one of tabulate\'s\: github, html, latex, rst, tsv and others]:FORMAT:"
+  "--libc=[if the process has several glibcs, the Nth (see version)]:N:"
+  {-h,--help}"[show this help]"
   "--stop=[how a live process is held while it is read (ptrace)]:stop:(ptrace signal)"
   "--hold-at-most=[let it go after MS milliseconds, and show what was read by then, marked as incomplete (an unfinished copy is discarded). The default, 20,000, is less than three health checks 10 s apart\; a trim that is applied has 120,000]:MS:"
   "--no-stop[do not hold it\: read it again until two readings agree]"
@@ -326,7 +326,7 @@ _shtab_arenascope_leaks_options=(
   "--jobs=[use N worker processes, for several PID\|CORE or for one core\'s heaps (0\: chosen automatically)]:N:"
   "*--debug-dir=[also look for debug symbols under DIR\/.build-id]:DIR:_files -/"
   "--sysroot=[look below DIR for the files that a core names, and under DIR\/usr\/lib\/debug for debug symbols\: for a core from another host or a container]:DIR:_files -/"
-  "(*)::the process or core file to look at, anywhere among the words:_arenascope_pid_or_file"
+  "(*)::the process or core file to read, at any position:_arenascope_pid_or_file"
 )
 
 # guard to ensure default positional specs are added only once per session
@@ -341,9 +341,9 @@ _shtab_arenascope_map_options=(
   "--limit=[show N rows at most (0\: all)]:N:"
   "--json[one JSON document]"
   "--bytes[exact bytes instead of units]"
-  "--table=[tables as tabulate has them\: github, html, latex, rst, tsv and others]:FORMAT:"
-  "--libc=[of several glibcs in the process the Nth (see version)]:N:"
-  {-h,--help}"[how it is used]"
+  "--table=[the format of tables, one of tabulate\'s\: github, html, latex, rst, tsv and others]:FORMAT:"
+  "--libc=[if the process has several glibcs, the Nth (see version)]:N:"
+  {-h,--help}"[show this help]"
   "--stop=[how a live process is held while it is read (ptrace)]:stop:(ptrace signal)"
   "--hold-at-most=[let it go after MS milliseconds, and show what was read by then, marked as incomplete (an unfinished copy is discarded). The default, 20,000, is less than three health checks 10 s apart\; a trim that is applied has 120,000]:MS:"
   "--no-stop[do not hold it\: read it again until two readings agree]"
@@ -354,7 +354,7 @@ _shtab_arenascope_map_options=(
   "--jobs=[use N worker processes, for several PID\|CORE or for one core\'s heaps (0\: chosen automatically)]:N:"
   "*--debug-dir=[also look for debug symbols under DIR\/.build-id]:DIR:_files -/"
   "--sysroot=[look below DIR for the files that a core names, and under DIR\/usr\/lib\/debug for debug symbols\: for a core from another host or a container]:DIR:_files -/"
-  "(*)::the process or core file to look at, anywhere among the words:_arenascope_pid_or_file"
+  "(*)::the process or core file to read, at any position:_arenascope_pid_or_file"
 )
 
 # guard to ensure default positional specs are added only once per session
@@ -365,9 +365,9 @@ _shtab_arenascope_mappings_options=(
   "--limit=[show N rows at most (0\: all)]:N:"
   "--json[one JSON document]"
   "--bytes[exact bytes instead of units]"
-  "--table=[tables as tabulate has them\: github, html, latex, rst, tsv and others]:FORMAT:"
-  "--libc=[of several glibcs in the process the Nth (see version)]:N:"
-  {-h,--help}"[how it is used]"
+  "--table=[the format of tables, one of tabulate\'s\: github, html, latex, rst, tsv and others]:FORMAT:"
+  "--libc=[if the process has several glibcs, the Nth (see version)]:N:"
+  {-h,--help}"[show this help]"
   "--stop=[how a live process is held while it is read (ptrace)]:stop:(ptrace signal)"
   "--hold-at-most=[let it go after MS milliseconds, and show what was read by then, marked as incomplete (an unfinished copy is discarded). The default, 20,000, is less than three health checks 10 s apart\; a trim that is applied has 120,000]:MS:"
   "--no-stop[do not hold it\: read it again until two readings agree]"
@@ -378,7 +378,7 @@ _shtab_arenascope_mappings_options=(
   "--jobs=[use N worker processes, for several PID\|CORE or for one core\'s heaps (0\: chosen automatically)]:N:"
   "*--debug-dir=[also look for debug symbols under DIR\/.build-id]:DIR:_files -/"
   "--sysroot=[look below DIR for the files that a core names, and under DIR\/usr\/lib\/debug for debug symbols\: for a core from another host or a container]:DIR:_files -/"
-  "(*)::the process or core file to look at, anywhere among the words:_arenascope_pid_or_file"
+  "(*)::the process or core file to read, at any position:_arenascope_pid_or_file"
 )
 
 # guard to ensure default positional specs are added only once per session
@@ -389,7 +389,7 @@ _shtab_arenascope_metrics_options=(
   "--listen=[serve them, on 127.0.0.1 unless HOST says otherwise]:[HOST:]PORT:"
   "--types=[also the N types that hold the most\: reads every chunk, and keeps a series for each type that was ever among them]:N:"
   "--owners=[likewise, the N variables that keep the most]:N:"
-  {-h,--help}"[how it is used]"
+  {-h,--help}"[show this help]"
   "(*):the processes:_pids"
 )
 
@@ -400,9 +400,9 @@ _shtab_arenascope_mmapped_options=(
   "--limit=[show N rows at most (0\: all)]:N:"
   "--json[one JSON document]"
   "--bytes[exact bytes instead of units]"
-  "--table=[tables as tabulate has them\: github, html, latex, rst, tsv and others]:FORMAT:"
-  "--libc=[of several glibcs in the process the Nth (see version)]:N:"
-  {-h,--help}"[how it is used]"
+  "--table=[the format of tables, one of tabulate\'s\: github, html, latex, rst, tsv and others]:FORMAT:"
+  "--libc=[if the process has several glibcs, the Nth (see version)]:N:"
+  {-h,--help}"[show this help]"
   "--stop=[how a live process is held while it is read (ptrace)]:stop:(ptrace signal)"
   "--hold-at-most=[let it go after MS milliseconds, and show what was read by then, marked as incomplete (an unfinished copy is discarded). The default, 20,000, is less than three health checks 10 s apart\; a trim that is applied has 120,000]:MS:"
   "--no-stop[do not hold it\: read it again until two readings agree]"
@@ -413,21 +413,21 @@ _shtab_arenascope_mmapped_options=(
   "--jobs=[use N worker processes, for several PID\|CORE or for one core\'s heaps (0\: chosen automatically)]:N:"
   "*--debug-dir=[also look for debug symbols under DIR\/.build-id]:DIR:_files -/"
   "--sysroot=[look below DIR for the files that a core names, and under DIR\/usr\/lib\/debug for debug symbols\: for a core from another host or a container]:DIR:_files -/"
-  "(*)::the process or core file to look at, anywhere among the words:_arenascope_pid_or_file"
+  "(*)::the process or core file to read, at any position:_arenascope_pid_or_file"
 )
 
 # guard to ensure default positional specs are added only once per session
 _shtab_arenascope_mmapped_defaults_added=0
 
 _shtab_arenascope_owner_options=(
-  "--graph=[of a core\: keep here who points to whom, or take it from here the next time]:FILE:_files"
-  "--with-values[also in what can be sent on (--json, pages, snapshots)\: keys of containers and values, which are user data]"
-  "--rules=[what pointers lead to whose type does not tell (docs\/types.md)\; none\: nothing but debug information. The default is PROGRAM.rules beside the core, in \~\/.config\/arenascope\/rules, or as it comes with arenascope]:FILE:_files"
+  "--graph=[of a core\: save the graph of pointers in FILE\; if FILE is there, read it instead]:FILE:_files"
+  "--with-values[write keys of containers and values, which are user data, also into --json, pages and snapshots]"
+  "--rules=[rules that say what untyped pointers lead to (docs\/types.md)\; none\: only debug information. The default is PROGRAM.rules beside the core, in \~\/.config\/arenascope\/rules, or as it comes with arenascope]:FILE:_files"
   "--json[one JSON document]"
   "--bytes[exact bytes instead of units]"
-  "--table=[tables as tabulate has them\: github, html, latex, rst, tsv and others]:FORMAT:"
-  "--libc=[of several glibcs in the process the Nth (see version)]:N:"
-  {-h,--help}"[how it is used]"
+  "--table=[the format of tables, one of tabulate\'s\: github, html, latex, rst, tsv and others]:FORMAT:"
+  "--libc=[if the process has several glibcs, the Nth (see version)]:N:"
+  {-h,--help}"[show this help]"
   "--stop=[how a live process is held while it is read (ptrace)]:stop:(ptrace signal)"
   "--hold-at-most=[let it go after MS milliseconds, and show what was read by then, marked as incomplete (an unfinished copy is discarded). The default, 20,000, is less than three health checks 10 s apart\; a trim that is applied has 120,000]:MS:"
   "--no-stop[do not hold it\: read it again until two readings agree]"
@@ -439,7 +439,7 @@ _shtab_arenascope_owner_options=(
   "*--debug-dir=[also look for debug symbols under DIR\/.build-id]:DIR:_files -/"
   "--sysroot=[look below DIR for the files that a core names, and under DIR\/usr\/lib\/debug for debug symbols\: for a core from another host or a container]:DIR:_files -/"
   ":an address, or an expression:_arenascope_pid_or_file"
-  "(*)::the process or core file to look at, anywhere among the words:_arenascope_pid_or_file"
+  "(*)::the process or core file to read, at any position:_arenascope_pid_or_file"
 )
 
 # guard to ensure default positional specs are added only once per session
@@ -449,15 +449,15 @@ _shtab_arenascope_owners_options=(
   "--by=[below each owner\: what one block of each type costs]:by:(type)"
   "--html=[also write a page for a browser]:FILE:_files"
   "--pprof=[also write a profile for pprof (go tool pprof, speedscope)]:FILE:_files"
-  "--graph=[of a core\: keep here who points to whom, or take it from here the next time]:FILE:_files"
+  "--graph=[of a core\: save the graph of pointers in FILE\; if FILE is there, read it instead]:FILE:_files"
   "--limit=[show N rows at most (0\: all)]:N:"
-  "--with-values[also in what can be sent on (--json, pages, snapshots)\: keys of containers and values, which are user data]"
-  "--rules=[what pointers lead to whose type does not tell (docs\/types.md)\; none\: nothing but debug information. The default is PROGRAM.rules beside the core, in \~\/.config\/arenascope\/rules, or as it comes with arenascope]:FILE:_files"
+  "--with-values[write keys of containers and values, which are user data, also into --json, pages and snapshots]"
+  "--rules=[rules that say what untyped pointers lead to (docs\/types.md)\; none\: only debug information. The default is PROGRAM.rules beside the core, in \~\/.config\/arenascope\/rules, or as it comes with arenascope]:FILE:_files"
   "--json[one JSON document]"
   "--bytes[exact bytes instead of units]"
-  "--table=[tables as tabulate has them\: github, html, latex, rst, tsv and others]:FORMAT:"
-  "--libc=[of several glibcs in the process the Nth (see version)]:N:"
-  {-h,--help}"[how it is used]"
+  "--table=[the format of tables, one of tabulate\'s\: github, html, latex, rst, tsv and others]:FORMAT:"
+  "--libc=[if the process has several glibcs, the Nth (see version)]:N:"
+  {-h,--help}"[show this help]"
   "--stop=[how a live process is held while it is read (ptrace)]:stop:(ptrace signal)"
   "--hold-at-most=[let it go after MS milliseconds, and show what was read by then, marked as incomplete (an unfinished copy is discarded). The default, 20,000, is less than three health checks 10 s apart\; a trim that is applied has 120,000]:MS:"
   "--no-stop[do not hold it\: read it again until two readings agree]"
@@ -468,7 +468,7 @@ _shtab_arenascope_owners_options=(
   "--jobs=[use N worker processes, for several PID\|CORE or for one core\'s heaps (0\: chosen automatically)]:N:"
   "*--debug-dir=[also look for debug symbols under DIR\/.build-id]:DIR:_files -/"
   "--sysroot=[look below DIR for the files that a core names, and under DIR\/usr\/lib\/debug for debug symbols\: for a core from another host or a container]:DIR:_files -/"
-  "(*)::the process or core file to look at, anywhere among the words:_arenascope_pid_or_file"
+  "(*)::the process or core file to read, at any position:_arenascope_pid_or_file"
 )
 
 # guard to ensure default positional specs are added only once per session
@@ -477,9 +477,9 @@ _shtab_arenascope_owners_defaults_added=0
 _shtab_arenascope_params_options=(
   "--json[one JSON document]"
   "--bytes[exact bytes instead of units]"
-  "--table=[tables as tabulate has them\: github, html, latex, rst, tsv and others]:FORMAT:"
-  "--libc=[of several glibcs in the process the Nth (see version)]:N:"
-  {-h,--help}"[how it is used]"
+  "--table=[the format of tables, one of tabulate\'s\: github, html, latex, rst, tsv and others]:FORMAT:"
+  "--libc=[if the process has several glibcs, the Nth (see version)]:N:"
+  {-h,--help}"[show this help]"
   "--stop=[how a live process is held while it is read (ptrace)]:stop:(ptrace signal)"
   "--hold-at-most=[let it go after MS milliseconds, and show what was read by then, marked as incomplete (an unfinished copy is discarded). The default, 20,000, is less than three health checks 10 s apart\; a trim that is applied has 120,000]:MS:"
   "--no-stop[do not hold it\: read it again until two readings agree]"
@@ -490,7 +490,7 @@ _shtab_arenascope_params_options=(
   "--jobs=[use N worker processes, for several PID\|CORE or for one core\'s heaps (0\: chosen automatically)]:N:"
   "*--debug-dir=[also look for debug symbols under DIR\/.build-id]:DIR:_files -/"
   "--sysroot=[look below DIR for the files that a core names, and under DIR\/usr\/lib\/debug for debug symbols\: for a core from another host or a container]:DIR:_files -/"
-  "(*)::the process or core file to look at, anywhere among the words:_arenascope_pid_or_file"
+  "(*)::the process or core file to read, at any position:_arenascope_pid_or_file"
 )
 
 # guard to ensure default positional specs are added only once per session
@@ -503,12 +503,12 @@ _shtab_arenascope_pins_options=(
   "--ranges[with --json\: the ranges that would be released]"
   "--arena=[only arena N (0 is main_arena)]:N:"
   "--limit=[show N rows at most (0\: all)]:N:"
-  "--with-values[also in what can be sent on (--json, pages, snapshots)\: keys of containers and values, which are user data]"
+  "--with-values[write keys of containers and values, which are user data, also into --json, pages and snapshots]"
   "--json[one JSON document]"
   "--bytes[exact bytes instead of units]"
-  "--table=[tables as tabulate has them\: github, html, latex, rst, tsv and others]:FORMAT:"
-  "--libc=[of several glibcs in the process the Nth (see version)]:N:"
-  {-h,--help}"[how it is used]"
+  "--table=[the format of tables, one of tabulate\'s\: github, html, latex, rst, tsv and others]:FORMAT:"
+  "--libc=[if the process has several glibcs, the Nth (see version)]:N:"
+  {-h,--help}"[show this help]"
   "--stop=[how a live process is held while it is read (ptrace)]:stop:(ptrace signal)"
   "--hold-at-most=[let it go after MS milliseconds, and show what was read by then, marked as incomplete (an unfinished copy is discarded). The default, 20,000, is less than three health checks 10 s apart\; a trim that is applied has 120,000]:MS:"
   "--no-stop[do not hold it\: read it again until two readings agree]"
@@ -519,22 +519,22 @@ _shtab_arenascope_pins_options=(
   "--jobs=[use N worker processes, for several PID\|CORE or for one core\'s heaps (0\: chosen automatically)]:N:"
   "*--debug-dir=[also look for debug symbols under DIR\/.build-id]:DIR:_files -/"
   "--sysroot=[look below DIR for the files that a core names, and under DIR\/usr\/lib\/debug for debug symbols\: for a core from another host or a container]:DIR:_files -/"
-  "(*)::the process or core file to look at, anywhere among the words:_arenascope_pid_or_file"
+  "(*)::the process or core file to read, at any position:_arenascope_pid_or_file"
 )
 
 # guard to ensure default positional specs are added only once per session
 _shtab_arenascope_pins_defaults_added=0
 
 _shtab_arenascope_refs_options=(
-  "--graph=[of a core\: keep here who points to whom, or take it from here the next time]:FILE:_files"
+  "--graph=[of a core\: save the graph of pointers in FILE\; if FILE is there, read it instead]:FILE:_files"
   "--limit=[show N rows at most (0\: all)]:N:"
-  "--with-values[also in what can be sent on (--json, pages, snapshots)\: keys of containers and values, which are user data]"
-  "--rules=[what pointers lead to whose type does not tell (docs\/types.md)\; none\: nothing but debug information. The default is PROGRAM.rules beside the core, in \~\/.config\/arenascope\/rules, or as it comes with arenascope]:FILE:_files"
+  "--with-values[write keys of containers and values, which are user data, also into --json, pages and snapshots]"
+  "--rules=[rules that say what untyped pointers lead to (docs\/types.md)\; none\: only debug information. The default is PROGRAM.rules beside the core, in \~\/.config\/arenascope\/rules, or as it comes with arenascope]:FILE:_files"
   "--json[one JSON document]"
   "--bytes[exact bytes instead of units]"
-  "--table=[tables as tabulate has them\: github, html, latex, rst, tsv and others]:FORMAT:"
-  "--libc=[of several glibcs in the process the Nth (see version)]:N:"
-  {-h,--help}"[how it is used]"
+  "--table=[the format of tables, one of tabulate\'s\: github, html, latex, rst, tsv and others]:FORMAT:"
+  "--libc=[if the process has several glibcs, the Nth (see version)]:N:"
+  {-h,--help}"[show this help]"
   "--stop=[how a live process is held while it is read (ptrace)]:stop:(ptrace signal)"
   "--hold-at-most=[let it go after MS milliseconds, and show what was read by then, marked as incomplete (an unfinished copy is discarded). The default, 20,000, is less than three health checks 10 s apart\; a trim that is applied has 120,000]:MS:"
   "--no-stop[do not hold it\: read it again until two readings agree]"
@@ -546,7 +546,7 @@ _shtab_arenascope_refs_options=(
   "*--debug-dir=[also look for debug symbols under DIR\/.build-id]:DIR:_files -/"
   "--sysroot=[look below DIR for the files that a core names, and under DIR\/usr\/lib\/debug for debug symbols\: for a core from another host or a container]:DIR:_files -/"
   ":an address, or an expression:_arenascope_pid_or_file"
-  "(*)::the process or core file to look at, anywhere among the words:_arenascope_pid_or_file"
+  "(*)::the process or core file to read, at any position:_arenascope_pid_or_file"
 )
 
 # guard to ensure default positional specs are added only once per session
@@ -559,13 +559,13 @@ _shtab_arenascope_report_options=(
   "--html=[write one self-contained page, with types, owners and leaks]:FILE:_files"
   "--since=[show what grew since this snapshot\; of one made with --types, which container]:FILE:_files"
   "--again=[look twice, SECONDS apart, and show what grew (shell)\; with --types, which container]:SECONDS:"
-  "--with-values[also in what can be sent on (--json, pages, snapshots)\: keys of containers and values, which are user data]"
-  "--rules=[what pointers lead to whose type does not tell (docs\/types.md)\; none\: nothing but debug information. The default is PROGRAM.rules beside the core, in \~\/.config\/arenascope\/rules, or as it comes with arenascope]:FILE:_files"
+  "--with-values[write keys of containers and values, which are user data, also into --json, pages and snapshots]"
+  "--rules=[rules that say what untyped pointers lead to (docs\/types.md)\; none\: only debug information. The default is PROGRAM.rules beside the core, in \~\/.config\/arenascope\/rules, or as it comes with arenascope]:FILE:_files"
   "--json[one JSON document]"
   "--bytes[exact bytes instead of units]"
-  "--table=[tables as tabulate has them\: github, html, latex, rst, tsv and others]:FORMAT:"
-  "--libc=[of several glibcs in the process the Nth (see version)]:N:"
-  {-h,--help}"[how it is used]"
+  "--table=[the format of tables, one of tabulate\'s\: github, html, latex, rst, tsv and others]:FORMAT:"
+  "--libc=[if the process has several glibcs, the Nth (see version)]:N:"
+  {-h,--help}"[show this help]"
   "--stop=[how a live process is held while it is read (ptrace)]:stop:(ptrace signal)"
   "--hold-at-most=[let it go after MS milliseconds, and show what was read by then, marked as incomplete (an unfinished copy is discarded). The default, 20,000, is less than three health checks 10 s apart\; a trim that is applied has 120,000]:MS:"
   "--no-stop[do not hold it\: read it again until two readings agree]"
@@ -576,7 +576,7 @@ _shtab_arenascope_report_options=(
   "--jobs=[use N worker processes, for several PID\|CORE or for one core\'s heaps (0\: chosen automatically)]:N:"
   "*--debug-dir=[also look for debug symbols under DIR\/.build-id]:DIR:_files -/"
   "--sysroot=[look below DIR for the files that a core names, and under DIR\/usr\/lib\/debug for debug symbols\: for a core from another host or a container]:DIR:_files -/"
-  "(*)::the process or core file to look at, anywhere among the words:_arenascope_pid_or_file"
+  "(*)::the process or core file to read, at any position:_arenascope_pid_or_file"
 )
 
 # guard to ensure default positional specs are added only once per session
@@ -586,9 +586,9 @@ _shtab_arenascope_save_options=(
   "--redact[keep only malloc\'s own data\; write zeros for the program\'s]"
   "--json[one JSON document]"
   "--bytes[exact bytes instead of units]"
-  "--table=[tables as tabulate has them\: github, html, latex, rst, tsv and others]:FORMAT:"
-  "--libc=[of several glibcs in the process the Nth (see version)]:N:"
-  {-h,--help}"[how it is used]"
+  "--table=[the format of tables, one of tabulate\'s\: github, html, latex, rst, tsv and others]:FORMAT:"
+  "--libc=[if the process has several glibcs, the Nth (see version)]:N:"
+  {-h,--help}"[show this help]"
   "--stop=[how a live process is held while it is read (ptrace)]:stop:(ptrace signal)"
   "--hold-at-most=[let it go after MS milliseconds, and show what was read by then, marked as incomplete (an unfinished copy is discarded). The default, 20,000, is less than three health checks 10 s apart\; a trim that is applied has 120,000]:MS:"
   "--no-stop[do not hold it\: read it again until two readings agree]"
@@ -600,7 +600,7 @@ _shtab_arenascope_save_options=(
   "*--debug-dir=[also look for debug symbols under DIR\/.build-id]:DIR:_files -/"
   "--sysroot=[look below DIR for the files that a core names, and under DIR\/usr\/lib\/debug for debug symbols\: for a core from another host or a container]:DIR:_files -/"
   ":where to write it:_arenascope_pid_or_file"
-  "(*)::the process or core file to look at, anywhere among the words:_arenascope_pid_or_file"
+  "(*)::the process or core file to read, at any position:_arenascope_pid_or_file"
 )
 
 # guard to ensure default positional specs are added only once per session
@@ -612,9 +612,9 @@ _shtab_arenascope_snapshot_options=(
   "--owners[also store what each variable, thread and mapping alone keeps]"
   "--json[one JSON document]"
   "--bytes[exact bytes instead of units]"
-  "--table=[tables as tabulate has them\: github, html, latex, rst, tsv and others]:FORMAT:"
-  "--libc=[of several glibcs in the process the Nth (see version)]:N:"
-  {-h,--help}"[how it is used]"
+  "--table=[the format of tables, one of tabulate\'s\: github, html, latex, rst, tsv and others]:FORMAT:"
+  "--libc=[if the process has several glibcs, the Nth (see version)]:N:"
+  {-h,--help}"[show this help]"
   "--stop=[how a live process is held while it is read (ptrace)]:stop:(ptrace signal)"
   "--hold-at-most=[let it go after MS milliseconds, and show what was read by then, marked as incomplete (an unfinished copy is discarded). The default, 20,000, is less than three health checks 10 s apart\; a trim that is applied has 120,000]:MS:"
   "--no-stop[do not hold it\: read it again until two readings agree]"
@@ -626,7 +626,7 @@ _shtab_arenascope_snapshot_options=(
   "*--debug-dir=[also look for debug symbols under DIR\/.build-id]:DIR:_files -/"
   "--sysroot=[look below DIR for the files that a core names, and under DIR\/usr\/lib\/debug for debug symbols\: for a core from another host or a container]:DIR:_files -/"
   ":where to write it:_arenascope_pid_or_file"
-  "(*)::the process or core file to look at, anywhere among the words:_arenascope_pid_or_file"
+  "(*)::the process or core file to read, at any position:_arenascope_pid_or_file"
 )
 
 # guard to ensure default positional specs are added only once per session
@@ -635,9 +635,9 @@ _shtab_arenascope_snapshot_defaults_added=0
 _shtab_arenascope_stats_options=(
   "--json[one JSON document]"
   "--bytes[exact bytes instead of units]"
-  "--table=[tables as tabulate has them\: github, html, latex, rst, tsv and others]:FORMAT:"
-  "--libc=[of several glibcs in the process the Nth (see version)]:N:"
-  {-h,--help}"[how it is used]"
+  "--table=[the format of tables, one of tabulate\'s\: github, html, latex, rst, tsv and others]:FORMAT:"
+  "--libc=[if the process has several glibcs, the Nth (see version)]:N:"
+  {-h,--help}"[show this help]"
   "--stop=[how a live process is held while it is read (ptrace)]:stop:(ptrace signal)"
   "--hold-at-most=[let it go after MS milliseconds, and show what was read by then, marked as incomplete (an unfinished copy is discarded). The default, 20,000, is less than three health checks 10 s apart\; a trim that is applied has 120,000]:MS:"
   "--no-stop[do not hold it\: read it again until two readings agree]"
@@ -648,7 +648,7 @@ _shtab_arenascope_stats_options=(
   "--jobs=[use N worker processes, for several PID\|CORE or for one core\'s heaps (0\: chosen automatically)]:N:"
   "*--debug-dir=[also look for debug symbols under DIR\/.build-id]:DIR:_files -/"
   "--sysroot=[look below DIR for the files that a core names, and under DIR\/usr\/lib\/debug for debug symbols\: for a core from another host or a container]:DIR:_files -/"
-  "(*)::the process or core file to look at, anywhere among the words:_arenascope_pid_or_file"
+  "(*)::the process or core file to read, at any position:_arenascope_pid_or_file"
 )
 
 # guard to ensure default positional specs are added only once per session
@@ -658,9 +658,9 @@ _shtab_arenascope_threads_options=(
   "--limit=[show N rows at most (0\: all)]:N:"
   "--json[one JSON document]"
   "--bytes[exact bytes instead of units]"
-  "--table=[tables as tabulate has them\: github, html, latex, rst, tsv and others]:FORMAT:"
-  "--libc=[of several glibcs in the process the Nth (see version)]:N:"
-  {-h,--help}"[how it is used]"
+  "--table=[the format of tables, one of tabulate\'s\: github, html, latex, rst, tsv and others]:FORMAT:"
+  "--libc=[if the process has several glibcs, the Nth (see version)]:N:"
+  {-h,--help}"[show this help]"
   "--stop=[how a live process is held while it is read (ptrace)]:stop:(ptrace signal)"
   "--hold-at-most=[let it go after MS milliseconds, and show what was read by then, marked as incomplete (an unfinished copy is discarded). The default, 20,000, is less than three health checks 10 s apart\; a trim that is applied has 120,000]:MS:"
   "--no-stop[do not hold it\: read it again until two readings agree]"
@@ -671,7 +671,7 @@ _shtab_arenascope_threads_options=(
   "--jobs=[use N worker processes, for several PID\|CORE or for one core\'s heaps (0\: chosen automatically)]:N:"
   "*--debug-dir=[also look for debug symbols under DIR\/.build-id]:DIR:_files -/"
   "--sysroot=[look below DIR for the files that a core names, and under DIR\/usr\/lib\/debug for debug symbols\: for a core from another host or a container]:DIR:_files -/"
-  "(*)::the process or core file to look at, anywhere among the words:_arenascope_pid_or_file"
+  "(*)::the process or core file to read, at any position:_arenascope_pid_or_file"
 )
 
 # guard to ensure default positional specs are added only once per session
@@ -684,9 +684,9 @@ _shtab_arenascope_trend_options=(
   "--limit=[show N rows of each table at most (0\: all)]:N:"
   "--json[one JSON document]"
   "--bytes[exact bytes instead of units]"
-  "--table=[tables as tabulate has them\: github, html, latex, rst, tsv and others]:FORMAT:"
-  "--libc=[of several glibcs in the process the Nth (see version)]:N:"
-  {-h,--help}"[how it is used]"
+  "--table=[the format of tables, one of tabulate\'s\: github, html, latex, rst, tsv and others]:FORMAT:"
+  "--libc=[if the process has several glibcs, the Nth (see version)]:N:"
+  {-h,--help}"[show this help]"
   "--stop=[how a live process is held while it is read (ptrace)]:stop:(ptrace signal)"
   "--hold-at-most=[let it go after MS milliseconds, and show what was read by then, marked as incomplete (an unfinished copy is discarded). The default, 20,000, is less than three health checks 10 s apart\; a trim that is applied has 120,000]:MS:"
   "--no-stop[do not hold it\: read it again until two readings agree]"
@@ -698,7 +698,7 @@ _shtab_arenascope_trend_options=(
   "*--debug-dir=[also look for debug symbols under DIR\/.build-id]:DIR:_files -/"
   "--sysroot=[look below DIR for the files that a core names, and under DIR\/usr\/lib\/debug for debug symbols\: for a core from another host or a container]:DIR:_files -/"
   ":where the snapshots are:_arenascope_pid_or_file"
-  "(*)::the process or core file to look at, anywhere among the words:_arenascope_pid_or_file"
+  "(*)::the process or core file to read, at any position:_arenascope_pid_or_file"
 )
 
 # guard to ensure default positional specs are added only once per session
@@ -714,9 +714,9 @@ _shtab_arenascope_trim_options=(
   "--limit=[show N rows at most (0\: all)]:N:"
   "--json[one JSON document]"
   "--bytes[exact bytes instead of units]"
-  "--table=[tables as tabulate has them\: github, html, latex, rst, tsv and others]:FORMAT:"
-  "--libc=[of several glibcs in the process the Nth (see version)]:N:"
-  {-h,--help}"[how it is used]"
+  "--table=[the format of tables, one of tabulate\'s\: github, html, latex, rst, tsv and others]:FORMAT:"
+  "--libc=[if the process has several glibcs, the Nth (see version)]:N:"
+  {-h,--help}"[show this help]"
   "--stop=[how a live process is held while it is read (ptrace)]:stop:(ptrace signal)"
   "--hold-at-most=[let it go after MS milliseconds, and show what was read by then, marked as incomplete (an unfinished copy is discarded). The default, 20,000, is less than three health checks 10 s apart\; a trim that is applied has 120,000]:MS:"
   "--no-stop[do not hold it\: read it again until two readings agree]"
@@ -727,7 +727,7 @@ _shtab_arenascope_trim_options=(
   "--jobs=[use N worker processes, for several PID\|CORE or for one core\'s heaps (0\: chosen automatically)]:N:"
   "*--debug-dir=[also look for debug symbols under DIR\/.build-id]:DIR:_files -/"
   "--sysroot=[look below DIR for the files that a core names, and under DIR\/usr\/lib\/debug for debug symbols\: for a core from another host or a container]:DIR:_files -/"
-  "(*)::the process or core file to look at, anywhere among the words:_arenascope_pid_or_file"
+  "(*)::the process or core file to read, at any position:_arenascope_pid_or_file"
 )
 
 # guard to ensure default positional specs are added only once per session
@@ -735,7 +735,7 @@ _shtab_arenascope_trim_defaults_added=0
 
 _shtab_arenascope_types_options=(
   "--values[how many values each member has, the least, greatest, most frequent]"
-  "--with-values[also in what can be sent on (--json, pages, snapshots)\: keys of containers and values, which are user data]"
+  "--with-values[write keys of containers and values, which are user data, also into --json, pages and snapshots]"
   "--by=[the order of the rows]:by:(bytes blocks holds-back)"
   "--quick[judge blocks by their contents only, not by what points to them]"
   "--owners[who holds them (the default for a small core)]"
@@ -743,12 +743,12 @@ _shtab_arenascope_types_options=(
   "--min=[only types that hold at least SIZE bytes]:SIZE:"
   "--match=[only types whose name matches]:REGEX:"
   "--limit=[show N rows at most (0\: all)]:N:"
-  "--rules=[what pointers lead to whose type does not tell (docs\/types.md)\; none\: nothing but debug information. The default is PROGRAM.rules beside the core, in \~\/.config\/arenascope\/rules, or as it comes with arenascope]:FILE:_files"
+  "--rules=[rules that say what untyped pointers lead to (docs\/types.md)\; none\: only debug information. The default is PROGRAM.rules beside the core, in \~\/.config\/arenascope\/rules, or as it comes with arenascope]:FILE:_files"
   "--json[one JSON document]"
   "--bytes[exact bytes instead of units]"
-  "--table=[tables as tabulate has them\: github, html, latex, rst, tsv and others]:FORMAT:"
-  "--libc=[of several glibcs in the process the Nth (see version)]:N:"
-  {-h,--help}"[how it is used]"
+  "--table=[the format of tables, one of tabulate\'s\: github, html, latex, rst, tsv and others]:FORMAT:"
+  "--libc=[if the process has several glibcs, the Nth (see version)]:N:"
+  {-h,--help}"[show this help]"
   "--stop=[how a live process is held while it is read (ptrace)]:stop:(ptrace signal)"
   "--hold-at-most=[let it go after MS milliseconds, and show what was read by then, marked as incomplete (an unfinished copy is discarded). The default, 20,000, is less than three health checks 10 s apart\; a trim that is applied has 120,000]:MS:"
   "--no-stop[do not hold it\: read it again until two readings agree]"
@@ -760,7 +760,7 @@ _shtab_arenascope_types_options=(
   "*--debug-dir=[also look for debug symbols under DIR\/.build-id]:DIR:_files -/"
   "--sysroot=[look below DIR for the files that a core names, and under DIR\/usr\/lib\/debug for debug symbols\: for a core from another host or a container]:DIR:_files -/"
   ":only this type, by a name that types shows:_arenascope_pid_or_file"
-  "(*)::the process or core file to look at, anywhere among the words:_arenascope_pid_or_file"
+  "(*)::the process or core file to read, at any position:_arenascope_pid_or_file"
 )
 
 # guard to ensure default positional specs are added only once per session
@@ -770,9 +770,9 @@ _shtab_arenascope_version_options=(
   "--full[also show every candidate layout, and the evidence for and against it]"
   "--json[one JSON document]"
   "--bytes[exact bytes instead of units]"
-  "--table=[tables as tabulate has them\: github, html, latex, rst, tsv and others]:FORMAT:"
-  "--libc=[of several glibcs in the process the Nth (see version)]:N:"
-  {-h,--help}"[how it is used]"
+  "--table=[the format of tables, one of tabulate\'s\: github, html, latex, rst, tsv and others]:FORMAT:"
+  "--libc=[if the process has several glibcs, the Nth (see version)]:N:"
+  {-h,--help}"[show this help]"
   "--stop=[how a live process is held while it is read (ptrace)]:stop:(ptrace signal)"
   "--hold-at-most=[let it go after MS milliseconds, and show what was read by then, marked as incomplete (an unfinished copy is discarded). The default, 20,000, is less than three health checks 10 s apart\; a trim that is applied has 120,000]:MS:"
   "--no-stop[do not hold it\: read it again until two readings agree]"
@@ -783,7 +783,7 @@ _shtab_arenascope_version_options=(
   "--jobs=[use N worker processes, for several PID\|CORE or for one core\'s heaps (0\: chosen automatically)]:N:"
   "*--debug-dir=[also look for debug symbols under DIR\/.build-id]:DIR:_files -/"
   "--sysroot=[look below DIR for the files that a core names, and under DIR\/usr\/lib\/debug for debug symbols\: for a core from another host or a container]:DIR:_files -/"
-  "(*)::the process or core file to look at, anywhere among the words:_arenascope_pid_or_file"
+  "(*)::the process or core file to read, at any position:_arenascope_pid_or_file"
 )
 
 # guard to ensure default positional specs are added only once per session
@@ -798,7 +798,7 @@ _shtab_arenascope_watch_options=(
   "--types[with types in the snapshots\: copies the process, so holds it for longer]"
   "--owners[with what each variable keeps in the snapshots\; copies it, too]"
   "--bytes[exact bytes instead of units]"
-  {-h,--help}"[how it is used]"
+  {-h,--help}"[show this help]"
   "(*):a process\; with several, one line each:_pids"
 )
 

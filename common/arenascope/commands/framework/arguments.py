@@ -71,10 +71,10 @@ class _Help(argparse.Action):
 RULES = argument(
     "--rules",
     metavar="FILE",
-    help="what pointers lead to whose type does not tell (docs/types.md); none: nothing but debug information. The "
-    "default is PROGRAM.rules beside the core, in ~/.config/arenascope/rules, or as it comes with arenascope",
+    help="rules that say what untyped pointers lead to (docs/types.md); none: only debug information. The default is "
+    "PROGRAM.rules beside the core, in ~/.config/arenascope/rules, or as it comes with arenascope",
 )
-HELP = argument("-h", "--help", action=_Help, help="how it is used")
+HELP = argument("-h", "--help", action=_Help, help="show this help")
 
 
 class Group(NamedTuple):

@@ -39,13 +39,13 @@ if TYPE_CHECKING:
     Said = ParamSpec("Said")
 
 GROUPS = (
-    "where it went",
+    "where memory is",
     "arenas and lists",
     "what goes back",
     "chunk by chunk",
-    "whose it is",
-    "then and now",
-    "glibc's own words",
+    "who holds it",
+    "changes over time",
+    "as glibc prints it",
     "this tool",
 )
 """What commands are about, in the order of help."""
@@ -54,19 +54,25 @@ GROUPS = (
 LIMIT = argument("--limit", type=int, default=40, metavar="N", help="show N rows at most (0: all)")
 ARENA = argument("--arena", type=int, metavar="N", help="only arena N (0 is main_arena)")
 GRAPH = argument(
-    "--graph", metavar="FILE", help="of a core: keep here who points to whom, or take it from here the next time"
+    "--graph", metavar="FILE", help="of a core: save the graph of pointers in FILE; if FILE is there, read it instead"
 )
 WITH_VALUES = argument(
     "--with-values",
     action="store_true",
-    help="also in what can be sent on (--json, pages, snapshots): keys of containers and values, which are user data",
+    help="write keys of containers and values, which are user data, also into --json, pages and snapshots",
 )
 EXACT = argument("--bytes", action="store_true", help="exact bytes instead of units")
 COMMON = (
     argument("--json", action="store_true", help="one JSON document"),
     EXACT,
-    argument("--table", metavar="FORMAT", help="tables as tabulate has them: github, html, latex, rst, tsv and others"),
-    argument("--libc", type=int, default=0, metavar="N", help="of several glibcs in the process the Nth (see version)"),
+    argument(
+        "--table",
+        metavar="FORMAT",
+        help="the format of tables, one of tabulate's: github, html, latex, rst, tsv and others",
+    ),
+    argument(
+        "--libc", type=int, default=0, metavar="N", help="if the process has several glibcs, the Nth (see version)"
+    ),
     HELP,
 )
 """What every command takes."""

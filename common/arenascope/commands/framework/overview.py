@@ -9,7 +9,7 @@ from ...base.errors import UsageError
 from ...present.shared_text.text import HELP_WIDTH
 from .command import Command
 
-GROUP_OF_LOOPS = "again and again, or over many, in the shell alone"
+GROUP_OF_LOOPS = "repeatedly, or for many processes (shell only)"
 HELP_SUMMARY = "List the commands by topic, show one's help, or say what a word on the screens means."
 
 

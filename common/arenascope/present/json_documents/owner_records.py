@@ -29,7 +29,7 @@ class Owner(Record):
     stale: Annotated[
         Optional[str],
         ("enum", STALE),
-        "It holds this by words that hold no pointer, mostly: why not. null: by pointers",
+        "It holds this by stale words only: why they are stale. null: by pointers",
     ]
 
 
@@ -54,7 +54,7 @@ class Step(Record):
 
     block: Annotated[Address, "What malloc returned"]
     type: Annotated[str, "What it is"]
-    retained_bytes: Annotated[Size, "What hangs on it, itself included"]
+    retained_bytes: Annotated[Size, "It and all blocks that only it leads to"]
     blocks: Annotated[Size, "How many blocks that are"]
     expression: Annotated[Optional[str], WRITTEN]
 
@@ -78,7 +78,7 @@ class TypeCost(Record):
 class Held(Owner):
     """What an owner holds: of all that lead to a block it is the first."""
 
-    type: Annotated[Optional[str], "What the block is that most of it hangs on; null: on none"]
+    type: Annotated[Optional[str], "The type of the last block on `path`; null: `path` is empty"]
     held_bytes: Annotated[Size, "What it is the main holder of"]
     blocks: Annotated[Size, "How many blocks that are"]
     retained_bytes: Annotated[Size, "What of that it alone leads to: what could be freed were it cleared"]
@@ -159,7 +159,7 @@ class Way(Document):
     tied_with: Annotated[Optional[Owner], "Another owner, who leads there equally well; null: there is none"]
     path: Annotated[
         Optional[Sequence[Annotated[Pointer, "A pointer, to the block of the next row or to what was asked for"]]],
-        "The way to it, the root's pointer first; null: nothing leads there",
+        "The path to it, the root's pointer first; null: nothing leads to it",
     ]
     expression: Annotated[
         Optional[str],
@@ -182,12 +182,12 @@ class Leak(Record):
     type: Annotated[str, "What they are"]
     blocks: Annotated[Size, "How many nothing leads to; a cycle counts as one"]
     bytes: Annotated[Size, "Their bytes"]
-    indirect_blocks: Annotated[Size, "How many hang on these"]
+    indirect_blocks: Annotated[Size, "How many blocks only these lead to"]
     indirect_bytes: Annotated[Size, "Their bytes"]
     strength: Annotated[
         str,
         ("enum", STRENGTHS),
-        "possible: only pointers to insides lead there, or epoll, which this image lacks",
+        "possible: only pointers to insides lead to it, or epoll may, which this image lacks",
     ]
     samples: Annotated[Sequence[Annotated[Address, "A block"]], "What malloc returned for some of them"]
 
@@ -205,7 +205,7 @@ class StaleWords(Blocks, first=True):
         Optional[str],
         "The words: a member or an array of blocks of a type, what these blocks are, or a variable; null: not known",
     ]
-    why: Annotated[str, ("enum", STALE), "Why they hold no pointer, mostly"]
+    why: Annotated[str, ("enum", STALE), "Why they are stale"]
     samples: Annotated[Sequence[Annotated[Address, "A block"]], "What malloc returned for some to which they lead"]
 
 
@@ -215,9 +215,7 @@ class Leaks(Document):
     leaks: Annotated[Sequence[Leak], "What is lost, by what it is"]
     reached: Annotated[Blocks, "What roots lead to"]
     unknown: Annotated[Blocks, "What nothing leads to in an image that lacks some of what might"]
-    stale: Annotated[
-        Blocks, "What only words lead to that hold no pointer, mostly: owner says which; part of what is reached"
-    ]
+    stale: Annotated[Blocks, "What only stale words lead to: owner says which; part of what is reached"]
     stale_words: Annotated[Sequence[StaleWords], "Which words these are, those that hold most first"]
     saved: Annotated[
         Sequence[Saved],

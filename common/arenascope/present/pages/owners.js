@@ -87,7 +87,7 @@ function look(at) { focus = at; draw(); }
 const up = () => { const above = find(focus).above; if (above !== null) look(above); };
 
 function start() {
-  about("each row hangs on the one above it alone, blocks of a type together");
+  about("only the row above leads to the blocks of a row; blocks of one type are one row");
   $("sentence").textContent = data.sentence;
   const heads = document.createElement("tr");
   heads.append(...["what", "retains", "in memory", "would go back", "blocks", "share"].map((name) => make("th", name)));

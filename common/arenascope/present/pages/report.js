@@ -215,8 +215,8 @@ function types() {
     documents.types.left_out ? ` Not shown: ${many(documents.types.left_out, "more type")}.` : ""));
   documents.types.notes.forEach((note) => box.append(put("p", "hint", note.text)));
   table(box, "types/types", [["type", typeCell, null, { ...LEFT, by: (row) => short(row.type), hint: "? is a guess, by what is in the blocks or who leads to them" }], ["module", (row) => row.module ?? "", null, LEFT], ["blocks", "blocks", number], ["bytes", "bytes", size], ["each", (row) => size(Math.round(row.bytes / row.blocks)), null, { by: (row) => row.bytes / row.blocks, hint: "on average" }],
-    ...(documents.types.types.some((row) => row.retained_bytes !== null) ? [["with theirs", "retained_bytes", size, { hint: "and what only blocks of the type lead to, such as what their members point to: rows overlap" }]] : []),
-    ["resident", "resident_bytes", size], ["holds back", "holds_back_bytes", size, { hint: "what more would leave memory were all blocks of the type freed and malloc_trim(0) called: what is stranded beside them, and their own pages; little where other blocks lie on the same pages" }],
+    ...(documents.types.types.some((row) => row.retained_bytes !== null) ? [["retained", "retained_bytes", size, { hint: "with all that only blocks of the type lead to, such as what their members point to: rows overlap" }]] : []),
+    ["resident", "resident_bytes", size], ["holds back", "holds_back_bytes", size, { hint: "what would also leave memory if all blocks of the type were freed and malloc_trim(0) called: what is stranded beside them, and their own pages; little where other blocks lie on the same pages" }],
     holder("types/types", documents.types.who), ["one of them", (row) => row.samples[0] ?? "", null, MONO]]);
 }
 
@@ -247,8 +247,8 @@ function containers() {
   said.notes.forEach((note) => box.append(put("p", "hint", sentence(note.text))));
   const type = (row) => (["list", "tree"].includes(row.form) ? `${row.form} of ` : "") + short(row.type) + (row.links.length ? ` (${row.links.join(", ")})` : "");
   const load = (row) => row.buckets ? (row.elements / row.buckets).toFixed(2) : "";
-  table(box, "containers/containers", [["container", (row) => row.path + (row.certain ? "" : " ?"), null, { ...LEFT, by: (row) => row.path, hint: "the way to it, as the program writes it; [] is any element, and ? a guess" }],
-    ["elements", "elements", number], ["containers", "containers", number, { hint: "so many of them are in one row" }], ["with theirs", "held_bytes", size, { hint: "its blocks and all to which they lead: rows overlap" }], ["each", (row) => row.elements ? size(Math.round(row.held_bytes / row.elements)) : "", null, { by: (row) => row.elements ? row.held_bytes / row.elements : null }],
+  table(box, "containers/containers", [["container", (row) => row.path + (row.certain ? "" : " ?"), null, { ...LEFT, by: (row) => row.path, hint: "the path to it, as the program writes it; [] is any element, and ? a guess" }],
+    ["elements", "elements", number], ["containers", "containers", number, { hint: "how many of them are in the row" }], ["held", "held_bytes", size, { hint: "its blocks and all to which they lead: rows overlap" }], ["each", (row) => row.elements ? size(Math.round(row.held_bytes / row.elements)) : "", null, { by: (row) => row.elements ? row.held_bytes / row.elements : null }],
     ["load", load, null, { by: (row) => row.buckets ? row.elements / row.buckets : null, hint: "of hash tables: elements for each bucket" }], ["longest chain", (row) => row.longest_chain === null ? "" : number(row.longest_chain), null, { by: (row) => row.longest_chain, hint: "of hash tables: the most elements in one bucket" }],
     ["type", type, null, { ...LEFT, by: type }], ["a block", "sample", text, MONO]]);
   if (said.left_out) box.append(put("p", "hint", `Not shown: ${many(said.left_out, "more row")}.`));
@@ -257,9 +257,9 @@ function containers() {
 function leaks() {
   const box = told("leaks", "What nobody holds"), lost = documents.leaks;
   if (!box) return;
-  if (lost.unknown.blocks) box.append(says("Nothing leads to ", said("leaks/unknown/bytes"), " in ", said("leaks/unknown/blocks", number), " blocks, but this image lacks some of what might: not known to be lost."));
+  if (lost.unknown.blocks) box.append(says("No pointer was found to ", said("leaks/unknown/bytes"), " in ", said("leaks/unknown/blocks", number), " blocks, but this image lacks something that may hold one: whether they are lost is not known."));
   if (!lost.leaks.length) { if (!lost.unknown.blocks) box.append(says("Nothing is lost: roots lead to all ", said("leaks/reached/blocks", number), " blocks, ", said("leaks/reached/bytes"), ".")); return; }
-  table(box, "leaks/leaks", [["type", (row) => short(row.type), null, { ...LEFT, by: (row) => short(row.type) }], ["blocks", "blocks", number], ["bytes", "bytes", size], ["hang on them", "indirect_blocks", number, { hint: "blocks that only these lead to, lost with them" }], ["their bytes", "indirect_bytes", size],
+  table(box, "leaks/leaks", [["type", (row) => short(row.type), null, { ...LEFT, by: (row) => short(row.type) }], ["blocks", "blocks", number], ["bytes", "bytes", size], ["lost with them", "indirect_blocks", number, { hint: "blocks that only these lead to" }], ["their bytes", "indirect_bytes", size],
     ["lost", (row) => row.strength === "definite" ? "for certain" : "perhaps", null, { by: (row) => row.strength }], ["one of them", (row) => row.samples[0] ?? "", null, MONO]]);
 }
 

@@ -91,7 +91,7 @@ def _thresholds(figure: Figures, facts: Facts, say: Say) -> Words:
             + ", ".join(_above_default(figure, say))
         )
     return Words(
-        "pin the thresholds: trim_threshold at 128 KiB, which also stops mmap_threshold from growing",
+        "fix the thresholds: set trim_threshold to 128 KiB, which also stops mmap_threshold from growing",
         why,
         _setting(facts, "MALLOC_TRIM_THRESHOLD_", "trim_threshold", "M_TRIM_THRESHOLD", value=figure["set_to_bytes"]),
         "blocks of 128 KiB and more then get a mapping of their own: a system call and page faults for each",
@@ -250,9 +250,9 @@ def _leak(figure: Figures, facts: Facts, say: Say) -> Words:
     return Words(
         f"fix the {what}: nothing leads to {say(figure['bytes'])} in {count(figure['blocks'], 'block')} any more"
         + (f", {which}" if which else ""),
-        f"of {say(figure['live_bytes'])} in blocks, in memory or not; pointers were followed from variables, stacks "
+        f"of {say(figure['live_bytes'])} in blocks, resident or not; pointers were followed from variables, stacks "
         f"and registers{back}",
-        (Typed("leaks", "what they are, and what hangs on them"), PROFILER),
+        (Typed("leaks", "what they are, and what only they lead to"), PROFILER),
     )
 
 

@@ -125,7 +125,7 @@ def summary_lines(
     sums = total(by_arena.values())
     used, free = sums.tally("used"), sums.tally("free")
     yield style.bold(
-        f"{count(sums.chunks, 'chunk')} in {count(len(by_arena), 'arena')} of {style.size(sums.bytes)}: "
+        f"{count(sums.chunks, 'chunk')} in {count(len(by_arena), 'arena')}, {style.size(sums.bytes)} in all: "
         f"{in_use(style, None if doubtful else used.bytes, sums.bookkeeping)}, {style.size(free.bytes)} free in bins, "
         f"{style.size(sums.gaps['top'])} free in tops"
     )

@@ -18,7 +18,7 @@ from .refs import STALE_WORDS
 
 SURE = 4
 FEW = 5
-"""So many words that hold no pointer are named."""
+"""So many stale words are named."""
 
 
 def some(blocks: LiveBlocks, numbers: Sequence[int]) -> Blocks:
@@ -39,7 +39,7 @@ def lines(
     limit: int,
     with_possible: bool,
 ) -> Iterator[str]:
-    """`stale`: which words hold nothing, mostly, that alone lead to something."""
+    """`stale`: the stale words that alone lead to something."""
     lost, perhaps = (array("q", each.blocks()) for each in (leaks.definite, leaks.possible))
 
     def size(numbers: Sequence[int]) -> str:
@@ -47,28 +47,28 @@ def lines(
 
     if leaks.unwatched and lost:
         yield style.bold(
-            f"{size(lost)} in {count(len(lost), 'block')} perhaps lost: nothing leads there, unless epoll does"
+            f"{size(lost)} possibly lost in {count(len(lost), 'block')} that no pointer leads to, unless epoll has one"
         )
     elif leaks.doubts and lost:
         yield style.bold(f"whether {size(lost)} in {count(len(lost), 'block')} is lost is not known")
     elif lost:
-        yield style.bold(f"{size(lost)} lost in {count(len(lost), 'block')}: nothing leads there")
+        yield style.bold(f"{size(lost)} lost in {count(len(lost), 'block')} that no pointer leads to")
     else:
         yield style.bold(f"nothing is lost: {count(len(blocks), 'block')}, {style.size(blocks.bytes)} in use")
     reached = leaks.reached
     yield f"reached: {style.size(reached.bytes)} of {style.size(blocks.bytes)} in {count(reached.blocks, 'block')}"
     if perhaps:
-        yield f"possibly lost: {size(perhaps)} in {count(len(perhaps), 'block')}, only pointers to insides lead there"
+        yield f"possibly lost: {size(perhaps)} in {count(len(perhaps), 'block')} to whose insides alone pointers lead"
     if leaks.stale.blocks:
         said = f"{style.size(leaks.stale.bytes)} in {count(leaks.stale.blocks, 'block')}"
-        yield f"perhaps lost, too: {said}, only words lead there that hold no pointer, mostly{':' * bool(stale)}"
+        yield f"perhaps lost: {said} that only stale words (probably no pointers) lead to{':' * bool(stale)}"
         few, left = cut(stale, FEW if limit > 0 else None)
         for each in few:
             held = f"{style.size(each.bytes)} in {count(each.blocks, 'block')}"
             yield f"  {each.name or NAMELESS} ({STALE_WORDS[each.why]}): {held}, as {each.samples[0]:#x}"
         yield from left_out(style, left, "such word")
     for encoding, numbers in leaks.saved.items():
-        alone = "reached at one offset inside, as all of their size"
+        alone = "reached by pointers to one offset inside, like all blocks of their size"
         said = alone if encoding == ALIKE else f"held by {encoding} pointers alone"
         yield f"{said}: {size(numbers)} in {count(len(numbers), 'block')}"
     yield ""
@@ -83,12 +83,12 @@ def lines(
 
 
 def _table(style: Style, rows: Sequence[Sequence[str]]) -> Iterator[str]:
-    """Where nothing hangs on any of them its column would take the room in which one is named."""
+    """Where none of them leads to others its column would take the room in which one is named."""
     sure = "sure" if any(row[SURE] for row in rows) else ""
-    hanging = "with what hangs on them"
-    headers = ("what", "blocks", "bytes", hanging, sure, "one of them")
+    retained = "retained"
+    headers = ("what", "blocks", "bytes", retained, sure, "one of them")
     left = (0, SURE, SURE + 1)
-    yield from table(style, headers, rows, left=left, optional=(hanging,), expendable=("one of them",))
+    yield from table(style, headers, rows, left=left, optional=(retained,), expendable=("one of them",))
 
 
 def _cells(style: Style, row: LeakRow) -> list[str]:

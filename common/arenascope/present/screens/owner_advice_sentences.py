@@ -30,7 +30,7 @@ def _clear(figure: Figures, names: Names, facts: Facts, say: Say) -> Words:
     return _spared(
         f"{what} to, or limit its size",
         f"nothing else leads to {size} in {count(figure['blocks'], 'block')}{more}",
-        (Typed("owners", "what hangs on what"), Typed("types --owners", "what these blocks are")),
+        (Typed("owners", "who holds what"), Typed("types --owners", "what these blocks are")),
     )
 
 
@@ -59,7 +59,7 @@ def _clear_all(figure: Figures, names: Names, facts: Facts, say: Say) -> Words:
     return _spared(
         f"what {names['owners']} lead to ({each} of them: with one left, all of it stays)",
         f"together they lead to {size}, and nothing else does{back}",
-        (Typed("owners", "what would go back of it, and what hangs on what"), Typed("types --owners", "what it is")),
+        (Typed("owners", "who holds what, and what would go back"), Typed("types --owners", "what it is")),
     )
 
 
@@ -87,7 +87,7 @@ def _keep_apart(figure: Figures, names: Names, facts: Facts, say: Say) -> Words:
         f"nothing, but with what others hold freed, {say(up)} more leaves, {say(in_all)} in all (kept apart, all of "
         f"that but its own {say(size)})",
         f"only {say(size)}, but on the pages of what others hold",
-        (*POOLS, Typed("owners", "what hangs on what")),
+        (*POOLS, Typed("owners", "who holds what")),
         POOL_COST,
         not_when="not while the rest of what lies on those pages stays",
     )

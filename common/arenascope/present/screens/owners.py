@@ -22,16 +22,16 @@ from .refs import STALE_WORDS, of_thread
 from .types import A_GUESS, GUESS, name_of
 
 NOBODY, NOTHING = "nobody", "no plain pointer"
-"""The latter: where pointers that are written otherwise were not looked for."""
-NO_SUM = "holds adds up to all; alone: nobody else leads there; goes back: pages that nothing else is on"
-TIES = "as near: what another one leads to as well as the main holder does, by as few steps"
+"""The latter: where encoded pointers were not looked for."""
+NO_SUM = "holds: sums to all blocks; alone: nobody else leads to it; goes back: pages that would leave with that"
+TIES = "as near: the part that another owner leads to in as few steps as the main holder"
 STEPS = 3
 """So many blocks of a way are told."""
 A_HINT = '+0x… ("text"): a variable without a symbol; the text stands in the code that uses it, and may mislead'
 TYPES = 5
 """So many types of each owner are shown."""
 COSTS = ("whose", "type", "count", "all of them", "average", "largest", "the largest is")
-WITH_THEIRS = "all of them, average, largest: with all that each alone leads to, so that types overlap"
+WITH_THEIRS = "all of them, average, largest: with all that only each block leads to, so rows overlap"
 HEADERS = ("whose", "holds", "alone", "goes back", "blocks", "spreads at", "as near", "shared with")
 MUCH = 10
 """What several lead to, together or equally well, is told where it is such a part of all."""

@@ -102,8 +102,8 @@ def lines(
     for index, size in pending.items():
         if size:
             yield (
-                f"arena {index}: {style.size(size)} go back anyway, at its next free() that makes a free chunk of "
-                "64 KiB"
+                f"arena {index}: {style.size(size)} go back anyway, at the next free() in it that makes a free chunk "
+                "of 64 KiB"
             )
     if pins:
         yield ""
@@ -178,7 +178,8 @@ def _sentence(style: Style, sums: Sums) -> str:
 def _both(style: Style, released: int, resident: Optional[int]) -> str:
     if resident is None:
         return f"{style.size(released)} of address space (how much is resident is not known)"
-    return style.size(released) if resident == released else f"{style.size(released)}, {style.size(resident)} resident"
+    of_it = "" if resident == released else f", {style.size(resident)} of it resident"
+    return style.size(released) + of_it
 
 
 def _row(style: Style, shown: Shown, header: int) -> list[str]:

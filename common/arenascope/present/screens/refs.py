@@ -21,7 +21,7 @@ from .chunks import STATE_WORDS
 
 HEADERS = ("who", "where", "points to", "sure")
 NOTHING = "nothing points to it"
-ONLY_STALE = "no other word leads there: perhaps it is lost"
+ONLY_STALE = "nothing else leads to it: it may be lost"
 DEEPER = "  "
 ALIKE = 3
 """So many nodes of a list are shown."""

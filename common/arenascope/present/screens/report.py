@@ -136,13 +136,13 @@ def held_lines(style: Style, held: HeldSums) -> Iterator[str]:
     """How much of what is in use is held, how much is not, and who holds most."""
     size = style.size
     part = "all" if held.reached == held.live else size(held.reached)
-    yield f"{part} of {size(held.live)} in blocks (in memory or not) is held"
+    yield f"the program can still reach {part} of {size(held.live)} in blocks (resident or not)"
     if held.lost:
-        yield f"{size(held.lost)} in {count(held.lost_blocks, 'block')} is lost: nothing leads there"
+        yield f"{size(held.lost)} in {count(held.lost_blocks, 'block')} is lost: no pointer leads to it"
     if held.possible:
-        yield f"{size(held.possible)} is perhaps lost: only pointers to the blocks' insides lead there"
+        yield f"{size(held.possible)} is possibly lost: only pointers to the blocks' insides lead to it"
     if held.unknown:
-        why = "this image lacks some of what may" if held.doubted else f"{style.typed('leaks')} looks a second time"
+        why = "this image lacks what may" if held.doubted else f"{style.typed('leaks')} looks for encoded ones"
         yield f"no plain pointer leads to {size(held.unknown)}: {why}"
     keepers = [each for each in held.first if worth_telling(held, each.bytes)]
     if keepers:
@@ -151,14 +151,14 @@ def held_lines(style: Style, held: HeldSums) -> Iterator[str]:
         yield f"{keepers[0].called} holds most, {first}{f'; then {then}' if then else ''}"
     for joint in held.jointly:
         if worth_telling(held, joint.bytes):
-            yield f"{joint.called} lead to {size(joint.bytes)} together: each leads there, and nothing else does"
+            yield f"{joint.called} lead to {size(joint.bytes)} together: each of them does, and nothing else"
     yield from pages_line(style, held)
 
 
 def _how_much(style: Style, keeper: Keeper) -> str:
     held, alone = style.size(keeper.bytes), style.size(keeper.alone)
     if not keeper.alone:
-        return f"{held} (others lead there as well)"
+        return f"{held} (others lead to it as well)"
     return held if alone == held else f"{held} ({alone} of it alone)"
 
 

@@ -17,7 +17,7 @@ HEADERS = (
     "by brk",
     "RSS falls",
     "top stays",
-    "resident",
+    "resident top",
     "stranded",
     "tcache",
     "--tops",
@@ -135,17 +135,16 @@ def _sentence(style: Style, plans: Sequence[Trim], whole: bool) -> str:
             first += f", {'all' if bound == released else f'at least {style.size(bound)}'} of it resident"
     where = count(len([trim for trim in plans if trim.plan.tops]), "thread arena")
     if tops:
-        first += f"; {style.size(tops)} more, in the tops of {where}, it never touches (--tops does)"
+        first += f"; {style.size(tops)} in the tops of {where} stays (--tops returns it)"
     elif tops is None and in_tops:
-        first += f"; it never touches {style.size(in_tops)} in the tops of {where} (--tops does)"
+        first += f"; {style.size(in_tops)} in the tops of {where} stays (--tops releases it)"
     return first
 
 
 KEPT: Mapping[str, str] = {
     "tops-untouched": "tops of thread arenas: malloc_trim never touches them; free() does once one reaches "
     "trim_threshold (see {params}){apply}",
-    "pages-shared": "stranded: free pieces that share their page with a block in use; freeing that neighbour releases "
-    "them",
+    "pages-shared": "stranded: free pieces that share their page with a block in use; freeing that block releases them",
     "cached-by-threads": "tcache: blocks that threads keep for themselves; a thread gives them back when it ends",
     "pages-locked": "locked: {size} of these ranges lie in or after a mapping that the program has locked (mlock): "
     "the kernel refuses it and goes no further in that range",

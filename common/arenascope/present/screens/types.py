@@ -23,7 +23,7 @@ from ..shared_text.text import (
     worth_a_row,
 )
 
-THEIRS = "with theirs"
+THEIRS = "retained"
 HEADERS = (
     "type",
     "module",
@@ -44,9 +44,9 @@ NOTES = {
     "they are not among these blocks",
 }
 NO_VALUES = (
-    "of these blocks no members are known: no type that debug information declares is certain, or nothing is in them"
+    "no values of members are known: debug information does not give these blocks a certain type, or they are empty"
 )
-WITH_THEIRS = f"{THEIRS}: and what only blocks of the type lead to, such as what their members point to"
+WITH_THEIRS = f"{THEIRS}: with all that only blocks of the type lead to, such as what their members point to"
 A_GUESS = f"{GUESS.strip()} a guess, by what is in the blocks"
 
 
@@ -72,7 +72,7 @@ def lines(
     live = totals.bytes + totals.bookkeeping + totals.foreign + totals.damaged
     memory = in_memory(style, totals.bytes, resident)
     first = f"{count(totals.blocks, 'live block')}, {style.size(totals.bytes)}{memory}: "
-    first += f"{style.size(named)} of it by a type that is certain"
+    first += f"the type of {style.size(named)} is certain"
     if asked:
         blocks, size = sum(row.blocks for row in rows), sum(row.bytes for row in rows)
         first = f"{asked}: {count(blocks, 'block')}, {style.size(size)}, {share(size, totals.bytes)} of the live bytes"

@@ -251,11 +251,11 @@ def lost_blocks(figure: Figures, names: Names, say: Say) -> str:
     if "type" not in names:
         return ""
     part = "all" if figure["type_bytes"] == figure["bytes"] else say(figure["type_bytes"])
-    below, hang = figure["indirect_blocks"], ""
+    below, further = figure["indirect_blocks"], ""
     if below:
-        on = "it" if figure["type_blocks"] == 1 else "them"
-        hang = f" with {count(below, 'block')} that {'hangs' if below == 1 else 'hang'} on {on}"
-    return f"{part} of it {count(figure['type_blocks'], 'block')} of {names['type']}{hang}"
+        only = "it leads" if figure["type_blocks"] == 1 else "they lead"
+        further = f" with {count(below, 'block')} that only {only} to"
+    return f"{part} of it {count(figure['type_blocks'], 'block')} of {names['type']}{further}"
 
 
 def _lost(figure: Figures, names: Names, say: Say) -> Pair:

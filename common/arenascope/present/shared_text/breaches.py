@@ -23,7 +23,7 @@ class BreachWords(NamedTuple):
 
 NEXT_OF_LIST = "a link to the next chunk of the list"
 SIZE_WORD = "size word {size_word}"
-GO_ON = SIZE_WORD + "; headers go on at {headers_go_on}"
+GO_ON = SIZE_WORD + "; the next sound header is at {headers_go_on}"
 OVERLAPS = "a size of {bytes:#x}, beyond it"
 STOPPED_BY = {
     "unreadable": ", which is unreadable",
@@ -88,7 +88,7 @@ BREACHES: Mapping[str, Union[tuple[str, str], Callable[[Statement], tuple[str, s
     "size-alignment": ("a size that {alignment} divides", GO_ON),
     "size-leads-to-no-chunk": ("a size that leads to another chunk", GO_ON),
     "size-too-long": (
-        "a size of {bytes:#x}: headers go on at {headers_go_on}",
+        "a size of {bytes:#x}: the next sound header is at {headers_go_on}",
         SIZE_WORD + ", and no chunk where that ends",
     ),
     "overlaps-binned": ("an end at or before the binned chunk {inside}", OVERLAPS),

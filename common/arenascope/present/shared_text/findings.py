@@ -34,7 +34,7 @@ WORDS: Mapping[str, str] = {
     "size-of-another-list": "{list}: a {sized} {size}, expected {expected}",
     "tcache-form": "a thread cache of a form that this arenascope does not know",
     "cache-unreadable": "a thread cache: {unread}",
-    "tcache-count": "thread cache bin {bin} holds {chunks} chunks, its count says {counted}",
+    "tcache-count": "thread cache bin {bin}: its count says {counted}, its list has {chunks}",
     "cached-in-no-heap": "a thread cache leads to a chunk that lies in no heap",
     "cached-beyond-arena": "what thread caches keep of it ({bytes} bytes) is more than is left of it",
     "free-beyond-system-mem": "what is free in it sums to {free_bytes} bytes, system_mem says {system_bytes}",
