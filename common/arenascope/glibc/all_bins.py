@@ -100,16 +100,21 @@ class _Ring:
         self.reverse.reverse()
         self.raws.reverse()
         addresses, raws = self.front + self.reverse, self.front_raws + self.raws
+        mask, sizes = layout.mask, self.start.sizes
+        low = mask | SIZE_BITS
         numpy = optional_libraries.loaded("numpy") if len(addresses) >= LONG else None
-        places: Iterable[int] = addresses if numpy is None else _unique(numpy, addresses, layout.mask)
-        if {address & layout.mask for address in places} - {-layout.header & layout.mask}:
-            return None
-        low, sizes = layout.mask | SIZE_BITS, self.start.sizes
-        different: Iterable[int] = set(raws) if numpy is None else _unique(numpy, raws, LARGEST)
-        if any(raw & low != PREV_INUSE or not sizes.least <= raw - PREV_INUSE <= sizes.most for raw in different):
-            return None
         if numpy is not None:
-            return Followed(addresses, _words(numpy.frombuffer(raws, dtype=numpy.uint64) - numpy.uint64(PREV_INUSE)))
+            places, words = (numpy.frombuffer(each, dtype=numpy.uint64) for each in (addresses, raws))
+            least, most = int(words.min()) - PREV_INUSE, int(words.max()) - PREV_INUSE
+            placed = (places & numpy.uint64(mask) == numpy.uint64(-layout.header & mask)).all()
+            flagged = (words & numpy.uint64(low) == numpy.uint64(PREV_INUSE)).all()
+            if not (placed and flagged and sizes.least <= least and most <= sizes.most):
+                return None
+            return Followed(addresses, _words(words - numpy.uint64(PREV_INUSE)))
+        if {address & mask for address in addresses} - {-layout.header & mask}:
+            return None
+        if any(raw & low != PREV_INUSE or not sizes.least <= raw - PREV_INUSE <= sizes.most for raw in set(raws)):
+            return None
         return Followed(addresses, array("Q", [raw - PREV_INUSE for raw in raws]))
 
 
@@ -195,7 +200,7 @@ class _Group:
             rounds -= 1
             asked = numpy.empty(2 * len(columns), dtype=numpy.uint64)
             asked[0::2], asked[1::2] = fronts + word, backs + word
-            raws, forward, backward = (numpy.array(each, dtype=numpy.uint64) for each in read(_words(asked)))
+            raws, forward, backward = (numpy.asarray(each, dtype=numpy.uint64) for each in read(_words(asked)))
             rows.append((columns, fronts, backs, raws[0::2], raws[1::2]))
             front_fd, back_fd, front_bk, back_bk = forward[0::2], forward[1::2], backward[0::2], backward[1::2]
             odd = fronts == backs
@@ -317,9 +322,3 @@ def _columns(words: Sequence[int]) -> tuple[array[int], array[int]]:
 
 def _words(numbers: Numbers) -> array[int]:
     return array("Q", numbers.tobytes())
-
-
-def _unique(numpy: ModuleType, words: array[int], mask: int) -> Sequence[int]:
-    """What there is of them, with these bits."""
-    found: list[int] = numpy.unique(numpy.frombuffer(words, dtype=numpy.uint64) & numpy.uint64(mask)).tolist()
-    return found

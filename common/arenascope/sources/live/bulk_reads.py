@@ -81,8 +81,7 @@ class ManyReader:
             if is_over():
                 self.unread += self._plan.order[each.first : each.end]
                 continue
-            ours, theirs = each.ours, each.theirs
-            got = call(pid, ours.buffer_info()[0], len(ours) // 2, theirs.buffer_info()[0], len(theirs) // 2, 0)
+            got = call(pid, *each.ours, *each.theirs, 0)
             if got != each.bytes:
                 # /proc/PID/mem also reads what the process itself may not
                 self._one_by_one(each.first, each.end)

@@ -27,13 +27,20 @@ WORTH_IT = 150_000
 """With fewer places loading numpy takes longer than it saves."""
 
 
+class Iovecs(NamedTuple):
+    """Where they lie, as the kernel takes them, and how many they are."""
+
+    address: int
+    number: int
+
+
 class Call(NamedTuple):
-    """What one call reads, as iovecs: addresses and sizes in turns."""
+    """What one call reads."""
 
     first: int
     """Which of the places in order is the first of these."""
-    ours: array[int]
-    theirs: array[int]
+    ours: Iovecs
+    theirs: Iovecs
     end: int
     """And the first that is not."""
     bytes: int
@@ -46,6 +53,8 @@ class Plan(NamedTuple):
     """Which of the places they were."""
     places: array[int]
     calls: Sequence[Call]
+    iovecs: Sequence[object]
+    """What the calls' lie in: addresses and sizes in turns."""
 
 
 def plan_for(places: Sequence[int], size: int, base: int, aside: int) -> Plan:
@@ -55,7 +64,8 @@ def plan_for(places: Sequence[int], size: int, base: int, aside: int) -> Plan:
         return _plan_at_once(numpy, places, size, base=base, aside=aside)
     order = in_order(places)
     ordered = array("Q", map(places.__getitem__, order))
-    return Plan(order, ordered, list(_calls(order, ordered, size, base=base, aside=aside)))
+    iovecs: list[array[int]] = []
+    return Plan(order, ordered, list(_calls(order, ordered, size, base, aside=aside, iovecs=iovecs)), iovecs)
 
 
 def in_order(places: Sequence[int]) -> array[int]:
@@ -79,6 +89,23 @@ def taken(words: array[int], order: array[int]) -> array[int]:
     return array("Q", map(words.__getitem__, order))
 
 
+def taken_in_turns(columns: Sequence[array[int]], order: array[int], typecode: str) -> bytearray:
+    """In that order one of each column after the other, as words of that type."""
+    number, turn = len(order), len(columns)
+    numpy = _numpy_for(order)
+    if numpy is not None:
+        into = bytearray(turn * number * array(typecode).itemsize)
+        rows = numpy.frombuffer(into, dtype=typecode).reshape(number, turn)
+        places = numpy.frombuffer(order, dtype=numpy.uint64)
+        for at, each in enumerate(columns):
+            rows[:, at] = numpy.frombuffer(each, dtype=numpy.uint64)[places]
+        return into
+    words = array(typecode, [0]) * (turn * number)
+    for at, each in enumerate(columns):
+        words[at::turn] = array(typecode, taken(each, order))
+    return bytearray(words.tobytes())
+
+
 def increased(words: array[int], by: int) -> array[int]:
     """Each of them by so much."""
     numpy = _numpy_for(words)
@@ -91,7 +118,9 @@ def _numpy_for(words: Sequence[int]) -> Optional[ModuleType]:
     return optional_libraries.load("numpy") if len(words) >= WORTH_IT else None
 
 
-def _calls(order: Sequence[int], places: Sequence[int], size: int, base: int, aside: int) -> Iterator[Call]:
+def _calls(
+    order: Sequence[int], places: Sequence[int], size: int, base: int, aside: int, iovecs: list[array[int]]
+) -> Iterator[Call]:
     for first in range(0, len(places), PLACES):
         some = places[first : first + PLACES]
         theirs, ours = array("Q"), array("Q")
@@ -106,7 +135,9 @@ def _calls(order: Sequence[int], places: Sequence[int], size: int, base: int, as
             ours.extend((base + size * index, size))
             end = place + size
             page = end - 1 >> PAGE_SHIFT
-        yield Call(first, ours, theirs, first + len(some), bytes=sum(theirs[1::2]))
+        iovecs += ours, theirs
+        own, their = (Iovecs(each.buffer_info()[0], len(each) // 2) for each in (ours, theirs))
+        yield Call(first, own, their, first + len(some), bytes=sum(theirs[1::2]))
 
 
 def _plan_at_once(numpy: ModuleType, places: Sequence[int], size: int, base: int, aside: int) -> Plan:
@@ -137,14 +168,23 @@ def _plan_at_once(numpy: ModuleType, places: Sequence[int], size: int, base: int
     ours[behind[gaps] - 1, 0] = aside
     ours[behind[gaps] - 1, 1] = starts[gaps] - ends[gaps - 1]
     del ends, gaps
-    calls = []
-    for first in range(0, number, PLACES):
-        end = min(first + PLACES, number)
-        low, high = numpy.searchsorted(firsts, (first, end))
-        into = ours[behind[first] : behind[end - 1] + 1]
-        some = theirs[low:high]
-        calls.append(Call(first, _words(into), _words(some), end, bytes=int(some[:, 1].sum())))
-    return Plan(_words(order), _words(starts), calls)
+    our_base, their_base, each_size = ours.ctypes.data, theirs.ctypes.data, 2 * ours.itemsize
+    bounds = numpy.append(numpy.arange(0, number, PLACES), number)
+    places_of, own = bounds.tolist(), numpy.append(behind, len(ours))[bounds].tolist()
+    # what lies before the first place of a call belongs to no call, as that begins a stretch
+    their = numpy.searchsorted(firsts, bounds).tolist()
+    sums = numpy.append(numpy.uint64(0), numpy.cumsum(theirs[:, 1]))[their].tolist()
+    calls = [
+        Call(
+            places_of[at],
+            Iovecs(our_base + each_size * own[at], own[at + 1] - own[at]),
+            Iovecs(their_base + each_size * their[at], their[at + 1] - their[at]),
+            places_of[at + 1],
+            bytes=sums[at + 1] - sums[at],
+        )
+        for at in range(len(places_of) - 1)
+    ]
+    return Plan(_words(order), _words(starts), calls, (ours, theirs))
 
 
 def _words(numbers: Numbers) -> array[int]:

@@ -25,7 +25,7 @@ from .bulk_reads import ManyReader, NodeReader
 from .kept_residency import KeptResidency
 from .pagemap import PagemapResidency, Stretch
 from .process import ProcessImage
-from .read_plan import in_order, increased, taken
+from .read_plan import in_order, increased, taken, taken_in_turns
 
 if TYPE_CHECKING:
     from .process_hold import Freeze
@@ -294,10 +294,8 @@ class StillNodes:
         order = in_order(chunks)
         self._rings, self._heads = dict(rings), list(rings)
         self._chunks, self._ring_of = taken(chunks, order), taken(ring_of, order)
-        words = array("Q" if self._word == 8 else "I", bytes(self._size * len(chunks)))
-        for at, each in enumerate((increased(sizes, flags), forward, backward)):
-            words[at::3] = array(words.typecode, taken(each, order))
-        self._data += memoryview(words).cast("B")
+        columns = increased(sizes, flags), forward, backward
+        self._data = taken_in_turns(columns, order, "Q" if self._word == 8 else "I")
 
     def ring(self, head: int) -> Optional[Followed]:
         return self._rings.get(head) if self._compared else None
