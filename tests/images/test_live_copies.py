@@ -28,7 +28,7 @@ from arenascope.commands.steps import live_copy
 from arenascope.sources.core import copy_in_memory
 from arenascope.sources.core.copy_in_memory import CopyBytes, MemoryWriter, NoRoomInMemory, slots_for
 from arenascope.sources.core.core_image import CoreImage
-from arenascope.sources.core.core_layout import Piece, lay_out
+from arenascope.sources.core.core_layout import Copy, Piece, lay_out
 from arenascope.sources.core.saving import CoreWriter
 from arenascope.sources.core.writing import Form
 from arenascope.sources.live import cgroups, process_hold, procfiles, saving
@@ -230,11 +230,14 @@ def test_pages_are_touched_before_it_is_held(words, monkeypatch):
 def test_ctrl_c_lets_go(when, monkeypatch):
     calls = []
 
-    def interrupt(*_):
+    def interrupt(*few):
         if threading.current_thread() is threading.main_thread():
             calls.append(when)
             raise KeyboardInterrupt
-        return 1
+        # the main thread, which hears of it, gets one, too
+        time.sleep(0.01)
+        *_, size, _ = few
+        return size
 
     if when == "touched":
         monkeypatch.setattr(CopyBytes, "_touch", interrupt)
@@ -287,6 +290,23 @@ def test_a_kernel_that_cannot_populate(monkeypatch):
                 assert_is_copy(copy, process)
         os.kill(subject.pid, signal.SIGCONT)
         assert subject.quit() == 0
+
+
+@pytest.mark.parametrize("call", ["none", "refused", "found"])
+def test_a_python_that_cannot_call_madvise(call, monkeypatch):
+    """Without ctypes, and where the kernel refuses: pages are there all the same."""
+    found = {"none": None, "refused": lambda *_: -1, "found": copy_in_memory._find_madvise()}[call]
+    monkeypatch.setattr(copy_in_memory, "_find_madvise", lambda: found)
+    with open("/proc/self/smaps_rollup") as file:
+        before = file.read()
+    place, size = CopyBytes(64 * MIB), 20 * MIB + PAGE
+    place.touch([Copy(0, size, 3 * PAGE), Copy(0, PAGE, 40 * MIB)])
+    with open("/proc/self/smaps_rollup") as file:
+        after = file.read()
+    grown = [int(re.search(r"Anonymous: +(\d+)", text)[1]) << 10 for text in (before, after)]
+    assert abs(grown[1] - grown[0] - size - PAGE) < MIB
+    assert not any(place.read(0, 64 * MIB))
+    place.close()
 
 
 @pytest.mark.parametrize("words", ["types", "owners", "leaks"])

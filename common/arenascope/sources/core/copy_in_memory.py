@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import mmap
 from contextlib import suppress
-from typing import Iterator, Optional, Sequence, Union
+from typing import Callable, Iterator, Optional, Sequence, Union
 
 from ...base.errors import ArenascopeError
 from ..address_runs import Runs
@@ -17,7 +17,7 @@ from ..memory import Fill
 from ..target import Span, joined
 from .core_layout import Copy, Layout, Piece, Slot, Slots, between
 from .saved_note import Moment
-from .saving import CoreWriter, OpenFile, Take
+from .saving import Copying, CoreWriter, OpenFile, Take
 from .writing import Form, head_bytes
 
 AROUND = 64 << 20
@@ -26,8 +26,8 @@ HEADERS, BEHIND = 64 << 20, 8 << 30
 """Room for more headers than there are, and for mappings that were not there."""
 LAST = 1 << 30
 """What is left of that for notes."""
-STEP = 16 << 20
-"""Touched at a time: Ctrl-C is heard in between."""
+STEP = 8 << 20
+"""Touched or copied at a time: Ctrl-C is heard in between."""
 HUGE = 2 << 20
 FILLED = HUGE // 8 * 7
 """A huge page is filled faster than 512 small ones; where less of it will be, it would take more than is copied."""
@@ -55,25 +55,27 @@ class CopyBytes:
         self.size = size
         self.whole = memoryview(self._map)
         self._written = Runs()
+        self._madvise = _find_madvise()
+        if self._madvise is not None:
+            from ctypes import addressof, c_char
+
+            self._address = addressof(c_char.from_buffer(self._map))
 
     def touch(self, copies: Sequence[Copy]) -> None:
         """The pages that these will fill are there from now on."""
         self._advise(mmap.MADV_NOHUGEPAGE, Span(0, self.size))
         for run in _filled(copies)[:MOST_RUNS]:
             self._advise(mmap.MADV_HUGEPAGE, run)
-        for _, size, offset in copies:
-            for at in range(offset, offset + size, STEP):
-                self._touch(at, min(at + STEP, offset + size))
+        Copying(copies, lambda: self._touch, STEP).run()
 
     def _advise(self, advice: int, span: Span) -> None:
         with suppress(OSError):  # a kernel without huge pages
             self._map.madvise(advice, span.start, span.bytes)
 
-    def _touch(self, start: int, end: int) -> None:
-        try:
-            self._map.madvise(MADV_POPULATE_WRITE, start, end - start)
-        except OSError:
-            self.whole[start : end : mmap.PAGESIZE] = bytes(-(-(end - start) // mmap.PAGESIZE))
+    def _touch(self, _: int, size: int, start: int) -> int:
+        if self._madvise is None or self._madvise(self._address + start, size, MADV_POPULATE_WRITE):
+            self.whole[start : start + size : mmap.PAGESIZE] = bytes(-(-size // mmap.PAGESIZE))
+        return size
 
     def wrote(self, spans: Sequence[Span]) -> None:
         """All else are holes."""
@@ -103,6 +105,18 @@ class CopyBytes:
             self._map.close()
 
 
+def _find_madvise() -> Optional[Callable[[int, int, int], int]]:
+    """mmap's own keeps other threads from running meanwhile. None where this Python has no ctypes."""
+    with suppress(ImportError, AttributeError, OSError):
+        import ctypes
+
+        call = ctypes.CDLL(None).madvise
+        call.argtypes = [ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int]
+        typed: Callable[[int, int, int], int] = call
+        return typed
+    return None
+
+
 def _filled(copies: Sequence[Copy]) -> Sequence[Span]:
     """Where huge pages are worth it."""
     taken: dict[int, int] = {}
@@ -130,6 +144,8 @@ def slots_for(form: Form, pieces: Sequence[Piece], page: int) -> Slots:
 
 class MemoryWriter(CoreWriter):
     """As one that writes a file."""
+
+    block = STEP
 
     def __init__(self, most: int, slots: Optional[Slots] = None) -> None:
         """`most`: so many bytes may be copied. OSError where there are not so many addresses."""

@@ -6,6 +6,7 @@ import errno
 import os
 import threading
 from bisect import bisect_left, bisect_right
+from contextlib import suppress
 from itertools import groupby
 from operator import attrgetter
 from typing import Callable, Iterable, Iterator, Optional, Sequence, Union
@@ -26,7 +27,7 @@ from .writing import Form, head, note_bytes, note_segment
 
 PAGE = 4096
 BLOCK = 1 << 20
-"""Copied at a time: what has just been read lies in the processor's cache when it is written."""
+"""Copied into a file at a time: what has just been read lies in the processor's cache when it is written."""
 MOST_THREADS = 8
 """More of them wait for memory rather than for each other."""
 LAST_NOTES = 1 << 20
@@ -51,6 +52,8 @@ def _was_saved(path: str) -> bool:
 class CoreWriter:
     """A file that gets its name once it is whole, and is its owner's alone, as a core of the kernel's is."""
 
+    block = BLOCK
+    """Copied at a time."""
     slots: Optional[Slots] = None
     """Places that are there already."""
     lost = Runs()
@@ -101,7 +104,7 @@ class CoreWriter:
         """What of it could not be read."""
         try:
             self.reserve(end)
-            return _Copying(copies, taker).run()
+            return Copying(copies, taker, self.block).run()
         except OSError as error:
             raise self._cannot(error) from error
 
@@ -213,11 +216,12 @@ def _windows(kept: Iterable[Range]) -> Iterator[Sequence[Range]]:
         yield window
 
 
-class _Copying:
+class Copying:
     """Threads that copy: reading and writing both let the interpreter go."""
 
-    def __init__(self, copies: Sequence[Copy], taker: Callable[[], Take]) -> None:
-        self._copies, self._taker = copies, taker
+    def __init__(self, copies: Sequence[Copy], taker: Callable[[], Take], block: int) -> None:
+        """`block`: bytes at a time."""
+        self._copies, self._taker, self._block = copies, taker, block
         self._lock = threading.Lock()
         self._next = self._blocks()
         self._failed: Optional[BaseException] = None
@@ -227,14 +231,17 @@ class _Copying:
 
     def _blocks(self) -> Iterator[Copy]:
         for address, size, offset in self._copies:
-            for done in range(0, size, BLOCK):
-                yield Copy(address + done, min(BLOCK, size - done), offset + done)
+            for done in range(0, size, self._block):
+                yield Copy(address + done, min(self._block, size - done), offset + done)
 
     def run(self) -> Sequence[Span]:
-        others = [threading.Thread(target=self._work, daemon=True) for _ in range(1, self._threads)]
-        for each in others:
-            each.start()
+        others: list[threading.Thread] = []
         try:
+            with suppress(RuntimeError):  # where no more threads are to be had, as many as there are
+                for _ in range(1, self._threads):
+                    other = threading.Thread(target=self._work, daemon=True)
+                    other.start()
+                    others.append(other)
             self._work()
         except BaseException as error:
             # Ctrl-C too, which is no Exception: the others must hear of it, and end at their next block
