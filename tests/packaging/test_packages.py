@@ -176,7 +176,7 @@ def test_the_zipapp_runs_on_a_bare_python(tmp_path, process):
     # -I -S: neither site-packages nor the working directory
     done = run("/usr/bin/python3", "-I", "-S", app, "info", pid)
     assert done.stdout == (folder / "info.xml").read_text()
-    assert "arenas of" in run("/usr/bin/python3", "-I", "-S", app, "arenas", pid).stdout
+    assert "\n0 main " in run("/usr/bin/python3", "-I", "-S", app, "arenas", pid).stdout
     assert run("/usr/bin/python3", "-I", "-S", app, "--gdb-path", status=2).stderr.count("\n") == 1
 
 
