@@ -45,17 +45,17 @@ IN_THE_SHELL = Group(
             "--stop",
             choices=("ptrace", "signal"),
             default="ptrace",
-            help="how a live process is held while it is read (ptrace)",
+            help="how a live process is stopped while it is read (ptrace)",
         ),
         argument(
             "--hold-at-most",
             type=float,
             metavar="MS",
-            help="let it go after MS milliseconds, and show what was read by then, marked as incomplete (an unfinished "
-            f"copy is discarded). The default, {HOLD * 1000:,.0f}, is less than three health checks 10 s apart; a trim "
-            f"that is applied has {HOLD_AT_MOST * 1000:,.0f}",
+            help="let it run on after MS milliseconds, and show what was read by then, marked as incomplete (an "
+            f"unfinished copy is discarded). The default, {HOLD * 1000:,.0f}, is less than three health checks 10 s "
+            f"apart; a trim that is applied has {HOLD_AT_MOST * 1000:,.0f}",
         ),
-        argument("--no-stop", action="store_true", help="do not hold it: read it again until two readings agree"),
+        argument("--no-stop", action="store_true", help="do not stop it: read it again until two readings agree"),
         argument(
             "--no-symbols",
             action="store_true",

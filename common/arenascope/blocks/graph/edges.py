@@ -27,7 +27,7 @@ ROOT = -1
 
 
 class Disguised(NamedTuple):
-    """A pointer that is written otherwise."""
+    """An encoded pointer."""
 
     source: int
     """The block that has it, or ROOT."""

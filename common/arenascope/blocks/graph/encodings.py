@@ -1,4 +1,4 @@
-"""Pointers that are not written as they are: what a second look searches for, where nothing plain leads to a block.
+"""Encoded pointers: what a second search looks for, where no plain pointer leads to a block.
 
 With a tag in the low bits a pointer still leads into the block. What takes a calculation that the program alone knows
 (XOR lists, references from a base of its own) is not found.

@@ -185,7 +185,7 @@ def unpacked(data: Union[bytes, mmap], path: str, session: Session, identity: Id
 
 
 def _again(parts: Mapping[str, Part]) -> Iterator[Disguised]:
-    """What a second look found."""
+    """What the second search found."""
     names = ("again_sources", "again_suspects", "again_encodings", "again_roots", "again_addresses")
     for source, suspect, encoding, root, address in zip(*(parts[name] for name in names)):
         seed = Seed(root, address, suspect << FLAGS) if source == ROOT else None

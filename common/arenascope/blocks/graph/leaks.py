@@ -1,4 +1,4 @@
-"""Live blocks that nothing leads to. Before one is called lost, what is written otherwise is looked for as well."""
+"""Live blocks that nothing leads to. Before one is called lost, encoded pointers are looked for as well."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ class Leaks(NamedTuple):
     saved: Mapping[str, Sequence[int]]
     """By encoding: what only a pointer written like that leads to, all among the rest."""
     stale: Tally
-    """What only words lead to that hold no pointer, mostly; among the rest, too."""
+    """What only stale words lead to; among the rest, too."""
     doubts: Sequence[Statement]
     """Why what nothing leads to may be held all the same: then `definite` is not known to be lost."""
 
@@ -184,7 +184,7 @@ def _looked_again(search: Search, suspects: Sequence[int]) -> SecondLook:
 
 
 def _encoded(search: Search, suspects: Sequence[int]) -> Iterator[Disguised]:
-    """Every pointer to a suspect that is written otherwise."""
+    """Every encoded pointer to a suspect."""
     blocks, word = search.blocks, search.session.memory.pointer_size
     starts = array("Q", (blocks.starts[block] for block in suspects))
     # on 32-bit machines chance leads inside everywhere

@@ -1,6 +1,6 @@
 """Whose memory it is: each block's main holder, and what of all that it holds nobody else leads to.
 
-Where a block seems to be nobody's, pointers that are written otherwise count as well: see leaks.py.
+Where a block seems to be nobody's, encoded pointers count as well: see leaks.py.
 """
 
 from __future__ import annotations
@@ -105,7 +105,7 @@ class Held(NamedTuple):
 
 
 def held(search: Search) -> Held:
-    """Where much seems to be nobody's, by pointers that are written otherwise as well; once for all who ask."""
+    """Where much seems to be nobody's, by encoded pointers as well; once for all who ask."""
     return search.memo.get(Held) or search.memo.keep(_held(search))
 
 
@@ -118,7 +118,7 @@ def _held(search: Search) -> Held:
 
 
 def held_at_last(search: Search, block: int) -> Held:
-    """Where nothing plain leads to this one, by pointers that are written otherwise as well, however little that is."""
+    """Where nothing plain leads to this one, by encoded pointers as well, however little that is."""
     found = held(search)
     if found.main.whose[block] == NOBODY and search.memo.get(SecondLook) is None:
         pointers_again(search, _suspects(found))

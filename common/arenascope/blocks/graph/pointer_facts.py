@@ -40,7 +40,7 @@ class Told:
         self._structs: dict[str, Optional[StructInfo]] = {}
 
     def stale(self, ref: Ref) -> Optional[str]:
-        """Why it holds nothing, mostly: one of base/block_kinds.py's STALE."""
+        """Why it is stale: one of base/block_kinds.py's STALE."""
         if ref.address is None:
             return ref.stale
         return stale_at(self._search, ref.address, ref.block if ref.block is not None else NO_BLOCK)

@@ -1,4 +1,4 @@
-"""What only words lead to that hold no pointer, mostly: by the members, arrays and variables that these are."""
+"""What only stale words lead to: by the members, arrays and variables that these words are."""
 
 from __future__ import annotations
 

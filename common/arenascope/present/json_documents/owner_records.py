@@ -138,7 +138,7 @@ class Pointer(Record):
     strength: Annotated[str, ("enum", STRENGTHS), "Whether it is certain to be meant"]
     into: Annotated[int, "How far past the start it leads"]
     encoding: Annotated[Optional[str], ("enum", ENCODINGS), "How it is written, where it is no plain pointer"]
-    stale: Annotated[Optional[str], ("enum", STALE), "Why it holds nothing, mostly; null: it is a pointer like others"]
+    stale: Annotated[Optional[str], ("enum", STALE), "Why the word is stale; null: it is not"]
     expression: Annotated[Optional[str], WRITTEN]
 
 
@@ -219,5 +219,5 @@ class Leaks(Document):
     stale_words: Annotated[Sequence[StaleWords], "Which words these are, those that hold most first"]
     saved: Annotated[
         Sequence[Saved],
-        "What only pointers lead to that are written otherwise, or to insides; part of what is reached",
+        "What only encoded pointers lead to, or pointers to insides; part of what is reached",
     ]

@@ -114,7 +114,7 @@ class Shown:
 
 
 def whose(search: Search, owner: Owner) -> str:
-    """With why it holds something by words that hold nothing, mostly."""
+    """With why its words are stale, where they are."""
     return f"{_who(search, owner)}{f' ({STALE_WORDS[owner.stale]})' if owner.stale is not None else ''}"
 
 

@@ -36,7 +36,7 @@ STALE_WORDS: Mapping[str, str] = {
     "family-link": "a link to a parent or sibling",
     "not-a-pointer": "no pointer by its declared type",
 }
-"""What is said of words that hold nothing, by base/block_kinds.py's STALE."""
+"""What is said of stale words, by base/block_kinds.py's STALE."""
 
 
 class Shown:
