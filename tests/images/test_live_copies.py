@@ -163,6 +163,68 @@ def test_what_was_there_stays_in_its_place():
         assert subject.quit() == 0
 
 
+def private_files(process):
+    """Mappings of files that are not written to, and what is no longer the file's there."""
+    return [use for use in process.mapping_use() if use.region.is_file and not use.region.writable]
+
+
+@pytest.mark.parametrize("wrong", ["nothing", "all", "other mappings", "in swap"])
+def test_what_was_mapped_before_decides_nothing(wrong, monkeypatch):
+    """What is looked at beside copying is of the hold: where it is not as it was before, it is copied again."""
+    begun, begin_again = [], MemoryWriter.begin_again
+
+    def empty(self):
+        place = self.slots.start + copy_in_memory.AROUND
+        assert any(self.bytes.read(place, MIB))
+        begin_again(self)
+        begun.append(any(self.bytes.read(place, MIB)))
+
+    monkeypatch.setattr(MemoryWriter, "begin_again", empty)
+    monkeypatch.setattr(saving.time, "time", lambda: 1.7e9)
+    with Subject("hoard", "3", "12") as subject, ProcessImage(subject.pid) as process:
+        stop(subject.pid)
+        copies = []
+        for plain in (True, True, False):  # the first maps what is read of files
+            writer = saving.room_in_memory(process, 1 << 40)
+            before = writer.before
+            assert any(use.anonymous for use in private_files(process))
+            if plain:
+                writer.before = ()
+            elif wrong == "nothing":
+                writer.before = [each._replace(anonymous=0) for each in before]
+            elif wrong == "all":
+                writer.before = [each._replace(anonymous=PAGE) for each in before]
+            elif wrong == "other mappings":
+                writer.before = before[:1]
+            else:
+                swapped = procfiles.read_status(subject.pid)._replace(swap=PAGE)
+                monkeypatch.setattr(procfiles, "read_status", lambda pid, swapped=swapped: swapped)
+            with copied(process, writer) as copy:
+                spans = [span for each in process.regions() for span in copy.readable(each.start, each.end).data]
+                data = {span: copy.read(span[0], span[1] - span[0]) for span in spans}
+                moment = copy.moment._replace(resident=list(copy.moment.resident), swapped=list(copy.moment.swapped))
+                copies.append((moment, data))
+        os.kill(subject.pid, signal.SIGCONT)
+        assert subject.quit() == 0
+    assert copies[1][1]
+    assert copies[1] == copies[2]
+    assert begun == ([] if wrong == "in swap" else [False])
+
+
+@pytest.mark.parametrize("words", ["check", "save {file}"])
+def test_smaps_is_read_beside_copying(words, tmp_path, monkeypatch):
+    asked, begin_again = [], MemoryWriter.begin_again
+    smaps = ProcessImage.smaps
+    monkeypatch.setattr(ProcessImage, "smaps", lambda self: (asked.append(threading.current_thread()), smaps(self))[1])
+    monkeypatch.setattr(MemoryWriter, "begin_again", lambda self: (asked.append(None), begin_again(self))[1])
+    with Subject("big", "16") as subject:
+        assert look(subject.pid, words.format(file=tmp_path / "core")).error is None
+        assert subject.quit() == 0
+    assert len(asked) == 2
+    assert asked[0] is threading.main_thread()
+    assert asked[1] not in (None, threading.main_thread())
+
+
 def test_slots():
     """Each mapping has its place, none over another; it keeps that where it grows, and new ones go behind."""
     form = Form(62, 8, "<")

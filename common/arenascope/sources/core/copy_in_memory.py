@@ -14,7 +14,7 @@ from typing import Callable, Iterator, Optional, Sequence, Union
 from ...base.errors import ArenascopeError
 from ..address_runs import Runs
 from ..memory import Fill
-from ..target import Span, joined
+from ..target import MappingUse, Span, joined
 from .core_layout import Copy, Layout, Piece, Slot, Slots, between
 from .saved_note import Moment
 from .saving import Copying, CoreWriter, OpenFile, Take
@@ -76,6 +76,10 @@ class CopyBytes:
         if self._madvise is None or self._madvise(self._address + start, size, MADV_POPULATE_WRITE):
             self.whole[start : start + size : mmap.PAGESIZE] = bytes(-(-size // mmap.PAGESIZE))
         return size
+
+    def empty(self) -> None:
+        """Zeros, which take no memory."""
+        self._map.madvise(mmap.MADV_DONTNEED)
 
     def wrote(self, spans: Sequence[Span]) -> None:
         """All else are holes."""
@@ -152,6 +156,8 @@ class MemoryWriter(CoreWriter):
         super().__init__(-1)
         self.path, self.slots, self._most = "memory", slots, most
         self.bytes = CopyBytes(slots.end + BEHIND) if slots is not None else None
+        self.before: Sequence[MappingUse] = ()
+        """What was mapped when it was made."""
 
     @property
     def room(self) -> int:
@@ -175,6 +181,11 @@ class MemoryWriter(CoreWriter):
         if layout.bytes > self._most or layout.end + LAST > self.bytes.size:
             raise NoRoomInMemory("more was mapped meanwhile than there is room for")
         return super().copy(layout, fill)
+
+    def begin_again(self) -> None:
+        """Nothing is copied, and nothing known of before."""
+        self.before = ()
+        self._place.empty()
 
     def write_to(self, writer: CoreWriter, here: Layout, there: Layout) -> None:
         """What lies `here`, into a file: what could not be read stays a hole."""

@@ -70,6 +70,11 @@ def whole_piece(region: Region, copied: Sequence[Span]) -> Piece:
     return Piece(region.start, region.end, _flags(region), region.size, copied=copied)
 
 
+def may_have_own(use: MappingUse) -> bool:
+    """Whether pages of it, where it is a private mapping of a file, may be the file's no longer."""
+    return bool(use.region.writable or use.anonymous or use.swapped)
+
+
 def pieces_of(use: MappingUse, here: Sequence[Span], pages: Pages, *, whole: bool, page: int) -> Iterator[Piece]:
     """How one mapping is kept that has pages `here`. `whole`: all of its file's bytes too."""
     region = use.region
@@ -92,7 +97,7 @@ def pieces_of(use: MappingUse, here: Sequence[Span], pages: Pages, *, whole: boo
         if at < end:
             yield Piece(at, end, flags, 0)
     elif region.is_file:
-        own = pages.own(start, end) if region.writable or use.anonymous or use.swapped else []
+        own = pages.own(start, end) if may_have_own(use) else []
         if whole or own or region.writable:
             yield Piece(start, end, flags, end - start, copied=own, file=region)
         else:

@@ -31,5 +31,9 @@ class LiveSource(Source):
         """By tid, in order."""
 
     @abstractmethod
+    def smaps(self) -> bytes:
+        """The text of /proc/PID/smaps, for which the kernel goes through all pages."""
+
+    @abstractmethod
     def shared_files(self, residency: Residency, most: Optional[int] = None) -> SharedFiles:
         """What lies behind its shared mappings, which are read there from here on."""

@@ -11,7 +11,7 @@ from ...base.errors import TargetError
 from ...base.records import NamedTuple
 from ..core.copy_in_memory import MemoryWriter, NoRoomInMemory, slots_for
 from ..core.core_image import CoreImage
-from ..core.core_layout import Piece, first_notes, lay_out, pieces_of, whole_piece
+from ..core.core_layout import Piece, first_notes, lay_out, may_have_own, pieces_of, whole_piece
 from ..core.open_core import CoreBytes
 from ..core.saved_note import Moment
 from ..core.saving import CoreWriter
@@ -19,6 +19,7 @@ from ..core.writing import Form, Who
 from ..elf.address_names import local_file
 from ..target import MappingUse, Region, RegisterSets, Saved, Span, Target
 from . import procfiles
+from .background import Beside
 from .bulk_reads import block_reader
 from .live_source import LiveSource
 from .pagemap import PagemapResidency
@@ -47,6 +48,7 @@ def room_in_memory(image: LiveSource, most: int, shared: Optional[int] = None) -
         layout = lay_out(form, seen.pieces, b"", image.page_size, slots=writer.slots)
         if layout.bytes <= most:
             writer.touch(layout)
+            writer.before = seen.uses
             return writer
     return None
 
@@ -67,6 +69,8 @@ class _Seen(NamedTuple):
     """What of a process is to be copied."""
 
     uses: Sequence[MappingUse]
+    smaps: Optional[Beside[bytes]]
+    """Where it is still being read: then `uses` are from before, but for where they lie."""
     resident: Sequence[Span]
     swapped: Sequence[Span]
     exact: bool
@@ -78,9 +82,14 @@ def _form(image: LiveSource) -> Form:
     return Form(image.machine, image.pointer_size, image.mark)
 
 
-def _look(image: LiveSource, room: int) -> _Seen:
+def _look(image: LiveSource, room: int, before: Sequence[MappingUse] = ()) -> _Seen:
+    """`before`: what was mapped while it ran on. With that smaps, for which the kernel goes through all pages, is read
+    while they are copied. Not where some are in swap: what is read comes back, and that would be of two moments."""
+    smaps = None
+    if before and procfiles.read_status(image.memory_tid).swap == 0:
+        smaps = Beside(image.smaps)
     pages = PagemapResidency(image.memory_tid, image.page_size)
-    uses = image.mapping_use() or ()
+    uses = _as_before(image.regions(), before) if smaps is not None else image.mapping_use() or ()
     resident: list[Span] = []
     swapped: list[Span] = []
     pieces: list[Piece] = []
@@ -96,7 +105,20 @@ def _look(image: LiveSource, room: int) -> _Seen:
         else:
             here = sorted([*states.present, *states.swapped])
             pieces += pieces_of(use, here, pages, whole=use.region.finds_malloc, page=image.page_size)
-    return _Seen(uses, resident, swapped, exact=pages.exact, pieces=pieces, shared=shared)
+    return _Seen(uses, smaps, resident, swapped, exact=pages.exact, pieces=pieces, shared=shared)
+
+
+def _as_before(regions: Sequence[Region], before: Sequence[MappingUse]) -> list[MappingUse]:
+    known = {use.region: use for use in before}
+    return [known.get(region) or MappingUse(region, 0) for region in regions]
+
+
+def _agree(uses: Sequence[MappingUse], guessed: Sequence[MappingUse]) -> bool:
+    """Whether the same is to be copied by both."""
+    return len(uses) == len(guessed) and all(
+        use.region == guess.region and (not use.region.is_file or may_have_own(use) == may_have_own(guess))
+        for use, guess in zip(uses, guessed)
+    )
 
 
 def _save(
@@ -108,14 +130,22 @@ def _save(
 ) -> Saved:
     """`room`: where it lies until it is let go."""
     first = room or writer
-    form, seen = _form(image), _look(image, writer.room)
+    form, seen = _form(image), _look(image, writer.room, first.before if isinstance(first, MemoryWriter) else ())
     names = image.thread_names()
     who = Who(image.pid, names.get(image.pid, image.status.name), _arguments(image.memory_tid), image.status.uid)
     notes = first_notes(form, who, image.auxv_bytes, seen.uses, page=image.page_size, threads=registers)
     layout = lay_out(form, seen.pieces, notes, image.page_size, slots=first.slots)
+    lost = first.copy(layout, _reader(image, seen.shared))
+    uses = seen.uses
+    if seen.smaps is not None:
+        uses = procfiles.Uses(seen.smaps.result)
+        if not _agree(uses, seen.uses):
+            assert isinstance(first, MemoryWriter)
+            first.begin_again()
+            return _save(image, writer, registers, release, room)
     moment = Moment(
-        uses=seen.uses,
-        memory=seen.uses.memory if isinstance(seen.uses, procfiles.Uses) else image.memory_use(),
+        uses=uses,
+        memory=uses.memory if isinstance(uses, procfiles.Uses) else image.memory_use(),
         locked=image.locked() or (),
         processors=image.processors(),
         names=names,
@@ -128,7 +158,6 @@ def _save(
         timers=image.timers(),
         shared=seen.shared.told,
     )
-    lost = first.copy(layout, _reader(image, seen.shared))
     held = release()
     if room is not None:
         here, layout = layout, lay_out(form, seen.pieces, notes, image.page_size)
