@@ -29,6 +29,7 @@ from arenascope.cli import several_subjects, shell
 from arenascope.commands import pins
 from arenascope.commands.all_commands import find_command
 from arenascope.commands.steps import live_copy as apart
+from arenascope.glibc import all_bins
 from arenascope.session import before_hold, session
 from arenascope.sources.free_chunk_reader import Followed
 from arenascope.sources.live import bulk_reads, process, process_hold, procfiles, read_plan, short_hold
@@ -95,13 +96,17 @@ def test_the_same_as_of_one_that_stands_still(stopped_at_the_hold, fixture):
         assert subject.quit() == 0
 
 
-@pytest.mark.parametrize("call", ["process_vm_readv", pytest.param("none", marks=pytest.mark.full)])
+@pytest.mark.parametrize("call", ["process_vm_readv", "with numpy", pytest.param("none", marks=pytest.mark.full)])
 def test_the_same_under_churn(stopped_at_the_hold, monkeypatch, call):
     """Every list has changed since it was looked for; without the system call each chunk is read by itself.
 
     A link that was half written in that moment may lead where no chunk can be: such a look begins anew."""
     if call == "none":
         monkeypatch.setattr(bulk_reads, "_find_call", lambda: None)
+    if call == "with numpy":
+        pytest.importorskip("numpy", reason="numpy is not installed: scripts/setup.sh installs it")
+        for module, name in ((all_bins, "WORTH_IT"), (all_bins, "LONG"), (read_plan, "WORTH_IT")):
+            monkeypatch.setattr(module, name, 1)
     late = []
     with Subject("churn") as subject:
         for words in 2 * COMMANDS:
