@@ -83,9 +83,13 @@ def both_ways(subject, words):
 @pytest.mark.parametrize(
     "fixture",
     some(
-        [("bins",), ("hoard", "3", "12"), ("tcache",), ("foreign_sbrk",), ("mmapped",), ("locked",)],
+        [
+            *(("bins",), ("bins.static",), ("hoard", "3", "12"), ("tcache",), ("foreign_sbrk",), ("mmapped",)),
+            *(("locked",), ("tiny_top",)),
+        ],
         ("hoard", "3", "12"),
         ("mmapped",),
+        ("tiny_top",),
     ),
     ids=lambda words: words[0],
 )

@@ -19,9 +19,10 @@ from ..base.printable import one_line
 from ..base.records import NamedTuple
 from ..commands.all_commands import find_command
 from ..commands.framework.command import Context, answer
-from ..commands.snapshot import read_all, take
+from ..commands.snapshot import take
 from ..present.formats.json import failure
 from ..present.shared_text.text import Style
+from ..session.before_hold import read_moment
 from .shell import How, QuietDoor, door_for, terminal_width, typed_program, unbroken
 
 
@@ -89,10 +90,10 @@ def figures(subject: str, types: bool = False, owners: bool = False) -> Document
 
 
 def _figures(subject: str, early: bool, types: bool, owners: bool) -> Document:
-    # what goes chunk by chunk is not read ahead
-    ahead = None if types or owners else read_all
-    with _Collecting(subject, lists_of=0 if early and ahead else None) as door:
-        context = Context(door, Namespace(libc=0, json=True), ahead=ahead)
+    # what goes chunk by chunk is not read first
+    reads = None if types or owners else read_moment
+    with _Collecting(subject, lists_of=0 if early and reads else None) as door:
+        context = Context(door, Namespace(libc=0, json=True), reads=reads)
         documents = take(context, sizes=False, types=types, owners=owners)
         door.release()
         return documents

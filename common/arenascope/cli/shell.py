@@ -327,7 +327,7 @@ def door_for(
     kind: type[AnyDoor], command: Command, subject: Optional[str], *, how: How, options: Namespace, early: bool = False
 ) -> AnyDoor:
     """For one look by this command; `early`: see `unbroken`."""
-    door = kind(subject, how, options.libc if early and command.ahead(options) else None)
+    door = kind(subject, how, options.libc if early and command.reads_first(options) else None)
     door.whole, door.sweeps = command.whole(options), command.sweeps(options)
     door.hold_at_most = seconds_to_hold(options)
     return door

@@ -15,11 +15,12 @@ from ..base.errors import ArenascopeError, TargetError, UsageError
 from ..base.printable import one_line
 from ..base.records import NamedTuple
 from ..commands.framework.arguments import HELP, Group, Outline, argument
-from ..commands.framework.command import EXACT, Answer, Context
+from ..commands.framework.command import EXACT, Context
 from ..commands.snapshot import take
 from ..commands.steps import snapshot_folder
 from ..present.screens.watch import LiveScreen, Looked
 from ..present.shared_text.text import Style
+from ..session.before_hold import read_moment
 from ..session.resident import resident_picture
 from ..session.trims import trims
 from ..sources.live.cgroups import memory_limit
@@ -237,24 +238,21 @@ class _Seen(NamedTuple):
 
 
 def _look(pid: int, options: argparse.Namespace, early: bool) -> _Seen:
-    def figures(context: Context) -> Answer:
+    started = born(pid) if options.save else None
+    reads = None if options.types or options.owners else read_moment
+    with QuietDoor(str(pid), lists_of=0 if early and reads else None) as door:
+        context = Context(door, argparse.Namespace(libc=0, json=True), reads=reads)
         session, at = context.session, time.time()
         picture = resident_picture(session, trims(session)) if session.started else None
         document = take(context, sizes=False, types=options.types, owners=options.owners) if options.save else None
-        return Answer({"picture": picture, "arenas": len(session.headers), "document": document, "at": at}, ())
-
-    started = born(pid) if options.save else None
-    ahead = None if options.types or options.owners else figures
-    with QuietDoor(str(pid), lists_of=0 if early and ahead else None) as door:
-        keys: Document = figures(Context(door, argparse.Namespace(libc=0, json=True), ahead=ahead)).keys
         door.release()
         held = door.held_seconds or 0.0
-    document, name = keys["document"], _name(pid)
+    name = _name(pid)
     if document is not None:
         limit = memory_limit(pid)
         target = {**document["target"], "started": started, "name": name}
         document = {**document, "target": target, "limit": None if limit is None else limit._asdict()}
-    looked = Looked(pid, name, keys["picture"], keys["arenas"], held=held, at=keys["at"])
+    looked = Looked(pid, name, picture, len(session.headers), held=held, at=at)
     return _Seen(looked, document)
 
 

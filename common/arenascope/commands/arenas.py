@@ -13,6 +13,7 @@ from ..present.json_documents.arena_records import Arena, ArenaFigures, Arenas, 
 from ..present.json_documents.record import tallied
 from ..present.screens.allocators import allocators_lines
 from ..present.shared_text.text import AT_MOST, NO_HEAP, Style, count, cut, next_lines, number, table
+from ..session.before_hold import read_trims
 from ..session.glibc_share import share_of
 from ..session.problems import problems_of
 from ..session.trims import trims
@@ -46,6 +47,7 @@ SORTS = {
         LIMIT,
     ),
     lists=lambda options: not options.quick,
+    reads=read_trims,
 )
 def arenas_command(context: Context) -> Answer:
     session = context.session

@@ -15,9 +15,10 @@ from ..present.screens.growth import time_apart
 from ..present.screens.part_names import LABELS
 from ..present.shared_text.problems import sentence
 from ..present.shared_text.text import Style, number, signed, table
+from ..session.before_hold import read_moment
 from ..session.problems import problems_of
 from .framework.command import Answer, Context, argument, command
-from .snapshot import read_all, take
+from .snapshot import take
 from .steps.snapshot_file import read
 
 LONG_ENOUGH = 60
@@ -76,7 +77,7 @@ def _no_chunks(options: Namespace) -> bool:
     ),
     optional_subject=True,
     lists=_no_chunks,
-    reads=read_all,
+    reads=read_moment,
 )
 def diff_command(context: Context) -> Answer:
     before = read(context.options.before)

@@ -7,8 +7,9 @@ from ..present.formats.highlight import highlight
 from ..present.formats.malloc_info import malloc_info
 from ..present.json_documents.glibc_records import Info
 from ..present.shared_text.problems import sentence
+from ..session.before_hold import read_lists
 from ..session.problems import inexact, problems_of, unknown_release
-from .framework.command import Answer, Context, always, command
+from .framework.command import Answer, Context, command
 
 
 @command(
@@ -17,7 +18,7 @@ from .framework.command import Answer, Context, always, command
     "info",
     "glibc's own oddities are kept: sizes of binned chunks carry a flag bit each. `arenas` tells the true sizes. "
     "Where not all of it can be read nothing is printed, as the XML has no word for what is not known.",
-    lists=always,
+    reads=read_lists,
 )
 def info_command(context: Context) -> Answer:
     session = context.session

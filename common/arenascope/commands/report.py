@@ -40,6 +40,7 @@ from ..present.screens.verdict import cause, space_verdict, verdict
 from ..present.screens.ways_to_do import Words
 from ..present.shared_text.marked_names import unmarked_names
 from ..present.shared_text.text import NO_HEAP, Style
+from ..session.before_hold import read_moment
 from ..session.can_call import find_means
 from ..session.parallel_sweeps import likely_chunks
 from ..session.problems import depends_on_mp, problems_of
@@ -63,18 +64,6 @@ BY_ITSELF = 150_000
 """So many of a core's chunks are looked at unasked: half a second at most."""
 NOT_TOLD = ("snapshot-is-later", "growth-unknown")
 """Of two moments: they do not say whether it grew."""
-
-
-def _read_all(context: Context) -> Answer:
-    """All that is read, the moment before included."""
-    options = context.options
-    moments = options.since is not None or options.again is not None
-    beside = context.beside(Namespace(**{**vars(options), "since": None, "again": None}))
-    if moments:
-        from .snapshot import read_all
-
-        read_all(beside)
-    return report_command.function(beside)
 
 
 def _looks_into_blocks(options: Namespace) -> bool:
@@ -118,7 +107,7 @@ def _counts_containers(options: Namespace) -> bool:
         RULES,
     ),
     lists=lambda options: not (_looks_into_blocks(options) or _counts_containers(options)),
-    reads=_read_all,
+    reads=read_moment,
     whole=_looks_into_blocks,
 )
 def report_command(context: Context) -> Answer:
@@ -161,7 +150,6 @@ def report_command(context: Context) -> Answer:
     def all_was_read() -> None:
         if before is None:
             look_closer()
-            context.all_was_read()
 
     picture = resident_picture(session, plans, all_was_read)
     grown = _growth(context, before, counted)

@@ -12,6 +12,7 @@ from ..present.json_documents.moment_records import Snapshot
 from ..present.json_documents.snapshot_keys import OF_A_CONTAINER, OF_A_TYPE, OF_AN_OWNER, SECTIONS, SIZES
 from ..present.shared_text.problems import sentences
 from ..present.shared_text.text import count
+from ..session.before_hold import read_moment
 from ..session.problems import problems_of
 from ..session.session import Session
 from .framework.command import Answer, Asked, Context, Door, argument, asked, command
@@ -36,11 +37,6 @@ def load(door: Door, names: Iterable[str] = SECTIONS) -> dict[str, Asked]:
     return {name: asked(WORDS.get(name, name), door.find_command) for name in names}
 
 
-def read_all(context: Context) -> Answer:
-    """All that a snapshot without sizes reads."""
-    return Answer(take(context, sizes=False), ())
-
-
 @command(
     "changes over time",
     "Save the figures of this moment into a small file, without any of the program's data.",
@@ -60,7 +56,7 @@ def read_all(context: Context) -> Answer:
         argument("--owners", action="store_true", help="also store what each variable, thread and mapping alone keeps"),
     ),
     lists=lambda options: not (options.sizes or options.types or options.owners),
-    reads=read_all,
+    reads=read_moment,
     whole=lambda options: bool(options.types or options.owners),
     sweeps=lambda options: bool(options.sizes),
 )

@@ -6,8 +6,9 @@ from ..base.errors import RefusedError
 from ..present.formats.malloc_stats import malloc_stats
 from ..present.json_documents.glibc_records import Stats
 from ..present.shared_text.problems import sentence
+from ..session.before_hold import read_lists
 from ..session.problems import inexact, problems_of
-from .framework.command import Answer, Context, always, command
+from .framework.command import Answer, Context, command
 
 
 @command(
@@ -15,7 +16,7 @@ from .framework.command import Answer, Context, always, command
     "Print the text of malloc_stats(), byte for byte, without calling it.",
     "stats",
     "Where not all of it can be read nothing is printed, as the text has no word for what is not known.",
-    lists=always,
+    reads=read_lists,
 )
 def stats_command(context: Context) -> Answer:
     session = context.session

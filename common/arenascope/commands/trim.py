@@ -15,6 +15,7 @@ from ..present.json_documents.record import told
 from ..present.screens.trim import call_line, lines, reason
 from ..present.shared_text.problems import sentence
 from ..present.shared_text.text import Style
+from ..session.before_hold import read_trims
 from ..session.can_call import find_means
 from ..session.problems import RUN_ON, problems_of
 from ..session.session import Session
@@ -60,6 +61,7 @@ UNKNOWN_BESIDE = ("mp-in-parts", "mp-not-found", "tcache-form", "caches-not-foun
     dont_repeat=True,
     # what is called into has moved meanwhile: nothing that was read before holds
     lists=lambda options: not options.apply,
+    reads=read_trims,
     whole=lambda options: bool(options.apply),
     sweeps=lambda options: bool(options.apply),
 )

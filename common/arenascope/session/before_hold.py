@@ -1,20 +1,26 @@
-"""Reading a process ahead: all that a command will want of it, but the lists of free chunks, which its image knows.
+"""What is read of a process while it is held, so that it is let go before a command makes anything of it.
 
-See sources/live/short_hold.py for what becomes of it.
+The lists of free chunks are looked for before, and only read again (glibc/free_chunk_places.py). Each command on lists
+names the one of the functions here that reads all else that it will ask for: sources/live/short_hold.py keeps it. What
+is missing here is refused afterwards, and the look begins anew with a process that is held to its end.
 """
 
 from __future__ import annotations
 
-from functools import cached_property
+from contextlib import suppress
+from typing import Callable
 
-from ..base.model import Lists, ThreadCache
-from ..glibc import bins
+from ..base.errors import ArenascopeError, HoldOver
 from ..glibc.chunks.sweep import first_chunk
 from ..glibc.free_chunk_places import Links, read_caches
 from ..glibc.unknown_release.fitting_layout import with_tcache_seen
 from ..sources.free_chunk_reader import Nodes
-from ..sources.target import Span
+from ..sources.target import Span, Target
+from .can_call import find_means
+from .glibc_share import share_of
+from .resident import heap_pages, mmapped_extents
 from .session import Session
+from .trims import trim_rules
 
 
 def links_of(session: Session, nodes: Nodes) -> Links:
@@ -28,32 +34,45 @@ def links_of(session: Session, nodes: Nodes) -> Links:
     return Links(session.memory, layout, session.headers, chunks, nodes=nodes)
 
 
-class Ahead(Session):
-    """A session in which no chunk is free: all that a command wants besides is read as it would be."""
+Reads = Callable[[Session], None]
+"""One of these, for a session that is dropped afterwards."""
 
-    reads_only = True
 
-    @cached_property
-    def fastbins(self) -> dict[int, Lists]:
-        return {header.index: Lists() for header in self.headers}
+def read_lists(session: Session) -> None:
+    """What all commands on lists read, besides these. Residency comes first, as in any look."""
+    session.measure_residency()
+    if session.started:
+        session.read_params()
+        if session.target.nodes is not None:
+            caches = [each.tcache for each in session.thread_words if each.tcache]
+            layout = with_tcache_seen(session.layout, [session.chunk_size(each) for each in caches])
+            read_caches(session.memory, layout, caches, session.target.nodes)
 
-    def walk_bins(self) -> bins.Walked:
-        return bins.Walked({header.index: Lists() for header in self.headers})
 
-    @cached_property
-    def thread_caches(self) -> list[ThreadCache]:
-        self.read_params()  # the session that walks them has a cache's length from there
-        chunks = [self.chunk_size(each.tcache) for each in self.thread_words if each.tcache]
-        layout, owners = with_tcache_seen(self.layout, chunks), self.thread_owners
-        if self.target.nodes is not None:
-            read_caches(self.memory, layout, [each.address for each in owners], self.target.nodes)
-        return owners
+def read_trims(session: Session) -> None:
+    """And what tells how much goes back."""
+    read_lists(session)
+    _ = session.locked
+    residency = session.any_residency
+    if session.started:
+        rules, main = trim_rules(session), session.headers[0]
+        if residency is not None and main.top_bytes is not None:
+            # by a page malloc_trim may let it grow
+            residency.count(main.top, main.top + main.top_bytes + rules.page)
+    find_means(session)
+    share_of(session)
 
-    def hand_over(self, to: Session) -> None:
-        """What was looked for page by page, and no list has a part in: to a session of the same moment."""
-        mmapped = self.so_far.mmapped
-        if mmapped is not None:
-            to.mmapped = mmapped
+
+def read_moment(session: Session) -> None:
+    """And what tells where resident memory is, and how malloc is set: all that a snapshot has."""
+    read_trims(session)
+    session.target.image.mapping_use()
+    _ = session.target_threads, session.bss_ends, session.max_fast, session.perturb
+    if session.started and session.residency is not None:
+        heap_pages(session, session.regions, session.residency)
+        mmapped_extents(session, session.regions, session.residency)
+    session.target.environment()
+    session.target.is_secure()
 
 
 def find_lists(session: Session, nodes: Nodes) -> None:
@@ -66,3 +85,16 @@ def find_lists_again(session: Session, nodes: Nodes) -> None:
     """While it is held."""
     if session.started:
         links_of(session, nodes).find_again()
+
+
+def read_held(target: Target, nodes: Nodes, libc: int, reads: Reads) -> Session:
+    """All that a command will want, so that the process may be let go: its image keeps it. The session that read it."""
+    session = Session(target, libc)
+    with suppress(ArenascopeError):
+        reads(session)
+    try:
+        with suppress(ArenascopeError):
+            find_lists_again(session, nodes)
+    except HoldOver:
+        nodes.cut_short()
+    return session

@@ -39,8 +39,8 @@ def resident_spans(session: Session, heap: Heap) -> Optional[Sequence[Span]]:
 def resident_picture(
     session: Session, plans: Sequence[Trim], all_read: Callable[[], None] = lambda: None
 ) -> Optional[Picture]:
-    """None where nothing tells what is mapped, or figures are another session's. `all_read` is told before they are
-    made: of 65,000 mappings that takes longer than their reading."""
+    """None where nothing tells what is mapped. `all_read` is told before figures are made, which of 65,000 mappings
+    takes longer than reading them."""
     residency, uses = session.residency, session.target.image.mapping_use()
     if residency is not None and uses is not None:
         # `uses` may still be under way, beside the chunks
@@ -95,8 +95,6 @@ def _picture(
         else:
             unread += sum(each.bytes for each in here)
     all_read()
-    if session.reads_only:
-        return None
     return draw(arenas, unread=unread, mmapped=sum(each.resident for each in alone), extents=extents)
 
 

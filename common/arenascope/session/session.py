@@ -47,8 +47,6 @@ class SoFar(NamedTuple):
 class Session:
     """What the walkers find in one image, each thing read once."""
 
-    reads_only = False  # figures are another session's, which gets what this one has read
-
     def __init__(self, target: Target, libc: int = 0, meter: MakeMeter = unseen, processes: int = 1) -> None:
         """`meter` shows how far long walks are; `processes`: so many may sweep a core's heaps, 0: as many as pay.
         `stopped`: Ctrl-C ended a walk, and what was read until then is there."""

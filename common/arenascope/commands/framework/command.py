@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import argparse
 import re
-from collections import deque
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from functools import cache, cached_property
 from itertools import chain
 from typing import TYPE_CHECKING, Callable, Iterator, Optional, Protocol, Sequence
 
 from ...base.about import INTERRUPTED
-from ...base.errors import ArenascopeError, HoldOver, UsageError
+from ...base.errors import UsageError
 from ...base.model import HOLD_OVER
 from ...base.printable import printable
 from ...base.records import NamedTuple
@@ -30,9 +29,8 @@ if TYPE_CHECKING:
 
     from ...base.model import Means
     from ...present.json_documents.record import Document
-    from ...session.before_hold import Ahead
+    from ...session.before_hold import Reads
     from ...session.session import Session
-    from ...sources.free_chunk_reader import Nodes
     from ...sources.target import Target
     from .apply_trim import Controller
 
@@ -129,13 +127,12 @@ class Context:
         door: Door,
         options: argparse.Namespace,
         opened: Optional[Session] = None,
-        ahead: Optional[Function] = None,
+        reads: Optional[Reads] = None,
     ) -> None:
-        """`ahead`: see Command.reads."""
-        self._alone = opened is None
-        self._ahead = ahead
-        self._first: Optional[Ahead] = None
-        """What read the target ahead."""
+        """`reads`: see Command.reads."""
+        self._reads = reads
+        self._first: Optional[Session] = None
+        """What has read the target while it was held."""
         self.door = door
         self.options = options
         self.seen: Optional[Target] = opened.target if opened is not None else None
@@ -147,30 +144,13 @@ class Context:
     @property
     def target(self) -> Target:
         if self.seen is None:
-            self.seen = self.door.target()
-            if self._ahead is not None and self.seen.nodes is not None:
-                self._read_ahead(self.seen, self.seen.nodes, self._ahead)
+            self.seen = target = self.door.target()
+            if self._reads is not None and target.nodes is not None:
+                from ...session.before_hold import read_held
+
+                self._first = read_held(target, target.nodes, self.options.libc, self._reads)
+                self.door.release()
         return self.seen
-
-    def _read_ahead(self, target: Target, nodes: Nodes, reads: Function) -> None:
-        """Reads all that the command will want, and lets the process go: its image keeps what was read.
-
-        The command runs as if there were no free chunk, which is nearly all of its time; of these the image knows
-        where they are. Residency comes first, as it does in any command.
-        """
-        from ...session.before_hold import Ahead, find_lists_again
-
-        session = self._first = Ahead(target, self.options.libc)
-        with suppress(ArenascopeError):
-            answer = reads(Context(self.door, self.options, session))
-            if not self.options.json:
-                deque(answer.lines, 0)
-        try:
-            with suppress(ArenascopeError):
-                find_lists_again(session, nodes)
-        except HoldOver:
-            nodes.cut_short()
-        self.door.release()
 
     @property
     def session(self) -> Session:
@@ -179,18 +159,14 @@ class Context:
             from .opened_session import opened_session
 
             self.opened = opened_session(self.target, self.options, self.door.processes)
-            if self._first is not None:
-                self._first.hand_over(self.opened)
+            if self._first is not None and self._first.so_far.mmapped is not None:
+                # looked for page by page, and no list has a part in them
+                self.opened.mmapped = self._first.so_far.mmapped
         return self.opened
 
     def beside(self, options: argparse.Namespace) -> Context:
         """A context for another command on the same target."""
         return Context(self.door, options, self.session)
-
-    def all_was_read(self) -> None:
-        """Nothing more is read: whatever holds the process may let it go, unless another command reads on."""
-        if self._alone:
-            self.door.release()
 
     def renew(self) -> None:
         """Forgets what was read, once the process has moved."""
@@ -246,11 +222,11 @@ class Command(NamedTuple):
     """An empty line in a debugger must not repeat it."""
     optional_subject: bool = False
     """In the shell: it can work on files of its own alone, without a process or core."""
-    lists: Optional[Options] = None
-    """Whether it walks the lists of free chunks, and no heap chunk by chunk: these are looked for before a process is
-    held."""
-    reads: Optional[Function] = None
-    """What it reads besides these, and does nothing else; None: the command itself is that harmless."""
+    reads: Optional[Reads] = None
+    """Of a command that walks the lists of free chunks, and no heap chunk by chunk: all else that it asks for, one of
+    session/before_hold.py. Its lists are looked for before a process is held, which is let go once all was read."""
+    lists: Options = always
+    """Whether it is such a look with these options."""
     whole: Options = never
     """Whether half of what it does would be worth nothing: then a process may be held for longer."""
     sweeps: Options = never
@@ -262,9 +238,9 @@ class Command(NamedTuple):
         """The function's without `_command`."""
         return self.function.__name__.removesuffix("_command")
 
-    def ahead(self, options: argparse.Namespace) -> Optional[Function]:
-        """What to run while a process is held, so that all is known when it is let go; None where it is not so."""
-        return (self.reads or self.function) if self.lists is not None and self.lists(options) else None
+    def reads_first(self, options: argparse.Namespace) -> Optional[Reads]:
+        """What to read while a process is held, so that all is known when it is let go; None where it is not so."""
+        return self.reads if self.lists(options) else None
 
     def outline(self, also: Sequence[Group] = ()) -> Outline:
         groups = (Group("options", self.arguments), Group("options of every command", COMMON))
@@ -351,7 +327,7 @@ def document(command: Command, options: argparse.Namespace, door: Door) -> Docum
 @contextmanager
 def look(command: Command, options: argparse.Namespace, door: Door) -> Iterator[tuple[Context, Answer]]:
     """One look by a command, and what it found: for whoever writes it, and for programs."""
-    context = Context(door, options, ahead=command.ahead(options))
+    context = Context(door, options, reads=command.reads_first(options))
     try:
         reply = command.function(context)
         yield context, reply
