@@ -27,6 +27,8 @@ from arenascope.blocks.graph.edge import FLAGS, STALE
 from arenascope.sources.core import same_core
 from arenascope.sources.core.core_image import CoreImage
 
+pytestmark = pytest.mark.xdist_group("graph file")
+
 LOOKS = ("leaks --possible", "owners --limit 0")
 
 

@@ -21,6 +21,8 @@ from schemas import valid
 from arenascope.blocks.graph import refs
 from arenascope.present.screens.owners import NOBODY, NOTHING
 
+pytestmark = pytest.mark.xdist_group("encoded")
+
 PAGE = 4096
 
 PROGRAM = """

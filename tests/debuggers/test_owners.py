@@ -17,6 +17,8 @@ from partial import beside_each_other, look
 from schemas import valid
 from subjects import Subject, may_look_into_shared_memory
 
+pytestmark = pytest.mark.xdist_group("owners")
+
 OF_THE_KERNEL = ("epoll", "timer")
 """Its own pointers are no part of a core that we did not write."""
 ENCODINGS = {"high tag": "tagged", "shifted": "shifted", "unaligned": "unaligned", "relative": "relative"}

@@ -12,6 +12,8 @@ from subjects import Subject
 
 from arenascope.present.shared_text.text import Style
 
+pytestmark = pytest.mark.xdist_group("sessions")
+
 MIB = 1 << 20
 UNCACHED = {"GLIBC_TUNABLES": "glibc.malloc.tcache_count=0"}
 SESSIONS = 20000

@@ -12,6 +12,8 @@ from shell_door import SHELL
 from subjects import PAGE, Subject
 from test_mappings import check_parts
 
+pytestmark = pytest.mark.xdist_group("split blocks")
+
 MIB = 1 << 20
 BLOCK = MIB + PAGE
 """With malloc's header."""

@@ -29,6 +29,8 @@ from arenascope.sources.elf.address_names import _names
 from arenascope.sources.elf.elf_file import ElfFile, glibc_version
 from arenascope.sources.elf.symbols import find_symbols
 
+pytestmark = pytest.mark.xdist_group("fuzz files")
+
 SHORT = 300
 NAMES = tuple(name for name in COMMAND_NAMES if name not in ("snapshot", "diff", "trend", "chunk", "refs", "owner"))
 PACKERS = (("gz", "gzip"), ("xz", "xz"), ("bz2", "bzip2"), ("zst", "zstd"), ("lz4", "lz4"))

@@ -25,6 +25,8 @@ from test_hostile_files import appended, load
 from arenascope.sources.core.core_image import CoreImage
 from arenascope.sources.elf.kernel_records import NT_MOMENT, NT_RESIDENT, NT_SWAPPED
 
+pytestmark = pytest.mark.xdist_group("fuzz notes")
+
 SHORT = 240
 ASKED = (
     *((name,) for name in NAMES),

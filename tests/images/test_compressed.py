@@ -26,6 +26,8 @@ from arenascope.sources.core import compressed
 from arenascope.sources.core.compressed import BLOCK, SparseFile
 from arenascope.sources.core.core_image import CoreImage
 
+pytestmark = pytest.mark.xdist_group("compressed")
+
 # each of them unpacks the core again
 LOOKS = ("arenas", "bins", "info", "threads")
 Whole = dict[str, dict[str, Any]]

@@ -17,6 +17,8 @@ from subjects import Subject
 from arenascope.sources.core.core_image import CoreImage
 from arenascope.sources.elf.elf_file import PT_LOAD, PT_NOTE
 
+pytestmark = pytest.mark.xdist_group("cut cores by us")
+
 PAGE = os.sysconf("SC_PAGE_SIZE")
 
 

@@ -35,6 +35,8 @@ from arenascope.sources.elf.environment import from_stack
 from arenascope.sources.elf.kernel_records import AT_PAGESZ, NT_AUXV
 from arenascope.sources.elf.notes import Note, parse_notes
 
+pytestmark = pytest.mark.xdist_group("hostile files")
+
 EHDR, PHDR = 64, 56
 
 

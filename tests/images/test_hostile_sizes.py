@@ -43,6 +43,8 @@ from arenascope.sources.live.process import _can_read
 from arenascope.sources.shell_target import ShellTarget
 from arenascope.sources.target import Region
 
+pytestmark = pytest.mark.xdist_group("hostile sizes")
+
 PAGE = 4096
 STACK = 0x7FFF00000000
 HELD = ROOT / "fixtures" / "build" / "fastbins"

@@ -10,6 +10,8 @@ import pytest
 from partial import beside_each_other, look
 from subjects import Subject
 
+pytestmark = pytest.mark.xdist_group("insides")
+
 LOST = 1
 ALIAS, SLICE = "shared_ptr's alias", "a slice of glib's"
 MIDDLE = 1200

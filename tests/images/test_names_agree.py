@@ -12,6 +12,8 @@ import pytest
 from schemas import valid
 from subjects import Subject
 
+pytestmark = pytest.mark.xdist_group("names agree")
+
 ROOT = Path(__file__).resolve().parents[2]
 OUTSIDE = r"""
 #include <stdio.h>

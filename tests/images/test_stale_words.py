@@ -12,6 +12,8 @@ from subjects import Subject
 
 from arenascope.blocks import pointer_finder
 
+pytestmark = pytest.mark.xdist_group("stale words")
+
 HELD = "-"
 """Of a block that a pointer leads to as well."""
 BUFFER = 4096

@@ -24,6 +24,8 @@ from arenascope.cli.shell import How, ShellDoor
 from arenascope.present.screens.types import name_of
 from arenascope.session.session import Session
 
+pytestmark = pytest.mark.xdist_group("types")
+
 BUILDS = (
     *("kinds", "kinds.stripped", "kinds.static", "kinds.no-rtti"),
     *(pytest.param(name, marks=pytest.mark.full) for name in ("kinds.libc++", "kinds.32")),
