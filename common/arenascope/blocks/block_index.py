@@ -16,16 +16,14 @@ from .live_blocks import Live, Typed
 from .recognise.all_recognisers import NONE, Catalogue
 from .recognise.module_memory import PAGE_SHIFT
 
-FEW = 3
-"""Words that are read together as fast as one."""
+PAGE_BITS, MOST_PAGES = 12, 4096
+"""Memory is read by the page, of which so many are kept: blocks that lead to each other lie near to each other. A
+larger piece could touch what the process never did."""
 WEAK = ("size", "zeros", "pointers", "text")
 
 
-class Place(NamedTuple):
-    """A block among the pieces of a sweep."""
-
-    piece: int
-    index: int  # type: ignore[assignment]  # tuple.index is of no use here
+Place = tuple[int, int]
+"""A block: which piece of a sweep has it, and where in that. No record, as there are millions."""
 
 
 class Block(NamedTuple):
@@ -39,7 +37,7 @@ class Block(NamedTuple):
 
 
 Known = tuple[int, int, int]
-"""A block: where it is, what is usable of it, its kind's number. No record, as there are millions."""
+"""A block: where it is, what is usable of it, its kind's number."""
 
 
 class Index:
@@ -66,6 +64,9 @@ class Index:
         """Of each kind, by its number: whether holders may tell more."""
         self._mmapped = {block.chunk + session.layout.header: at for at, (block, _) in enumerate(live.mmapped)}
         self._mapped_users = sorted(self._mmapped)
+        self._pages: dict[int, Sequence[int]] = {}
+        """The words of each, or none where not all of it can be read."""
+        self._unaligned = self._word - 1
 
     def _users_of(self, number: int) -> Sequence[int]:
         users = self._users[number]
@@ -83,7 +84,7 @@ class Index:
             return None
         users = self._users[number] or self._users_of(number)
         index = bisect_right(users, user) - 1
-        return Place(number, index) if index >= 0 and users[index] == user else None
+        return (number, index) if index >= 0 and users[index] == user else None
 
     def block(self, user: int) -> Optional[Block]:
         """The block that begins there, or of which what it is for does, after its allocator's header."""
@@ -97,8 +98,9 @@ class Index:
     def _block(self, user: int, front: int) -> Optional[Block]:
         place = self._place(user)
         if place is not None:
-            usable = (self._raws[place.piece][place.index] & ~SIZE_BITS) - self._word
-            return Block(self._kinds[place.piece][place.index], usable - front, place, None)
+            piece, index = place
+            usable = (self._raws[piece][index] & ~SIZE_BITS) - self._word
+            return Block(self._kinds[piece][index], usable - front, place, None)
         at = self._mmapped.get(user)
         if at is None:
             return None
@@ -106,13 +108,21 @@ class Index:
         return Block(kind, mapped.base + mapped.bytes - user - front, None, at)
 
     def kind(self, user: int) -> int:
+        place = self._place(user)
+        if place is not None:
+            piece, index = place
+            return self._kinds[piece][index]
         block = self.block(user)
         return NONE if block is None else block.kind
 
     def put(self, user: int, kind: int) -> None:
-        block = self.block(user)
-        if block is not None and block.place is not None:
-            self._kinds[block.place.piece][block.place.index] = kind  # type: ignore[index]  # an array
+        place, block = self._place(user), None
+        if place is None:
+            block = self.block(user)
+            place = block.place if block is not None else None
+        if place is not None:
+            piece, index = place
+            self._kinds[piece][index] = kind  # type: ignore[index]  # an array
         elif block is not None and block.mapped is not None:
             self._live.mmapped[block.mapped] = self._live.mmapped[block.mapped][0], kind
 
@@ -161,12 +171,27 @@ class Index:
             if at >= 0 and users[at] == user:
                 kind = self._kinds[number][at]
                 return (self._raws[number][at] & ~SIZE_BITS) - self._word if self.is_weak(kind) else None
+        if not self.fronts and user not in self._mmapped:
+            return None
         block = self.block(user)
         return block.usable if block is not None and self.is_weak(block.kind) else None
 
     def words(self, address: int, count: int) -> Optional[Sequence[int]]:
+        page = self._pages.get(address >> PAGE_BITS)
+        if page is None:
+            page = self._load(address >> PAGE_BITS)
+        at = (address & (1 << PAGE_BITS) - 1) // self._word
+        if at + count <= len(page) and not address & self._unaligned:
+            return page[at : at + max(0, count)]
+        return self._session.memory.try_words(address, max(0, count))
+
+    def _load(self, number: int) -> Sequence[int]:
+        if len(self._pages) >= MOST_PAGES:
+            self._pages.clear()
         memory = self._session.memory
-        return memory.few_words(address, count) if count <= FEW else memory.try_words(address, count)
+        data = memory.try_read(number << PAGE_BITS, 1 << PAGE_BITS)
+        words = self._pages[number] = memory.as_words(data) if data is not None else ()
+        return words
 
     def around(self, address: int) -> Optional[Span]:
         number = bisect_right(self._starts, address) - 1

@@ -82,7 +82,8 @@ class Blocks(Protocol):
         """What the code there is called, where a symbol tells."""
 
 
-Form = Callable[[Sequence[int], int, int], Sequence[Body]]
+Form = Callable[["Forms", Sequence[int], int, int], Sequence[Body]]
+"""Not bound: kept, they would lead back to what keeps them, and with that keep the process's files open."""
 
 
 class Forms:
@@ -102,28 +103,22 @@ class Forms:
         self._classes = classes
         self._rust = rust
         self._libcxx = libcxx
-
-    def _all(self, words: Sequence[int]) -> tuple[Form, ...]:
-        """That may fit somewhere in these. Made anew each time: kept, they would lead back here, and with that keep the
-        process's files open."""
-        stdio = (self._stdio,) if may_have_streams(words, high_half=self._big and self._word == 8) else ()
-        if not self._classes:
-            return (*stdio, self._vec) if self._rust else stdio
-        of_libcxx = (self._other_deque, self._other_string)
-        every = (
-            *stdio,
-            self._hash,
-            self._map,
-            self._list,
-            self._deque,
-            self._other_deque,
-            self._vector,
-            self._string,
-            self._other_string,
-            self._function,
-            self._pool,
-        )
-        return every if self._libcxx else tuple(each for each in every if each not in of_libcxx)
+        self._forms: tuple[Form, ...] = (Forms._vec,) if rust else ()
+        if classes:
+            of_libcxx = (Forms._other_deque, Forms._other_string) if libcxx else (None, None)
+            every = (
+                Forms._hash,
+                Forms._map,
+                Forms._list,
+                Forms._deque,
+                of_libcxx[0],
+                Forms._vector,
+                Forms._string,
+                of_libcxx[1],
+                Forms._function,
+                Forms._pool,
+            )
+            self._forms = tuple(each for each in every if each is not None)
 
     @property
     def has_containers(self) -> bool:
@@ -143,10 +138,10 @@ class Forms:
             usable = usable_at(words[index])
             if usable is not None:
                 if forms is None:
-                    forms = self._all(words)
-                    has_streams = self._stdio in forms
+                    has_streams = may_have_streams(words, high_half=self._big and self._word == 8)
+                    forms = (Forms._stdio, *self._forms) if has_streams else self._forms
                 for form in forms if has_streams or (forms and may_fit(words, index, usable)) else ():
-                    bodies = form(words, index, usable)
+                    bodies = form(self, words, index, usable)
                     if bodies:
                         yield from bodies
                         break
