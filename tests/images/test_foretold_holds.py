@@ -143,6 +143,17 @@ def test_what_is_foretold_is_done(case, what, monkeypatch):
     assert (seen.status, len(copies), told[-1].what) == (0, what == COPIED, what)
 
 
+def test_it_is_measured_once(monkeypatch):
+    """Where a sweep decides for a copy, and tells how long that takes."""
+    samples, sample = [], foretold_hold._sample
+    monkeypatch.setattr(foretold_hold, "_sample", partial(noted, samples, sample))
+    monkeypatch.setattr(foretold_hold, "SMALL", 0)
+    with Subject("big", "16") as subject:
+        seen = looked_at(subject.pid, "check", 20_000)
+        assert subject.quit() == 0
+    assert (seen.status, len(samples)) == (0, 1)
+
+
 @pytest.mark.parametrize(("left", "what"), [(8 << 30, COPIED), (None, WRITTEN)])
 @pytest.mark.parametrize("words", ["save", "save --redact", "types"])
 def test_it_is_told_where_a_copy_goes(words, left, what, tmp_path, monkeypatch):

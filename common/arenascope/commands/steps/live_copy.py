@@ -31,7 +31,7 @@ from ...sources.core.core_image import CoreImage
 from ...sources.core.saving import CoreWriter
 from ...sources.elf.sysroot import open_regular
 from ...sources.live.cgroups import memory_left
-from ...sources.live.foretold_hold import time_to_copy
+from ...sources.live.foretold_hold import SMALL, time_to_copy
 from ...sources.live.process import ProcessImage
 from ...sources.live.saving import ProcessCopy, copy_process, room_in_memory, save_process
 from ...sources.shell_target import ShellTarget
@@ -53,8 +53,6 @@ SHARE = 0.8
 BESIDE, BESIDE_AT_MOST = 64 << 20, 256 << 20
 """What is made of a copy takes so much, and a third of its size, or an eighth and so much: `leaks` does."""
 WITHOUT = "arenas, bins, trim and report need neither a copy nor much memory"
-SMALL = 256 << 20
-"""So much is copied in no time."""
 COPIED_MEANWHILE = 4
 """So many bytes are copied while a sweep goes through one byte of a heap."""
 IN_A_SECOND = 1 << 30

@@ -55,7 +55,14 @@ def time_to_copy(image: ProcessImage, size: int, most: Optional[int] = None) -> 
     return HoldTime(COPIED if most is None else WRITTEN, size, seconds, least=blocks * min(times) / BEST)
 
 
-def _times(image: ProcessImage) -> list[float]:
+def _times(image: ProcessImage) -> Sequence[float]:
+    """Once for a look: what decides for a copy asks, and so does who tells of it."""
+    if image.read_times is None:
+        image.read_times = _sample(image)
+    return image.read_times
+
+
+def _sample(image: ProcessImage) -> Sequence[float]:
     """Seconds for each of some reads of AT_ONCE bytes, of what is in memory: nothing comes to be there by this."""
     block, times = memoryview(bytearray(AT_ONCE)), []
     with suppress(ArenascopeError, OSError):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from typing import TYPE_CHECKING, Mapping, Optional
+from typing import TYPE_CHECKING, Mapping, Optional, Sequence
 
 from ..source import Source
 from ..target import Residency
@@ -23,6 +23,8 @@ class LiveSource(Source):
     status: Status
     mark: str
     auxv_bytes: bytes
+    read_times: Optional[Sequence[float]] = None
+    """See foretold_hold.py."""
     room: Optional[MemoryWriter] = None
     """For a copy, made ready before it is held."""
 
