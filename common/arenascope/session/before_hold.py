@@ -16,7 +16,6 @@ from ..glibc.free_chunk_places import Links, read_caches
 from ..glibc.unknown_release.fitting_layout import with_tcache_seen
 from ..sources.free_chunk_reader import Nodes
 from ..sources.target import Span, Target
-from .can_call import find_means
 from .glibc_share import share_of
 from .resident import heap_pages, mmapped_extents
 from .session import Session
@@ -59,7 +58,6 @@ def read_trims(session: Session) -> None:
         if residency is not None and main.top_bytes is not None:
             # by a page malloc_trim may let it grow
             residency.count(main.top, main.top + main.top_bytes + rules.page)
-    find_means(session)
     share_of(session)
 
 
