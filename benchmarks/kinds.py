@@ -1,10 +1,11 @@
-"""What it costs to tell what the blocks are, against the sweep alone, on blocks as C++ programs have them.
+"""What it costs to tell what the blocks are and whose, against the sweep alone, on blocks as C++ programs have them.
 
     make bench
     python3 benchmarks/kinds.py --blocks 2500 --megabytes 5000
 
 The least of several rounds in turns, by the clock, followed by what the processors did in it: on a machine that has
-other work, the latter counts. Memory is that of the largest process, without what it has mapped of the core's file.
+other work, the latter counts. A block's microseconds, of one processor, stand beside the goal for them. Memory is that
+of the largest process, without what it has mapped of the core's file.
 """
 
 from __future__ import annotations
@@ -12,17 +13,24 @@ from __future__ import annotations
 import argparse
 import json
 import os
+import shutil
 import subprocess
 import tempfile
 from pathlib import Path
-from typing import Iterator
+from typing import Iterator, Sequence
 
 from subject import ARENASCOPE, PROGRAMS, QUIET, ROOT, running
-from sweep import IN_GDB, Cost, own_memory, run
+from sweep import IN_GDB, IN_LLDB, Cost, own_memory, run
 
 FIXTURE = "many_kinds"
 ALONE = "chunks --summary"
-COMMANDS = (ALONE, "types --quick", "types")
+UNDECLARED = "types --no-declared"
+"""Which only the shell has."""
+COMMANDS = (ALONE, "types --quick", UNDECLARED, "types", "owners", "leaks")
+GOALS = {UNDECLARED: 1.0, "types": 3.0, "owners": 2.0, "leaks": 0.6}
+"""Microseconds for each block."""
+LOST = 1
+"""What leaks ends with where something is lost."""
 
 
 def table(blocks: int, megabytes: int, rounds: int) -> Iterator[str]:
@@ -33,13 +41,20 @@ def table(blocks: int, megabytes: int, rounds: int) -> Iterator[str]:
             subprocess.run(["gcore", "-o", str(folder / "core"), str(process.pid)], check=True, **QUIET)
             core = folder / f"core.{process.pid}"
         found = [_of(core, command, rounds) for command in COMMANDS]
-        own = _gdb(core, folder, rounds)
+        doors = {"GDB": _gdb(core, folder, rounds)}
+        if shutil.which("lldb-19"):
+            doors["LLDB 19"] = _lldb(core, folder, rounds)
         size = core.stat().st_size
-    yield f"| types: {blocks:,},000 blocks, {size // 10**6:,} MB | --jobs 1 | --jobs 2 | memory | in GDB, alone |"
-    yield "| --- | --- | --- | --- | --- |"
+    columns = ["--jobs 1", "--jobs 2", "a block", "goal", "memory", *(f"in {door}, alone" for door in doors)]
+    yield f"| types: {blocks:,},000 blocks, {size // 10**6:,} MB | {' | '.join(columns)} |"
+    yield f"|{' --- |' * (len(columns) + 1)}"
     for command, costs in zip(COMMANDS, found):
-        cells = [_cell(costs[0], found[0][0]), _cell(costs[1], found[0][0]), f"{costs[0].memory >> 20} MiB"]
-        yield f"| {command} | {' | '.join(cells)} | {_cell(own[command], own[ALONE])} |"
+        cells = [_cell(each, found[0][0]) for each in costs]
+        cells.append(f"{costs[0].processor / blocks * 1000:.2f} µs")
+        cells.append(f"{GOALS[command]} µs" if command in GOALS else "")
+        cells.append(f"{costs[0].memory >> 20} MiB")
+        cells += [_cell(own[command], own[ALONE]) if command in own else "" for own in doors.values()]
+        yield f"| {command} | {' | '.join(cells)} |"
 
 
 def _of(core: Path, command: str, rounds: int) -> list[Cost]:
@@ -48,20 +63,34 @@ def _of(core: Path, command: str, rounds: int) -> list[Cost]:
     for _ in range(rounds):
         for at, processes in enumerate((1, 2)):
             words = [*ARENASCOPE, *command.split(), "--jobs", str(processes), str(core)]
-            cost = run(words)
+            cost = run(words, (0, LOST) if command == "leaks" else (0,))
             best[at:] = [best[at].better(cost) if at < len(best) else cost, *best[at + 1 :]]
     own = own_memory([*ARENASCOPE, *command.split(), "--jobs", "1", str(core)])
     return [cost._replace(memory=own) for cost in best]
 
 
 def _gdb(core: Path, folder: Path, rounds: int) -> dict[str, Cost]:
-    script, result = folder / "in_gdb.py", folder / "spent.json"
-    script.write_text(IN_GDB.format(commands=COMMANDS, path=str(result)))
-    quiet = ["gdb", "-nx", "-q", "-batch", "-iex", "set debuginfod enabled off"]
+    script = folder / "in_gdb.py"
+    quiet = ["gdb", "-nx", "-q", "-batch", "-iex", "set debuginfod enabled off", str(PROGRAMS / FIXTURE), str(core)]
     door = ["-ex", f"source {ROOT / 'gdb' / 'arena.py'}", "-x", str(script)]
+    return _own([*quiet, *door], script, IN_GDB, rounds)
+
+
+def _lldb(core: Path, folder: Path, rounds: int) -> dict[str, Cost]:
+    script = folder / "in_lldb.py"
+    quiet = ["lldb-19", "-x", "-b", "-c", str(core), str(PROGRAMS / FIXTURE)]
+    doors = (ROOT / "lldb" / "arena.py", script)
+    words = [word for each in doors for word in ("-o", f"command script import {each}")]
+    return _own([*quiet, *words], script, IN_LLDB, rounds)
+
+
+def _own(words: Sequence[str], script: Path, text: str, rounds: int) -> dict[str, Cost]:
+    """What the commands are, inside a debugger that runs this script."""
+    result = script.with_suffix(".json")
+    script.write_text(text.format(commands=[each for each in COMMANDS if each != UNDECLARED], path=str(result)))
     best: dict[str, Cost] = {}
     for _ in range(rounds):
-        run([*quiet, str(PROGRAMS / FIXTURE), str(core), *door])
+        run(words)
         for name, times in json.loads(result.read_text()).items():
             cost = Cost(*times, 0)
             best[name] = best[name].better(cost) if name in best else cost
