@@ -40,6 +40,8 @@ Reads = Callable[[Session], None]
 def read_lists(session: Session) -> None:
     """What all commands on lists read, besides these. Residency comes first, as in any look."""
     session.measure_residency()
+    # whoever has let a process go cannot ask for their registers any more
+    _ = session.target_threads
     if session.started:
         session.read_params()
         if session.target.nodes is not None:
@@ -65,7 +67,7 @@ def read_moment(session: Session) -> None:
     """And what tells where resident memory is, and how malloc is set: all that a snapshot has."""
     read_trims(session)
     session.target.image.mapping_use()
-    _ = session.target_threads, session.bss_ends, session.max_fast, session.perturb
+    _ = session.bss_ends, session.max_fast, session.perturb
     if session.started and session.residency is not None:
         heap_pages(session, session.regions, session.residency)
         mmapped_extents(session, session.regions, session.residency)
