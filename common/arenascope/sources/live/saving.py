@@ -35,7 +35,7 @@ def save_process(
     with CoreWriter(path) as writer:
         if room is not None:
             with suppress(NoRoomInMemory), room:
-                return _save(image, writer, registers, release, room)
+                return _save(image, writer, registers, release, room=room)
         return _save(image, writer, registers, release)
 
 
@@ -142,7 +142,7 @@ def _save(
         if not _agree(uses, seen.uses):
             assert isinstance(first, MemoryWriter)
             first.begin_again()
-            return _save(image, writer, registers, release, room)
+            return _save(image, writer, registers, release, room=room)
     moment = Moment(
         uses=uses,
         memory=uses.memory if isinstance(uses, procfiles.Uses) else image.memory_use(),
