@@ -49,7 +49,7 @@ def groups(overview: str, end: str) -> dict[str, list[str]]:
     """The lines of commands under each heading, which stand between the usage and what a door says for itself."""
     found: dict[str, list[str]] = {}
     for line in overview.partition(end)[0].splitlines()[2:]:
-        if line.endswith(":"):
+        if line.endswith(":") and not line.startswith(" "):
             lines = found.setdefault(line, [])
         elif line.startswith("   "):
             lines[-1] += f" {line.strip()}"
