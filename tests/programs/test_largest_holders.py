@@ -29,7 +29,8 @@ REASONS = {
         "not tell who leads to one: types of C1 do, and threads"
     },
     "node": {
-        r"node::.*|cppgc::.*": "several variables lead to node's environment: it tells what this has, not by which"
+        r"node::.*|cppgc::.*": "several variables lead to node's environment: it tells what this has, not by which",
+        "names_lh|int_error_hash": "a hash of OpenSSL's may be an address in node's heap, which lies low",
     },
     "mariadbd": {
         r"mariadbd\S+ \(storage/innobase/.*|mariadbd\S+ \W+InnoDB.*": "InnoDB allocates its transactions, 4 MiB at a "
