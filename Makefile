@@ -39,14 +39,14 @@ demo: setup-runtime ## walk a hoarding process and its core in GDB
 	@scripts/demo.sh
 
 # pytest comes last, so that its closing line is the last line
-test: setup fixtures ## what tells most, 8 to 15 minutes on two processors (PYTEST_ARGS='-k bins' passes through, JOBS=4)
+test: setup fixtures ## what tells most, some 10 minutes on two processors (PYTEST_ARGS='-k bins' passes through, JOBS=4)
 	@echo "test: unit tests, cores and /proc, a short fuzz; each scenario by GDB, the newest LLDB and the shell, live and in"
-	@echo "test: cores, on this machine's glibc. 8 to 15 minutes on two processors. Other releases, machines, programs: make test-all"
+	@echo "test: cores, on this machine's glibc. Some 10 minutes on two processors. Other releases, machines, programs: make test-all"
 	@$(PYTHON) -m pytest -m '$(SHORT)' -n $(JOBS) --dist loadgroup $(PYTEST_ARGS) </dev/null
 
-test-all: setup-all fixtures releases ## the whole matrix: every release, machine, LLDB and program; 33 to 60 minutes
+test-all: setup-all fixtures releases ## the whole matrix: every release, machine, LLDB and program; 40 to 60 minutes
 	@echo "test-all: as make test, and every scenario through every door on each glibc release, other machines under QEMU,"
-	@echo "test-all: other allocators, real programs. 33 to 60 minutes on two processors."
+	@echo "test-all: other allocators, real programs. 40 to 60 minutes on two processors."
 	@rm -rf build/coverage && mkdir -p build/coverage
 	@ARENASCOPE_COVERAGE=$(CURDIR)/build/coverage $(PYTHON) -m pytest -n $(JOBS) --dist loadgroup $(PYTEST_ARGS) </dev/null
 
