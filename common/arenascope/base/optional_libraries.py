@@ -10,6 +10,7 @@ import importlib
 import os
 import stat
 import sys
+from _thread import allocate_lock
 from importlib.machinery import PathFinder
 from types import ModuleType
 from typing import Iterator, Optional
@@ -18,10 +19,17 @@ NAMES = ("tabulate", "pygments", "tqdm", "numpy", "prometheus_client")
 PACKAGE = os.path.dirname(os.path.dirname(os.path.realpath(__file__)))
 
 
+_LOADING = allocate_lock()
+"""Threads ask for one at the same time: what another one has only begun to load is of no use, and the path is one."""
+
+
 def load(name: str) -> Optional[ModuleType]:
     """The module, or None where it is nowhere."""
-    if name in sys.modules:
-        return sys.modules[name]
+    with _LOADING:
+        return sys.modules.get(name) or _found(name)
+
+
+def _found(name: str) -> Optional[ModuleType]:
     before = sys.path[:]
     own = _own_folders()
     for folders in _searched(name):
@@ -38,7 +46,8 @@ def load(name: str) -> Optional[ModuleType]:
 def loaded(name: str) -> Optional[ModuleType]:
     """The same for a library whose stand-in prints the same: a process is held while it is loaded, or the look is a new
     program, and loading tabulate takes longer than printing every table."""
-    return sys.modules.get(name)
+    with _LOADING:
+        return sys.modules.get(name)
 
 
 def where(name: str) -> str:

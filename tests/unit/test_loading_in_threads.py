@@ -1,0 +1,36 @@
+"""A library that several threads ask for at the same time: each gets all of it."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+COMMON = Path(__file__).resolve().parents[2] / "common"
+ASKED = """
+import sys, threading
+sys.path.insert(0, {common!r})
+from arenascope.base import optional_libraries
+before, seen = sys.path[:], []
+def ask():
+    while (numpy := optional_libraries.{asked}("numpy")) is None:
+        pass
+    seen.append(hasattr(numpy, "frombuffer"))
+threads = [threading.Thread(target=ask) for _ in range(3)]
+for each in threads:
+    each.start()
+optional_libraries.load("numpy")
+for each in threads:
+    each.join()
+print(seen, sys.path == before)
+"""
+
+
+@pytest.mark.parametrize("asked", ["load", "loaded"])
+def test_each_gets_all_of_it(asked: str) -> None:
+    pytest.importorskip("numpy", reason="numpy is not installed: scripts/setup.sh installs it")
+    words = [sys.executable, "-c", ASKED.format(common=str(COMMON), asked=asked)]
+    said = subprocess.run(words, check=True, capture_output=True, text=True, timeout=60).stdout
+    assert said == "[True, True, True] True\n"
