@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import subprocess
 import sys
 from pathlib import Path
@@ -10,7 +11,7 @@ import pytest
 
 COMMON = Path(__file__).resolve().parents[2] / "common"
 ASKED = """
-import sys, threading
+import json, sys, threading
 sys.path.insert(0, {common!r})
 from arenascope.base import optional_libraries
 before, seen = sys.path[:], []
@@ -24,7 +25,7 @@ for each in threads:
 optional_libraries.load("numpy")
 for each in threads:
     each.join()
-print(seen, sys.path == before)
+print(json.dumps([*seen, sys.path == before]))
 """
 
 
@@ -33,4 +34,4 @@ def test_each_gets_all_of_it(asked: str) -> None:
     pytest.importorskip("numpy", reason="numpy is not installed: scripts/setup.sh installs it")
     words = [sys.executable, "-c", ASKED.format(common=str(COMMON), asked=asked)]
     said = subprocess.run(words, check=True, capture_output=True, text=True, timeout=60).stdout
-    assert said == "[True, True, True] True\n"
+    assert json.loads(said) == [True] * 4
