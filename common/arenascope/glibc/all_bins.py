@@ -10,7 +10,6 @@ Of many chunks numpy says the same in a third of the time; it is loaded once so 
 
 from __future__ import annotations
 
-import _thread
 from array import array
 from itertools import compress, repeat
 from operator import add, eq
@@ -38,9 +37,6 @@ LARGEST = (1 << 64) - 1
 
 if TYPE_CHECKING:
     from ..base.array_types import Numbers
-
-_loading = _thread.allocate_lock()
-"""Two groups may want numpy at once."""
 
 
 class Start(NamedTuple):
@@ -176,8 +172,7 @@ class _Group:
         chunks, numpy, worth = 0, None, WORTH_IT
         while len(self.rings) > few and rounds:
             if chunks > worth:
-                with _loading:
-                    numpy = optional_libraries.load("numpy")
+                numpy = optional_libraries.load("numpy")
                 if numpy is not None:
                     return self._follow_at_once(numpy, read, few, rounds)
                 worth = LARGEST

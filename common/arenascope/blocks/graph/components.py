@@ -38,11 +38,6 @@ class Lumps:
             yield Lump(head, self._others[begin:end])
             begin = end
 
-    @property
-    def count(self) -> int:
-        """Of blocks."""
-        return len(self.heads) + len(self._others)
-
     def blocks(self) -> Iterator[int]:
         return chain(self.heads, self._others)
 
@@ -60,7 +55,7 @@ def lumps(nodes: Sequence[int], targets: Targets) -> Lumps:
         if others:
             leads[node] = others
     of: dict[int, int] = {}
-    components = strongly_connected([*leads], lambda node: leads.get(node, ()))
+    components = strongly_connected([*leads], leads.__getitem__)
     for members in components:
         first = min(members)
         for node in members:
