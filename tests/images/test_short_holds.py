@@ -179,7 +179,7 @@ def test_a_ring_in_which_a_word_has_changed_is_followed_again(monkeypatch, call,
     if call == "none":
         monkeypatch.setattr(bulk_reads, "_find_call", lambda: None)
     if sums == "numpy":
-        pytest.importorskip("numpy")
+        pytest.importorskip("numpy", reason="numpy is not installed: scripts/setup.sh installs it")
         monkeypatch.setattr(read_plan, "WORTH_IT", 0)
     page, number = mmap.PAGESIZE, 3
     libc, flags = ctypes.CDLL(None), mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS

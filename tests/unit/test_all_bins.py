@@ -73,7 +73,7 @@ def long_lists(row: str) -> HeapImage:
 @pytest.fixture(params=[LARGEST, 0], ids=["plain Python", "numpy"])
 def numpy(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
     if not request.param:
-        pytest.importorskip("numpy")
+        pytest.importorskip("numpy", reason="numpy is not installed: scripts/setup.sh installs it")
     monkeypatch.setattr(all_bins, "WORTH_IT", request.param)
     monkeypatch.setattr(all_bins, "LONG", request.param)
 

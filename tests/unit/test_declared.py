@@ -75,7 +75,7 @@ class Program:
         search = Search(session, blocks, find_roots(session, blocks))
         self.found = named_blocks(search, self.types, ground_of(session), libraries)
         asked = [*self.types.asked]
-        search.numpy = pytest.importorskip("numpy")
+        search.numpy = pytest.importorskip("numpy", reason="numpy is not installed: scripts/setup.sh installs it")
         with pytest.MonkeyPatch.context() as patch:
             patch.setattr(many_objects_with_numpy, "FEW", 0)
             at_once = named_blocks(search, self.types, ground_of(session), libraries)
