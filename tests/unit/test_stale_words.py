@@ -74,17 +74,18 @@ def test_every_word_is_as_its_row_says(seed: int, word: int, by: str) -> None:
         for number, start in enumerate(blocks.starts)
         for address in range(start, blocks.ends[number], word)
     ]
+    odd = [rng.randrange(4) == 0 for _ in words]
     truth = [
         expected(address - blocks.starts[number], *kept[number])
         if number in kept
-        else ("text" if ranges.get(number) == address else None)
-        for address, number in words
+        else ("text" if ranges.get(number) == address else "low-number" if is_odd else None)
+        for (address, number), is_odd in zip(words, odd)
     ]
-    assert [why_text(table.why(*each)) for each in words] == truth
-    assert all(table.touched[number] for (_, number), why in zip(words, truth) if why is not None)
+    assert [why_text(table.why(*each, is_odd)) for each, is_odd in zip(words, odd)] == truth
+    assert all(table.touched[number] for (_, number), why in zip(words, truth) if why not in (None, "low-number"))
     if numpy is not None:
         addresses, numbers = (numpy.array(each, dtype=numpy.uint64) for each in zip(*words))
-        whys = table.whys(numpy, addresses, numbers.astype(numpy.int64))
+        whys = table.whys(numpy, addresses, numbers.astype(numpy.int64), numpy.array(odd))
         assert whys is not None
         assert [why_text(each) for each in whys.tolist()] == truth
 

@@ -37,6 +37,7 @@ STALE = (
     "vector-register",
     "family-link",
     "not-a-pointer",
+    "low-number",
 )
 """Why a word that leads to a block is no pointer that holds it: see blocks/graph/stale_words.py."""
 

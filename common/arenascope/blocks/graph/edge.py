@@ -8,6 +8,15 @@ comes from a word that stale_words.py excludes."""
 FLAGS = 3
 """So many bits of an edge say that. Above them is the block's number."""
 FRONT = 32
+LOW = 1 << 32
+ALIGNED = 8
+
+
+def is_low_number(value: int, past: int, word: int) -> bool:
+    """Whether what leads so far into a block may be a number by chance: where a program's heap lies below 4 GiB, 32-bit
+    hashes and counts of 64-bit programs do. Structs inside of blocks are aligned; a pointer to a letter amid a text
+    has another one beside it, to the start."""
+    return word == ALIGNED and value < LOW and past > FRONT and value % ALIGNED != 0
 
 
 def edge_to(number: int, past: int) -> int:

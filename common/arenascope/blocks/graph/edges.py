@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Collection, Optional, Sequence, Union
 from ...base.records import NamedTuple
 from ..recognise.postgres import Member
 from .blocks import LiveBlocks, heap_spans
-from .edge import DEEP, FLAGS, STALE
+from .edge import DEEP, FLAGS, STALE, is_low_number
 from .refs import Search
 from .root_pointers import Seed, look_of, root_pointers
 from .stale_rows import contexts_of, stale_words
@@ -188,4 +188,12 @@ def _deep(graph: Graph, targets: Collection[int]) -> Sequence[int]:
 def stale_at(search: Search, address: int, block: int) -> Optional[str]:
     """Why the word there is no pointer that holds something, as in block_kinds.py; None: it may be one."""
     graph = search.memo.get(Graph)
-    return why_text(graph.stale.why(address) if graph is not None else stale_words(search).why(address, block))
+    if graph is not None:
+        return why_text(graph.stale.why(address))
+    return why_text(stale_words(search).why(address, block, block != NO_BLOCK and _is_odd(search, address)))
+
+
+def _is_odd(search: Search, address: int) -> bool:
+    value = search.session.memory.try_word(address) or 0
+    to = search.blocks.find(value)
+    return to >= 0 and is_low_number(value, value - search.blocks.starts[to], search.session.memory.pointer_size)

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Iterator, Optional, Sequence
 from ...base.count_work import Meter
 from ...sources.target import Span
 from .blocks import LiveBlocks
-from .edge import DEEP, FLAGS, FRONT, INSIDE, STALE
+from .edge import ALIGNED, DEEP, FLAGS, FRONT, INSIDE, LOW, STALE
 from .refs import Search
 from .stale_words import Collected, StaleWords
 
@@ -139,9 +139,10 @@ class Pointers:
         self._numpy, self._search = numpy, search
         self._places = Places(numpy, search.blocks)
         self._type = numpy.dtype(numpy.uint64 if search.session.memory.pointer_size == 8 else numpy.uint32)
+        self._is_low = self._type.itemsize == ALIGNED and search.blocks.starts[0] < LOW
 
     def of(self, span: Span, meter: Meter) -> Iterator[tuple[Numbers, Numbers]]:
-        """(addresses, edges) of each window."""
+        """(addresses, edges) of each window; edges of low numbers are marked as stale."""
         numpy, size = self._numpy, self._type.itemsize
         for at, words, _ in self._search.words.of(span.start, span.end):
             values = numpy.frombuffer(words, dtype=self._type)
@@ -149,7 +150,12 @@ class Pointers:
                 values = values.astype(numpy.uint64)
             index, which = self._places.of(values)
             if len(index):
-                yield index * size + at, self._places.edges(values[index], which)
+                leading = values[index]
+                edges = self._places.edges(leading, which)
+                if self._is_low:
+                    odd = (leading < numpy.uint64(LOW)) & (leading % numpy.uint64(ALIGNED) > 0)
+                    edges |= (odd & (edges & DEEP > 0)) * STALE
+                yield index * size + at, edges
         meter.advance(self._search.words.bytes(*span))
 
     def pointers(self, span: Span, meter: Meter) -> Iterator[tuple[int, int]]:
@@ -172,7 +178,9 @@ class Pointers:
                 # what points to itself is not held by that
                 others = edges >> FLAGS != source
                 addresses, source, edges = addresses[index][others], source[others], edges[others]
-                whys = table.whys(numpy, addresses, source) if len(source) else None
+                odd = edges & STALE > 0
+                edges &= ~STALE
+                whys = table.whys(numpy, addresses, source, odd) if len(source) else None
                 if whys is not None:
                     excluded = whys > 0
                     edges[excluded] |= STALE

@@ -11,7 +11,7 @@ from ...base.count_work import Meter
 from ...base.records import NamedTuple
 from ...sources.target import Span
 from ..pointer_finder import Finder
-from .edge import FLAGS, STALE, edge_to
+from .edge import FLAGS, STALE, edge_to, is_low_number
 from .refs import Search
 from .stale_words import COUNTS, Collected, StaleWords
 
@@ -32,7 +32,7 @@ class Look(Protocol):
     numpy: Optional[ModuleType]
 
     def pointers(self, span: Span, meter: Meter) -> Iterator[tuple[int, int]]:
-        """(address, edge) of each pointer in a range, in order."""
+        """(address, edge) of each pointer in a range, in order; edges of low numbers are marked as stale."""
 
     def sources(
         self, spans: Sequence[Span], table: StaleWords, stale: Collected, meter: Meter
@@ -67,7 +67,8 @@ def _found(search: Search, look: Look) -> list[Seed]:
     size = sum(search.words.bytes(each.start, each.end) for each in roots.ranges)
     with search.session.meter("looking into roots", size) as meter:
         for number, root in enumerate(roots.ranges):
-            seeds += [Seed(number, *each) for each in look.pointers(Span(root.start, root.end), meter)]
+            found = look.pointers(Span(root.start, root.end), meter)
+            seeds += [Seed(number, address, edge & ~STALE) for address, edge in found]
     for number, word in enumerate(roots.words, len(roots.ranges)):
         index = blocks.find(word.value)
         if index >= 0:
@@ -88,7 +89,9 @@ class _OneByOne:
         word, starts, words = self._word, self._search.blocks.starts, self._search.words
         for at, some, _ in words.of(span.start, span.end):
             for index, which in self._finder.hits(some):
-                yield at + index * word, edge_to(which, some[index] - starts[which])
+                value, past = some[index], some[index] - starts[which]
+                odd = STALE if is_low_number(value, past, word) else 0
+                yield at + index * word, edge_to(which, past) | odd
         meter.advance(words.bytes(*span))
 
     def sources(
@@ -104,7 +107,9 @@ class _OneByOne:
                     at += 1
                 # a block that points to itself is not held by that
                 if starts[at] <= address <= ends[at] - word + 1 and edge >> FLAGS != at:
-                    why = table.why(address, at) if touched[at] else COUNTS
+                    odd = bool(edge & STALE)
+                    why = table.why(address, at, odd) if odd or touched[at] else COUNTS
+                    edge &= ~STALE
                     if why != COUNTS:
                         edge |= STALE
                         stale.add(address, at, edge, why)

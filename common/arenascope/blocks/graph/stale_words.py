@@ -124,14 +124,15 @@ class StaleWords:
         numpy.frombuffer(self._used, dtype=numpy.uint64)[at] = sizes
         numpy.frombuffer(self._touched, dtype=numpy.uint8)[at] = 1
 
-    def why(self, address: int, block: int) -> int:
-        """Of one word: COUNTS or why it does not. `block`: which one it lies in, or NO_BLOCK."""
+    def why(self, address: int, block: int, odd: bool = False) -> int:
+        """Of one word: COUNTS or why it does not. `block`: which one it lies in, or NO_BLOCK. `odd`: it may be a
+        number, where no type says that it is a pointer."""
         at = bisect_right(self._in_order, (address, 1 << 65)) - 1
         if at >= 0 and address < self._ranges[at].end:
             return self._ranges[at].why
         number = self._layout[block] if block != NO_BLOCK and self._layout else 0
         if not number:
-            return COUNTS
+            return _number("low-number") if odd else COUNTS
         layout, may = self._layouts[number - 1], self._may[number - 1]
         past = address - self._blocks.starts[block]
         if past >= self._used[block]:
@@ -155,12 +156,12 @@ class StaleWords:
         """What is excluded by addresses."""
         return (Span(start, end) for start, end, _ in self._in_order)
 
-    def whys(self, numpy: ModuleType, addresses: Numbers, blocks: Numbers) -> Optional[Numbers]:
+    def whys(self, numpy: ModuleType, addresses: Numbers, blocks: Numbers, odd: Numbers) -> Optional[Numbers]:
         """The same of many words of blocks, which are in order; None where all of them count."""
         touched = numpy.frombuffer(self._touched, dtype=numpy.uint8)[blocks]
-        if not touched.any():
+        if not touched.any() and not odd.any():
             return None
-        whys = numpy.zeros(len(addresses), dtype=numpy.uint8)
+        whys = odd * numpy.uint8(_number("low-number"))
         if self._layout:
             self._by_layout(numpy, addresses, blocks, whys)
         low, high = int(addresses[0]), int(addresses[-1])

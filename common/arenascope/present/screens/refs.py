@@ -35,6 +35,7 @@ STALE_WORDS: Mapping[str, str] = {
     "vector-register": "perhaps old: a vector register",
     "family-link": "a link to a parent or sibling",
     "not-a-pointer": "no pointer by its declared type",
+    "low-number": "perhaps a number: its heap lies below 4 GiB",
 }
 """What is said of stale words, by base/block_kinds.py's STALE."""
 

@@ -1,0 +1,127 @@
+"""Numbers that are by chance addresses in a heap below 4 GiB: whatever else leads to a block holds it."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import pytest
+from partial import look
+
+from arenascope.blocks import pointer_finder
+
+pytestmark = pytest.mark.xdist_group("low numbers")
+
+SOURCE = """
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+struct entry { const char *name; struct entry *next; unsigned long hash; };
+struct link { char front[64]; void *inside; };
+
+/* by one pointer into a block: nearer than `keeper` */
+struct entry *hashes;
+char *cursor;
+struct link *keeper;
+
+static void *made(size_t bytes) {
+    void *block = malloc(bytes);
+    return memset(block, 0, bytes);
+}
+
+static void put(unsigned long hash) {
+    struct entry *entry = made(sizeof *entry);
+    entry->next = hashes;
+    entry->hash = hash;
+    hashes = entry;
+}
+
+/* hidden, so that no word on the stack or in a register leads to a block */
+static unsigned long hidden[4];
+
+static __attribute__((noinline)) void allocate(void) {
+    struct link *first = made(sizeof *first), *second = made(sizeof *second);
+    char *shared = made(1000), *lonely = made(2000), *aligned = made(3000), *read = made(4000);
+    keeper = first;
+    first->inside = second->front + 40;
+    second->inside = shared + 40;
+    put((unsigned long)shared + 777);
+    put((unsigned long)lonely + 777);
+    put((unsigned long)aligned + 800);
+    cursor = read + 777;
+    hidden[0] = ~(unsigned long)shared;
+    hidden[1] = ~(unsigned long)lonely;
+    hidden[2] = ~(unsigned long)aligned;
+    hidden[3] = ~(unsigned long)read;
+}
+
+static __attribute__((noinline)) void overwrite_the_stack(void) {
+    volatile char frames[4096];
+    for (size_t each = 0; each < sizeof frames; each++) frames[each] = 0;
+}
+
+int main(void) {
+    allocate();
+    overwrite_the_stack();
+    printf("%lx %lx %lx %lx\\n", hidden[0], hidden[1], hidden[2], hidden[3]);
+    fflush(stdout);
+    return getchar() == EOF;
+}
+"""
+
+
+@pytest.fixture(scope="module")
+def core(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, list[int]]:
+    """With the blocks that the program tells."""
+    if not shutil.which("gcc"):
+        pytest.skip("gcc is not installed: scripts/setup.sh installs it")
+    folder = tmp_path_factory.mktemp("low")
+    (folder / "low.c").write_text(SOURCE)
+    subprocess.run(["gcc", "-O1", "-no-pie", "-fno-pie", "-o", "low", "low.c"], check=True, cwd=folder)
+    with subprocess.Popen([folder / "low"], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as running:
+        assert running.stdout is not None
+        blocks = [~int(each, 16) & (1 << 64) - 1 for each in running.stdout.readline().split()]
+        assert look(Path(str(running.pid)), f"save {folder / 'low.core'}")[0] == 0
+        running.communicate()
+    return folder / "low.core", blocks
+
+
+@pytest.fixture(params=["python", "numpy"], autouse=True)
+def _form(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    if request.param == "numpy":
+        pytest.importorskip("numpy", reason="numpy is not installed: scripts/setup.sh installs it")
+    monkeypatch.setattr(pointer_finder, "WORTH_IT", 0 if request.param == "numpy" else 1 << 62)
+
+
+def answer(image: Path, words: str) -> Any:
+    status, said, complained = look(image, words, "--json")
+    assert status == 0, complained
+    return json.loads(said)
+
+
+def test_who_holds_what(core: tuple[Path, list[int]]) -> None:
+    """A number holds what nothing else leads to; one that is a multiple of 8, as pointers to structs are, and a
+    variable's count as ever."""
+    image, (shared, lonely, aligned, read) = core
+    assert read < 1 << 32
+    expected = {
+        shared: ("keeper", None),
+        lonely: ("hashes", "low-number"),
+        aligned: ("hashes", None),
+        read: ("cursor", None),
+    }
+    for address, held_by in expected.items():
+        found = answer(image, f"owner {address:#x}")["held_by"]
+        assert (found["name"], found["stale"]) == held_by
+    assert {each["stale"] for each in answer(image, f"refs {shared:#x}")["refs"]} == {None, "low-number"}
+
+
+def test_none_is_lost(core: tuple[Path, list[int]]) -> None:
+    image, (_, lonely, *_) = core
+    found = answer(image, "leaks")
+    assert {each["strength"] for each in found["leaks"]} == {"possible"}
+    assert [(each["why"], each["samples"]) for each in found["stale_words"]] == [("low-number", [f"{lonely:#x}"])]
