@@ -134,25 +134,16 @@ def test_what_is_packed_is_no_core(pack, inside: bytes, tmp_path: Path, empty: P
     assert str(path) in complained
 
 
-@pytest.mark.parametrize("ending", ["zst", "lz4"])
+@pytest.mark.parametrize("ending", ["zst", "lz4", "gz"])
 def test_nothing_can_unpack_it(core: Path, ending: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     packed = pack(core, ending, tmp_path / f"core.{ending}")
-    if any(_has(name) for name in ("compression.zstd", "zstandard", "lz4.frame")):
-        pytest.skip("this Python has modules of its own for it")
     monkeypatch.setenv("PATH", str(tmp_path))
     status, said, complained = look(packed, "arenas")
     assert (status, said, complained.count("\n")) == (2, "", 1)
     name = ENDINGS[ending][0]
     assert f"compressed by {name}" in complained
-    assert f"{name} -d {packed}" in complained
-
-
-def _has(module: str) -> bool:
-    try:
-        __import__(module)
-    except ImportError:
-        return False
-    return True
+    assert f"{name} -d" in complained
+    assert str(packed) in complained
 
 
 @pytest.mark.parametrize("size", ["1m", "80m"], ids=["from the start", "half-way"])

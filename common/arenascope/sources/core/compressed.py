@@ -1,31 +1,32 @@
 """Compressed cores: unpacked once into a temporary file that nobody else sees, with holes for what is zero.
 
-systemd-coredump leaves .zst, .lz4 or .xz, people leave .gz. Python's own modules read what they can, the usual
-programs the rest. The holes are ours and say nothing about what was resident in the process.
+systemd-coredump leaves .zst, .lz4 or .xz, people leave .gz. The usual programs unpack them. The holes are ours and say
+nothing about what was resident in the process.
 """
 
 from __future__ import annotations
 
 import errno
 import os
-import shutil
 import subprocess
 import tempfile
 import time
 from contextlib import contextmanager
 from io import FileIO
-from typing import BinaryIO, Callable, Iterator, Optional
+from typing import Callable, Iterator, Optional
 
 from ...base.errors import TargetError
 from ...base.model import Statement
+from ...base.programs import find_program
 from ...base.records import NamedTuple
 from ..elf.elf_file import MAGIC
-from .compressions import READ, Format, damage_errors, window_log
+from .compressions import Format, window_log
 
 MAX_TIMES, ALWAYS = 4096, 1 << 30
 """At most this many times the packed size is unpacked, or this much if that is more: a core of zeros is packed a
 thousand times smaller, what is packed thirty thousand times smaller was made to fill a disk."""
 
+READ = 1 << 20
 BLOCK = 64 << 10
 """What is all zero in blocks of this becomes a hole."""
 RESERVE = 64 << 20
@@ -87,8 +88,6 @@ def _copy(source: _Source, out: SparseFile, progress: _Progress, limit: int) -> 
             progress.show(out.size)
             if out.size > limit:
                 return f"stopped at {limit >> 20:,} MiB: more than {MAX_TIMES:,} times its packed size, as no core is"
-    except damage_errors() as error:
-        return (str(error).strip().splitlines() or [type(error).__name__])[0]
     finally:
         progress.end()
 
@@ -97,40 +96,23 @@ class _Source(NamedTuple):
     """What gives the unpacked bytes."""
 
     read: Callable[[int], bytes]
-    broken: Callable[[], Optional[str]] = lambda: None
+    broken: Callable[[], Optional[str]]
     """Asked at the end of the bytes: what went wrong."""
 
 
 @contextmanager
 def _reader(path: str, packed: int, form: Format, hint: str) -> Iterator[_Source]:
-    """(read, what went wrong in the end): by a module where Python has it, else by the program."""
+    program = find_program(form.name)
+    if program is None:
+        raise TargetError(
+            f"{path} is compressed by {form.name}, and there is no such program here to unpack it",
+            f"where there is one: {hint}",
+        )
     os.lseek(packed, 0, os.SEEK_SET)
-    with os.fdopen(os.dup(packed), "rb") as file:
-        try:
-            stream = form.module(file) if form.module else None
-        except ImportError:
-            stream = None
-        if stream is not None:
-            with stream:
-                # read1: what came before an error is not lost with it
-                yield _Source(stream.read1)
-            return
-        if shutil.which(form.program[0]) is None:
-            raise TargetError(
-                f"{path} is compressed by {form.name}, and neither Python nor a program "
-                f"{form.program[0]} can unpack it here",
-                f"where there is one: {hint}",
-            )
-        with _program(form, file) as source:
-            yield source
-
-
-@contextmanager
-def _program(form: Format, file: BinaryIO) -> Iterator[_Source]:
     with tempfile.TemporaryFile() as complaints:
-        size = os.fstat(file.fileno()).st_size
-        command = [word.format(window_log=window_log(size)) for word in form.program]
-        process = subprocess.Popen(command, stdin=file, stdout=subprocess.PIPE, stderr=complaints)
+        size = os.fstat(packed).st_size
+        command = [program, *(word.format(window_log=window_log(size)) for word in form.program[1:])]
+        process = subprocess.Popen(command, stdin=packed, stdout=subprocess.PIPE, stderr=complaints)
         pipe = process.stdout
         assert pipe is not None
 
@@ -139,7 +121,7 @@ def _program(form: Format, file: BinaryIO) -> Iterator[_Source]:
                 return None
             complaints.seek(0)
             lines = complaints.read().decode(errors="replace").strip().splitlines()
-            return lines[-1] if lines else f"{form.program[0]} ended with status {process.returncode}"
+            return lines[-1] if lines else f"{form.name} ended with status {process.returncode}"
 
         try:
             yield _Source(pipe.read, broken)
