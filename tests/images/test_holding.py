@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 from subjects import Subject
 
-from arenascope.base.errors import TargetError
+from arenascope.base.errors import HoldEnded, TargetError
 from arenascope.sources.live import guard, process_hold, procfiles, stop_wait
 from arenascope.sources.live.procfiles import born, thread_state
 
@@ -209,6 +209,23 @@ def hold(subject, how, at_most):
     finally:
         held.drop()
     return None
+
+
+def test_what_is_asked_of_a_guard_that_has_ended(tmp_path):
+    """Nothing is written to, or closed, that has its descriptors by now."""
+    with Subject("waiting") as subject:
+        held = process_hold.Freeze("signal")
+        held.hold(subject.pid, born(subject.pid))
+        held.release()
+        own = [os.open(tmp_path / "own", os.O_RDWR | os.O_CREAT) for _ in range(8)]
+        for _ in range(2):
+            with pytest.raises(HoldEnded):
+                held.records()
+        assert [os.fstat(each).st_size for each in own] == [0] * len(own)
+        for each in own:
+            os.close(each)
+        assert held.release() == 0.0
+        is_well(subject)
 
 
 @pytest.mark.parametrize("how", HOWS)

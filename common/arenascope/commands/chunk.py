@@ -27,6 +27,7 @@ from ..session.session import Session
 from ..sources.target import text_of
 from .framework.arguments import RULES
 from .framework.command import WITH_VALUES, Answer, Context, argument, command
+from .types import look_at_a_copy
 
 if TYPE_CHECKING:
     from ..blocks.declared.block_members import BlockMember
@@ -35,8 +36,6 @@ MAX_WORDS = 1 << 16
 """On one screen; what is more is for the debugger's own dump."""
 PIECE = 512
 """Words read at a time: what can be read of a block that a core has cut is shown."""
-COPIED = 256 << 20
-"""A process of no more is copied for the sake of members, in a quarter of a second."""
 TAG_BITS = 56
 """aarch64 keeps a tag (MTE, or the program's own) in the top byte of pointers; malloc's own pointers have none."""
 
@@ -83,7 +82,7 @@ class Described(NamedTuple):
 def chunk_command(context: Context) -> Answer:
     from ..blocks.single_blocks import told_of  # by few commands, and a debugger loads all of them
 
-    _look_at_a_copy(context)
+    look_at_a_copy(context, if_sooner=True, only_for_types=True)
     session, count = context.session, context.options.words
     if not 0 <= count <= MAX_WORDS:
         raise UsageError(f"--words {count}: from 0 to {MAX_WORDS:,}")
@@ -111,15 +110,6 @@ def chunk_command(context: Context) -> Answer:
         # where no chunk holds it stands among the lines
         problems = problems[len(elsewhere) :]
     return Answer(found, lines, [*problems, *said])
-
-
-def _look_at_a_copy(context: Context) -> None:
-    """A live process of the shell's, where its copy may tell types: they are never read while it is held."""
-    if context.opened is None and context.door.lets_go:
-        from .steps.live_copy import can_be_apart, look_apart, tells_types
-
-        if tells_types(context) and can_be_apart(context, COPIED):
-            look_apart(context)
 
 
 def _place(context: Context, expression: str) -> int:

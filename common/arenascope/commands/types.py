@@ -39,13 +39,14 @@ if TYPE_CHECKING:
 OWNERS = argument("--owners", action="store_true", help="who holds them (the default for a small core)")
 
 
-def look_at_a_copy(context: Context, if_sooner: bool = False) -> None:
+def look_at_a_copy(context: Context, if_sooner: bool = False, only_for_types: bool = False) -> None:
     """A live process of the shell's is copied before anything else is asked of it, and runs on; `if_sooner`: only where
-    a copy finds room, and holds it for less time than a sweep."""
+    a copy finds room, and holds it for less time than a sweep; `only_for_types`: and where it may tell types, of
+    a small process, as these are never read while it is held."""
     if context.opened is None and context.door.lets_go:
         from .steps.live_copy import expect_copy, is_sooner_apart, look_apart  # before the process is held
 
-        expect_copy(context, if_room=if_sooner)
+        expect_copy(context, if_room=if_sooner, only_for_types=only_for_types)
         if not if_sooner or is_sooner_apart(context):
             look_apart(context)
 

@@ -17,6 +17,7 @@ from types import ModuleType
 from typing import TYPE_CHECKING, Iterable, Mapping, Optional, Sequence
 
 from ..base import optional_libraries
+from ..base.array_types import words_of
 from ..base.read_ahead import ReadBeside
 from ..base.records import NamedTuple
 from ..sources.free_chunk_reader import Followed, NodeWords, ReadNodes, ReadPair
@@ -106,7 +107,7 @@ class _Ring:
             flagged = (words & numpy.uint64(low) == numpy.uint64(PREV_INUSE)).all()
             if not (placed and flagged and sizes.least <= least and most <= sizes.most):
                 return None
-            return Followed(addresses, _words(words - numpy.uint64(PREV_INUSE)))
+            return Followed(addresses, words_of(words - numpy.uint64(PREV_INUSE)))
         if {address & mask for address in addresses} - {-layout.header & mask}:
             return None
         if any(raw & low != PREV_INUSE or not sizes.least <= raw - PREV_INUSE <= sizes.most for raw in set(raws)):
@@ -195,7 +196,7 @@ class _Group:
             rounds -= 1
             asked = numpy.empty(2 * len(columns), dtype=numpy.uint64)
             asked[0::2], asked[1::2] = fronts + word, backs + word
-            raws, forward, backward = (numpy.asarray(each, dtype=numpy.uint64) for each in read(_words(asked)))
+            raws, forward, backward = (numpy.asarray(each, dtype=numpy.uint64) for each in read(words_of(asked)))
             rows.append((columns, fronts, backs, raws[0::2], raws[1::2]))
             front_fd, back_fd, front_bk, back_bk = forward[0::2], forward[1::2], backward[0::2], backward[1::2]
             odd = fronts == backs
@@ -212,7 +213,7 @@ class _Group:
                 before, after = before[going], after[going]
         if rows:
             self._share_out(numpy, rows, ended)
-        self._fronts, self._backs, self._before, self._after = map(_words, (fronts, backs, before, after))
+        self._fronts, self._backs, self._before, self._after = map(words_of, (fronts, backs, before, after))
         return rounds
 
     def _share_out(
@@ -225,7 +226,7 @@ class _Group:
         parts = [each[order] for each in parts]
         for at, (ring, start, end) in enumerate(zip(self.rings, [0, *ends], ends)):
             for own, part in zip((ring.front, ring.reverse, ring.front_raws, ring.raws), parts):
-                own += _words(part[start:end])
+                own += words_of(part[start:end])
             if at in ended:
                 self._end(ring, ended[at])
         self.rings = [ring for at, ring in enumerate(self.rings) if at not in ended]
@@ -313,7 +314,3 @@ class _Group:
 def _columns(words: Sequence[int]) -> tuple[array[int], array[int]]:
     """Of the fronts, and of the backs."""
     return array("Q", words[0::2]), array("Q", words[1::2])
-
-
-def _words(numbers: Numbers) -> array[int]:
-    return array("Q", numbers.tobytes())

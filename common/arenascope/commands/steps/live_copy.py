@@ -12,7 +12,7 @@ import os
 import stat
 import sys
 from contextlib import suppress
-from typing import TYPE_CHECKING, Optional, Union
+from typing import TYPE_CHECKING, Union
 
 from ...base.errors import ArenascopeError, RedactedError, TargetError, UsageError
 from ...base.hold_limits import HOLD
@@ -78,11 +78,11 @@ class Looked(NamedTuple):
         return self.search.session
 
 
-def expect_copy(context: Context, if_room: bool = False) -> None:
+def expect_copy(context: Context, if_room: bool = False, only_for_types: bool = False) -> None:
     """A live process will be copied: what that takes is made ready while it runs on, where it is not held yet. Where
-    there is no room it is not held, or with `if_room` not copied."""
+    there is no room it is not held, or with `if_room` not copied. `only_for_types`: see look_at_a_copy."""
     if context.seen is None:
-        context.door.before_hold(lambda target: _make_ready(context, target, if_room))
+        context.door.before_hold(lambda target: _make_ready(context, target, if_room, only_for_types))
 
 
 def expect_save(context: Context, path: str) -> None:
@@ -105,11 +105,13 @@ def _make_ready_to_save(target: Target, path: str) -> None:
     process.room = room_in_memory(process, most, shared=sys.maxsize)
 
 
-def _make_ready(context: Context, target: Target, if_room: bool) -> None:
+def _make_ready(context: Context, target: Target, if_room: bool, only_for_types: bool) -> None:
     process = target.image
     if not isinstance(process, ProcessImage):
         return
     size = process.status.rss or 0
+    if only_for_types and not (size <= SMALL and _tells_types(target)):
+        return
     if if_room:
         is_mostly_heaps = size <= SMALL or _is_mostly_heaps(Session(target, context.options.libc), size)
         if not (is_mostly_heaps and _finds_time(context, process, size)):
@@ -146,13 +148,6 @@ def session_apart(context: Context) -> Session:
     return beside.session
 
 
-def can_be_apart(context: Context, most: Optional[int] = None) -> bool:
-    """Whether a copy is made within the time for which a process may be held, and finds room; of no more than `most`.
-    What is told of a part, too, is better told of that part than not at all."""
-    size = _bytes_to_copy(context)
-    return size is not None and (most is None or size <= most) and _finds_room(context, size)
-
-
 def is_sooner_apart(context: Context) -> bool:
     """Whether memory was made ready for a copy, and it is held for less time by that than by a sweep: not where most of
     its memory is none of malloc's heaps, nor by a copy on a disk."""
@@ -168,9 +163,8 @@ def _is_mostly_heaps(session: Session, size: int) -> bool:
     return False
 
 
-def tells_types(context: Context) -> bool:
+def _tells_types(target: Target) -> bool:
     """Whether a copy of a live process of the shell's may tell what it is itself not asked for."""
-    target = context.target
     if not isinstance(target, ShellTarget):
         return False
     _, symbols, _, declared = target.symbols_from
@@ -186,27 +180,6 @@ def _finds_time(context: Context, process: ProcessImage, size: int) -> bool:
     seconds = HOLD if allowed is None else allowed / 1000
     hold = time_to_copy(process, size)
     return PLENTY * hold.seconds <= seconds if hold is not None else size <= IN_A_SECOND * seconds
-
-
-def _finds_room(context: Context, size: int) -> bool:
-    image = context.target.image
-    if not (isinstance(image, ProcessImage) and _finds_time(context, image, size)):
-        return False
-    if image.room is not None:
-        return True
-    try:
-        return size <= _memory_for_copy(size) or bool(_with_room(size))
-    except TargetError:
-        return False
-
-
-def _bytes_to_copy(context: Context) -> Optional[int]:
-    """None where nothing is copied."""
-    image = context.target.image
-    if not (isinstance(image, ProcessImage) and isinstance(context.target, ShellTarget)):
-        return None
-    # no more than a bound is asked for: the exact figure takes a walk through all of its pages
-    return image.status.rss or 0
 
 
 def looked(context: Context) -> Looked:

@@ -61,6 +61,8 @@ class Freeze:
 
     def obey(self, order: messages.Order, kind: type[Kind], seconds: float = ANSWERS_IN) -> Kind:
         """Asks the guard, who answers by a record of this kind; RefusedError where it cannot be done."""
+        if not self._guard:
+            raise self._lost or self._ended()  # the process was let go
         try:
             messages.send_order(self._orders, order)
         except OSError:

@@ -13,6 +13,7 @@ from types import ModuleType
 from typing import TYPE_CHECKING, Iterator, Optional, Sequence
 
 from ...base import optional_libraries
+from ...base.array_types import words_of
 from ...base.records import NamedTuple
 
 if TYPE_CHECKING:
@@ -72,7 +73,7 @@ def in_order(places: Sequence[int]) -> array[int]:
     """Which of them is the lowest, and so on."""
     numpy = _numpy_for(places)
     if numpy is not None:
-        return _words(_sorted(numpy, numpy.array(places, dtype=numpy.uint64)))
+        return words_of(_sorted(numpy, numpy.array(places, dtype=numpy.uint64)))
     return array("Q", sorted(range(len(places)), key=places.__getitem__))
 
 
@@ -85,7 +86,7 @@ def taken(words: array[int], order: array[int]) -> array[int]:
     """The words in that order."""
     numpy = _numpy_for(words)
     if numpy is not None:
-        return _words(numpy.frombuffer(words, dtype=numpy.uint64)[numpy.frombuffer(order, dtype=numpy.uint64)])
+        return words_of(numpy.frombuffer(words, dtype=numpy.uint64)[numpy.frombuffer(order, dtype=numpy.uint64)])
     return array("Q", map(words.__getitem__, order))
 
 
@@ -110,7 +111,7 @@ def increased(words: array[int], by: int) -> array[int]:
     """Each of them by so much."""
     numpy = _numpy_for(words)
     if numpy is not None:
-        return _words(numpy.frombuffer(words, dtype=numpy.uint64) + numpy.uint64(by))
+        return words_of(numpy.frombuffer(words, dtype=numpy.uint64) + numpy.uint64(by))
     return array("Q", map(add, words, repeat(by)))
 
 
@@ -184,8 +185,4 @@ def _plan_at_once(numpy: ModuleType, places: Sequence[int], size: int, base: int
         )
         for at in range(len(places_of) - 1)
     ]
-    return Plan(_words(order), _words(starts), calls, (ours, theirs))
-
-
-def _words(numbers: Numbers) -> array[int]:
-    return array("Q", numbers.tobytes())
+    return Plan(words_of(order), words_of(starts), calls, (ours, theirs))
