@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from collections import Counter
 from itertools import combinations
-from typing import Any, Collection, Hashable, Iterable, Iterator, Protocol, Sequence, TypeVar
+from typing import Any, Collection, Container, Hashable, Iterable, Iterator, Protocol, Sequence, TypeVar
 
 import pytest
 
@@ -82,6 +82,30 @@ def beyond_pairs(items: Iterable[pytest.Item]) -> Iterator[pytest.Item]:
             best = max(rest, key=lambda item: len(missing.intersection(_pairs(rest[item]))))
             missing.difference_update(_pairs(rest.pop(best)))
         yield from (item for item in rest if len(rest[item]) > 2)
+
+
+def not_its_turn(items: Iterable[pytest.Item], doors: Container[str]) -> Iterator[pytest.Item]:
+    """Of tests that are alike but for the door, those beyond one: the doors take turns from test to test of a file.
+    What is about the doors themselves, and not about something that all of them show, is marked every_door."""
+    alike: dict[tuple[Hashable, ...], list[pytest.Item]] = {}
+    for item in items:
+        callspec = getattr(item, "callspec", None)
+        if callspec is None or item.get_closest_marker("full") or item.get_closest_marker("every_door"):
+            continue
+        others = {name: place for name, place in callspec.indices.items() if not _is_of(doors, callspec.params[name])}
+        if len(others) < len(callspec.params):
+            key = (item.location[0], getattr(item, "originalname", ""), *sorted(others.items()))
+            alike.setdefault(key, []).append(item)
+    turn: Counter[str] = Counter()
+    for group in alike.values():
+        file = group[0].location[0]
+        yield from (item for place, item in enumerate(group) if place != turn[file] % len(group))
+        turn[file] += len(group) > 1
+
+
+def _is_of(doors: Container[str], value: Any) -> bool:
+    name = getattr(value, "name", value)
+    return isinstance(name, str) and name in doors
 
 
 Place = tuple[int, ...]

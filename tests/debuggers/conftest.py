@@ -6,8 +6,8 @@ from typing import Any, Iterator
 
 import pytest
 from album import Album
-from choice import beyond_pairs, not_in_turn
-from doors import GDB, NEWEST, Door, Gdb
+from choice import beyond_pairs, not_in_turn, not_its_turn
+from doors import DOORS, GDB, NEWEST, Door, Gdb
 from lldb_door import EVERY_LLDB, LLDBS, Lldb
 from looks import opened
 from made_once import Looks, Sights
@@ -22,7 +22,10 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
             item.add_marker(pytest.mark.debugger)
             if any(map(elsewhere, parameters(item).values())):
                 item.add_marker(pytest.mark.full)
-    for item in not_in_turn(items):
+    # each sees what the one before it has left; lists, as both look at the mark
+    for item in [*not_in_turn(items)]:
+        item.add_marker(pytest.mark.full)
+    for item in [*not_its_turn(items, DOORS)]:
         item.add_marker(pytest.mark.full)
     for item in beyond_pairs(items):
         item.add_marker(pytest.mark.exhaustive)

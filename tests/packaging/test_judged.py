@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import dataclass
-from typing import Optional
+from dataclasses import dataclass, field
+from typing import Any, Optional
 
 import machine_table
 import pytest
-from choice import turns
+from choice import not_its_turn, turns
 from doors import DOORS, NEWEST
 from made_once import Looks, Sights, cell_of, each_look
 from platforms import HOST
@@ -117,3 +117,46 @@ def test_in_turns_every_value_occurs() -> None:
     assert len(kept) == len(names)
     assert [set(column) for column in zip(*kept)] == [set(names), set(doors), set(symbols)]
     assert {(door, symbol) for _, door, symbol in kept} == {(door, symbol) for door in doors for symbol in symbols}
+
+
+@dataclass
+class Item:
+    """As much of one as not_its_turn asks for."""
+
+    originalname: str
+    params: dict[str, Any]
+    marks: tuple[str, ...] = ()
+    indices: dict[str, int] = field(default_factory=dict)
+    location: tuple[str, ...] = ("a file",)
+
+    def __post_init__(self) -> None:
+        self.indices = {name: ord(str(value)[0]) for name, value in self.params.items()}
+
+    @property
+    def callspec(self) -> Item:
+        return self
+
+    def get_closest_marker(self, name: str) -> bool:
+        return name in self.marks
+
+    @property
+    def place(self) -> tuple[object, ...]:
+        return (self.originalname, *self.params.values())
+
+
+def test_doors_take_turns_from_test_to_test() -> None:
+    doors = ("gdb", "lldb", "shell")
+    tests = [Item("first", {"door": door, "size": size}) for size in (1, 2) for door in doors]
+    tests += [Item("second", {"of": door}) for door in doors[:2]]
+    tests += [Item("third", {"door": door}, ("every_door",)) for door in doors]
+    tests += [Item("fourth", {"size": 1})]
+    later = {id(each) for each in not_its_turn(tests, doors)}
+    assert [each.place for each in tests if id(each) not in later] == [
+        ("first", "gdb", 1),
+        ("first", "lldb", 2),
+        ("second", "gdb"),
+        ("third", "gdb"),
+        ("third", "lldb"),
+        ("third", "shell"),
+        ("fourth", 1),
+    ]
