@@ -14,4 +14,7 @@ if TYPE_CHECKING:
 
 
 def words_of(numbers: Numbers) -> array[int]:
-    return array("Q", numbers.tobytes())
+    """Copied once."""
+    words = array("Q" if numbers.itemsize == 8 else "I")
+    words.frombytes(numbers.ravel().view("u1").data)
+    return words

@@ -73,21 +73,18 @@ def in_order(places: Sequence[int]) -> array[int]:
     """Which of them is the lowest, and so on."""
     numpy = _numpy_for(places)
     if numpy is not None:
-        return words_of(_sorted(numpy, numpy.array(places, dtype=numpy.uint64)))
+        # a third of what a stable one takes; which of two that are the same comes first is all one
+        order: Numbers = numpy.argsort(numpy.asarray(places, dtype=numpy.uint64))
+        return words_of(order.astype(numpy.int64, copy=False))
     return array("Q", sorted(range(len(places)), key=places.__getitem__))
-
-
-def _sorted(numpy: ModuleType, places: Numbers) -> Numbers:
-    order: Numbers = numpy.argsort(places, kind="stable").astype(numpy.uint64)
-    return order
 
 
 def taken(words: array[int], order: array[int]) -> array[int]:
     """The words in that order."""
     numpy = _numpy_for(words)
     if numpy is not None:
-        return words_of(numpy.frombuffer(words, dtype=numpy.uint64)[numpy.frombuffer(order, dtype=numpy.uint64)])
-    return array("Q", map(words.__getitem__, order))
+        return words_of(numpy.frombuffer(words, dtype=words.typecode)[numpy.frombuffer(order, dtype=numpy.int64)])
+    return array(words.typecode, map(words.__getitem__, order))
 
 
 def taken_in_turns(columns: Sequence[array[int]], order: array[int], typecode: str) -> bytearray:
@@ -95,11 +92,13 @@ def taken_in_turns(columns: Sequence[array[int]], order: array[int], typecode: s
     number, turn = len(order), len(columns)
     numpy = _numpy_for(order)
     if numpy is not None:
-        into = bytearray(turn * number * array(typecode).itemsize)
-        rows = numpy.frombuffer(into, dtype=typecode).reshape(number, turn)
-        places = numpy.frombuffer(order, dtype=numpy.uint64)
+        rows = numpy.empty((number, turn), dtype=typecode)
         for at, each in enumerate(columns):
-            rows[:, at] = numpy.frombuffer(each, dtype=numpy.uint64)[places]
+            rows[:, at] = numpy.frombuffer(each, dtype=numpy.uint64)
+        into = bytearray(rows.nbytes)
+        places = numpy.frombuffer(order, dtype=numpy.int64)
+        # one of each together: memory is waited for once
+        rows.take(places, axis=0, out=numpy.frombuffer(into, dtype=typecode).reshape(rows.shape), mode="clip")
         return into
     words = array(typecode, [0]) * (turn * number)
     for at, each in enumerate(columns):
@@ -142,15 +141,16 @@ def _calls(
 
 
 def _plan_at_once(numpy: ModuleType, places: Sequence[int], size: int, base: int, aside: int) -> Plan:
-    every: Numbers = numpy.array(places, dtype=numpy.uint64)
-    order = _sorted(numpy, every)
+    every: Numbers = numpy.asarray(places, dtype=numpy.uint64)
+    # mostly they are in order, but for the last
+    order: Numbers = numpy.argsort(every, kind="stable").astype(numpy.int64, copy=False)
     starts: Numbers = every[order]
     ends = starts + numpy.uint64(size)
     pages = ends - numpy.uint64(1) >> numpy.uint64(PAGE_SHIFT)
     number = len(starts)
     joined = numpy.zeros(number, dtype=bool)
     joined[1:] = (starts[1:] >= ends[:-1]) & (pages[1:] == pages[:-1])
-    del every, pages
+    del pages
     joined[::PLACES] = False
     apart = joined.copy()
     apart[1:] &= starts[1:] > ends[:-1]
@@ -160,15 +160,17 @@ def _plan_at_once(numpy: ModuleType, places: Sequence[int], size: int, base: int
     theirs = numpy.empty((len(firsts), 2), dtype=numpy.uint64)
     theirs[:, 0] = starts[firsts]
     theirs[:, 1] = ends[lasts] - starts[firsts]
-    del lasts
-    behind = numpy.arange(number) + numpy.cumsum(apart)
-    ours = numpy.empty((number + int(apart.sum()), 2), dtype=numpy.uint64)
-    ours[behind, 0] = numpy.uint64(base) + order * numpy.uint64(size)
-    ours[behind, 1] = size
     gaps = numpy.flatnonzero(apart)
+    between = starts[gaps] - ends[gaps - 1]
+    del lasts, ends
+    behind = numpy.arange(number) + numpy.cumsum(apart)
+    ours = numpy.empty((number + len(gaps), 2), dtype=numpy.uint64)
+    ours[behind, 0] = order
+    ours[:, 0] *= numpy.uint64(size)
+    ours[:, 0] += numpy.uint64(base)
+    ours[:, 1] = size
     ours[behind[gaps] - 1, 0] = aside
-    ours[behind[gaps] - 1, 1] = starts[gaps] - ends[gaps - 1]
-    del ends, gaps
+    ours[behind[gaps] - 1, 1] = between
     our_base, their_base, each_size = ours.ctypes.data, theirs.ctypes.data, 2 * ours.itemsize
     bounds = numpy.append(numpy.arange(0, number, PLACES), number)
     places_of, own = bounds.tolist(), numpy.append(behind, len(ours))[bounds].tolist()

@@ -194,7 +194,7 @@ class StillNodes:
         """By chunk that is in no ring: where its words are in `_data`, in their order."""
         self._rings: dict[int, Followed] = {}
         self._heads: Sequence[int] = ()
-        self._ring_of = array("Q")
+        self._ring_of = array("I")
         """Of the chunks in rings: which of `_heads` has it."""
         self._lost: set[int] = set()
         """What could not be read again."""
@@ -283,14 +283,17 @@ class StillNodes:
         return nodes
 
     def add_rings(self, rings: Mapping[int, Followed], flags: int) -> None:
-        chunks, sizes, forward, backward, ring_of = (array("Q") for _ in range(5))
-        for number, (head, (addresses, own_sizes)) in enumerate(rings.items()):
-            own_head = array("Q", [head])
+        chunks, sizes, ring_of = array("Q"), array("Q"), array("I")
+        for number, (addresses, own_sizes) in enumerate(rings.values()):
             chunks += addresses
             sizes += own_sizes
-            forward += addresses[1:] + own_head
-            backward += own_head + addresses[:-1]
-            ring_of += array("Q", [number]) * len(addresses)
+            ring_of += array("I", [number]) * len(addresses)
+        forward, backward, end = chunks[1:], chunks[-1:], 0
+        forward += chunks[:1]
+        backward += chunks[:-1]
+        for head, ring in rings.items():
+            start, end = end, end + len(ring.addresses)
+            backward[start] = forward[end - 1] = head
         order = in_order(chunks)
         self._rings, self._heads = dict(rings), list(rings)
         self._chunks, self._ring_of = taken(chunks, order), taken(ring_of, order)
