@@ -6,18 +6,13 @@ and a process that is held for it stands still for less time.
 
 from __future__ import annotations
 
-import signal
 from collections import deque
-from typing import TYPE_CHECKING, Callable, Generic, Optional, Sequence, TypeVar, cast
+from functools import partial
+from typing import Callable, Optional, Sequence
 
-from .errors import ArenascopeError
-from .records import NamedTuple
+from .background import Work, Worker
 
-if TYPE_CHECKING:
-    from queue import SimpleQueue
-    from threading import Lock
-
-    Fill = Callable[[int, memoryview], int]
+Fill = Callable[[int, memoryview], int]
 
 BLOCK = 4 << 20
 """Large enough that handing over costs nothing, small enough for a processor's outer cache."""
@@ -27,67 +22,21 @@ LONG = 4 * BLOCK
 """Anything shorter is not worth a thread."""
 
 
-Asked = TypeVar("Asked")
-Got = TypeVar("Got")
+class _Block(Work[memoryview]):
+    """What is read from an address into one of the buffers: the words of it that could be."""
+
+    def __init__(self, fill: Fill, address: int, buffer: memoryview, size: int) -> None:
+        super().__init__(partial(_read, fill, address, buffer, size))
+        self.address, self.buffer = address, buffer
+
+    def index_of(self, address: int) -> Optional[int]:
+        """Among the words that could be read."""
+        index = (address - self.address) // self.buffer.itemsize
+        return index if 0 <= index < len(self.got or ()) else None
 
 
-class _Job(Generic[Asked, Got]):
-    """Something to be read. Once it is finished its lock is released."""
-
-    def __init__(self, asked: Asked, lock: Lock) -> None:
-        self.asked = asked
-        self.got: Optional[Got] = None
-        self.error: Optional[Exception] = None
-        self.finished = False
-        self.lock = lock
-        lock.acquire()
-
-    def wait(self) -> None:
-        if not self.finished:
-            self.lock.acquire()
-
-    def result(self) -> Got:
-        self.wait()
-        if self.error is not None:
-            raise self.error
-        return cast("Got", self.got)
-
-
-class ReadBeside(Generic[Asked, Got]):
-    """A thread that reads one thing after another for whoever has the words of the one before to look through."""
-
-    def __init__(self, read: Callable[[Asked], Got]) -> None:
-        from queue import SimpleQueue  # not needed for small heaps
-        from threading import Lock
-
-        self._new_lock = Lock
-        self._jobs: SimpleQueue[Optional[_Job[Asked, Got]]] = SimpleQueue()
-        _start(_work, read, self._jobs)
-
-    def __del__(self) -> None:
-        self._jobs.put(None)
-
-    def begin(self, asked: Asked) -> _Job[Asked, Got]:
-        job: _Job[Asked, Got] = _Job(asked, self._new_lock())
-        self._jobs.put(job)
-        return job
-
-
-class _Block(NamedTuple):
-    """Where to read, and into which of the buffers."""
-
-    address: int
-    buffer: memoryview
-    size: int
-
-
-_BlockJob = _Job[_Block, memoryview]
-
-
-def _index_of(job: _BlockJob, address: int) -> Optional[int]:
-    """Among the words that could be read."""
-    index = (address - job.asked.address) // job.asked.buffer.itemsize
-    return index if 0 <= index < len(job.got or ()) else None
+def _read(fill: Fill, address: int, buffer: memoryview, size: int) -> memoryview:
+    return buffer[: fill(address, buffer.cast("B")[:size]) // buffer.itemsize]
 
 
 class ReadAhead:
@@ -97,14 +46,10 @@ class ReadAhead:
     """
 
     def __init__(self, fill: Fill, word: int) -> None:
-        def read(block: _Block) -> memoryview:
-            target = block.buffer.cast("B")[: block.size]
-            return block.buffer[: fill(block.address, target) // block.buffer.itemsize]
-
-        self._reader: ReadBeside[_Block, memoryview] = ReadBeside(read)
+        self._fill, self._worker = fill, Worker()
         self._buffers = [memoryview(bytearray(BLOCK)).cast("Q" if word == 8 else "I") for _ in range(DEPTH + 1)]
-        self._pending: deque[_BlockJob] = deque()
-        self._now: Optional[_BlockJob] = None
+        self._pending: deque[_Block] = deque()
+        self._now: Optional[_Block] = None
         self._end = self._next = 0
 
     def begin(self, end: int) -> None:
@@ -117,17 +62,17 @@ class ReadAhead:
     def words_from(self, address: int) -> Sequence[int]:
         """The words from an address on, as far as they have been read; none where they cannot be."""
         job = self._now
-        index = _index_of(job, address) if job else None
+        index = job.index_of(address) if job else None
         if job is None or index is None:
             job = self._move_to(address)
-            index = _index_of(job, address) if job else None
+            index = job.index_of(address) if job else None
         return job.got[index:] if job and job.got and index is not None else ()
 
-    def _move_to(self, address: int) -> Optional[_BlockJob]:
-        job: Optional[_BlockJob] = None
-        while self._pending and (job is None or _index_of(job, address) is None):
+    def _move_to(self, address: int) -> Optional[_Block]:
+        job: Optional[_Block] = None
+        while self._pending and (job is None or job.index_of(address) is None):
             job = self._take()
-        if job is None or _index_of(job, address) is None:
+        if job is None or job.index_of(address) is None:
             # not where it was expected
             self._next = address
             job = self._take() if self._ask() else None
@@ -140,43 +85,17 @@ class ReadAhead:
         size = min(BLOCK, self._end - self._next) // word * word
         if size <= 0:
             return False
-        used = [id(job.asked.buffer) for job in (*self._pending, self._now) if job]
+        used = [id(job.buffer) for job in (*self._pending, self._now) if job]
         spare = [buffer for buffer in self._buffers if id(buffer) not in used]
-        block = _Block(self._next, spare[0], size)
+        block = _Block(self._fill, self._next, spare[0], size)
         self._next += size
-        self._pending.append(self._reader.begin(block))
+        self._pending.append(self._worker.begin(block))
         return True
 
-    def _take(self) -> _BlockJob:
+    def _take(self) -> _Block:
         """Moves on to the oldest request."""
         job = self._pending[0]
         job.wait()
         self._now = job
         self._pending.popleft()
         return job
-
-
-def _start(work: Callable[..., None], *words: object) -> None:
-    from threading import Thread
-
-    # a debugger's signals are for its own thread: one that is made now inherits that they are blocked
-    before = signal.pthread_sigmask(signal.SIG_BLOCK, signal.valid_signals())
-    try:
-        Thread(target=work, args=words, name="arenascope-read-ahead", daemon=True).start()
-    finally:
-        signal.pthread_sigmask(signal.SIG_SETMASK, before)
-
-
-def _work(read: Callable[[Asked], Got], jobs: SimpleQueue[Optional[_Job[Asked, Got]]]) -> None:
-    while True:
-        job = jobs.get()
-        if job is None:
-            return
-        try:
-            job.got = read(job.asked)
-        except (ArenascopeError, OSError) as error:
-            job.error = error
-        finally:
-            # whoever waits must not wait for ever, whatever it was
-            job.finished = True
-            job.lock.release()

@@ -28,7 +28,7 @@ class Waiting:
         self.clear()
         self._what, self._began, self._expected = what, time.monotonic(), expected
         if not self._is_on and self._stream.isatty():
-            from ..sources.live import background  # only a terminal shows it
+            from ..base import background  # only a terminal shows it
 
             self._is_on = True
             try:

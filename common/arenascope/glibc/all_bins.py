@@ -11,6 +11,7 @@ Of many chunks numpy says the same in a third of the time; it is loaded once so 
 from __future__ import annotations
 
 from array import array
+from functools import partial
 from itertools import compress, repeat
 from operator import add, eq
 from types import ModuleType
@@ -18,7 +19,7 @@ from typing import TYPE_CHECKING, Iterable, Mapping, Optional, Sequence
 
 from ..base import optional_libraries
 from ..base.array_types import words_of
-from ..base.read_ahead import ReadBeside
+from ..base.background import Beside
 from ..base.records import NamedTuple
 from ..sources.free_chunk_reader import Followed, NodeWords, ReadNodes, ReadPair
 from .chunk import PREV_INUSE, SIZE_BITS, Sizes
@@ -131,10 +132,7 @@ def follow_rings(
     parts = (starts[::2], starts[1::2]) if beside and len(starts) >= MANY else (starts,)
     groups = [_Group(some, layout, whole, broken) for some in parts]
     # while one waits for the kernel, the other makes something of what it read
-    readers: list[ReadBeside[_Group, int]] = [
-        ReadBeside(lambda group: group.follow(read, few, rounds)) for _ in groups[1:]
-    ]
-    begun = [reader.begin(group) for reader, group in zip(readers, groups[1:])]
+    begun = [Beside(partial(group.follow, read, few, rounds)) for group in groups[1:]]
     left = [groups[0].follow(read, few, rounds), *(each.result() for each in begun)]
     for group, rounds_left in zip(groups, left):
         if read_pair is not None:

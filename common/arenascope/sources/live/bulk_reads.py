@@ -12,10 +12,10 @@ from contextlib import suppress
 from functools import cached_property
 from typing import Callable, Optional, Sequence
 
+from ...base.background import Beside
 from ...base.errors import MemoryReadError
 from ..free_chunk_reader import NodeWords, ReadPair
 from ..memory import Fill
-from .background import Beside
 from .read_plan import IOVECS, PAGE_SHIFT, Call, plan_for
 
 LARGEST = (1 << 64) - 1

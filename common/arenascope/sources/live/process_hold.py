@@ -9,13 +9,14 @@ import time
 from contextlib import suppress
 from typing import Callable, Optional, Sequence, TypeVar
 
+from ...base import background
 from ...base.errors import HoldEnded, HoldOver, RefusedError, TargetError
 from ...base.hold_limits import HOLD_AT_MOST
 from ...base.model import HOLD_OVER, Statement
 from ...base.records import NamedTuple
 from ..elf.registers import ThreadRecord
 from ..target import RegisterSet, RegisterSets
-from . import background, guard, messages
+from . import guard, messages
 
 Kind = TypeVar("Kind", bound=messages.Answer)
 

@@ -7,6 +7,7 @@ import time
 from contextlib import suppress
 from typing import Callable, Optional, Sequence, Union
 
+from ...base.background import Beside
 from ...base.errors import TargetError
 from ...base.records import NamedTuple
 from ..core.copy_in_memory import MemoryWriter, NoRoomInMemory, slots_for
@@ -19,7 +20,6 @@ from ..core.writing import Form, Who
 from ..elf.address_names import local_file
 from ..target import MappingUse, Region, RegisterSets, Saved, Span, Target
 from . import procfiles
-from .background import Beside
 from .bulk_reads import block_reader
 from .live_source import LiveSource
 from .pagemap import PagemapResidency

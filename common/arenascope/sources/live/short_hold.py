@@ -16,11 +16,11 @@ from contextlib import suppress
 from struct import Struct
 from typing import TYPE_CHECKING, Callable, Iterator, Mapping, Optional, Sequence, TypeVar
 
+from ...base.background import Beside
 from ...base.errors import MemoryReadError, ReadLate, Unread
 from ..free_chunk_reader import Followed, ReadNodes, ReadPair, Words
 from ..target import MappingUse, MemoryUse, Region, Span
 from . import procfiles
-from .background import Beside
 from .bulk_reads import ManyReader, NodeReader
 from .kept_residency import KeptResidency
 from .pagemap import PagemapResidency, Stretch
