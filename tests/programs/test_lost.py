@@ -14,7 +14,7 @@ import subprocess
 import tempfile
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Callable, Iterator, Mapping, Sequence
+from typing import Any, Callable, Iterator, Mapping
 
 import ledger
 import programs
@@ -28,7 +28,7 @@ from schemas import valid
 from subjects import Subject
 
 from arenascope.blocks.graph.blocks import live_blocks
-from arenascope.blocks.graph.components import Lump
+from arenascope.blocks.graph.components import Lumps
 from arenascope.blocks.graph.leaks import find_leaks
 from arenascope.cli.shell import How, ShellDoor
 from arenascope.commands.steps.live_copy import search_of
@@ -121,8 +121,8 @@ def named_in(core: Path) -> Named:
     found = find_leaks(search_of(session, blocks), 0)
     assert not found.doubts
 
-    def of(lumps: Sequence[Lump]) -> frozenset[int]:
-        return frozenset(blocks.starts[number] for each in lumps for number in (each.head, *each.others))
+    def of(lumps: Lumps) -> frozenset[int]:
+        return frozenset(map(blocks.starts.__getitem__, lumps.blocks()))
 
     saved = {blocks.starts[number] for numbers in found.saved.values() for number in numbers}
     return Named(frozenset(blocks.starts), of(found.definite), of(found.possible) | saved)

@@ -20,6 +20,7 @@ from arenascope.blocks.graph.edges import Further, Graph, with_more, without
 from arenascope.blocks.graph.encodings import decoded
 from arenascope.blocks.graph.memory_windows import Window
 from arenascope.blocks.graph.nearest_owners import MOST, NONE, Common, Shared, Tops
+from arenascope.blocks.graph.reach import marked
 from arenascope.blocks.graph.retained import by_kind
 from arenascope.blocks.graph.root_pointers import Seed
 from arenascope.blocks.graph.spans import Mark, Marks
@@ -165,14 +166,38 @@ def test_numpy_tells_the_same_dominators(seed: int) -> None:
 @pytest.mark.parametrize("seed", range(20))
 def test_lumps_hold_each_block_once(seed: int) -> None:
     rng = random.Random(seed)
-    count = rng.randrange(1, 30)
-    targets = {node: [rng.randrange(40) for _ in range(rng.randrange(3))] for node in range(count)}
-    found = lumps(range(count), targets.__getitem__)
-    assert sorted(each for lump in found for each in (lump.head, *lump.others)) == list(range(count))
-    # nothing leads to a head but what it leads to itself: a cycle
-    for lump in found:
-        led_to = {node for node in range(count) if lump.head in targets[node]} - {lump.head}
-        assert led_to <= set(lump.others)
+    every, count = 40, rng.randrange(1, 30)
+    nodes = array("I", sorted(rng.sample(range(every), count)))
+    edges = [[rng.randrange(every) << FLAGS | rng.randrange(2) for _ in range(rng.randrange(3))] for _ in range(every)]
+    offsets = array("Q", itertools.accumulate(map(len, edges), initial=0))
+    told = []
+    for numpy, starts_only in itertools.product({None, optional_libraries.load("numpy")}, (False, True)):
+        flat = array("I", itertools.chain.from_iterable(edges))
+        graph = Graph(range(every), offsets, flat, (), numpy=numpy)  # type: ignore[arg-type]
+        found = lumps(graph, nodes, starts_only)
+        assert sorted(found.blocks()) == [*nodes]
+        others = {lump.head: set(lump.others) for lump in found.hanging()}
+        assert set(others) <= set(found.heads)
+        assert [*found.heads] == sorted(found.heads)
+        # nothing leads to a head but what it leads to itself: a cycle
+        for head in found.heads:
+            leads = {node for node in nodes for edge in edges[node] if edge >> FLAGS == head}
+            if starts_only:
+                leads = {node for node in nodes if head << FLAGS in edges[node]}
+            assert leads - {head} <= others.get(head, set())
+        # and something leads to each of the others
+        for below in others.values():
+            assert all(any(edge >> FLAGS == each for node in nodes for edge in edges[node]) for each in below)
+        told.append((starts_only, [*found.heads], [(lump.head, [*lump.others]) for lump in found.hanging()]))
+    # with numpy as without
+    assert all(told[0:2] == told[at : at + 2] for at in range(0, len(told), 2))
+
+
+def test_runs_of_marks_are_found() -> None:
+    rng = random.Random(1)
+    for mark in (0, 1, 2, ord("+")):
+        marks = bytearray(rng.choice((0, 1, 2, ord("+"))) for _ in range(rng.randrange(300)))
+        assert [*marked(marks, mark)] == [at for at, each in enumerate(marks) if each == mark]
 
 
 @pytest.mark.parametrize("word", [8, 4])

@@ -18,7 +18,7 @@ BLOCKS = LiveBlocks(array("Q"), array("Q"), array("Q"), ())
 
 def headings(*rows: LeakRow) -> list[str]:
     """The row of names at 80 columns."""
-    leaks = Leaks(Lumps(), Lumps(), Tally(0, 0), {}, Tally(0, 0), ())
+    leaks = Leaks(Lumps(array("I")), Lumps(array("I")), Tally(0, 0), {}, Tally(0, 0), ())
     shown = list(lines(Style(width=80), BLOCKS, leaks, rows, limit=9, with_possible=True))
     (above,) = [line for line, rule in zip(shown, shown[1:]) if rule.startswith("--")]
     return [each.strip() for each in above.split("  ") if each]

@@ -46,7 +46,7 @@ def leaks_command(context: Context) -> Answer:
     lost = [] if leaks.unknown else rows_of(look.search, leaks.definite, strength)
     possible = rows_of(look.search, leaks.possible, "possible")
     stale = stale_rows(look.search) if leaks.stale.blocks else []
-    unknown = [*leaks.definite.blocks()] if leaks.unknown else []
+    unknown = leaks.definite.blocks() if leaks.unknown else ()
     found = Leaks(
         leaks=[leak_record(each) for each in (*lost, *possible)],
         reached=Blocks.of(leaks.reached),

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from array import array
-from itertools import chain
+from itertools import filterfalse
 from typing import Iterator, Sequence
 
 from ...base.records import NamedTuple
+from .descendants import AT_ONCE, edges_of, fast
 from .dominators import Targets
+from .edge import FLAGS, INSIDE
+from .edges import Graph
 
 
 class Lump(NamedTuple):
@@ -19,67 +22,93 @@ class Lump(NamedTuple):
 
 
 class Lumps:
-    """Some of them, in order of their heads. A program that leaks loses millions of blocks: they take 16 bytes each."""
+    """Some of them, in order of their heads. A program that leaks loses millions of blocks, most of them alone: these
+    take four bytes each."""
 
-    def __init__(self) -> None:
-        self.heads, self._others, self._ends = array("q"), array("q"), array("q")
+    def __init__(self, heads: array[int]) -> None:
+        self.heads = heads
+        self._leading, self._ends, self._others = array("I"), array("I"), array("I")
 
-    def add(self, head: int, others: Sequence[int]) -> None:
-        self.heads.append(head)
+    def put(self, head: int, others: Sequence[int]) -> None:
+        """What hangs on one of the heads; they come in order."""
+        self._leading.append(head)
         self._others.extend(others)
         self._ends.append(len(self._others))
 
     def __len__(self) -> int:
         return len(self.heads)
 
-    def __iter__(self) -> Iterator[Lump]:
+    def hanging(self) -> Iterator[Lump]:
+        """Those of more than one block."""
         begin = 0
-        for head, end in zip(self.heads, self._ends):
+        for head, end in zip(self._leading, self._ends):
             yield Lump(head, self._others[begin:end])
             begin = end
 
-    def blocks(self) -> Iterator[int]:
-        return chain(self.heads, self._others)
+    def blocks(self) -> array[int]:
+        return self.heads + self._others
 
 
-def lumps(nodes: Sequence[int], targets: Targets) -> Lumps:
-    """Every node once; they are in order. `targets` may lead out of the nodes: that does not count."""
-    beyond = nodes[-1] + 1 if len(nodes) else 0
-    asked, led_to, seen = bytearray(beyond), bytearray(beyond), bytearray(beyond)
-    for node in nodes:
-        asked[node] = 1
-    leads: dict[int, list[int]] = {}
+def lumps(graph: Graph, nodes: array[int], starts_only: bool = False) -> Lumps:
+    """Every node once; they are in order. With `starts_only` pointers to insides do not count."""
+    leads = _leads(graph, nodes, INSIDE if starts_only else 0)
     """Only of those that lead to others: where all is lost these may be few."""
-    for node in nodes:
-        others = [to for to in targets(node) if to < beyond and asked[to] and to != node]
-        if others:
-            leads[node] = others
     of: dict[int, int] = {}
-    components = strongly_connected([*leads], leads.__getitem__)
-    for members in components:
+    is_led_to, is_seen = bytearray(len(graph.blocks)), bytearray(len(graph.blocks))
+    for members in strongly_connected([*leads], leads.__getitem__):
         first = min(members)
         for node in members:
+            # of a cycle its first node stands for all
             of[node] = first
+            is_led_to[node] = node != first
     for node, others in leads.items():
         for to in others:
-            # of a cycle its first node stands for all
             head = of.get(to, to)
-            led_to[head] |= head != of[node]
-    found = Lumps()
-    for head in nodes:
-        if led_to[head] or of.get(head, head) != head:
+            is_led_to[head] |= head != of[node]
+    found = Lumps(array("I", filterfalse(is_led_to.__getitem__, nodes)))
+    for head in leads:
+        if is_led_to[head]:
             continue
-        seen[head] = 1
+        is_seen[head] = 1
         hanging: list[int] = []
-        todo = [head] if head in leads else []
+        todo = [head]
         while todo:
             for to in leads.get(todo.pop(), ()):
-                if not seen[to]:
-                    seen[to] = 1
+                if not is_seen[to]:
+                    is_seen[to] = 1
                     hanging.append(to)
                     todo.append(to)
-        found.add(head, hanging)
+        if hanging:
+            found.put(head, hanging)
     return found
+
+
+def _leads(graph: Graph, nodes: array[int], skipped: int) -> dict[int, list[int]]:
+    """Of each node that leads to others of them these; edges with the bit `skipped` do not count."""
+    is_asked = bytearray(len(graph.blocks))
+    leads: dict[int, list[int]] = {}
+    if graph.numpy is None:
+        for node in nodes:
+            is_asked[node] = 1
+        for node in nodes:
+            others = [edge >> FLAGS for edge in graph.of(node) if not edge & skipped]
+            others = [to for to in others if is_asked[to] and to != node]
+            if others:
+                leads[node] = others
+        return leads
+    numpy = graph.numpy
+    offsets, all_edges = fast(numpy, graph)
+    asked, flags = numpy.asarray(nodes), numpy.frombuffer(is_asked, dtype=bool)
+    flags[asked] = True
+    for low in range(0, len(asked), AT_ONCE):
+        some = asked[low : low + AT_ONCE]
+        some = some[offsets[some + 1] > offsets[some]]
+        for sources, edges in edges_of(numpy, offsets, all_edges, some):
+            targets = edges >> FLAGS
+            counts = flags[targets] & (targets != sources) & (edges & skipped == 0)
+            for node, to in zip(sources[counts].tolist(), targets[counts].tolist()):
+                leads.setdefault(node, []).append(to)
+    return leads
 
 
 def strongly_connected(nodes: Sequence[int], targets: Targets) -> list[list[int]]:

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from array import array
+from collections import Counter
 from functools import cache
+from itertools import islice
 from typing import Mapping, Sequence
 
 from ...analysis.type_rows import SAMPLES
@@ -13,6 +16,7 @@ from ..declared.once_per_image import declared_kinds
 from ..named_by_holders import of_libstdcxx
 from ..recognise.containers import LEAST_POOL, POOL, is_pool
 from ..single_blocks import kinds_of
+from .blocks import LiveBlocks
 from .components import Lumps
 from .edge import FLAGS, INSIDE
 from .edges import Graph
@@ -49,19 +53,30 @@ class _Group:
 
 def rows_of(search: Search, lumps: Lumps, strength: str) -> list[LeakRow]:
     """The largest first."""
-    blocks = search.blocks
-    types = types_of(search, lumps.heads[:MOST_TYPED])
+    blocks, heads = search.blocks, lumps.heads
+    types = types_of(search, heads[:MOST_TYPED])
     groups: dict[str, _Group] = {}
-    for head, others in lumps:
-        size, kind = blocks.sizes[head], types.get(head)
-        name = kind.name if kind is not None else by_size(size)
-        group = groups.get(name) or groups.setdefault(name, _Group())
+
+    def group_of(head: int) -> _Group:
+        kind = types.get(head)
+        name = kind.name if kind is not None else by_size(blocks.sizes[head])
+        return groups.get(name) or groups.setdefault(name, _Group())
+
+    for head in islice(heads, MOST_TYPED):
+        group = group_of(head)
         group.blocks += 1
-        group.bytes += size
-        group.indirect_blocks += len(others)
-        group.indirect_bytes += blocks.bytes_of(others)
+        group.bytes += blocks.sizes[head]
         if len(group.samples) < SAMPLES:
             group.samples.append(blocks.starts[head])
+    for size, rest in _by_size(blocks, heads[MOST_TYPED:]).items():
+        group = group_of(rest.samples[0])
+        group.blocks += rest.number
+        group.bytes += size * rest.number
+        group.samples += [blocks.starts[each] for each in rest.samples[: SAMPLES - len(group.samples)]]
+    for head, others in lumps.hanging():
+        group = group_of(head)
+        group.indirect_blocks += len(others)
+        group.indirect_bytes += blocks.bytes_of(others)
     rows = [
         LeakRow(
             name,
@@ -75,6 +90,29 @@ def rows_of(search: Search, lumps: Lumps, strength: str) -> list[LeakRow]:
         for name, group in groups.items()
     ]
     return sorted(rows, key=lambda each: (-each.all_bytes, each.type))
+
+
+class _OfSize(NamedTuple):
+    """Heads of one size."""
+
+    number: int
+    samples: list[int]
+    """The first of them."""
+
+
+def _by_size(blocks: LiveBlocks, heads: Sequence[int]) -> dict[int, _OfSize]:
+    """They may be millions: those of a size are counted without a look at each."""
+    sizes = array("Q", map(blocks.sizes.__getitem__, heads))
+    found = {size: _OfSize(number, []) for size, number in Counter(sizes).items()}
+    wanted = {size: min(each.number, SAMPLES) for size, each in found.items()}
+    for head, size in zip(heads, sizes):
+        if size in wanted:
+            found[size].samples.append(head)
+            if len(found[size].samples) == wanted[size]:
+                del wanted[size]
+                if not wanted:
+                    break
+    return found
 
 
 @cache

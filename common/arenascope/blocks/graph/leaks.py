@@ -15,7 +15,7 @@ from .blocks import LiveBlocks, heap_spans
 from .components import Lumps, lumps
 from .descendants import Spread
 from .distances import Distances
-from .edge import FLAGS, INSIDE, STALE
+from .edge import FLAGS, STALE
 from .edges import ROOT, Disguised, Graph, SecondLook, build
 from .encodings import ALIKE, RELATIVE, TAGS, UNALIGNED, decoded, room
 from .lasting_graph import lasting
@@ -70,8 +70,7 @@ def find_leaks(search: Search, lost: int) -> Leaks:
     graph, blocks = build(search), search.blocks
     marks, saved = marks_of(search)
     unreached, inside = marked(marks, UNMARKED), marked(marks, POSSIBLE)
-    definite = lumps(unreached, lambda block: _targets(graph, block, inside=True))
-    possible = lumps(inside, lambda block: _targets(graph, block, inside=False))
+    definite, possible = lumps(graph, unreached), lumps(graph, inside, starts_only=True)
     others = Tally(len(unreached) + len(inside), blocks.bytes_of(unreached) + blocks.bytes_of(inside))
     reached = Tally(len(blocks) - others.blocks, blocks.bytes - others.bytes)
     by_stale_words = held_by_stale_words(graph)
@@ -105,10 +104,6 @@ def _marks_of(search: Search) -> Marked:
     reach = Reach(search, build(search))
     alike = {ALIKE: sorted(reach.alike)} if reach.alike else {}
     return Marked(reach.marks, {**alike, **_second_look(search, reach)})
-
-
-def _targets(graph: Graph, block: int, inside: bool) -> Sequence[int]:
-    return [edge >> FLAGS for edge in graph.of(block) if inside or not edge & INSIDE]
 
 
 def doubts(session: Session, roots: Roots, blocks: LiveBlocks, lost: int) -> list[Statement]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from array import array
 from bisect import bisect_right
 from typing import Iterable, Iterator, Optional, Sequence
@@ -24,12 +25,10 @@ MANY_ALIKE = 8
 
 
 def marked(marks: bytearray, mark: int) -> array[int]:
-    """The blocks that are marked so, in order: few of millions, mostly."""
-    found = array("q")
-    at = marks.find(mark)
-    while at >= 0:
-        found.append(at)
-        at = marks.find(mark, at + 1)
+    """The blocks that are marked so, in order: few of millions, mostly, or most of them."""
+    found = array("I")
+    for run in re.finditer(re.escape(bytes([mark])) + b"+", marks):
+        found.extend(range(*run.span()))
     return found
 
 

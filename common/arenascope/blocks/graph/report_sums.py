@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from array import array
 from typing import Callable, Iterator, Optional, Sequence
 
 from ...analysis.causes import WORTH
@@ -32,7 +31,7 @@ def summed(search: Search, lost: int, words: Callable[[Sequence[Owner]], str], a
     leaks: Optional[Leaks] = None
     if unreached and search.looks_again:
         leaks = find_leaks(search, lost)
-        unreached, inside = (array("q", each.blocks()) for each in (leaks.definite, leaks.possible))
+        unreached, inside = leaks.definite.blocks(), leaks.possible.blocks()
     nowhere, possible = blocks.bytes_of(unreached), blocks.bytes_of(inside)
     doubted = bool(leaks.doubts if leaks is not None else doubts(search.session, search.roots, blocks, lost))
     known = leaks is not None and not doubted

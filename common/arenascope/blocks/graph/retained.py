@@ -6,7 +6,6 @@ from array import array
 from typing import Mapping, Optional, Sequence
 
 from .components import lumps
-from .edge import FLAGS
 from .edges import build
 from .owner_pages import NOBODY
 from .owners import UNREACHED, find_owners
@@ -54,9 +53,8 @@ def above_all(search: Search) -> array[int]:
     above = array("q", owners.above)
     nobodys = {each.number for each in owners.holdings if each.owner.kind == UNREACHED}
     if nobodys:
-        graph = build(search)
-        unreached = [block for block, owner in enumerate(owners.whose) if owner in nobodys]
-        for head, others in lumps(unreached, lambda block: (edge >> FLAGS for edge in graph.of(block))):
+        unreached = array("I", (block for block, owner in enumerate(owners.whose) if owner in nobodys))
+        for head, others in lumps(build(search), unreached).hanging():
             for each in others:
                 above[each] = head
     return above

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from array import array
 from typing import Iterator, Sequence
 
 from ...analysis.figure_names import NAMELESS
@@ -40,7 +39,7 @@ def lines(
     with_possible: bool,
 ) -> Iterator[str]:
     """`stale`: the stale words that alone lead to something."""
-    lost, perhaps = (array("q", each.blocks()) for each in (leaks.definite, leaks.possible))
+    lost, perhaps = leaks.definite.blocks(), leaks.possible.blocks()
 
     def size(numbers: Sequence[int]) -> str:
         return style.size(blocks.bytes_of(numbers))
