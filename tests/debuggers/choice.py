@@ -86,16 +86,27 @@ def beyond_pairs(items: Iterable[pytest.Item]) -> Iterator[pytest.Item]:
 
 def not_its_turn(items: Iterable[pytest.Item], doors: Container[str]) -> Iterator[pytest.Item]:
     """Of tests that are alike but for the door, those beyond one: the doors take turns from test to test of a file.
-    What is about the doors themselves, and not about something that all of them show, is marked every_door."""
+    Then of those that are left the same for kinds of image, and for ways to hold a process. What is about these
+    themselves, and not about something that all of them show, is marked every_one."""
+    left = [item for item in items if not item.get_closest_marker("full") and not item.get_closest_marker("every_one")]
+    for values in (doors, ("live", "core", "saved", "gcore", "kernel"), ("ptrace", "signal")):
+        later = set(_beyond_one(left, values))
+        left = [item for item in left if item not in later]
+        yield from later
+
+
+def _beyond_one(items: Iterable[pytest.Item], values: Container[str]) -> Iterator[pytest.Item]:
     alike: dict[tuple[Hashable, ...], list[pytest.Item]] = {}
+    met: dict[Hashable, list[object]] = {}
     for item in items:
         callspec = getattr(item, "callspec", None)
-        if callspec is None or item.get_closest_marker("full") or item.get_closest_marker("every_door"):
+        if callspec is None:
             continue
-        others = {name: place for name, place in callspec.indices.items() if not _is_of(doors, callspec.params[name])}
+        test = item.location[0], getattr(item, "originalname", "")
+        others = {name: value for name, value in callspec.params.items() if not _is_of(values, value)}
         if len(others) < len(callspec.params):
-            key = (item.location[0], getattr(item, "originalname", ""), *sorted(others.items()))
-            alike.setdefault(key, []).append(item)
+            places = [(name, _place(met.setdefault((test, name), []), others[name])) for name in sorted(others)]
+            alike.setdefault((test, *places), []).append(item)
     turn: Counter[str] = Counter()
     for group in alike.values():
         file = group[0].location[0]
@@ -103,9 +114,16 @@ def not_its_turn(items: Iterable[pytest.Item], doors: Container[str]) -> Iterato
         turn[file] += len(group) > 1
 
 
-def _is_of(doors: Container[str], value: Any) -> bool:
+def _place(met: list[object], value: object) -> int:
+    """Values of parameters need not have a hash."""
+    if value not in met:
+        met.append(value)
+    return met.index(value)
+
+
+def _is_of(values: Container[str], value: Any) -> bool:
     name = getattr(value, "name", value)
-    return isinstance(name, str) and name in doors
+    return isinstance(name, str) and name in values
 
 
 Place = tuple[int, ...]

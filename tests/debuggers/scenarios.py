@@ -126,6 +126,9 @@ LATER = (
     "arenas60",
     "workers-30MB-ended",
     "random-1",
+    "ladder-shuffled",
+    "bins-static",
+    "asked-by-variables",
 )
 # these also run on the other releases: one for each shape that a release, or a narrow machine, might have otherwise
 EVERYWHERE = ("many_heaps", "bins", "tcache", "mmapped", "foreign_sbrk", "blocked_brk", "pinned-thread")

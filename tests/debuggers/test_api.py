@@ -63,7 +63,7 @@ def test_in_plain_python(image: Image) -> None:
         assert same(valid(found), printed.json()), printed.command
 
 
-@pytest.mark.in_turns("image", "door")
+@pytest.mark.in_turns("image", "door", "call")
 @pytest.mark.parametrize("door", [GDB, LLDBS[-1]], ids=lambda door: door.name)
 @pytest.mark.parametrize("call", ["selected", "open"])
 def test_in_a_debugger(door: Union[Gdb, Lldb], call: str, image: Image, tmp_path: Path) -> None:

@@ -48,6 +48,7 @@ def both_work(gdb: Gdb, subject: Subject, theirs: Extension, ours_first: bool, w
     assert "`arenascope report`" in overview
 
 
+@pytest.mark.in_turns("way", "name", "ours_first")
 @OURS_FIRST
 @pytest.mark.parametrize("way", WAYS)
 @pytest.mark.parametrize("name", STAND_INS)

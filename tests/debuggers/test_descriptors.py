@@ -27,7 +27,6 @@ def open_files(door: Union[Gdb, Lldb]) -> dict[str, Any]:
     return {"do": f"python {statements}; print(value)"} if door is GDB else {"python": statements}
 
 
-@pytest.mark.in_turns("door", "kind")
 @pytest.mark.parametrize("kind", ["live", "core"])
 def test_no_look_leaves_a_file_open(door: Union[Gdb, Lldb], subject: Subject, kind: str) -> None:
     image: Image = Live(subject.pid, subject.program) if kind == "live" else Core(subject.gcore(), subject.program)

@@ -69,7 +69,7 @@ def told(
     return found
 
 
-@pytest.mark.every_door
+@pytest.mark.every_one
 @pytest.mark.xdist_group("every command")
 @pytest.mark.parametrize("image", some(IMAGES, "live", "kernel"))
 @pytest.mark.parametrize("door", NEWEST)
@@ -101,7 +101,7 @@ def common(text: str) -> dict[str, Any]:
 OURS = re.compile(rf"\b(heap|arenascope) (?:{'|'.join(COMMAND_NAMES)})\b( \S+)?")
 
 
-@pytest.mark.every_door
+@pytest.mark.every_one
 @pytest.mark.xdist_group("every command")
 @pytest.mark.parametrize("image", some(IMAGES, "live", "kernel"))
 @pytest.mark.parametrize("door", NEWEST)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any, Iterator, Sequence
 
 import pytest
+from choice import some
 from looks import Live
 from platforms import ELSEWHERE, HOST, Platform
 from shell_door import SHELL
@@ -81,12 +82,13 @@ def test_each_of_ten_holds_back_what_leaves_memory_without_it(platform: Platform
     assert unmapped  # a whole heap of one size
 
 
-def test_each_of_ten_classes_by_its_name() -> None:
+@pytest.mark.parametrize("numbers", some([range(3), range(10)], range(3)), ids=len)
+def test_each_of_ten_classes_by_its_name(numbers: range) -> None:
     """One after the other: what is left is another heap each time."""
     held = []
     with Subject("ten_classes", env=UNCACHED) as subject:
         image = Live(subject.pid, subject.program)
-        for number in range(10):
+        for number in numbers:
             name = f"Kind<{number}>"
             (outcome,) = SHELL.run(image, [f"types --match ^{name}$ --json"])
             (row,) = outcome.json()["types"]

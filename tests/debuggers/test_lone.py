@@ -38,7 +38,7 @@ def check(outcomes: Sequence[Outcome], subject: Subject) -> None:
     assert check["breaches"] == []
 
 
-@pytest.mark.in_turns("door", "subject")
+@pytest.mark.in_turns("door", "subject", "symbols")
 @pytest.mark.parametrize("door", NEWEST)
 @pytest.mark.parametrize("symbols", [True, False], ids=["symbols", "stripped"])
 def test_there_is_one_cache(subject: Subject, door: str, symbols: bool) -> None:

@@ -16,7 +16,7 @@ from shell_door import SHELL
 from subjects import Subject
 
 SCENES = ("hoard", "many_heaps-spread", "foreign_sbrk", "random-1")
-FEW = SCENES[1:3]
+FEW = SCENES[2:3]
 """For `make test`: an arena of several heaps, and a main heap in two parts."""
 OPENED = NEWEST
 COMMANDS = ("map --cells 4096 --json", "chunks --summary --json", "trim --json", "map")

@@ -210,7 +210,7 @@ def test_what_ended_threads_left_is_told() -> None:
     [
         ("foreign", ["mappings", "refs ADDRESS"]),
         pytest.param("scattered", ["chunks --summary"], marks=pytest.mark.full),
-        ("map", ["report --again 30", "types"]),
+        pytest.param("map", ["report --again 30", "types"], marks=pytest.mark.full),
         pytest.param("large", ["trim --apply"], marks=pytest.mark.full),
     ],
 )

@@ -67,7 +67,11 @@ ALIKE = (
     "full_heap-retired-9000",
     "hoard-low-threshold",
     "random-1",
+    "random-2",
     "random-4-no-fastbins",
+    "full_heap-retired-64",
+    "thp",
+    "bins",
 )
 """What these show, another one of AT_HOME shows in `make test`."""
 ELSEWHERE_TOO = (("pinned-both", "full_heap-retired-64"), ("many_heaps", "random-1"))

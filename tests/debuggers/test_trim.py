@@ -64,6 +64,13 @@ ALIKE_TOO = (
     "tiny_top-page",
     "thp",
     "asked-by-tunables",
+    "pinned-thread",
+    "mmapped",
+    "fastbins",
+    "bins-static",
+    "dlmopen",
+    "asked-by-variables",
+    "tiny_top",
 )
 """What these show, another one shows in `make test`."""
 TABLE = (

@@ -23,7 +23,7 @@ from typed import BUILDS, Build, Row, rows_of, text_of
 from arenascope.cli.shell import How, ShellDoor
 from arenascope.sources.core.core_image import CoreImage
 
-pytestmark = pytest.mark.xdist_group("type_sources")
+pytestmark = [pytest.mark.xdist_group("type_sources"), pytest.mark.every_one]
 NAMES = ("Mixed", "Side", "Ring<Mixed, 3>", "hidden", "node", "twice", "nothing", "Colour")
 
 
@@ -85,7 +85,7 @@ def door(request: pytest.FixtureRequest) -> Door:
     return opened(request.param)
 
 
-@pytest.fixture(scope="module", params=some(BUILDS, *BUILDS[:2]), ids=lambda build: build.name)
+@pytest.fixture(scope="module", params=some(BUILDS, BUILDS[0]), ids=lambda build: build.name)
 def typed(request: pytest.FixtureRequest, door: Door, tmp_path_factory: pytest.TempPathFactory) -> Typed:
     build: Build = request.param
     if shutil.which(build.compiler) is None:

@@ -166,7 +166,7 @@ def test_eighty_columns_are_enough_for_every_part(subject: Subject) -> None:
         assert not [line for line in parts if "…" in line]
 
 
-@pytest.mark.parametrize("door", ["gdb", "lldb"])
+@pytest.mark.parametrize("door", some(["gdb", "lldb"], "gdb"))
 def test_in_a_debugger(subject: Subject, door: str) -> None:
     wrong = "chunk a_name_that_is_nowhere_to_be_found + another_name_that_is_nowhere_to_be_found_either"
     lines = in_debugger(subject, door, [*COMMANDS, *([wrong] if door == "gdb" else [])])

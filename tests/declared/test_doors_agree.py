@@ -36,7 +36,6 @@ def rows(door: Door, image: Image) -> list[Row]:
     "name",
     some(
         ["server.O1", "daemon.O2", "pool.O2", "orders.O1", "idioms.cc.O2", "idioms.cc.O0", "idioms.cc.O1"],
-        "daemon.O2",
         "server.O1",
     ),
 )

@@ -37,10 +37,11 @@ def is_archives(block: Expected, lines: Sequence[str]) -> bool:
     return block.type in ("Archive", "Trade") or any(text in line for text in ARCHIVES)
 
 
-@pytest.mark.in_turns("kind", "door")
 @pytest.mark.parametrize("kind", ["live", "core"])
 @pytest.mark.parametrize(
-    "door", [pytest.param(GDB, marks=pytest.mark.needs_gdb), NEWEST_LLDB], ids=lambda door: door.name
+    "door",
+    [pytest.param(GDB, marks=pytest.mark.needs_gdb), pytest.param(NEWEST_LLDB, marks=pytest.mark.full)],
+    ids=lambda door: door.name,
 )
 def test_each_local_variable_holds_its_own(door: Door, kind: str, tmp_path: Path) -> None:
     """And what `owner` and the page say is the same."""

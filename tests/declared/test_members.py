@@ -24,9 +24,9 @@ AS_NUMBERS = ("value", "target", "elements")
 @pytest.mark.parametrize(
     ("name", "arguments", "types", "forms"),
     [
-        ("daemon.O2", ("60", "closed"), 3, {"value", "text", "target"}),
+        pytest.param("daemon.O2", ("60", "closed"), 3, {"value", "text", "target"}, marks=pytest.mark.full),
         ("idioms.O0", (), 8, {"value", "text", "target", "enumerator"}),
-        ("server.O1", ("40", "0"), 3, {"value", "text", "elements"}),
+        pytest.param("server.O1", ("40", "0"), 3, {"value", "text", "elements"}, marks=pytest.mark.full),
         ("orders.O0", ("40", "plain"), 2, {"value", "text"}),
     ],
 )

@@ -57,7 +57,7 @@ def truth(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Truth]:
 LATER = ("idioms.libc++", "idioms.rs", "pool.split")
 NAMES = [pytest.param(name, marks=pytest.mark.full if name in LATER else ()) for name in ARGUMENTS]
 EACH = [
-    pytest.param(f"{name}.{level}", marks=pytest.mark.full if name in LATER else ())
+    pytest.param(f"{name}.{level}", marks=pytest.mark.full if name in LATER or level != "O2" else ())
     for name in ARGUMENTS
     for level in LEVELS
 ]

@@ -36,7 +36,6 @@ PERCENT = re.compile(r"([\d.]+) %")
     params=some(
         [("daemon.O2", "300", "closed"), ("server.O1", "40", "0"), ("idioms.cc.O1",)],
         ("daemon.O2", "300", "closed"),
-        ("server.O1", "40", "0"),
     ),
     ids=lambda each: each[0],
 )
@@ -106,7 +105,6 @@ def test_chunk_has_the_same_members_in_the_shell(sited: Sited, tmp_path: Path) -
             "idioms.rs.O1",
         ],
         "idioms.O1",
-        "server.O1",
         "idioms.rs.O1",
     ),
 )

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Sequence
 
 import pytest
 from doors import GDB
@@ -48,11 +47,11 @@ def test_what_can_be_sent_on_has_it_on_request_alone(tmp_path: Path) -> None:
     asked = [*of_blocks, *SENT_ON]
     files = [tmp_path / f"file{number}" for number in range(len(FILES))]
     written = [each.format(file) for each, file in zip(FILES, files)]
-    without = gdb.run(image, [*(f"{each} --json" for each in asked), *written])
+    with_values = [f"{each} --json --with-values" for each in of_blocks]
+    said = gdb.run(image, [*(f"{each} --json" for each in asked), *written, *of_blocks, *with_values])
+    without, on_request = said[: len(asked) + len(written)], said[len(asked) + len(written) :]
     assert [(each.command, planted_in(each.text), each.error) for each in without if each.error] == []
     assert [(each.command, planted_in(each.text)) for each in without[: len(asked)] if planted_in(each.text)] == []
     assert [(file.name, each) for file in files for each in PLANTED if each.encode() in file.read_bytes()] == []
-    screens: Sequence[str] = [each.text for each in gdb.run(image, of_blocks)]
-    on_request = [each.text for each in gdb.run(image, [f"{each} --json --with-values" for each in of_blocks])]
-    for text in (*screens, *on_request):
-        assert planted_in(text)
+    for each in on_request:
+        assert planted_in(each.text)

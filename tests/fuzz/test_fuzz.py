@@ -52,11 +52,19 @@ def today() -> str:
 
 @pytest.mark.timeout(1200)
 @pytest.mark.parametrize(
-    "seed", ["always", *(pytest.param(each, marks=pytest.mark.full) for each in ("again", "more", "and more"))]
+    ("seed", "runs"),
+    [
+        ("always", SHORT // 16),
+        *(
+            pytest.param(each, SHORT // 4, marks=pytest.mark.full)
+            for each in ("once more", "again", "more", "and more")
+        ),
+    ],
+    ids=["always", "once more", "again", "more", "and more"],
 )
-def test_a_few(images: list[Image], seed: str) -> None:
+def test_a_few(images: list[Image], seed: str, runs: int) -> None:
     """Always the same, as a test may not depend on the day: what is new is for `make fuzz`."""
-    fuzz(images, SHORT // 4, seed)
+    fuzz(images, runs, seed)
 
 
 @pytest.mark.fuzz

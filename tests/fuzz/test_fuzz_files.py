@@ -230,10 +230,15 @@ def fuzz(bench: Makes, count: int, seed: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "seed", ["always", *(pytest.param(each, marks=pytest.mark.full) for each in ("again", "more"))]
+    ("seed", "runs"),
+    [
+        ("always", SHORT // 12),
+        *(pytest.param(each, SHORT // 3, marks=pytest.mark.full) for each in ("once more", "again", "more")),
+    ],
+    ids=["always", "once more", "again", "more"],
 )
-def test_a_few(bench: Bench, seed: str) -> None:
-    fuzz(bench, SHORT // 3, seed)
+def test_a_few(bench: Bench, seed: str, runs: int) -> None:
+    fuzz(bench, runs, seed)
 
 
 @pytest.mark.fuzz

@@ -224,10 +224,15 @@ def test_what_is_resident_in_a_hole(notes: Notes, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    "seed", ["always", *(pytest.param(each, marks=pytest.mark.full) for each in ("again", "more"))]
+    ("seed", "runs"),
+    [
+        ("always", SHORT // 12),
+        *(pytest.param(each, SHORT // 3, marks=pytest.mark.full) for each in ("once more", "again", "more")),
+    ],
+    ids=["always", "once more", "again", "more"],
 )
-def test_a_few(notes: Notes, seed: str) -> None:
-    fuzz(notes, SHORT // 3, seed)
+def test_a_few(notes: Notes, seed: str, runs: int) -> None:
+    fuzz(notes, runs, seed)
 
 
 @pytest.mark.fuzz

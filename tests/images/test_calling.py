@@ -192,15 +192,19 @@ def test_a_thread_that_was_let_run_stands_elsewhere():
         assert subject.quit() == 0
 
 
-def test_a_guard_that_is_killed_anywhere_leaves_it_sound():
+@pytest.mark.parametrize(
+    ("words", "number"),
+    [(TOPS, OF_A_TOP), pytest.param((), OF_A_TRIM, marks=pytest.mark.full)],
+    ids=["of a top", "of a trim"],
+)
+def test_a_guard_that_is_killed_anywhere_leaves_it_sound(words, number):
     """At each step of a call, with the thread standing there or just let run."""
     needs_the_lock()
     with Subject("spinning") as subject:
         before = masks(subject)
-        for words, number in (((), OF_A_TRIM), (TOPS, OF_A_TOP)):
-            said = call(subject, *words, tids=[spinner(subject)], at=range(number))
-            assert said.stderr.count(KILLED) == number, said.stderr
-            is_well(subject)
+        said = call(subject, *words, tids=[spinner(subject)], at=range(number))
+        assert said.stderr.count(KILLED) == number, said.stderr
+        is_well(subject)
         assert masks(subject) == before
         # and no lock is left behind
         done(subject, "--tops")

@@ -100,7 +100,7 @@ def test_the_same_as_of_one_that_stands_still(stopped_at_the_hold, fixture):
         assert subject.quit() == 0
 
 
-@pytest.mark.parametrize("call", ["process_vm_readv", "with numpy", pytest.param("none", marks=pytest.mark.full)])
+@pytest.mark.parametrize("call", some(["process_vm_readv", "with numpy", "none"], "with numpy"))
 def test_the_same_under_churn(stopped_at_the_hold, monkeypatch, call):
     """Every list has changed since it was looked for; without the system call each chunk is read by itself.
 

@@ -51,7 +51,7 @@ def test_a_wound_shows_and_stays_where_it_is(row: str, name: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "name", [pytest.param(name, marks=pytest.mark.full if at % 3 else ()) for at, name in enumerate(WOUNDS)]
+    "name", [pytest.param(name, marks=pytest.mark.full if at % 6 else ()) for at, name in enumerate(WOUNDS)]
 )
 def test_a_wound_ends_no_command(name: str) -> None:
     image = everything("2.43-64")

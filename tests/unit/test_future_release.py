@@ -33,7 +33,7 @@ def check_state(base: str, change: str, value: str, view: str, make: Callable[[R
 
 @pytest.mark.in_turns("change", "base")
 @pytest.mark.parametrize("base", ["2.44-64", "2.44-i386", "2.36-64"])
-@pytest.mark.parametrize("change", some(STATE, *list(STATE)[::3]))
+@pytest.mark.parametrize("change", some(STATE, *list(STATE)[::6]))
 def test_malloc_state(base: str, change: str) -> None:
     check_state(base, change, "a small number", "symbols", everything)
     check_state(base, change, "pages", "no symbols", everything)
@@ -134,7 +134,7 @@ HEAP: dict[str, Sequence[Change]] = {
 
 @pytest.mark.in_turns("change", "base")
 @pytest.mark.parametrize("base", ["2.44-64", "2.44-arm", "2.44-s390x"])
-@pytest.mark.parametrize("change", some(HEAP, *list(HEAP)[::2]))
+@pytest.mark.parametrize("change", some(HEAP, *list(HEAP)[::4]))
 def test_heap_info(base: str, change: str) -> None:
     row = future(base, heap=HEAP[change])
     for value, view in (("0", "symbols"), ("pages", "symbols"), ("noise", "no symbols"), ("0", "debug information")):

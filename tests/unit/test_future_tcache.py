@@ -6,6 +6,7 @@ from dataclasses import replace
 from typing import Any, Iterator
 
 import pytest
+from choice import some
 from fake_door import run_json, run_text
 from future_checks import verdict
 from future_rows import UNKNOWN, future
@@ -43,14 +44,14 @@ def cached(row: Row, threads: int, **mp: int) -> HeapImage:
 
 @pytest.mark.in_turns("form", "base")
 @pytest.mark.parametrize("base", BASES)
-@pytest.mark.parametrize("form", FORMS)
+@pytest.mark.parametrize("form", some(FORMS, *list(FORMS)[::3]))
 def test_form(base: str, form: str) -> None:
     image = cached(future(base, **FORMS[form]), 1 if base == "2.44-arm" else 3)
     for view in VIEWS:
         assert verdict(image, image.target(**view)) == "right"
 
 
-@pytest.mark.parametrize("form", FORMS)
+@pytest.mark.parametrize("form", some(FORMS, *list(FORMS)[1::3]))
 def test_counts_of_chunks_rather_than_of_free_slots(form: str) -> None:
     """As up to 2.41; mp_ there is not the newest's, and known in parts."""
     image = cached(future("2.36-64", **FORMS[form]), 3)
@@ -60,6 +61,7 @@ def test_counts_of_chunks_rather_than_of_free_slots(form: str) -> None:
         assert [each["tcache"]["chunks"] for each in caches] == [4, 4, 4]
 
 
+@pytest.mark.in_turns("base", "form")
 @pytest.mark.parametrize("base", BASES)
 @pytest.mark.parametrize("form", ["80 bins", "80 bins of single sizes", "counts of a byte"])
 def test_larger_blocks(base: str, form: str) -> None:
@@ -74,6 +76,7 @@ def test_larger_blocks(base: str, form: str) -> None:
         assert [each["tcache"]["chunks"] for each in caches] == [4, 6]
 
 
+@pytest.mark.in_turns("base", "made")
 @pytest.mark.parametrize("base", BASES)
 @pytest.mark.parametrize("made", [True, False])
 def test_nothing_cached_yet(base: str, made: bool) -> None:

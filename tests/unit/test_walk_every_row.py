@@ -234,6 +234,7 @@ def test_a_static_program(row: Row) -> None:
         assert session.findings == []
 
 
+@pytest.mark.in_turns("row", "arenas", "huge")
 @pytest.mark.parametrize("huge", [1 << 20, 2 << 20, 32 << 20])
 @pytest.mark.parametrize("arenas", [1, 2, 9])
 @pytest.mark.parametrize("row", ["2.35-64", "2.36-64", "2.41-64", "2.42-64", "2.43-64"])
@@ -254,6 +255,7 @@ def test_heaps_of_huge_pages(row: str, arenas: int, huge: int) -> None:
 PROPERTY_ROWS = ["2.17-64", "2.26-i386", "2.31-arm", "2.36-64", "2.42.x-64", "2.43-64", "2.43-s390x"]
 
 
+@pytest.mark.in_turns("seed", "row")
 @pytest.mark.parametrize("row", PROPERTY_ROWS)
 @pytest.mark.parametrize("seed", range(1, 30))
 def test_random_heaps(row: str, seed: int) -> None:
