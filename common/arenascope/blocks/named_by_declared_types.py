@@ -10,6 +10,7 @@ from __future__ import annotations
 from array import array
 from bisect import bisect_left, bisect_right
 from itertools import accumulate
+from types import ModuleType
 from typing import Iterator, Sequence
 
 from ..glibc.chunk import SIZE_BITS
@@ -17,6 +18,7 @@ from ..session.session import Session
 from .block_index import WEAK, Known
 from .declared.named_blocks import NamedBlocks
 from .live_blocks import Live, Typed
+from .pointer_finder import library
 from .recognise.all_recognisers import NONE, Catalogue
 
 REPLACED_HOLDERS = ("c++", "control", "node")
@@ -39,6 +41,7 @@ class DeclaredNames:
             if kind is not None:
                 numbers[name] = catalogue.plain(kind)
             self._certain[block] = numbers[name]
+        self._numpy = library(found.blocks.bytes) if len(self._starts) else None
         self._numbers: dict[tuple[int, int, int], int] = {}
         self._users, self._usables, self._before = array("Q"), array("Q"), array("i")
         """What was known to hold others before it had a certain name."""
@@ -99,6 +102,9 @@ class DeclaredNames:
     def _placed(self, piece: Typed) -> Iterator[tuple[int, int]]:
         """(place, number) of each block that has a name: both sweeps met them in the order of their addresses."""
         starts, names = self._starts, self._found.name
+        if self._numpy is not None:
+            yield from _placed_at_once(self._numpy, piece, self._header, starts=starts, names=names)
+            return
         block, count = bisect_left(starts, piece.address), len(starts)
         sizes = (raw & ~SIZE_BITS for raw in piece.raws)
         users = accumulate(sizes, initial=piece.address + self._header)
@@ -121,6 +127,19 @@ class DeclaredNames:
             kind = found.kind(block) if found.is_better(block, live.kinds[before]) else None
             number = self._numbers[key] = self._catalogue.plain(kind) if kind is not None else before
         return number
+
+
+def _placed_at_once(
+    numpy: ModuleType, piece: Typed, header: int, *, starts: Sequence[int], names: Sequence[int]
+) -> Iterator[tuple[int, int]]:
+    """The same with numpy."""
+    raws = numpy.asarray(piece.raws).astype(numpy.uint64)
+    sizes = raws & numpy.uint64(~SIZE_BITS & (1 << 64) - 1)
+    used = numpy.flatnonzero(numpy.asarray(piece.kinds) != NONE)
+    users = (numpy.cumsum(sizes) - sizes + numpy.uint64(piece.address + header))[used]
+    blocks = numpy.searchsorted(starts, users, side="right") - 1
+    named = (numpy.asarray(starts)[blocks] == users) & (numpy.asarray(names)[blocks] >= 0)
+    return zip(used[named].tolist(), blocks[named].tolist())
 
 
 def _typed_pieces(live: Live) -> Iterator[Typed]:

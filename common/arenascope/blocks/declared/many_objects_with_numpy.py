@@ -7,13 +7,13 @@ claims are the same, in the same order.
 from __future__ import annotations
 
 import sys
+from itertools import repeat
 from types import ModuleType
-from typing import TYPE_CHECKING, Iterable, Optional, Sequence
+from typing import TYPE_CHECKING, Iterable, Optional, Sequence, Union
 
 from ...base.records import NamedTuple
 from ..recognise.module_memory import PAGE_SHIFT
-from .claims import EXACT, FIELD
-from .containers.forms import OfBody
+from .claims import EXACT, FIELD, LOCAL, VTABLE
 from .layouts import Layout, Layouts
 from .many_objects import UNKNOWN, Body, Found, ManyObjects, Plan, Pointer
 from .memory_reader import SHIFT, MemoryReader
@@ -29,15 +29,17 @@ FEW, MANY = 64, 1 << 20
 AT_ONCE = 20
 """First words of blocks are read a mebibyte at a time: so many low bits of addresses."""
 MOST_WINDOWS = 4096
-"""A larger heap is followed without: its bytes are kept here."""
+"""So many windows of the heaps are kept. Objects that lie in more are looked at one by one."""
 
 
 class _Rows:
     """The objects of some blocks: of one each, or all elements of arrays."""
 
-    def __init__(self, claims: Sequence[Claimed], of: Numbers, at: Numbers, numbers: Optional[Numbers]) -> None:
-        self.claims, self.of, self.at, self.numbers = claims, of, at, numbers
-        """`of`: whose each row is, among the claims."""
+    def __init__(
+        self, claims: Sequence[Claimed], parents: Numbers, of: Numbers, at: Numbers, numbers: Optional[Numbers]
+    ) -> None:
+        self.claims, self.parents, self.of, self.at, self.numbers = claims, parents, of, at, numbers
+        """`of`: whose each row is, among the claims; `parents`: the block of that."""
         self.keys: list[Numbers] = []
         """Of what is claimed: by row, then by member."""
         self.found: list[Claimed] = []
@@ -62,10 +64,15 @@ class ManyObjectsWithNumpy(ManyObjects):
         )
         self._windows = self._all_windows()
         self._is_native = reader.word_size == 8 and reader.byte_order == sys.byteorder
-        self._is_small = len(self._windows) <= MOST_WINDOWS and self._is_native
-        self._room = numpy.empty((len(self._windows) if self._is_small else 0, 1 << SHIFT - 3), dtype=numpy.uint64)
-        # at once: what was read before would be kept twice
-        self._readable = numpy.array([self._load(each) for each in range(len(self._room))], dtype=bool)
+        self._room = numpy.empty((min(len(self._windows), MOST_WINDOWS), 1 << SHIFT - 3), dtype=numpy.uint64)
+        self._held, self._kept = numpy.full(len(self._windows), NONE), 0
+        """Where in the room each window is, or NONE; and how many are there."""
+        self._is_readable = numpy.ones(len(self._windows), dtype=bool)
+        if self._is_native and len(self._windows) <= MOST_WINDOWS:
+            # at once: what was read before would be kept twice
+            self._keep(numpy.arange(len(self._windows)))
+            for place in numpy.flatnonzero(self._is_readable).tolist():
+                reader.share(int(self._windows[place]), memoryview(self._room[self._held[place]]))
 
     def _all_windows(self) -> Numbers:
         """Those in which blocks lie."""
@@ -74,7 +81,7 @@ class ManyObjectsWithNumpy(ManyObjects):
         apart = (last - first).astype(numpy.int64)
         if int(apart.sum()) > MOST_WINDOWS + len(first):
             # or they are damaged
-            none: Numbers = numpy.zeros(MOST_WINDOWS + 1, dtype=numpy.uint64)
+            none: Numbers = numpy.zeros(0, dtype=numpy.uint64)
             return none
         within = [
             numpy.arange(first[each] + 1, last[each], dtype=numpy.uint64) for each in numpy.flatnonzero(apart > 1)
@@ -111,7 +118,7 @@ class ManyObjectsWithNumpy(ManyObjects):
         is_array = name.form == "array"
         rows = sum(each.elements for each in claims) if is_array else len(claims)
         is_like = not (layout.flexible or layout.unions or layout.repeats)
-        if not (FEW <= rows <= MANY and is_like and self._is_small):
+        if not (FEW <= rows <= MANY and is_like and self._is_native):
             return super().scan(name, layout, claims)
         plan = self.plan(layout, name.label, "[]" if is_array else "")
         found = self._at_once(plan, self._rows(name, layout, claims)) if plan.is_plain else None
@@ -119,14 +126,16 @@ class ManyObjectsWithNumpy(ManyObjects):
 
     def _rows(self, name: BlockName, layout: Layout, claims: Sequence[Claimed]) -> _Rows:
         numpy = self._numpy
-        at = self._firsts[[each.block for each in claims]] + numpy.uint64(name.front)
+        parents = numpy.array([each.block for each in claims])
+        at = self._firsts[parents] + numpy.uint64(name.front)
         of = numpy.arange(len(claims))
         if name.form != "array":
-            return _Rows(claims, of, at, None)
+            return _Rows(claims, parents, of, at, numbers=None)
         counts = numpy.array([each.elements for each in claims])
         of = numpy.repeat(of, counts)
         numbers = numpy.arange(len(of)) - numpy.repeat(numpy.cumsum(counts) - counts, counts)
-        return _Rows(claims, of, at[of] + (numbers * layout.size).astype(numpy.uint64), numbers)
+        at = at[of] + (numbers * layout.size).astype(numpy.uint64)
+        return _Rows(claims, parents[of], of, at, numbers=numbers)
 
     def _at_once(self, plan: Plan, rows: _Rows) -> Optional[list[Found]]:
         """None where not all can be read."""
@@ -201,13 +210,53 @@ class ManyObjectsWithNumpy(ManyObjects):
             self._claim(
                 rows, Hits(used[hits], blocks[hits]), pointer.name, level=level, step=pointer.step, member=member
             )
+        used, values = used[~hits], values[~hits]
+        left = self._objects_by_vtables(plan, pointer, used, values=values, rows=rows, member=member)
         is_array = plan.is_of_pointers
-        for row, value in zip(used[~hits].tolist(), values[~hits].tolist()):
+        for row, value in zip(used[left].tolist(), values[left].tolist()):
             found: list[Claimed] = []
             at = None if is_array else int(rows.at[row])
             where = self._where(plan, rows, row)
             bad[row] += self._words.follow(pointer.slot, value, where, plan.layout, at, found)
             self._add(rows, row * self._every + member, found)
+
+    def _objects_by_vtables(
+        self, plan: Plan, pointer: Pointer, used: Numbers, *, values: Numbers, rows: _Rows, member: int
+    ) -> Flags:
+        """Of pointers to objects that have one, all at once; which of them are left to be followed one by one."""
+        numpy, slot = self._numpy, pointer.slot
+        left: Flags = numpy.ones(len(values), dtype=bool)
+        if slot.to != "object" or slot.target is None or slot.is_ruled or self._words.ruled.leads_into(slot.target):
+            return left
+        static = self._layouts.of(slot.target)
+        words = self._read(values) if static.polymorphic and len(values) else None
+        if words is None:
+            return left
+        tables, which = numpy.unique(words, return_inverse=True)
+        classes = [self._words.vtables.class_of(table, static) if table else None for table in tables.tolist()]
+        tops, sizes = (
+            numpy.array([0 if of is None else getattr(of, each) for of in classes])[which] for each in ("top", "size")
+        )
+        starts = values + tops.astype(numpy.uint64)
+        blocks = numpy.searchsorted(self._firsts, starts, side="right") - 1
+        right = numpy.array([of is not None for of in classes], dtype=bool)[which] & (blocks >= 0)
+        right &= self._firsts[blocks] == starts
+        left = right & ~self._is_ordinary(blocks)
+        right &= self._fits(blocks, sizes)
+        if not right.any():
+            return left
+        names = [NONE if of is None else self._names.object(of.type) for of in classes]
+        level = rows.claims[0].level
+        self._claim(
+            rows,
+            Hits(used[right], blocks[right]),
+            numpy.array(names)[which[right]].tolist(),
+            level=max(level if max(level, EXACT) != LOCAL else LOCAL, VTABLE),
+            step=self._names.step(plan.prefix + slot.step),
+            member=member,
+            plain=False,
+        )
+        return left
 
     def _know(self, plan: Plan, pointer: Pointer, blocks: Numbers) -> None:
         if pointer.chunk != UNKNOWN or pointer.field != NONE or not len(blocks):
@@ -222,7 +271,7 @@ class ManyObjectsWithNumpy(ManyObjects):
         self,
         rows: _Rows,
         hits: Hits,
-        name: int,
+        name: Union[int, Sequence[int]],
         *,
         level: int,
         step: int,
@@ -231,23 +280,21 @@ class ManyObjectsWithNumpy(ManyObjects):
         number: Optional[int] = None,
         plain: bool = True,
     ) -> None:
-        """Of each row that one block has this name."""
+        """Of each row that one block has this name, or its own of these."""
         count = len(hits.rows)
-        parents = self._parents(rows)[hits.rows].tolist()
+        parents = rows.parents[hits.rows].tolist()
+        names = repeat(name) if isinstance(name, int) else name
         many = elements.tolist() if elements is not None else [0] * count
         numbers = [UNNUMBERED if number is None else number] * count
         if number is None and rows.numbers is not None:
             numbers = rows.numbers[hits.rows].tolist()
+        columns = hits.blocks.tolist(), names, many, parents, numbers
         new = new_claimed
         rows.keys.append(hits.rows * self._every + member)
         rows.found += [
-            new(Claimed, (level, block, name, used, parent, step, own, plain))
-            for block, used, parent, own in zip(hits.blocks.tolist(), many, parents, numbers)
+            new(Claimed, (level, block, told, used, parent, step, own, plain))
+            for block, told, used, parent, own in zip(*columns)
         ]
-
-    def _parents(self, rows: _Rows) -> Numbers:
-        numbers: Numbers = self._numpy.array([each.block for each in rows.claims])[rows.of]
-        return numbers
 
     def _body(self, plan: Plan, each: Body, rows: _Rows, *, bad: Numbers, member: int) -> None:
         numpy, container = self._numpy, each.container
@@ -258,7 +305,7 @@ class ManyObjectsWithNumpy(ManyObjects):
             blocks = numpy.searchsorted(self._firsts, told.start[sure], side="right") - 1
             right = blocks >= 0
             right &= self._firsts[blocks] == told.start[sure]
-            right &= self._fits(blocks, told.room[sure] + container.after, container)
+            right &= self._fits(blocks, container.front + (told.room[sure] + container.after) * container.size)
             sure, blocks = sure[right], blocks[right]
             if len(sure):
                 if each.name == NONE:
@@ -285,15 +332,18 @@ class ManyObjectsWithNumpy(ManyObjects):
             bad[row] += self.body(plan, each, int(rows.at[row]), claimed, rows.number(row), found)
             self._add(rows, row * self._every + member, found)
 
-    def _fits(self, blocks: Numbers, room: Numbers, container: OfBody) -> Flags:
+    def _fits(self, blocks: Numbers, sizes: Numbers) -> Flags:
         """MemoryReader.fits, of blocks that are no mappings: these are looked at one by one."""
         numpy, reader = self._numpy, self._reader
         chunks = self._chunks[blocks].astype(numpy.int64)
-        ordinary = (self._ends[blocks] - self._firsts[blocks]).astype(numpy.int64) == chunks - reader.word_size
-        wanted = (container.front + room * container.size + reader.rounded) & reader.grain
-        spare = chunks - numpy.maximum(wanted, reader.slack)
-        fitting: Flags = ordinary & (spare >= 0) & (spare < reader.slack)
+        spare = chunks - numpy.maximum((sizes + reader.rounded) & reader.grain, reader.slack)
+        fitting: Flags = self._is_ordinary(blocks) & (spare >= 0) & (spare < reader.slack)
         return fitting
+
+    def _is_ordinary(self, blocks: Numbers) -> Flags:
+        word = self._numpy.uint64(self._reader.word_size)
+        ordinary: Flags = self._ends[blocks] - self._firsts[blocks] == self._chunks[blocks] - word
+        return ordinary
 
     # memory
 
@@ -306,19 +356,28 @@ class ManyObjectsWithNumpy(ManyObjects):
         place = numpy.searchsorted(self._windows, numbers)
         if (place >= len(self._windows)).any() or (self._windows[place] != numbers).any():
             return None
-        return self._words_in(place, addresses) if self._readable[place].all() else None
-
-    def _words_in(self, place: Numbers, addresses: Numbers) -> Numbers:
-        numpy = self._numpy
+        rows = self._held[place]
+        if (rows == NONE).any():
+            if not self._keep(numpy.unique(place)):
+                return None
+            rows = self._held[place]
         index = (addresses & numpy.uint64((1 << SHIFT) - 1)) >> numpy.uint64(3)
-        found: Numbers = self._room[place, index.astype(numpy.int64)]
+        found: Numbers = self._room[rows, index.astype(numpy.int64)]
         return found
 
-    def _load(self, place: int) -> bool:
-        """Whether that window can be read."""
-        number = int(self._windows[place])
-        words = self._reader.window(number)
-        if words:
-            self._room[place] = self._numpy.frombuffer(words, dtype=self._numpy.uint64)
-            self._reader.share(number, memoryview(self._room[place]))
-        return len(words) > 0
+    def _keep(self, places: Numbers) -> bool:
+        """Reads these windows, those that are not here; whether all of them are then. Where there is no room for
+        them beside what was read before, that goes."""
+        if len(places) > len(self._room) or not self._is_readable[places].all():
+            return False
+        if self._kept + int((self._held[places] == NONE).sum()) > len(self._room):
+            self._held[:], self._kept = NONE, 0
+        for place in places[self._held[places] == NONE].tolist():
+            start = int(self._windows[place]) << SHIFT
+            data = self._reader.stretch(start, start + (1 << SHIFT))
+            if data is None:
+                self._is_readable[place] = False
+                continue
+            self._room[self._kept] = self._numpy.frombuffer(data, dtype=self._numpy.uint64)
+            self._held[place], self._kept = self._kept, self._kept + 1
+        return bool(self._is_readable[places].all())

@@ -36,7 +36,7 @@ class ObjectWords:
         self, reader: MemoryReader, layouts: Layouts, names: NameNumbers, vtables: Vtables, rules: Rules
     ) -> None:
         self._reader, self.layouts, self._types = reader, layouts, layouts.types
-        self._names, self._vtables, self._counts = names, vtables, Counts(reader, layouts.types)
+        self._names, self.vtables, self._counts = names, vtables, Counts(reader, layouts.types)
         blocks = reader.blocks
         self._block_starts, self._sizes = blocks.starts, blocks.sizes
         self.low = blocks.starts[0] if len(blocks) else 1
@@ -204,7 +204,7 @@ class ObjectWords:
                 found += told_inside
                 return 0
         if inner.polymorphic:
-            told = self._vtables.dynamic(value, inner)
+            told = self.vtables.dynamic(value, inner)
             if told is not None:
                 of, begins = told
                 level = max(where.level if where.plain != LOCAL else LOCAL, VTABLE)
