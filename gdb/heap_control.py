@@ -14,8 +14,8 @@ import gdb
 from arenascope.base.errors import EndedError, RefusedError
 from arenascope.commands.framework.apply_trim import (
     FATAL_SIGNALS,
-    ROUNDS,
     Call,
+    DebuggerController,
     gone,
     locked_out,
     still_at_work,
@@ -36,20 +36,12 @@ FRAMES_BEYOND = 16
 """A frame's caller, past the frames inlined into it."""
 
 
-class GdbController:
+class GdbController(DebuggerController):
     """Drives the selected inferior; settings, breakpoints, thread and frame are as they were when it is done."""
-
-    rounds = ROUNDS
 
     def frames(self, thread: ThreadInfo, limit: int) -> Sequence[StackFrame]:
         with _selected(thread):
             return [StackFrame(frame.pc(), frame.name(), _stack_pointer(frame)) for frame in _stack(limit)]
-
-    def let_run(self, thread: ThreadInfo, times: int) -> bool:
-        return False  # nor stopped by anything but a breakpoint, and where it would return to is a guess
-
-    def can_call(self, times: int) -> bool:
-        return True  # a debugger calls wherever a thread stands
 
     def step_out(self, thread: ThreadInfo, depth: int, seconds: float) -> bool:
         with _selected(thread), _settings(*QUIET), _without_breakpoints():

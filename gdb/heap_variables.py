@@ -97,7 +97,7 @@ class GdbVariables(DebuggedVariables):
         has the address `beside`."""
         if not symbol.text.startswith("_ZZ") and not IN_FUNCTION.match(symbol.text):
             return
-        enclosing = self._enclosing(symbol, beside)
+        enclosing = self.enclosing(symbol, beside)
         if enclosing is not None:
             yield from _symtabs_at(enclosing)
         source = self.target.source_of(symbol, beside)
@@ -137,15 +137,6 @@ class GdbVariables(DebuggedVariables):
     def _address_of(self, symbol: gdb.Symbol) -> Optional[int]:
         place = symbol.value().address
         return int(place) & self.target.mask() if place is not None else None
-
-    def _enclosing(self, symbol: NamedSymbol, beside: int) -> Optional[int]:
-        """Where the function begins whose static variable this is, by its mangled name: _ZZ FUNCTION E NAME."""
-        ends = [at for at, letter in enumerate(symbol.text) if letter == "E"] if symbol.text.startswith("_ZZ") else []
-        for end in reversed(ends):
-            address = self.target.address_of("_Z" + symbol.text[3:end], beside)
-            if address is not None:
-                return address
-        return None
 
     def _statics_of(self, symtab: gdb.Symtab) -> _Statics:
         with suppress(UnicodeDecodeError):

@@ -12,8 +12,8 @@ import lldb
 from arenascope.base.errors import EndedError, RefusedError
 from arenascope.commands.framework.apply_trim import (
     FATAL_SIGNALS,
-    ROUNDS,
     Call,
+    DebuggerController,
     gone,
     locked_out,
     still_at_work,
@@ -35,10 +35,8 @@ INLINED = 32
 """How many functions may have been inlined into one."""
 
 
-class LldbController:
+class LldbController(DebuggerController):
     """Drives the selected process; held threads, mode and the selected thread are as they were when it is done."""
-
-    rounds = ROUNDS
 
     def __init__(self, debugger: lldb.SBDebugger, target: lldb.SBTarget) -> None:
         self.debugger = debugger
@@ -52,12 +50,6 @@ class LldbController:
             StackFrame(frame.GetPC(), frame.GetFunctionName(), frame.GetSP())
             for frame in _stack(self._thread(thread), limit)
         ]
-
-    def let_run(self, thread: ThreadInfo, times: int) -> bool:
-        return False  # nor stopped by anything but a breakpoint, and where it would return to is a guess
-
-    def can_call(self, times: int) -> bool:
-        return True  # a debugger calls wherever a thread stands
 
     def step_out(self, thread: ThreadInfo, depth: int, seconds: float) -> bool:
         chosen = self._thread(thread)

@@ -112,7 +112,7 @@ class LldbVariables(DebuggedVariables):
         """Static variables of functions: `f(int)::last`, `f.last` (clang's C) and `last.0` (GCC's)."""
         owner = within(plain_name(symbol.text))[0]
         base = within(owner)[1].partition("(")[0].partition("<")[0] or symbol.text.partition(".")[0]
-        start = self._enclosing(symbol)
+        start = self.enclosing(symbol, symbol.value)
         if start is not None:
             yield self._statics_of(self.target.target.ResolveLoadAddress(start).GetFunction(), module)
         if owner or "." in symbol.text:
@@ -123,13 +123,6 @@ class LldbVariables(DebuggedVariables):
         for unit in module.units.get(source, ()) if source is not None else ():
             for function in _functions(unit):
                 yield self._statics_of(function, module)
-
-    def _enclosing(self, symbol: NamedSymbol) -> Optional[int]:
-        """Where the function begins, by the symbol's mangled name: _ZZ FUNCTION E NAME."""
-        mangled = symbol.text[3:] if symbol.text.startswith("_ZZ") else ""
-        ends = (at for at in range(len(mangled) - 1, 0, -1) if mangled[at] == "E")
-        starts = (self.target.address_of(f"_Z{mangled[:end]}", symbol.value) for end in ends)
-        return next((each for each in starts if each is not None), None)
 
     def _statics_of(self, function: lldb.SBFunction, module: DescribedModule) -> Mapping[int, _Variable]:
         if not function.IsValid():

@@ -9,7 +9,7 @@ import re
 import shutil
 import subprocess
 from pathlib import Path
-from typing import Any, Iterator, NamedTuple
+from typing import Any, Iterator, NamedTuple, Optional
 
 import browser
 import pytest
@@ -18,7 +18,8 @@ from partial import look
 from schemas import valid
 from subjects import Subject
 
-from arenascope.present.pages.owners import Row, page
+from arenascope.blocks.graph.holder_tree import Node
+from arenascope.present.pages.owners import page
 
 UNCACHED = {"GLIBC_TUNABLES": "glibc.malloc.tcache_count=0"}
 
@@ -53,6 +54,18 @@ def data_of(text: str) -> dict[str, Any]:
     return json.loads(found[1])
 
 
+class Row(NamedTuple):
+    """A node, as the script of the page takes it."""
+
+    name: str
+    kind: str
+    above: int
+    blocks: int
+    bytes: int
+    resident: Optional[int]
+    returns: Optional[int]
+
+
 def test_the_page_asks_nobody(written: Written) -> None:
     text = written.page.read_text()
     assert "default-src 'none'" in text
@@ -76,7 +89,9 @@ def test_the_tree_sums_up(written: Written) -> None:
 def test_names_of_the_target_stay_text() -> None:
     wild = "</script><script>alert(1)</script><!--"
     facts = {"kind": "live", "pid": 1, "sentence": wild, "problems": [wild], "glibc": None, "taken": None}
-    text = page(facts, [Row(wild, "global", -1, blocks=1, bytes=1, resident=None, returns=None)]).decode()
+    text = page(
+        facts, [Node(wild, "global", -1, 1, 1, retained_blocks=1, retained_bytes=1, resident=None, returns=None)]
+    ).decode()
     assert wild not in text
     assert text.count("</script>") == 3  # the data, what all pages share, and its own
     assert data_of(text)["nodes"][0][0] == wild

@@ -15,6 +15,8 @@ from importlib.machinery import PathFinder
 from types import ModuleType
 from typing import Iterator, Optional
 
+from .programs import way
+
 NAMES = ("tabulate", "pygments", "tqdm", "numpy", "prometheus_client")
 PACKAGE = os.path.dirname(os.path.dirname(os.path.realpath(__file__)))
 
@@ -118,7 +120,7 @@ def _is_believed(path: str, root: str) -> bool:
     # of a library, and of one that is a file
     site = os.stat(os.path.join(path.rpartition("/site-packages/")[0], "site-packages"))
     return not _is_others(site, ours) and all(
-        each.st_uid in owners and not (_is_others(each, ours) and not _is_kept_apart(each)) for each in _way(path, root)
+        each.st_uid in owners and not (_is_others(each, ours) and not _is_kept_apart(each)) for each in way(path, root)
     )
 
 
@@ -132,15 +134,3 @@ def _is_others(status: os.stat_result, ours: os.stat_result) -> bool:
 def _is_kept_apart(status: os.stat_result) -> bool:
     """A folder as /tmp: others may put something there, and take nothing away."""
     return stat.S_ISDIR(status.st_mode) and bool(status.st_mode & stat.S_ISVTX)
-
-
-def _way(path: str, root: str) -> Iterator[os.stat_result]:
-    """The file and each folder and link through which it is reached: up to the checkout, or where a link leads out of
-    that, up to the top."""
-    while path not in (root, os.path.dirname(path)):
-        status = os.lstat(path)
-        yield status
-        if stat.S_ISLNK(status.st_mode):
-            # behind a link ".." is not taken away: that may be another folder's
-            yield from _way(os.path.join(os.path.dirname(path), os.readlink(path)), root)
-        path = os.path.dirname(path)

@@ -24,7 +24,8 @@ def is_ours(path: str) -> bool:
     """Whether all on the way there belongs to root or the user, and nobody else may write to it."""
     owners = {0, os.geteuid()}
     try:
-        return all(each.st_uid in owners and not _others_write(each) for each in _way(os.path.abspath(path), MAX_LINKS))
+        found = (os.lstat(os.sep), *way(os.path.abspath(path)))
+        return all(each.st_uid in owners and not _others_write(each) for each in found)
     except OSError:
         return False
 
@@ -38,15 +39,15 @@ def _others_write(status: os.stat_result) -> bool:
     return bool(writes) and not (stat.S_ISDIR(status.st_mode) and status.st_mode & stat.S_ISVTX)
 
 
-def _way(path: str, links: int) -> Iterator[os.stat_result]:
-    """The file and each folder and link that leads to it."""
+def way(path: str, root: str = "", links: int = MAX_LINKS) -> Iterator[os.stat_result]:
+    """The file and each folder and link on the way to it: up to `root`, or where a link leads out of that, to the top;
+    without these."""
     if not links:
         raise OSError(f"too many links lead to {path}")
-    while True:
+    while path not in (root, os.path.dirname(path)):
         status = os.lstat(path)
         yield status
         if stat.S_ISLNK(status.st_mode):
-            yield from _way(os.path.join(os.path.dirname(path), os.readlink(path)), links - 1)
-        if path == os.path.dirname(path):
-            return
+            # behind a link ".." is not taken away: that may be another folder's
+            yield from way(os.path.join(os.path.dirname(path), os.readlink(path)), root, links - 1)
         path = os.path.dirname(path)

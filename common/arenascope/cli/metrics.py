@@ -6,7 +6,6 @@ Printed, written for a node exporter's textfile collector, or served. A scrape h
 from __future__ import annotations
 
 import argparse
-import os
 import sys
 from importlib import import_module
 from typing import Any, Iterator, Mapping, Optional, Sequence
@@ -17,6 +16,7 @@ from ..base.errors import ArenascopeError, UsageError
 from ..base.printable import one_line
 from ..base.whole_file import write_whole
 from ..commands.framework.arguments import HELP, Group, Outline, argument
+from ..sources.live.procfiles import born, name_of
 from .several_subjects import figures
 
 OUTLINE = Outline(
@@ -59,8 +59,6 @@ ARENA_FIGURES = ("system_bytes", "used_bytes", "top_bytes", "resident_bytes", "t
 LAST_PORT = 65535
 MAX_SERIES = 1000
 """No monitoring should be given more series than these for a process."""
-STATE, STARTTIME = 3, 22
-"""Fields of /proc/PID/stat, as proc(5) counts them."""
 
 
 def run(options: argparse.Namespace) -> int:
@@ -118,7 +116,7 @@ class _Subject:
     def __init__(self, pid: str) -> None:
         self.pid = pid
         self.name = ""
-        self._started: Optional[bytes] = None
+        self._started: Optional[int] = None
         self._is_here()
 
     def figures(self, types: bool, owners: bool) -> Optional[Mapping[str, Any]]:
@@ -132,16 +130,14 @@ class _Subject:
         if not self.pid.isdigit():
             return True
         try:
-            with open(f"/proc/{self.pid}/stat", "rb") as file:
-                before, _, after = file.read().rpartition(b")")
+            started = born(int(self.pid))
         except OSError:
             return False
-        started = after.split()[STARTTIME - STATE]
         if self._started is None:
             self._started = started
         if self._started != started:
             return False
-        self.name = one_line(os.fsdecode(before.partition(b"(")[2]))
+        self.name = one_line(name_of(int(self.pid))) or self.name
         return True
 
 

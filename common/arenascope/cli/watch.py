@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import argparse
 import os
-import shutil
 import sys
 import time
 from typing import Mapping, Optional, Protocol, Sequence
@@ -24,7 +23,7 @@ from ..session.before_hold import read_moment
 from ..session.resident import resident_picture
 from ..session.trims import trims
 from ..sources.live.cgroups import memory_limit
-from ..sources.live.procfiles import born
+from ..sources.live.procfiles import born, name_of
 from .shell import QuietDoor, ShellDoor, unbroken
 
 COLUMNS = {
@@ -170,29 +169,13 @@ class _Show(Protocol):
 
 
 def _show(options: argparse.Namespace, pids: Sequence[int]) -> _Show:
-    style = _style(options, pids)
+    def style() -> Style:
+        """A window may have become another size."""
+        return ShellDoor(str(pids[0])).style()._replace(exact=options.bytes)
+
     if sys.stdout.isatty() and not options.lines and os.environ.get("TERM", "dumb") != "dumb":
-        return _Screen(options, pids)
-    return _Lines(style, several=len(pids) > 1)
-
-
-def _style(options: argparse.Namespace, pids: Sequence[int]) -> Style:
-    return ShellDoor(str(pids[0])).style()._replace(exact=options.bytes)
-
-
-class _Screen:
-    def __init__(self, options: argparse.Namespace, pids: Sequence[int]) -> None:
-        self._options, self._pids = options, list(pids)
-        self._screen = LiveScreen(sys.stdout, options.interval, options.save)
-        self.add, self.say, self.close = self._screen.add, self._screen.say, self._screen.close
-
-    @property
-    def looks(self) -> int:
-        return self._screen.looks
-
-    def draw(self) -> None:
-        # a window may have become another size
-        self._screen.draw(_style(self._options, self._pids), shutil.get_terminal_size().lines)
+        return LiveScreen(sys.stdout, options.interval, options.save, style)
+    return _Lines(style(), several=len(pids) > 1)
 
 
 class _Lines:
@@ -247,22 +230,13 @@ def _look(pid: int, options: argparse.Namespace, early: bool) -> _Seen:
         document = take(context, sizes=False, types=options.types, owners=options.owners) if options.save else None
         door.release()
         held = door.held_seconds or 0.0
-    name = _name(pid)
+    name = one_line(name_of(pid))
     if document is not None:
         limit = memory_limit(pid)
         target = {**document["target"], "started": started, "name": name}
         document = {**document, "target": target, "limit": None if limit is None else limit._asdict()}
     looked = Looked(pid, name, picture, len(session.headers), held=held, at=at)
     return _Seen(looked, document)
-
-
-def _name(pid: int) -> str:
-    """As the kernel has it, of a process that may have ended since."""
-    try:
-        with open(f"/proc/{pid}/comm", errors="backslashreplace") as file:
-            return one_line(file.read().rstrip("\n"))
-    except OSError:
-        return ""
 
 
 def _cells(looked: Looked, style: Style, before: Optional[int]) -> list[str]:

@@ -11,10 +11,10 @@ from ..base.model import Statement
 from ..blocks.recognise.class_names import named
 from ..present.json_documents import moment_records as records
 from ..present.json_documents.record import told
-from ..present.screens.growth import time_apart
+from ..present.screens.growth import CONTAINER, TITLES, amount_cell, change_cell, rate_cell, time_apart
 from ..present.screens.part_names import LABELS
 from ..present.shared_text.problems import sentence
-from ..present.shared_text.text import Style, number, signed, table
+from ..present.shared_text.text import Style, signed, table
 from ..session.before_hold import read_moment
 from ..session.problems import problems_of
 from .framework.command import Answer, Context, argument, command
@@ -38,18 +38,17 @@ SHORT = {
     "kernel": "the kernel's own",
 }
 """Parts of resident memory as a sentence has them; the table has them in full."""
-CONTAINERS = "containers"
-"""The one table that counts no bytes."""
-TABLES = (
-    ("owner of blocks in use", "owners"),
-    ("part of resident memory", "parts"),
-    ("arena, by what it took", "arenas"),
-    ("arena, by what the program holds", "used"),
-    ("list of free chunks", "bins"),
-    ("size of block, in use", "sizes"),
-    ("type of block, in use", "types"),
-    ("container, by its elements", CONTAINERS),
-)
+TABLES = {
+    "owners": "owner",
+    "parts": "part",
+    "arenas": "arena",
+    "used": "used",
+    "bins": "bin",
+    "sizes": "size",
+    "types": "type",
+    "containers": CONTAINER,
+}
+"""In their order, with what each is by."""
 
 
 def _no_chunks(options: Namespace) -> bool:
@@ -99,7 +98,7 @@ def diff_command(context: Context) -> Answer:
     found = records.Diff.of(
         diff,
         rss_bytes=_record(diff, diff.rss),
-        **{name: [_record(diff, each) for each in getattr(diff, name)] for _, name in TABLES if name != "owners"},
+        **{name: [_record(diff, each) for each in getattr(diff, name)] for name in TABLES if name != "owners"},
         owners=None if diff.owners is None else [_record(diff, each) for each in diff.owners],
         verdict=verdict,
         judgement=told(judgement, verdict),
@@ -136,7 +135,7 @@ def _lines(context: Context, diff: Diff) -> Iterator[str]:
     yield style.bold(_sentence(style, diff))
     why_not = _no_rates(diff)
     rates = why_not is None
-    for title, name in TABLES:
+    for name, by in TABLES.items():
         changes: Optional[Sequence[Change]] = getattr(diff, name)
         if not changes:
             continue
@@ -144,16 +143,16 @@ def _lines(context: Context, diff: Diff) -> Iterator[str]:
         rows = [
             [
                 _named(each, name),
-                *(_amount(style, each_of, name) for each_of in (each.before, each.after)),
-                _signed(style, each.change, name),
-                *([_rate(style, diff, each, name)] if rates else []),
+                *(amount_cell(style, by, each_of) for each_of in (each.before, each.after)),
+                change_cell(style, by, each.change),
+                *([_rate(style, diff, each, by)] if rates else []),
             ]
             for each in changes
         ]
-        rate = "per minute" if name == CONTAINERS else "per hour"
-        headers = (title, "before", "after", "change", *([rate] if rates else []))
+        rate = "per minute" if by == CONTAINER else "per hour"
+        headers = (TITLES[by], "before", "after", "change", *([rate] if rates else []))
         yield from table(style, headers, rows, limit=context.options.limit)
-    if not any(getattr(diff, name) for _, name in TABLES):
+    if not any(getattr(diff, name) for name in TABLES):
         yield "nothing else changed"
     elif why_not is not None:
         yield ""
@@ -223,21 +222,8 @@ def _no_rates(diff: Diff) -> Optional[str]:
     return None
 
 
-def _amount(style: Style, value: Optional[int], table: str) -> str:
-    return number(value) if table == CONTAINERS else style.size(value)
-
-
-def _signed(style: Style, change: Optional[int], table: str) -> str:
-    if table != CONTAINERS or change is None:
-        return signed(style, change)
-    return f"{change:+,}"
-
-
-def _rate(style: Style, diff: Diff, change: Change, table: str) -> str:
+def _rate(style: Style, diff: Diff, change: Change, by: str) -> str:
     """Nothing for what is not a trend: a few pages, and pages of files, which the kernel maps and drops at will."""
-    if table == CONTAINERS:
-        per_hour = diff.per_hour(change.change)
-        return "" if per_hour is None else f"{per_hour / 60:+,.0f}"
-    if abs(change.change or 0) < TREND or change.name in OF_FILES:
+    if by != CONTAINER and (abs(change.change or 0) < TREND or change.name in OF_FILES):
         return ""
-    return signed(style, _whole(diff.per_hour(change.change)))
+    return rate_cell(style, by, diff.per_hour(change.change))

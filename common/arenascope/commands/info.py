@@ -22,14 +22,18 @@ from .framework.command import Answer, Context, command
 )
 def info_command(context: Context) -> Answer:
     session = context.session
-    gap = inexact(session)
-    if gap is not None and not context.options.json:
-        raise RefusedError(
-            "text-incomplete",
-            f"malloc_info's XML cannot be written: {sentence(gap)}",
-            "`arenas` shows what can be read",
-        )
-    xml = malloc_info(session.arenas, session.params, session.layout) if gap is None else None
+    xml = None
+    if may_be_written(context, "malloc_info's XML"):
+        xml = malloc_info(session.arenas, session.params, session.layout)
     text = highlight(xml, "xml") if xml and context.style.colour else xml or ""
     problems = problems_of(session) + unknown_release(session)
     return Answer(Info(xml=xml), text.rstrip("\n").split("\n"), problems, exact=True)
+
+
+def may_be_written(context: Context, what: str) -> bool:
+    """Whether a text of glibc's own can be: where not, and no document has a place for that, RefusedError."""
+    gap = inexact(context.session)
+    if gap is not None and not context.options.json:
+        why = f"{what} cannot be written: {sentence(gap)}"
+        raise RefusedError("text-incomplete", why, "`arenas` shows what can be read")
+    return gap is None

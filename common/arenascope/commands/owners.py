@@ -103,7 +103,7 @@ def _files(context: Context, shown: Shown, problems: Sequence[Statement], live: 
     from ..blocks.graph.holder_tree import grown
     from ..blocks.graph.holders import kinds_of_all
     from ..present.formats.owners_profile import profile_of
-    from ..present.pages.owners import Row, page
+    from ..present.pages.owners import page
     from ..present.screens.owners import summary
     from ..present.screens.types import name_of
     from .map import page_facts
@@ -114,16 +114,4 @@ def _files(context: Context, shown: Shown, problems: Sequence[Statement], live: 
     nodes = grown(search, shown.owners, kinds, shown.plain_words) if started else []
     said = summary(context.style._replace(exact=False), shown) if started else NO_HEAP
     facts = page_facts(search.session, [said], sentences(problems), context.seen if live else None)
-    rows = [
-        Row(
-            each.name,
-            each.kind,
-            each.above,
-            blocks=each.retained_blocks,
-            bytes=each.retained_bytes,
-            resident=each.resident,
-            returns=each.returns,
-        )
-        for each in nodes
-    ]
-    return {"html": page(facts, rows), "pprof": profile_of(rows, [said])}
+    return {"html": page(facts, nodes), "pprof": profile_of(nodes, [said])}

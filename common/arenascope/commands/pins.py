@@ -19,7 +19,7 @@ from ..glibc.tcache import tcache_index
 from ..present.formats.json import hexadecimal
 from ..present.json_documents import chunk_records as records
 from ..present.json_documents.record import told
-from ..present.screens.pins import Shown, Sums, lines, note_text
+from ..present.screens.pins import Shown, lines, note_text
 from ..session.parallel_sweeps import Part, swept
 from ..session.problems import problems_of
 from ..session.session import Session
@@ -113,7 +113,7 @@ def pins_command(context: Context) -> Answer:
         pins=[_pin(session, pin, options.ranges) for pin in pins],
         left_out=ranking.count - len(pins),
         own_left_out=ranking.own_left_out,
-        one_per_arena=records.PinSums.of(sums),
+        one_per_arena=sums,
         together=[_tail(each, resident, options.ranges) for each, resident in together],
         pending=[records.Pending(arena=index, bytes=size) for index, size in pending.items() if size],
     )
@@ -228,10 +228,10 @@ def _resident(session: Session, gain: Gain) -> Optional[int]:
     return None if gone is None or already is None else gone - already
 
 
-def _sums(session: Session, ranking: Ranking) -> Sums:
+def _sums(session: Session, ranking: Ranking) -> records.PinSums:
     """Arenas do not touch each other, so the best block of each can be added up."""
     best = list(ranking.best.values())
-    return Sums(
+    return records.PinSums(
         blocks=len(best),
         bytes=sum(pin.gain.bytes for pin in best),
         releases_bytes=sum(pin.gain.releases for pin in best),

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from ..base.errors import RefusedError
 from ..present.formats.malloc_stats import malloc_stats
 from ..present.json_documents.glibc_records import Stats
-from ..present.shared_text.problems import sentence
 from ..session.before_hold import read_lists
-from ..session.problems import inexact, problems_of
+from ..session.problems import problems_of
 from .framework.command import Answer, Context, command
+from .info import may_be_written
 
 
 @command(
@@ -20,12 +19,5 @@ from .framework.command import Answer, Context, command
 )
 def stats_command(context: Context) -> Answer:
     session = context.session
-    gap = inexact(session)
-    if gap is not None and not context.options.json:
-        raise RefusedError(
-            "text-incomplete",
-            f"malloc_stats' text cannot be written: {sentence(gap)}",
-            "`arenas` shows what can be read",
-        )
-    text = malloc_stats(session.arenas, session.params) if gap is None else None
+    text = malloc_stats(session.arenas, session.params) if may_be_written(context, "malloc_stats' text") else None
     return Answer(Stats(text=text), (text or "").rstrip("\n").split("\n"), problems_of(session), exact=True)

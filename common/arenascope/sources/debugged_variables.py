@@ -62,6 +62,14 @@ class DebuggedVariables(ABC):
                     found.append(ThreadLocal(name, base, symbol.value, type))
         return found
 
+    def enclosing(self, symbol: NamedSymbol, beside: int) -> Optional[int]:
+        """Where the function begins whose static variable this is, by its mangled name: _ZZ FUNCTION E NAME. Its module
+        has the address `beside`."""
+        mangled = symbol.text[3:] if symbol.text.startswith("_ZZ") else ""
+        ends = (at for at in range(len(mangled) - 1, 0, -1) if mangled[at] == "E")
+        starts = (self.target.address_of(f"_Z{mangled[:end]}", beside) for end in ends)
+        return next((each for each in starts if each is not None), None)
+
     @abstractmethod
     def thread_local_of(self, symbol: NamedSymbol, base: int) -> Iterable[tuple[str, int]]:
         """The names and types of the variables that a thread-local symbol may stand for, of the module that begins at

@@ -110,6 +110,18 @@ class Controller(Protocol):
         """Calls a function in the process while every other thread is held; RefusedError where it does not return."""
 
 
+class DebuggerController:
+    """What is the same for every debugger."""
+
+    rounds = ROUNDS
+
+    def let_run(self, thread: ThreadInfo, times: int) -> bool:
+        return False  # nor stopped by anything but a breakpoint, and where it would return to is a guess
+
+    def can_call(self, times: int) -> bool:
+        return True  # a debugger calls wherever a thread stands
+
+
 class Whereabouts(NamedTuple):
     """Where one thread is."""
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Sequence
 
-from ..pages.owners import Row
+from ...blocks.graph.holder_tree import Node
 from .pprof import Sample, ValueType, profile
 
 TYPES = (
@@ -15,9 +15,9 @@ TYPES = (
 )
 
 
-def profile_of(rows: Sequence[Row], comments: Sequence[str]) -> bytes:
+def profile_of(rows: Sequence[Node], comments: Sequence[str]) -> bytes:
     """pprof sums up what each node has itself. What is not known of the image is 0 there."""
-    sums = [[each.blocks, each.resident or 0, each.returns or 0, each.bytes] for each in rows]
+    sums = [[each.retained_blocks, each.resident or 0, each.returns or 0, each.retained_bytes] for each in rows]
     own = [*sums]
     for at, row in enumerate(rows):
         if row.above >= 0:

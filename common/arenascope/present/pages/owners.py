@@ -2,25 +2,16 @@
 
 from __future__ import annotations
 
-from typing import Mapping, Optional, Sequence
+from typing import Mapping, Sequence
 
-from ...base.records import NamedTuple
+from ...blocks.graph.holder_tree import Node
 from .fill_page import filled, title_of
 
 
-class Row(NamedTuple):
-    """A node of the tree, as the script of the template takes it."""
-
-    name: str
-    kind: str
-    above: int
-    """Which row; -1: none. It comes before."""
-    blocks: int
-    """What it retains."""
-    bytes: int
-    resident: Optional[int]
-    returns: Optional[int]
-
-
-def page(facts: Mapping[str, object], nodes: Sequence[Row]) -> bytes:
-    return filled("owners", {**facts, "nodes": nodes}, title_of("whose memory it is", facts))
+def page(facts: Mapping[str, object], nodes: Sequence[Node]) -> bytes:
+    """Of each node what the script of the template takes."""
+    rows = [
+        (each.name, each.kind, each.above, each.retained_blocks, each.retained_bytes, each.resident, each.returns)
+        for each in nodes
+    ]
+    return filled("owners", {**facts, "nodes": rows}, title_of("whose memory it is", facts))

@@ -2,16 +2,44 @@
 
 from __future__ import annotations
 
-from typing import Mapping
+from typing import Mapping, Optional
 
 from ...base.model import Statement, whole
-from ..shared_text.text import Style, signed
+from ..shared_text.text import Style, number, signed
 
 WHAT = {
     "live": "what the program holds",
     "free": "what malloc keeps free",
     "elsewhere": "memory outside malloc",
 }
+CONTAINER = "container"
+"""The one figure that is no bytes."""
+TITLES = {
+    "part": "part of resident memory",
+    "arena": "arena, by what it took",
+    "used": "arena, by what the program holds",
+    "bin": "list of free chunks",
+    "size": "size of block, in use",
+    "type": "type of block, in use",
+    CONTAINER: "container, by its elements",
+    "owner": "owner of blocks in use",
+}
+"""Of a table of figures that changed."""
+
+
+def amount_cell(style: Style, by: str, value: Optional[int]) -> str:
+    return number(value) if by == CONTAINER else style.size(value)
+
+
+def change_cell(style: Style, by: str, change: Optional[int]) -> str:
+    return f"{change:+,}" if by == CONTAINER and change is not None else signed(style, change)
+
+
+def rate_cell(style: Style, by: str, per_hour: Optional[float]) -> str:
+    """Of containers by the minute."""
+    if by == CONTAINER:
+        return "" if per_hour is None else f"{per_hour / 60:+,.0f}"
+    return signed(style, None if per_hour is None else round(per_hour))
 
 
 def growth_sentence(said: Statement) -> str:

@@ -10,6 +10,7 @@ from ...analysis.ranking import Pin, Ranking, Together
 from ...base.model import Statement
 from ...base.printable import first_few
 from ...base.records import NamedTuple
+from ..json_documents.chunk_records import PinSums
 from ..shared_text.text import Style, count, left_out, next_lines, table
 from .types import name_of
 
@@ -60,21 +61,12 @@ TOGETHER = 3
 """For how many arenas the last blocks are described in words."""
 
 
-class Sums(NamedTuple):
-    """The best block of each arena, freed."""
-
-    blocks: int
-    bytes: int
-    releases_bytes: int
-    resident_bytes: Optional[int]
-
-
 def lines(
     style: Style,
     header: int,
     ranking: Ranking,
     pins: Sequence[Shown],
-    sums: Sums,
+    sums: PinSums,
     together: Sequence[tuple[Together, Optional[int]]],
     pending: dict[int, int],
     *,
@@ -165,7 +157,7 @@ def group_lines(style: Style, groups: Sequence[Group], held_by: Mapping[int, str
         yield style.dim(f"… {more}; {style.typed('types --by holds-back')} shows all")
 
 
-def _sentence(style: Style, sums: Sums) -> str:
+def _sentence(style: Style, sums: PinSums) -> str:
     if not sums.blocks:
         return "nothing is pinned: no single block in use keeps free memory from going back"
     where = "one block" if sums.blocks == 1 else f"one block in each of {sums.blocks} arenas"

@@ -8,21 +8,9 @@ from typing import Iterator, Optional, Sequence
 from ...analysis.report import FREE, LIVE
 from ...analysis.trend import AT_ONCE, ENDED, STEADILY, STILL, UNEVENLY, Life, Reached, Series, Trend
 from ..shared_text.text import Style, count, next_lines, signed, table
-from .growth import time_apart
+from .growth import CONTAINER, TITLES, amount_cell, change_cell, rate_cell, time_apart
 from .part_names import LABELS
 
-CONTAINER = "container"
-"""The one figure that is no bytes."""
-TABLES = {
-    "part": "part of resident memory",
-    "arena": "arena, by what it took",
-    "used": "arena, by what the program holds",
-    "bin": "list of free chunks",
-    "size": "size of block, in use",
-    "type": "type of block, in use",
-    CONTAINER: "container, by its elements",
-    "owner": "owner of blocks in use",
-}
 HOW = {
     STEADILY: "steadily",
     AT_ONCE: "at once",
@@ -108,7 +96,7 @@ def lines(style: Style, trend: Trend, limit: int) -> Iterator[str]:
     if trend.before:
         at = ", ".join(clock(each.first) for each in [*trend.before[1:], life])
         yield style.dim(f"started again at {at}; before: {', '.join(map(_who, trend.before))}")
-    for by, title in TABLES.items():
+    for by, title in TITLES.items():
         rows = [each for each in series if each.by == by and each.since is not None]
         if rows:
             yield ""
@@ -138,9 +126,9 @@ def _table(style: Style, title: str, series: Sequence[Series], limit: int) -> It
     rows = [
         [
             _label(each),
-            _amount(style, each, each.moments[-1].value),
-            _amount(style, each, each.change, sign=True),
-            _rate(style, each) if each.per_hour and each.until is None else "",
+            amount_cell(style, each.by, each.moments[-1].value),
+            change_cell(style, each.by, each.change),
+            rate_cell(style, each.by, each.per_hour) if each.per_hour and each.until is None else "",
             clock(each.since),
             HOW[each.how],
             drawn(each),
@@ -150,16 +138,6 @@ def _table(style: Style, title: str, series: Sequence[Series], limit: int) -> It
     rate = "a minute" if series[0].by == CONTAINER else "an hour"
     headers = (title, "now", "change", rate, "since", "how", "over time")
     yield from table(style, headers, rows, left=(0, 5, 6), expendable=("how", "now", "since", rate), limit=limit)
-
-
-def _amount(style: Style, each: Series, value: int, sign: bool = False) -> str:
-    if each.by == CONTAINER:
-        return f"{value:+,}" if sign else f"{value:,}"
-    return signed(style, value) if sign else style.size(value)
-
-
-def _rate(style: Style, each: Series) -> str:
-    return f"{(each.per_hour or 0) / 60:+,.0f}" if each.by == CONTAINER else signed(style, each.per_hour)
 
 
 def drawn(each: Series, width: int = DRAWN) -> str:

@@ -5,8 +5,9 @@ It is drawn in place, on the terminal's other screen; the last one stays when it
 
 from __future__ import annotations
 
+import shutil
 import time
-from typing import Iterator, Mapping, Optional, Sequence, TextIO
+from typing import Callable, Iterator, Mapping, Optional, Sequence, TextIO
 
 from ...analysis.report import PARTS, Picture
 from ...analysis.trend import STILL, Moment, Series, judged
@@ -66,10 +67,10 @@ class Course:
 
 
 class LiveScreen:
-    def __init__(self, stream: TextIO, interval: float, kept_in: Optional[str]) -> None:
+    def __init__(self, stream: TextIO, interval: float, kept_in: Optional[str], style: Callable[[], Style]) -> None:
         self._stream = stream
         self._interval = interval
-        self._kept_in = kept_in
+        self._kept_in, self._style = kept_in, style
         self._courses: dict[int, Course] = {}
         self._messages: list[str] = []
         self._frame: list[str] = []
@@ -85,7 +86,8 @@ class LiveScreen:
     def say(self, message: str) -> None:
         self._messages = [*self._messages, f"{time.strftime('%H:%M:%S')} {message}"][-MESSAGES:]
 
-    def draw(self, style: Style, height: int) -> None:
+    def draw(self) -> None:
+        style, height = self._style(), shutil.get_terminal_size().lines
         notes = [f"every {time_apart(self._interval)}, until Ctrl-C"]
         if self._kept_in:
             notes.append(f"kept in {self._kept_in}, for trend")

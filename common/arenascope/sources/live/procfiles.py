@@ -224,8 +224,6 @@ class Status(NamedTuple):
     tid: int
     tgid: int
     uid: int
-    namespace_pids: tuple[int, ...]
-    """The pid in each pid namespace, outermost first (NSpid); what a core or the process itself calls it comes last."""
     rss: Optional[int]
     swap: Optional[int]
     """None where the process has no memory of its own: a kernel thread, a zombie."""
@@ -244,7 +242,6 @@ def read_status(pid: int) -> Status:
         tid=int(rows["Pid"]),
         tgid=int(rows["Tgid"]),
         uid=int(rows["Uid"].split()[1]),
-        namespace_pids=tuple(int(word) for word in rows.get("NSpid", rows["Pid"]).split()),
         rss=size("VmRSS"),
         swap=size("VmSwap"),
         threads=int(rows["Threads"]),
@@ -285,6 +282,14 @@ def born(pid: int) -> int:
     if not fields:
         raise ProcessLookupError
     return int(fields[19])
+
+
+def name_of(pid: int) -> str:
+    """As the kernel has it; "" of a process that has ended."""
+    try:
+        return os.fsdecode(read_bytes(f"/proc/{pid}/comm").rstrip(b"\n"))
+    except OSError:
+        return ""
 
 
 def is_kernel_thread(pid: int) -> bool:
