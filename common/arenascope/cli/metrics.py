@@ -127,7 +127,7 @@ class _Subject:
         return documents if "error" not in documents and self._is_here() else None
 
     def _is_here(self) -> bool:
-        if not self.pid.isdigit():
+        if not self.pid.isdecimal():
             return True
         try:
             started = born(int(self.pid))
