@@ -5,7 +5,8 @@
 
 Commands that copy are asked of no more than --copied megabytes. Memory is that of the largest process, beside the copy.
 Goals for holds are of 5.3 GB, and grow with what has to be read. What 50 GB would take is told by the slope between the
-two largest heaps.
+two largest heaps. What of a whole command is reading is measured by C programs that do no more than that: they read the
+same free chunks twice, in the order of lists and in that of addresses, or make room for a copy and make it.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ import time
 from pathlib import Path
 from typing import Iterable, Iterator, Mapping, NamedTuple, Optional, Sequence
 
-from least_hold import LeastHold
+from least_hold import Least, LeastHold
 from subject import ARENASCOPE, WITH_US, running
 
 LISTS = ("arenas", "bins", "trim", "report")
@@ -68,8 +69,13 @@ class Row(NamedTuple):
     core: Cost
     beside: float
     """Megabytes of memory beside a copy of the process."""
-    least: Optional[float]
-    """Seconds in which C reads what lists consist of."""
+    least: Least
+    """What C needs for the same places, or for a copy."""
+
+    @property
+    def in_c(self) -> float:
+        """Seconds that it takes in C to read it, before the hold and in it."""
+        return self.least.before + self.least.held
 
 
 def looks(pid: int, folder: Path, commands: Sequence[str] = COMMANDS) -> Iterator[Row]:
@@ -81,9 +87,10 @@ def looks(pid: int, folder: Path, commands: Sequence[str] = COMMANDS) -> Iterato
     try:
         for command in commands:
             name, *rest = command.split()
+            least = limit.lists() if command in LISTS else limit.copy()
             live, saved = cost([name, str(pid), *rest, *LIMIT]), cost([name, str(core), *rest])
             beside = live.megabytes - size if live.megabytes > size else live.megabytes
-            yield Row(command, live, saved, beside, limit.seconds() if command in LISTS else None)
+            yield Row(command, live, saved, beside, least)
     finally:
         core.unlink()
 
@@ -116,15 +123,16 @@ def looked(fixture: str, folder: Path, arguments: Sequence[str], commands: Seque
 def lines(title: str, heap: Heap, rows: Iterable[Row]) -> Iterator[str]:
     yield (
         f"| {title}, {heap.blocks:,} blocks, {heap.free:,} free | held | goal | C limit "
-        "| whole command | on its core | ratio | memory beside a copy |"
+        "| whole command | on its core | ratio | of it, reading in C | the others' ratio | memory beside a copy |"
     )
-    yield "| --- | --- | --- | --- | --- | --- | --- | --- |"
+    yield "| --- | --- | --- | --- | --- | --- | --- | --- | --- | --- |"
     for each in rows:
         held = f"{each.live.held:.2f} s" if each.live.held is not None else ""
-        least = f"{each.least:.2f} s" if each.least is not None else ""
         yield (
-            f"| {each.command} | {held} | {heap.goal(each.command):.2f} s | {least} | {each.live.seconds:.1f} s "
-            f"| {each.core.seconds:.1f} s | {each.live.seconds / each.core.seconds:.1f} | {each.beside:,.0f} MiB |"
+            f"| {each.command} | {held} | {heap.goal(each.command):.2f} s | {each.least.held:.2f} s "
+            f"| {each.live.seconds:.1f} s | {each.core.seconds:.1f} s | {each.live.seconds / each.core.seconds:.1f} "
+            f"| {each.in_c:.1f} s | {(each.live.seconds - each.in_c) / each.core.seconds:.1f} "
+            f"| {each.beside:,.0f} MiB |"
         )
 
 

@@ -1,10 +1,10 @@
 /* The least time in which all processors read small places of another process: three words at each.
  *
- *     read_places PID FILE
+ *     read_places PID FILE [as-they-are]
  *
- * FILE has the addresses, as words of 64 bits in any order. They are read in the order of addresses, what lies in one
- * page as one stretch, by process_vm_readv, from as many threads as there are processors. Iovecs and pages of the
- * destination are made before the time is taken. Prints the seconds. */
+ * FILE has the addresses, as words of 64 bits in any order. They are read in the order of addresses, or as they are:
+ * what lies in one page as one stretch, by process_vm_readv, from as many threads as there are processors. Iovecs and
+ * pages of the destination are made before the time is taken. Prints the seconds. */
 #define _GNU_SOURCE
 #include <pthread.h>
 #include <stdatomic.h>
@@ -58,7 +58,7 @@ int main(int argc, char **argv) {
     size_t count, first, at;
     char *words;
     FILE *file;
-    if (argc != 3 || !(file = fopen(argv[2], "rb"))) return 2;
+    if (argc < 3 || !(file = fopen(argv[2], "rb"))) return 2;
     pid = (pid_t)atoi(argv[1]);
     fseek(file, 0, SEEK_END);
     count = (size_t)ftell(file) / sizeof *places;
@@ -71,7 +71,7 @@ int main(int argc, char **argv) {
     others = malloc((size_t)threads * sizeof *others);
     if (!places || !words || !ours || !theirs || !calls || !others) return 2;
     if (fread(places, sizeof *places, count, file) != count) return 2;
-    qsort(places, count, sizeof *places, by_address);
+    if (argc == 3) qsort(places, count, sizeof *places, by_address);
     memset(words, 1, count * SIZE);
     for (first = 0; first < count; first += MOST) {
         struct call *call = &calls[call_count++];
