@@ -64,18 +64,19 @@ def test_nothing_to_lead_to() -> None:
     assert list(Finder([], [], [], 8).hits(words([0, 1, 1 << 47]))) == []
 
 
-@pytest.mark.parametrize("by", ["python", "numpy"])
+@pytest.mark.parametrize("by", ["python", "numpy", "upper halves"])
 def test_what_words_may_mean(by: str) -> None:
     reason = "numpy is not installed: scripts/setup.sh installs it"
-    numpy = pytest.importorskip("numpy", reason=reason) if by == "numpy" else None
+    numpy = pytest.importorskip("numpy", reason=reason) if by != "python" else None
+    tops = [Span(0x5555, 0x5556)] if by == "upper halves" else None
     target = 0x5555_1234_5678
     values = [target | 0xABCD << 48, target << 16 | 0x77, 0, 0, target - (AT + 4 * 8) & (1 << 64) - 1, 0]
     data = bytearray(array("Q", values).tobytes())
     data[19:27] = target.to_bytes(8, "little")
     memory = Memory(lambda address, size: bytes(data)[address - AT :][:size].ljust(size, b"\0"), 8, "little")
     found = {
-        (each.encoding, each.address + 8 * index)
-        for each in decoded(Window(AT, memoryview(bytes(data)).cast("Q")), memory, numpy)
+        (each.encoding, each.address + 8 * each.place(index))
+        for each in decoded(Window(AT, memoryview(bytes(data)).cast("Q")), memory, numpy, tops)
         for index, value in enumerate(each.words)
         if value == target
     }
@@ -86,6 +87,43 @@ def test_what_words_may_mean(by: str) -> None:
         ("relative", AT + 32),
         ("unaligned", AT + 10),
     }
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_few_upper_halves_tell_the_same(seed: int) -> None:
+    """Encoded pointers to heaps far apart, anywhere in a window: as without numpy, from which no word is left out."""
+    numpy = pytest.importorskip("numpy", reason="numpy is not installed: scripts/setup.sh installs it")
+    rng = random.Random(seed)
+    heaps = [0x5555_FFFF_0000, AT, 0x7FFE_FFFF_0000]
+    starts = sorted(heap + 16 * at for heap in heaps for at in rng.sample(range(1 << 13), 200))
+    ends = [start + 15 for start in starts]
+    finders = [
+        Finder(starts, ends, [Span(start, end) for start, end in zip(starts, ends)], 8),
+        finder_of(numpy, starts, ends, (), 8),
+    ]
+    assert finders[1].tops == [Span(0x5555, 0x5557), Span(0x7F00, 0x7F01), Span(0x7FFE, 0x8000)]
+    at, count = (AT, 0x7EFF_FFFF_FF00, 0x1000_0000)[seed % 3], 400
+    data = bytearray(8 * count + 8)
+    for _ in range(count):
+        place = rng.randrange(8 * count)
+        value = rng.choice(starts) + rng.choice((0, 0, 0, 5, 15, 16))
+        tag = rng.getrandbits(16)
+        near = value - (at + place // 8 * 8) & (1 << 64) - 1
+        value = rng.choice((value, value | tag << 48, value << 16 | tag, near, tag, tag << 48))
+        place = place // 8 * 8 if rng.randrange(2) else place
+        data[place : place + 8] = value.to_bytes(8, "little")
+    memory = Memory(lambda address, size: bytes(data)[address - at :][:size].ljust(size, b"\0"), 8, "little")
+    window = Window(at, memoryview(bytes(data[: 8 * count])).cast("Q"), goes_on=True)
+    told = [
+        [
+            (each.encoding, each.address + 8 * each.place(index), int(each.words[index]), which)
+            for each in decoded(window, memory, by, finder.tops)
+            for index, which in finder.hits(each.words)
+        ]
+        for by, finder in zip((None, numpy), finders)
+    ]
+    assert told[0] == told[1]
+    assert {encoding for encoding, *_ in told[0]} == {"tagged", "shifted", "unaligned", "relative"}
 
 
 def test_marks_lie_over_each_other() -> None:

@@ -14,14 +14,14 @@ from types import ModuleType
 from typing import TYPE_CHECKING, Callable, Iterable, Iterator, Optional, Sequence, Union
 
 from ..base import optional_libraries
-from ..sources.target import Span
+from ..sources.target import Span, joined
 
 if TYPE_CHECKING:
-    from ..base.array_types import Flags, Numbers
+    from ..base.array_types import Flags
 
 MOST_PREFIXES, FEW_PREFIXES = 16, 4
 MOST_TOPS = 4
-"""More upper halves are looked for word by word."""
+"""More stretches of upper halves are looked for word by word."""
 TABLE, GRAIN, FEW_RANGES = 1 << 16, 4, 8
 """A table of so many places stays in the processor's cache; each is for so many low bits."""
 WORTH_IT = 32 << 20
@@ -73,14 +73,17 @@ class FastFinder:
         self._table = self._hashed()
         self._grain, self._key = number(GRAIN), number(TABLE - 1)
 
-    def _tops(self, word: int) -> Optional[Numbers]:
-        """The upper halves of all that leads into the ranges; None where these are many."""
+    def _tops(self, word: int) -> Optional[Sequence[Span]]:
+        """The upper halves of all that leads into the ranges, which are 16 bits; None where these are many, or longer,
+        or zero, as half of all words are."""
         if word != 8 or not len(self._starts):
             return None
         numpy, half = self._numpy, self._numpy.uint64(32)
-        tops = numpy.unique(numpy.concatenate((self._starts >> half, self._ends >> half)))
-        few = len(tops) <= MOST_TOPS and int((self._ends - self._starts).max()) >> 32 == 0
-        return tops.astype(numpy.uint32) if few else None
+        firsts, lasts = self._starts >> half, self._ends >> half
+        new = numpy.ones(len(firsts), dtype=bool)
+        new[1:] = (firsts[1:] != firsts[:-1]) | (lasts[1:] != lasts[:-1])
+        tops = joined((first, max(first, last) + 1) for first, last in zip(firsts[new].tolist(), lasts[new].tolist()))
+        return tops if len(tops) <= MOST_TOPS and tops[0].start and tops[-1].end <= 1 << 16 else None
 
     def _hashed(self) -> Optional[Flags]:
         """Whether something in the ranges has these bits above the lowest four: a search in thousands of ranges takes

@@ -12,10 +12,11 @@ from typing import TYPE_CHECKING, Callable, Iterator, Literal, Mapping, Optional
 
 from ...base.records import NamedTuple
 from ...sources.memory import Memory
+from ...sources.target import Span
 from .memory_windows import Window
 
 if TYPE_CHECKING:
-    from ...base.array_types import Numbers
+    from ...base.array_types import Flags, Numbers
 
 HALVES = 4
 """Of 16 bits in a word; user space has no more than three of them."""
@@ -28,6 +29,11 @@ class Decoded(NamedTuple):
     address: int
     """Where the first lies; the next a word further."""
     words: Sequence[int]
+    places: Optional[Sequence[int]] = None
+    """Which of the window's these are; None: all."""
+
+    def place(self, index: int) -> int:
+        return index if self.places is None else int(self.places[index])
 
 
 def _tagged(words: Sequence[int]) -> Sequence[int]:
@@ -63,10 +69,11 @@ def room(encoding: str) -> int:
 
 
 def decoded(
-    window: Window, memory: Memory, numpy: Optional[ModuleType] = None, tops: Optional[Numbers] = None
+    window: Window, memory: Memory, numpy: Optional[ModuleType] = None, tops: Optional[Sequence[Span]] = None
 ) -> Iterator[Decoded]:
     """On 32-bit machines only the last two: there is no room for a tag, and chance would find one everywhere. With
-    `numpy` the words are an array of its own; `tops` are the upper halves that matter, where these are few."""
+    `numpy` the words are an array of its own; `tops` are the upper halves that matter, where these are few: words
+    that have none of them are left out."""
     at, words, word = window.address, window.words, memory.pointer_size
     if isinstance(words, tuple) or memory.mark != "<":
         return
@@ -92,36 +99,56 @@ def _plain(at: int, words: Sequence[int], longer: bytes, memory: Memory) -> Iter
 
 
 def _fast(
-    at: int, words: Sequence[int], longer: bytes, numpy: ModuleType, tops: Optional[Numbers]
+    at: int, words: Sequence[int], longer: bytes, numpy: ModuleType, tops: Optional[Sequence[Span]]
 ) -> Iterator[Decoded]:
     values = numpy.asarray(words)
     number, word = values.dtype.type, values.itemsize
-    if word == 8:
+    if tops is not None:
+        yield from _by_tops(at, values, longer, numpy, tops)
+    elif word == 8:
         yield Decoded("tagged", at, values & number((1 << UPPER) - 1))
         yield Decoded("shifted", at, values >> number(LOWER))
-    for shift in range(1, word) if tops is None else _askew(longer, numpy, tops):
+    for shift in range(1, word) if tops is None else ():
         yield Decoded(UNALIGNED, at + shift, numpy.frombuffer(longer, values.dtype, len(values), shift))
     top = (1 << 8 * word) - 1
-    near = values - number(FAR) <= number(top - 2 * FAR)
-    places = numpy.arange(at, at + len(values) * word, word, dtype=values.dtype)
-    places += values
-    places *= near
-    yield Decoded(RELATIVE, at, places)
+    is_far = values - number(FAR) <= number(top - 2 * FAR)
+    if tops is not None:
+        # where the sum's upper half is to be, with what is carried over
+        low, high = at >> 32, at + len(longer) >> 32
+        sums = [Span(each.start - high - 1, each.end - low) for each in tops]
+        is_far &= _is_within(numpy, values.view(numpy.uint32)[1::2].copy(), sums)
+    places = numpy.flatnonzero(is_far)
+    yield Decoded(RELATIVE, at, values[places] + (places * word + at).astype(values.dtype), places)
 
 
-def _askew(longer: bytes, numpy: ModuleType, tops: Numbers) -> Sequence[int]:
-    """By how many bytes words are shifted that have one of these upper halves: four passes over halves, of bytes that
-    are mostly none."""
-    shifts = set()
-    for past in range(4):
-        halves = numpy.frombuffer(longer[past : len(longer) - 8 + past] if past else longer, dtype=numpy.uint32)
-        for top in tops:
-            # half a word further on begins the one whose upper half that is; those of whole words are no news
-            hits = halves == top if past else halves[::2] == top
-            if not hits.any():
-                continue
-            if not past or hits[::2].any():
-                shifts.add(past + 4)
-            if past and hits[1::2].any():
-                shifts.add(past)
-    return sorted(shifts)
+def _by_tops(at: int, values: Numbers, longer: bytes, numpy: ModuleType, tops: Sequence[Span]) -> Iterator[Decoded]:
+    """All but what is relative. Words are told by the 16 bits that are an address's upper half, wherever these stand:
+    two passes over them in place of one for each writing."""
+    number, data = values.dtype.type, numpy.frombuffer(longer, dtype=numpy.uint8)
+    even, odd = (
+        2 * numpy.flatnonzero(_is_within(numpy, numpy.frombuffer(data[first : len(data) - first], numpy.uint16), tops))
+        + first
+        for first in (0, 1)
+    )
+    places = even >> 3
+    inside = places < len(values)
+    tagged, shifted = (places[inside & (even & 7 == past)] for past in (4, 6))
+    yield Decoded("tagged", at, values[tagged] & number((1 << UPPER) - 1), tagged)
+    yield Decoded("shifted", at, values[shifted] >> number(LOWER), shifted)
+    begins = numpy.concatenate((even, odd)) - 4
+    begins = begins[(begins >= 0) & (begins & 7 > 0) & (begins >> 3 < len(values))]
+    begins = begins[(data[begins + 6] == 0) & (data[begins + 7] == 0)]
+    for shift in sorted({*(begins & 7).tolist()}):
+        unaligned = begins[begins & 7 == shift] >> 3
+        askew = numpy.frombuffer(longer, values.dtype, len(values), shift)
+        yield Decoded(UNALIGNED, at + shift, askew[unaligned], unaligned)
+
+
+def _is_within(numpy: ModuleType, values: Numbers, spans: Sequence[Span]) -> Flags:
+    """Of each whether it is in one of these, which may begin below 0."""
+    number = values.dtype.type
+    most = (1 << 8 * values.itemsize) - 1
+    is_within: Flags = numpy.zeros(len(values), dtype=bool)
+    for start, end in spans:
+        is_within |= values - number(start & most) <= number(min(end - start - 1, most))
+    return is_within

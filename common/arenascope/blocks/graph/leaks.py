@@ -181,9 +181,9 @@ def _looked_again(search: Search, suspects: Sequence[int]) -> SecondLook:
 def _encoded(search: Search, suspects: Sequence[int]) -> Iterator[Disguised]:
     """Every encoded pointer to a suspect."""
     blocks, word = search.blocks, search.session.memory.pointer_size
-    starts = array("Q", (blocks.starts[block] for block in suspects))
+    starts = array("Q", map(blocks.starts.__getitem__, suspects))
     # on 32-bit machines chance leads inside everywhere
-    ends = array("Q", (blocks.ends[block] for block in suspects) if word == 8 else (at + TAGS - 1 for at in starts))
+    ends = array("Q", map(blocks.ends.__getitem__, suspects) if word == 8 else (at + TAGS - 1 for at in starts))
     finder = finder_of(search.numpy, starts, ends, (Span(*each) for each in zip(starts, ends)), word=word)
     distances = Distances(search)
     with search.session.meter("looking twice", search.bytes) as meter:
@@ -214,8 +214,9 @@ class _Encoded(NamedTuple):
 
 def _hits(search: Search, finder: Find, starts: Sequence[int], window: Window) -> Iterator[_Encoded]:
     memory = search.session.memory
-    for encoding, at, words in decoded(window, memory, search.numpy, finder.tops):
-        is_unaligned = encoding == UNALIGNED
-        for index, which in finder.hits(words, None if is_unaligned else room(encoding)):
-            inside = is_unaligned and int(words[index]) > starts[which]
-            yield _Encoded(at + index * memory.pointer_size, which, encoding, inside=inside)
+    for each in decoded(window, memory, search.numpy, finder.tops):
+        is_unaligned = each.encoding == UNALIGNED
+        for index, which in finder.hits(each.words, None if is_unaligned else room(each.encoding)):
+            inside = is_unaligned and int(each.words[index]) > starts[which]
+            address = each.address + each.place(index) * memory.pointer_size
+            yield _Encoded(address, which, each.encoding, inside=inside)

@@ -135,11 +135,11 @@ class Search:
 
     def _encoded(self, finder: Find, window: Window) -> Iterator[Hit]:
         word = self.session.memory.pointer_size
-        for encoding, at, words in decoded(window, self.session.memory, self.numpy, finder.tops):
-            for index, _ in finder.hits(words, room(encoding)):
-                value = int(words[index])
-                if at != window.address or value != window.words[index]:
-                    yield Hit(at + index * word, value, encoding)
+        for each in decoded(window, self.session.memory, self.numpy, finder.tops):
+            for index, _ in finder.hits(each.words, room(each.encoding)):
+                value, place = int(each.words[index]), each.place(index)
+                if each.address != window.address or value != window.words[place]:
+                    yield Hit(each.address + place * word, value, each.encoding)
 
     def named(self, root: Root, address: int, value: int) -> Ref:
         return Ref(root.kind, address, value, self.names.of(root, address), tid=root.tid)
