@@ -36,7 +36,7 @@ class ManyReader:
     ) -> None:
         """`read` serves where the kernel or this Python has no such call, and says what cannot be read; `is_over`
         when no more is to be read."""
-        self._pid, self._read, self._size, self._is_over = pid, read, size, is_over
+        self._pid, self._read, self._places, self._size, self._is_over = pid, read, places, size, is_over
         self.unread: list[int] = []
         """Which of them it did not come to."""
         # written once, so that the kernel has pages for it
@@ -55,7 +55,7 @@ class ManyReader:
     def run(self) -> None:
         """Reads them all."""
         if self._call is None:
-            self._one_by_one(0, len(self._plan.places))
+            self._one_by_one(0, len(self._places))
             return
         left = deque(self._plan.calls)
         two = len(left) >= ENOUGH_FOR_TWO and (os.cpu_count() or 1) > 1
@@ -87,14 +87,13 @@ class ManyReader:
                 self._one_by_one(each.first, each.end)
 
     def _one_by_one(self, first: int, end: int) -> None:
-        size, plan = self._size, self._plan
-        for place in range(first, end):
-            index = plan.order[place]
+        size = self._size
+        for index in self._plan.order[first:end]:
             if self._is_over():
                 self.unread.append(index)
                 continue
             try:
-                self.buffer[size * index : size * (index + 1)] = self._read(plan.places[place], size)
+                self.buffer[size * index : size * (index + 1)] = self._read(self._places[index], size)
             except MemoryReadError:
                 self.lost.append(index)
 

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 IOVECS = 1024
 """IOV_MAX: the kernel takes no more in a call."""
 PLACES = IOVECS // 2
-"""Of one call: each has an iovec, and so has what lies between it and the one before."""
+"""Of one call: each may need an iovec, and so does what lies between it and the one before."""
 PAGE_SHIFT = 12
 WORTH_IT = 150_000
 """With fewer places loading numpy takes longer than it saves."""
@@ -52,7 +52,6 @@ class Plan(NamedTuple):
 
     order: array[int]
     """Which of the places they were."""
-    places: array[int]
     calls: Sequence[Call]
     iovecs: Sequence[object]
     """What the calls' lie in: addresses and sizes in turns."""
@@ -66,7 +65,7 @@ def plan_for(places: Sequence[int], size: int, base: int, aside: int) -> Plan:
     order = in_order(places)
     ordered = array("Q", map(places.__getitem__, order))
     iovecs: list[array[int]] = []
-    return Plan(order, ordered, list(_calls(order, ordered, size, base, aside=aside, iovecs=iovecs)), iovecs)
+    return Plan(order, list(_calls(order, ordered, size, base, aside=aside, iovecs=iovecs)), iovecs)
 
 
 def in_order(places: Sequence[int]) -> array[int]:
@@ -124,16 +123,20 @@ def _calls(
     for first in range(0, len(places), PLACES):
         some = places[first : first + PLACES]
         theirs, ours = array("Q"), array("Q")
-        page = end = -1
+        page = end = follows = -1
         for place, index in zip(some, order[first : first + PLACES]):
             if place >= end and place + size - 1 >> PAGE_SHIFT == page:
                 if place > end:
                     ours.extend((aside, place - end))
+                    follows = -1
                 theirs[-1] += place + size - end
             else:
                 theirs.extend((place, size))
-            ours.extend((base + size * index, size))
-            end = place + size
+            if index == follows:
+                ours[-1] += size
+            else:
+                ours.extend((base + size * index, size))
+            end, follows = place + size, index + 1
             page = end - 1 >> PAGE_SHIFT
         iovecs += ours, theirs
         own, their = (Iovecs(each.buffer_info()[0], len(each) // 2) for each in (ours, theirs))
@@ -160,20 +163,24 @@ def _plan_at_once(numpy: ModuleType, places: Sequence[int], size: int, base: int
     theirs = numpy.empty((len(firsts), 2), dtype=numpy.uint64)
     theirs[:, 0] = starts[firsts]
     theirs[:, 1] = ends[lasts] - starts[firsts]
-    gaps = numpy.flatnonzero(apart)
-    between = starts[gaps] - ends[gaps - 1]
-    del lasts, ends
-    behind = numpy.arange(number) + numpy.cumsum(apart)
-    ours = numpy.empty((number + len(gaps), 2), dtype=numpy.uint64)
-    ours[behind, 0] = order
-    ours[:, 0] *= numpy.uint64(size)
-    ours[:, 0] += numpy.uint64(base)
-    ours[:, 1] = size
+    # what follows the one before in the buffer, too, goes there together with it
+    alone = apart.copy()
+    alone[1:] |= numpy.diff(order) != 1
+    alone[::PLACES] = True
+    begins = numpy.flatnonzero(alone)
+    gaps = numpy.flatnonzero(apart[begins])
+    between = starts[begins[gaps]] - ends[begins[gaps] - 1]
+    del lasts, starts, ends
+    behind = numpy.arange(len(begins)) + numpy.cumsum(apart[begins])
+    ours = numpy.empty((len(begins) + len(gaps), 2), dtype=numpy.uint64)
+    ours[behind, 0] = numpy.uint64(base) + order[begins].astype(numpy.uint64) * numpy.uint64(size)
+    ours[behind, 1] = size * numpy.diff(begins, append=number)
     ours[behind[gaps] - 1, 0] = aside
     ours[behind[gaps] - 1, 1] = between
     our_base, their_base, each_size = ours.ctypes.data, theirs.ctypes.data, 2 * ours.itemsize
     bounds = numpy.append(numpy.arange(0, number, PLACES), number)
-    places_of, own = bounds.tolist(), numpy.append(behind, len(ours))[bounds].tolist()
+    places_of = bounds.tolist()
+    own = numpy.append(behind, len(ours))[numpy.searchsorted(begins, bounds)].tolist()
     # what lies before the first place of a call belongs to no call, as that begins a stretch
     their = numpy.searchsorted(firsts, bounds).tolist()
     sums = numpy.append(numpy.uint64(0), numpy.cumsum(theirs[:, 1]))[their].tolist()
@@ -187,4 +194,4 @@ def _plan_at_once(numpy: ModuleType, places: Sequence[int], size: int, base: int
         )
         for at in range(len(places_of) - 1)
     ]
-    return Plan(words_of(order), words_of(starts), calls, (ours, theirs))
+    return Plan(words_of(order), calls, (ours, theirs))
