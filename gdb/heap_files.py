@@ -14,7 +14,7 @@ import sys
 from collections import deque
 from contextlib import suppress
 from functools import partial
-from typing import TYPE_CHECKING, Callable, Iterator, NamedTuple, Optional, Sequence
+from typing import TYPE_CHECKING, Callable, Iterator, Mapping, NamedTuple, Optional, Sequence
 
 import gdb
 
@@ -195,38 +195,37 @@ def of_frame(each: FrameVariable) -> Iterator[OfFrame]:
     )
 
 
-def answer(asked: Asked, kind: str, about: object) -> object:
+def array(types: GdbTypes, about: Sequence[int]) -> Optional[int]:
+    with suppress(gdb.error, RuntimeError):
+        return types.array_of(*about)
+    return None
+
+
+def answers_of(asked: Asked) -> Mapping[str, Callable[..., object]]:
+    """By the kind of question, which the shell asks as it is to be asked."""
     target, types = asked.target, asked.types
-    if kind == "frames" and isinstance(about, list):
-        return frames(asked, about)
-    if kind == "types_at" and isinstance(about, int):
-        return asked.frames.types_at(about)
-    if kind == "array" and isinstance(about, list):
-        with suppress(gdb.error, RuntimeError):
-            return types.array_of(*about)
-    if kind == "thread_locals":
-        return thread_locals(types, target)
-    if kind == "variables" and isinstance(about, list):
-        return variables(types, about)
-    if kind == "facts" and isinstance(about, int):
-        return around(types, about)
-    if kind == "by_name" and isinstance(about, str):
-        return types.by_name(about)
-    if kind == "classes_at" and isinstance(about, int):
-        return list(types.classes_at(about))
-    if kind == "pointer_to" and isinstance(about, int):
-        return types.pointer_to(about)
-    return list(types.structs()) if kind == "structs" else None
+    return {
+        "frames": partial(frames, asked),
+        "types_at": asked.frames.types_at,
+        "array": partial(array, types),
+        "thread_locals": lambda _: thread_locals(types, target),
+        "variables": partial(variables, types),
+        "facts": partial(around, types),
+        "by_name": types.by_name,
+        "classes_at": types.classes_at,
+        "pointer_to": types.pointer_to,
+        "structs": lambda _: list(types.structs()),
+    }
 
 
 def main() -> None:
     limit()
     gdb.execute("set confirm off")
-    asked = make_types(sys.stdin.readline())
+    known = answers_of(make_types(sys.stdin.readline()))
     with open(int(os.environ[ANSWERS]), "w") as answers:
         for line in sys.stdin:
             kind, about = json.loads(line)
-            answers.write(json.dumps([answer(asked, kind, about)]) + "\n")
+            answers.write(json.dumps([known[kind](about)]) + "\n")
             answers.flush()
 
 

@@ -34,9 +34,6 @@ class Change(NamedTuple):
         return (self.change or 0) > 0 and self.kind not in IN_PASSING
 
 
-FIGURES = ("rss", "part", "arena", "used", "bin", "size", "type", "container", "owner")
-
-
 class Figure(NamedTuple):
     by: str
     """What kind it is: one of FIGURES."""
@@ -92,20 +89,22 @@ def compare(before: Document, after: Document) -> Diff:
     measures = [each.get("measure") == "address-space" for each in report]
     # pages in memory and mapped space cannot be compared
     alike = measures[0] == measures[1]
-    arenas = [_by((document.get("arenas") or {}).get("arenas"), arena_name) for document in (before, after)]
+    both = {by: [kind.rows_of(document) for document in (before, after)] for by, kind in KINDS.items()}
+    changes = {by: _changes(*both[by], key=kind.key) for by, kind in KINDS.items()}
+    known = {by: changes[by] if None not in both[by] else [] for by in ("size", "type", "container")}
     return Diff(
         seconds=seconds,
         exchanged=False,
         one_process=_one_process(before, after),
         rss=Change("rss", report[0].get("rss_bytes"), report[1].get("rss_bytes")),
-        parts=_changes(*map(_parts, report), key="bytes") if alike else [],
-        arenas=_changes(*arenas, key="system_bytes"),
-        used=_changes(*arenas, key="used_bytes"),
-        bins=_changes(*[_bins(document) for document in (before, after)], key="bytes"),
-        sizes=_sizes(before, after),
-        types=_types(before, after),
-        containers=_containers(before, after),
-        owners=_owners(before, after),
+        parts=changes["part"] if alike else [],
+        arenas=changes["arena"],
+        used=changes["used"],
+        bins=changes["bin"],
+        sizes=known["size"],
+        types=known["type"],
+        containers=_by_what_they_hold(known["container"], _changes(*both["container"], key="held_bytes")),
+        owners=_owners(before, after, *both["owner"]),
     )
 
 
@@ -115,21 +114,10 @@ Rows = Mapping[str, Document]
 
 def figures_of(document: Document) -> Iterator[Figure]:
     """Every figure of one snapshot that `diff` compares."""
-    report = document.get("report") or {}
-    yield Figure("rss", "rss", report.get("rss_bytes"))
-    arenas = _by((document.get("arenas") or {}).get("arenas"), arena_name)
-    for by, rows, key in (
-        ("part", _parts(report), "bytes"),
-        ("arena", arenas, "system_bytes"),
-        ("used", arenas, "used_bytes"),
-        ("bin", _bins(document), "bytes"),
-        ("size", _by((document.get("chunks") or {}).get("sizes"), size_name), "used_bytes"),
-        ("type", _sums_of_types(document), "bytes"),
-        ("container", _sums_of_containers(document), "elements"),
-        ("owner", _sums_of_owners(document), "held_bytes"),
-    ):
-        for name, row in (rows or {}).items():
-            yield Figure(by, name, row.get(key))
+    yield Figure("rss", "rss", (document.get("report") or {}).get("rss_bytes"))
+    for by, kind in KINDS.items():
+        for name, row in (kind.rows_of(document) or {}).items():
+            yield Figure(by, name, row.get(kind.key))
 
 
 def _one_process(before: Document, after: Document) -> Optional[bool]:
@@ -143,9 +131,10 @@ def _one_process(before: Document, after: Document) -> Optional[bool]:
     return all(one == other for one, other in pairs) if pairs else None
 
 
-def _parts(report: Document) -> Optional[Rows]:
+def _parts(document: Document) -> Optional[Rows]:
     """Of a core some are not known: which pages of files were in memory, or of anything; and where an arena could not
     be read, what is in use and what is free."""
+    report = document.get("report") or {}
     rows = report.get("parts")
     if not rows:
         return None
@@ -159,6 +148,10 @@ def _parts(report: Document) -> Optional[Rows]:
 
 def _by(rows: Optional[Iterable[Document]], name: Callable[[Document], str]) -> Optional[Rows]:
     return None if rows is None else {name(row): row for row in rows}
+
+
+def _arenas(document: Document) -> Optional[Rows]:
+    return _by((document.get("arenas") or {}).get("arenas"), arena_name)
 
 
 def _bins(document: Document) -> Optional[Rows]:
@@ -179,17 +172,8 @@ def _sums(document: Document, part: str, name: Callable[[Document], str], keys: 
     return sums
 
 
-def _sizes(before: Document, after: Document) -> list[Change]:
-    both = [(document.get("chunks") or {}).get("sizes") for document in (before, after)]
-    if None in both:
-        return []
-    named = [_by(rows, size_name) for rows in both]
-    return _changes(*named, key="used_bytes")
-
-
-def _types(before: Document, after: Document) -> list[Change]:
-    both = [_sums_of_types(document) for document in (before, after)]
-    return [] if None in both else _changes(*both, key="bytes")
+def _sizes(document: Document) -> Optional[Rows]:
+    return _by((document.get("chunks") or {}).get("sizes"), size_name)
 
 
 def _sums_of_types(document: Document) -> Optional[Rows]:
@@ -197,13 +181,10 @@ def _sums_of_types(document: Document) -> Optional[Rows]:
     return _sums(document, "types", lambda row: str(row["type"]), ["bytes"])
 
 
-def _containers(before: Document, after: Document) -> list[Change]:
-    both = [_sums_of_containers(document) for document in (before, after)]
-    if both[0] is None or both[1] is None:
-        return []
-    held = {each.name: abs(each.change or 0) for each in _changes(*both, key="held_bytes")}
-    # what lies within a container that grew has more elements, but holds less
-    return sorted(_changes(*both, key="elements"), key=lambda each: -held.get(each.name, 0))
+def _by_what_they_hold(changes: Sequence[Change], held: Sequence[Change]) -> list[Change]:
+    """What lies within a container that grew has more elements, but holds less."""
+    most = {each.name: abs(each.change or 0) for each in held}
+    return sorted(changes, key=lambda each: -most.get(each.name, 0))
 
 
 def _sums_of_containers(document: Document) -> Optional[Rows]:
@@ -211,9 +192,8 @@ def _sums_of_containers(document: Document) -> Optional[Rows]:
     return _sums(document, "containers", lambda row: str(row["path"]), ["elements", "held_bytes"])
 
 
-def _owners(before: Document, after: Document) -> Optional[list[Change]]:
+def _owners(before: Document, after: Document, *both: Optional[Rows]) -> Optional[list[Change]]:
     """What matters first: what an owner has more of that nobody works on."""
-    both = [_sums_of_owners(document) for document in (before, after)]
     if both[0] is None or both[1] is None:
         return None
     mostly = _mostly(before, after)
@@ -252,6 +232,26 @@ def _sums_of_owners(document: Document) -> Optional[Rows]:
     return {name: {**row, "held_bytes": sums[name]} for name, row in first.items()}
 
 
+class _Kind(NamedTuple):
+    """One of the tables of figures of a snapshot."""
+
+    rows_of: Callable[[Document], Optional[Rows]]
+    key: str
+    """Of a row: what is compared."""
+
+
+KINDS: Mapping[str, _Kind] = {
+    "part": _Kind(_parts, "bytes"),
+    "arena": _Kind(_arenas, "system_bytes"),
+    "used": _Kind(_arenas, "used_bytes"),
+    "bin": _Kind(_bins, "bytes"),
+    "size": _Kind(_sizes, "used_bytes"),
+    "type": _Kind(_sums_of_types, "bytes"),
+    "container": _Kind(_sums_of_containers, "elements"),
+    "owner": _Kind(_sums_of_owners, "held_bytes"),
+}
+
+
 def _changes(before: Optional[Rows], after: Optional[Rows], *, key: str) -> list[Change]:
     """The largest change first; rows that are the same in both stay out."""
     changes = []
@@ -267,3 +267,6 @@ def _value(rows: Optional[Rows], name: str, key: str) -> Optional[int]:
     if rows is None:
         return None
     return rows[name].get(key) if name in rows else 0
+
+
+FIGURES = ("rss", *KINDS)

@@ -23,7 +23,7 @@ from ...base.errors import TargetError
 from ...base.records import NamedTuple
 from ..address_runs import Runs
 from ..target import Pages, Span, joined
-from .pagekinds import IN_MEMORY, IN_SWAP, PageKinds
+from .pagekinds import IN_SWAP, PageKinds
 from .procfiles import read_regions
 
 # linux/fs.h: _IOWR('f', 16, struct pm_scan_arg), that is 12 64-bit words
@@ -52,6 +52,10 @@ class Stretch:
     def count(self, low: int, high: int) -> Pages:
         return Pages(self.here.bytes_in(low, high), self.away.bytes_in(low, high))
 
+    @property
+    def whole(self) -> Pages:
+        return Pages(*(sum(each.ends) - sum(each.starts) for each in (self.here, self.away)))
+
     def resident(self, low: int, high: int) -> Sequence[Span]:
         return self.here.spans_in(low, high)
 
@@ -68,9 +72,6 @@ class Reader(Protocol):
     @property
     def exact(self) -> bool:
         """False once something could not be settled."""
-
-    def count(self, start: int, end: int) -> Pages:
-        """What [start, end) has."""
 
     def runs(self, start: int, end: int) -> Iterator[Run]:
         """Where it has it, in address order."""
@@ -112,7 +113,7 @@ class PagemapResidency:
     def count(self, start: int, end: int) -> Optional[Pages]:
         start, end = self.whole_pages(start, end)
         try:
-            return self._reader.count(start, end) if start < end else Pages(0)
+            return self.stretch(start, end).whole if start < end else Pages(0)
         except (OSError, ValueError):  # ended meanwhile, or closed
             return None
 
@@ -224,19 +225,6 @@ class ScanReader:
     def _last_mapped(self) -> int:
         return max((region.end for region in read_regions(self._pid) if region.end < USER_LIMIT), default=0)
 
-    def count(self, start: int, end: int) -> Pages:
-        present = swapped = 0
-        for starts, ends, kinds in self._batches(start, end):
-            if kinds.count(PRESENT | WRITTEN) == len(kinds):
-                present += sum(ends) - sum(starts)
-                continue
-            for low, high, in_swap in self._settled(starts, ends, kinds):
-                if in_swap:
-                    swapped += high - low
-                else:
-                    present += high - low
-        return Pages(present, swapped)
-
     def runs(self, start: int, end: int) -> Iterator[Run]:
         for batch in self._batches(start, end):
             yield from self._settled(*batch)
@@ -300,13 +288,6 @@ class EntryReader:
         """(address, a byte per page: its kind)."""
         for address, data in self._raw_blocks(start, end):
             yield address, self._page_kinds.settle(address, data)
-
-    def count(self, start: int, end: int) -> Pages:
-        present = swapped = 0
-        for _, kinds in self._kinds(start, end):
-            present += kinds.count(IN_MEMORY)
-            swapped += kinds.count(IN_SWAP)
-        return Pages(present * self._page_size, swapped * self._page_size)
 
     def runs(self, start: int, end: int) -> Iterator[Run]:
         size = self._page_size
