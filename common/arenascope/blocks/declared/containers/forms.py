@@ -146,9 +146,38 @@ class Text(NamedTuple):
 class OfText(OfBody):
     """A string, of which short ones may lie within itself."""
 
-    @abstractmethod
+    inside = 0
+    """Where in itself."""
+
     def text(self, reader: Reader, address: int) -> Optional[Text]:
         """None unless it has proved itself."""
+        body = self.body(reader, address)
+        if body is None:
+            return None
+        return Text(body.start + self.front or address + self.inside, body.used, self.size)
+
+
+class OfValue(ABC):
+    """Whatever has in one place a value of one of several types, or none; a number tells which."""
+
+    def __init__(self, value: int, types: Sequence[Optional[int]]) -> None:
+        """`value`: where it lies. `types`: by the number; None: it has no value then."""
+        self._value, self._types = value, types
+
+    @abstractmethod
+    def which(self, reader: Reader, address: int) -> Optional[int]:
+        """The number; None unless it has proved itself."""
+
+    def claims(self, reader: Reader, address: int) -> Optional[Iterable[Claim]]:
+        which = self.which(reader, address)
+        if which is None:
+            return None
+        type = self._types[which]
+        return () if type is None else (Claim(address + self._value, type, CONTAINER, "", inline=True),)
+
+    def elements(self, reader: Reader, address: int) -> Optional[int]:
+        which = self.which(reader, address)
+        return None if which is None else int(self._types[which] is not None)
 
 
 def between(reader: Reader, words: Sequence[int], size: int) -> Optional[Body]:

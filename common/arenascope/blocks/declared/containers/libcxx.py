@@ -7,13 +7,13 @@ from typing import Iterable, Mapping, Optional, Sequence
 from ....sources.debug_info_types import Field, TypeFacts
 from ....sources.type_spelling import parts_of
 from ..claims import CONTAINER, Claim, Container, Reader, Types
-from .forms import ByTemplate, Form, Node, OfNodes
-from .libcxx_bodies import BODIES, first, known
-from .libstdcxx_nodes import Chain, Hash, Proved, key_of
+from .forms import ByTemplate, Form, Node
+from .libcxx_bodies import BODIES, first
+from .libstdcxx_nodes import Chain, Hash, Proved, Ring, Tree, key_of
 from .libstdcxx_pointers import Control, Counts, Owned, Shared
 from .libstdcxx_values import AnyValue, Manager, OneOf, Perhaps
-from .parts import alignment, argument, find, inside, links, object_of, rounded, table_of_links
-from .walks import Links, both_ways, in_order
+from .parts import alignment, argument, find, inside, known, links, object_of, rounded, table_of_links
+from .walks import Links
 
 NAMESPACES = ("__1", "__2", "__ndk1", "__Cr")
 TREE = Links(parent=2, left=0, right=1)
@@ -42,36 +42,19 @@ def _node(types: Types, owner: str, value: int, names: Sequence[str], *, after: 
     return Node(types.made_up(f"{owner} node", size, fields, key_of(types, owner, value, place)), size, size)
 
 
-class Tree(OfNodes):
-    """map, set, multimap, multiset."""
-
-    def __init__(self, places: Sequence[int], node: Node) -> None:
-        """`places`: of the pointer to the first node, of the root, of how many there are."""
-        super().__init__(node)
-        self._places = places
-
-    def nodes(self, reader: Reader, address: int) -> Optional[Sequence[int]]:
-        begin, root, count = (reader.word(address + place) for place in self._places)
-        above = address + self._places[1]
-        if begin is None or root is None or count is None:
-            return None
-        if not count:
-            return () if not root and begin == above else None
-        nodes = in_order(reader, root, above=above, links=TREE, size=self.node.size, count=count)
-        return nodes if nodes and nodes[0] == begin else None
-
-
 def _tree(types: Types, type: int, facts: TypeFacts) -> Optional[Container]:
     tree = find(types, type, "__tree_")
     value = argument(types, types.facts(tree.type), 0) if tree is not None else None
     root = find(types, type, "__tree_.__pair1_.__value_.__left_") or find(types, type, "__tree_.__end_node_.__left_")
     count = first(types, type, "__tree_.__pair3_", "__tree_.__size_")
-    places = known(find(types, type, "__tree_.__begin_node_"), root, count)
+    places = known(count, root, find(types, type, "__tree_.__begin_node_"))
     if value is None or root is None or not places:
         return None
     # after three words comes the colour
     after = 3 * types.facts(root.type).size + 1
-    return Tree(places, _node(types, facts.name, value, ("__left_", "__right_", "__parent_"), after=after))
+    node = _node(types, facts.name, value, ("__left_", "__right_", "__parent_"), after=after)
+    # the header begins with the pointer to the root
+    return Tree(root.offset, places, node, TREE)
 
 
 class HashTable(Hash):
@@ -103,22 +86,6 @@ def _hash(types: Types, type: int, facts: TypeFacts) -> Optional[Container]:
     return HashTable(names, node, word, table_of_links(types, f"{facts.name} buckets", word))
 
 
-class Ring(OfNodes):
-    """list: the previous node comes first."""
-
-    def __init__(self, end: int, count: int, node: Node) -> None:
-        super().__init__(node)
-        self._end, self._count = end, count
-
-    def nodes(self, reader: Reader, address: int) -> Optional[Sequence[int]]:
-        header, count = address + self._end, reader.word(address + self._count)
-        last = reader.word(header)
-        if count is None or last is None:
-            return None
-        nodes = both_ways(reader, header, last, size=self.node.size, count=count)
-        return None if nodes is None else nodes[::-1]
-
-
 def _list(types: Types, type: int, facts: TypeFacts) -> Optional[Container]:
     end, value = find(types, type, "__end_"), argument(types, facts, 0)
     previous = find(types, type, "__end_.__prev_")
@@ -126,7 +93,7 @@ def _list(types: Types, type: int, facts: TypeFacts) -> Optional[Container]:
     if end is None or value is None or previous is None or not places or previous.offset != end.offset:
         return None
     node = _node(types, facts.name, value, ("__prev_", "__next_"), after=2 * types.facts(previous.type).size)
-    return Ring(places[0], places[1], node)
+    return Ring(places[0], places[1], node, backwards=True)
 
 
 def _forward_list(types: Types, type: int, facts: TypeFacts) -> Optional[Container]:

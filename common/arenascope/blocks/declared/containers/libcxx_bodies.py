@@ -7,9 +7,9 @@ from typing import Mapping, Optional, Sequence
 
 from ....sources.debug_info_types import TypeFacts
 from ..claims import CONTAINER, Claim, Container, Reader, Types
-from .forms import Body, Form, OfBody, OfText, Text, between
+from .forms import Body, Form, OfBody, OfText, between
 from .libstdcxx_bodies import Vector
-from .parts import Member, Table, argument, find, table_of_links
+from .parts import Member, Table, argument, find, known, table_of_links, words_at
 
 BUFFER, LEAST = 4096, 16
 """Bytes of a deque's buffer, and how many elements it has at least (`__deque_block_size`)."""
@@ -22,12 +22,6 @@ def first(types: Types, type: int, *paths: str) -> Optional[Member]:
         if found is not None:
             return found
     return None
-
-
-def known(*members: Optional[Member]) -> Optional[list[int]]:
-    """Where all of them lie."""
-    offsets = [each.offset for each in members if each is not None]
-    return offsets if len(offsets) == len(members) else None
 
 
 def _vector(types: Types, type: int, facts: TypeFacts) -> Optional[Container]:
@@ -52,9 +46,10 @@ class Bits(OfBody):
         self._places = places
 
     def body(self, reader: Reader, address: int) -> Optional[Body]:
-        start, bits, room = (reader.word(address + place) for place in self._places)
-        if start is None or bits is None or room is None or bits > room * self.size * 8:
+        words = words_at(reader, address, self._places)
+        if words is None or words[1] > words[2] * self.size * 8:
             return None
+        start, bits, room = words
         if not room or not reader.holds(start, room * self.size):
             return Body(0, 0, 0) if not room and not start else None
         return Body(start, -(-bits // (8 * self.size)), room)
@@ -70,26 +65,23 @@ class String(OfText):
         """`places`: of a long one's letters, length and capacity; `inside`: of a short one's letters; `letters`: how
         many bytes the whole has, and their type."""
         super().__init__(letters.type, inside.type, words=False, name=name)
-        self._places, self._inside, self._whole, self.after = places, inside.offset, letters.offset, 1
+        self._places, self.inside, self._whole, self.after = places, inside.offset, letters.offset, 1
         self._is_last = places[2] > places[0]
 
     def body(self, reader: Reader, address: int) -> Optional[Body]:
-        start, count, room = (reader.word(address + place) for place in self._places)
+        words = words_at(reader, address, self._places)
         mark = reader.number(address + (self._whole - 1 if self._is_last else self._places[2]), 1)
-        if start is None or count is None or room is None or mark is None:
+        if words is None or mark is None:
             return None
+        start, count, room = words
         if not mark & (0x80 if self._is_last else 1):
-            count, most = mark if self._is_last else mark >> 1, self._whole // self.size - (self._inside > 0) - 1
+            count, most = mark if self._is_last else mark >> 1, self._whole // self.size - (self.inside > 0) - 1
             return Body(0, count, most) if count <= most else None
         room &= (1 << 8 * reader.word_size - 1) - 1 if self._is_last else ~1
         if not count < room or not reader.holds(start, room * self.size):
             return None
         ended = reader.bytes(start + count * self.size, self.size) == bytes(self.size)
         return Body(start, count, room - 1) if ended else None
-
-    def text(self, reader: Reader, address: int) -> Optional[Text]:
-        body = self.body(reader, address)
-        return None if body is None else Text(body.start or address + self._inside, body.used, self.size)
 
 
 def _string(types: Types, type: int, facts: TypeFacts) -> Optional[Container]:
@@ -137,8 +129,10 @@ class Deque:
 
     def claims(self, reader: Reader, address: int) -> Optional[Sequence[Claim]]:
         word, each = reader.word_size, self._each
-        read = [reader.word(address + place) for place in self._places]
-        start, begin, end, top, first, count = (value if value is not None else 1 for value in read)
+        words = words_at(reader, address, self._places)
+        if words is None:
+            return None
+        start, begin, end, top, first, count = words
         if not start:
             return [] if not (begin or end or top or count) else None
         if not start <= begin <= end <= top or any((other - start) % word for other in (begin, end, top)):

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Iterable, Mapping, Optional, Sequence
 from ....base.records import NamedTuple
 from ....sources.debug_info_types import TypeFacts
 from ..claims import CONTAINER, Claim, Container, Reader, Types
-from .forms import Bodies, Body, Form, OfBody, OfText, Text, between
-from .parts import Table, argument, find, table_of_links
+from .forms import Bodies, Body, Form, OfBody, OfText, between
+from .parts import Table, argument, find, known, table_of_links, words_at
 
 if TYPE_CHECKING:
     from ....base.array_types import Numbers
@@ -53,15 +53,9 @@ class Bits(OfBody):
         self._places = places
 
     def _read(self, reader: Reader, address: int) -> Optional[Sequence[int]]:
-        places = [address + place for place in self._places]
-        read = [
-            reader.word(places[0]),
-            reader.word(places[1]),
-            reader.number(places[2], UNSIGNED),
-            reader.word(places[3]),
-        ]
-        known = [each for each in read if each is not None]
-        return known if len(known) == len(read) and known[2] < self.size * 8 else None
+        start, finish, of_bit, end = self._places
+        words, bit = words_at(reader, address, (start, finish, end)), reader.number(address + of_bit, UNSIGNED)
+        return None if words is None or bit is None or bit >= self.size * 8 else (*words[:2], bit, words[2])
 
     def body(self, reader: Reader, address: int) -> Optional[Body]:
         words = self._read(reader, address)
@@ -84,18 +78,17 @@ def _vector(types: Types, type: int, facts: TypeFacts) -> Optional[Container]:
     pointer = types.facts(start.type)
     if pointer.form == "struct":
         return _bits(types, type)
-    ends = [find(types, type, f"_M_impl.{name}") for name in ("_M_finish", "_M_end_of_storage")]
-    offsets = [each.offset for each in (start, *ends) if each is not None]
-    if pointer.form != "pointer" or offsets != [start.offset + number * pointer.size for number in range(3)]:
+    places = known(start, *(find(types, type, f"_M_impl.{name}") for name in ("_M_finish", "_M_end_of_storage")))
+    if pointer.form != "pointer" or places != [start.offset + number * pointer.size for number in range(3)]:
         return None
     return Vector(start.offset, element, types.facts(element).size)
 
 
 def _bits(types: Types, type: int) -> Optional[Container]:
     names = ("_M_start._M_p", "_M_finish._M_p", "_M_finish._M_offset", "_M_end_of_storage")
-    places = [each for each in (find(types, type, f"_M_impl.{name}") for name in names) if each is not None]
-    bits = types.facts(places[0].type).target if len(places) == len(names) else None
-    return Bits([each.offset for each in places], bits, types.facts(bits).size) if bits is not None else None
+    found = [find(types, type, f"_M_impl.{name}") for name in names]
+    places, bits = known(*found), types.facts(found[0].type).target if found[0] is not None else None
+    return Bits(places, bits, types.facts(bits).size) if places and bits is not None else None
 
 
 class Iterator(NamedTuple):
@@ -131,10 +124,10 @@ class Deque:
     def _buffers(self, reader: Reader, address: int) -> Optional[Buffers]:
         """None unless it has proved itself."""
         word, bytes = reader.word_size, self._each * self._size
-        known = [each for each in (reader.word(address + place) for place in self._places) if each is not None]
-        if len(known) < len(self._places):
+        words = words_at(reader, address, self._places)
+        if words is None:
             return None
-        map, room, start, finish = known[0], known[1], Iterator(*known[2:6]), Iterator(*known[6:])
+        map, room, start, finish = words[0], words[1], Iterator(*words[2:6]), Iterator(*words[6:])
         if not map and not start.node:
             return Buffers(start, finish, (), map=0, room=0) if start.cur == finish.cur else None
         if not map <= start.node <= finish.node < map + room * word or not reader.holds(map, room * word):
@@ -180,9 +173,8 @@ def _deque(types: Types, type: int, facts: TypeFacts) -> Optional[Container]:
     inner = ["_M_map", "_M_map_size"]
     for side in ("_M_start", "_M_finish"):
         inner += [f"{side}.{name}" for name in ("_M_cur", "_M_first", "_M_last", "_M_node")]
-    found = [find(types, type, f"_M_impl.{name}") for name in inner]
-    places = [each.offset for each in found if each is not None]
-    if element is None or table is None or len(places) < len(inner):
+    places = known(*(find(types, type, f"_M_impl.{name}") for name in inner))
+    if element is None or table is None or not places:
         return None
     of_map = table_of_links(types, f"{facts.name} map", types.facts(table.type).size)
     return Deque(places, element, types.facts(element).size, of_map)
@@ -202,7 +194,7 @@ class String(OfText):
     def __init__(self, places: Sequence[int], letters: Letters, word: int) -> None:
         """`places`: of the pointer, the letters inside, the length, the capacity, which lie at whole words."""
         super().__init__(letters.type, letters.size, words=False, name=letters.body)
-        pointer, self._inside, length, room = places
+        pointer, self.inside, length, room = places
         self._first = min(pointer, length, room)
         self._pointer, self._length, self._room = ((each - self._first) // word for each in (pointer, length, room))
         self._span, self.after = max(self._pointer, self._length, self._room) + 1, 1
@@ -212,7 +204,7 @@ class String(OfText):
         if words is None:
             return None
         start, count = words[self._pointer], words[self._length]
-        if start == address + self._inside:
+        if start == address + self.inside:
             most = INSIDE // self.size - 1
             return Body(0, count, most) if count <= most else None
         capacity = words[self._room]
@@ -226,7 +218,7 @@ class String(OfText):
         start, count, room = (words(at + numpy.uint64(each)) for each in places)
         if start is None or count is None or room is None or self.size != 1:
             return None
-        empty = (start == at + numpy.uint64(self._inside)) & (count < INSIDE)
+        empty = (start == at + numpy.uint64(self.inside)) & (count < INSIDE)
         # a bound below which sums of them do not overflow
         sure = ~empty & (count <= room) & (room < MOST_LETTERS)
         last = numpy.where(sure, start + count, start[sure][0] if sure.any() else 0)
@@ -235,10 +227,6 @@ class String(OfText):
             return None
         sure &= ended >> ((last & numpy.uint64(7)) << numpy.uint64(3)) & numpy.uint64(255) == 0
         return Bodies(start, count.astype(numpy.int64), room.astype(numpy.int64), sure=sure, empty=empty)
-
-    def text(self, reader: Reader, address: int) -> Optional[Text]:
-        body = self.body(reader, address)
-        return None if body is None else Text(body.start or address + self._inside, body.used, self.size)
 
 
 class SharedString(OfText):
@@ -262,19 +250,15 @@ class SharedString(OfText):
         ended = reader.bytes(letters + count * self.size, self.size) == bytes(self.size)
         return Body(start, count, room) if ended else None
 
-    def text(self, reader: Reader, address: int) -> Optional[Text]:
-        body = self.body(reader, address)
-        return None if body is None else Text(body.start + self.front, body.used, self.size)
-
 
 def _string(types: Types, type: int, facts: TypeFacts) -> Optional[Container]:
     pointer, letter = find(types, type, "_M_dataplus._M_p"), argument(types, facts, 0)
     if pointer is None or letter is None:
         return None
     word, letters = types.facts(pointer.type).size, Letters(letter, types.facts(letter).size, f"{facts.name} body")
-    others = [find(types, type, name) for name in ("_M_local_buf", "_M_string_length", "_M_allocated_capacity")]
-    places = [each.offset for each in (pointer, *others) if each is not None]
-    if len(places) == 1 + len(others):
+    others = ("_M_local_buf", "_M_string_length", "_M_allocated_capacity")
+    places = known(pointer, *(find(types, type, name) for name in others))
+    if places:
         return String(places, letters, word)
     return SharedString(pointer.offset, letters, word) if facts.size == word else None
 
@@ -282,22 +266,21 @@ def _string(types: Types, type: int, facts: TypeFacts) -> Optional[Container]:
 class Values(OfBody):
     """valarray: how many, and where."""
 
-    def __init__(self, count: int, data: int, element: int, size: int) -> None:
+    def __init__(self, places: Sequence[int], element: int, size: int) -> None:
         super().__init__(element, size)
-        self._count, self._data = count, data
+        self._places = places
 
     def body(self, reader: Reader, address: int) -> Optional[Body]:
-        count, data = reader.word(address + self._count), reader.word(address + self._data)
-        if count is None or data is None or (count and not reader.holds(data, count * self.size)):
+        words = words_at(reader, address, self._places)
+        if words is None or (words[0] and not reader.holds(words[1], words[0] * self.size)):
             return None
+        count, data = words
         return Body(data if count else 0, count, count)
 
 
 def _valarray(types: Types, type: int, facts: TypeFacts) -> Optional[Container]:
-    count, data, element = find(types, type, "_M_size"), find(types, type, "_M_data"), argument(types, facts, 0)
-    if count is None or data is None or element is None:
-        return None
-    return Values(count.offset, data.offset, element, types.facts(element).size)
+    places, element = known(find(types, type, "_M_size"), find(types, type, "_M_data")), argument(types, facts, 0)
+    return Values(places, element, types.facts(element).size) if places and element is not None else None
 
 
 BODIES: Mapping[str, Form] = {"vector": _vector, "deque": _deque, "basic_string": _string, "valarray": _valarray}

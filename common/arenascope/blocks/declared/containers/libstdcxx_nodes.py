@@ -8,7 +8,7 @@ from ....base.records import NamedTuple
 from ....sources.debug_info_types import Field, TypeFacts
 from ..claims import CONTAINER, EXACT, Claim, Container, Reader, Types
 from .forms import Form, Node, OfNodes
-from .parts import Table, alignment, argument, find, links, rounded, table_of_links
+from .parts import Table, alignment, argument, find, known, links, rounded, table_of_links, words_at
 from .walks import Links, both_ways, in_order, one_way
 
 TREE = Links(parent=1, left=2, right=3)
@@ -58,41 +58,43 @@ def key_of(types: Types, owner: str, value: int, place: int) -> Optional[Field]:
 class Tree(OfNodes):
     """map, set, multimap, multiset."""
 
-    def __init__(self, header: int, count: int, node: Node) -> None:
+    def __init__(self, header: int, places: Sequence[int], node: Node, links: Links) -> None:
+        """`header`: what the root has as its parent. `places`: of how many there are, of the pointers to the root, to
+        the first node, and perhaps to the last one."""
         super().__init__(node)
-        self._header, self._count = header, count
+        self._header, self._places, self._links = header, places, links
 
     def nodes(self, reader: Reader, address: int) -> Optional[Sequence[int]]:
-        header = address + self._header
-        words, count = reader.words(header, 4), reader.word(address + self._count)
-        if words is None or count is None:
+        words, header = words_at(reader, address, self._places), address + self._header
+        if words is None:
             return None
-        _, root, first, last = words
+        count, root, *ends = words
         if not count:
-            return () if not root and first == last == header else None
-        nodes = in_order(reader, root, above=header, links=TREE, size=self.node.size, count=count)
-        return nodes if nodes and (nodes[0], nodes[-1]) == (first, last) else None
+            return () if not root and all(each == header for each in ends) else None
+        nodes = in_order(reader, root, above=header, links=self._links, size=self.node.size, count=count)
+        return nodes if nodes and [nodes[0], nodes[-1]][: len(ends)] == ends else None
 
 
 def _tree(types: Types, type: int, facts: TypeFacts) -> Optional[Container]:
     tree = find(types, type, "_M_t")
     value = argument(types, types.facts(tree.type), 1) if tree is not None else None
     header = find(types, type, "_M_t._M_impl._M_header")
-    parent = find(types, type, "_M_t._M_impl._M_header._M_parent")
-    count = find(types, type, "_M_t._M_impl._M_node_count")
-    if value is None or header is None or parent is None or count is None:
+    ways = [find(types, type, f"_M_t._M_impl._M_header.{name}") for name in ("_M_parent", "_M_left", "_M_right")]
+    places = known(find(types, type, "_M_t._M_impl._M_node_count"), *ways)
+    if value is None or header is None or ways[0] is None or not places:
         return None
-    word = types.facts(parent.type).size
+    word = types.facts(ways[0].type).size
     made = Made("std::_Rb_tree_node<{}>", ("_M_parent", "_M_left", "_M_right"), front=word)
-    return Tree(header.offset, count.offset, made.node(types, facts.name, value, word))
+    return Tree(header.offset, places, made.node(types, facts.name, value, word), TREE)
 
 
 class Ring(OfNodes):
     """list. Without a count before GCC 5."""
 
-    def __init__(self, header: int, count: Optional[int], node: Node) -> None:
+    def __init__(self, header: int, count: Optional[int], node: Node, backwards: bool = False) -> None:
+        """`backwards`: the pointer to the node before comes first."""
         super().__init__(node)
-        self._header, self._count = header, count
+        self._header, self._count, self._order = header, count, -1 if backwards else 1
 
     def nodes(self, reader: Reader, address: int) -> Optional[Sequence[int]]:
         header = address + self._header
@@ -100,7 +102,8 @@ class Ring(OfNodes):
         count = reader.word(address + self._count) if self._count is not None else None
         if first is None or (self._count is not None and count is None):
             return None
-        return both_ways(reader, header, first, size=self.node.size, count=count)
+        nodes = both_ways(reader, header, first, size=self.node.size, count=count)
+        return None if nodes is None else nodes[:: self._order]
 
 
 def _list(types: Types, type: int, facts: TypeFacts) -> Optional[Container]:

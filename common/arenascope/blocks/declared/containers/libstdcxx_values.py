@@ -9,7 +9,7 @@ from ....base.records import NamedTuple
 from ....sources.debug_info_types import Field, TypeFacts
 from ....sources.type_spelling import parts_of
 from ..claims import CONTAINER, Claim, Container, Reader, Types
-from .forms import Form
+from .forms import Form, OfValue
 from .parts import DEEPEST, Member, argument, find
 
 INT = 4
@@ -29,24 +29,16 @@ MANAGERS = {
 MOST_ALTERNATIVES = 255
 
 
-class Perhaps:
+class Perhaps(OfValue):
     """optional: a value, and whether there is one."""
 
     def __init__(self, value: int, flag: int, type: int) -> None:
-        self._value, self._flag, self._type = value, flag, type
+        super().__init__(value, (None, type))
+        self._flag = flag
 
-    def _engaged(self, reader: Reader, address: int) -> Optional[bool]:
+    def which(self, reader: Reader, address: int) -> Optional[int]:
         flag = reader.number(address + self._flag, 1)
-        return flag == 1 if flag in (0, 1) else None
-
-    def claims(self, reader: Reader, address: int) -> Optional[Iterable[Claim]]:
-        engaged = self._engaged(reader, address)
-        if not engaged:
-            return None if engaged is None else ()
-        return (Claim(address + self._value, self._type, CONTAINER, "", inline=True),)
-
-    def elements(self, reader: Reader, address: int) -> Optional[int]:
-        return self._engaged(reader, address)
+        return flag if flag in (0, 1) else None
 
 
 def _optional(types: Types, type: int, facts: TypeFacts) -> Optional[Container]:
@@ -58,28 +50,23 @@ def _optional(types: Types, type: int, facts: TypeFacts) -> Optional[Container]:
     return Perhaps(value.offset, flag.offset, held)
 
 
-class OneOf:
+class OneOf(OfValue):
     """variant: which alternative it has, and its value; all lie in one place."""
 
     def __init__(self, index: int, size: int, value: int, types: Sequence[Optional[int]]) -> None:
-        self._index, self._size, self._value, self._types = index, size, value, types
+        super().__init__(value, (*types, None))
+        self._index, self._size = index, size
 
-    def _which(self, reader: Reader, address: int) -> Optional[int]:
+    def which(self, reader: Reader, address: int) -> Optional[int]:
         """-1: none, as an exception left it."""
         number = reader.number(address + self._index, self._size)
         if number == (1 << 8 * self._size) - 1:
             return -1
-        return number if number is not None and number < len(self._types) else None
-
-    def claims(self, reader: Reader, address: int) -> Optional[Iterable[Claim]]:
-        which = self._which(reader, address)
-        if which is None:
-            return None
-        type = self._types[which] if which >= 0 else None
-        return (Claim(address + self._value, type, CONTAINER, "", inline=True),) if type is not None else ()
+        return number if number is not None and number < len(self._types) - 1 else None
 
     def elements(self, reader: Reader, address: int) -> Optional[int]:
-        which = self._which(reader, address)
+        """A type that debug information does not have is one, too."""
+        which = self.which(reader, address)
         return None if which is None else int(which >= 0)
 
 

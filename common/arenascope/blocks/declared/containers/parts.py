@@ -73,6 +73,18 @@ def argument(types: Types, facts: TypeFacts, number: int) -> Optional[int]:
     return type if type is not None and types.facts(type).size else None
 
 
+def known(*members: Optional[Member]) -> Optional[list[int]]:
+    """Where all of them lie."""
+    offsets = [each.offset for each in members if each is not None]
+    return offsets if len(offsets) == len(members) else None
+
+
+def words_at(reader: Reader, address: int, places: Sequence[int]) -> Optional[list[int]]:
+    """The words at these places of an object; None where one of them cannot be read."""
+    words = [word for place in places if (word := reader.word(address + place)) is not None]
+    return words if len(words) == len(places) else None
+
+
 def alignment(types: Types, type: int, word: int, deepest: int = DEEPEST) -> int:
     """As far as the members tell: `alignas` is not in debug information's facts."""
     facts = types.facts(type)

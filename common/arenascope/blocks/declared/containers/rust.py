@@ -10,8 +10,8 @@ from ....sources.debug_info_types import TypeFacts
 from ....sources.target import Span
 from ...recognise.hashbrown import GROUP, Table
 from ..claims import CONTAINER, EXACT, Claim, Container, Reader, Types
-from .forms import Body, OfBody
-from .parts import DEEPEST, Member, argument, find, inside
+from .forms import Body, OfBody, OfValue
+from .parts import DEEPEST, Member, argument, find, inside, known, words_at
 from .rust_enums import Variants, enum
 from .rust_trees import MAP, tree
 
@@ -75,13 +75,14 @@ class Vector(OfBody):
         self._places = places
 
     def body(self, reader: Reader, address: int) -> Optional[Body]:
-        start, room, used = (reader.word(address + place) for place in self._places)
-        if start is None or room is None or used is None or used > room:
+        words = words_at(reader, address, self._places)
+        if words is None or words[2] > words[1]:
             return None
+        start, room, _ = words
         if not room:
             # it leads to where no block can be, as it may not be null
             return Body(0, 0, 0)
-        return Body(start, used, room) if reader.holds(start, room * self.size) else None
+        return Body(start, words[2], room) if reader.holds(start, room * self.size) else None
 
 
 def _places(types: Types, type: int) -> Optional[list[int]]:
@@ -89,8 +90,8 @@ def _places(types: Types, type: int) -> Optional[list[int]]:
     buffer = find(types, type, "buf")
     if buffer is None:
         return None
-    found = (_leaf(types, buffer.type, "pointer"), _leaf(types, buffer.type, "integer"))
-    return [buffer.offset + each.offset for each in found if each is not None] if None not in found else None
+    found = known(_leaf(types, buffer.type, "pointer"), _leaf(types, buffer.type, "integer"))
+    return [buffer.offset + each for each in found] if found else None
 
 
 def _vector(types: Types, type: int, facts: TypeFacts) -> Optional[Container]:
@@ -114,15 +115,14 @@ class Queue:
         self._places, self._element, self._size = places, element, size
 
     def _read(self, reader: Reader, address: int) -> Optional[Sequence[int]]:
-        words = [reader.word(address + place) for place in self._places]
-        known = [each for each in words if each is not None]
-        if len(known) < len(words):
+        words = words_at(reader, address, self._places)
+        if words is None:
             return None
-        start, room, head, used = known
+        start, room, head, used = words
         if not room:
             return (0, 0, 0, 0) if not used else None
         is_proved = used <= room and head < room and reader.holds(start, room * self._size)
-        return known if is_proved else None
+        return words if is_proved else None
 
     def claims(self, reader: Reader, address: int) -> Optional[Iterable[Claim]]:
         words = self._read(reader, address)
@@ -160,9 +160,10 @@ class Entries:
 
     def _table(self, reader: Reader, address: int) -> Optional[tuple[Table, Sequence[int]]]:
         """With where its entries lie."""
-        control, mask, entries = (reader.word(address + place) for place in self._places)
-        if control is None or mask is None or entries is None or mask & mask + 1 or mask >= MOST_PLACES:
+        words = words_at(reader, address, self._places)
+        if words is None or words[1] & words[1] + 1 or words[1] >= MOST_PLACES:
             return None
+        control, mask, entries = words
         table = Table(control, mask + 1, entries)
         if not mask:
             return (table, ()) if not entries else None
@@ -198,12 +199,11 @@ def _table(types: Types, type: int, facts: TypeFacts) -> Optional[Container]:
     raw = inside(types, type, f"{TABLE}<")
     if raw is None:
         return None
-    found = [find(types, raw.type, f"table.{name}") for name in ("ctrl", "bucket_mask", "items")]
+    found = known(*(find(types, raw.type, f"table.{name}") for name in ("ctrl", "bucket_mask", "items")))
     element, own = argument(types, types.facts(raw.type), 0), types.facts(raw.type)
-    places = [raw.offset + each.offset for each in found if each is not None]
-    if len(places) < len(found) or element is None or not _is_global(types, own):
+    if not found or element is None or not _is_global(types, own):
         return None
-    return Entries(types, facts.name, places, element)
+    return Entries(types, facts.name, [raw.offset + each for each in found], element)
 
 
 class Several:
@@ -281,32 +281,25 @@ class Dynamic:
         return 1
 
 
-class Lazy:
-    """What a thread has of its own, once it has asked for it."""
+class Lazy(OfValue):
+    """What a thread has of its own, once it has asked for it: a value in one state of several."""
 
-    def __init__(self, value: Member, state: Member, variants: Variants, alive: int) -> None:
-        """`alive`: the number of the variant of the state."""
-        self._value, self._state, self._variants, self._alive = value, state, variants, alive
+    def __init__(self, value: int, state: int, variants: Variants, types: Sequence[Optional[int]]) -> None:
+        super().__init__(value, types)
+        self._state, self._variants = state, variants
 
-    def claims(self, reader: Reader, address: int) -> Optional[Iterable[Claim]]:
-        which = self._variants.which(reader, address + self._state.offset)
-        if which != self._alive:
-            return None if which is None else ()
-        return (Claim(address + self._value.offset, self._value.type, CONTAINER, "", inline=True),)
-
-    def elements(self, reader: Reader, address: int) -> Optional[int]:
-        which = self._variants.which(reader, address + self._state.offset)
-        return None if which is None else int(which == self._alive)
+    def which(self, reader: Reader, address: int) -> Optional[int]:
+        return self._variants.which(reader, address + self._state)
 
 
 def _lazy(types: Types, type: int, facts: TypeFacts) -> Optional[Container]:
     value, state = find(types, type, "value.value.value"), find(types, type, "state.value.value")
     facts = types.facts(state.type) if state is not None else facts
     made = enum(types, state.type, facts) if state is not None and facts.tag is not None else None
-    alive = [number for number, each in enumerate(facts.fields) if each.name == "Alive"]
-    if value is None or state is None or not isinstance(made, Variants) or len(alive) != 1:
+    if value is None or state is None or not isinstance(made, Variants):
         return None
-    return Lazy(value, state, made, alive[0])
+    alive = [value.type if each.name == "Alive" else None for each in facts.fields]
+    return Lazy(value.offset, state.offset, made, alive) if len(alive) - alive.count(None) == 1 else None
 
 
 def _dynamic(types: Types, facts: TypeFacts) -> Optional[Container]:

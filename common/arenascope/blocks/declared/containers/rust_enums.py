@@ -4,11 +4,12 @@ others are told by what is left."""
 
 from __future__ import annotations
 
-from typing import Iterable, Iterator, Optional, Sequence
+from typing import Iterator, Optional, Sequence
 
 from ....base.records import NamedTuple
 from ....sources.debug_info_types import TypeFacts
-from ..claims import CONTAINER, Claim, Container, Reader, Types
+from ..claims import Container, Reader, Types
+from .forms import OfValue
 from .parts import DEEPEST
 
 CAPACITY = ("Cap", "UsizeNoHighBit")
@@ -23,14 +24,14 @@ class Tag(NamedTuple):
     size: int
 
 
-class Variants:
+class Variants(OfValue):
     """An enum."""
 
-    def __init__(self, types: Types, tag: Tag, variants: Sequence[int], *, full: Optional[int], first: int) -> None:
+    def __init__(self, tag: Tag, variants: Sequence[int], *, full: Optional[int], first: int) -> None:
         """`variants`: their types. `full`: the one that has something else where the tag is, if there is one; `first`:
         the lowest tag of the others, which go on from there in their order."""
-        self._types, self._tag, self._variants = types, tag, variants
-        self._full, self._first = full, first
+        super().__init__(0, variants)
+        self._tag, self._full, self._first = tag, full, first
         self._others = range(len(variants))
         if full is not None:
             others = [number for number in self._others if number != full]
@@ -46,13 +47,6 @@ class Variants:
             # what lies between the others in their order has a number, too, but no tag
             return self._others[at] if self._others[at] != self._full else None
         return self._full if value < self._first or not self._first else None
-
-    def claims(self, reader: Reader, address: int) -> Optional[Iterable[Claim]]:
-        which = self.which(reader, address)
-        return None if which is None else (Claim(address, self._variants[which], CONTAINER, "", inline=True),)
-
-    def elements(self, reader: Reader, address: int) -> Optional[int]:
-        return 1 if self.which(reader, address) is not None else None
 
 
 class Leaf(NamedTuple):
@@ -73,13 +67,13 @@ def enum(types: Types, type: int, facts: TypeFacts) -> Optional[Container]:
     found = {number: list(_at(types, each, tag, DEEPEST)) for number, each in enumerate(variants)}
     full = [number for number, leaves in found.items() if leaves]
     if not full:
-        return Variants(types, tag, variants, full=None, first=0)
+        return Variants(tag, variants, full=None, first=0)
     if len(full) > 1 or len(variants) < 2 or len(found[full[0]]) != 1:
         return None
     first = _first(types, found[full[0]][0], tag)
     if first is None or (not first and len(variants) > 2):
         return None
-    return Variants(types, tag, variants, full=full[0], first=first)
+    return Variants(tag, variants, full=full[0], first=first)
 
 
 def _first(types: Types, leaf: Leaf, tag: Tag) -> Optional[int]:

@@ -7,7 +7,7 @@ from typing import Iterator, Optional, Sequence
 from ....base.records import NamedTuple
 from ....sources.debug_info_types import TypeFacts
 from ..claims import CONTAINER, Claim, Container, Reader, Types
-from .parts import find, inside
+from .parts import find, inside, known, words_at
 
 MAP = "alloc::collections::btree::map::BTreeMap"
 REFERENCE, LEAF, INTERNAL = (
@@ -37,9 +37,10 @@ class Tree:
         self.key = self.value = Element(0, 0)
 
     def _claims(self, reader: Reader, address: int) -> Optional[list[Claim]]:
-        root, height, length = (reader.word(address + place) for place in self._places)
-        if root is None or height is None or length is None:
+        words = words_at(reader, address, self._places)
+        if words is None:
             return None
+        root, height, length = words
         if not root or not length:
             return [] if not length else None
         claims: list[Claim] = []
@@ -111,8 +112,8 @@ def tree(types: Types, type: int, facts: TypeFacts) -> Optional[Container]:
 def _node(types: Types, type: int, front: int) -> Optional[Node]:
     """`front`: where in the whole it begins."""
     facts = types.facts(type)
-    found = [find(types, type, name) for name in ("parent", "parent_idx", "len", "keys", "vals")]
-    if not facts.name.startswith(LEAF) or any(each is None for each in found):
+    found = known(*(find(types, type, name) for name in ("parent", "parent_idx", "len", "keys", "vals")))
+    if not facts.name.startswith(LEAF) or not found:
         return None
-    parent, rank, length, keys, values = (front + each.offset for each in found if each is not None)
+    parent, rank, length, keys, values = (front + each for each in found)
     return Node(type, facts.size, parent, rank, length=length, keys=keys, values=values)
