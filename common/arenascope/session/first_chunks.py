@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from heapq import heappush, heapreplace
-from typing import Callable, Iterable, Mapping, Union
+from typing import Callable, Iterable, Mapping
 
-from ..analysis.chunks import STATES, WITH_TOP
+from ..analysis.chunks import WITH_TOP
 from ..base.model import Piece, Run
 from ..glibc.chunk import SIZE_BITS
 from ..glibc.chunks.blocks import Block, blocks
@@ -22,59 +22,43 @@ def chunks_of(piece: Piece, listed: Mapping[int, str]) -> Iterable[Block]:
     return [(piece.address, piece.bytes, "top")] if piece.kind == "top" and piece.bytes else []
 
 
-class Largest:
-    """The largest first; of equals, that which is met first."""
+class Foremost:
+    """Those of the highest rank first; of equals, that which is met first."""
 
-    def __init__(self, limit: int, wants: Wants) -> None:
-        self._limit = limit
-        self._wants = wants
+    def __init__(self, limit: int, wants: Wants, rank: Callable[[int, str], int], best: Callable[[Run], int]) -> None:
+        """`rank`: by a chunk's size and state; `best`: no chunk of a run has a higher one."""
+        self._limit, self._wants, self._rank, self._best = limit, wants, rank, best
         self._met = 0
-        self._heap: list[tuple[int, int, int, str, int]] = []
+        self._heap: list[tuple[int, int, int, int, str, int]] = []
 
     def add(self, piece: Piece, listed: Mapping[int, str]) -> None:
-        # most runs have none that is large enough, which their few sizes tell
-        if isinstance(piece, Run) and max(piece.counts, default=0) & ~SIZE_BITS <= self._beaten:
+        # most runs have none that comes in any more
+        if isinstance(piece, Run) and self._is_beaten(self._best(piece)):
             return
         for chunk, size, state in chunks_of(piece, listed):
-            if size <= self._beaten or not self._wants(size, state):
+            rank = self._rank(size, state)
+            if self._is_beaten(rank) or not self._wants(size, state):
                 continue
             self._met += 1
-            entry = (size, -self._met, chunk, state, piece.heap.arena)
+            entry = (rank, -self._met, chunk, size, state, piece.heap.arena)
             if len(self._heap) < self._limit:
                 heappush(self._heap, entry)
             else:
                 heapreplace(self._heap, entry)
 
-    @property
-    def _beaten(self) -> int:
-        """No chunk of this size comes in any more."""
-        return self._heap[0][0] if len(self._heap) == self._limit else 0
+    def _is_beaten(self, rank: int) -> bool:
+        return len(self._heap) == self._limit and rank <= self._heap[0][0]
 
     def rows(self) -> list[Row]:
-        return [(chunk, size, state, arena) for size, _, chunk, state, arena in sorted(self._heap, reverse=True)]
+        return [(chunk, size, state, arena) for _, _, chunk, size, state, arena in sorted(self._heap, reverse=True)]
 
 
-class ByState:
-    """State by state, each in the order in which it is met."""
-
-    def __init__(self, limit: int, wants: Wants) -> None:
-        self._limit = limit
-        self._wants = wants
-        self._rows: dict[str, list[Row]] = {state: [] for state in WITH_TOP}
-
-    def add(self, piece: Piece, listed: Mapping[int, str]) -> None:
-        full = {state for state, rows in self._rows.items() if len(rows) >= self._limit}
-        if isinstance(piece, Run) and full >= ({"used", "free"} if not piece.marks else set(STATES)):
-            return
-        for chunk, size, state in chunks_of(piece, listed):
-            rows = self._rows[state]
-            if len(rows) < self._limit and self._wants(size, state):
-                rows.append((chunk, size, state, piece.heap.arena))
-
-    def rows(self) -> list[Row]:
-        return [row for rows in self._rows.values() for row in rows][: self._limit]
+def largest(limit: int, wants: Wants) -> Foremost:
+    return Foremost(limit, wants, lambda size, _: size, lambda run: max(run.counts, default=0) & ~SIZE_BITS)
 
 
-Foremost = Union[Largest, ByState]
-"""The first so many of some order."""
-ORDERS: Mapping[str, Callable[[int, Wants], Foremost]] = {"size": Largest, "state": ByState}
+def by_state(limit: int, wants: Wants) -> Foremost:
+    return Foremost(limit, wants, lambda _, state: -WITH_TOP.index(state), lambda run: 0)
+
+
+ORDERS: Mapping[str, Callable[[int, Wants], Foremost]] = {"size": largest, "state": by_state}

@@ -40,8 +40,8 @@ def profile(
 
     parts = [_bytes(1, _number(1, text(each.name)) + _number(2, text(each.unit))) for each in types]
     for each in samples:
-        stack = b"".join(_varint(name + 1) for name in each.stack)
-        values = b"".join(map(_varint, each.values))
+        stack = b"".join(varint(name + 1) for name in each.stack)
+        values = b"".join(map(varint, each.values))
         parts.append(_bytes(2, _bytes(1, stack) + _bytes(2, values)))
     for number, name in enumerate(names, 1):
         # a location with one line, of a function: there are no addresses
@@ -53,7 +53,8 @@ def profile(
     return gzip.compress(b"".join(parts), mtime=0)
 
 
-def _varint(value: int) -> bytes:
+def varint(value: int) -> bytes:
+    """LEB128."""
     pieces = bytearray()
     while value > 127:
         pieces.append(value & 127 | 128)
@@ -62,8 +63,8 @@ def _varint(value: int) -> bytes:
 
 
 def _number(field: int, value: int) -> bytes:
-    return _varint(field << 3 | NUMBER) + _varint(value)
+    return varint(field << 3 | NUMBER) + varint(value)
 
 
 def _bytes(field: int, value: bytes) -> bytes:
-    return _varint(field << 3 | BYTES) + _varint(len(value)) + value
+    return varint(field << 3 | BYTES) + varint(len(value)) + value

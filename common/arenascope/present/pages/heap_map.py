@@ -6,6 +6,7 @@ from binascii import b2a_base64
 from itertools import groupby
 from typing import Mapping, Optional, Sequence
 
+from ..formats.pprof import varint
 from .fill_page import filled, title_of
 
 
@@ -34,14 +35,7 @@ def pack(cells: Sequence[int]) -> str:
     packed = bytearray()
     for value, run in groupby(cells):
         times = sum(1 for _ in run)
-        _put(packed, 2 * value + (times > 1))
+        packed += varint(2 * value + (times > 1))
         if times > 1:
-            _put(packed, times)
+            packed += varint(times)
     return b2a_base64(packed, newline=False).decode()
-
-
-def _put(packed: bytearray, number: int) -> None:
-    while number > 127:
-        packed.append(number & 127 | 128)
-        number >>= 7
-    packed.append(number)

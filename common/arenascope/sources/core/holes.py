@@ -214,20 +214,13 @@ class DenseResidency:
 def _blocks(file: int, start: int, end: int) -> Iterator[tuple[int, bytes]]:
     """The file's bytes but for its holes; read rather than mapped, so that a whole core does not become this process's
     RSS. A header may claim a hole of any size."""
-    while start < end:
-        try:
-            data = os.lseek(file, start, os.SEEK_DATA)
-        except OSError:  # ENXIO: only a hole follows
-            return
+    at = start
+    for low, high in data_within(file, start, end):
         # whole blocks are left out: pages lie as they did from `start` on
-        start += (data - start) // BLOCK * BLOCK
-        if start >= end:
-            return
-        block = os.pread(file, min(BLOCK, end - start), start)
-        if not block:
-            return
-        yield start, block
-        start += len(block)
+        at = max(at, low - (low - start) % BLOCK)
+        while at < high and (block := os.pread(file, min(BLOCK, end - at), at)):
+            yield at, block
+            at += len(block)
 
 
 def core_residency(core: CoreMemory) -> Residency:
