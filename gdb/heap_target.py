@@ -353,20 +353,12 @@ def _types(name: str) -> Iterator[gdb.Type]:
 
 def _struct(name: str, kind: gdb.Type) -> Optional[StructInfo]:
     members: dict[str, Member] = {}
-    bases: list[Member] = []
     try:
         for each in kind.fields():
             # a static member of a class has no place, nor has a virtual base
             place = getattr(each, "bitpos", None)
-            if not each.name or each.type is None or place is None:
-                continue
-            own = each.type.strip_typedefs()
-            is_struct = own.code == gdb.TYPE_CODE_STRUCT
-            member = Member(place // 8, own.sizeof, own.name if is_struct else None)
-            if each.is_base_class:
-                bases.append(member)
-            else:
-                members[each.name] = member
+            if each.name and each.type is not None and place is not None:
+                members[each.name] = Member(place // 8, each.type.sizeof)
     except (gdb.error, AttributeError, TypeError):
         return None
-    return StructInfo(name, kind.sizeof, members, bases) if members or bases else None
+    return StructInfo(name, kind.sizeof, members) if members else None

@@ -334,13 +334,5 @@ def _struct(name: str, kind: lldb.SBType) -> Optional[StructInfo]:
         field = kind.GetFieldAtIndex(index)
         called = field.GetName()
         if called:
-            members[called] = _member(field)
-    bases = [_member(kind.GetDirectBaseClassAtIndex(at)) for at in range(kind.GetNumberOfDirectBaseClasses())]
-    return StructInfo(name, kind.GetByteSize(), members, bases) if members or bases else None
-
-
-def _member(field: lldb.SBTypeMember) -> Member:
-    kind = field.GetType().GetCanonicalType()
-    # not of a union, of which any member may be the one that there is
-    is_struct = kind.GetTypeClass() in (lldb.eTypeClassStruct, lldb.eTypeClassClass)
-    return Member(field.GetOffsetInBytes(), kind.GetByteSize(), kind.GetName() if is_struct else None)
+            members[called] = Member(field.GetOffsetInBytes(), field.GetType().GetByteSize())
+    return StructInfo(name, kind.GetByteSize(), members) if members else None

@@ -65,11 +65,10 @@ class Symbol(NamedTuple):
 
 
 class Member(NamedTuple):
-    """A field of a struct, or a base class."""
+    """A field of a struct."""
 
     offset: int
     size: int
-    type: Optional[str] = None  # of a struct its name
 
 
 class StructInfo(NamedTuple):
@@ -78,7 +77,6 @@ class StructInfo(NamedTuple):
     name: str
     size: int
     fields: Mapping[str, Member]
-    bases: Sequence[Member] = ()  # those whose place is fixed
 
 
 class ThreadInfo(NamedTuple):

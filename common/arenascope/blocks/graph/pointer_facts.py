@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import Optional, Sequence
 
-from ...sources.target import StructInfo
 from ..declared.members import member_at
 from ..declared.once_per_image import declared_in
 from .asked_address import Goal
@@ -13,9 +12,6 @@ from .leak_rows import types_of
 from .pointer_strength import Strength
 from .refs import Ref, Search
 from .stale_words import NO_BLOCK
-
-DEEPEST = 8
-"""So far members of members are named."""
 
 
 def member_of(type: str, field: str) -> str:
@@ -34,10 +30,8 @@ class Told:
             numbers = [goal.number, *numbers]
         self._search = search
         self._header = search.session.layout.header
-        self._target = search.session.target
         self._types = types_of(search, numbers)
         self._strength = Strength(search.session, search.blocks)
-        self._structs: dict[str, Optional[StructInfo]] = {}
 
     def stale(self, ref: Ref) -> Optional[str]:
         """Why it is stale: one of base/block_kinds.py's STALE."""
@@ -68,20 +62,17 @@ class Told:
         return member_of(named, field)
 
     def field(self, ref: Ref) -> Optional[str]:
-        """The member of the block's class in which the pointer lies, where debug information has that class."""
-        name = self.type_of(ref.block)
-        if name is None or ref.offset is None:
+        """The member of the block's type in which the pointer lies, where debug information has that type."""
+        named, name = declared_in(self._search), self.type_of(ref.block)
+        if named is None or named.layouts is None or name is None or ref.block is None or ref.offset is None:
             return None
-        declared = self._declared_field(ref)
-        return declared if declared is not None else self._member(name, ref.offset, DEEPEST)
-
-    def _declared_field(self, ref: Ref) -> Optional[str]:
-        named = declared_in(self._search)
-        own = named.name_of(ref.block) if named is not None and ref.block is not None else None
-        if named is None or named.layouts is None or own is None or own.type is None or ref.offset is None:
-            return None
-        facts, within = named.layouts.types.facts, ref.offset - own.front
-        if within < 0 or own.form not in ("object", "array"):
+        types, own = named.layouts.types, named.name_of(ref.block)
+        if own is None or own.type is None or own.form not in ("object", "array"):
+            # a class that a vtable tells
+            whole = types.by_name(name)
+            return member_at(types.facts, whole, ref.offset) or None if whole is not None else None
+        facts, within = types.facts, ref.offset - own.front
+        if within < 0:
             return None
         if own.form == "object":
             return member_at(facts, own.type, within) or None
@@ -91,22 +82,3 @@ class Told:
             return None
         member = member_at(facts, own.type, within % size) or ""
         return f"[{within // size}]{'.' if member and member[0] != '[' else ''}{member}"
-
-    def _member(self, name: str, offset: int, deep: int) -> Optional[str]:
-        """Of a class, of its own members that are classes, and of what it is derived from: "body.text"."""
-        if name not in self._structs:
-            self._structs[name] = self._target.struct(name)
-        info = self._structs[name]
-        # what a library's container is made of tells nobody anything
-        if info is None or not deep or name.startswith("std::"):
-            return None
-        for member, at in info.fields.items():
-            if at.offset <= offset < at.offset + at.size:
-                inner = self._member(at.type, offset - at.offset, deep - 1) if at.type else None
-                return f"{member}.{inner}" if inner else member
-        for base in info.bases:
-            if base.type and base.offset <= offset < base.offset + base.size:
-                inherited = self._member(base.type, offset - base.offset, deep - 1)
-                if inherited:
-                    return inherited
-        return None
