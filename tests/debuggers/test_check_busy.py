@@ -31,6 +31,7 @@ def test_a_process_that_never_stands_still(door: str) -> None:
         assert subject.send("check") == "intact"
 
 
+@pytest.mark.full
 def test_a_single_thread_in_a_system_call_of_mallocs() -> None:
     """It takes no lock: only where it stands tells that top is not yet what it will be."""
     shell = DOORS["shell"]

@@ -73,6 +73,7 @@ def test_in_a_debugger(subject: Subject, door: str) -> None:
     assert {each["held_by"]["name"] for each in pins.json()["pins"]} <= {"first", "second"}
 
 
+@pytest.mark.full
 def test_who_holds_what_is_shown(tmp_path: Path) -> None:
     """A few of the sessions may be known besides to what was freed and taken again, a stream's buffer, as it is never
     cleared: those are not held alone."""
@@ -104,6 +105,7 @@ def test_who_holds_what_is_shown(tmp_path: Path) -> None:
         assert "g_sessions" in look(saved, command)[1]
 
 
+@pytest.mark.full
 def test_the_report_tells_a_leak_from_what_is_held(tmp_path: Path) -> None:
     saved = tmp_path / "saved.core"
     with Subject("leaky", "1200") as subject:

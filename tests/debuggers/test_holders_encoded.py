@@ -152,6 +152,7 @@ def test_whoever_holds_it_so_is_its_owner(by: str, program: Path, monkeypatch: p
     assert keepers.items() >= {"tab": HELD, "chain": HELD, "unreached": LOST}.items()
 
 
+@pytest.mark.full
 def test_the_way_to_it_begins_there(program: Path, tmp_path: Path) -> None:
     """By pointers that are no plain ones, too, and where a plain one of a lesser root leads to it."""
     core, graph = tmp_path / "core", tmp_path / "graph"

@@ -124,6 +124,7 @@ def test_address_sanitizer(tmp_path: Path) -> None:
     check_replaced(looks, "AddressSanitizer", "libasan")
 
 
+@pytest.mark.full
 def test_plain_glibc_has_nothing_beside_it() -> None:
     looks = Looks("beside")
     assert "libc.so" in looks.truth["notes"]["malloc_is_of"]

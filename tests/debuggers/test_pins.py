@@ -72,6 +72,7 @@ ALIKE = (
     "full_heap-retired-64",
     "thp",
     "bins",
+    "hoard",
 )
 """What these show, another one of AT_HOME shows in `make test`."""
 ELSEWHERE_TOO = (("pinned-both", "full_heap-retired-64"), ("many_heaps", "random-1"))

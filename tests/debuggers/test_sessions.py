@@ -12,7 +12,7 @@ from subjects import Subject
 
 from arenascope.present.shared_text.text import Style
 
-pytestmark = pytest.mark.xdist_group("sessions")
+pytestmark = [pytest.mark.xdist_group("sessions"), pytest.mark.full]
 
 MIB = 1 << 20
 UNCACHED = {"GLIBC_TUNABLES": "glibc.malloc.tcache_count=0"}

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from choice import some
 from doors import DOORS, Live, give_up
 from looks import ROOT, plain_environment
 from schemas import valid, valid_snapshot
@@ -114,7 +115,7 @@ def test_a_later_release_reads_it(tmp_path: Path) -> None:
     assert "newer arenascope" in refused.stderr
 
 
-@pytest.mark.parametrize("content", ["", "{}", "not json", "[1, 2]", "\x1f\x8b"])
+@pytest.mark.parametrize("content", some(["", "{}", "not json", "[1, 2]", "\x1f\x8b"], "{}", "\x1f\x8b"))
 def test_what_is_no_snapshot(content: str, tmp_path: Path) -> None:
     wrong = tmp_path / "wrong.json"
     wrong.write_bytes(content.encode("latin-1"))

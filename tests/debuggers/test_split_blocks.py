@@ -71,7 +71,7 @@ def test_in_a_kernels_core() -> None:
         check_found(subject, *ask("gdb", core, "mmapped", "types"))
 
 
-@pytest.mark.parametrize("way", some(WAYS, "huge", "shared", "hole", "tail"))
+@pytest.mark.parametrize("way", some(WAYS, "hole", "tail"))
 def test_each_way_alone(way: str) -> None:
     with Subject("split", way, guard_regions=False) as subject:
         check_found(subject, *ask("shell", Live(subject.pid, subject.program), "mmapped", "types"))

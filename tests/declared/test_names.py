@@ -49,8 +49,6 @@ IN_PIECES = ("pool.O2", "pool.split.O2", "orders.O2")
 """Of functions that these hang of the unlikely parts lie elsewhere: LLDB does not know such functions before WHOLE."""
 WHOLE = 19
 SHORT = {
-    "daemon": "O2",
-    "idioms": "O0",
     "idioms.cc": "O2",
     "orders": "O1",
     "server": "O0",

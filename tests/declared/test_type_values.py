@@ -66,6 +66,7 @@ def test_the_shell_says_the_same(tmp_path: Path) -> None:
         sited.end()
 
 
+@pytest.mark.full
 def test_lldb_says_the_same(tmp_path: Path) -> None:
     """Of a class with a vtable, too: the pointer to it is no member."""
     sited = Sited(PROGRAMS / "server.O1", tmp_path, *ARGUMENTS["server"])

@@ -44,6 +44,7 @@ def queries() -> dict[str, str]:
     return found
 
 
+@pytest.mark.full
 def test_types_only_when_asked() -> None:
     with Subject("sessions") as subject:
         plain = arenascope("metrics", subject.pid).stdout

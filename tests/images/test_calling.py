@@ -113,6 +113,7 @@ def test_a_thread_that_computes_is_left_as_it_was():
 
 
 @pytest.mark.parametrize("platform", WAITING)
+@pytest.mark.full
 def test_whoever_waits_goes_on_waiting(platform):
     """Each of the threads calls in its turn, also those whose time to wait the kernel alone remembers."""
     with Subject("waiting", WAIT, platform=platform) as subject:

@@ -117,7 +117,10 @@ def test_of_damage_too(kind: str, counting: Counting, short_stretches: list[int]
         all_say_the_same(subject.kernel_core(), counting)
 
 
-@pytest.mark.parametrize(("wrong", "fixture"), [("inside a block", "big"), ("beside a fast chunk", "fastbins")])
+@pytest.mark.parametrize(
+    ("wrong", "fixture"),
+    [pytest.param("inside a block", "big", marks=pytest.mark.full), ("beside a fast chunk", "fastbins")],
+)
 def test_a_cut_where_there_can_be_none_is_no_cut(
     wrong: str, fixture: str, counting: Counting, monkeypatch: pytest.MonkeyPatch
 ) -> None:

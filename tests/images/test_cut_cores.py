@@ -104,9 +104,9 @@ CUTS = {
     "in the notes": ("notes", 0.5),
     "after the headers": ("", 4 * PAGE),
 }
-OF_GCORE = ("the last byte", "half of all", "in a thread's heap", "in the notes", "after the headers")
+OF_GCORE = ("the last byte", "in a thread's heap", "in the notes", "after the headers")
 """What `make test` cuts off hundreds of megabytes that gcore writes."""
-MORE_OF_GCORE = ("the last page", "in libc's data", "in the main heap", "after a thread's arena")
+MORE_OF_GCORE = ("half of all", "the last page", "in libc's data", "in the main heap", "after a thread's arena")
 """And `make test-all`: wherever it is cut, it loses its notes, which lie at the end."""
 
 

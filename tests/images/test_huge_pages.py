@@ -10,6 +10,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from choice import some
 from conftest import ENVIRONMENT
 from schemas import valid
 
@@ -111,7 +112,7 @@ int main(int argc, char **argv) {
 }"""
 
 
-@pytest.mark.parametrize("threads", [1, 2, 7])
+@pytest.mark.parametrize("threads", some([1, 2, 7], 2))
 def test_threads_arenas_of_one_heap(build, start, threads):
     """mp_ says how large a heap is at most, and the release is still told by where arenas lie in theirs."""
     subject = start(build(THREADED, "-O0", name="threaded"), str(threads), environment=TUNED)

@@ -77,6 +77,7 @@ def test_what_pins_shows_is_what_chunk_is_asked_for() -> None:
     assert not {each["address"] for each in pins} & shown
 
 
+@pytest.mark.full
 def test_what_was_asked_for_is_shown_however_little_it_is(build: Any, start: Any, tmp_path: Path) -> None:
     """Of a process whose memory lies outside malloc."""
     subject = start(build(OUTSIDE))

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from choice import some
 from looks import Live
 from shell_door import SHELL
 
@@ -53,7 +54,7 @@ def size_of(line: str) -> int:
     return end - start
 
 
-@pytest.mark.parametrize("beside", ["library", "blocks"])
+@pytest.mark.parametrize("beside", some(["library", "blocks"], "blocks"))
 def test_what_lies_there_is_told_apart(build: Any, start: Any, beside: str) -> None:
     program = build(SOURCE, f"-DBLOCKS={BLOCKS}", f"-DEACH={EACH}", "-ldl")
     subject = start(program, beside, str(POOL))

@@ -227,7 +227,7 @@ def large(tmp_path_factory):
             ),
             *("types", "chunk BLOCK"),
         ],
-        *("arenas", "report --types", "check", "snapshot FILE", "types"),
+        *("arenas", "check", "snapshot FILE", "types"),
     ),
 )
 def test_nothing_is_loaded_while_the_process_is_held(large, tmp_path, words):

@@ -87,8 +87,6 @@ def both_ways(subject, words):
             *(("bins",), ("bins.static",), ("hoard", "3", "12"), ("tcache",), ("foreign_sbrk",), ("mmapped",)),
             *(("locked",), ("tiny_top",)),
         ],
-        ("hoard", "3", "12"),
-        ("mmapped",),
         ("tiny_top",),
     ),
     ids=lambda words: words[0],
@@ -470,7 +468,7 @@ def test_what_is_sooner_done(monkeypatch, tmp_path, words):
 
 @pytest.mark.parametrize(
     "words",
-    some(["chunks", "chunks --summary", "check", "map", "pins --own", "snapshot FILE --sizes"], "chunks", "pins --own"),
+    some(["chunks", "chunks --summary", "check", "map", "pins --own", "snapshot FILE --sizes"], "chunks"),
 )
 def test_a_sweep_under_churn_is_of_the_moment_of_its_hold(stopped_at_the_hold, monkeypatch, tmp_path, words):
     """All of its threads allocate and free: the copy answers what the held process does, and what its core does."""

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any, Iterator, Optional
 
 import pytest
+from choice import some
 from looks import give_up
 from partial import look
 from subjects import Subject
@@ -398,7 +399,9 @@ def test_other_answers_than_kept_ones_end_it(subject: Subject, cache: Path) -> N
     assert not cached()
 
 
-@pytest.mark.parametrize("text", ["", "[", "[1, 2]", '["KEY", [[1]]]', '["KEY", [["variables", [[9, 1]], [1]]]]'])
+@pytest.mark.parametrize(
+    "text", some(["", "[", "[1, 2]", '["KEY", [[1]]]', '["KEY", [["variables", [[9, 1]], [1]]]]'], "[")
+)
 def test_damaged_answers_are_none(subject: Subject, cache: Path, text: str) -> None:
     types = types_of(subject)
     expected = told(types, first_of(subject))

@@ -93,6 +93,7 @@ def offline_run(checkout: Path, *words: str) -> subprocess.CompletedProcess[str]
     )
 
 
+@pytest.mark.full
 def test_the_demo_asks_for_no_library(offline: Path) -> None:
     """They are named where no package index answers, and asked for again the next time."""
     for _ in range(2):

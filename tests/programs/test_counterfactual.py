@@ -225,7 +225,7 @@ ROWS = (
         noise=NOISY,
     ),
 )
-SHORT = ("python-small", "python-large")
+SHORT = ("python-small",)
 """Those of `make test`."""
 
 

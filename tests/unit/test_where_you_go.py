@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import functools
 import re
 from pathlib import Path
 from typing import Iterable
@@ -45,8 +46,13 @@ def test_what_is_only_named_is_not_asked_for() -> None:
 
 def untested(names: Iterable[str]) -> set[str]:
     """Which of these no test but those here asks for."""
+    return set(names) - asked_for_by_any()
+
+
+@functools.cache
+def asked_for_by_any() -> set[str]:
     tests = [ast.parse(path.read_text()) for path in TESTS.rglob("*.py") if path != Path(__file__)]
-    return set(names) - {name for tree in tests for name in asked_for(tree)}
+    return {name for tree in tests for name in asked_for(tree)}
 
 
 @pytest.mark.parametrize(
@@ -66,14 +72,17 @@ def test_each_part_of_rss_has_words() -> None:
     assert (*LABELS,) == PARTS
 
 
+@pytest.mark.xdist_group("where you go")
 def test_each_advice_has_a_test() -> None:
     assert not untested({**ADVICE, **OWNERS}), "tests/debuggers/test_advice.py takes each advice and measures"
 
 
+@pytest.mark.xdist_group("where you go")
 def test_each_cause_has_a_test() -> None:
     assert not untested(CAUSES), "STORIES of tests/debuggers/test_mysteries.py: where it is said, and where not"
 
 
+@pytest.mark.xdist_group("where you go")
 def test_each_allocator_has_a_test() -> None:
     names = {kind.name for kind in KINDS}
     assert untested(names) == NOT_TO_BE_HAD, "tests/debuggers/test_other_allocators.py or test_other_heaps.py"
