@@ -58,81 +58,79 @@ class Subject(ABC):
         typed = [f"{each:#x}" if isinstance(each, int) else each for each in words]
         return self.look(command, command.parser("arenascope").parse_args([*typed, *_typed(options), "--json"]))
 
-    def _typed(
-        self, kind: type[AnyDocument], name: str, options: Mapping[str, Option], *words: Union[str, int]
-    ) -> AnyDocument:
-        document = self.ask(name, *words, **options)
+    def _typed(self, kind: type[AnyDocument], options: Mapping[str, Option], *words: Union[str, int]) -> AnyDocument:
+        document = self.ask(kind.of_command, *words, **options)
         assert isinstance(document, kind)
         return document
 
     def arenas(self, **options: Option) -> Arenas:
-        return self._typed(Arenas, "arenas", options)
+        return self._typed(Arenas, options)
 
     def trim(self, **options: Option) -> Trim:
-        return self._typed(Trim, "trim", options)
+        return self._typed(Trim, options)
 
     def types(self, **options: Option) -> Types:
-        return self._typed(Types, "types", options)
+        return self._typed(Types, options)
 
     def containers(self, **options: Option) -> Containers:
-        return self._typed(Containers, "containers", options)
+        return self._typed(Containers, options)
 
     def owners(self, **options: Option) -> Owners:
-        return self._typed(Owners, "owners", options)
+        return self._typed(Owners, options)
 
     def bins(self, **options: Option) -> arena_records.Bins:
-        return self._typed(arena_records.Bins, "bins", options)
+        return self._typed(arena_records.Bins, options)
 
     def check(self, **options: Option) -> chunk_records.Check:
-        return self._typed(chunk_records.Check, "check", options)
+        return self._typed(chunk_records.Check, options)
 
     def heaps(self, **options: Option) -> arena_records.Heaps:
-        return self._typed(arena_records.Heaps, "heaps", options)
+        return self._typed(arena_records.Heaps, options)
 
     def info(self, **options: Option) -> glibc_records.Info:
-        return self._typed(glibc_records.Info, "info", options)
+        return self._typed(glibc_records.Info, options)
 
     def leaks(self, **options: Option) -> owner_records.Leaks:
-        return self._typed(owner_records.Leaks, "leaks", options)
+        return self._typed(owner_records.Leaks, options)
 
     def chunk(self, address: Union[str, int], **options: Option) -> chunk_records.ChunkAt:
-        return self._typed(chunk_records.ChunkAt, "chunk", options, address)
+        return self._typed(chunk_records.ChunkAt, options, address)
 
     def owner(self, address: Union[str, int], **options: Option) -> owner_records.Way:
-        return self._typed(owner_records.Way, "owner", options, address)
+        return self._typed(owner_records.Way, options, address)
 
     def params(self, **options: Option) -> arena_records.Params:
-        return self._typed(arena_records.Params, "params", options)
+        return self._typed(arena_records.Params, options)
 
     def pins(self, **options: Option) -> chunk_records.Pins:
-        return self._typed(chunk_records.Pins, "pins", options)
+        return self._typed(chunk_records.Pins, options)
 
     def refs(self, address: Union[str, int], **options: Option) -> owner_records.Refs:
-        return self._typed(owner_records.Refs, "refs", options, address)
+        return self._typed(owner_records.Refs, options, address)
 
     def report(self, **options: Option) -> Report:
-        return self._typed(Report, "report", options)
+        return self._typed(Report, options)
 
     def stats(self, **options: Option) -> glibc_records.Stats:
-        return self._typed(glibc_records.Stats, "stats", options)
+        return self._typed(glibc_records.Stats, options)
 
     def threads(self, **options: Option) -> arena_records.Threads:
-        return self._typed(arena_records.Threads, "threads", options)
+        return self._typed(arena_records.Threads, options)
 
     def chunks(self, **options: Option) -> chunk_records.ChunkList:
-        return self._typed(chunk_records.ChunkList, "chunks", options)
+        return self._typed(chunk_records.ChunkList, options)
 
     def map(self, **options: Option) -> chunk_records.HeapMap:
-        return self._typed(chunk_records.HeapMap, "map", options)
+        return self._typed(chunk_records.HeapMap, options)
 
     def mappings(self, **options: Option) -> Mappings:
-        return self._typed(Mappings, "mappings", options)
+        return self._typed(Mappings, options)
 
     def mmapped(self, **options: Option) -> arena_records.Mmapped:
-        return self._typed(arena_records.Mmapped, "mmapped", options)
+        return self._typed(arena_records.Mmapped, options)
 
     def version(self, **options: Option) -> glibc_records.Version:
-        return self._typed(glibc_records.Version, "version", options)
+        return self._typed(glibc_records.Version, options)
 
 
 def _typed(options: Mapping[str, Option]) -> Iterator[str]:

@@ -80,7 +80,7 @@ ALLOCATORS = "Other allocators, and runtimes with a heap of their own"
 SHARE = "How much of what is in memory is glibc's; null where there is no other allocator"
 
 
-class Arenas(Document):
+class Arenas(Document, command="arenas"):
     """What arenas found."""
 
     arenas: Annotated[Sequence[Arena], "In the ring's order"]
@@ -102,7 +102,7 @@ class HeapRow(Record):
     last: Annotated[bool, "Whether top lies in it"]
 
 
-class Heaps(Document):
+class Heaps(Document, command="heaps"):
     """What heaps found."""
 
     heaps: Annotated[Sequence[HeapRow], "Arena by arena, in address order"]
@@ -121,7 +121,7 @@ class BinRow(Record):
     bytes: Annotated[Optional[Size], "Their bytes"]
 
 
-class Bins(Document):
+class Bins(Document, command="bins"):
     """What bins found."""
 
     bins: Annotated[Sequence[BinRow], "Bins that are not empty"]
@@ -142,7 +142,7 @@ class ThreadRow(ArenaThread):
     tcache: Cache
 
 
-class Threads(Document):
+class Threads(Document, command="threads"):
     """What threads found."""
 
     threads: Annotated[Sequence[ThreadRow], "By tid"]
@@ -169,7 +169,7 @@ class ArenaLimits(Record):
     limit: Annotated[Optional[float], "The maximum that this glibc makes"]
 
 
-class Params(Document):
+class Params(Document, command="params"):
     """What params found."""
 
     params: Annotated[Sequence[Param], "In mp_'s own order, then what lies beside it"]
@@ -192,7 +192,7 @@ class MmappedRow(Record):
     certain: Annotated[Optional[bool], "False for a guess, by what it holds"]
 
 
-class Mmapped(Document):
+class Mmapped(Document, command="mmapped"):
     """What mmapped found."""
 
     blocks: Annotated[Sequence[MmappedRow], "In address order"]

@@ -58,7 +58,7 @@ class ChunkRow(Record):
     type: Annotated[str, "With --type: its type"] = ""
 
 
-class ChunkList(Document):
+class ChunkList(Document, command="chunks"):
     """What chunks found."""
 
     summary: Summary
@@ -128,7 +128,7 @@ class Asked(Record):
     problem: Annotated[Optional[Told], "Where it lies then"]
 
 
-class ChunkAt(Document):
+class ChunkAt(Document, command="chunk"):
     """What chunk found."""
 
     chunk: Annotated[
@@ -213,7 +213,7 @@ class Pending(Record):
     bytes: Annotated[int, "So much"]
 
 
-class Pins(Document):
+class Pins(Document, command="pins"):
     """What pins found."""
 
     groups: Annotated[
@@ -259,7 +259,7 @@ class Checked(Record):
     tcache_entries: Annotated[Size, "Chunks in thread caches"]
 
 
-class Check(Document):
+class Check(Document, command="check"):
     """What check found."""
 
     breaches: Annotated[Sequence[Breach], "Damage first"]
@@ -320,7 +320,7 @@ class StripTotals(Record):
     ]
 
 
-class HeapMap(Document):
+class HeapMap(Document, command="map"):
     """What map found."""
 
     heaps: Annotated[Sequence[Strip], "A strip of cells for each"]

@@ -28,7 +28,7 @@ class Container(Record):
     sample: Annotated[Address, "A block of the largest one: what malloc returned"]
 
 
-class Containers(Document):
+class Containers(Document, command="containers"):
     """What containers found."""
 
     containers: Annotated[Sequence[Container], "What holds most first; --limit at most"]

@@ -8,13 +8,13 @@ from .arena_records import ALLOCATORS, SHARE, OtherAllocator, Share
 from .record import Address, Document, Record, Size, Told
 
 
-class Info(Document):
+class Info(Document, command="info"):
     """What info found."""
 
     xml: Annotated[Optional[str], "malloc_info's; null where not all of it can be read"]
 
 
-class Stats(Document):
+class Stats(Document, command="stats"):
     """What stats found."""
 
     text: Annotated[Optional[str], "malloc_stats'; null where not all of it can be read"]
@@ -70,7 +70,7 @@ class Candidates(Record):
     thread_caches: Found
 
 
-class Version(Document):
+class Version(Document, command="version"):
     """What version found."""
 
     arenascope: Annotated[str, "Its version"]

@@ -10,7 +10,7 @@ from .owner_records import OWNER_KINDS
 from .record import JUDGEMENT, Document, Record, Size, Told
 
 
-class Snapshot(Document):
+class Snapshot(Document, command="snapshot"):
     """What snapshot wrote."""
 
     file: Annotated[str, "Where it was written"]
@@ -48,7 +48,7 @@ class SnapshotFile(Record):
     glibc: Annotated[Optional[str], "Its release"]
 
 
-class Save(Document):
+class Save(Document, command="save"):
     """What save wrote."""
 
     file: Annotated[str, "Where it was written"]
@@ -78,7 +78,7 @@ class OwnedChange(Change):
     type: Annotated[Optional[str], "The type that changed most of what it holds; null: not known"]
 
 
-class Diff(Document):
+class Diff(Document, command="diff"):
     """What diff found."""
 
     seconds: Annotated[Optional[float], "Between the two; null: not known"]
@@ -155,7 +155,7 @@ class Reached(Record):
     latest: Annotated[float, "By the slow rate"]
 
 
-class Trend(Document):
+class Trend(Document, command="trend"):
     """What trend found."""
 
     folder: Annotated[str, "Where the snapshots are"]

@@ -100,7 +100,7 @@ class Written(Record):
     bytes: Annotated[Size, "Its size"]
 
 
-class Owners(Document):
+class Owners(Document, command="owners"):
     """What owners found."""
 
     owners: Annotated[
@@ -142,14 +142,14 @@ class Pointer(Record):
     expression: Annotated[Optional[str], WRITTEN]
 
 
-class Refs(Document):
+class Refs(Document, command="refs"):
     """What refs found."""
 
     block: Optional[Goal]
     refs: Annotated[Sequence[Pointer], "Every pointer to it: those of roots first"]
 
 
-class Way(Document):
+class Way(Document, command="owner"):
     """What owner found."""
 
     block: Optional[Goal]
@@ -209,7 +209,7 @@ class StaleWords(Blocks, first=True):
     samples: Annotated[Sequence[Annotated[Address, "A block"]], "What malloc returned for some to which they lead"]
 
 
-class Leaks(Document):
+class Leaks(Document, command="leaks"):
     """What leaks found."""
 
     leaks: Annotated[Sequence[Leak], "What is lost, by what it is"]

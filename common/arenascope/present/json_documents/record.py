@@ -198,6 +198,12 @@ class Document(Record):
         glibc=None,
         held_seconds=None,
     )
+    of_command = ""
+    """Whose it is."""
+
+    def __init_subclass__(cls, first: bool = False, command: str = "") -> None:
+        super().__init_subclass__(first)
+        cls.of_command = command
 
     @property
     def complete(self) -> bool:

@@ -100,7 +100,7 @@ class Sums(Record):
     ]
 
 
-class Report(Document):
+class Report(Document, command="report"):
     """What report found."""
 
     rss_bytes: Annotated[

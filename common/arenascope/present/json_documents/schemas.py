@@ -4,50 +4,25 @@ from __future__ import annotations
 
 from typing import Any, Sequence
 
-from . import arena_records as arenas
-from . import chunk_records as chunks
-from . import container_records as containers
-from . import glibc_records as glibc
-from . import mapping_records as mappings
+# whose documents these are
+from . import (  # noqa: F401
+    arena_records,
+    chunk_records,
+    container_records,
+    glibc_records,
+    mapping_records,
+    owner_records,
+    report_records,
+    trim_records,
+    type_records,
+)
 from . import moment_records as moments
-from . import owner_records as owners
-from . import report_records as report
 from .record import Document, Envelope, Failed, InList
 from .schema_pieces import Schema, keys_of, one_of, optional, record
 from .snapshot_keys import OF_A_CONTAINER, OF_A_TYPE, OF_AN_OWNER, SECTIONS, SIZES
-from .trim_records import Trim
-from .type_records import Types
 
 DIALECT = "https://json-schema.org/draft/2020-12/schema"
-COMMANDS: dict[str, type[Document]] = {
-    "arenas": arenas.Arenas,
-    "heaps": arenas.Heaps,
-    "bins": arenas.Bins,
-    "threads": arenas.Threads,
-    "params": arenas.Params,
-    "mmapped": arenas.Mmapped,
-    "chunks": chunks.ChunkList,
-    "chunk": chunks.ChunkAt,
-    "pins": chunks.Pins,
-    "types": Types,
-    "containers": containers.Containers,
-    "check": chunks.Check,
-    "map": chunks.HeapMap,
-    "trim": Trim,
-    "report": report.Report,
-    "mappings": mappings.Mappings,
-    "snapshot": moments.Snapshot,
-    "save": moments.Save,
-    "diff": moments.Diff,
-    "trend": moments.Trend,
-    "info": glibc.Info,
-    "stats": glibc.Stats,
-    "version": glibc.Version,
-    "refs": owners.Refs,
-    "leaks": owners.Leaks,
-    "owners": owners.Owners,
-    "owner": owners.Way,
-}
+COMMANDS = {kind.of_command: kind for kind in sorted(Document.__subclasses__(), key=lambda kind: kind.of_command)}
 DOCUMENTS = {name: keys_of(kind) for name, kind in COMMANDS.items()}
 """Each command's own keys."""
 FAILED = "failed"

@@ -50,7 +50,7 @@ class Applied(Record):
     calls: Annotated[Sequence[Annotated[Told, "Of a call"]], "What each call released"]
 
 
-class Trim(Document):
+class Trim(Document, command="trim"):
     """What trim found."""
 
     arenas: Annotated[Sequence[ArenaTrim], "In the ring's order"]

@@ -59,7 +59,7 @@ class TypeTotals(Record):
     damaged_bytes: Annotated[Size, "What could not be read as chunks"]
 
 
-class Types(Document):
+class Types(Document, command="types"):
     """What types found."""
 
     types: Annotated[Sequence[TypeRow], "What there is most of first, or as --by has it; --limit at most"]
