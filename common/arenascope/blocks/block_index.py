@@ -14,11 +14,9 @@ from ..session.session import Session
 from ..sources.target import Span
 from .live_blocks import Live, Typed
 from .recognise.all_recognisers import NONE, Catalogue
+from .recognise.memory_pages import MemoryPages
 from .recognise.module_memory import PAGE_SHIFT
 
-PAGE_BITS, MOST_PAGES = 12, 4096
-"""Memory is read by the page, of which so many are kept: blocks that lead to each other lie near to each other. A
-larger piece could touch what the process never did."""
 WEAK = ("size", "zeros", "pointers", "text")
 
 
@@ -58,15 +56,15 @@ class Index:
         self._starts = [piece.address for piece in pieces]
         self._raws = [piece.raws for piece in pieces]
         self._kinds = [piece.kinds for piece in pieces]
+        self._asked, self._asked_place = NONE, (NONE, NONE)
+        """The last block of which `usable` was asked: what is found to be something is named next."""
         self._users: list[Optional[Sequence[int]]] = [None for _ in pieces]
         self._word = session.layout.word
         self._weak = bytearray()
         """Of each kind, by its number: whether holders may tell more."""
         self._mmapped = {block.chunk + session.layout.header: at for at, (block, _) in enumerate(live.mmapped)}
         self._mapped_users = sorted(self._mmapped)
-        self._pages: dict[int, Sequence[int]] = {}
-        """The words of each, or none where not all of it can be read."""
-        self._unaligned = self._word - 1
+        self.words = MemoryPages(session.memory).words
 
     def _users_of(self, number: int) -> Sequence[int]:
         users = self._users[number]
@@ -79,6 +77,8 @@ class Index:
         return users
 
     def _place(self, user: int) -> Optional[Place]:
+        if user == self._asked:
+            return self._asked_place
         number = bisect_right(self._starts, user) - 1
         if number < 0:
             return None
@@ -169,29 +169,13 @@ class Index:
             users = self._users[number] or self._users_of(number)
             at = bisect_right(users, user) - 1
             if at >= 0 and users[at] == user:
+                self._asked, self._asked_place = user, (number, at)
                 kind = self._kinds[number][at]
                 return (self._raws[number][at] & ~SIZE_BITS) - self._word if self.is_weak(kind) else None
         if not self.fronts and user not in self._mmapped:
             return None
         block = self.block(user)
         return block.usable if block is not None and self.is_weak(block.kind) else None
-
-    def words(self, address: int, count: int) -> Optional[Sequence[int]]:
-        page = self._pages.get(address >> PAGE_BITS)
-        if page is None:
-            page = self._load(address >> PAGE_BITS)
-        at = (address & (1 << PAGE_BITS) - 1) // self._word
-        if at + count <= len(page) and not address & self._unaligned:
-            return page[at : at + max(0, count)]
-        return self._session.memory.try_words(address, max(0, count))
-
-    def _load(self, number: int) -> Sequence[int]:
-        if len(self._pages) >= MOST_PAGES:
-            self._pages.clear()
-        memory = self._session.memory
-        data = memory.try_read(number << PAGE_BITS, 1 << PAGE_BITS)
-        words = self._pages[number] = memory.as_words(data) if data is not None else ()
-        return words
 
     def around(self, address: int) -> Optional[Span]:
         number = bisect_right(self._starts, address) - 1

@@ -374,7 +374,7 @@ class Naming:
         return self._names[address]
 
     def _number(self, kind: Kind) -> int:
-        number = self._catalogue.plain(kind)
+        number = self._catalogue.known(kind)
         for entry in self._catalogue.entries[len(self._live.kinds) :]:
             self._live.kinds.append(entry.kind)
         return number

@@ -48,8 +48,11 @@ def name_bodies(session: Session, index: Index, keeper: Keeper, kinds: Sequence[
         return
     parts = list(_arenas(session)) if keeper.apart else []
     size = sum(end - start for start, end in parts)
-    extents = [Span(known[0], known[-1])]
-    finder = finder_of(library(size), known, known, extents, word=session.layout.word)
+    holders = {number for number, kind in enumerate(kinds) if kind.name in keeper.holders}
+    blocks = [(user, min(usable, HOLDER)) for user, usable, _ in index.of_kinds(holders)]
+    ends = [each + max(keeper.past) for each in known]
+    numpy = library(size + sum(bytes for _, bytes in blocks))
+    finder = finder_of(numpy, known, ends, [Span(known[0], ends[-1])], word=session.layout.word)
     with session.meter("looking into objects", size) as meter:
         for _, words in _pieces(session, parts):
             for at, _ in finder.hits(words):
@@ -57,18 +60,20 @@ def name_bodies(session: Session, index: Index, keeper: Keeper, kinds: Sequence[
                 told = keeper.kept_by(words, at, usable) if usable is not None else None
                 if told is not None:
                     yield words[at], told
-                    yield from _next_ones(session, index, words[at], told)
+                    if told.name == DEQUE_BLOCK:
+                        yield from _next_ones(session, index, words[at], told)
             meter.advance(len(words) * session.layout.word)
-    holders = {number for number, kind in enumerate(kinds) if kind.name in keeper.holders}
-    for user, usable, _ in list(index.of_kinds(holders)):
-        words = index.words(user, min(usable, HOLDER) // session.layout.word) or ()
-        for at, word in enumerate(words):
-            for start in (word - past for past in keeper.past):
+    for user, looked_at in blocks:
+        data = index.read(user, looked_at // session.layout.word * session.layout.word)
+        words = session.memory.as_words(data or b"")
+        for at, _ in finder.hits(words):
+            for start in (words[at] - past for past in keeper.past):
                 room = index.usable(start)
                 told = keeper.kept_by(words, at, room) if room is not None else None
                 if told is not None and told.certain:
                     yield start, told
-                    yield from _next_ones(session, index, start, told)
+                    if told.name == DEQUE_BLOCK:
+                        yield from _next_ones(session, index, start, told)
 
 
 def name_keys_of_objects(
@@ -125,7 +130,7 @@ def name_keys_of_objects(
 
 def _next_ones(session: Session, index: Index, user: int, kind: Kind) -> Iterator[tuple[int, Kind]]:
     """The other blocks of a deque; each is named before the next is looked for."""
-    while kind.name == DEQUE_BLOCK:
+    while True:
         following = index.words(user + DEQUE_NEXT * session.layout.word, 1)
         if following is None or index.usable(following[0]) is None:
             return

@@ -11,6 +11,7 @@ import struct
 from typing import Optional, Sequence
 
 from ...base.block_kinds import Kind
+from .memory_pages import MemoryPages
 from .module_memory import Ground
 from .size_fits import fits
 
@@ -41,6 +42,7 @@ class Perl:
 
     def __init__(self, ground: Ground) -> None:
         self._ground = ground
+        self._words = MemoryPages(ground.memory).words
         self.runs = ground.has("Perl_sv_setsv_flags", "libperl")
 
     def kind_of(self, user: int, usable: int, head: bytes) -> Optional[Kind]:
@@ -62,7 +64,7 @@ class Perl:
             return None
         if words[1] >> 32:
             return BODIES if fits(words[at + 1], usable) else None
-        flags, body = words[at - 1] >> 32, self._ground.words(words[at - 2], 4)
+        flags, body = words[at - 1] >> 32, self._words(words[at - 2], 4) or self._ground.words(words[at - 2], 4)
         if body is None or not words[at - 1] & 0xFFFFFFFF:
             return None
         kind, used, room = flags & TYPE, body[2], body[3]

@@ -39,6 +39,8 @@ HEADERS = {1: ("<BBB", 3), 2: ("<HHB", 5), 3: ("<IIB", 9), 4: ("<QQB", 17)}
 LARGE, LEAST_LARGE = ((5, 2), (9, 3)), 256
 """Headers of long texts, and kinds: in a smaller block they are other numbers."""
 LONGEST = 1 << 40
+LOWEST, HIGHEST = 1 << 16, 1 << 57
+"""No process of 64 bits has memory beyond: letters are not read as addresses."""
 LISTPACK_HEADER = 6
 ENTRY, NODE = 24, 40
 """What malloc makes of a dictEntry and a quicklistNode."""
@@ -77,7 +79,7 @@ class Redis:
             return "quicklistNode"
         if usable == NODE and self._is_list(first, second):
             return "quicklist"
-        if self._is_listpack(user, usable):
+        if self._is_listpack(user, usable, head):
             return "listpack"
         if usable >= NODE and self._is_skip_node(user, head):
             return "zskiplistNode"
@@ -100,7 +102,7 @@ class Redis:
 
     def _is_sds(self, text: int) -> bool:
         """Whether a text with such a header in front begins there."""
-        front = self._memory.try_read(text - 17, 17) if text > 1 << 16 else None
+        front = self._memory.try_read(text - 17, 17) if LOWEST < text < HIGHEST else None
         if front is None:
             return False
         kind = front[-1]
@@ -169,7 +171,7 @@ class Redis:
 
     def _bytes_of_listpack(self, pack: int) -> Optional[tuple[int, int]]:
         """How many bytes it has, and entries."""
-        header = self._memory.try_read(pack, LISTPACK_HEADER) if pack > 1 << 16 else None
+        header = self._memory.try_read(pack, LISTPACK_HEADER) if LOWEST < pack < HIGHEST else None
         if header is None:
             return None
         size, entries = struct.unpack("<IH", header)
@@ -177,9 +179,12 @@ class Redis:
             return None
         return (size, entries) if self._memory.try_read(pack + size - 1, 1) == b"\xff" else None
 
-    def _is_listpack(self, user: int, usable: int) -> bool:
+    def _is_listpack(self, user: int, usable: int, head: bytes) -> bool:
+        (size,) = struct.unpack_from("<I", head)
+        if not fits(size, usable):
+            return False
         found = self._bytes_of_listpack(user)
-        return found is not None and fits(found[0], usable) and found[1] <= found[0] // 2
+        return found is not None and found[1] <= found[0] // 2
 
     def _is_node(self, head: bytes) -> bool:
         """Neighbours, the listpack, its bytes, its entries."""
