@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from collections import Counter
 from itertools import combinations
-from typing import Any, Collection, Container, Hashable, Iterable, Iterator, Protocol, Sequence, TypeVar
+from typing import Any, Callable, Collection, Container, Hashable, Iterable, Iterator, Protocol, Sequence, TypeVar
 
 import pytest
 
@@ -86,16 +86,38 @@ def beyond_pairs(items: Iterable[pytest.Item]) -> Iterator[pytest.Item]:
 
 def not_its_turn(items: Iterable[pytest.Item], doors: Container[str]) -> Iterator[pytest.Item]:
     """Of tests that are alike but for the door, those beyond one: the doors take turns from test to test of a file.
-    Then of those that are left the same for kinds of image, and for ways to hold a process. What is about these
-    themselves, and not about something that all of them show, is marked every_one."""
+    Then of those that are left the same for kinds of image, and for ways to hold a process; and of rows of releases a
+    third. What is about these themselves, and not about something that all of them show, is marked every_one."""
     left = [item for item in items if not item.get_closest_marker("full") and not item.get_closest_marker("every_one")]
     for values in (doors, ("live", "core", "saved", "gcore", "kernel"), ("ptrace", "signal")):
         later = set(_beyond_one(left, values))
         left = [item for item in left if item not in later]
         yield from later
+    yield from _beyond_a_third(left)
 
 
 def _beyond_one(items: Iterable[pytest.Item], values: Container[str]) -> Iterator[pytest.Item]:
+    turn: Counter[str] = Counter()
+    for group in _alike_but_for(items, lambda _, value: _is_of(values, value)):
+        file = group[0].location[0]
+        yield from (item for place, item in enumerate(group) if place != turn[file] % len(group))
+        turn[file] += len(group) > 1
+
+
+def _beyond_a_third(items: Iterable[pytest.Item]) -> Iterator[pytest.Item]:
+    """Of a heap built in Python for each of the many rows of releases, another third for each test of a file."""
+    turn: Counter[str] = Counter()
+    for group in _alike_but_for(items, lambda name, _: name == "row"):
+        file = group[0].location[0]
+        if len(group) >= MANY:
+            yield from (item for place, item in enumerate(group) if place % 3 != turn[file] % 3)
+            turn[file] += 1
+
+
+def _alike_but_for(
+    items: Iterable[pytest.Item], one: Callable[[str, object], bool]
+) -> Collection[Sequence[pytest.Item]]:
+    """Tests with such a parameter: groups of those whose other parameters have the same values."""
     alike: dict[tuple[Hashable, ...], list[pytest.Item]] = {}
     met: dict[Hashable, list[object]] = {}
     for item in items:
@@ -103,15 +125,11 @@ def _beyond_one(items: Iterable[pytest.Item], values: Container[str]) -> Iterato
         if callspec is None:
             continue
         test = item.location[0], getattr(item, "originalname", "")
-        others = {name: value for name, value in callspec.params.items() if not _is_of(values, value)}
+        others = {name: value for name, value in callspec.params.items() if not one(name, value)}
         if len(others) < len(callspec.params):
             places = [(name, _place(met.setdefault((test, name), []), others[name])) for name in sorted(others)]
             alike.setdefault((test, *places), []).append(item)
-    turn: Counter[str] = Counter()
-    for group in alike.values():
-        file = group[0].location[0]
-        yield from (item for place, item in enumerate(group) if place != turn[file] % len(group))
-        turn[file] += len(group) > 1
+    return alike.values()
 
 
 def _place(met: list[object], value: object) -> int:
@@ -126,6 +144,7 @@ def _is_of(values: Container[str], value: Any) -> bool:
     return isinstance(name, str) and name in values
 
 
+MANY = 30
 Place = tuple[int, ...]
 """Which value each of the parameters has."""
 

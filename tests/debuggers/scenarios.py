@@ -129,6 +129,7 @@ LATER = (
     "ladder-shuffled",
     "bins-static",
     "asked-by-variables",
+    "dlmopen",
 )
 # these also run on the other releases: one for each shape that a release, or a narrow machine, might have otherwise
 EVERYWHERE = ("many_heaps", "bins", "tcache", "mmapped", "foreign_sbrk", "blocked_brk", "pinned-thread")

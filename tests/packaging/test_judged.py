@@ -8,7 +8,7 @@ from typing import Any, Optional
 
 import machine_table
 import pytest
-from choice import not_its_turn, turns
+from choice import MANY, not_its_turn, turns
 from doors import DOORS, NEWEST
 from made_once import Looks, Sights, cell_of, each_look
 from platforms import HOST
@@ -148,6 +148,7 @@ def test_doors_take_turns_from_test_to_test() -> None:
     tests += [Item("fourth", {"size": 1})]
     tests += [Item("fifth", {"door": door, "image": image}) for image in ("live", "core") for door in doors]
     tests += [Item("sixth", {"image": image}) for image in ("live", "core")]
+    tests += [Item(name, {"row": number}) for name in ("seventh", "eighth") for number in range(MANY)]
     later = set(not_its_turn(tests, doors))
     assert [each.place for each in tests if each not in later] == [
         ("first", "gdb", 1),
@@ -160,4 +161,6 @@ def test_doors_take_turns_from_test_to_test() -> None:
         ("fifth", "gdb", "live"),
         ("fifth", "lldb", "core"),
         ("sixth", "live"),
+        *(("seventh", number) for number in range(0, MANY, 3)),
+        *(("eighth", number) for number in range(1, MANY, 3)),
     ]
