@@ -229,6 +229,16 @@ def test_what_is_asked_of_a_guard_that_has_ended(tmp_path):
         is_well(subject)
 
 
+def test_a_guard_that_ended_before_it_held():
+    with Subject("waiting") as subject:
+        held = process_hold.Freeze("signal")
+        os.kill(held._guard, signal.SIGKILL)
+        os.waitid(os.P_PID, held._guard, os.WEXITED | os.WNOWAIT)
+        with pytest.raises(HoldEnded):
+            held.hold(subject.pid, born(subject.pid))
+        is_well(subject)
+
+
 @pytest.mark.parametrize("how", HOWS)
 @pytest.mark.parametrize("ends", ["patience", "hold-at-most"])
 def test_a_thread_that_cannot_be_stopped(vforked, monkeypatch, how, ends):

@@ -48,8 +48,7 @@ class Freeze:
         self._pid, self._started = pid, time.monotonic()
         reserve = min(max(RESERVE * self.at_most, LEAST), MOST_OF_SHORT * self.at_most, MOST)
         self._until = self._started + self.at_most - reserve
-        messages.send_order(self._orders, messages.Hold(pid, born, self.at_most))
-        answer = self._answer(ANSWERS_IN)
+        answer = self._asked(messages.Hold(pid, born, self.at_most), ANSWERS_IN)
         if isinstance(answer, messages.Refused):
             raise TargetError(answer.message, answer.hint)
         self.how = _of(messages.Held, answer).how
@@ -64,22 +63,19 @@ class Freeze:
         """Asks the guard, who answers by a record of this kind; RefusedError where it cannot be done."""
         if not self._guard:
             raise self._lost or self._ended()  # the process was let go
-        try:
-            messages.send_order(self._orders, order)
-        except OSError:
-            raise self._broken() from None
-        answer = self._answer(seconds)
+        answer = self._asked(order, seconds)
         if isinstance(answer, messages.Refused):
             raise RefusedError("guard-refused", answer.message, answer.hint)
         return _of(kind, answer)
 
-    def _answer(self, seconds: float) -> messages.Answer:
+    def _asked(self, order: messages.Order, seconds: float) -> messages.Answer:
         try:
+            messages.send_order(self._orders, order)
             return messages.receive_answer(self._replies, seconds)
         except TimeoutError:
             os.kill(self._guard, signal.SIGKILL)
             raise self._broken() from None
-        except EOFError:
+        except (BrokenPipeError, EOFError):
             raise self._broken() from None
 
     def on_end(self, told: Callable[[HoldEnded], None]) -> None:
