@@ -12,7 +12,6 @@ EDGES = {
     "what JSON says, whose form was checked when it was read": ("common/arenascope/analysis/figure_names.py",),
     "JSON that is checked here, or a description of it": (
         "common/arenascope/commands/steps/snapshot_file.py",
-        "common/arenascope/present/json_documents/schema_pieces.py",
         "common/arenascope/present/json_documents/schemas.py",
     ),
     "objects of optional libraries: dask, fsspec, prometheus_client, pyarrow, ray, tabulate, tqdm": (

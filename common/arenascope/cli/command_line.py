@@ -1,4 +1,5 @@
-"""The shell's command line as one tree of argparse's: the table of commands, and what only the shell has.
+"""The shell's command line as one tree of argparse's: the table of commands, and what only the shell has; and
+which of its words names the process or core to look at.
 
 Parsing, help, completion, docs/commands.md and the man page come from it.
 """
@@ -11,14 +12,13 @@ from functools import partial
 from typing import Callable, Optional, Sequence
 
 from ..base.about import PROGRAM
-from ..base.argv import full_names
+from ..base.argv import full_names, is_elf
 from ..base.hold_limits import HOLD, HOLD_AT_MOST
 from ..base.records import NamedTuple
 from ..commands.all_commands import COMMAND_NAMES, all_commands, find_command
 from ..commands.framework.arguments import HELP, Group, OneLine, Outline, Parser, Settle, argument, places_of
 from ..commands.framework.command import Command
 from ..commands.framework.overview import GROUP_OF_LOOPS, command_lines, row
-from .subject_words import MAYBE, NOT, UNLIKELY, likeliest, likeness
 
 PAIR = 2
 """A subject, and the name of a type."""
@@ -226,3 +226,27 @@ def _branch(name: str) -> tuple[Outline, Optional[Settle]]:
 
 def branch_names() -> list[str]:
     return [*COMMAND_NAMES, *LOOPS, HELP_NAME]
+
+
+NOT, UNLIKELY, MAYBE, SURELY = range(4)
+"""How much a word looks like a process or core: an address least, then a word, a file or number, a live or ELF one."""
+
+
+def likeness(word: str) -> int:
+    """One of these four."""
+    if word.isascii() and word.isdigit() and not os.path.exists(word):
+        return SURELY if os.path.exists(f"/proc/{word}") else MAYBE
+    if not os.path.isfile(word):
+        # a device or FIFO is not opened: that may block, or have an effect
+        return NOT if word[:2].lower() == "0x" else UNLIKELY
+    if is_elf(word):
+        return SURELY
+    from ..commands.steps.snapshot_file import looks_like_one  # few words are files of another kind
+
+    return NOT if looks_like_one(word) else MAYBE
+
+
+def likeliest(words: Sequence[str], at_least: int) -> Optional[int]:
+    """Which of the words most looks like a process or core, the first of equals."""
+    best = max(range(len(words)), key=lambda index: likeness(words[index]), default=None)
+    return None if best is None or likeness(words[best]) < at_least else best

@@ -4,7 +4,7 @@
         "A thread."
         tid: Annotated[int, "The thread's id in its process"]
 
-A field is what JSON has under that key; its text says what it means (schema_pieces.py makes the schema of both). One
+A field is what JSON has under that key; its text says what it means (schemas.py makes the schema of both). One
 with a default is a key that is there only where an option asks for it.
 """
 
