@@ -55,8 +55,8 @@ def told(
         by = OneByOne(session, found, whose, owners, join)
     else:
         by = AtOnce(numpy, session, found, whose=whose, owners=owners, join=join)
-    for header, heap in heaps(session):
-        by.add_heap(there[heap], heap, session.sweep(header, heap))
+    for _, heap in heaps(session):
+        by.add_heap(there[heap], heap)
     return by.kept
 
 

@@ -56,6 +56,7 @@ class LiveBlocks:
         *,
         strangers: Sequence[Span] = (),
         damaged: bool = False,
+        besides: Optional[Sequence[Span]] = (),
     ) -> None:
         self.starts, self.ends, self.sizes = starts, ends, sizes
         self.counts = counts
@@ -63,6 +64,9 @@ class LiveBlocks:
         self.strangers = strangers
         """Amid heaps, and not malloc's: somebody else's sbrk, and what could not be read as chunks."""
         self.damaged = damaged
+        self.besides = besides
+        """What else in heaps is not free: thread caches and what is in them, what is no chunk; without tops, and fast
+        chunks. None: not known."""
 
     @cached_property
     def extents(self) -> Sequence[Span]:
@@ -86,14 +90,16 @@ class LiveBlocks:
         return sum(map(self.sizes.__getitem__, numbers))
 
 
-def put_in_order(stretches: Iterable[Stretch], strangers: Sequence[Span] = (), damaged: bool = False) -> LiveBlocks:
+def put_in_order(
+    stretches: Iterable[Stretch], strangers: Sequence[Span] = (), damaged: bool = False, besides: Sequence[Span] = ()
+) -> LiveBlocks:
     starts, ends, sizes, counts = array("Q"), array("Q"), array("Q"), []
     for each in sorted((each for each in stretches if each.starts), key=lambda each: each.starts[0]):
         starts.extend(each.starts)
         ends.extend(each.ends)
         sizes.extend(each.sizes)
         counts.append(len(each.starts))
-    return LiveBlocks(starts, ends, sizes, counts, strangers=strangers, damaged=damaged)
+    return LiveBlocks(starts, ends, sizes, counts, strangers=strangers, damaged=damaged, besides=besides)
 
 
 def live_blocks(session: Session) -> LiveBlocks:
@@ -103,6 +109,7 @@ def live_blocks(session: Session) -> LiveBlocks:
     own = {each.tcache for each in session.thread_words if each.tcache}
     stretches: list[Stretch] = []
     strangers: list[Span] = []
+    besides: list[Span] = []
     damaged = False
     heaps = [(header, heap) for header in session.headers for heap in session.heaps[header.index]]
     size = sum(heap.bytes for _, heap in heaps)
@@ -113,20 +120,24 @@ def live_blocks(session: Session) -> LiveBlocks:
             for piece in session.sweep(header, heap):
                 meter.advance(piece.bytes)
                 if isinstance(piece, Run):
-                    add(piece, stretch)
-                elif piece.kind in ("foreign", "damage"):
-                    strangers.append(Span(piece.address, piece.address + piece.bytes))
+                    add(piece, stretch, besides)
+                    continue
+                span = Span(piece.address, piece.address + piece.bytes)
+                if piece.kind != "top":
+                    besides.append(span)
+                if piece.kind in ("foreign", "damage"):
+                    strangers.append(span)
                     damaged |= piece.kind == "damage"
             stretches.append(stretch)
     stretches += _mmapped(session, own)
-    return put_in_order(stretches, list(_mapped(session, strangers)), damaged)
+    return put_in_order(stretches, list(_mapped(session, strangers)), damaged, sorted(besides))
 
 
-def _adder(session: Session, own: set[int], numpy: Optional[ModuleType]) -> Callable[[Run, Stretch], None]:
-    """Puts the live blocks of a run into a stretch; `own` are malloc's."""
+def _adder(session: Session, own: set[int], numpy: Optional[ModuleType]) -> Callable[[Run, Stretch, list[Span]], None]:
+    """Puts the live blocks of a run into a stretch, and beside them what else is not free; `own` are malloc's."""
     header, word = session.layout.header, session.layout.word
 
-    def one_by_one(run: Run, to: Stretch) -> None:
+    def one_by_one(run: Run, to: Stretch, besides: list[Span]) -> None:
         starts, ends, sizes = to.starts.append, to.ends.append, to.sizes.append
         for chunk, size, state in blocks(run, session.listed):
             if state == "used" and chunk + header not in own:
@@ -134,18 +145,24 @@ def _adder(session: Session, own: set[int], numpy: Optional[ModuleType]) -> Call
                 # the word after the chunk's own is the next one's, and this one's as long as it is in use
                 ends(chunk + size + word)
                 sizes(size)
+            elif state not in ("free", "fast"):
+                besides.append(Span(chunk, chunk + size))
 
     if numpy is None:
         return one_by_one
     not_live = numpy.array(sorted(own), dtype=numpy.uint64)
 
-    def at_once(run: Run, to: Stretch) -> None:
+    def at_once(run: Run, to: Stretch, besides: list[Span]) -> None:
         from ...glibc.chunks.blocks_with_numpy import chunks
 
-        addresses, sizes, _, live = chunks(numpy, run)
+        addresses, sizes, taken, live = chunks(numpy, run)
         starts = addresses + numpy.uint64(header)
         place = numpy.minimum(numpy.searchsorted(starts, not_live), len(starts) - 1)
         live[place[starts[place] == not_live]] = False
+        taken[[index for index, chunk in run.marks if session.listed[chunk] == "fast"]] = False
+        others = numpy.flatnonzero(taken & ~live)
+        ends = addresses[others] + sizes[others]
+        besides += map(Span, addresses[others].tolist(), ends.tolist())
         starts, sizes = starts[live], sizes[live]
         to.extend(starts, starts + sizes - numpy.uint64(header - word), sizes)
 

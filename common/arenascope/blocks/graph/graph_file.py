@@ -239,4 +239,6 @@ def _parts(body: memoryview, lengths: Mapping[str, int]) -> Optional[dict[str, P
 def _blocks(parts: Mapping[str, Part]) -> LiveBlocks:
     places = parts["strangers"]
     strangers = [Span(*each) for each in zip(places[::2], places[1::2])]
-    return LiveBlocks(parts["starts"], parts["ends"], parts["sizes"], parts["counts"], strangers=strangers)
+    return LiveBlocks(
+        parts["starts"], parts["ends"], parts["sizes"], parts["counts"], strangers=strangers, besides=None
+    )

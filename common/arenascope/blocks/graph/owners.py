@@ -126,8 +126,8 @@ def held_at_last(search: Search, block: int) -> Held:
     return found
 
 
-def _suspects(found: Held) -> list[int]:
-    return [block for block, owner in enumerate(found.main.whose) if owner == NOBODY]
+def _suspects(found: Held) -> array[int]:
+    return array("I", (block for block, owner in enumerate(found.main.whose) if owner == NOBODY))
 
 
 def _held_by(search: Search, graph: Graph) -> Held:
@@ -149,7 +149,8 @@ def find_owners(search: Search) -> Owners:
 def _find_owners(search: Search) -> Owners:
     found = held(search)
     owners, leads, main = found.owners, found.leads, found.main
-    graph = lasting(found.graph, bytes(max(0, GROUPS[each] - PASSING + 1) for each in main.ranks))
+    passing = bytes(max(0, group - PASSING + 1) for group in GROUPS)
+    graph = lasting(found.graph, bytes(main.ranks).translate(passing.ljust(256, b"\0")))
     # no owner has what one of a better group leads to
     tops: list[list[int]] = [[] for _ in owners]
     for rank, owner, edge, _ in leads:

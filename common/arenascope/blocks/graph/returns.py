@@ -7,18 +7,19 @@ back now.
 
 from __future__ import annotations
 
-from bisect import bisect_right
+from bisect import bisect_left
+from heapq import merge
+from itertools import islice
 from typing import TYPE_CHECKING, Iterator, Optional, Sequence, Union
 
 from ...analysis.in_memory import Present
 from ...analysis.trim import first_whole
-from ...base.model import Heap, Piece, Run
+from ...base.model import Heap
 from ...base.records import NamedTuple
-from ...glibc.chunks.blocks import blocks as chunks_of
 from ...session.block_parts import pages_of
 from ...session.session import Session
 from ...sources.target import Span
-from .blocks import LiveBlocks
+from .blocks import LiveBlocks, live_blocks
 from .owner_pages import NOBODY, Join, Kept, nobodys
 from .refs import Search
 
@@ -36,7 +37,7 @@ def returns(search: Search, whose: Sequence[int], owners: int, join: Join = nobo
     for header in session.headers:
         for heap in session.heaps[header.index]:
             there = Present(residency.resident_ranges(heap.address, heap.end) or ())
-            sums.add_heap(there, heap, session.sweep(header, heap))
+            sums.add_heap(there, heap)
     for block, pages in zip(session.mmapped, pages_of(session, session.mmapped)):
         number = blocks.find(block.chunk + session.layout.header)
         if number >= 0 and pages is not None:
@@ -45,11 +46,15 @@ def returns(search: Search, whose: Sequence[int], owners: int, join: Join = nobo
 
 
 def _sums(search: Search, whose: Sequence[int], owners: int, join: Join) -> Union[OneByOne, AtOnce]:
+    session, blocks = search.session, search.blocks
+    if blocks.besides is None:
+        # out of a graph's file
+        blocks.besides = live_blocks(session).besides
     if search.numpy is None:
-        return OneByOne(search.session, search.blocks, whose, owners, join=join)
+        return OneByOne(session, blocks, whose, owners, join=join)
     from .returns_with_numpy import AtOnce
 
-    return AtOnce(search.numpy, search.session, search.blocks, whose=whose, owners=owners, join=join)
+    return AtOnce(search.numpy, session, blocks, whose=whose, owners=owners, join=join)
 
 
 class _Stretch(NamedTuple):
@@ -65,6 +70,7 @@ class OneByOne:
 
     def __init__(self, session: Session, blocks: LiveBlocks, whose: Sequence[int], owners: int, join: Join) -> None:
         self._session, self._blocks, self._whose, self._join = session, blocks, whose, join
+        self._besides = blocks.besides or ()
         self._page, self._kept = session.target.page_size, session.layout.chunk_struct
         self._resident, self._returns = [0] * owners, [0] * owners
 
@@ -76,8 +82,8 @@ class OneByOne:
         self._resident[owner] += resident
         self._returns[owner] += resident
 
-    def add_heap(self, there: Present, heap: Heap, pieces: Iterator[Piece]) -> None:
-        stretches = list(self._stretches(heap, pieces))
+    def add_heap(self, there: Present, heap: Heap) -> None:
+        stretches = list(self._stretches(heap))
         for start, end, owner in stretches:
             if owner != NOBODY:
                 self._resident[owner] += there.within(start, end)
@@ -85,24 +91,15 @@ class OneByOne:
             if owner != NOBODY and page.start >= heap.address and page.end <= heap.end:
                 self._returns[owner] += there.within(page.start, page.end)
 
-    def _stretches(self, heap: Heap, pieces: Iterator[Piece]) -> Iterator[_Stretch]:
-        starts, start = self._blocks.starts, self._session.layout.header
-        # both sweeps meet the blocks in the order of their addresses
-        number, last = bisect_right(starts, heap.address), len(starts)
-        for piece in pieces:
-            if not isinstance(piece, Run):
-                if piece.kind != "top":
-                    yield _Stretch(piece.address, piece.address + piece.bytes, NOBODY)
-                continue
-            for chunk, size, state in chunks_of(piece, self._session.listed):
-                # malloc_trim(0) merges fast ones before it looks
-                if state in ("free", "fast"):
-                    continue
-                owner = NOBODY
-                if number < last and starts[number] == chunk + start:
-                    owner = self._whose[number]
-                    number += 1
-                yield _Stretch(chunk, chunk + size, owner)
+    def _stretches(self, heap: Heap) -> Iterator[_Stretch]:
+        blocks, header = self._blocks, self._session.layout.header
+        first, last = (bisect_left(blocks.starts, each) for each in (heap.address, heap.end))
+        starts = (start - header for start in islice(blocks.starts, first, last))
+        rows = zip(starts, islice(blocks.sizes, first, last), islice(self._whose, first, last))
+        live = (_Stretch(start, start + size, owner) for start, size, owner in rows)
+        begin, end = (bisect_left(self._besides, (each,)) for each in (heap.address, heap.end))
+        besides = (_Stretch(*each, NOBODY) for each in islice(self._besides, begin, end))
+        return merge(live, besides)
 
     def _pages(self, stretches: Sequence[_Stretch]) -> Iterator[tuple[Span, int]]:
         """Runs of pages on which only one owner has anything."""

@@ -9,15 +9,18 @@ from typing import TYPE_CHECKING, Iterator, Sequence
 
 from ...analysis.in_memory import Present
 from ...analysis.trim import first_whole
-from ...base.model import Heap, Piece, Run
+from ...base.model import Heap
 from ...base.records import NamedTuple
-from ...glibc.chunks.blocks_with_numpy import chunks
 from ...session.session import Session
 from .blocks import LiveBlocks
 from .owner_pages import NOBODY, Join, Kept, nobodys
 
 if TYPE_CHECKING:
     from ...base.array_types import Numbers
+
+
+AT_ONCE = 1 << 16
+"""So many stretches are looked at together."""
 
 
 class _Touched(NamedTuple):
@@ -41,7 +44,9 @@ class AtOnce:
     ) -> None:
         self._numpy, self._session, self._join = numpy, session, join
         self._page, self._kept = session.target.page_size, session.layout.chunk_struct
-        self._starts = numpy.frombuffer(blocks.starts, dtype=numpy.uint64)
+        self._header = session.layout.header
+        self._starts, self._sizes = (numpy.frombuffer(each, numpy.uint64) for each in (blocks.starts, blocks.sizes))
+        self._besides = numpy.array(blocks.besides or (), dtype=numpy.int64).reshape(-1, 2)
         self._whose = numpy.asarray(whose)
         self._resident = numpy.zeros(owners, dtype=numpy.int64)
         self._returns = numpy.zeros(owners, dtype=numpy.int64)
@@ -55,14 +60,11 @@ class AtOnce:
         self._resident[owner] += resident
         self._returns[owner] += resident
 
-    def add_heap(self, there: Present, heap: Heap, pieces: Iterator[Piece]) -> None:
+    def add_heap(self, there: Present, heap: Heap) -> None:
         numpy, size = self._numpy, self._page
         none = numpy.zeros(0, dtype=numpy.int64)
         rest = _Touched(none, none)
-        for piece in pieces:
-            each = self._stretches(piece)
-            if not len(each.starts):
-                continue
+        for each in self._stretches(heap):
             self._sum(self._resident, there, each)
             # links of what is in front reach into the second page as well
             first, last = each.starts // size, (each.ends - 1) // size
@@ -78,24 +80,25 @@ class AtOnce:
             self._gone(there, heap, _Stretches((first[long] + 2) * size, last[long] * size, each.owners[long]))
         self._closed(there, heap, rest, heap.end // size + 1)
 
-    def _stretches(self, piece: Piece) -> _Stretches:
+    def _stretches(self, heap: Heap) -> Iterator[_Stretches]:
+        """Some at a time."""
         numpy = self._numpy
-        if not isinstance(piece, Run):
-            places = [] if piece.kind == "top" else [piece.address]
-            starts = numpy.array(places, dtype=numpy.int64)
-            return _Stretches(starts, starts + piece.bytes, numpy.full(len(places), NOBODY, dtype=numpy.int64))
-        found = chunks(numpy, piece)
-        # malloc_trim(0) merges these before it looks
-        found.taken[[index for index, chunk in piece.marks if self._session.listed[chunk] == "fast"]] = False
-        starts, sizes = found.addresses[found.taken], found.sizes[found.taken]
-        users = starts + numpy.uint64(self._session.layout.header)
-        number = numpy.searchsorted(self._starts, users)
-        number[number == len(self._starts)] = 0
-        owners = numpy.full(len(starts), NOBODY, dtype=numpy.int64)
-        if len(self._starts):
-            known = self._starts[number] == users
-            owners[known] = self._whose[number[known]]
-        return _Stretches(starts.astype(numpy.int64), (starts + sizes).astype(numpy.int64), owners)
+        first, last = numpy.searchsorted(self._starts, numpy.array([heap.address, heap.end], numpy.uint64)).tolist()
+        begin, behind = numpy.searchsorted(self._besides[:, 0], [heap.address, heap.end]).tolist()
+        while first < last or begin < behind:
+            high = min(last, first + AT_ONCE)
+            until = behind
+            if high < last:
+                until = int(numpy.searchsorted(self._besides[:, 0], int(self._starts[high]) - self._header))
+            starts = self._starts[first:high].astype(numpy.int64) - self._header
+            ends = starts + self._sizes[first:high].astype(numpy.int64)
+            others = self._besides[begin:until]
+            starts, ends = numpy.concatenate((starts, others[:, 0])), numpy.concatenate((ends, others[:, 1]))
+            owners = numpy.full(len(starts), NOBODY, dtype=numpy.int64)
+            owners[: high - first] = self._whose[first:high]
+            order = numpy.argsort(starts, kind="stable")
+            yield _Stretches(starts[order], ends[order], owners[order])
+            first, begin = high, until
 
     def _closed(self, there: Present, heap: Heap, touched: _Touched, end: int) -> _Touched:
         """Adds up the pages in front of `end`; what is left."""
