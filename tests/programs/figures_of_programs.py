@@ -380,10 +380,14 @@ def of_nodes_buffers(largest: list[Owner]) -> set[str]:
     with started(written("kept.js", NODE, "node", "kept.js")) as running:
         size = size_said_by(running)
         owners = owners_of(running.pid)
-    several = [each for each in owners if each["held_bytes"] > 1 << 20]
     assert size > 10 << 20
-    assert size <= sum(each["held_bytes"] for each in several) < 1.15 * size + (4 << 20)
-    return {called(each) for each in several if called(each).startswith("node::")}
+    assert size <= held_by_several(owners) < 1.15 * size + (4 << 20)
+    return {called(each) for each in owners if each["held_bytes"] > 1 << 20 and called(each).startswith("node::")}
+
+
+def held_by_several(owners: Sequence[Owner]) -> int:
+    """Whoever it is that leads to a part."""
+    return sum(each["held_bytes"] for each in owners if each["held_bytes"] > 64 << 10)
 
 
 @figures_of("node")
@@ -397,7 +401,7 @@ def of_nodes_several_ways(largest: list[Owner]) -> set[str]:
     several = [each for each in owners if each["held_bytes"] > slack]
     assert size > 40 << 20
     # what was compressed is as large, and may not be collected yet
-    assert size - slack <= sum(each["held_bytes"] for each in several) < 2 * size + slack
+    assert size - slack <= held_by_several(owners) < 2 * size + slack
     return {called(each) for each in several}
 
 
