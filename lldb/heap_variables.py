@@ -235,7 +235,7 @@ class LldbVariables(DebuggedVariables):
         if self.target.machine not in MACHINES:
             return None
         regions = self.target.regions()
-        memory = with_constants(self.target, Modules(self.target, modules_of(regions)))
+        memory = with_constants(self.target.read, Modules(self.target, modules_of(regions)))
         return Unwinder(memory, UnwindTables(memory, regions), self.target.machine)
 
     def _locals_of(self, frame: lldb.SBFrame, module: DescribedModule, of: Local) -> Iterator[Local]:

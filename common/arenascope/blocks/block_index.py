@@ -196,5 +196,5 @@ class Index:
         return place.name if place is not None and not place.in_file else None
 
     def is_code(self, address: int) -> bool:
-        module = self._ground.module_of(address) if address >> PAGE_SHIFT in self._ground.pages else None
+        module = self._ground.modules.at(address) if address >> PAGE_SHIFT in self._ground.pages else None
         return module is not None and any(each.executable and each.contains(address) for each in module.regions)

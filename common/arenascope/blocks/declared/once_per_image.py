@@ -7,7 +7,6 @@ from typing import Mapping, Optional
 from ...base.block_kinds import Kind
 from ...session.session import Session
 from ..graph.blocks import live_blocks
-from ..graph.memory_with_files import with_constants
 from ..graph.refs import Search
 from ..graph.roots import find_roots
 from ..recognise.module_memory import ground_of
@@ -51,8 +50,8 @@ def values_of(session: Session, named: NamedBlocks) -> Optional[Values]:
     found = session.memo.get(Values)
     if found is None and named.layouts is not None:
         ground = ground_of(session)
-        reader, constants = MemoryReader(session, named.blocks, ground), with_constants(session.target, ground.modules)
-        found = session.memo.keep(Values(reader, constants, named.layouts, session.memory.mark))
+        reader = MemoryReader(session, named.blocks, ground)
+        found = session.memo.keep(Values(reader, ground.constants, named.layouts, session.memory.mark))
     return found
 
 

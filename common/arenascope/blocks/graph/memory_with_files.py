@@ -2,20 +2,24 @@
 
 from __future__ import annotations
 
-from ...base.errors import MemoryReadError
+import struct
+
+from ...base.errors import ArenascopeError, MemoryReadError
 from ...sources.elf.modules import Modules
-from ...sources.memory import Memory
-from ...sources.target import Target
+from ...sources.memory import Memory, Read
 
 
-def with_constants(target: Target, modules: Modules) -> Memory:
+def with_constants(read_memory: Read, modules: Modules) -> Memory:
     def read(address: int, size: int) -> bytes:
         try:
-            return target.read(address, size)
+            return read_memory(address, size)
         except MemoryReadError:
-            module = next((each for each in modules.all if each.contains(address)), None)
+            module = modules.at(address)
             if module is None:
                 raise
-            return modules.read(module, address, size)
+            try:
+                return modules.read(module, address, size)
+            except (ArenascopeError, struct.error):
+                raise MemoryReadError(address, size) from None
 
-    return Memory(read, target.pointer_size, target.byte_order)
+    return Memory(read, modules.target.pointer_size, modules.target.byte_order)

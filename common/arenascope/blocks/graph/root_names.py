@@ -10,16 +10,16 @@ from ...base.errors import ArenascopeError
 from ...base.records import NamedTuple
 from ...glibc.find.dtv import Dtv
 from ...session.session import Session
-from ...sources.elf.address_names import modules_of, names_of, place_of
+from ...sources.elf.address_names import names_of, place_of
 from ...sources.elf.code_references import Variables, bytes_of_code, find_variables
 from ...sources.elf.elf_file import PT_TLS, Elf, ElfFile, proven_files
-from ...sources.elf.modules import Module, Modules
+from ...sources.elf.modules import Module
 from ...sources.elf.registers import GENERAL
 from ...sources.elf.stack_frames import MACHINES, Frame, Unwinder, by_number
 from ...sources.elf.symbols import STT_TLS
 from ...sources.elf.unwind import UnwindTables
 from ...sources.target import Place, text_of
-from .memory_with_files import with_constants
+from ..recognise.module_memory import ground_of
 from .roots import Root
 from .threads import NUMBERS
 
@@ -41,16 +41,15 @@ class Names:
 
     def __init__(self, session: Session, dtvs: Sequence[Dtv]) -> None:
         self._session = session
-        session.asks_names = True
         self._dtvs = {each.tid: each for each in dtvs}
-        self._modules = Modules(session.target, modules_of(session.regions))
+        ground = ground_of(session)
+        self._modules, self._memory = ground.modules, ground.constants
         self._frames: dict[int, list[Frame]] = {}
         self.main_thread = session.target.pid
         self._threads = {each.tid: each.name for each in session.target_threads}
         self._tls: Optional[list[_Variables]] = None
         self._unnamed_of: dict[int, tuple[int, Optional[Variables]]] = {}
         """By where a module begins."""
-        self._memory = with_constants(session.target, self._modules)
         self._tables = UnwindTables(self._memory, session.regions)
 
     def of(self, root: Root, address: int) -> Optional[str]:

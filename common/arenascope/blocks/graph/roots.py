@@ -13,11 +13,10 @@ from ...base.records import NamedTuple
 from ...glibc.find.dtv import Dtv, read_dtv
 from ...glibc.find.stack_cache import CachedStack, cached_stacks
 from ...session.session import Session
-from ...sources.elf.address_names import modules_of
 from ...sources.elf.modules import Modules
 from ...sources.target import Region, SharedMemory, Span, ThreadInfo
+from ..recognise.module_memory import ground_of
 from .blocks import LiveBlocks, heap_spans
-from .memory_with_files import with_constants
 from .runtime_mappings import Part, Runtimes
 from .spans import Mark, Marks
 from .threads import Stacks, registers
@@ -69,16 +68,15 @@ def find_roots(session: Session, blocks: LiveBlocks) -> Roots:
     threads = [each.thread for each in session.thread_words] if session.started else session.target_threads
     dtvs = {thread.tid: dtv for thread in threads for dtv in _dtv(session, thread)}
     sets = session.target.register_sets()
-    modules = Modules(session.target, modules_of(session.regions))
-    constants = with_constants(session.target, modules)
-    ended = cached_stacks(constants, session.target.machine, session.located.libc)
-    stacks = Stacks(session, threads, dtvs)
+    ground = ground_of(session)
+    ended = cached_stacks(ground.constants, session.target.machine, session.located.libc)
+    stacks = Stacks(session, threads, dtvs, ground.constants)
     marks = Marks([*_not_roots(session, ended), *stacks.marks()])
     roots: list[Root] = [Root("mapping", each.start, each.end) for each in blocks.strangers]
     missing: list[Region] = []
     shared = session.target.image.shared_memory()
     unknown = {each.start for each in shared.unknown} if shared is not None else set()
-    runtimes = Runtimes(session, modules)
+    runtimes = Runtimes(session, ground)
     for region, kind in _candidates(session.regions, session.bss_ends, _protected(session)):
         absent = not region.present and _may_hold(region) and not _is_known(session, region)
         if absent or region.start in unknown:
@@ -107,7 +105,7 @@ def find_roots(session: Session, blocks: LiveBlocks) -> Roots:
     known = {each.tid for each in sets if each.general}
     blind = [each.tid for each in threads if each.runs or each.tid not in known]
     roots.sort(key=lambda each: each.start)
-    unwatched = watched is None and _may_use_epoll(modules)
+    unwatched = watched is None and _may_use_epoll(ground.modules)
     return Roots(
         roots,
         words,

@@ -12,10 +12,9 @@ from typing import Callable, Iterable, Iterator, Mapping, Sequence
 from ...base.records import NamedTuple
 from ...glibc.find.which_allocator import maker_of
 from ...session.session import Session
-from ...sources.elf.modules import Modules
 from ...sources.memory import Memory
 from ...sources.target import Region, Span, joined
-from .memory_with_files import with_constants
+from ..recognise.module_memory import Ground
 
 MOST_PAGES = 1 << 16
 """So many pages of a mapping are asked at most: of a larger one every second, every third …"""
@@ -122,9 +121,9 @@ FORMS: Mapping[str, Form] = {
 """By the allocator's name: see glibc/find/which_allocator.py."""
 
 
-def _of_jvm(session: Session, modules: Modules) -> Iterator[Span]:
+def _of_jvm(session: Session, ground: Ground) -> Iterator[Span]:
     """HotSpot has a table of its own variables and members, for its serviceability agent."""
-    memory = with_constants(session.target, modules)
+    memory, modules = ground.constants, ground.modules
     library = next((each for each in modules.all if each.name == "libjvm.so"), None)
     table = modules.exported(library, [STRUCTS]).get(STRUCTS) if library is not None else None
     entry = memory.try_word(table) if table is not None else None
@@ -149,10 +148,10 @@ def _text(memory: Memory, address: int) -> bytes:
     return data.split(b"\0")[0] if data else b""
 
 
-def _of_go(session: Session, modules: Modules) -> list[Span]:
+def _of_go(session: Session, ground: Ground) -> list[Span]:
     """A table has a word for each 64 MiB of addresses: not 0 where these are its heap."""
-    memory, program = session.memory, modules.program
-    heap = modules.static(program, [GO_HEAP]).get(GO_HEAP) if program is not None else None
+    memory, program = session.memory, ground.modules.program
+    heap = ground.modules.static(program, [GO_HEAP]).get(GO_HEAP) if program is not None else None
     variables = next((each for each in session.regions if heap is not None and each.contains(heap)), None)
     if heap is None or variables is None:
         return []
@@ -176,7 +175,7 @@ def _of_go(session: Session, modules: Modules) -> list[Span]:
     return next(filter(None, found), [])
 
 
-SAID: Mapping[str, Callable[[Session, Modules], Iterable[Span]]] = {"JVM": _of_jvm, "Go": _of_go}
+SAID: Mapping[str, Callable[[Session, Ground], Iterable[Span]]] = {"JVM": _of_jvm, "Go": _of_go}
 """Runtimes that tell of all their heap in one place."""
 
 
@@ -191,7 +190,7 @@ class Part(NamedTuple):
 class Runtimes:
     """Those of one process."""
 
-    def __init__(self, session: Session, modules: Modules) -> None:
+    def __init__(self, session: Session, ground: Ground) -> None:
         self._memory = session.memory
         self._left = MOST_IN_ALL
         self._allocators = session.located.allocators
@@ -199,7 +198,7 @@ class Runtimes:
         self._forms = {name: form for name, form in FORMS.items() if name in present}
         if session.memory.pointer_size != 8 or session.memory.byte_order != "little":
             self._forms = {}
-        self._said = [Part(span, name) for name, of in SAID.items() if name in present for span in of(session, modules)]
+        self._said = [Part(span, name) for name, of in SAID.items() if name in present for span in of(session, ground)]
 
     def parts(self, region: Region, span: Span) -> Iterator[Part]:
         """Of a part of a mapping, in order."""

@@ -6,8 +6,6 @@ from typing import Callable, Iterator, Mapping, Optional, Sequence
 
 from ...base.records import NamedTuple
 from ...glibc.find.libc_file import LIBC_NAME
-from ...sources.elf.address_names import modules_of
-from ...sources.elf.modules import Modules
 from ...sources.memory import Memory
 from ...sources.target import Span
 from ..declared.once_per_image import declared_in
@@ -87,7 +85,7 @@ def _links(search: Search, table: StaleWords) -> None:
 def _streams(search: Search, table: StaleWords) -> None:
     """Buffers of stdio's streams: what a program writes and reads there it does not follow."""
     session, blocks = search.session, search.blocks
-    modules = Modules(session.target, modules_of(session.regions))
+    modules = ground_of(session).modules
     libcs = [each for each in modules.all if LIBC_NAME.search(each.path)]
     for head in [address for each in libcs for address in modules.exported(each, ["_IO_list_all"]).values()]:
         for start, end, is_users in buffers(session.memory, head):

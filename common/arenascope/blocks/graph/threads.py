@@ -11,15 +11,12 @@ from ...glibc.find.stack_cache import UsedStack, used_stacks
 from ...glibc.find.stacks import MAIN
 from ...glibc.find.thread_pointers import AT_BLOCK
 from ...session.session import Session
-from ...sources.elf.address_names import modules_of
 from ...sources.elf.kernel_records import NT_FPREGSET, NT_VECTORS, NT_X86_XSTATE, OWN
 from ...sources.elf.machines import EM_386, EM_AARCH64, EM_X86_64
-from ...sources.elf.modules import Modules
 from ...sources.elf.registers import GENERAL, WIDE_BYTES
 from ...sources.memory import Memory
 from ...sources.region_index import RegionIndex
 from ...sources.target import Region, RegisterSet, RegisterSets, Span, ThreadInfo
-from .memory_with_files import with_constants
 from .spans import Mark
 
 RED_ZONE = {"x86_64": 128, "ppc64": 512}
@@ -45,7 +42,10 @@ class Held(NamedTuple):
 class Stacks:
     """What of each thread's stack counts."""
 
-    def __init__(self, session: Session, threads: Sequence[ThreadInfo], dtvs: Mapping[int, Dtv]) -> None:
+    def __init__(
+        self, session: Session, threads: Sequence[ThreadInfo], dtvs: Mapping[int, Dtv], constants: Memory
+    ) -> None:
+        """`constants`: memory together with what files have of it."""
         self._machine = session.target.machine
         self._pid = session.target.pid
         self._page = session.target.page_size
@@ -59,7 +59,6 @@ class Stacks:
         self._dtvs = dtvs
         places = {(each.tid, self._region(at)) for each in threads for at in (each.stack_pointer, each.thread_pointer)}
         self._users = Counter(region for _, region in places)
-        constants = with_constants(session.target, Modules(session.target, modules_of(session.regions)))
         self.popped: list[Span] = []
         """Of stacks that the program gave to threads, what lies below the stack pointer: known with the marks."""
         self._known = used_stacks(constants, self._machine, session.located.libc)

@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 import os
-import struct
 from bisect import bisect_right
 from typing import Optional, Sequence
 
-from ...base.errors import ArenascopeError, MemoryReadError
+from ...base.errors import MemoryReadError
 from ...session.session import Session
 from ...sources.elf.address_names import modules_of
-from ...sources.elf.modules import Module, Modules
+from ...sources.elf.modules import Modules
 from ...sources.memory import Memory
 from ...sources.target import Region, Target
+from ..graph.memory_with_files import with_constants
 
 PAGE_SHIFT = 12
 MOST_PAGES = 1 << 20
@@ -32,6 +32,7 @@ class Ground:
         self._by_start = sorted(regions, key=lambda each: each.start)
         self._starts = [each.start for each in self._by_start]
         self.modules = Modules(target, modules_of(regions))
+        self.constants = with_constants(memory.read, self.modules)
         self.pages: set[int] = set()
         """The numbers of the pages of modules: what does not lie there needs no second look."""
         for module in self.modules.all:
@@ -68,7 +69,7 @@ class Ground:
         for region in regions:
             for start in range(region.start, min(region.end, region.start + RUST_WITHIN), RUST_PIECE):
                 try:
-                    if RUST in self.read(start, min(RUST_PIECE, region.end - start)):
+                    if RUST in self.constants.read(start, min(RUST_PIECE, region.end - start)):
                         return True
                 except MemoryReadError:
                     break
@@ -79,36 +80,16 @@ class Ground:
         at = bisect_right(self._starts, address) - 1
         return at >= 0 and self._by_start[at].contains(address) and self._by_start[at].writable
 
-    def module_of(self, address: int) -> Optional[Module]:
-        return next((each for each in self.modules.all if each.contains(address)), None)
-
     def module_name(self, address: int) -> Optional[str]:
-        module = self.module_of(address)
+        module = self.modules.at(address)
         return os.path.basename(module.name) if module is not None else None
-
-    def read(self, address: int, size: int) -> bytes:
-        """What is there; a core may leave out what the loader does not change. MemoryReadError."""
-        try:
-            return self.memory.read(address, size)
-        except MemoryReadError:
-            module = self.module_of(address)
-            if module is None:
-                raise
-            try:
-                return self.modules.read(module, address, size)
-            except (ArenascopeError, struct.error):
-                raise MemoryReadError(address, size) from None
 
     def words(self, address: int, count: int) -> Optional[tuple[int, ...]]:
         """None where they cannot be read."""
-        try:
-            return self.memory.unpack_words(self.read(address, count * self.memory.pointer_size))
-        except MemoryReadError:
-            return None
+        return self.constants.try_words(address, count)
 
     def word(self, address: int) -> Optional[int]:
-        words = self.words(address, 1)
-        return words[0] if words else None
+        return self.constants.try_word(address)
 
     def string(self, address: int, limit: int = LONGEST_STRING) -> Optional[bytes]:
         """Up to its zero byte; None where there is none."""
@@ -117,7 +98,7 @@ class Ground:
             # no further than the page, as nothing says what follows it
             size = min(PIECE, (1 << PAGE_SHIFT) - (address + len(text)) % (1 << PAGE_SHIFT))
             try:
-                piece = self.read(address + len(text), size)
+                piece = self.constants.read(address + len(text), size)
             except MemoryReadError:
                 return None
             end = piece.find(b"\0")

@@ -153,6 +153,9 @@ class Modules:
         except (ArenascopeError, struct.error):
             return None
 
+    def at(self, address: int) -> Optional[Module]:
+        return next((each for each in self.all if each.contains(address)), None)
+
     def read(self, module: Module, address: int, size: int) -> bytes:
         """Memory, or what the file has there: the loader leaves read-only parts as they are."""
         try:
