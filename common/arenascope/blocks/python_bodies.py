@@ -50,7 +50,8 @@ def name_bodies(session: Session, index: Index, keeper: Keeper, kinds: Sequence[
     size = sum(end - start for start, end in parts)
     holders = {number for number, kind in enumerate(kinds) if kind.name in keeper.holders}
     blocks = [(user, min(usable, HOLDER)) for user, usable, _ in index.of_kinds(holders)]
-    ends = [each + max(keeper.past) for each in known]
+    farthest = max(keeper.past)
+    ends = [each + farthest for each in known] if farthest else known
     numpy = library(size + sum(bytes for _, bytes in blocks))
     finder = finder_of(numpy, known, ends, [Span(known[0], ends[-1])], word=session.layout.word)
     with session.meter("looking into objects", size) as meter:
