@@ -26,7 +26,7 @@ class _Block(Work[memoryview]):
     """What is read from an address into one of the buffers: the words of it that could be."""
 
     def __init__(self, fill: Fill, address: int, buffer: memoryview, size: int) -> None:
-        super().__init__(partial(_read, fill, address, buffer, size))
+        super().__init__(partial(_read, fill, address, buffer, size=size))
         self.address, self.buffer = address, buffer
 
     def index_of(self, address: int) -> Optional[int]:

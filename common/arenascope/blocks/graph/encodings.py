@@ -104,7 +104,7 @@ def _fast(
     values = numpy.asarray(words)
     number, word = values.dtype.type, values.itemsize
     if tops is not None:
-        yield from _by_tops(at, values, longer, numpy, tops)
+        yield from _by_tops(at, values, longer, numpy, tops=tops)
     elif word == 8:
         yield Decoded("tagged", at, values & number((1 << UPPER) - 1))
         yield Decoded("shifted", at, values >> number(LOWER))
