@@ -154,6 +154,17 @@ def test_it_is_measured_once(monkeypatch):
     assert (seen.status, len(samples)) == (0, 1)
 
 
+@pytest.mark.parametrize(
+    ("times", "seconds"),
+    [([0.001] * 48, 1.0), ([0.001] * 47 + [1.0], 4.0), ([0.001] * 36 + [0.01] * 12, 3.25)],
+    ids=["idle", "hiccup", "busy"],
+)
+def test_one_read_that_waited_tells_little(times, seconds, monkeypatch):
+    monkeypatch.setattr(foretold_hold, "_times", lambda image: times)
+    foretold = foretold_hold.time_to_copy(None, 1000 * foretold_hold.AT_ONCE)
+    assert foretold.seconds == pytest.approx(seconds)
+
+
 @pytest.mark.parametrize(("left", "what"), [(8 << 30, COPIED), (None, WRITTEN)])
 @pytest.mark.parametrize("words", ["save", "save --redact", "types"])
 def test_it_is_told_where_a_copy_goes(words, left, what, tmp_path, monkeypatch):

@@ -26,6 +26,9 @@ FEW = 1_500_000
 than half as long as reading them."""
 BEST = 3
 """Threads read no more than so many times as fast as one does."""
+BUSIEST = 4
+"""Where others take three quarters of this machine, a read takes so many times as long as most do; one that waited for
+longer tells of that moment alone."""
 SMALL = 256 << 20
 """No machine is so slow that it matters how fast this is copied."""
 
@@ -36,7 +39,7 @@ def foretold(image: ProcessImage, is_whole: bool, sweeps: bool, chunks: Optional
     if chunks is not None:
         times = _times(image) if chunks >= FEW else []
         # others that run on this machine take their share of the time, as they did of these
-        busy = sum(times) / len(times) / min(times) if times else 1.0
+        busy = _usual(times) / min(times) if times else 1.0
         return HoldTime(LISTED, chunks, chunks * EACH_CHUNK * busy, least=0.0)
     if not (sweeps or is_whole):
         return None
@@ -51,8 +54,14 @@ def time_to_copy(image: ProcessImage, size: int, most: Optional[int] = None) -> 
     if not times:
         return None
     blocks = size / AT_ONCE
-    seconds = max(blocks * sum(times) / len(times), size / most if most is not None else 0.0)
+    seconds = max(blocks * _usual(times), size / most if most is not None else 0.0)
     return HoldTime(COPIED if most is None else WRITTEN, size, seconds, least=blocks * min(times) / BEST)
+
+
+def _usual(times: Sequence[float]) -> float:
+    """What a read takes on the average."""
+    median = sorted(times)[len(times) // 2]
+    return min(sum(times) / len(times), BUSIEST * median)
 
 
 def _times(image: ProcessImage) -> Sequence[float]:
