@@ -326,6 +326,37 @@ def test_an_array_that_is_a_variable(program: Program) -> None:
     assert len(types.asked) == 50
 
 
+def test_arrays_in_each_of_several_objects(program: Program) -> None:
+    """Of pointers, and of structs of such: what is no pointer of its type, leads amid a block or nowhere counts against
+    the object in which it lies."""
+    types = program.types
+    node = node_type(types)
+    pair = types.struct("pair", 16, ("key", 0, types.to(types.char)), ("value", 8, types.to(node)))
+    piece = types.struct("piece", 8 + 20 * 8 + 10 * 16)
+    types.set(
+        piece,
+        ("amid", 0, types.to(types.void)),
+        ("to", 8, types.array(types.to(node), 20)),
+        ("pairs", 168, types.array(pair, 10)),
+    )
+    pieces = [program.malloc(f"piece {at}", 328) for at in range(6)]
+    nodes = [program.malloc(f"node {at}", 40) for at in range(60)]
+    texts = [program.malloc(f"text {at}", 24 + 16 * (at % 3)) for at in range(60)]
+    for at, here in enumerate(pieces):
+        to = [nodes[10 * at + each] if each < 5 else 0 for each in range(15)]
+        pairs = [word for each in range(5) for word in (texts[10 * at + each], nodes[10 * at + 5 + each])]
+        program.put(here, nodes[0] + 8, *to, *[0x0101_0101_0101_0101] * 5, *pairs)
+    # this one has nothing of what its type says
+    program.put(pieces[5] + 8, *(0x0101_0101_0101_0101 + each for each in range(30)))
+    program.variable("all", types.array(types.to(piece), 6), *pieces)
+    found = program.named()
+    assert {program.sure(f"node {at}") for at in range(50)} == {"node"}
+    assert path_text(found, program.number("node 12")) == "all[1]->to[2]"
+    assert path_text(found, program.number("node 28")) == "all[2]->pairs[3].value"
+    assert path_text(found, program.number("text 43")) == "all[4]->pairs[3].key"
+    assert (program.name("node 52"), program.sure("piece 5")) == (None, None)
+
+
 def test_a_flexible_array(program: Program) -> None:
     types = program.types
     packet = types.struct("packet", 16, ("used", 0, types.long), ("count", 8, types.int))

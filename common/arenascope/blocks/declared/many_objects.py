@@ -78,7 +78,7 @@ class Plan:
                 self.bodies.append(Body(inner, container, 0 if container.words else None))
             else:
                 self.containers.append(inner)
-        self.is_of_pointers = bool(prefix and layout.parts == 1 and layout.slots and layout.size == word)
+        self.is_of_pointers = bool(prefix == "[]" and layout.parts == 1 and layout.slots and layout.size == word)
         """They are the elements of an array."""
         self.has_more = bool(self.containers or layout.unions or layout.repeats)
 

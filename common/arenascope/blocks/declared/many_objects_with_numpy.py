@@ -14,9 +14,9 @@ from typing import TYPE_CHECKING, Iterable, Optional, Sequence, Union
 from ...base.records import NamedTuple
 from ..recognise.module_memory import PAGE_SHIFT
 from .claims import EXACT, FIELD, LOCAL, VTABLE
-from .layouts import Layout, Layouts
+from .layouts import Layout, Layouts, Repeat
 from .many_objects import UNKNOWN, Body, Found, ManyObjects, Plan, Pointer
-from .memory_reader import SHIFT, MemoryReader
+from .memory_reader import MOST_ELEMENTS, SHIFT, MemoryReader
 from .name_numbers import At, Claimed, NameNumbers, new_claimed
 from .named_blocks import NONE, UNNUMBERED, BlockName
 from .object_words import ObjectWords
@@ -40,6 +40,8 @@ class _Rows:
     ) -> None:
         self.claims, self.parents, self.of, self.at, self.numbers = claims, parents, of, at, numbers
         """`of`: whose each row is, among the claims; `parents`: the block of that."""
+        self.every = 1
+        """So many members each has."""
         self.keys: list[Numbers] = []
         """Of what is claimed: by row, then by member."""
         self.found: list[Claimed] = []
@@ -51,6 +53,17 @@ class _Rows:
 class Hits(NamedTuple):
     rows: Numbers
     blocks: Numbers
+
+
+class _Elements(NamedTuple):
+    """Those of all arrays that are the same member of some objects."""
+
+    plan: Plan
+    rows: _Rows
+    of: Numbers
+    """The row of the object that has it."""
+    columns: Sequence[Numbers]
+    """Its pointers."""
 
 
 class ManyObjectsWithNumpy(ManyObjects):
@@ -117,9 +130,15 @@ class ManyObjectsWithNumpy(ManyObjects):
     def scan(self, name: BlockName, layout: Layout, claims: Sequence[Claimed]) -> list[Found]:
         is_array = name.form == "array"
         rows = sum(each.elements for each in claims) if is_array else len(claims)
-        is_like = not (layout.flexible or layout.unions or layout.repeats)
-        if not (FEW <= rows <= MANY and is_like and self._is_native):
+        is_like = not (layout.flexible or layout.unions or (is_array and layout.repeats))
+        if not (rows >= FEW and is_like and self._is_native):
             return super().scan(name, layout, claims)
+        most = MANY // max([each.count for each in layout.repeats], default=1)
+        if rows > most:
+            if is_array or most < FEW:
+                return super().scan(name, layout, claims)
+            pieces = (claims[first : first + most] for first in range(0, rows, most))
+            return [found for piece in pieces for found in self.scan(name, layout, piece)]
         plan = self.plan(layout, name.label, "[]" if is_array else "")
         found = self._at_once(plan, self._rows(name, layout, claims)) if plan.is_plain else None
         return super().scan(name, layout, claims) if found is None else found
@@ -140,27 +159,77 @@ class ManyObjectsWithNumpy(ManyObjects):
     def _at_once(self, plan: Plan, rows: _Rows) -> Optional[list[Found]]:
         """None where not all can be read."""
         numpy = self._numpy
+        columns, arrays = self._columns(plan, rows), self._arrays(plan, rows)
+        if columns is None or arrays is None:
+            return None
         bad = numpy.zeros(len(rows.at), dtype=numpy.int64)
-        self._every = len(plan.pointers) + len(plan.layout.containers)
-        columns = [self._read(rows.at + numpy.uint64(each.slot.offset)) for each in plan.pointers]
-        for member, (pointer, values) in enumerate(zip(plan.pointers, columns)):
-            if values is None:
-                return None
-            self._pointer(plan, pointer, values, rows, bad=bad, member=member)
+        rows.every = len(plan.pointers) + len(plan.layout.containers) + len(arrays)
+        self._pointers_of(plan, rows, columns, bad)
         for member, each in enumerate(plan.bodies, len(plan.pointers)):
             self._body(plan, each, rows, bad=bad, member=member)
         first = len(plan.pointers) + len(plan.bodies)
         if plan.containers:
             for row in range(len(rows.at)):
                 self._containers(plan, rows, row, bad=bad, member=first)
+        for member, array in enumerate(arrays, first + len(plan.containers)):
+            self._array_in_each(array, rows, bad, member)
         return self._in_order(rows, bad)
+
+    def _columns(self, plan: Plan, rows: _Rows) -> Optional[list[Numbers]]:
+        """Each pointer of all rows."""
+        columns = [self._read(rows.at + self._numpy.uint64(each.slot.offset)) for each in plan.pointers]
+        read = [each for each in columns if each is not None]
+        return read if len(read) == len(columns) else None
+
+    def _pointers_of(self, plan: Plan, rows: _Rows, columns: Sequence[Numbers], bad: Numbers) -> None:
+        for member, (pointer, values) in enumerate(zip(plan.pointers, columns)):
+            self._pointer(plan, pointer, values, rows, bad=bad, member=member)
+
+    def _arrays(self, plan: Plan, rows: _Rows) -> Optional[list[_Elements]]:
+        """Members that are arrays of what has pointers alone; None where there are others, or not all can be read."""
+        arrays = []
+        for each in plan.layout.repeats:
+            layout = each.layout
+            if layout.parts > len(layout.slots) or each.count > MOST_ELEMENTS:
+                return None
+            array = self._elements(plan, each, rows)
+            if array is None:
+                return None
+            arrays.append(array)
+        return arrays
+
+    def _elements(self, outer: Plan, repeated: Repeat, rows: _Rows) -> Optional[_Elements]:
+        numpy, size, total = self._numpy, repeated.layout.size, len(rows.at)
+        plan = self.plan(repeated.layout, outer.label, repeated.step)
+        of = numpy.repeat(numpy.arange(total), repeated.count)
+        numbers = numpy.tile(numpy.arange(repeated.count), total)
+        at = rows.at[of] + (numbers * size + repeated.offset).astype(numpy.uint64)
+        parents = rows.parents[of]
+        if not plan.is_plain or (at + numpy.uint64(size) > self._ends[parents]).any():
+            return None
+        elements = _Rows(rows.claims, parents, rows.of[of], at, numbers=numbers)
+        elements.every = len(plan.pointers)
+        columns = self._columns(plan, elements)
+        return _Elements(plan, elements, of, columns) if columns is not None else None
+
+    def _array_in_each(self, array: _Elements, rows: _Rows, bad: Numbers, member: int) -> None:
+        """As one member of each object: what its elements claim, one after the other."""
+        numpy, elements = self._numpy, array.rows
+        wrong = numpy.zeros(len(elements.at), dtype=numpy.int64)
+        self._pointers_of(array.plan, elements, array.columns, wrong)
+        bad += numpy.bincount(array.of, weights=wrong, minlength=len(bad)).astype(numpy.int64)
+        if elements.keys:
+            keys = numpy.concatenate(elements.keys)
+            order = numpy.argsort(keys, kind="stable")
+            rows.keys.append(array.of[keys[order] // elements.every] * rows.every + member)
+            rows.found += map(elements.found.__getitem__, order.tolist())
 
     def _containers(self, plan: Plan, rows: _Rows, row: int, *, bad: Numbers, member: int) -> None:
         found: list[Claimed] = []
         where, at = self._where(plan, rows, row), int(rows.at[row])
         for each in plan.containers:
             bad[row] += self._words.inner.open(each, at + each.offset, where, found, 0)
-        self._add(rows, row * self._every + member, found)
+        self._add(rows, row * rows.every + member, found)
 
     def _where(self, plan: Plan, rows: _Rows, row: int) -> At:
         claimed = rows.claims[rows.of[row]]
@@ -180,7 +249,7 @@ class ManyObjectsWithNumpy(ManyObjects):
         keys = numpy.concatenate(rows.keys)
         order = numpy.argsort(keys, kind="stable")
         found = list(map(rows.found.__getitem__, order.tolist()))
-        whose = rows.of[keys[order] // self._every]
+        whose = rows.of[keys[order] // rows.every]
         ends = numpy.searchsorted(whose, numpy.arange(count + 1)).tolist()
         return [Found(found[ends[each] : ends[each + 1]], wrong[each]) for each in range(count)]
 
@@ -218,7 +287,7 @@ class ManyObjectsWithNumpy(ManyObjects):
             at = None if is_array else int(rows.at[row])
             where = self._where(plan, rows, row)
             bad[row] += self._words.follow(pointer.slot, value, where, plan.layout, at, found)
-            self._add(rows, row * self._every + member, found)
+            self._add(rows, row * rows.every + member, found)
 
     def _objects_by_vtables(
         self, plan: Plan, pointer: Pointer, used: Numbers, *, values: Numbers, rows: _Rows, member: int
@@ -290,7 +359,7 @@ class ManyObjectsWithNumpy(ManyObjects):
             numbers = rows.numbers[hits.rows].tolist()
         columns = hits.blocks.tolist(), names, many, parents, numbers
         new = new_claimed
-        rows.keys.append(hits.rows * self._every + member)
+        rows.keys.append(hits.rows * rows.every + member)
         rows.found += [
             new(Claimed, (level, block, told, used, parent, step, own, plain))
             for block, told, used, parent, own in zip(*columns)
@@ -330,7 +399,7 @@ class ManyObjectsWithNumpy(ManyObjects):
             found: list[Claimed] = []
             claimed = rows.claims[rows.of[row]]
             bad[row] += self.body(plan, each, int(rows.at[row]), claimed, rows.number(row), found)
-            self._add(rows, row * self._every + member, found)
+            self._add(rows, row * rows.every + member, found)
 
     def _fits(self, blocks: Numbers, sizes: Numbers) -> Flags:
         """MemoryReader.fits, of blocks that are no mappings: these are looked at one by one."""
