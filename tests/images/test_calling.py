@@ -196,7 +196,7 @@ def test_a_thread_that_was_let_run_stands_elsewhere():
 @pytest.mark.parametrize(
     ("words", "number"),
     [(TOPS, OF_A_TOP), pytest.param((), OF_A_TRIM, marks=pytest.mark.full)],
-    ids=["of a top", "of a trim"],
+    ids=["top", "trim"],
 )
 def test_a_guard_that_is_killed_anywhere_leaves_it_sound(words, number):
     """At each step of a call, with the thread standing there or just let run."""

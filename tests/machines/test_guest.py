@@ -15,7 +15,8 @@ TESTS = (
     f"{ELSEWHERE}::test_another_release[host]",
     f"{CALLING}::test_a_thread_that_computes_is_left_as_it_was",
     f"{CALLING}::test_whoever_waits_goes_on_waiting[host]",
-    f"{CALLING}::test_a_guard_that_is_killed_anywhere_leaves_it_sound",
+    f"{CALLING}::test_a_guard_that_is_killed_anywhere_leaves_it_sound[top]",
+    f"{CALLING}::test_a_guard_that_is_killed_anywhere_leaves_it_sound[trim]",
     f"{CALLING}::test_a_process_that_never_stands_still[own-arenas]",
     f"{CALLING}::test_no_signal_is_lost",
 )
