@@ -13,18 +13,19 @@ DEEPEST = 16
 """So far members of members are named."""
 
 
-def member_at(facts_of: Facts, type: int, offset: int) -> Optional[str]:
-    """None where none does, or more than one: a union's."""
-    name = _within(facts_of, type, offset, DEEPEST)
+def member_at(facts_of: Facts, type: int, offset: int, in_unions: bool = True) -> Optional[str]:
+    """None where none does, or more than one: a union's. Where nothing `in_unions` is asked for, a union that is a
+    member is named instead."""
+    name = _within(facts_of, type, offset, DEEPEST, in_unions=in_unions)
     return name.removeprefix(".") if name else None
 
 
-def _within(facts_of: Facts, type: int, offset: int, deep: int) -> Optional[str]:
+def _within(facts_of: Facts, type: int, offset: int, deep: int, in_unions: bool) -> Optional[str]:
     """Empty: the type itself, which has no members."""
     facts = facts_of(type)
     if facts.form == "array" and facts.target is not None and deep:
         size = facts_of(facts.target).size
-        inner = _within(facts_of, facts.target, offset % size, deep - 1) if size else None
+        inner = _within(facts_of, facts.target, offset % size, deep - 1, in_unions=in_unions) if size else None
         return f"[{offset // size}]{inner}" if inner is not None else None
     if facts.form not in ("struct", "union"):
         return "" if offset < facts.size else None
@@ -35,8 +36,12 @@ def _within(facts_of: Facts, type: int, offset: int, deep: int) -> Optional[str]
     for each in facts.fields if deep else ():
         size = facts_of(each.type).size
         inner = (
-            _within(facts_of, each.type, offset - each.offset, deep - 1) if 0 <= offset - each.offset < size else None
+            _within(facts_of, each.type, offset - each.offset, deep - 1, in_unions=in_unions)
+            if 0 <= offset - each.offset < size
+            else None
         )
         if inner is not None:
             found.append(inner if each.is_base or not each.name else f".{each.name}{inner}")
+    if len(found) > 1 and facts.form == "union" and not in_unions:
+        return ""
     return found[0] if len(found) == 1 else None

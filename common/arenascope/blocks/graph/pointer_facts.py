@@ -70,15 +70,15 @@ class Told:
         if own is None or own.type is None or own.form not in ("object", "array"):
             # a class that a vtable tells
             whole = types.by_name(name)
-            return member_at(types.facts, whole, ref.offset) or None if whole is not None else None
+            return member_at(types.facts, whole, ref.offset, in_unions=False) or None if whole is not None else None
         facts, within = types.facts, ref.offset - own.front
         if within < 0:
             return None
         if own.form == "object":
-            return member_at(facts, own.type, within) or None
+            return member_at(facts, own.type, within, in_unions=False) or None
         size = facts(own.type).size
         # what a library's container calls its own has no members
         if not size or not own.text.endswith("[]"):
             return None
-        member = member_at(facts, own.type, within % size) or ""
+        member = member_at(facts, own.type, within % size, in_unions=False) or ""
         return f"[{within // size}]{'.' if member and member[0] != '[' else ''}{member}"
