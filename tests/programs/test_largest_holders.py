@@ -31,6 +31,9 @@ REASONS = {
     "node": {
         r"node::.*|cppgc::.*": "several variables lead to node's environment: it tells what this has, not by which"
     },
+    "mariadbd": {
+        r"mariadbd\+\S+ \(storage/innobase/.*": "InnoDB allocates transactions, 4 MiB at a time, uninstrumented"
+    },
     "memcached": {r"memcached\S+ ..mc-worker..": "of what its threads have stats tell the buffers, a part"},
     "php": {
         "executor_globals|compiler_globals": "it counts classes and functions, not what describes them",
@@ -51,15 +54,20 @@ REASONS = {
     "gdb": {r"gdb\+\S+( .*)?": "maint print statistics tells of files with symbols alone"},
 }
 """By program: holders without a figure of the program's own, and why."""
-TRIFLE = 0.001
-"""Who holds no more of all that is held may be third by what the name service asks for, or by an address."""
+TRIFLE = 0.01
+"""Who holds no more of all that is held may be third by what the name service asks for, by an address, or by what a
+compiler's thread was at."""
 LOW = {"node": 0.4, "go": 0.1}
 """Their heaps lie so low that a number, which any table keeps, may be an address there, and lead to a part; of_nodes_…
 and of_what_a_runtime_keeps add up what is held. More than this share nobody holds by chance."""
 AT_ONCE = 4 << 20
-"""What InnoDB takes at a time for its transactions and more, without an instrument. Its variables have no symbols: by
-which text one is told differs from build to build."""
+"""What InnoDB takes at a time for its transactions and more, twice where it is busy. Its variables have no symbols: by
+which text one is told, where no file is known, differs from build to build."""
 OF_INNODB = re.compile(r"mariadbd\+\S+( .*)?", re.DOTALL)
+
+
+def is_of_pieces(size: int) -> bool:
+    return any(each * AT_ONCE <= size < 1.25 * each * AT_ONCE for each in (1, 2))
 
 
 def reason_for(program: str, owner: Owner, share: float) -> str:
@@ -68,7 +76,7 @@ def reason_for(program: str, owner: Owner, share: float) -> str:
         return "a trifle"
     if owner["kind"] in ("global", "tls") and share < LOW.get(program, 0):
         return "perhaps a number that is an address"
-    if program == "mariadbd" and OF_INNODB.fullmatch(name) and AT_ONCE <= owner["held_bytes"] < 1.25 * AT_ONCE:
+    if program == "mariadbd" and OF_INNODB.fullmatch(name) and is_of_pieces(owner["held_bytes"]):
         return "what InnoDB takes at once"
     reasons = {**REASONS.get(program, {}), **LIBRARIES}
     return next((why for pattern, why in reasons.items() if re.fullmatch(pattern, name, re.DOTALL)), "")
