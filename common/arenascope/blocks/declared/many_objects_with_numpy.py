@@ -11,7 +11,6 @@ from itertools import repeat
 from types import ModuleType
 from typing import TYPE_CHECKING, Iterable, Optional, Sequence, Union
 
-from ...base.records import NamedTuple
 from ..recognise.module_memory import PAGE_SHIFT
 from .claims import EXACT, FIELD, LOCAL, VTABLE
 from .layouts import Layout, Layouts, Repeat
@@ -19,6 +18,7 @@ from .many_objects import UNKNOWN, Body, Found, ManyObjects, Plan, Pointer
 from .memory_reader import MOST_ELEMENTS, SHIFT, MemoryReader
 from .name_numbers import At, Claimed, NameNumbers, new_claimed
 from .named_blocks import NONE, UNNUMBERED, BlockName
+from .object_rows import Elements, Hits, Rows
 from .object_words import ObjectWords
 
 if TYPE_CHECKING:
@@ -30,40 +30,6 @@ AT_ONCE = 20
 """First words of blocks are read a mebibyte at a time: so many low bits of addresses."""
 MOST_WINDOWS = 4096
 """So many windows of the heaps are kept. Objects that lie in more are looked at one by one."""
-
-
-class _Rows:
-    """The objects of some blocks: of one each, or all elements of arrays."""
-
-    def __init__(
-        self, claims: Sequence[Claimed], parents: Numbers, of: Numbers, at: Numbers, numbers: Optional[Numbers]
-    ) -> None:
-        self.claims, self.parents, self.of, self.at, self.numbers = claims, parents, of, at, numbers
-        """`of`: whose each row is, among the claims; `parents`: the block of that."""
-        self.every = 1
-        """So many members each has."""
-        self.keys: list[Numbers] = []
-        """Of what is claimed: by row, then by member."""
-        self.found: list[Claimed] = []
-
-    def number(self, row: int) -> int:
-        return int(self.numbers[row]) if self.numbers is not None else UNNUMBERED
-
-
-class Hits(NamedTuple):
-    rows: Numbers
-    blocks: Numbers
-
-
-class _Elements(NamedTuple):
-    """Those of all arrays that are the same member of some objects."""
-
-    plan: Plan
-    rows: _Rows
-    of: Numbers
-    """The row of the object that has it."""
-    columns: Sequence[Numbers]
-    """Its pointers."""
 
 
 class ManyObjectsWithNumpy(ManyObjects):
@@ -143,20 +109,20 @@ class ManyObjectsWithNumpy(ManyObjects):
         found = self._at_once(plan, self._rows(name, layout, claims)) if plan.is_plain else None
         return super().scan(name, layout, claims) if found is None else found
 
-    def _rows(self, name: BlockName, layout: Layout, claims: Sequence[Claimed]) -> _Rows:
+    def _rows(self, name: BlockName, layout: Layout, claims: Sequence[Claimed]) -> Rows:
         numpy = self._numpy
         parents = numpy.array([each.block for each in claims])
         at = self._firsts[parents] + numpy.uint64(name.front)
         of = numpy.arange(len(claims))
         if name.form != "array":
-            return _Rows(claims, parents, of, at, numbers=None)
+            return Rows(claims, parents, of, at, numbers=None)
         counts = numpy.array([each.elements for each in claims])
         of = numpy.repeat(of, counts)
         numbers = numpy.arange(len(of)) - numpy.repeat(numpy.cumsum(counts) - counts, counts)
         at = at[of] + (numbers * layout.size).astype(numpy.uint64)
-        return _Rows(claims, parents[of], of, at, numbers=numbers)
+        return Rows(claims, parents[of], of, at, numbers=numbers)
 
-    def _at_once(self, plan: Plan, rows: _Rows) -> Optional[list[Found]]:
+    def _at_once(self, plan: Plan, rows: Rows) -> Optional[list[Found]]:
         """None where not all can be read."""
         numpy = self._numpy
         columns, arrays = self._columns(plan, rows), self._arrays(plan, rows)
@@ -173,19 +139,19 @@ class ManyObjectsWithNumpy(ManyObjects):
                 self._containers(plan, rows, row, bad=bad, member=first)
         for member, array in enumerate(arrays, first + len(plan.containers)):
             self._array_in_each(array, rows, bad, member)
-        return self._in_order(rows, bad)
+        return rows.in_order(numpy, bad)
 
-    def _columns(self, plan: Plan, rows: _Rows) -> Optional[list[Numbers]]:
+    def _columns(self, plan: Plan, rows: Rows) -> Optional[list[Numbers]]:
         """Each pointer of all rows."""
         columns = [self._read(rows.at + self._numpy.uint64(each.slot.offset)) for each in plan.pointers]
         read = [each for each in columns if each is not None]
         return read if len(read) == len(columns) else None
 
-    def _pointers_of(self, plan: Plan, rows: _Rows, columns: Sequence[Numbers], bad: Numbers) -> None:
+    def _pointers_of(self, plan: Plan, rows: Rows, columns: Sequence[Numbers], bad: Numbers) -> None:
         for member, (pointer, values) in enumerate(zip(plan.pointers, columns)):
             self._pointer(plan, pointer, values, rows, bad=bad, member=member)
 
-    def _arrays(self, plan: Plan, rows: _Rows) -> Optional[list[_Elements]]:
+    def _arrays(self, plan: Plan, rows: Rows) -> Optional[list[Elements]]:
         """Members that are arrays of what has pointers alone; None where there are others, or not all can be read."""
         arrays = []
         for each in plan.layout.repeats:
@@ -198,7 +164,7 @@ class ManyObjectsWithNumpy(ManyObjects):
             arrays.append(array)
         return arrays
 
-    def _elements(self, outer: Plan, repeated: Repeat, rows: _Rows) -> Optional[_Elements]:
+    def _elements(self, outer: Plan, repeated: Repeat, rows: Rows) -> Optional[Elements]:
         numpy, size, total = self._numpy, repeated.layout.size, len(rows.at)
         plan = self.plan(repeated.layout, outer.label, repeated.step)
         of = numpy.repeat(numpy.arange(total), repeated.count)
@@ -207,12 +173,12 @@ class ManyObjectsWithNumpy(ManyObjects):
         parents = rows.parents[of]
         if not plan.is_plain or (at + numpy.uint64(size) > self._ends[parents]).any():
             return None
-        elements = _Rows(rows.claims, parents, rows.of[of], at, numbers=numbers)
+        elements = Rows(rows.claims, parents, rows.of[of], at, numbers=numbers)
         elements.every = len(plan.pointers)
         columns = self._columns(plan, elements)
-        return _Elements(plan, elements, of, columns) if columns is not None else None
+        return Elements(plan, elements, of, columns) if columns is not None else None
 
-    def _array_in_each(self, array: _Elements, rows: _Rows, bad: Numbers, member: int) -> None:
+    def _array_in_each(self, array: Elements, rows: Rows, bad: Numbers, member: int) -> None:
         """As one member of each object: what its elements claim, one after the other."""
         numpy, elements = self._numpy, array.rows
         wrong = numpy.zeros(len(elements.at), dtype=numpy.int64)
@@ -224,40 +190,21 @@ class ManyObjectsWithNumpy(ManyObjects):
             rows.keys.append(array.of[keys[order] // elements.every] * rows.every + member)
             rows.found += map(elements.found.__getitem__, order.tolist())
 
-    def _containers(self, plan: Plan, rows: _Rows, row: int, *, bad: Numbers, member: int) -> None:
+    def _containers(self, plan: Plan, rows: Rows, row: int, *, bad: Numbers, member: int) -> None:
         found: list[Claimed] = []
         where, at = self._where(plan, rows, row), int(rows.at[row])
         for each in plan.containers:
             bad[row] += self._words.inner.open(each, at + each.offset, where, found, 0)
-        self._add(rows, row * rows.every + member, found)
+        rows.add(self._numpy, row, member, found)
 
-    def _where(self, plan: Plan, rows: _Rows, row: int) -> At:
+    def _where(self, plan: Plan, rows: Rows, row: int) -> At:
         claimed = rows.claims[rows.of[row]]
         plain = max(claimed.level, EXACT)
         return At(claimed.block, claimed.level, plain, plan.label, prefix=plan.prefix, number=rows.number(row))
 
-    def _add(self, rows: _Rows, key: int, found: Sequence[Claimed]) -> None:
-        if found:
-            rows.keys.append(self._numpy.full(len(found), key))
-            rows.found += found
-
-    def _in_order(self, rows: _Rows, bad: Numbers) -> list[Found]:
-        numpy, count = self._numpy, len(rows.claims)
-        wrong = numpy.bincount(rows.of, weights=bad, minlength=count).astype(numpy.int64).tolist()
-        if not rows.keys:
-            return [Found([], each) for each in wrong]
-        keys = numpy.concatenate(rows.keys)
-        order = numpy.argsort(keys, kind="stable")
-        found = list(map(rows.found.__getitem__, order.tolist()))
-        whose = rows.of[keys[order] // rows.every]
-        ends = numpy.searchsorted(whose, numpy.arange(count + 1)).tolist()
-        return [Found(found[ends[each] : ends[each + 1]], wrong[each]) for each in range(count)]
-
     # members
 
-    def _pointer(
-        self, plan: Plan, pointer: Pointer, values: Numbers, rows: _Rows, *, bad: Numbers, member: int
-    ) -> None:
+    def _pointer(self, plan: Plan, pointer: Pointer, values: Numbers, rows: Rows, *, bad: Numbers, member: int) -> None:
         numpy = self._numpy
         used = numpy.flatnonzero(values)
         values = values[used]
@@ -287,10 +234,10 @@ class ManyObjectsWithNumpy(ManyObjects):
             at = None if is_array else int(rows.at[row])
             where = self._where(plan, rows, row)
             bad[row] += self._words.follow(pointer.slot, value, where, plan.layout, at, found)
-            self._add(rows, row * rows.every + member, found)
+            rows.add(self._numpy, row, member, found)
 
     def _objects_by_vtables(
-        self, plan: Plan, pointer: Pointer, used: Numbers, *, values: Numbers, rows: _Rows, member: int
+        self, plan: Plan, pointer: Pointer, used: Numbers, *, values: Numbers, rows: Rows, member: int
     ) -> Flags:
         """Of pointers to objects that have one, all at once; which of them are left to be followed one by one."""
         numpy, slot = self._numpy, pointer.slot
@@ -338,7 +285,7 @@ class ManyObjectsWithNumpy(ManyObjects):
 
     def _claim(
         self,
-        rows: _Rows,
+        rows: Rows,
         hits: Hits,
         name: Union[int, Sequence[int]],
         *,
@@ -365,7 +312,7 @@ class ManyObjectsWithNumpy(ManyObjects):
             for block, told, used, parent, own in zip(*columns)
         ]
 
-    def _body(self, plan: Plan, each: Body, rows: _Rows, *, bad: Numbers, member: int) -> None:
+    def _body(self, plan: Plan, each: Body, rows: Rows, *, bad: Numbers, member: int) -> None:
         numpy, container = self._numpy, each.container
         told = container.many(numpy, self._read, rows.at + numpy.uint64(each.offset))
         left = numpy.arange(len(rows.at))
@@ -399,7 +346,7 @@ class ManyObjectsWithNumpy(ManyObjects):
             found: list[Claimed] = []
             claimed = rows.claims[rows.of[row]]
             bad[row] += self.body(plan, each, int(rows.at[row]), claimed, rows.number(row), found)
-            self._add(rows, row * rows.every + member, found)
+            rows.add(self._numpy, row, member, found)
 
     def _fits(self, blocks: Numbers, sizes: Numbers) -> Flags:
         """MemoryReader.fits, of blocks that are no mappings: these are looked at one by one."""
