@@ -16,6 +16,8 @@ import pytest
 from lifetimes import dies_with_us
 from subjects import await_parked
 
+from arenascope.blocks import pointer_finder
+
 HERE = Path(__file__).parent
 ENVIRONMENT = {"LANG": "C", "GLIBC_TUNABLES": "glibc.malloc.arena_max=3:glibc.malloc.tcache_count=5", "EMPTY": ""}
 ARGUMENTS = ["--not=environment", "x=y"]
@@ -77,6 +79,14 @@ class Subject:
             self.process.kill()
         self.process.wait()
         self.process.stdout.close()
+
+
+@pytest.fixture(params=["python", "numpy"])
+def with_and_without_numpy(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whoever looks for pointers does so word by word, or with numpy however little there is."""
+    if request.param == "numpy":
+        pytest.importorskip("numpy", reason="numpy is not installed: scripts/setup.sh installs it")
+    monkeypatch.setattr(pointer_finder, "WORTH_IT", 0 if request.param == "numpy" else 1 << 62)
 
 
 @pytest.fixture(scope="session")

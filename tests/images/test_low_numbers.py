@@ -11,9 +11,7 @@ from typing import Any
 import pytest
 from partial import look
 
-from arenascope.blocks import pointer_finder
-
-pytestmark = pytest.mark.xdist_group("low numbers")
+pytestmark = [pytest.mark.xdist_group("low numbers"), pytest.mark.usefixtures("with_and_without_numpy")]
 
 SOURCE = """
 #include <stdio.h>
@@ -88,13 +86,6 @@ def core(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, list[int]]:
         assert look(Path(str(running.pid)), f"save {folder / 'low.core'}")[0] == 0
         running.communicate()
     return folder / "low.core", blocks
-
-
-@pytest.fixture(params=["python", "numpy"], autouse=True)
-def _form(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
-    if request.param == "numpy":
-        pytest.importorskip("numpy", reason="numpy is not installed: scripts/setup.sh installs it")
-    monkeypatch.setattr(pointer_finder, "WORTH_IT", 0 if request.param == "numpy" else 1 << 62)
 
 
 def answer(image: Path, words: str) -> Any:

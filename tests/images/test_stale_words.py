@@ -11,9 +11,7 @@ from choice import some
 from partial import beside_each_other, look
 from subjects import Subject
 
-from arenascope.blocks import pointer_finder
-
-pytestmark = pytest.mark.xdist_group("stale words")
+pytestmark = [pytest.mark.xdist_group("stale words"), pytest.mark.usefixtures("with_and_without_numpy")]
 
 HELD = "-"
 """Of a block that a pointer leads to as well."""
@@ -29,13 +27,6 @@ def core(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, dict[int, tupl
         rows = [each.split("\t") for each in (subject.folder / "truth" / "stale.txt").read_text().splitlines()]
         assert look(Path(str(subject.pid)), f"save {saved}")[0] == 0
     return saved, {int(address, 16): (why, kind) for address, why, kind in rows}
-
-
-@pytest.fixture(params=["python", "numpy"], autouse=True)
-def _form(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
-    if request.param == "numpy":
-        pytest.importorskip("numpy", reason="numpy is not installed: scripts/setup.sh installs it")
-    monkeypatch.setattr(pointer_finder, "WORTH_IT", 0 if request.param == "numpy" else 1 << 62)
 
 
 def answer(image: Path, words: str) -> Any:

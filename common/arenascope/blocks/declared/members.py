@@ -14,8 +14,8 @@ DEEPEST = 16
 
 
 def member_at(facts_of: Facts, type: int, offset: int, in_unions: bool = True) -> Optional[str]:
-    """None where none does, or more than one: a union's. Where nothing `in_unions` is asked for, a union that is a
-    member is named instead."""
+    """None where none does, or more than one: a union's. Without `in_unions` a union is named by the member that it is,
+    whatever it has."""
     name = _within(facts_of, type, offset, DEEPEST, in_unions=in_unions)
     return name.removeprefix(".") if name else None
 
