@@ -5,16 +5,18 @@ from __future__ import annotations
 import os
 import re
 from functools import cached_property
-from typing import Optional, Sequence
+from typing import TYPE_CHECKING, Optional, Sequence
 
 from ..base.errors import ArenascopeError, UsageError
-from .debug_info_types import TypeSource
 from .elf.address_names import DEBUG_FOLDERS, files_of
 from .elf.elf_file import module_build_id, proven_files
 from .elf.symbols import find_symbols
 from .image_target import ImageTarget
 from .source import Source
 from .target import Region, StructInfo, Symbol, ThreadInfo
+
+if TYPE_CHECKING:
+    from .debug_info_types import TypeSource
 
 EXPORTED = ("__curbrk",)
 WANTED = ("main_arena", "mp_", "global_max_fast", "perturb_byte", *EXPORTED)

@@ -6,14 +6,16 @@ heaps that unit tests build. An Image behind it answers for the kernel. Each com
 
 from __future__ import annotations
 
-from typing import Callable, Iterable, Literal, Mapping, Optional, Protocol, Sequence, Union
+from typing import TYPE_CHECKING, Callable, Iterable, Literal, Mapping, Optional, Protocol, Sequence, Union
 
 from ..base.mapping_names import HUGE_PAGES, may_be_shared
 from ..base.model import Statement
 from ..base.records import NamedTuple
-from .debug_info_types import TypeSource
 from .free_chunk_reader import Nodes, ReadNodes
 from .kernel_words import Timer, Watched
+
+if TYPE_CHECKING:
+    from .debug_info_types import TypeSource
 
 ByteOrder = Literal["little", "big"]
 

@@ -14,7 +14,6 @@ from ...base.errors import ArenascopeError, TargetError
 from ...base.records import NamedTuple
 from ..target import Place, Region
 from .bss import memory_end
-from .demangle import demangle
 from .elf_file import (
     DEBUG_FOLDER,
     LONGEST_NAME,
@@ -48,6 +47,8 @@ class NamedSymbol(NamedTuple):
 
 
 def place_of(mangled: str, offset: int) -> Place:
+    from .demangle import demangle  # few looks need it
+
     return Place(demangle(mangled), offset)
 
 
