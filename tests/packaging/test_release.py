@@ -1,0 +1,74 @@
+"""What scripts/release.sh and scripts/pack.py make: the same bytes each time, and told of where it cannot run."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+import zipfile
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+
+
+def run(*command: object, status: int = 0, **environment: str) -> subprocess.CompletedProcess[str]:
+    done = subprocess.run(
+        [str(word) for word in command],
+        capture_output=True,
+        text=True,
+        env={**os.environ, **environment},
+        cwd="/",
+        stdin=subprocess.DEVNULL,
+        timeout=300,
+    )
+    assert done.returncode == status, f"{command}: {done.returncode}\n{done.stdout}\n{done.stderr}"
+    return done
+
+
+def pack(target: Path, **environment: str) -> Path:
+    run(sys.executable, ROOT / "scripts" / "pack.py", target, **environment)
+    return target
+
+
+def test_the_zipapp_is_the_same_wherever_it_is_packed(tmp_path: Path) -> None:
+    here = pack(tmp_path / "1.pyz", SOURCE_DATE_EPOCH="1700000000", TZ="UTC")
+    there = pack(tmp_path / "2.pyz", SOURCE_DATE_EPOCH="1700000000", TZ="Asia/Tokyo")
+    later = pack(tmp_path / "3.pyz", SOURCE_DATE_EPOCH="1700086400", TZ="UTC")
+    assert here.read_bytes() == there.read_bytes() != later.read_bytes()
+
+
+def release_of(python: str) -> tuple[int, ...]:
+    done = subprocess.run([python, "-c", "import sys; print(sys.version_info[:2])"], capture_output=True, text=True)
+    return tuple(int(word) for word in re.findall(r"\d+", done.stdout))
+
+
+def old_pythons() -> list[str]:
+    """Those of pyenv, and what PATH has, that run and are too old."""
+    versions = Path(os.environ.get("PYENV_ROOT", Path.home() / ".pyenv")) / "versions"
+    found = [*versions.glob("*/bin/python")]
+    found += [Path(each) / name for each in os.get_exec_path() for name in ("python2", "python3.6", "python3.8")]
+    return [str(each) for each in found if each.is_file() and () < release_of(str(each)) < (3, 9)]
+
+
+def test_an_old_python_is_told_in_one_line(tmp_path: Path) -> None:
+    app = pack(tmp_path / "arenascope.pyz")
+    pythons = old_pythons()
+    if not pythons:
+        pytest.skip("no Python before 3.9 here (pyenv install 3.8)")
+    for python in pythons:
+        done = run(python, app, "report", "1", status=1)
+        major, minor = release_of(python)
+        (line,) = done.stderr.splitlines()
+        assert re.search(rf"Python 3\.9 .* {major}\.{minor}$", line)
+
+
+def test_what_the_zipapp_runs_first_is_plain_to_any_python(tmp_path: Path) -> None:
+    vermin = Path(sys.executable).with_name("vermin")
+    if not vermin.exists():
+        pytest.skip("no vermin here: make setup-check")
+    app = pack(tmp_path / "arenascope.pyz")
+    zipfile.ZipFile(app).extract("__main__.py", tmp_path)
+    run(vermin, "--quiet", "--no-tips", "--violations", "--target=2.7-", tmp_path / "__main__.py")
