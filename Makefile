@@ -16,7 +16,7 @@ SHORT        = not full and not soak and not fuzz
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: zipapp docs docs-site matrix stories help setup demo test test-all newcomer flaky check soak fuzz bench fixtures releases clean
+.PHONY: zipapp release docs docs-site matrix stories help setup demo test test-all newcomer flaky check soak fuzz bench fixtures releases clean
 
 help: ## list these targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-9s %s\n", $$1, $$2 }' Makefile
@@ -87,6 +87,9 @@ bench: setup fixtures ## measure what docs/speed.md says (BENCH_ARGS=--write wri
 
 zipapp: setup-python ## pack the shell door into one file, dist/arenascope.pyz
 	@$(ANY_PYTHON) scripts/pack.py
+
+release: setup-check ## build sdist, wheel and zipapp of the last commit into dist/, the same bytes each time
+	@PYTHON=$(PYTHON) scripts/release.sh
 
 clean: ## remove what was built and cached (.venv stays)
 	@rm -rf fixtures/build dist build .pytest_cache .mypy_cache .ruff_cache

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import email
+import email.message
 import os
 import re
 import subprocess
 import sys
+import tarfile
 import zipfile
 from pathlib import Path
 
@@ -72,3 +75,59 @@ def test_what_the_zipapp_runs_first_is_plain_to_any_python(tmp_path: Path) -> No
     app = pack(tmp_path / "arenascope.pyz")
     zipfile.ZipFile(app).extract("__main__.py", tmp_path)
     run(vermin, "--quiet", "--no-tips", "--violations", "--target=2.7-", tmp_path / "__main__.py")
+
+
+@pytest.fixture(scope="module")
+def releases(tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
+    """Two folders, each with what one run built."""
+    if not (ROOT / ".git").exists():
+        pytest.skip("a release is made of a commit, and this is no git checkout")
+    if subprocess.run([sys.executable, "-c", "import hatchling"], capture_output=True).returncode:
+        pytest.skip("no hatchling here: make setup-check")
+    folders = [tmp_path_factory.mktemp("release") for _ in range(2)]
+    for folder, zone, mask in zip(folders, ("UTC", "Asia/Tokyo"), ("022", "077")):
+        script = f"umask {mask}; exec {ROOT}/scripts/release.sh {folder}"
+        run("sh", "-c", script, PYTHON=sys.executable, TZ=zone)
+    return folders
+
+
+def metadata_of(wheel: Path) -> email.message.Message:
+    with zipfile.ZipFile(wheel) as archive:
+        (name,) = (name for name in archive.namelist() if name.endswith(".dist-info/METADATA"))
+        return email.message_from_bytes(archive.read(name))
+
+
+@pytest.mark.full
+@pytest.mark.needs_network
+@pytest.mark.xdist_group("packaging")
+def test_two_releases_of_a_commit_are_equal(releases: list[Path]) -> None:
+    first, second = ({path.name: path.read_bytes() for path in folder.iterdir()} for folder in releases)
+    assert {Path(name).suffix for name in first} == {".gz", ".whl", ".pyz", ""}
+    assert first == second
+
+
+@pytest.mark.full
+@pytest.mark.xdist_group("packaging")
+def test_what_an_index_shows(releases: list[Path], tmp_path: Path) -> None:
+    """Of the sdist, once the project's address is set: the wheel has URLs, and no link of README's is relative."""
+    with tarfile.open(next(releases[0].glob("*.tar.gz"))) as archive:
+        archive.extractall(tmp_path)
+    (source,) = tmp_path.iterdir()
+    project = source / "pyproject.toml"
+    address = "https://localhost/someone/arenascope"
+    project.write_text(re.sub('^repository = ".*"', f'repository = "{address}"', project.read_text(), flags=re.M))
+    run(sys.executable, "-m", "pip", "wheel", "-q", "--no-deps", "-w", tmp_path, source)
+    shown = metadata_of(next(tmp_path.glob("*.whl")))
+    tag = f"v{shown['Version']}"
+    urls = dict(each.split(", ") for each in shown.get_all("Project-URL"))
+    assert urls["Source"] == address
+    assert urls["Changelog"] == f"{address}/blob/{tag}/CHANGELOG.md"
+    links = re.findall(r"\]\(([^)]*)\)", shown.get_payload())
+    assert f"{address}/blob/{tag}/docs/install.md" in links
+    assert f"{address}/raw/{tag}/docs/pictures/report.svg" in links
+    for link in links:
+        path = re.sub(r"#.*", "", link.removeprefix(f"{address}/").split("/", 2)[2])
+        assert (ROOT / path).exists(), link
+    # and as long as none is set, nothing is made up
+    unset = metadata_of(next(releases[0].glob("*.whl")))
+    assert not unset.get_all("Project-URL") or 'repository = ""' not in (ROOT / "pyproject.toml").read_text()

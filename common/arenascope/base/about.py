@@ -1,6 +1,6 @@
 """The program's name, release, and what it says where it is stopped. The first module to be loaded imports nothing."""
 
-__version__ = "0.1.0"
+__version__ = "1.0.0"
 PROGRAM = "arenascope"
 
 INTERRUPTED, STOPPED = 130, "arenascope: stopped\n"
