@@ -8,6 +8,7 @@ import re
 import shtab
 
 from arenascope.cli.command_line import COMMAND, Tree, branch_names
+from arenascope.cli.subjects import CORE_OPTION, PID_OPTION
 
 SHELLS = ("bash", "zsh", "fish")
 PROCESSES = {"bash": "_arenascope_pids", "zsh": "_pids", "fish": "(__fish_complete_pids)"}
@@ -34,6 +35,11 @@ _arenascope() {
     words+=("${COMP_WORDS[COMP_CWORD]#=}")
     COMP_WORDS=("${words[@]}") COMP_CWORD=$((${#words[@]} - 1))
     _shtab_arenascope
+    # without a command it is the report of a process or core
+    if [[ $COMP_CWORD == 1 && ${#COMPREPLY[@]} == 0 ]]; then
+        compopt -o filenames
+        mapfile -t COMPREPLY < <(_arenascope_pid_or_file "${COMP_WORDS[1]}")
+    fi
 }
 complete -o bashdefault -F _arenascope arenascope
 """
@@ -58,6 +64,10 @@ def prepared() -> Tree:
     commands._choices_actions = [
         commands._ChoicesPseudoAction(name, (), parser.outline.summary) for name, parser in tree.branches.items()
     ]
+    # they may stand before the command
+    for option in (PID_OPTION, CORE_OPTION):
+        tree.add(option)
+        _complete(tree._actions[-1], tree)
     for parser in tree.branches.values():
         parser._add_places()
         for each in parser._actions:

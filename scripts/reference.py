@@ -27,8 +27,8 @@ from arenascope.present.json_documents.schemas import schemas  # noqa: E402
 HEAD = """# Commands
 
 Made from the command table by `make docs`; do not edit. In GDB and LLDB a command is typed `heap NAME` (or `arenascope
-NAME`), in a shell `arenascope NAME PID|CORE`. Which of them to ask first: [which command](which-command.md); what the
-words mean: [words](glossary.md). Every command takes these besides its own:
+NAME`), in a shell `arenascope NAME PID|CORE`; `arenascope PID|CORE` is the report. Which of them to ask first: [which
+command](which-command.md); what the words mean: [words](glossary.md). Every command takes these besides its own:
 
 """
 
@@ -93,12 +93,13 @@ def man_page() -> str:
         "arenascope \\- where a process's memory went, by glibc malloc's own structures",
         ".SH SYNOPSIS",
         ".B arenascope",
-        ".I COMMAND PID\\fR|\\fICORE",
+        "[\\fICOMMAND\\fR] \\fIPID\\fR|\\fICORE\\fR",
         "[\\fIoptions\\fR]",
         ".SH DESCRIPTION",
         roff(
             "Walks glibc malloc's arenas, heaps, bins and thread caches in a live process or a core dump, "
-            "without a debugger. The same commands are there in GDB and LLDB, as heap COMMAND."
+            "without a debugger. Without a command it is the report. A process is named by its pid, or by its name "
+            "where only one has it. The same commands are there in GDB and LLDB, as heap COMMAND."
         ),
         ".SH COMMANDS",
     ]

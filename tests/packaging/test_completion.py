@@ -51,7 +51,11 @@ LINES = {
     "chunk 0x10 a.": "chunk 0x10 a.core",
     "report b": "report b\\ two.core",
     "metrics --output a.": "metrics --output a.core",
+    "arenas --core a.": "arenas --core a.core",
+    "-c a.": "-c a.core",
 }
+IN_BASH = {"a.": "a.core", "b": "bins"}
+"""What stands for a command: the report is meant."""
 
 
 @pytest.fixture
@@ -73,11 +77,12 @@ def test_lines_are_completed(shell: str, folder: Path) -> None:
     shown = subprocess.run([str(ROOT / "bin" / "arenascope"), "--completion", shell], capture_output=True, check=True)
     said.write_bytes(shown.stdout)
     mine = str(os.getpid())
-    lines = [*LINES, f"watch {mine[:-1]}"]
+    expected = {**LINES, **(IN_BASH if shell == "bash" else {})}
+    lines = [*expected, f"watch {mine[:-1]}"]
     type_them = in_fish if shell == "fish" else partial(in_a_terminal, shell)
     *found, process = type_them([f"arenascope {line}" for line in lines], said, folder)
-    assert dict(zip(LINES, (line.rstrip(" =") for line in found))) == {
-        line: f"arenascope {whole}" for line, whole in LINES.items()
+    assert dict(zip(expected, (line.rstrip(" =") for line in found))) == {
+        line: f"arenascope {whole}" for line, whole in expected.items()
     }
     # others may begin as it does
     assert f"arenascope watch {mine}".startswith(process.rstrip())

@@ -9,7 +9,7 @@ import pytest
 
 from arenascope.base.errors import UsageError
 from arenascope.cli import main as cli
-from arenascope.cli.command_line import IN_THE_SHELL, LOOPS, SUBJECTS, Tree, branch_names
+from arenascope.cli.command_line import IN_THE_SHELL, LOOPS, SUBJECTS, Tree, branch_names, with_command
 from arenascope.commands.all_commands import COMMAND_NAMES, all_commands, find_command
 from arenascope.commands.framework.arguments import completions
 from arenascope.commands.framework.overview import help_text
@@ -40,8 +40,9 @@ def test_help_is_the_same_in_all_doors(name: str) -> None:
     shell = in_one_line(Tree([name]).branches[name].format_help())
     more = re.search(f"{IN_THE_SHELL.title}: (.*?) examples?:", shell)
     assert more
-    assert [each for each in re.findall(r"--\S+", more[1]) if "/" not in each] == [
-        each.names[0] for each in IN_THE_SHELL.arguments if each.is_option
+    own = {option for each in find_command(name).arguments for option in each.names}
+    assert [each for each in re.findall(r"--[\w-]+", more[1]) if each != "--debug"] == [
+        each.long_names[0] for each in IN_THE_SHELL.arguments if each.is_option and own.isdisjoint(each.names)
     ]
     shell = shell.replace(f"{IN_THE_SHELL.title}: {more[1]} ", "").replace(" [PID|CORE ...]", "")
     # what only the shell does is called so in every door
@@ -73,6 +74,15 @@ def test_the_overview_names_each_command(capsys: pytest.CaptureFixture[str]) -> 
 @pytest.mark.parametrize(
     ("line", "subjects", "own"),
     [
+        ("arenas -p 4711 1", ["4711", "1"], {"limit": 40}),
+        ("arenas -p4711 --pid=1,2", ["4711", "1", "2"], {}),
+        ("arenas -c 4711", ["./4711"], {}),
+        (f"chunk -p {ME} 4711", [ME], {"address": ["4711"]}),
+        (f"chunk 1 {ME} -c a.core", ["a.core"], {"address": ["1", ME]}),
+        (f"diff {ME} -p {ME}", [ME], {"before": ME, "after": None}),
+        (f"types {ME} -p {ME}", [ME], {"name": ME}),
+        ("leaks --p 4711", ["4711"], {"possible": True}),
+        (f"trend moments --pid {ME}", [], {"pid": int(ME), "folder": "moments"}),
         ("arenas 1 --limit 5 2", ["1", "2"], {"limit": 5}),
         ("arenas --lim 5 1", ["1"], {"limit": 5}),
         ("arenas -limit=5 1", ["1"], {"limit": 5}),
@@ -113,7 +123,8 @@ def test_what_stands_where(
         ("arenas --limit", "--limit"),
         ("arenas --stop sit", "'sit'"),
         ("watch", "required: PID"),
-        ("watch x", "'x'"),
+        ("arenas --sort fre", "mean free?"),
+        ("arenas --srot free", "mean --sort"),
         ("metrics", "required: PID"),
     ],
 )
@@ -122,6 +133,41 @@ def test_what_is_refused(line: str, said: str) -> None:
     with pytest.raises(UsageError, match=re.escape(said)) as raised:
         Tree(words[:1]).parse_args(words)
     assert f"arenascope {words[0]} --help" in str(raised.value.hint)
+
+
+@pytest.mark.parametrize(
+    ("line", "whole"),
+    [
+        ("4711", "report 4711"),
+        ("4711 --full", "report 4711 --full"),
+        ("/no/such.core", "report /no/such.core"),
+        ("--full 4711", "report --full 4711"),
+        ("-p 4711", "report -p 4711"),
+        ("-p 4711 arenas --limit 3", "arenas -p 4711 --limit 3"),
+        ("-p4711 --core=a.core trim", "trim -p4711 --core=a.core"),
+        ("-c report report", "report -c report"),
+        ("-p", "report -p"),
+        ("arenas report", "arenas report"),
+        *((line, line) for line in ("", "--help", "-V", "--vers", "--completion bash", "--comp bash")),
+    ],
+)
+def test_the_command_may_be_left_out(line: str, whole: str) -> None:
+    """Then it is the report; and what is to be read may stand before it, named by its option."""
+    assert with_command(line.split()) == whole.split()
+
+
+@pytest.mark.parametrize(
+    ("line", "said"),
+    [
+        ("reprot 1", "mean report?"),
+        ("--versoin", "mean --version?"),
+        ("--fulll 1", "mean --full?"),
+    ],
+)
+def test_a_line_that_begins_with_nothing_known(line: str, said: str) -> None:
+    with pytest.raises(UsageError, match=re.escape(said)) as raised:
+        with_command(line.split())
+    assert "arenascope --help" in str(raised.value.hint)
 
 
 def test_an_abbreviation_means_the_same_in_all_doors() -> None:

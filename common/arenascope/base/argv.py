@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Iterable, Sequence
+import os
+from typing import Optional, Sequence
 
 from .errors import UsageError
+from .suggestions import with_suggestion
 
 ELF = b"\x7fELF"
 
@@ -18,15 +20,17 @@ def full_names(words: Sequence[str], names: Sequence[str], usage: str, also: Seq
     return whole
 
 
-def _full_name(word: str, known: Iterable[Sequence[str]], usage: str) -> str:
+def _full_name(word: str, known: Sequence[Sequence[str]], usage: str) -> str:
     name, sign, value = word.partition("=")
     start = name.lstrip("-")
     if name[:1] != "-" or not start[:1].isalpha():
         # not an option: a word, a negative number, an expression
         return word
+    every = [each for names in known for each in names]
+    if name in every or (name[:2] in every and name[2:].isdigit()):
+        # whole, or with its value behind it: -p1234
+        return word
     for names in known:
-        if name in names:
-            return word
         matches = [each for each in names if each.startswith(f"--{start}")]
         if f"--{start}" in matches:
             matches = [f"--{start}"]
@@ -34,7 +38,17 @@ def _full_name(word: str, known: Iterable[Sequence[str]], usage: str) -> str:
             raise UsageError(f"{name} could be {' or '.join(sorted(matches))}", usage)
         if matches:
             return f"{matches[0]}{sign}{value}"
-    raise UsageError(f"there is no option {name}", usage)
+    raise UsageError(f"there is no option {name}", with_suggestion(name, every, usage))
+
+
+PROCESSES = "/proc/"
+
+
+def pid_in(word: str) -> Optional[str]:
+    """Digits, where no file is called so, or the folder /proc/PID; None where it is something else."""
+    number = word[len(PROCESSES) :] if word.startswith(PROCESSES) else word
+    is_number = number.isascii() and number.isdigit()
+    return number if is_number and (number != word or not os.path.exists(word)) else None
 
 
 def is_elf(path: str) -> bool:

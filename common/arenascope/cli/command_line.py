@@ -1,5 +1,4 @@
-"""The shell's command line as one tree of argparse's: the table of commands, and what only the shell has; and
-which of its words names the process or core to look at.
+"""The shell's command line as one tree of argparse's: the table of commands, and what only the shell has.
 
 Parsing, help, completion, docs/commands.md and the man page come from it.
 """
@@ -7,21 +6,28 @@ Parsing, help, completion, docs/commands.md and the man page come from it.
 from __future__ import annotations
 
 import argparse
-import os
 from functools import partial
 from typing import Callable, Optional, Sequence
 
 from ..base.about import PROGRAM
-from ..base.argv import full_names, is_elf
+from ..base.argv import full_names
+from ..base.errors import UsageError
 from ..base.hold_limits import HOLD, HOLD_AT_MOST
 from ..base.records import NamedTuple
+from ..base.suggestions import with_suggestion
 from ..commands.all_commands import COMMAND_NAMES, all_commands, find_command
-from ..commands.framework.arguments import HELP, Group, OneLine, Outline, Parser, Settle, argument, places_of
-from ..commands.framework.command import Command
+from ..commands.framework.arguments import HELP, Group, OneLine, Outline, Parser, Settle, argument, names_of, options_of
 from ..commands.framework.overview import GROUP_OF_LOOPS, command_lines, row
-
-PAIR = 2
-"""A subject, and the name of a type."""
+from .subjects import (
+    CORE_OPTION,
+    PID_OPTION,
+    SUBJECTS,
+    find_pids,
+    find_subjects,
+    is_process_name,
+    may_be_file_or_pid,
+    process_names,
+)
 
 AFTER = 29
 """Where the overview says what follows the program's name does."""
@@ -30,17 +36,12 @@ HELP_NAME = "help"
 LOOPS = ("watch", "metrics", "fleet")
 """What only the shell can do: each runs longer, or covers more, than one look."""
 
-SUBJECTS = argument(
-    "subjects",
-    metavar="PID|CORE",
-    nargs="*",
-    default=[],
-    help="the process or core file to read, at any position",
-)
 IN_THE_SHELL = Group(
     "in the shell, also",
     (
         SUBJECTS,
+        PID_OPTION,
+        CORE_OPTION,
         argument(
             "--stop",
             choices=("ptrace", "signal"),
@@ -144,39 +145,6 @@ def find_loop(name: str) -> Loop:
     return Loop(name, OUTLINE, run)
 
 
-def _find_subject(command: Command, parser: Parser, options: argparse.Namespace) -> None:
-    """Where a command takes other words besides options, one word is the subject: the one most like it."""
-    places = list(places_of(command.outline().groups))
-    if not places:
-        return
-    several = places[-1].options.get("nargs") == "+"
-    given = [getattr(options, place.names[0]) for place in places]
-    words: list[str] = []
-    for value in given:
-        words += value if isinstance(value, list) else [value] if value is not None else []
-    words += options.subjects
-    if getattr(options, "values", True) is False:
-        # of types: without --values each word is a subject, but for one that cannot be, beside one
-        unlikely = [each for each in words if likeness(each) <= UNLIKELY and os.sep not in each]
-        options.name = unlikely[0] if len(words) == PAIR and len(unlikely) == 1 else None
-        options.subjects = [each for each in words if each != options.name]
-        return
-    # a command that needs no subject, or cannot tell its own words apart, is given no unlikely one
-    needed = MAYBE if command.optional_subject or len(words) <= len(places) else UNLIKELY if several else NOT
-    index = likeliest(words, needed)
-    options.subjects = [] if index is None else [words.pop(index)]
-    for place in places:
-        if not words and place.options.get("nargs") != "?":
-            parser.error(f"the following arguments are required: {place.value}")
-        if place is places[-1] and several:
-            setattr(options, place.names[0], words[:])
-            words.clear()
-        else:
-            setattr(options, place.names[0], words.pop(0) if words else None)
-    if words:
-        parser.error(f"unrecognized arguments: {' '.join(words)}")
-
-
 class Tree(OneLine):
     """The whole tree, or as much as is needed: the branches of these names."""
 
@@ -219,34 +187,61 @@ def _branch(name: str) -> tuple[Outline, Optional[Settle]]:
     if name == HELP_NAME:
         return HELP_OUTLINE, None
     if name in LOOPS:
-        return find_loop(name).outline, None
+        outline = find_loop(name).outline
+        return outline, find_pids if PID_OPTION in options_of(outline.groups) else None
     command = find_command(name)
-    return command.outline([IN_THE_SHELL]), partial(_find_subject, command)
+    own = {each for known in command.arguments for each in known.names}
+    # trend has a --pid of its own, and reads no process
+    also = [each for each in IN_THE_SHELL.arguments if own.isdisjoint(each.names)]
+    return command.outline([IN_THE_SHELL._replace(arguments=also)]), partial(find_subjects, command)
 
 
 def branch_names() -> list[str]:
     return [*COMMAND_NAMES, *LOOPS, HELP_NAME]
 
 
-NOT, UNLIKELY, MAYBE, SURELY = range(4)
-"""How much a word looks like a process or core: an address least, then a word, a file or number, a live or ELF one."""
+USUAL = "report"
+"""What is shown of a process or core where no command is named."""
 
 
-def likeness(word: str) -> int:
-    """One of these four."""
-    if word.isascii() and word.isdigit() and not os.path.exists(word):
-        return SURELY if os.path.exists(f"/proc/{word}") else MAYBE
-    if not os.path.isfile(word):
-        # a device or FIFO is not opened: that may block, or have an effect
-        return NOT if word[:2].lower() == "0x" else UNLIKELY
-    if is_elf(word):
-        return SURELY
-    from ..commands.steps.snapshot_file import looks_like_one  # few words are files of another kind
+def with_command(words: Sequence[str]) -> list[str]:
+    """The command first: it may follow -p PID or -c CORE, and be left out where there is a process or core."""
+    if not words or words[0] in branch_names():
+        return list(words)
+    first, after = words[0], _after_targets(words)
+    if after:
+        known = words[after] if after < len(words) else ""
+        if known in branch_names():
+            return [known, *words[:after], *words[after + 1 :]]
+        return [USUAL, *words]
+    if first[:1] == "-":
+        return _by_option(words)
+    if may_be_file_or_pid(first) or is_process_name(first):
+        return [USUAL, *words]
+    hint = with_suggestion(first, [*branch_names(), *process_names()], Tree(()).usage_hint)
+    raise UsageError(f"there is no command, file or process {first!r}", hint)
 
-    return NOT if looks_like_one(word) else MAYBE
+
+def _after_targets(words: Sequence[str]) -> int:
+    """Where what follows the options that name a process or core begins."""
+    names = (*PID_OPTION.names, *CORE_OPTION.names)
+    at = 0
+    while at < len(words):
+        name, sign, _ = words[at].partition("=")
+        if name in names:
+            at += 1 if sign else 2
+        elif words[at][:2] in names and words[at][2:].isdigit():
+            at += 1
+        else:
+            break
+    return min(at, len(words))
 
 
-def likeliest(words: Sequence[str], at_least: int) -> Optional[int]:
-    """Which of the words most looks like a process or core, the first of equals."""
-    best = max(range(len(words)), key=lambda index: likeness(words[index]), default=None)
-    return None if best is None or likeness(words[best]) < at_least else best
+def _by_option(words: Sequence[str]) -> list[str]:
+    """Of a line that begins with one: either it stands instead of a command, or it is the report's."""
+    alone, name = names_of([INSTEAD]), words[0].partition("=")[0]
+    if name in alone or (name[:2] == "--" and any(each.startswith(name) for each in alone)):
+        return list(words)
+    outline, _ = _branch(USUAL)
+    full_names(words[:1], names_of(outline.groups), Tree(()).usage_hint, [*names_of(outline.also), *alone])
+    return [USUAL, *words]

@@ -16,11 +16,14 @@ from ..commands.framework.arguments import HelpAsked
 from ..commands.framework.command import Command, answer
 from ..commands.framework.overview import meaning
 from ..present.formats.json import failed
-from ..present.shared_text.text import fitted, folded
-from .command_line import HELP_NAME, LOOPS, Tree, branch_names, find_loop
+from ..present.shared_text.text import Style, fitted, folded, table
+from .command_line import HELP_NAME, LOOPS, Tree, branch_names, find_loop, with_command
 from .shell import TRIES, How, ShellDoor, check_how, door_for, seconds_to_hold, terminal_width, unbroken
+from .subjects import SeveralProcesses
 
 DONE, NOTHING, FAILED = 0, 1, 2
+MOST_LISTED = 20
+"""Processes of one name."""
 
 
 def main(arguments: Optional[Sequence[str]] = None, loaded: Callable[[], None] = lambda: None) -> int:
@@ -28,6 +31,7 @@ def main(arguments: Optional[Sequence[str]] = None, loaded: Callable[[], None] =
     words = list(sys.argv[1:] if arguments is None else arguments)
     make_streams_safe()
     try:
+        words = with_command(words)
         status = _run(words, loaded)
         sys.stdout.flush()
         return status
@@ -35,6 +39,8 @@ def main(arguments: Optional[Sequence[str]] = None, loaded: Callable[[], None] =
         _tell_failure(words, error.id, str(error))
         said = " ".join(["arenascope", *[word for word in words[:1] if word in branch_names()]])
         sys.stderr.write(folded(f"{said}: {one_line(str(error))}", terminal_width(sys.stderr)) + "\n")
+        if isinstance(error, SeveralProcesses):
+            _list(error)
         return FAILED
     except KeyboardInterrupt:
         sys.stderr.write(STOPPED)
@@ -68,6 +74,14 @@ def _tell_failure(words: Sequence[str], id: str, said: str) -> None:
         sys.stdout.flush()
 
 
+def _list(error: SeveralProcesses) -> None:
+    """Each with its pid, the largest first."""
+    style = Style(width=terminal_width(sys.stderr))
+    rows = [(str(each.pid), style.size(each.resident), each.command) for each in error.found]
+    lines = table(style, ("pid", "resident", "command"), rows, left=(2,), names=(2,), limit=MOST_LISTED)
+    sys.stderr.write("".join(f"{line}\n" for line in lines))
+
+
 def _write_no_more() -> None:
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
@@ -77,8 +91,6 @@ def _run(words: Sequence[str], loaded: Callable[[], None]) -> int:
         _tell(Tree(()).format_help())
         return FAILED
     first = words[0]
-    if first not in branch_names() and first[:1] != "-":
-        raise UsageError(f"there is no command {first!r}", Tree(()).usage_hint)
     try:
         options = Tree([] if first[:1] == "-" else [first]).parse_args(words)
         return _obey(options, loaded)

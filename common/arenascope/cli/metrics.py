@@ -18,6 +18,7 @@ from ..base.whole_file import write_whole
 from ..commands.framework.arguments import HELP, Group, Outline, argument
 from ..sources.live.procfiles import born, name_of
 from .several_subjects import figures
+from .subjects import PID_OPTION, as_subject
 
 OUTLINE = Outline(
     "Figures of processes for Prometheus (OpenMetrics): printed, into a file, or served.",
@@ -27,7 +28,8 @@ OUTLINE = Outline(
         Group(
             "options",
             (
-                argument("pids", metavar="PID", nargs="+", help="the processes"),
+                argument("pids", metavar="PID", nargs="*", default=[], help="the processes"),
+                PID_OPTION,
                 argument(
                     "--output",
                     metavar="FILE",
@@ -123,7 +125,7 @@ class _Subject:
         """None where it has ended or cannot be read; it keeps its last name."""
         if not self._is_here():
             return None
-        documents = figures(self.pid, types, owners)
+        documents = figures(as_subject(self.pid), types, owners)
         return documents if "error" not in documents and self._is_here() else None
 
     def _is_here(self) -> bool:

@@ -8,6 +8,7 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, Callable, Optional, Sequence, TextIO, TypeVar
 
 from ..base.about import PROGRAM
+from ..base.argv import pid_in
 from ..base.errors import HoldEnded, HoldOver, ReadLate, TargetError, Unread, UsageError
 from ..base.hold_limits import HOLD, HOLD_AT_MOST
 from ..base.records import NamedTuple
@@ -64,7 +65,9 @@ class ShellDoor:
     def __init__(self, subject: Optional[str], how: How = AS_USUAL, lists_of: Optional[int] = None) -> None:
         """`lists_of`: the lists of the libc of that number (see --libc) will be walked, so that a process's are looked
         for before it is held; None: no lists."""
-        self.subject, self.how = subject, how
+        pid = pid_in(subject) if subject is not None else None
+        self._typed, self._is_process = subject, pid is not None
+        self.subject, self.how = pid or subject, how
         self.processes = how.processes
         self.written: list[str] = []
         self.freeze: Optional[Freeze] = None
@@ -93,18 +96,13 @@ class ShellDoor:
         return self.how.stop != "none" and self._is_process
 
     @property
-    def _is_process(self) -> bool:
-        subject = self.subject or ""
-        return subject.isascii() and subject.isdigit() and not os.path.exists(subject)
-
-    @property
     def _named(self) -> str:
         """As it is typed."""
-        if self.subject is None or self._is_process:
-            return self.subject or ""
+        if self._typed is None or self._is_process:
+            return self._typed or ""
         from shlex import quote
 
-        return quote(self.subject)
+        return quote(self._typed)
 
     def target(self) -> Target:
         if self._seen is not None and self.freeze is not None:

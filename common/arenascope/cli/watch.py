@@ -25,6 +25,7 @@ from ..session.trims import trims
 from ..sources.live.cgroups import memory_limit
 from ..sources.live.procfiles import born, name_of
 from .shell import QuietDoor, ShellDoor, unbroken
+from .subjects import PID_OPTION, as_subject
 
 COLUMNS = {
     "time": 8,
@@ -56,7 +57,8 @@ OUTLINE = Outline(
         Group(
             "options",
             (
-                argument("pids", metavar="PID", type=int, nargs="+", help="a process; with several, one line each"),
+                argument("pids", metavar="PID", nargs="*", default=[], help="a process; with several, one line each"),
+                PID_OPTION,
                 argument("--interval", type=float, default=5.0, metavar="SECONDS", help="time between two looks (5)"),
                 argument(
                     "--count",
@@ -102,7 +104,7 @@ def run(options: argparse.Namespace) -> int:
             raise UsageError(f"--{name} is for what is saved", f"watch PID --save FOLDER --{name}")
     if options.save:
         snapshot_folder.make(options.save)
-    pids = list(dict.fromkeys(options.pids))
+    pids = list(dict.fromkeys(map(int, options.pids)))
     shown = _show(options, pids)
     try:
         _look_on(options, pids, shown)
@@ -223,7 +225,7 @@ class _Seen(NamedTuple):
 def _look(pid: int, options: argparse.Namespace, early: bool) -> _Seen:
     started = born(pid) if options.save else None
     reads = None if options.types or options.owners else read_moment
-    with QuietDoor(str(pid), lists_of=0 if early and reads else None) as door:
+    with QuietDoor(as_subject(str(pid)), lists_of=0 if early and reads else None) as door:
         context = Context(door, argparse.Namespace(libc=0, json=True), reads=reads)
         session, at = context.session, time.time()
         picture = resident_picture(session, trims(session)) if session.started else None

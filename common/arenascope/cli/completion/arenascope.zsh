@@ -51,6 +51,8 @@ _shtab_arenascope_options=(
   "--gdb-path[the file for GDB to source\: gdb -x \"\$(arenascope --gdb-path)\"]"
   "--lldb-path[the file for LLDB\: command script import]"
   "--completion=[print the completion script for bash, zsh or fish]:SHELL:(bash zsh fish)"
+  "*"{-p,--pid}"[the process to read, by its pid or name (several pids\: 12,34), also where a file is called so]:PID:_pids"
+  "*"{-c,--core}"[the core file to read, also where its name is a number]:CORE:_files"
 )
 
 # guard to ensure default positional specs are added only once per session
@@ -65,6 +67,8 @@ _shtab_arenascope_arenas_options=(
   "--table=[the format of tables, one of tabulate\'s\: github, html, latex, rst, tsv and others]:FORMAT:"
   "--libc=[if the process has several glibcs, the Nth (see version)]:N:"
   {-h,--help}"[show this help]"
+  "*"{-p,--pid}"[the process to read, by its pid or name (several pids\: 12,34), also where a file is called so]:PID:_pids"
+  "*"{-c,--core}"[the core file to read, also where its name is a number]:CORE:_files"
   "--stop=[how a live process is stopped while it is read (ptrace)]:stop:(ptrace signal)"
   "--hold-at-most=[let it run on after MS milliseconds, and show what was read by then, marked as incomplete (an unfinished copy is discarded). The default, 20,000, is less than three health checks 10 s apart\; a trim that is applied has 120,000]:MS:"
   "--no-stop[do not stop it\: read it again until two readings agree]"
@@ -75,7 +79,7 @@ _shtab_arenascope_arenas_options=(
   "--jobs=[use N worker processes, for several PID\|CORE or for one core\'s heaps (0\: chosen automatically)]:N:"
   "*--debug-dir=[also look for debug symbols under DIR\/.build-id]:DIR:_files -/"
   "--sysroot=[look below DIR for the files that a core names, and under DIR\/usr\/lib\/debug for debug symbols\: for a core from another host or a container]:DIR:_files -/"
-  "(*)::the process or core file to read, at any position:_arenascope_pid_or_file"
+  "(*)::the process (by its pid, or its name where only one has it) or core file to read, at any position:_arenascope_pid_or_file"
 )
 
 # guard to ensure default positional specs are added only once per session
@@ -89,6 +93,8 @@ _shtab_arenascope_bins_options=(
   "--table=[the format of tables, one of tabulate\'s\: github, html, latex, rst, tsv and others]:FORMAT:"
   "--libc=[if the process has several glibcs, the Nth (see version)]:N:"
   {-h,--help}"[show this help]"
+  "*"{-p,--pid}"[the process to read, by its pid or name (several pids\: 12,34), also where a file is called so]:PID:_pids"
+  "*"{-c,--core}"[the core file to read, also where its name is a number]:CORE:_files"
   "--stop=[how a live process is stopped while it is read (ptrace)]:stop:(ptrace signal)"
   "--hold-at-most=[let it run on after MS milliseconds, and show what was read by then, marked as incomplete (an unfinished copy is discarded). The default, 20,000, is less than three health checks 10 s apart\; a trim that is applied has 120,000]:MS:"
   "--no-stop[do not stop it\: read it again until two readings agree]"
@@ -99,7 +105,7 @@ _shtab_arenascope_bins_options=(
   "--jobs=[use N worker processes, for several PID\|CORE or for one core\'s heaps (0\: chosen automatically)]:N:"
   "*--debug-dir=[also look for debug symbols under DIR\/.build-id]:DIR:_files -/"
   "--sysroot=[look below DIR for the files that a core names, and under DIR\/usr\/lib\/debug for debug symbols\: for a core from another host or a container]:DIR:_files -/"
-  "(*)::the process or core file to read, at any position:_arenascope_pid_or_file"
+  "(*)::the process (by its pid, or its name where only one has it) or core file to read, at any position:_arenascope_pid_or_file"
 )
 
 # guard to ensure default positional specs are added only once per session
@@ -113,6 +119,8 @@ _shtab_arenascope_check_options=(
   "--table=[the format of tables, one of tabulate\'s\: github, html, latex, rst, tsv and others]:FORMAT:"
   "--libc=[if the process has several glibcs, the Nth (see version)]:N:"
   {-h,--help}"[show this help]"
+  "*"{-p,--pid}"[the process to read, by its pid or name (several pids\: 12,34), also where a file is called so]:PID:_pids"
+  "*"{-c,--core}"[the core file to read, also where its name is a number]:CORE:_files"
   "--stop=[how a live process is stopped while it is read (ptrace)]:stop:(ptrace signal)"
   "--hold-at-most=[let it run on after MS milliseconds, and show what was read by then, marked as incomplete (an unfinished copy is discarded). The default, 20,000, is less than three health checks 10 s apart\; a trim that is applied has 120,000]:MS:"
   "--no-stop[do not stop it\: read it again until two readings agree]"
@@ -123,7 +131,7 @@ _shtab_arenascope_check_options=(
   "--jobs=[use N worker processes, for several PID\|CORE or for one core\'s heaps (0\: chosen automatically)]:N:"
   "*--debug-dir=[also look for debug symbols under DIR\/.build-id]:DIR:_files -/"
   "--sysroot=[look below DIR for the files that a core names, and under DIR\/usr\/lib\/debug for debug symbols\: for a core from another host or a container]:DIR:_files -/"
-  "(*)::the process or core file to read, at any position:_arenascope_pid_or_file"
+  "(*)::the process (by its pid, or its name where only one has it) or core file to read, at any position:_arenascope_pid_or_file"
 )
 
 # guard to ensure default positional specs are added only once per session
@@ -138,6 +146,8 @@ _shtab_arenascope_chunk_options=(
   "--table=[the format of tables, one of tabulate\'s\: github, html, latex, rst, tsv and others]:FORMAT:"
   "--libc=[if the process has several glibcs, the Nth (see version)]:N:"
   {-h,--help}"[show this help]"
+  "*"{-p,--pid}"[the process to read, by its pid or name (several pids\: 12,34), also where a file is called so]:PID:_pids"
+  "*"{-c,--core}"[the core file to read, also where its name is a number]:CORE:_files"
   "--stop=[how a live process is stopped while it is read (ptrace)]:stop:(ptrace signal)"
   "--hold-at-most=[let it run on after MS milliseconds, and show what was read by then, marked as incomplete (an unfinished copy is discarded). The default, 20,000, is less than three health checks 10 s apart\; a trim that is applied has 120,000]:MS:"
   "--no-stop[do not stop it\: read it again until two readings agree]"
@@ -149,7 +159,7 @@ _shtab_arenascope_chunk_options=(
   "*--debug-dir=[also look for debug symbols under DIR\/.build-id]:DIR:_files -/"
   "--sysroot=[look below DIR for the files that a core names, and under DIR\/usr\/lib\/debug for debug symbols\: for a core from another host or a container]:DIR:_files -/"
   "(*):an address, or an expression:_arenascope_pid_or_file"
-  "(*)::the process or core file to read, at any position:_arenascope_pid_or_file"
+  "(*)::the process (by its pid, or its name where only one has it) or core file to read, at any position:_arenascope_pid_or_file"
 )
 
 # guard to ensure default positional specs are added only once per session
@@ -171,6 +181,8 @@ _shtab_arenascope_chunks_options=(
   "--table=[the format of tables, one of tabulate\'s\: github, html, latex, rst, tsv and others]:FORMAT:"
   "--libc=[if the process has several glibcs, the Nth (see version)]:N:"
   {-h,--help}"[show this help]"
+  "*"{-p,--pid}"[the process to read, by its pid or name (several pids\: 12,34), also where a file is called so]:PID:_pids"
+  "*"{-c,--core}"[the core file to read, also where its name is a number]:CORE:_files"
   "--stop=[how a live process is stopped while it is read (ptrace)]:stop:(ptrace signal)"
   "--hold-at-most=[let it run on after MS milliseconds, and show what was read by then, marked as incomplete (an unfinished copy is discarded). The default, 20,000, is less than three health checks 10 s apart\; a trim that is applied has 120,000]:MS:"
   "--no-stop[do not stop it\: read it again until two readings agree]"
@@ -181,7 +193,7 @@ _shtab_arenascope_chunks_options=(
   "--jobs=[use N worker processes, for several PID\|CORE or for one core\'s heaps (0\: chosen automatically)]:N:"
   "*--debug-dir=[also look for debug symbols under DIR\/.build-id]:DIR:_files -/"
   "--sysroot=[look below DIR for the files that a core names, and under DIR\/usr\/lib\/debug for debug symbols\: for a core from another host or a container]:DIR:_files -/"
-  "(*)::the process or core file to read, at any position:_arenascope_pid_or_file"
+  "(*)::the process (by its pid, or its name where only one has it) or core file to read, at any position:_arenascope_pid_or_file"
 )
 
 # guard to ensure default positional specs are added only once per session
@@ -197,6 +209,8 @@ _shtab_arenascope_containers_options=(
   "--table=[the format of tables, one of tabulate\'s\: github, html, latex, rst, tsv and others]:FORMAT:"
   "--libc=[if the process has several glibcs, the Nth (see version)]:N:"
   {-h,--help}"[show this help]"
+  "*"{-p,--pid}"[the process to read, by its pid or name (several pids\: 12,34), also where a file is called so]:PID:_pids"
+  "*"{-c,--core}"[the core file to read, also where its name is a number]:CORE:_files"
   "--stop=[how a live process is stopped while it is read (ptrace)]:stop:(ptrace signal)"
   "--hold-at-most=[let it run on after MS milliseconds, and show what was read by then, marked as incomplete (an unfinished copy is discarded). The default, 20,000, is less than three health checks 10 s apart\; a trim that is applied has 120,000]:MS:"
   "--no-stop[do not stop it\: read it again until two readings agree]"
@@ -207,7 +221,7 @@ _shtab_arenascope_containers_options=(
   "--jobs=[use N worker processes, for several PID\|CORE or for one core\'s heaps (0\: chosen automatically)]:N:"
   "*--debug-dir=[also look for debug symbols under DIR\/.build-id]:DIR:_files -/"
   "--sysroot=[look below DIR for the files that a core names, and under DIR\/usr\/lib\/debug for debug symbols\: for a core from another host or a container]:DIR:_files -/"
-  "(*)::the process or core file to read, at any position:_arenascope_pid_or_file"
+  "(*)::the process (by its pid, or its name where only one has it) or core file to read, at any position:_arenascope_pid_or_file"
 )
 
 # guard to ensure default positional specs are added only once per session
@@ -220,6 +234,8 @@ _shtab_arenascope_diff_options=(
   "--table=[the format of tables, one of tabulate\'s\: github, html, latex, rst, tsv and others]:FORMAT:"
   "--libc=[if the process has several glibcs, the Nth (see version)]:N:"
   {-h,--help}"[show this help]"
+  "*"{-p,--pid}"[the process to read, by its pid or name (several pids\: 12,34), also where a file is called so]:PID:_pids"
+  "*"{-c,--core}"[the core file to read, also where its name is a number]:CORE:_files"
   "--stop=[how a live process is stopped while it is read (ptrace)]:stop:(ptrace signal)"
   "--hold-at-most=[let it run on after MS milliseconds, and show what was read by then, marked as incomplete (an unfinished copy is discarded). The default, 20,000, is less than three health checks 10 s apart\; a trim that is applied has 120,000]:MS:"
   "--no-stop[do not stop it\: read it again until two readings agree]"
@@ -232,7 +248,7 @@ _shtab_arenascope_diff_options=(
   "--sysroot=[look below DIR for the files that a core names, and under DIR\/usr\/lib\/debug for debug symbols\: for a core from another host or a container]:DIR:_files -/"
   ":the earlier snapshot:_arenascope_pid_or_file"
   ":the later one\; without it, now:_arenascope_pid_or_file"
-  "(*)::the process or core file to read, at any position:_arenascope_pid_or_file"
+  "(*)::the process (by its pid, or its name where only one has it) or core file to read, at any position:_arenascope_pid_or_file"
 )
 
 # guard to ensure default positional specs are added only once per session
@@ -260,6 +276,8 @@ _shtab_arenascope_heaps_options=(
   "--table=[the format of tables, one of tabulate\'s\: github, html, latex, rst, tsv and others]:FORMAT:"
   "--libc=[if the process has several glibcs, the Nth (see version)]:N:"
   {-h,--help}"[show this help]"
+  "*"{-p,--pid}"[the process to read, by its pid or name (several pids\: 12,34), also where a file is called so]:PID:_pids"
+  "*"{-c,--core}"[the core file to read, also where its name is a number]:CORE:_files"
   "--stop=[how a live process is stopped while it is read (ptrace)]:stop:(ptrace signal)"
   "--hold-at-most=[let it run on after MS milliseconds, and show what was read by then, marked as incomplete (an unfinished copy is discarded). The default, 20,000, is less than three health checks 10 s apart\; a trim that is applied has 120,000]:MS:"
   "--no-stop[do not stop it\: read it again until two readings agree]"
@@ -270,7 +288,7 @@ _shtab_arenascope_heaps_options=(
   "--jobs=[use N worker processes, for several PID\|CORE or for one core\'s heaps (0\: chosen automatically)]:N:"
   "*--debug-dir=[also look for debug symbols under DIR\/.build-id]:DIR:_files -/"
   "--sysroot=[look below DIR for the files that a core names, and under DIR\/usr\/lib\/debug for debug symbols\: for a core from another host or a container]:DIR:_files -/"
-  "(*)::the process or core file to read, at any position:_arenascope_pid_or_file"
+  "(*)::the process (by its pid, or its name where only one has it) or core file to read, at any position:_arenascope_pid_or_file"
 )
 
 # guard to ensure default positional specs are added only once per session
@@ -290,6 +308,8 @@ _shtab_arenascope_info_options=(
   "--table=[the format of tables, one of tabulate\'s\: github, html, latex, rst, tsv and others]:FORMAT:"
   "--libc=[if the process has several glibcs, the Nth (see version)]:N:"
   {-h,--help}"[show this help]"
+  "*"{-p,--pid}"[the process to read, by its pid or name (several pids\: 12,34), also where a file is called so]:PID:_pids"
+  "*"{-c,--core}"[the core file to read, also where its name is a number]:CORE:_files"
   "--stop=[how a live process is stopped while it is read (ptrace)]:stop:(ptrace signal)"
   "--hold-at-most=[let it run on after MS milliseconds, and show what was read by then, marked as incomplete (an unfinished copy is discarded). The default, 20,000, is less than three health checks 10 s apart\; a trim that is applied has 120,000]:MS:"
   "--no-stop[do not stop it\: read it again until two readings agree]"
@@ -300,7 +320,7 @@ _shtab_arenascope_info_options=(
   "--jobs=[use N worker processes, for several PID\|CORE or for one core\'s heaps (0\: chosen automatically)]:N:"
   "*--debug-dir=[also look for debug symbols under DIR\/.build-id]:DIR:_files -/"
   "--sysroot=[look below DIR for the files that a core names, and under DIR\/usr\/lib\/debug for debug symbols\: for a core from another host or a container]:DIR:_files -/"
-  "(*)::the process or core file to read, at any position:_arenascope_pid_or_file"
+  "(*)::the process (by its pid, or its name where only one has it) or core file to read, at any position:_arenascope_pid_or_file"
 )
 
 # guard to ensure default positional specs are added only once per session
@@ -316,6 +336,8 @@ _shtab_arenascope_leaks_options=(
   "--table=[the format of tables, one of tabulate\'s\: github, html, latex, rst, tsv and others]:FORMAT:"
   "--libc=[if the process has several glibcs, the Nth (see version)]:N:"
   {-h,--help}"[show this help]"
+  "*"{-p,--pid}"[the process to read, by its pid or name (several pids\: 12,34), also where a file is called so]:PID:_pids"
+  "*"{-c,--core}"[the core file to read, also where its name is a number]:CORE:_files"
   "--stop=[how a live process is stopped while it is read (ptrace)]:stop:(ptrace signal)"
   "--hold-at-most=[let it run on after MS milliseconds, and show what was read by then, marked as incomplete (an unfinished copy is discarded). The default, 20,000, is less than three health checks 10 s apart\; a trim that is applied has 120,000]:MS:"
   "--no-stop[do not stop it\: read it again until two readings agree]"
@@ -326,7 +348,7 @@ _shtab_arenascope_leaks_options=(
   "--jobs=[use N worker processes, for several PID\|CORE or for one core\'s heaps (0\: chosen automatically)]:N:"
   "*--debug-dir=[also look for debug symbols under DIR\/.build-id]:DIR:_files -/"
   "--sysroot=[look below DIR for the files that a core names, and under DIR\/usr\/lib\/debug for debug symbols\: for a core from another host or a container]:DIR:_files -/"
-  "(*)::the process or core file to read, at any position:_arenascope_pid_or_file"
+  "(*)::the process (by its pid, or its name where only one has it) or core file to read, at any position:_arenascope_pid_or_file"
 )
 
 # guard to ensure default positional specs are added only once per session
@@ -344,6 +366,8 @@ _shtab_arenascope_map_options=(
   "--table=[the format of tables, one of tabulate\'s\: github, html, latex, rst, tsv and others]:FORMAT:"
   "--libc=[if the process has several glibcs, the Nth (see version)]:N:"
   {-h,--help}"[show this help]"
+  "*"{-p,--pid}"[the process to read, by its pid or name (several pids\: 12,34), also where a file is called so]:PID:_pids"
+  "*"{-c,--core}"[the core file to read, also where its name is a number]:CORE:_files"
   "--stop=[how a live process is stopped while it is read (ptrace)]:stop:(ptrace signal)"
   "--hold-at-most=[let it run on after MS milliseconds, and show what was read by then, marked as incomplete (an unfinished copy is discarded). The default, 20,000, is less than three health checks 10 s apart\; a trim that is applied has 120,000]:MS:"
   "--no-stop[do not stop it\: read it again until two readings agree]"
@@ -354,7 +378,7 @@ _shtab_arenascope_map_options=(
   "--jobs=[use N worker processes, for several PID\|CORE or for one core\'s heaps (0\: chosen automatically)]:N:"
   "*--debug-dir=[also look for debug symbols under DIR\/.build-id]:DIR:_files -/"
   "--sysroot=[look below DIR for the files that a core names, and under DIR\/usr\/lib\/debug for debug symbols\: for a core from another host or a container]:DIR:_files -/"
-  "(*)::the process or core file to read, at any position:_arenascope_pid_or_file"
+  "(*)::the process (by its pid, or its name where only one has it) or core file to read, at any position:_arenascope_pid_or_file"
 )
 
 # guard to ensure default positional specs are added only once per session
@@ -368,6 +392,8 @@ _shtab_arenascope_mappings_options=(
   "--table=[the format of tables, one of tabulate\'s\: github, html, latex, rst, tsv and others]:FORMAT:"
   "--libc=[if the process has several glibcs, the Nth (see version)]:N:"
   {-h,--help}"[show this help]"
+  "*"{-p,--pid}"[the process to read, by its pid or name (several pids\: 12,34), also where a file is called so]:PID:_pids"
+  "*"{-c,--core}"[the core file to read, also where its name is a number]:CORE:_files"
   "--stop=[how a live process is stopped while it is read (ptrace)]:stop:(ptrace signal)"
   "--hold-at-most=[let it run on after MS milliseconds, and show what was read by then, marked as incomplete (an unfinished copy is discarded). The default, 20,000, is less than three health checks 10 s apart\; a trim that is applied has 120,000]:MS:"
   "--no-stop[do not stop it\: read it again until two readings agree]"
@@ -378,19 +404,20 @@ _shtab_arenascope_mappings_options=(
   "--jobs=[use N worker processes, for several PID\|CORE or for one core\'s heaps (0\: chosen automatically)]:N:"
   "*--debug-dir=[also look for debug symbols under DIR\/.build-id]:DIR:_files -/"
   "--sysroot=[look below DIR for the files that a core names, and under DIR\/usr\/lib\/debug for debug symbols\: for a core from another host or a container]:DIR:_files -/"
-  "(*)::the process or core file to read, at any position:_arenascope_pid_or_file"
+  "(*)::the process (by its pid, or its name where only one has it) or core file to read, at any position:_arenascope_pid_or_file"
 )
 
 # guard to ensure default positional specs are added only once per session
 _shtab_arenascope_mappings_defaults_added=0
 
 _shtab_arenascope_metrics_options=(
+  "*"{-p,--pid}"[the process to read, by its pid or name (several pids\: 12,34), also where a file is called so]:PID:_pids"
   "--output=[replace FILE at once, in the older text format that textfile collectors read]:FILE:_files"
   "--listen=[serve them, on 127.0.0.1 unless HOST says otherwise]:[HOST:]PORT:"
   "--types=[also the N types that hold the most\: reads every chunk, and keeps a series for each type that was ever among them]:N:"
   "--owners=[likewise, the N variables that keep the most]:N:"
   {-h,--help}"[show this help]"
-  "(*):the processes:_pids"
+  "(*)::the processes:_pids"
 )
 
 # guard to ensure default positional specs are added only once per session
@@ -403,6 +430,8 @@ _shtab_arenascope_mmapped_options=(
   "--table=[the format of tables, one of tabulate\'s\: github, html, latex, rst, tsv and others]:FORMAT:"
   "--libc=[if the process has several glibcs, the Nth (see version)]:N:"
   {-h,--help}"[show this help]"
+  "*"{-p,--pid}"[the process to read, by its pid or name (several pids\: 12,34), also where a file is called so]:PID:_pids"
+  "*"{-c,--core}"[the core file to read, also where its name is a number]:CORE:_files"
   "--stop=[how a live process is stopped while it is read (ptrace)]:stop:(ptrace signal)"
   "--hold-at-most=[let it run on after MS milliseconds, and show what was read by then, marked as incomplete (an unfinished copy is discarded). The default, 20,000, is less than three health checks 10 s apart\; a trim that is applied has 120,000]:MS:"
   "--no-stop[do not stop it\: read it again until two readings agree]"
@@ -413,7 +442,7 @@ _shtab_arenascope_mmapped_options=(
   "--jobs=[use N worker processes, for several PID\|CORE or for one core\'s heaps (0\: chosen automatically)]:N:"
   "*--debug-dir=[also look for debug symbols under DIR\/.build-id]:DIR:_files -/"
   "--sysroot=[look below DIR for the files that a core names, and under DIR\/usr\/lib\/debug for debug symbols\: for a core from another host or a container]:DIR:_files -/"
-  "(*)::the process or core file to read, at any position:_arenascope_pid_or_file"
+  "(*)::the process (by its pid, or its name where only one has it) or core file to read, at any position:_arenascope_pid_or_file"
 )
 
 # guard to ensure default positional specs are added only once per session
@@ -428,6 +457,8 @@ _shtab_arenascope_owner_options=(
   "--table=[the format of tables, one of tabulate\'s\: github, html, latex, rst, tsv and others]:FORMAT:"
   "--libc=[if the process has several glibcs, the Nth (see version)]:N:"
   {-h,--help}"[show this help]"
+  "*"{-p,--pid}"[the process to read, by its pid or name (several pids\: 12,34), also where a file is called so]:PID:_pids"
+  "*"{-c,--core}"[the core file to read, also where its name is a number]:CORE:_files"
   "--stop=[how a live process is stopped while it is read (ptrace)]:stop:(ptrace signal)"
   "--hold-at-most=[let it run on after MS milliseconds, and show what was read by then, marked as incomplete (an unfinished copy is discarded). The default, 20,000, is less than three health checks 10 s apart\; a trim that is applied has 120,000]:MS:"
   "--no-stop[do not stop it\: read it again until two readings agree]"
@@ -439,7 +470,7 @@ _shtab_arenascope_owner_options=(
   "*--debug-dir=[also look for debug symbols under DIR\/.build-id]:DIR:_files -/"
   "--sysroot=[look below DIR for the files that a core names, and under DIR\/usr\/lib\/debug for debug symbols\: for a core from another host or a container]:DIR:_files -/"
   ":an address, or an expression:_arenascope_pid_or_file"
-  "(*)::the process or core file to read, at any position:_arenascope_pid_or_file"
+  "(*)::the process (by its pid, or its name where only one has it) or core file to read, at any position:_arenascope_pid_or_file"
 )
 
 # guard to ensure default positional specs are added only once per session
@@ -458,6 +489,8 @@ _shtab_arenascope_owners_options=(
   "--table=[the format of tables, one of tabulate\'s\: github, html, latex, rst, tsv and others]:FORMAT:"
   "--libc=[if the process has several glibcs, the Nth (see version)]:N:"
   {-h,--help}"[show this help]"
+  "*"{-p,--pid}"[the process to read, by its pid or name (several pids\: 12,34), also where a file is called so]:PID:_pids"
+  "*"{-c,--core}"[the core file to read, also where its name is a number]:CORE:_files"
   "--stop=[how a live process is stopped while it is read (ptrace)]:stop:(ptrace signal)"
   "--hold-at-most=[let it run on after MS milliseconds, and show what was read by then, marked as incomplete (an unfinished copy is discarded). The default, 20,000, is less than three health checks 10 s apart\; a trim that is applied has 120,000]:MS:"
   "--no-stop[do not stop it\: read it again until two readings agree]"
@@ -468,7 +501,7 @@ _shtab_arenascope_owners_options=(
   "--jobs=[use N worker processes, for several PID\|CORE or for one core\'s heaps (0\: chosen automatically)]:N:"
   "*--debug-dir=[also look for debug symbols under DIR\/.build-id]:DIR:_files -/"
   "--sysroot=[look below DIR for the files that a core names, and under DIR\/usr\/lib\/debug for debug symbols\: for a core from another host or a container]:DIR:_files -/"
-  "(*)::the process or core file to read, at any position:_arenascope_pid_or_file"
+  "(*)::the process (by its pid, or its name where only one has it) or core file to read, at any position:_arenascope_pid_or_file"
 )
 
 # guard to ensure default positional specs are added only once per session
@@ -480,6 +513,8 @@ _shtab_arenascope_params_options=(
   "--table=[the format of tables, one of tabulate\'s\: github, html, latex, rst, tsv and others]:FORMAT:"
   "--libc=[if the process has several glibcs, the Nth (see version)]:N:"
   {-h,--help}"[show this help]"
+  "*"{-p,--pid}"[the process to read, by its pid or name (several pids\: 12,34), also where a file is called so]:PID:_pids"
+  "*"{-c,--core}"[the core file to read, also where its name is a number]:CORE:_files"
   "--stop=[how a live process is stopped while it is read (ptrace)]:stop:(ptrace signal)"
   "--hold-at-most=[let it run on after MS milliseconds, and show what was read by then, marked as incomplete (an unfinished copy is discarded). The default, 20,000, is less than three health checks 10 s apart\; a trim that is applied has 120,000]:MS:"
   "--no-stop[do not stop it\: read it again until two readings agree]"
@@ -490,7 +525,7 @@ _shtab_arenascope_params_options=(
   "--jobs=[use N worker processes, for several PID\|CORE or for one core\'s heaps (0\: chosen automatically)]:N:"
   "*--debug-dir=[also look for debug symbols under DIR\/.build-id]:DIR:_files -/"
   "--sysroot=[look below DIR for the files that a core names, and under DIR\/usr\/lib\/debug for debug symbols\: for a core from another host or a container]:DIR:_files -/"
-  "(*)::the process or core file to read, at any position:_arenascope_pid_or_file"
+  "(*)::the process (by its pid, or its name where only one has it) or core file to read, at any position:_arenascope_pid_or_file"
 )
 
 # guard to ensure default positional specs are added only once per session
@@ -509,6 +544,8 @@ _shtab_arenascope_pins_options=(
   "--table=[the format of tables, one of tabulate\'s\: github, html, latex, rst, tsv and others]:FORMAT:"
   "--libc=[if the process has several glibcs, the Nth (see version)]:N:"
   {-h,--help}"[show this help]"
+  "*"{-p,--pid}"[the process to read, by its pid or name (several pids\: 12,34), also where a file is called so]:PID:_pids"
+  "*"{-c,--core}"[the core file to read, also where its name is a number]:CORE:_files"
   "--stop=[how a live process is stopped while it is read (ptrace)]:stop:(ptrace signal)"
   "--hold-at-most=[let it run on after MS milliseconds, and show what was read by then, marked as incomplete (an unfinished copy is discarded). The default, 20,000, is less than three health checks 10 s apart\; a trim that is applied has 120,000]:MS:"
   "--no-stop[do not stop it\: read it again until two readings agree]"
@@ -519,7 +556,7 @@ _shtab_arenascope_pins_options=(
   "--jobs=[use N worker processes, for several PID\|CORE or for one core\'s heaps (0\: chosen automatically)]:N:"
   "*--debug-dir=[also look for debug symbols under DIR\/.build-id]:DIR:_files -/"
   "--sysroot=[look below DIR for the files that a core names, and under DIR\/usr\/lib\/debug for debug symbols\: for a core from another host or a container]:DIR:_files -/"
-  "(*)::the process or core file to read, at any position:_arenascope_pid_or_file"
+  "(*)::the process (by its pid, or its name where only one has it) or core file to read, at any position:_arenascope_pid_or_file"
 )
 
 # guard to ensure default positional specs are added only once per session
@@ -535,6 +572,8 @@ _shtab_arenascope_refs_options=(
   "--table=[the format of tables, one of tabulate\'s\: github, html, latex, rst, tsv and others]:FORMAT:"
   "--libc=[if the process has several glibcs, the Nth (see version)]:N:"
   {-h,--help}"[show this help]"
+  "*"{-p,--pid}"[the process to read, by its pid or name (several pids\: 12,34), also where a file is called so]:PID:_pids"
+  "*"{-c,--core}"[the core file to read, also where its name is a number]:CORE:_files"
   "--stop=[how a live process is stopped while it is read (ptrace)]:stop:(ptrace signal)"
   "--hold-at-most=[let it run on after MS milliseconds, and show what was read by then, marked as incomplete (an unfinished copy is discarded). The default, 20,000, is less than three health checks 10 s apart\; a trim that is applied has 120,000]:MS:"
   "--no-stop[do not stop it\: read it again until two readings agree]"
@@ -546,7 +585,7 @@ _shtab_arenascope_refs_options=(
   "*--debug-dir=[also look for debug symbols under DIR\/.build-id]:DIR:_files -/"
   "--sysroot=[look below DIR for the files that a core names, and under DIR\/usr\/lib\/debug for debug symbols\: for a core from another host or a container]:DIR:_files -/"
   ":an address, or an expression:_arenascope_pid_or_file"
-  "(*)::the process or core file to read, at any position:_arenascope_pid_or_file"
+  "(*)::the process (by its pid, or its name where only one has it) or core file to read, at any position:_arenascope_pid_or_file"
 )
 
 # guard to ensure default positional specs are added only once per session
@@ -566,6 +605,8 @@ _shtab_arenascope_report_options=(
   "--table=[the format of tables, one of tabulate\'s\: github, html, latex, rst, tsv and others]:FORMAT:"
   "--libc=[if the process has several glibcs, the Nth (see version)]:N:"
   {-h,--help}"[show this help]"
+  "*"{-p,--pid}"[the process to read, by its pid or name (several pids\: 12,34), also where a file is called so]:PID:_pids"
+  "*"{-c,--core}"[the core file to read, also where its name is a number]:CORE:_files"
   "--stop=[how a live process is stopped while it is read (ptrace)]:stop:(ptrace signal)"
   "--hold-at-most=[let it run on after MS milliseconds, and show what was read by then, marked as incomplete (an unfinished copy is discarded). The default, 20,000, is less than three health checks 10 s apart\; a trim that is applied has 120,000]:MS:"
   "--no-stop[do not stop it\: read it again until two readings agree]"
@@ -576,7 +617,7 @@ _shtab_arenascope_report_options=(
   "--jobs=[use N worker processes, for several PID\|CORE or for one core\'s heaps (0\: chosen automatically)]:N:"
   "*--debug-dir=[also look for debug symbols under DIR\/.build-id]:DIR:_files -/"
   "--sysroot=[look below DIR for the files that a core names, and under DIR\/usr\/lib\/debug for debug symbols\: for a core from another host or a container]:DIR:_files -/"
-  "(*)::the process or core file to read, at any position:_arenascope_pid_or_file"
+  "(*)::the process (by its pid, or its name where only one has it) or core file to read, at any position:_arenascope_pid_or_file"
 )
 
 # guard to ensure default positional specs are added only once per session
@@ -589,6 +630,8 @@ _shtab_arenascope_save_options=(
   "--table=[the format of tables, one of tabulate\'s\: github, html, latex, rst, tsv and others]:FORMAT:"
   "--libc=[if the process has several glibcs, the Nth (see version)]:N:"
   {-h,--help}"[show this help]"
+  "*"{-p,--pid}"[the process to read, by its pid or name (several pids\: 12,34), also where a file is called so]:PID:_pids"
+  "*"{-c,--core}"[the core file to read, also where its name is a number]:CORE:_files"
   "--stop=[how a live process is stopped while it is read (ptrace)]:stop:(ptrace signal)"
   "--hold-at-most=[let it run on after MS milliseconds, and show what was read by then, marked as incomplete (an unfinished copy is discarded). The default, 20,000, is less than three health checks 10 s apart\; a trim that is applied has 120,000]:MS:"
   "--no-stop[do not stop it\: read it again until two readings agree]"
@@ -600,7 +643,7 @@ _shtab_arenascope_save_options=(
   "*--debug-dir=[also look for debug symbols under DIR\/.build-id]:DIR:_files -/"
   "--sysroot=[look below DIR for the files that a core names, and under DIR\/usr\/lib\/debug for debug symbols\: for a core from another host or a container]:DIR:_files -/"
   ":where to write it:_arenascope_pid_or_file"
-  "(*)::the process or core file to read, at any position:_arenascope_pid_or_file"
+  "(*)::the process (by its pid, or its name where only one has it) or core file to read, at any position:_arenascope_pid_or_file"
 )
 
 # guard to ensure default positional specs are added only once per session
@@ -615,6 +658,8 @@ _shtab_arenascope_snapshot_options=(
   "--table=[the format of tables, one of tabulate\'s\: github, html, latex, rst, tsv and others]:FORMAT:"
   "--libc=[if the process has several glibcs, the Nth (see version)]:N:"
   {-h,--help}"[show this help]"
+  "*"{-p,--pid}"[the process to read, by its pid or name (several pids\: 12,34), also where a file is called so]:PID:_pids"
+  "*"{-c,--core}"[the core file to read, also where its name is a number]:CORE:_files"
   "--stop=[how a live process is stopped while it is read (ptrace)]:stop:(ptrace signal)"
   "--hold-at-most=[let it run on after MS milliseconds, and show what was read by then, marked as incomplete (an unfinished copy is discarded). The default, 20,000, is less than three health checks 10 s apart\; a trim that is applied has 120,000]:MS:"
   "--no-stop[do not stop it\: read it again until two readings agree]"
@@ -626,7 +671,7 @@ _shtab_arenascope_snapshot_options=(
   "*--debug-dir=[also look for debug symbols under DIR\/.build-id]:DIR:_files -/"
   "--sysroot=[look below DIR for the files that a core names, and under DIR\/usr\/lib\/debug for debug symbols\: for a core from another host or a container]:DIR:_files -/"
   ":where to write it:_arenascope_pid_or_file"
-  "(*)::the process or core file to read, at any position:_arenascope_pid_or_file"
+  "(*)::the process (by its pid, or its name where only one has it) or core file to read, at any position:_arenascope_pid_or_file"
 )
 
 # guard to ensure default positional specs are added only once per session
@@ -638,6 +683,8 @@ _shtab_arenascope_stats_options=(
   "--table=[the format of tables, one of tabulate\'s\: github, html, latex, rst, tsv and others]:FORMAT:"
   "--libc=[if the process has several glibcs, the Nth (see version)]:N:"
   {-h,--help}"[show this help]"
+  "*"{-p,--pid}"[the process to read, by its pid or name (several pids\: 12,34), also where a file is called so]:PID:_pids"
+  "*"{-c,--core}"[the core file to read, also where its name is a number]:CORE:_files"
   "--stop=[how a live process is stopped while it is read (ptrace)]:stop:(ptrace signal)"
   "--hold-at-most=[let it run on after MS milliseconds, and show what was read by then, marked as incomplete (an unfinished copy is discarded). The default, 20,000, is less than three health checks 10 s apart\; a trim that is applied has 120,000]:MS:"
   "--no-stop[do not stop it\: read it again until two readings agree]"
@@ -648,7 +695,7 @@ _shtab_arenascope_stats_options=(
   "--jobs=[use N worker processes, for several PID\|CORE or for one core\'s heaps (0\: chosen automatically)]:N:"
   "*--debug-dir=[also look for debug symbols under DIR\/.build-id]:DIR:_files -/"
   "--sysroot=[look below DIR for the files that a core names, and under DIR\/usr\/lib\/debug for debug symbols\: for a core from another host or a container]:DIR:_files -/"
-  "(*)::the process or core file to read, at any position:_arenascope_pid_or_file"
+  "(*)::the process (by its pid, or its name where only one has it) or core file to read, at any position:_arenascope_pid_or_file"
 )
 
 # guard to ensure default positional specs are added only once per session
@@ -661,6 +708,8 @@ _shtab_arenascope_threads_options=(
   "--table=[the format of tables, one of tabulate\'s\: github, html, latex, rst, tsv and others]:FORMAT:"
   "--libc=[if the process has several glibcs, the Nth (see version)]:N:"
   {-h,--help}"[show this help]"
+  "*"{-p,--pid}"[the process to read, by its pid or name (several pids\: 12,34), also where a file is called so]:PID:_pids"
+  "*"{-c,--core}"[the core file to read, also where its name is a number]:CORE:_files"
   "--stop=[how a live process is stopped while it is read (ptrace)]:stop:(ptrace signal)"
   "--hold-at-most=[let it run on after MS milliseconds, and show what was read by then, marked as incomplete (an unfinished copy is discarded). The default, 20,000, is less than three health checks 10 s apart\; a trim that is applied has 120,000]:MS:"
   "--no-stop[do not stop it\: read it again until two readings agree]"
@@ -671,7 +720,7 @@ _shtab_arenascope_threads_options=(
   "--jobs=[use N worker processes, for several PID\|CORE or for one core\'s heaps (0\: chosen automatically)]:N:"
   "*--debug-dir=[also look for debug symbols under DIR\/.build-id]:DIR:_files -/"
   "--sysroot=[look below DIR for the files that a core names, and under DIR\/usr\/lib\/debug for debug symbols\: for a core from another host or a container]:DIR:_files -/"
-  "(*)::the process or core file to read, at any position:_arenascope_pid_or_file"
+  "(*)::the process (by its pid, or its name where only one has it) or core file to read, at any position:_arenascope_pid_or_file"
 )
 
 # guard to ensure default positional specs are added only once per session
@@ -687,6 +736,7 @@ _shtab_arenascope_trend_options=(
   "--table=[the format of tables, one of tabulate\'s\: github, html, latex, rst, tsv and others]:FORMAT:"
   "--libc=[if the process has several glibcs, the Nth (see version)]:N:"
   {-h,--help}"[show this help]"
+  "*"{-c,--core}"[the core file to read, also where its name is a number]:CORE:_files"
   "--stop=[how a live process is stopped while it is read (ptrace)]:stop:(ptrace signal)"
   "--hold-at-most=[let it run on after MS milliseconds, and show what was read by then, marked as incomplete (an unfinished copy is discarded). The default, 20,000, is less than three health checks 10 s apart\; a trim that is applied has 120,000]:MS:"
   "--no-stop[do not stop it\: read it again until two readings agree]"
@@ -698,7 +748,7 @@ _shtab_arenascope_trend_options=(
   "*--debug-dir=[also look for debug symbols under DIR\/.build-id]:DIR:_files -/"
   "--sysroot=[look below DIR for the files that a core names, and under DIR\/usr\/lib\/debug for debug symbols\: for a core from another host or a container]:DIR:_files -/"
   ":where the snapshots are:_arenascope_pid_or_file"
-  "(*)::the process or core file to read, at any position:_arenascope_pid_or_file"
+  "(*)::the process (by its pid, or its name where only one has it) or core file to read, at any position:_arenascope_pid_or_file"
 )
 
 # guard to ensure default positional specs are added only once per session
@@ -717,6 +767,8 @@ _shtab_arenascope_trim_options=(
   "--table=[the format of tables, one of tabulate\'s\: github, html, latex, rst, tsv and others]:FORMAT:"
   "--libc=[if the process has several glibcs, the Nth (see version)]:N:"
   {-h,--help}"[show this help]"
+  "*"{-p,--pid}"[the process to read, by its pid or name (several pids\: 12,34), also where a file is called so]:PID:_pids"
+  "*"{-c,--core}"[the core file to read, also where its name is a number]:CORE:_files"
   "--stop=[how a live process is stopped while it is read (ptrace)]:stop:(ptrace signal)"
   "--hold-at-most=[let it run on after MS milliseconds, and show what was read by then, marked as incomplete (an unfinished copy is discarded). The default, 20,000, is less than three health checks 10 s apart\; a trim that is applied has 120,000]:MS:"
   "--no-stop[do not stop it\: read it again until two readings agree]"
@@ -727,7 +779,7 @@ _shtab_arenascope_trim_options=(
   "--jobs=[use N worker processes, for several PID\|CORE or for one core\'s heaps (0\: chosen automatically)]:N:"
   "*--debug-dir=[also look for debug symbols under DIR\/.build-id]:DIR:_files -/"
   "--sysroot=[look below DIR for the files that a core names, and under DIR\/usr\/lib\/debug for debug symbols\: for a core from another host or a container]:DIR:_files -/"
-  "(*)::the process or core file to read, at any position:_arenascope_pid_or_file"
+  "(*)::the process (by its pid, or its name where only one has it) or core file to read, at any position:_arenascope_pid_or_file"
 )
 
 # guard to ensure default positional specs are added only once per session
@@ -749,6 +801,8 @@ _shtab_arenascope_types_options=(
   "--table=[the format of tables, one of tabulate\'s\: github, html, latex, rst, tsv and others]:FORMAT:"
   "--libc=[if the process has several glibcs, the Nth (see version)]:N:"
   {-h,--help}"[show this help]"
+  "*"{-p,--pid}"[the process to read, by its pid or name (several pids\: 12,34), also where a file is called so]:PID:_pids"
+  "*"{-c,--core}"[the core file to read, also where its name is a number]:CORE:_files"
   "--stop=[how a live process is stopped while it is read (ptrace)]:stop:(ptrace signal)"
   "--hold-at-most=[let it run on after MS milliseconds, and show what was read by then, marked as incomplete (an unfinished copy is discarded). The default, 20,000, is less than three health checks 10 s apart\; a trim that is applied has 120,000]:MS:"
   "--no-stop[do not stop it\: read it again until two readings agree]"
@@ -760,7 +814,7 @@ _shtab_arenascope_types_options=(
   "*--debug-dir=[also look for debug symbols under DIR\/.build-id]:DIR:_files -/"
   "--sysroot=[look below DIR for the files that a core names, and under DIR\/usr\/lib\/debug for debug symbols\: for a core from another host or a container]:DIR:_files -/"
   ":only this type, by a name that types shows:_arenascope_pid_or_file"
-  "(*)::the process or core file to read, at any position:_arenascope_pid_or_file"
+  "(*)::the process (by its pid, or its name where only one has it) or core file to read, at any position:_arenascope_pid_or_file"
 )
 
 # guard to ensure default positional specs are added only once per session
@@ -773,6 +827,8 @@ _shtab_arenascope_version_options=(
   "--table=[the format of tables, one of tabulate\'s\: github, html, latex, rst, tsv and others]:FORMAT:"
   "--libc=[if the process has several glibcs, the Nth (see version)]:N:"
   {-h,--help}"[show this help]"
+  "*"{-p,--pid}"[the process to read, by its pid or name (several pids\: 12,34), also where a file is called so]:PID:_pids"
+  "*"{-c,--core}"[the core file to read, also where its name is a number]:CORE:_files"
   "--stop=[how a live process is stopped while it is read (ptrace)]:stop:(ptrace signal)"
   "--hold-at-most=[let it run on after MS milliseconds, and show what was read by then, marked as incomplete (an unfinished copy is discarded). The default, 20,000, is less than three health checks 10 s apart\; a trim that is applied has 120,000]:MS:"
   "--no-stop[do not stop it\: read it again until two readings agree]"
@@ -783,13 +839,14 @@ _shtab_arenascope_version_options=(
   "--jobs=[use N worker processes, for several PID\|CORE or for one core\'s heaps (0\: chosen automatically)]:N:"
   "*--debug-dir=[also look for debug symbols under DIR\/.build-id]:DIR:_files -/"
   "--sysroot=[look below DIR for the files that a core names, and under DIR\/usr\/lib\/debug for debug symbols\: for a core from another host or a container]:DIR:_files -/"
-  "(*)::the process or core file to read, at any position:_arenascope_pid_or_file"
+  "(*)::the process (by its pid, or its name where only one has it) or core file to read, at any position:_arenascope_pid_or_file"
 )
 
 # guard to ensure default positional specs are added only once per session
 _shtab_arenascope_version_defaults_added=0
 
 _shtab_arenascope_watch_options=(
+  "*"{-p,--pid}"[the process to read, by its pid or name (several pids\: 12,34), also where a file is called so]:PID:_pids"
   "--interval=[time between two looks (5)]:SECONDS:"
   "--count=[stop after N intervals (0\: when every process has ended)]:N:"
   "--lines[print one line per look, on a terminal, too]"
@@ -799,7 +856,7 @@ _shtab_arenascope_watch_options=(
   "--owners[with what each variable keeps in the snapshots\; copies it, too]"
   "--bytes[exact bytes instead of units]"
   {-h,--help}"[show this help]"
-  "(*):a process\; with several, one line each:_pids"
+  "(*)::a process\; with several, one line each:_pids"
 )
 
 # guard to ensure default positional specs are added only once per session

@@ -8,6 +8,7 @@ from typing import Any, Callable, Iterator, Mapping, NoReturn, Optional, Sequenc
 from ...base.argv import full_names
 from ...base.errors import UsageError
 from ...base.records import NamedTuple
+from ...base.suggestions import with_suggestion
 from ...present.shared_text.text import HELP_WIDTH
 
 
@@ -145,6 +146,14 @@ class OneLine(argparse.ArgumentParser):
 
     def error(self, message: str) -> NoReturn:
         raise UsageError(message, self.usage_hint)
+
+    def _check_value(self, action: argparse.Action, value: object) -> None:
+        try:
+            super()._check_value(action, value)
+        except argparse.ArgumentError as error:
+            meant = with_suggestion(str(value), map(str, action.choices or ()))
+            error.message += f"; {meant}" if meant else ""
+            raise
 
     def add(self, each: Argument, where: Optional[Any] = None) -> None:
         """`where` is a group of this parser's."""

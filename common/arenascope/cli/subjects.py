@@ -1,0 +1,196 @@
+"""Which process or core a command line names: by -p or -c, by its likeliest word, or by a process's name."""
+
+from __future__ import annotations
+
+import os
+import re
+from argparse import Namespace
+from typing import TYPE_CHECKING, NoReturn, Optional, Sequence
+
+from ..base.argv import PROCESSES, is_elf, pid_in
+from ..base.errors import TargetError, UsageError
+from ..base.suggestions import with_suggestion
+from ..commands.framework.arguments import Parser, argument, places_of
+
+if TYPE_CHECKING:
+    from ..commands.framework.command import Command
+    from ..sources.live.processes_by_name import RunningProcess
+
+SUBJECTS = argument(
+    "subjects",
+    metavar="PID|CORE",
+    nargs="*",
+    default=[],
+    help="the process (by its pid, or its name where only one has it) or core file to read, at any position",
+)
+PID_OPTION = argument(
+    "-p",
+    "--pid",
+    dest="named_pids",
+    action="append",
+    default=[],
+    metavar="PID",
+    help="the process to read, by its pid or name (several pids: 12,34), also where a file is called so",
+)
+CORE_OPTION = argument(
+    "-c",
+    "--core",
+    dest="named_cores",
+    action="append",
+    default=[],
+    metavar="CORE",
+    help="the core file to read, also where its name is a number",
+)
+PAIR = 2
+"""A subject, and the name of a type."""
+
+NOT, UNLIKELY, MAYBE, SURELY = range(4)
+"""How much a word looks like a process or core: an address least, then a word, a file or number, a live or ELF one."""
+
+
+class SeveralProcesses(UsageError):
+    """A name that is not one process's alone."""
+
+    def __init__(self, name: str, found: Sequence[RunningProcess]) -> None:
+        super().__init__(f"{len(found):,} processes are called {name!r}", "name one by its pid")
+        self.found = found
+
+
+def find_subjects(command: Command, parser: Parser, options: Namespace) -> None:
+    """What a command reads. -p and -c name it; otherwise, where the command takes words of its own, the word that looks
+    most like it does."""
+    chosen = _by_option(options)
+    if next(places_of(command.outline().groups), None) is not None:
+        _fill_places(command, parser, options, bool(chosen))
+    alone = len(options.subjects) == 1
+    options.subjects = [*chosen, *(_subject(each, alone) for each in options.subjects)]
+
+
+def _fill_places(command: Command, parser: Parser, options: Namespace, chosen: bool) -> None:
+    """Gives the command its own words, and leaves what is to be read; `chosen`: that is no word."""
+    places = list(places_of(command.outline().groups))
+    several = places[-1].options.get("nargs") == "+"
+    given = [getattr(options, place.names[0]) for place in places]
+    words: list[str] = []
+    for value in given:
+        words += value if isinstance(value, list) else [value] if value is not None else []
+    words += options.subjects
+    if not chosen and getattr(options, "values", True) is False:
+        # of types: without --values each word is a subject, but for one that cannot be, beside one
+        unlikely = [each for each in words if likeness(each) <= UNLIKELY and os.sep not in each]
+        if len(unlikely) == PAIR:
+            unlikely = [each for each in unlikely if not is_process_name(each)]
+        options.name = unlikely[0] if len(words) == PAIR and len(unlikely) == 1 else None
+        options.subjects = [each for each in words if each != options.name]
+        return
+    # a command that needs no subject, or cannot tell its own words apart, is given no unlikely one
+    needed = MAYBE if command.optional_subject or len(words) <= len(places) else UNLIKELY if several else NOT
+    index = None if chosen else likeliest(words, needed)
+    options.subjects = [] if index is None else [words.pop(index)]
+    for place in places:
+        if not words and place.options.get("nargs") != "?":
+            parser.error(f"the following arguments are required: {place.value}")
+        if place is places[-1] and several:
+            setattr(options, place.names[0], words[:])
+            words.clear()
+        else:
+            setattr(options, place.names[0], words.pop(0) if words else None)
+    if words:
+        parser.error(f"unrecognized arguments: {' '.join(words)}")
+
+
+def find_pids(parser: Parser, options: Namespace) -> None:
+    """Of a command that reads processes alone: `pids`, in place of what was typed."""
+    typed = [word for each in options.named_pids for word in _split(each)]
+    options.pids = [_pid(each) for each in (*typed, *options.pids)]
+    if not options.pids:
+        parser.error("the following arguments are required: PID")
+
+
+def _by_option(options: Namespace) -> list[str]:
+    pids = [_pid(word) for each in getattr(options, "named_pids", ()) for word in _split(each)]
+    # digits alone would be a pid
+    cores = [os.path.join(".", each) if each.isdigit() else each for each in getattr(options, "named_cores", ())]
+    return [*map(as_subject, pids), *cores]
+
+
+def _split(typed: str) -> Sequence[str]:
+    """`pidof` puts blanks between several, perf commas; a name may have either."""
+    return re.findall(r"\d+", typed) if re.fullmatch(r"[\d\s,]+", typed) else [typed]
+
+
+def _pid(word: str) -> str:
+    """Of what can only be a process."""
+    return word if word.isdigit() else pid_in(word) or _only_process(word) or _nothing(f"process {word!r}", word)
+
+
+def _subject(word: str, alone: bool) -> str:
+    """A pid or path. Of several that are looked at, one that is not there is told in its turn."""
+    if may_be_file_or_pid(word):
+        return word
+    pid = _only_process(word)
+    if pid is None:
+        return _nothing(f"file or process {word!r}", word) if alone else word
+    return as_subject(pid)
+
+
+def as_subject(pid: str) -> str:
+    """A file may have the same name."""
+    return f"{PROCESSES}{pid}" if os.path.exists(pid) else pid
+
+
+def _only_process(name: str) -> Optional[str]:
+    """None where no process is called so; SeveralProcesses where several are."""
+    from ..sources.live.processes_by_name import processes_called  # a name is typed where no pid is known
+
+    found = processes_called(name)
+    if len(found) > 1:
+        raise SeveralProcesses(name, found)
+    return str(found[0].pid) if found else None
+
+
+def _nothing(what: str, word: str) -> NoReturn:
+    raise TargetError(f"there is no {what}", with_suggestion(word, process_names(), "ps -e lists the processes"))
+
+
+def process_names() -> set[str]:
+    from ..sources.live.processes_by_name import names_of, other_pids
+
+    return {name for pid in other_pids() for name in names_of(pid)}
+
+
+def is_process_name(word: str) -> bool:
+    if likeness(word) != UNLIKELY or may_be_file_or_pid(word):
+        return False
+    from ..sources.live.processes_by_name import processes_called
+
+    return bool(processes_called(word))
+
+
+def may_be_file_or_pid(word: str) -> bool:
+    """These are what they seem, whatever processes are called."""
+    return pid_in(word) is not None or os.sep in word or os.path.exists(word)
+
+
+def likeness(word: str) -> int:
+    """One of NOT to SURELY; a process's name is a word like others."""
+    pid = pid_in(word)
+    if pid is not None:
+        return SURELY if os.path.exists(f"{PROCESSES}{pid}") else MAYBE
+    if not os.path.isfile(word):
+        # a device or FIFO is not opened: that may block, or have an effect
+        return NOT if word[:2].lower() == "0x" else UNLIKELY
+    if is_elf(word):
+        return SURELY
+    from ..commands.steps.snapshot_file import looks_like_one  # few words are files of another kind
+
+    return NOT if looks_like_one(word) else MAYBE
+
+
+def likeliest(words: Sequence[str], at_least: int) -> Optional[int]:
+    """Which of the words most looks like a process or core, the first of equals; where none does, a process's name."""
+    best = max(range(len(words)), key=lambda index: likeness(words[index]), default=None)
+    if best is None or likeness(words[best]) >= MAYBE:
+        return best
+    named = next((index for index, word in enumerate(words) if is_process_name(word)), None)
+    return named if named is not None else best if likeness(words[best]) >= at_least else None
