@@ -68,7 +68,10 @@ if [ "$level" != python ]; then
     make_venv
     # shellcheck disable=SC2046 # several words
     install_libraries $(extras "$level")
-    [ "$level" != all ] || install_extensions
+    if [ "$level" = all ]; then
+        install_extensions
+        install_axe
+    fi
     cmp -s "$absent" $venv/absent || cp "$absent" $venv/absent
 fi
 if [ -n "$done_something" ]; then

@@ -112,3 +112,23 @@ install_extensions() {
     mv "$work/gef.py" $folder/gef.py
     done_something=yes
 }
+
+# axe-core, which says whether a page can be used by everybody: for the tests alone, and not in the repository (MPL-2.0).
+install_axe() {
+    local folder=build/axe
+    ! known_absent axe-core && [ ! -s $folder/axe.min.js ] || return 0
+    if ! command -v npm >/dev/null; then
+        cannot_have may axe-core "npm is not installed"
+        return
+    fi
+    say "npm pack axe-core"
+    if ! (cd "$work" && npm pack --silent axe-core@4.14.1 >"$log" 2>&1 </dev/null); then
+        cannot_have may axe-core "npm cannot have it now ($(tail -n 1 "$log"))"
+        return
+    fi
+    echo "e6b0ce02b84d892e2e33e403485e7f3d6c29e2be6df65daf44d89ba564139745  $work/axe-core-4.14.1.tgz" | sha256sum --quiet -c - || die "npm's axe-core is not the one that was looked at"
+    mkdir -p $folder
+    tar -xzOf "$work/axe-core-4.14.1.tgz" package/axe.min.js >"$work/axe.min.js"
+    mv "$work/axe.min.js" $folder/axe.min.js
+    done_something=yes
+}

@@ -25,7 +25,7 @@ const leave = (id, value) => {
 """With which a script leaves what came of it, for `Dom.texts`."""
 
 
-def _browser() -> str:
+def executable() -> str:
     found = next((path for path in map(shutil.which, NAMES) if path), None)
     if found is None:
         give_up("no Chromium is installed: what its script makes of the page cannot be seen")
@@ -73,7 +73,7 @@ def opened(page: Path, folder: Path, script: str = "") -> Dom:
         played.write_text(page.read_text().replace("</body>", f"<script>{LEAVE}{script}</script></body>"))
         page = played
     command = [
-        _browser(),
+        executable(),
         "--headless",
         "--no-sandbox",
         "--disable-gpu",

@@ -16,6 +16,8 @@ setTimeout(async () => {
   window.dispatchEvent(new Event("afterprint"));
   leave("open", document.querySelectorAll("details[open]").length);
   leave("at-first", cells("types").length);
+  for (let alike; (alike = document.querySelector("button.alike"));) alike.click();
+  document.querySelectorAll("details:not(#words details)").forEach((each) => { each.open = true; });
   document.querySelectorAll(".below button.plain").forEach((each) => { if (!each.hidden) each.click(); });
   leave("in-all", cells("types").length);
   leave("said", document.body.innerText.replaceAll("\t", " | "));

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import json
 import re
+from colorsys import rgb_to_hsv
 from itertools import combinations
 from pathlib import Path
 from typing import Any, NamedTuple, Sequence
@@ -140,17 +141,37 @@ def test_names_of_the_target_stay_text(written: Written) -> None:
 def test_no_two_parts_look_alike(written: Written) -> None:
     """By day, at night and on paper, which is always day."""
     text = written.page.read_text()
-    night = r"@media screen and \(prefers-color-scheme: dark\) {\n(.*?)\n}"
-    by_day, by_night = (
-        dict(re.findall(r"--([a-z0-9_]+): (#[0-9a-f]{6});", each))
-        for each in (re.sub(night, "", text, flags=re.DOTALL), "".join(re.findall(night, text, re.DOTALL)))
-    )
-    named = dict(re.findall(r"\.part-([a-z_]+) { background: var\(--([a-z_]+)\); }", text))
+    found = re.search(r"const PART = {(.*?)};", text, re.DOTALL)
+    assert found is not None
+    named = dict(re.findall(r"(\w+): \"(\w+)\"", found[1]))
     assert {*named} == {*LABELS}
-    for colours in (by_day, {**by_day, **by_night}):
+    for colours in palettes(text):
         seen = {part: tuple(bytes.fromhex(colours[name][1:])) for part, name in named.items()}
         near = [pair for pair in combinations(seen, 2) if distance(seen[pair[0]], seen[pair[1]]) < APART]
         assert near == []
+
+
+def test_red_is_what_is_wrong_alone(written: Written) -> None:
+    for colours in palettes(written.page.read_text()):
+        red = set()
+        for name, colour in colours.items():
+            hue, saturation, _ = rgb_to_hsv(*(each / 255 for each in bytes.fromhex(colour[1:])))
+            if saturation > 0.4 and not 0.04 < hue < 0.94:
+                red.add(name)
+        assert red == {"warn", "damaged"}
+
+
+def palettes(text: str) -> list[dict[str, str]]:
+    """The page's colours by day, and at night."""
+    night = r"@media screen and \(prefers-color-scheme: dark\) {\n(.*?)\n}"
+    by_day, by_night = (
+        dict(re.findall(r"--([a-z0-9_]+): (#[0-9a-f]{6}|var\(--\w+\));", each))
+        for each in (re.sub(night, "", text, flags=re.DOTALL), "".join(re.findall(night, text, re.DOTALL)))
+    )
+    found = []
+    for colours in (by_day, {**by_day, **by_night}):
+        found.append({name: colours.get(its[6:-1], its) for name, its in colours.items()})
+    return found
 
 
 def distance(one: Sequence[int], other: Sequence[int]) -> float:

@@ -1,6 +1,8 @@
 "use strict";
-const ROW = 24, LEAST = 0.0012, LEVELS = 40, ALL = -1;
+const ROW = 26, LEAST = 0.0012, LEVELS = 40, ALL = -1;
 const BY = [["retained", "bytes that it retains"], ["resident", "of these in memory"], ["returns", "pages that would go back"]];
+/** The first are seen on a phone without scrolling. */
+const COLUMNS = [["retains", "retained", size], ["would go back", "returns", size], ["share", "retained", (value) => ofAll(value, root.retained)], ["in memory", "resident", size], ["blocks", "blocks", number]];
 let by = "retained", focus = ALL;
 
 const nodes = data.nodes.map(([name, kind, above, blocks, retained, resident, returns], at) => ({ at, name, kind, above, blocks, retained, resident, returns, below: [] }));
@@ -21,19 +23,18 @@ function button(text, act) { const made = make("button", text); made.type = "but
 // the picture
 
 function colour(node) {
-  if (node.above === ALL) return node.kind === "unreached" ? "lost" : node.kind === "shared" ? "shared" : "owner";
-  if (node.kind === "smaller") return "smaller";
-  let sum = 0;
-  for (const letter of node.name) sum = (31 * sum + letter.codePointAt(0)) % 65521;
-  return `type${sum % 8}`;
+  if (["shared", "smaller"].includes(node.kind)) return "group";
+  if (node.above === ALL) return node.kind === "unreached" ? "warn" : "used";
+  return `type${typeFill(node.name)}`;
 }
 
 function box(node, left, width, row) {
   const found = button(width > 0.02 ? `${node.name}  ${size(node[by])}` : "", () => look(node.at));
   const wanted = $("find").value.toLowerCase();
   found.style.left = `${100 * left}%`; found.style.width = `${100 * width}%`; found.style.top = `${row * ROW}px`;
-  found.style.background = `var(--${colour(node)})`; found.title = words(node);
-  found.setAttribute("aria-label", words(node));
+  if (!found.textContent) found.style.padding = 0;
+  filled(found, colour(node)); found.title = words(node);
+  if (!found.textContent) found.setAttribute("aria-label", words(node));
   found.dataset.node = node.at; found.dataset.bytes = node.retained;
   found.classList.toggle("dull", wanted !== "" && !node.name.toLowerCase().includes(wanted));
   return found;
@@ -71,16 +72,23 @@ function table(top) {
   for (const each of ["blocks", "retained"]) own[each] = top.below.reduce((sum, node) => sum - node[each], top[each]);
   for (const each of ["resident", "returns"]) own[each] = top.below.reduce((sum, node) => plus(sum, node[each] === null ? null : -node[each]), top[each]);
   const rows = [...(own.retained ? [own] : []), ...[...top.below].sort((one, other) => other[by] - one[by])];
-  $("rows").replaceChildren(...rows.map((node) => {
-    const row = document.createElement("tr"), first = document.createElement("td");
-    first.append(node.at === null ? node.name : button(node.name, () => look(node.at)));
-    row.append(first, ...[["retained", node.retained], ["resident", node.resident], ["returns", node.returns]].map(([name, value]) => {
-      const cell = make("td", size(value));
-      cell.title = exact(value); cell.dataset[name] = value === null ? "null" : value;
-      return cell;
-    }), make("td", node.blocks.toLocaleString("en")), make("td", ofAll(node.retained, root.retained)));
-    return row;
+  const key = (node) => JSON.stringify([unnumbered(node.name), ...COLUMNS.map(([, what]) => node[what])]);
+  $("rows").replaceChildren(...runs(rows, key).flatMap((run) => {
+    if (run.length === 1) return run.map(line);
+    const first = line(run[0]);
+    first.firstChild.append(alike(run, () => { first.replaceWith(...run.map(line)); }));
+    return [first];
   }));
+}
+function line(node) {
+  const row = make("tr"), first = heading(undefined, "row");
+  first.append(node.at === null ? node.name : button(node.name, () => look(node.at)));
+  row.append(first, ...COLUMNS.map(([, what, form]) => {
+    const cell = make("td", form(node[what]));
+    if (form === size) { cell.title = exact(node[what]); cell.dataset[what] = node[what] === null ? "null" : node[what]; }
+    return cell;
+  }));
+  return row;
 }
 
 function look(at) { focus = at; draw(); }
@@ -88,10 +96,12 @@ const up = () => { const above = find(focus).above; if (above !== null) look(abo
 
 function start() {
   about("only the row above leads to the blocks of a row; blocks of one type are one row");
-  $("sentence").textContent = data.sentence;
-  const heads = document.createElement("tr");
-  heads.append(...["what", "retains", "in memory", "would go back", "blocks", "share"].map((name) => make("th", name)));
+  $("sentence").append(...codes(data.sentence));
+  const heads = make("tr");
+  heads.append(...["what", ...COLUMNS.map(([name]) => name)].map((name) => heading(name)));
   $("heads").append(heads);
+  document.querySelector("main").append(wide(document.querySelector("table"), "what lies below it"));
+  keepClearOf(document.querySelector(".bar"));
   for (const [name, label] of BY) if (root[name] !== null) { const option = make("option", label); option.value = name; $("by").append(option); }
   $("by").onchange = () => { by = $("by").value; draw(); };
   $("find").oninput = draw;

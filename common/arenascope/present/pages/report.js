@@ -17,11 +17,20 @@ const says = (...pieces) => put("p", "", ...pieces);
 const many = (value, what) => `${number(value)} ${what}${value === 1 ? "" : "s"}`;
 
 function section(id, title, ...lead) {
-  const box = put("section", "", make("h2", title), ...lead), link = make("a", title);
-  box.id = id; link.href = "#" + id;
-  $("nav").append(link); $("main").append(box);
+  const box = part(id, title, ...lead);
+  $("main").append(box);
   return box;
 }
+/** Short words for the bar: it is one line on a desk. */
+const SHORT = { split: "where", why: "why", todo: "what to do", blocks: "blocks", whose: "whose", types: "types", owners: "owners", containers: "containers", leaks: "lost", pins: "in the way",
+  trim: "trim", arenas: "arenas", params: "limits", others: "outside malloc", map: "map", read: "how read", words: "words" };
+function part(id, title, ...lead) {
+  const box = put("section", "", make("h2", title), ...lead), link = make("a", SHORT[id]);
+  box.id = id; link.href = "#" + id; link.title = title;
+  $("nav").append(link);
+  return box;
+}
+const fold = (summary, ...pieces) => put("details", "", make("summary", summary), ...pieces);
 /** A section of what a command said; null where it said why it cannot. */
 function told(id, title, ...lead) {
   const failed = documents[id].failed, box = section(id, title, ...(failed === undefined ? lead : [put("p", "hint", "not told: " + failed)]));
@@ -39,7 +48,7 @@ function glossed(words) {
   const met = new Set();
   return words.split("`").flatMap((piece, at) => at % 2 ? [make("code", piece)] : explained(piece, met));
 }
-const coded = (words) => put("span", "", ...(words ?? "").split("`").map((piece, at) => at % 2 ? make("code", piece) : piece));
+const coded = (words) => put("span", "", ...codes(words ?? ""));
 const sentence = (words) => coded(words[0].toUpperCase() + words.slice(1) + ".");
 function explained(words, met) {
   const pieces = [];
@@ -57,7 +66,7 @@ function explained(words, met) {
 }
 function glossary() {
   const shown = $("main").innerText, list = put("dl"), box = put("details", "", make("summary", "each word of malloc's that stands on this page"), list);
-  for (const [names, meaning] of data.words) if (word(names).test(shown)) list.append(make("dt", names[0]), put("dd", "", ...meaning.split("`").map((piece, at) => at % 2 ? make("code", piece) : piece)));
+  for (const [names, meaning] of data.words) if (word(names).test(shown)) list.append(make("dt", names[0]), put("dd", "", ...codes(meaning)));
   section("words", "What the words mean").append(box);
 }
 // what is folded would be missed on paper
@@ -66,62 +75,7 @@ let opened = [];
 window.addEventListener("beforeprint", () => { opened = folded(); opened.forEach((each) => { each.open = true; }); });
 window.addEventListener("afterprint", () => { opened.forEach((each) => { each.open = false; }); });
 
-// tables
-
-const SHOWN = 12;
-/** `columns`: [title, what of a row, form, more]; what is a key of the row, or a function of it and its place. */
-function table(into, base, columns, { foot = null, sort = null, title = null, whole = false } = {}) {
-  const rows = at(base) ?? [];
-  if (title) into.append(make("h3", `${title} (${rows.length.toLocaleString("en")})`));
-  const list = make("table", undefined, "list"), head = list.createTHead().insertRow(), body = list.createTBody(), made = new Map();
-  const value = (row, index, [, what, , more]) => more?.by ? more.by(row, index) : typeof what === "function" ? String(what(row, index)) : what.split("/").reduce((one, key) => one?.[key], row) ?? null;
-  // what no row has needs no column
-  columns = columns.filter(([, what]) => typeof what === "string" || !rows.length || rows.some((row, index) => { const made = what(row, index); return (made.textContent ?? made) !== ""; }));
-  let order = rows.map((_, index) => index), wanted = "", all = whole || rows.length <= SHOWN + 3;
-  const line = (index) => {
-    if (!made.has(index)) made.set(index, put("tr", "", ...columns.map(([, what, form, more]) => {
-      const cell = typeof what === "string" ? said(`${base}/${index}/${what}`, form, "td") : put("td", "", what(rows[index], index));
-      if (more?.name) cell.className = more.name;
-      return cell;
-    })));
-    return made.get(index);
-  };
-  const find = put("input"), more = make("button", "", "plain"), many = make("span"), below = put("div", "below", many, more, find);
-  find.type = "search"; find.placeholder = "find"; find.setAttribute("aria-label", "find in this table"); more.type = "button";
-  const draw = () => {
-    const found = wanted ? order.filter((index) => JSON.stringify(rows[index]).toLowerCase().includes(wanted)) : order;
-    const shown = all ? found : found.slice(0, SHOWN);
-    body.replaceChildren(...shown.map(line));
-    many.textContent = shown.length < found.length ? `${number(found.length - shown.length)} more of ${number(rows.length)} rows are not shown` : `${number(found.length)} of ${number(rows.length)} rows`;
-    more.textContent = all ? `show ${SHOWN}` : "show all";
-    more.hidden = found.length <= SHOWN;
-  };
-  find.oninput = () => { wanted = find.value.toLowerCase(); draw(); };
-  more.onclick = () => { all = !all; draw(); };
-  columns.forEach((column) => {
-    const cell = put("th", (column[3]?.name ?? "").replace("mono", "")), button = make("button", column[0]);
-    button.type = "button"; button.title = column[3]?.hint ?? named.get(column[0])?.meaning ?? "";
-    const by = (up) => {
-      head.querySelectorAll("th").forEach((each) => each.removeAttribute("aria-sort"));
-      cell.setAttribute("aria-sort", up ? "ascending" : "descending");
-      const keys = rows.map((row, index) => value(row, index, column));
-      // what is not known comes last, whichever way
-      order = rows.map((_, index) => index).sort((one, other) => keys[one] === null || keys[other] === null ? (keys[one] === null) - (keys[other] === null)
-        : (up ? 1 : -1) * (typeof keys[one] === "string" ? keys[one].localeCompare(keys[other]) : keys[one] - keys[other]));
-      draw();
-    };
-    button.onclick = () => by(typeof value(rows[0] ?? {}, 0, column) === "string" ? cell.getAttribute("aria-sort") !== "ascending" : cell.getAttribute("aria-sort") === "descending");
-    cell.append(button); head.append(cell);
-    // of few rows the order of the command is the better one
-    if (sort === column[0] && !all) by(false);
-  });
-  draw();
-  if (foot) list.createTFoot().append(foot);
-  into.append(put("div", "wide", list), ...(rows.length > SHOWN + 3 && !whole ? [below] : []));
-  // what a heading means is read on paper, too
-  const hints = columns.filter(([, , , more]) => more?.hint);
-  if (rows.length && hints.length) into.append(put("p", "hint legend", ...hints.flatMap(([name, , , { hint }], index) => [index ? "; " : "", make("b", name), ": " + hint]), "."));
-}
+@INCLUDE report_tables.js@
 
 // commands to copy
 
@@ -136,12 +90,13 @@ async function copied(words) {
     return true;
   } catch { return false; } finally { box.remove(); }
 }
-function way([words, command]) {
+/** `only`: without the words around the command. */
+function way([words, command], only = false) {
   if (command === null) return put("div", "way", put("span", "", "→ ", words));
   const button = make("button", "copy", "copy"), from = words.indexOf(command), code = make("code", command);
   button.type = "button"; button.setAttribute("aria-label", "copy " + command);
   button.onclick = async () => { button.textContent = await copied(command) ? "copied" : "failed"; setTimeout(() => { button.textContent = "copy"; }, 1500); };
-  const around = from < 0 ? [code, " ", words] : [words.slice(0, from), code, words.slice(from + command.length)];
+  const around = only ? [code] : from < 0 ? [code, " ", words] : [words.slice(0, from), code, words.slice(from + command.length)];
   return put("div", "way", button, put("span", "", ...around));
 }
 
@@ -169,45 +124,70 @@ function split() {
   bar.setAttribute("role", "img"); bar.setAttribute("aria-label", parts.map((part) => `${part.label}: ${size(part.bytes)}`).join("; "));
   for (const part of parts) {
     if (!part.bytes) continue;
-    const piece = make("div", part.bytes > 0.07 * whole ? size(part.bytes) : "", "slice part-" + part.part);
+    const piece = filled(make("div", part.bytes > 0.07 * whole ? size(part.bytes) : "", "slice"), PART[part.part]);
     piece.style.flex = `${part.bytes} 0 0`; piece.title = `${part.label}: ${exact(part.bytes)} (${ofAll(part.bytes, whole)})`;
     bar.append(piece);
   }
-  const foot = put("tr", "", put("td", "left", measure), report.rss_bytes === null ? make("td", size(whole)) : said("report/rss_bytes", size, "td"), put("td"));
+  const foot = put("tr", "", heading(measure, "row"), report.rss_bytes === null ? make("td", size(whole)) : said("report/rss_bytes", size, "td"), put("td"));
   // slices too small for a word are named below, by their colours
   const legend = put("ul", "key");
-  parts.forEach((part, index) => { if (part.bytes) legend.append(put("li", "", put("span", "swatch part-" + part.part), ...glossed(part.label), " ", said(`report/parts/${index}/bytes`, size, "b"))); });
-  box.append(bar, legend);
-  table(box, "report/parts", [
-    ["part", (part) => put("span", "", put("span", "swatch part-" + part.part), part.label), null, { ...LEFT, by: (part) => part.label }],
+  parts.forEach((part, index) => { if (part.bytes) legend.append(put("li", "", swatch(PART[part.part]), ...glossed(part.label), " ", said(`report/parts/${index}/bytes`, size, "b"))); });
+  const shares = fold("as a table, with shares");
+  box.append(bar, legend, shares);
+  table(shares, "report/parts", [
+    ["part", (part) => put("span", "", swatch(PART[part.part]), part.label), null, { ...LEFT, by: (part) => part.label }],
     ["resident", "bytes", size], ["share", (part) => ofAll(part.bytes, whole), null, { by: (part) => part.bytes }],
   ], { foot });
   if (report.swap_bytes) box.append(says("In swap besides: ", said("report/swap_bytes"), "."));
 }
 
+/** Of a list, what is read at once; the rest is there when it is asked for. */
+const TOLD = 3;
+function listed(tag, items) {
+  const list = put(tag, "", ...items.slice(0, TOLD)), rest = put(tag, "", ...items.slice(TOLD));
+  if (tag === "ol") rest.start = TOLD + 1;
+  return items.length > TOLD ? [list, fold(`${items.length - TOLD} more`, rest)] : [list];
+}
 function conclusions() {
-  const why = put("section", "", make("h2", "Why it stays")), causes = put("ul"), box = put("div", "both", why);
-  report.causes.forEach((each) => causes.append(put("li", "", ...glossed(each.cause), put("div", "evidence", ...glossed(each.evidence)))));
+  const causes = report.causes.map((each) => put("li", "", ...glossed(each.cause), put("div", "evidence", ...glossed(each.evidence))));
   const kept = report.held ? "in use, or outside malloc: no owner alone leads to much of it" : "what is in use stays until the program frees it; who holds it is not told here";
-  why.append(report.causes.length ? causes : put("p", "hint", kept));
-  why.id = "why";
-  const todo = put("section", "", make("h2", "What to do")), list = put("ol");
-  todo.id = "todo";
-  report.advice.forEach((each, index) => {
+  const why = part("why", "Why it stays", ...(causes.length ? listed("ul", causes) : [put("p", "hint", kept)]));
+  const steps = report.advice.map((each, index) => {
     const effect = each.effect_bytes ? put("span", "effect", ": " + data.effects[index], said(`report/advice/${index}/effect_bytes`)) : null;
-    const details = each.cost || each.not_when ? put("details", "", make("summary", "what it costs, and when not"), each.cost && put("div", "", ...glossed(each.cost)), each.not_when && put("div", "", ...glossed(each.not_when))) : null;
-    list.append(put("li", "", ...glossed(each.action), effect, put("div", "evidence", ...glossed(each.evidence)), ...data.ways[index].map(way), details));
+    const ways = data.ways[index], first = ways.findIndex(([, command]) => command !== null), more = ways.filter(([words, command], at) => at !== first || words !== command);
+    const costs = each.cost || each.not_when, summary = ["the evidence", more.length ? "how" : "", costs ? "what it costs, and when not" : ""].filter(Boolean).join(", ");
+    const details = fold(summary, put("div", "", ...glossed(each.evidence)), ...more.map((each) => way(each)), each.cost && put("div", "", ...glossed(each.cost)), each.not_when && put("div", "", ...glossed(each.not_when)));
+    return put("li", "", ...glossed(each.action), effect, first < 0 ? null : way(ways[first], true), details);
   });
-  todo.append(report.advice.length ? list : put("p", "hint", "nothing"));
+  const todo = part("todo", "What to do", ...(steps.length ? listed("ol", steps) : [put("p", "hint", "nothing")]));
   if (report.advice.filter((each) => each.effect_bytes).length > 1) todo.append(put("p", "hint", sentence(data.no_sum)));
-  if (data.shared_pages.length) table(todo, "report/held/in_turn", [["freed, one after the other", (_, index) => coded(data.turns[index]), null, LEFT], ["holds", "retained_bytes", size], ["by itself brings", "alone_bytes", size], ["in all by then", "returns_bytes", size]], { whole: true });
-  box.append(todo);
-  for (const part of [why, todo]) { const link = make("a", part.firstChild.textContent); link.href = "#" + part.id; $("nav").append(link); }
-  $("main").append(box);
+  if (data.shared_pages.length) {
+    const turns = fold("freed one after the other");
+    table(turns, "report/held/in_turn", [["freed, one after the other", (_, index) => coded(data.turns[index]), null, LEFT], ["holds", "retained_bytes", size], ["by itself brings", "alone_bytes", size], ["in all by then", "returns_bytes", size]], { whole: true });
+    todo.append(turns);
+  }
+  $("main").append(put("div", "both", why, todo), put("div", "both", blocks(), whose()));
 }
 
+/** The first rows of what a section below has whole. */
+const HEAD = 4;
+function brief(id, title, of, columns) {
+  const failed = documents[of].failed, box = part(id, title, ...(failed === undefined ? [] : [put("p", "hint", "not told: " + failed)]));
+  if (failed !== undefined) return box;
+  const rows = documents[of][of].length, link = make("a", rows ? `all ${number(rows)}, with more figures` : "none");
+  table(box, `${of}/${of}`, columns, { first: HEAD });
+  link.href = "#" + of;
+  box.append(link);
+  return box;
+}
+const shareOf = (bytes, whole) => (row) => ofAll(row[bytes], whole);
+const blocks = () => brief("blocks", "What the blocks are", "types", [["type", typeCell, null, { ...LEFT, by: (row) => short(row.type) }], ["blocks", "blocks", number], ["bytes", "bytes", size],
+  ["share", shareOf("bytes", documents.types.totals?.bytes), null, { by: (row) => row.bytes }]]);
+const whose = () => brief("whose", "Whose they are", "owners", [["whose", (_, index) => coded(documents.owners.whose[index]), null, { ...LEFT, by: (_, index) => documents.owners.whose[index] }],
+  ["holds", "held_bytes", size], ["goes back", "returns_bytes", size], ["share", shareOf("held_bytes", report.held?.live_bytes), null, { by: (row) => row.held_bytes }]]);
+
 function types() {
-  const box = told("types", "What the blocks are");
+  const box = told("types", "All types of blocks");
   if (!box) return;
   box.append(says(said("types/totals/bytes"), " in ", said("types/totals/blocks", number), " live blocks",
     ...(documents.types.totals.resident_bytes === null ? [] : [", ", said("types/totals/resident_bytes"), " of it in memory"]),
@@ -221,7 +201,7 @@ function types() {
 }
 
 function owners() {
-  const box = told("owners", "Whose it is");
+  const box = told("owners", "All owners");
   if (!box) return;
   const held = report.held;
   if (held) {
@@ -273,7 +253,7 @@ function arenas() {
   if (limits) box.append(says(said("params/arenas/count", number), limits.count === 1 ? " arena" : " arenas", "; this process may make ", limits.limit === null ? "a number that is not known" : said("params/arenas/limit", number), ...because, "."));
   const hints = { system: "taken from the kernel; the next five are what became of that", used: "in blocks that the program has not freed", tcache: "freed, kept by threads for themselves", fast: "freed, in fastbins",
     bins: "freed, in lists", top: "free, at the arena's end", resident: "what of all of it is in memory", "trim returns": "what malloc_trim(0) would give back" };
-  const foot = put("tr", "", put("td", "left", "all"), put("td"), put("td"), ...keys.map((key) => said("arenas/totals/" + key, size, "td")));
+  const foot = put("tr", "", heading("all", "row"), put("td"), put("td"), ...keys.map((key) => said("arenas/totals/" + key, size, "td")));
   const threads = (row) => row.threads.map((each) => `${each.name ?? ""} ${each.tid}`.trim());
   table(box, "arenas/arenas", [["arena", (row) => `${row.index}${row.main ? " main" : ""}`, null, { name: "fixed", by: (row) => row.index }],
     ["threads", (row) => { const names = threads(row), cell = put("span", "", names.slice(0, 3).join(", ") + (names.length > 3 ? ` and ${names.length - 3} more` : "") || "none"); cell.title = names.join(", "); return cell; }, null, { ...LEFT, by: (row) => row.threads.length }],
@@ -302,7 +282,7 @@ function pins() {
   if (!box) return;
   if (documents.pins.groups?.length) table(box, "pins/groups", [["type", typeCell, null, { ...LEFT, by: (row) => short(row.type) }], ["blocks", "blocks", number], ["bytes", "bytes", size], ["holds back", "releases_bytes", size], ["of it in memory", "resident_bytes", size],
     holder("pins/groups", documents.pins.who_groups)], { title: "Types of blocks, were all of one freed" });
-  if (documents.pins.pins.length) table(box, "pins/pins", [["block", "user_address", text, MONO], ["what it is", (row) => short(row.type) ?? row.symbol ?? "", null, LEFT], ["arena", "arena", number], ["bytes", "bytes", size], ["holds back", "releases_bytes", size, { hint: "what would leave memory were that block alone freed, its own page among it" }], ["of it in memory", "resident_bytes", size],
+  if (documents.pins.pins.length) table(box, "pins/pins", [["block", "user_address", text, MONO], ["what it is", (row) => short(row.type) ?? row.symbol ?? "", null, LEFT], ["arena", "arena", number, { which: true }], ["bytes", "bytes", size], ["holds back", "releases_bytes", size, { hint: "what would leave memory were that block alone freed, its own page among it" }], ["of it in memory", "resident_bytes", size],
     ["held by", (_, index) => coded(documents.pins.who_pins[index]), null, { ...LEFT, by: (_, index) => documents.pins.who_pins[index] }]], { title: "Single blocks" });
   if (!documents.pins.groups?.length && !documents.pins.pins.length) box.append(put("p", "hint", "Of free memory: no single block, nor all of a type, keeps much more of it from going back than pages of its own.",
     ...(data.shared_pages.length ? [" Of memory in use: ", ...data.shared_pages.flatMap((line) => [coded(line), "."])] : []),
@@ -313,7 +293,7 @@ function params() {
   const box = told("params", "Thresholds and limits");
   if (!box) return;
   if (documents.params.note) box.append(says(documents.params.note + "."));
-  table(box, "params/params", [["parameter", "name", text, LEFT], ["value", "value", number], ["default", "default", (value) => value === null ? "none" : number(value)], ["asked for", (row) => row.requested ?? "", null, LEFT], ["", (row) => row.note ?? "", null, LEFT]], { whole: true });
+  table(box, "params/params", [["parameter", "name", text, LEFT], ["value", "value", number], ["default", "default", (value) => value === null ? "none" : number(value)], ["asked for", (row) => row.requested ?? "", null, LEFT], ["why", (row) => row.note ?? "", null, LEFT]], { whole: true });
 }
 
 function others() {
@@ -357,6 +337,7 @@ function start() {
   if (report.growth) $("grown").textContent = report.growth.text;
   data.notes.forEach((note) => $("notes").append(make("li", note)));
   [split, conclusions, types, owners, containers, leaks, pins, trim, arenas, params, others, strips, read, glossary].forEach((each) => each());
+  keepClearOf($("nav"));
   document.documentElement.dataset.ready = "yes";
 }
 start();

@@ -21,6 +21,8 @@ const TYPES = data.types.map((type, number) => {
   MEANS[`type${number}`] = [type.name, type.module ?? ""];
   return `type${number}`;
 });
+const FILLS = Object.fromEntries(typeFills(data.types.map((type) => type.name)).map((fill, number) => [`type${number}`, fill]));
+const fillOf = (layer) => FILLS[layer] ?? layer;
 const LAYERS = [...PARTS, ...OVER, ...TYPES];
 const shown = new Set([...LAYERS, SPLITS]);
 let colours = {}, active = null;
@@ -72,11 +74,11 @@ function totals(title, layers, whole) {
   const table = make("table");
   table.append(make("caption", title));
   for (const layer of layers) {
-    const row = table.insertRow(), head = make("th"), label = make("label"), box = make("input");
+    const row = table.insertRow(), head = heading(undefined, "row"), label = make("label"), box = make("input");
     box.type = "checkbox"; box.checked = true;
     box.onchange = () => { box.checked ? shown.add(layer) : shown.delete(layer); row.classList.toggle("off", !box.checked); drawAll(); };
     if (layer !== "releasable_resident") label.append(box);
-    label.append(swatch(layer), MEANS[layer][0]); head.append(label); row.append(head);
+    label.append(swatch(fillOf(layer)), MEANS[layer][0]); head.append(label); row.append(head);
     if (layer === "releasable_resident") { head.style.paddingLeft = "20px"; }
     figure(row, layer, sumOf(layer), layer === SPLITS ? 0 : whole);
     row.append(make("td", MEANS[layer][1], "means"));
@@ -93,10 +95,10 @@ function drawTotals() {
   const whole = heaps.reduce((sum, heap) => sum + heap.bytes, 0);
   const parts = PARTS.filter((layer) => ALWAYS.includes(layer) || sumOf(layer) !== 0);
   const row = totals("what each byte is", parts, whole).insertRow();
-  row.className = "sum"; row.append(make("th", "all heaps"));
+  row.className = "sum"; row.append(heading("all heaps", "row"));
   figure(row, "all", whole, whole);
   totals("what else is true of it", sumOf(SPLITS) ? [...OVER, SPLITS] : OVER, whole);
-  if (TYPES.length) totals("what blocks in use are", TYPES, whole);
+  if (TYPES.length) totals("what blocks in use are", TYPES, whole).className = "types";
   for (const heap of heaps) {
     const known = PARTS.reduce((sum, layer) => plus(sum, heap.sums[layer]), 0);
     if (known !== null && known !== heap.bytes) say(`arena ${heap.arena}: the cells of ${heap.address} sum to ${known} of ${heap.bytes} bytes`);
@@ -195,12 +197,12 @@ function tip(heap, at, x, y) {
   const title = make("div", `${place(heap, found.start)} – ${place(heap, found.end)}`, "where"), table = make("table");
   for (const layer of LAYERS) {
     if (!found[layer] && !(layer === "used" || layer === "resident")) continue;
-    const row = table.insertRow(), head = make("th");
-    head.append(swatch(layer), MEANS[layer][0]);
+    const row = table.insertRow(), head = heading(undefined, "row");
+    head.append(swatch(fillOf(layer)), MEANS[layer][0]);
     row.append(head, make("td", exact(found[layer])), make("td", share(found[layer], length)));
   }
   if (found.splits) {
-    const row = table.insertRow(), head = make("th");
+    const row = table.insertRow(), head = heading(undefined, "row");
     head.append(swatch(SPLITS), MEANS.splits[0]);
     row.append(head, make("td", number(found.splits)), make("td", ""));
   }
@@ -308,7 +310,7 @@ function startStrips() {
   $("whole").onclick = () => heaps.forEach((heap) => look(heap, 0, heap.bytes));
   const paint = () => {
     const style = getComputedStyle(document.documentElement);
-    for (const name of [...LAYERS, "ground"]) colours[name] = style.getPropertyValue(`--${name}`).trim();
+    for (const name of [...LAYERS, SPLITS, "ground"]) colours[name] = style.getPropertyValue(`--${fillOf(name)}`).trim();
     drawAll();
   };
   paint();

@@ -17,6 +17,7 @@ function element(name, attributes, parent, text) {
   return made;
 }
 
+const fillOf = (each) => each.by === "part" ? PART[each.name] ?? "group" : "used";
 const every = [...new Set(data.series.flatMap((each) => each.moments.map((moment) => moment[0])))].sort((one, other) => one - other);
 const first = every[0], last = every[every.length - 1];
 const parts = data.series.filter((each) => each.by === "part").sort((one, other) => other.after - one.after);
@@ -63,7 +64,7 @@ function draw() {
   shown.forEach((each, index) => {
     const upper = times.map((time, at) => `${x(time)},${y(stacks[at][index])}`);
     const lower = times.map((time, at) => `${x(time)},${y(index ? stacks[at][index - 1] : 0)}`).reverse();
-    if (times.length) element("svg:polygon", { points: [...upper, ...lower].join(" "), fill: `var(--c${index % 10})`, "fill-opacity": .8 }, plot);
+    if (times.length) element("svg:polygon", { points: [...upper, ...lower].join(" "), fill: `var(--${fillOf(each)})` }, plot);
   });
   if (limit) {
     element("svg:line", { class: "limit", x1: LEFT, x2: width - RIGHT, y1: y(limit), y2: y(limit) }, plot);
@@ -71,9 +72,9 @@ function draw() {
   }
   $("charted").textContent = single ? `${TITLES[single.by] || "RSS"}: ${label(single)}` : "Resident memory, by what it is";
   $("legend").replaceChildren();
-  shown.forEach((each, index) => {
-    const item = element("span", {}, $("legend"));
-    item.append(swatch(`c${index % 10}`), label(each));
+  shown.forEach((each) => {
+    if (shown.length > 1 && !each.moments.some(([, bytes]) => bytes)) return;
+    element("span", {}, $("legend")).append(swatch(fillOf(each)), label(each));
   });
   plot.timeAt = (pixel) => from + (to - from) * Math.min(1, Math.max(0, (pixel - box.left - LEFT) / (width - LEFT - RIGHT)));
   plot.place = x;
@@ -81,7 +82,7 @@ function draw() {
 function tip(event) {
   const time = $("plot").timeAt(event.clientX), at = every.reduce((best, each) => Math.abs(each - time) < Math.abs(best - time) ? each : best, first);
   const table = make("table");
-  [...layers()].reverse().forEach((each) => { const row = element("tr", {}, table); element("td", {}, row, label(each)); element("td", {}, row, amount(valueAt(each, at), each)); });
+  [...layers()].reverse().forEach((each) => { const row = element("tr", {}, table); row.append(heading(label(each), "row")); element("td", {}, row, amount(valueAt(each, at), each)); });
   tell(event.clientX, event.clientY, make("b", when(at)), table);
 }
 let pressed = null, brush = null;
@@ -116,32 +117,53 @@ function spark(series, cell) {
   const points = values.map(([time, value]) => `${(2 + 116 * (last > first ? (time - first) / (last - first) : 0)).toFixed(1)},${(18 - 16 * (value - least) / span).toFixed(1)}`);
   element("svg:path", { d: "M" + points.join("L") }, svg);
 }
+/** What held still is no answer to what grew: its rows are there when they are asked for, and on paper. */
+function fold(table, still) {
+  const count = still.rows.length, cell = count ? element("td", { colspan: COLUMNS.length + 1 }, element("tr", {}, element("tfoot", {}, table))) : null;
+  if (!cell) return;
+  const button = element("button", { type: "button", class: "alike" }, cell);
+  const show = (shown) => {
+    still.hidden = !shown;
+    // no heading over nothing
+    table.tHead.hidden = !shown && table.tBodies[0].rows.length === 0;
+    button.textContent = shown ? "hide what held still" : `${count} held still`;
+    button.setAttribute("aria-expanded", shown);
+  };
+  button.addEventListener("click", () => show(still.hidden));
+  addEventListener("beforeprint", () => show(true));
+  show(false);
+}
 const COLUMNS = [["", label], ["before", (each) => each.before, amount], ["now", (each) => each.after, amount], ["change", (each) => each.change, signed],
-  ["an hour", (each) => each.until === null && each.per_hour || 0, (value, each) => value ? signed(value, each) : ""], ["since", (each) => each.since || 0, (value) => value ? when(value) : ""],
+  ["an hour", (each) => each.until === null && each.per_hour || 0, (value, each) => value ? signed(value, each) : ""], ["since", (each) => each.since || 0, (value) => value ? moment(value) : ""],
   ["how", (each) => HOW[each.how]]];
 for (const [by, title] of Object.entries(TITLES)) {
   const rows = data.series.filter((each) => each.by === by).sort((one, other) => Math.abs(other.change) - Math.abs(one.change));
   if (!rows.length) continue;
   element("h2", {}, $("tables"), title);
-  const table = element("table", {}, element("div", { class: "wide" }, $("tables"))), head = element("tr", {}, element("thead", {}, table)), body = element("tbody", {}, table);
+  const table = element("table"), head = element("tr", {}, element("thead", {}, table)), moved = element("tbody", {}, table), still = element("tbody", {}, table);
+  $("tables").append(wide(table, title));
   const lines = rows.map((each) => {
-    const row = element("tr", {}, body);
-    COLUMNS.forEach(([, value, form]) => element("td", {}, row, form ? form(value(each), each) : value(each)));
+    const held = each.how === "held-still", row = element("tr", {}, held ? still : moved);
+    COLUMNS.forEach(([, value, form], index) => {
+      if (index) element("td", {}, row, form ? form(value(each), each) : value(each));
+      else element("button", { type: "button" }, element("th", { scope: "row" }, row), value(each));
+    });
     spark(each, element("td", {}, row));
     row.addEventListener("click", () => { single = each; mark(row); draw(); $("charted").scrollIntoView({ block: "nearest" }); });
     return [each, row];
   });
+  fold(table, still);
   COLUMNS.forEach(([name, value]) => {
-    const cell = element("th", {}, head);
+    const cell = element("th", { scope: "col" }, head);
     element("button", { type: "button" }, cell, name || "name").addEventListener("click", () => {
       const up = cell.getAttribute("aria-sort") === "descending";
       head.querySelectorAll("th").forEach((each) => each.removeAttribute("aria-sort"));
       cell.setAttribute("aria-sort", up ? "ascending" : "descending");
       const compare = (one, other) => typeof one === "string" ? other.localeCompare(one) : other - one;
-      lines.sort(([one], [other]) => (up ? -1 : 1) * compare(value(one), value(other))).forEach(([, row]) => body.append(row));
+      lines.sort(([one], [other]) => (up ? -1 : 1) * compare(value(one), value(other))).forEach(([, row]) => row.parentNode.append(row));
     });
   });
-  element("th", {}, head, "over time");
+  head.append(heading("over time"));
 }
 
 // the words
@@ -152,3 +174,4 @@ const who = (each) => `${each.name || "process"} ${each.pid === null ? "?" : eac
 $("about").textContent = `${who(data.process)}: ${data.process.snapshots} snapshots, ${when(data.process.first)} to ${when(data.process.last)}`
   + (data.earlier.length ? `; started again ${data.earlier.length === 1 ? "once" : data.earlier.length + " times"}, before: ${data.earlier.map(who).join(", ")}` : "");
 draw();
+document.documentElement.dataset.ready = data.series.length;

@@ -1,0 +1,186 @@
+"""Each page in a real browser: as wide as a phone, a laptop and a desk, by day and at night; what everybody can use."""
+
+from __future__ import annotations
+
+import json
+import re
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any, Iterator, Sequence
+
+import pytest
+from browser_tab import Tab
+from doors import give_up
+from looks import ROOT, plain_environment
+from subjects import Subject
+
+pytestmark = [pytest.mark.full, pytest.mark.xdist_group("pages")]
+COMMAND = (sys.executable, str(ROOT / "bin" / "arenascope"))
+AXE = ROOT / "build" / "axe" / "axe.min.js"
+WIDE = ((390, 844), (1280, 900), (1920, 1080))
+SCHEMES = ("light", "dark")
+PAGES = ("report", "owners", "map", "trend", "threads", "threads-owners")
+CONTRAST = 4.5
+CHECKED = """axe.run().then((said) => said.violations.filter((each) => ["serious", "critical"].includes(each.impact))
+  .map((each) => [each.id, each.nodes.map((node) => node.html.slice(0, 200))]))"""
+LABELLED = """[...document.querySelectorAll("[data-fill]")].filter((each) => each.textContent.trim()).map((each) => {
+  const style = getComputedStyle(each);
+  return [each.textContent, style.color, style.backgroundColor];
+})"""
+UNNAMED = """[...document.querySelectorAll("input, select, button")].map((each) => [each.outerHTML,
+  each.labels?.length || each.textContent.trim() || each.getAttribute("aria-label")]).filter(([, named]) => !named)"""
+SCOPELESS = """[...document.querySelectorAll("th:not([scope])")].map((each) => each.outerHTML)"""
+FILLS = """Object.fromEntries([...document.querySelectorAll("[data-fill].swatch")].map((each) =>
+  [each.dataset.fill, getComputedStyle(each).backgroundColor]))"""
+KEY = """Object.fromEntries([...document.querySelectorAll("#split .key li, #legend > span")]
+  .map((each) => [each.textContent, each.querySelector("b")?.textContent ?? "", each.querySelector(".swatch")])
+  .map(([label, size, swatch]) => [label.replace(size, "").trim(), getComputedStyle(swatch).backgroundColor]))"""
+JUMPED = """[...document.querySelectorAll("nav a")].map((each) => {
+  each.click();
+  const heading = document.querySelector(each.hash + " h2");
+  return [each.hash, heading.getBoundingClientRect().top - $("nav").getBoundingClientRect().bottom];
+})"""
+"""How far below the bar the heading is that each of its links leads to."""
+HOW = """[...document.querySelectorAll("tbody tr")].filter((row) => !!row.offsetHeight === SHOWN)
+  .map((row) => row.cells[6].textContent)"""
+ANSWERS = {
+    "where": "#split .key li:last-child",
+    "why": "#why li",
+    "what to do": "#todo li .way",
+    "what the blocks are": "#blocks tbody tr",
+    "whose": "#whose tbody tr",
+}
+"""What the first screen of the report has, and where."""
+
+
+@pytest.fixture(scope="module")
+def pages(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
+    folder = tmp_path_factory.mktemp("pages")
+    made = {name: folder / f"{name}.html" for name in PAGES}
+    with Subject("quotes") as subject:
+        written("report", subject.pid, made["report"])
+        written("owners", subject.pid, made["owners"])
+        written("map", subject.pid, made["map"], "--types")
+    with Subject("workers") as subject:
+        written("report", subject.pid, made["threads"])
+        written("owners", subject.pid, made["threads-owners"])
+    with Subject("busy") as subject:
+        for _ in range(3):
+            said("watch", subject.pid, "--interval", "0.2", "--count", "1", "--save", folder / "moments", "--owners")
+            subject.send("tick")
+    written("trend", folder / "moments", made["trend"], "--until", "32M")
+    return made
+
+
+def written(name: str, about: object, page: Path, *words: str) -> None:
+    said(name, about, *words, "--html", page)
+
+
+def said(*words: object) -> None:
+    done = subprocess.run(
+        [*COMMAND, *map(str, words)], capture_output=True, text=True, timeout=100, env=plain_environment()
+    )
+    assert done.returncode == 0, done.stderr
+
+
+@pytest.fixture(scope="module")
+def tab(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Tab]:
+    with Tab(tmp_path_factory.mktemp("tab")) as found:
+        yield found
+
+
+@pytest.mark.parametrize("name", PAGES)
+def test_at_each_width_by_day_and_at_night(name: str, pages: dict[str, Path], tab: Tab) -> None:
+    for wide, high in WIDE:
+        for scheme in SCHEMES:
+            tab.show(pages[name], wide, high, scheme)
+            where = f"{wide} {scheme}"
+            assert tab.complaints == [], where
+            assert tab.run("document.getElementById('problems').textContent") == "", where
+            assert tab.run("document.documentElement.scrollWidth") <= wide, where
+            for label, *colours in tab.run(LABELLED):
+                assert contrast(*map(rgb, colours)) >= CONTRAST, (where, label)
+            assert tab.run(UNNAMED) == []
+            assert tab.run(SCOPELESS) == []
+
+
+@pytest.mark.parametrize("name", PAGES)
+def test_a_checker_finds_nothing_serious(name: str, pages: dict[str, Path], tab: Tab) -> None:
+    if not AXE.exists():
+        give_up("axe-core is not installed: scripts/setup.sh all has it by npm")
+    for wide, high in WIDE:
+        for scheme in SCHEMES:
+            tab.show(pages[name], wide, high, scheme)
+            tab.run(f"{AXE.read_text()};0")
+            assert tab.run(CHECKED) == [], (wide, scheme)
+
+
+def rgb(colour: str) -> Sequence[float]:
+    return [int(each) / 255 for each in re.findall(r"\d+", colour)[:3]]
+
+
+def contrast(one: Sequence[float], other: Sequence[float]) -> float:
+    """As WCAG 2 has it."""
+    bright = sorted(
+        sum(part * linear(each) for part, each in zip((0.2126, 0.7152, 0.0722), its)) for its in (one, other)
+    )
+    return (bright[1] + 0.05) / (bright[0] + 0.05)
+
+
+def linear(part: float) -> float:
+    return part / 12.92 if part <= 0.04045 else ((part + 0.055) / 1.055) ** 2.4
+
+
+@pytest.mark.parametrize("name", ["report", "threads"])
+def test_the_first_screen_of_the_report_answers(name: str, pages: dict[str, Path], tab: Tab) -> None:
+    tab.show(pages[name], 1280, 900, "light")
+    for answer, place in ANSWERS.items():
+        assert 0 < tab.run(f"document.querySelector({json.dumps(place)}).getBoundingClientRect().bottom") < 900, answer
+
+
+def test_what_is_jumped_to_is_not_covered(pages: dict[str, Path], tab: Tab) -> None:
+    for wide in (900, 1280):
+        tab.show(pages["report"], wide, 500, "light")
+        found = tab.run(JUMPED)
+        assert len(found) > 12
+        assert all(below >= 0 for _, below in found), (wide, found)
+
+
+def test_one_state_has_one_colour(pages: dict[str, Path], tab: Tab) -> None:
+    for scheme in SCHEMES:
+        found: dict[str, set[str]] = {}
+        labels: dict[str, set[str]] = {}
+        for page in pages.values():
+            tab.show(page, 1280, 900, scheme)
+            for fill, colour in tab.run(FILLS).items():
+                found.setdefault(fill, set()).add(colour)
+            for label, colour in tab.run(KEY).items():
+                labels.setdefault(label, set()).add(colour)
+        assert {"used", "free", "top", "releasable", "cached"} <= {*found}
+        assert all(len(colours) == 1 for colours in found.values()), found
+        assert len(labels) > 6
+        assert all(len(colours) == 1 for colours in labels.values()), labels
+
+
+def test_what_held_still_is_folded(pages: dict[str, Path], tab: Tab) -> None:
+    tab.show(pages["trend"], 1280, 900, "light")
+    shown, hidden = (tab.run(HOW.replace("SHOWN", each)) for each in ("true", "false"))
+    assert shown
+    assert "held still" not in shown
+    assert {*hidden} == {"held still"}
+    tab.run("document.querySelectorAll('tfoot button').forEach((each) => each.click())")
+    assert tab.run(HOW.replace("SHOWN", "false")) == []
+
+
+@pytest.mark.parametrize(("name", "table"), [("threads", "#owners"), ("threads-owners", "main")])
+def test_rows_alike_are_one(name: str, table: str, pages: dict[str, Path], tab: Tab) -> None:
+    """Each of eight threads has its dtv."""
+    tab.show(pages[name], 1280, 900, "light")
+    threads = f"""[...document.querySelectorAll("{table} tbody tr")].map((row) => row.cells[0].textContent)
+      .filter((each) => each.startsWith("dtv of thread"))"""
+    (one,) = tab.run(threads)
+    assert "7 more" in one
+    tab.run(f"document.querySelector('{table} button.alike').click()")
+    each: Any = tab.run(threads)
+    assert len(each) == len({*each}) == 8
