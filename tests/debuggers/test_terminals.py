@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import fcntl
 import os
 import pty
 import re
 import signal
 import subprocess
 import sys
+import termios
 from pathlib import Path
 from typing import Sequence
 
@@ -18,7 +20,7 @@ from looks import give_up, plain_environment
 from subjects import Subject
 from terminal_output import rest_of
 
-from arenascope.present.screens.watch import ENTER, LEAVE, TO_THE_TOP
+from arenascope.present.screens.other_screen import ENTER, LEAVE, TO_THE_TOP
 
 LAST = "fault in again."
 STARTS = {
@@ -98,6 +100,33 @@ def test_watch_is_a_screen_that_leaves_its_last_picture(subject: Subject) -> Non
         lines = screen([*command, "--count", "2", *how], term)
         assert "\033" not in lines
         assert len(lines.splitlines()) == 3
+
+
+@pytest.mark.parametrize("key", ["q", "\x03"])
+def test_a_key_ends_top_and_gives_the_terminal_back(key: str) -> None:
+    master, slave = pty.openpty()
+    before = termios.tcgetattr(slave)
+    looking = subprocess.Popen(
+        [*WATCH[:-1], "top", "--interval", "60", "--limit", "3"],
+        stdin=slave,
+        stdout=slave,
+        stderr=slave,
+        start_new_session=True,
+        preexec_fn=lambda: fcntl.ioctl(0, termios.TIOCSCTTY, 0),
+        env=plain_environment({"TERM": "xterm"}),
+    )
+    shown = b""
+    while b"until q or Ctrl-C" not in shown:
+        shown += os.read(master, 65536)
+    os.write(master, b"x")
+    os.write(master, key.encode())
+    assert looking.wait(60) == (0 if key == "q" else 130)
+    assert termios.tcgetattr(slave) == before
+    os.close(slave)
+    shown += rest_of(master)
+    assert shown.startswith(ENTER.encode())
+    assert shown.count(TO_THE_TOP.encode()) == 1
+    assert LEAVE.encode() in shown
 
 
 def test_control_c_gives_the_terminal_back(subject: Subject) -> None:

@@ -15,6 +15,7 @@ from arenascope.cli import watch
 from arenascope.commands.all_commands import COMMAND_NAMES, all_commands, find_command
 from arenascope.commands.framework.overview import help_text
 from arenascope.present.glossary import WORDS, find_word
+from arenascope.present.screens import top
 
 LOOKS = (
     *(name for name in COMMAND_NAMES if all(each.is_option for each in find_command(name).arguments)),
@@ -28,7 +29,7 @@ LOOKS = (
 PLAIN = {
     *("", "average", "before", "after", "bytes", "by", "change", "default", "from", "holds", "kind", "name", "of"),
     *("part", "share", "size", "threads", "time", "to", "type", "value", "size of block", "whose", "example"),
-    *("who", "where", "points to", "sure", "what", "one of them"),
+    *("user", "allocator", "who", "where", "points to", "sure", "what", "one of them"),
     # the bar of a histogram, with its own legend; the picture of the map
     *("█ used ░ free", "occupancy"),
 }
@@ -50,7 +51,7 @@ def test_every_heading_is_plain_or_explained() -> None:
     target = everything("2.36-64").target()
     found = {heading for look in LOOKS for heading in headings(run_text(target, *look.split()))}
     assert {"system", "stranded", "goes back", "chunk size", "asked for", "accessible"} <= found
-    found |= {*watch.HEADERS, "per hour", "a cell", "RSS falls", "first word"}
+    found |= {*watch.HEADERS, *top.HEADERS, *top.EXACT_HEADERS, "per hour", "a cell", "RSS falls", "first word"}
     unknown = {each for each in found if each not in PLAIN and not find_word(each)}
     assert not unknown, "a word of WORDS in glossary.py explains it, or everybody knows it (PLAIN)"
 

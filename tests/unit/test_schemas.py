@@ -31,7 +31,9 @@ WORDS = {
 
 
 def test_each_command_has_one() -> None:
-    assert {path.stem for path in FOLDER.glob("*.json")} == {*COMMAND_NAMES, "failed", "snapshot-file"}, "`make docs`"
+    assert {path.stem for path in FOLDER.glob("*.json")} == {*COMMAND_NAMES, "top", "failed", "snapshot-file"}, (
+        "`make docs`"
+    )
     for name in COMMAND_NAMES:
         assert schema(name)["properties"]["command"]["enum"] == [name]
 
@@ -83,7 +85,7 @@ def test_a_program_gets_the_record_that_the_schema_is_made_of() -> None:
     given = {name: get_type_hints(getattr(Subject, name))["return"] for name in COMMANDS if hasattr(Subject, name)}
     assert given == {name: COMMANDS[name] for name in given}
     # what writes files is asked for by ask()
-    assert COMMANDS.keys() - given.keys() == {"snapshot", "save", "diff", "trend"}
+    assert COMMANDS.keys() - given.keys() == {"snapshot", "save", "diff", "trend", "top"}
 
 
 class Part(Record):

@@ -33,7 +33,7 @@ AFTER = 29
 """Where the overview says what follows the program's name does."""
 COMMAND = "COMMAND"
 HELP_NAME = "help"
-LOOPS = ("watch", "metrics", "fleet")
+LOOPS = ("top", "watch", "metrics", "fleet")
 """What only the shell can do: each runs longer, or covers more, than one look."""
 
 IN_THE_SHELL = Group(
@@ -136,7 +136,9 @@ class Loop(NamedTuple):
 
 
 def find_loop(name: str) -> Loop:
-    if name == "watch":
+    if name == "top":
+        from .top import OUTLINE, run
+    elif name == "watch":
         from .watch import OUTLINE, run
     elif name == "metrics":
         from .metrics import OUTLINE, run

@@ -222,6 +222,11 @@ class _Seen(NamedTuple):
     """The snapshot, where one is kept."""
 
 
+def look_whole(pid: int, early: bool) -> Looked:
+    """One look of which nothing is kept."""
+    return _look(pid, argparse.Namespace(save=None, types=False, owners=False), early).looked
+
+
 def _look(pid: int, options: argparse.Namespace, early: bool) -> _Seen:
     started = born(pid) if options.save else None
     reads = None if options.types or options.owners else read_moment

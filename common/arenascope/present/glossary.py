@@ -80,6 +80,8 @@ MEANINGS: Mapping[tuple[str, ...], str] = {
     ("foreign",): "Memory that somebody other than malloc took by sbrk, in the middle of the main arena.",
     ("free",): "The program has called free(), and malloc keeps the memory for the next request. It can still be "
     "resident.",
+    ("free in RSS",): "What is free in malloc and resident: what a process could do without. `top` counts the whole "
+    "pages of free memory that are in memory, and what is stranded.",
     ("goes back", "return", "released", "give back"): "Goes from the process to the kernel. If it was resident, RSS "
     "falls by as much.",
     ("heap", "heaps", "sub-heap", "sub-heaps"): "A stretch of addresses from which an arena cuts its chunks. The main "

@@ -5,7 +5,7 @@
 #    source ~/.local/share/bash_completion/arenascope
 # See also: https://github.com/scop/bash-completion/blob/main/doc/configuration.md
 
-_shtab_arenascope_subparsers=(arenas bins check chunk chunks containers diff heaps info leaks map mappings mmapped owner owners params pins refs report save snapshot stats threads trend trim types version watch metrics fleet help)
+_shtab_arenascope_subparsers=(arenas bins check chunk chunks containers diff heaps info leaks map mappings mmapped owner owners params pins refs report save snapshot stats threads trend trim types version top watch metrics fleet help)
 
 _shtab_arenascope_arenas_option_strings=(--quick --sort --limit --json --bytes --table --libc -h --help -p --pid -c --core --stop --hold-at-most --no-stop --no-symbols --declared --no-declared --jsonl --jobs --debug-dir --sysroot)
 _shtab_arenascope_bins_option_strings=(--arena --limit --json --bytes --table --libc -h --help -p --pid -c --core --stop --hold-at-most --no-stop --no-symbols --declared --no-declared --jsonl --jobs --debug-dir --sysroot)
@@ -34,6 +34,7 @@ _shtab_arenascope_trend_option_strings=(--pid --until --html --limit --json --by
 _shtab_arenascope_trim_option_strings=(--ranges --apply --tops --even-under-seccomp -y --yes --arena --limit --json --bytes --table --libc -h --help -p --pid -c --core --stop --hold-at-most --no-stop --no-symbols --declared --no-declared --jsonl --jobs --debug-dir --sysroot)
 _shtab_arenascope_types_option_strings=(--values --with-values --by --quick --owners --arena --min --match --limit --rules --json --bytes --table --libc -h --help -p --pid -c --core --stop --hold-at-most --no-stop --no-symbols --declared --no-declared --jsonl --jobs --debug-dir --sysroot)
 _shtab_arenascope_version_option_strings=(--full --json --bytes --table --libc -h --help -p --pid -c --core --stop --hold-at-most --no-stop --no-symbols --declared --no-declared --jsonl --jobs --debug-dir --sysroot)
+_shtab_arenascope_top_option_strings=(--exact --sort --limit --once --interval --count --json --bytes -h --help)
 _shtab_arenascope_watch_option_strings=(-p --pid --interval --count --lines --save --keep --types --owners --bytes -h --help)
 _shtab_arenascope_metrics_option_strings=(-p --pid --output --listen --types --owners -h --help)
 _shtab_arenascope_fleet_option_strings=(--output --command --engine --address --workers --again -h --help)
@@ -255,6 +256,7 @@ _shtab_arenascope_version__c_COMPGEN=_shtab_compgen_files
 _shtab_arenascope_version___core_COMPGEN=_shtab_compgen_files
 _shtab_arenascope_version___debug_dir_COMPGEN=_shtab_compgen_dirs
 _shtab_arenascope_version___sysroot_COMPGEN=_shtab_compgen_dirs
+_shtab_arenascope_top___exact_COMPGEN=_arenascope_pids
 _shtab_arenascope_watch_pos_0_COMPGEN=_arenascope_pids
 _shtab_arenascope_watch__p_COMPGEN=_arenascope_pids
 _shtab_arenascope_watch___pid_COMPGEN=_arenascope_pids
@@ -301,9 +303,10 @@ _shtab_arenascope_trim___stop_choices=(ptrace signal)
 _shtab_arenascope_types___by_choices=(bytes blocks holds-back)
 _shtab_arenascope_types___stop_choices=(ptrace signal)
 _shtab_arenascope_version___stop_choices=(ptrace signal)
+_shtab_arenascope_top___sort_choices=(free stranded system rss)
 _shtab_arenascope_fleet___engine_choices=(dask ray)
-_shtab_arenascope_help_pos_0_choices=(arenas bins check chunk chunks containers diff heaps info leaks map mappings mmapped owner owners params pins refs report save snapshot stats threads trend trim types version watch metrics fleet help)
-_shtab_arenascope_pos_0_choices=(arenas bins check chunk chunks containers diff heaps info leaks map mappings mmapped owner owners params pins refs report save snapshot stats threads trend trim types version watch metrics fleet help)
+_shtab_arenascope_help_pos_0_choices=(arenas bins check chunk chunks containers diff heaps info leaks map mappings mmapped owner owners params pins refs report save snapshot stats threads trend trim types version top watch metrics fleet help)
+_shtab_arenascope_pos_0_choices=(arenas bins check chunk chunks containers diff heaps info leaks map mappings mmapped owner owners params pins refs report save snapshot stats threads trend trim types version top watch metrics fleet help)
 _shtab_arenascope___completion_choices=(bash zsh fish)
 
 _shtab_arenascope_arenas_pos_0_nargs='*'
@@ -612,6 +615,12 @@ _shtab_arenascope_version___no_symbols_nargs=0
 _shtab_arenascope_version___declared_nargs=0
 _shtab_arenascope_version___no_declared_nargs=0
 _shtab_arenascope_version___jsonl_nargs=0
+_shtab_arenascope_top___exact_nargs=+
+_shtab_arenascope_top___once_nargs=0
+_shtab_arenascope_top___json_nargs=0
+_shtab_arenascope_top___bytes_nargs=0
+_shtab_arenascope_top__h_nargs=0
+_shtab_arenascope_top___help_nargs=0
 _shtab_arenascope_watch_pos_0_nargs='*'
 _shtab_arenascope_watch___lines_nargs=0
 _shtab_arenascope_watch___types_nargs=0

@@ -50,8 +50,8 @@ function _shtab_arenascope_using
   test "$_shtab_arenascope_cmdpath" = "$argv"
 end
 
-set -g _shtab_arenascope_commands arenas bins check chunk chunks containers diff heaps info leaks map mappings mmapped owner owners params pins refs report save snapshot stats threads trend trim types version watch metrics fleet help
-set -g _shtab_arenascope_opts_with_value --address --again --arena --by --cells --command --completion --core --count --debug-dir --engine --graph --hold-at-most --html --interval --jobs --keep --libc --limit --listen --match --max --min --output --owners --pid --pprof --rules --save --since --sort --stop --sysroot --table --type --types --until --words --workers -c -p
+set -g _shtab_arenascope_commands arenas bins check chunk chunks containers diff heaps info leaks map mappings mmapped owner owners params pins refs report save snapshot stats threads trend trim types version top watch metrics fleet help
+set -g _shtab_arenascope_opts_with_value --address --again --arena --by --cells --command --completion --core --count --debug-dir --engine --exact --graph --hold-at-most --html --interval --jobs --keep --libc --limit --listen --match --max --min --output --owners --pid --pprof --rules --save --since --sort --stop --sysroot --table --type --types --until --words --workers -c -p
 
 complete -c arenascope -e
 complete -c arenascope -f
@@ -680,6 +680,16 @@ complete -c arenascope -n '_shtab_arenascope_using version' -l jobs -x -d 'use N
 complete -c arenascope -n '_shtab_arenascope_using version' -l debug-dir -xka "(__fish_complete_directories)" -d 'also look for debug symbols under DIR/.build-id'
 complete -c arenascope -n '_shtab_arenascope_using version' -l sysroot -xka "(__fish_complete_directories)" -d 'look below DIR for the files that a core names, and under DIR/usr/lib/debug for debug symbols: for a core from another host or a container'
 complete -c arenascope -n '_shtab_arenascope_using version; and test $_shtab_arenascope_npos -ge 0' -ka "(__fish_complete_pids) (__fish_complete_path (commandline -ct))" -d 'the process (by its pid, or its name where only one has it) or core file to read, at any position'
+complete -c arenascope -n '_shtab_arenascope_using; and test $_shtab_arenascope_npos -eq 0' -a top -d 'List this machine'"'"'s processes by free and stranded memory in malloc; none is stopped.'
+complete -c arenascope -n '_shtab_arenascope_using top' -l exact -xka "(__fish_complete_pids)" -d 'also a whole look at these, as `report` has it: each is held once, briefly'
+complete -c arenascope -n '_shtab_arenascope_using top' -l sort -xka "free stranded system rss" -d 'the order: by free memory that is resident (free), by stranded, system or rss'
+complete -c arenascope -n '_shtab_arenascope_using top' -l limit -x -d 'show N processes at most (0: all; 20)'
+complete -c arenascope -n '_shtab_arenascope_using top' -l once -d 'one list, also on a terminal'
+complete -c arenascope -n '_shtab_arenascope_using top' -l interval -x -d 'time between two looks (3); in a pipe, too, it goes on then'
+complete -c arenascope -n '_shtab_arenascope_using top' -l count -x -d 'stop after N looks (0: none)'
+complete -c arenascope -n '_shtab_arenascope_using top' -l json -d 'one JSON document a line, for each look'
+complete -c arenascope -n '_shtab_arenascope_using top' -l bytes -d 'exact bytes instead of units'
+complete -c arenascope -n '_shtab_arenascope_using top' -s h -l help -d 'show this help'
 complete -c arenascope -n '_shtab_arenascope_using; and test $_shtab_arenascope_npos -eq 0' -a watch -d 'Look at each interval: RSS, what is in use, what is free. A live screen; in a pipe, a line for each look.'
 complete -c arenascope -n '_shtab_arenascope_using watch' -s p -l pid -xka "(__fish_complete_pids)" -d 'the process to read, by its pid or name (several pids: 12,34), also where a file is called so'
 complete -c arenascope -n '_shtab_arenascope_using watch' -l interval -x -d 'time between two looks (5)'
@@ -711,4 +721,4 @@ complete -c arenascope -n '_shtab_arenascope_using fleet' -s h -l help -d 'show 
 complete -c arenascope -n '_shtab_arenascope_using fleet; and test $_shtab_arenascope_npos -ge 0' -ka "(__fish_complete_pids) (__fish_complete_path (commandline -ct))" -d 'what to look at, also patterns with *'
 complete -c arenascope -n '_shtab_arenascope_using; and test $_shtab_arenascope_npos -eq 0' -a help -d 'List the commands by topic, show one'"'"'s help, or say what a word on the screens means.'
 complete -c arenascope -n '_shtab_arenascope_using help' -s h -l help -d 'show this help'
-complete -c arenascope -n '_shtab_arenascope_using help; and test $_shtab_arenascope_npos -ge 0' -ka "arenas bins check chunk chunks containers diff heaps info leaks map mappings mmapped owner owners params pins refs report save snapshot stats threads trend trim types version watch metrics fleet help" -d 'a command, or a word from a screen; `words` lists all words'
+complete -c arenascope -n '_shtab_arenascope_using help; and test $_shtab_arenascope_npos -ge 0' -ka "arenas bins check chunk chunks containers diff heaps info leaks map mappings mmapped owner owners params pins refs report save snapshot stats threads trend trim types version top watch metrics fleet help" -d 'a command, or a word from a screen; `words` lists all words'

@@ -36,6 +36,7 @@ _shtab_arenascope_commands() {
     snapshot:'Save the figures of this moment into a small file, without any of the program'"'"'s data.'
     stats:'Print the text of malloc_stats(), byte for byte, without calling it.'
     threads:'List each thread'"'"'s arena and thread cache, and the arenas that no thread uses.'
+    top:'List this machine'"'"'s processes by free and stranded memory in malloc; none is stopped.'
     trend:'Show what grew over many snapshots: since when, how steadily, and when it reaches a limit.'
     trim:'Show what malloc_trim(0) would give back, to the page, and what it would leave and why.'
     types:'List the types of live blocks: classes, containers, Python objects, text and others.'
@@ -296,7 +297,7 @@ _shtab_arenascope_heaps_defaults_added=0
 
 _shtab_arenascope_help_options=(
   {-h,--help}"[show this help]"
-  "(*)::a command, or a word from a screen\; \`words\` lists all words:(arenas bins check chunk chunks containers diff heaps info leaks map mappings mmapped owner owners params pins refs report save snapshot stats threads trend trim types version watch metrics fleet help)"
+  "(*)::a command, or a word from a screen\; \`words\` lists all words:(arenas bins check chunk chunks containers diff heaps info leaks map mappings mmapped owner owners params pins refs report save snapshot stats threads trend trim types version top watch metrics fleet help)"
 )
 
 # guard to ensure default positional specs are added only once per session
@@ -726,6 +727,21 @@ _shtab_arenascope_threads_options=(
 # guard to ensure default positional specs are added only once per session
 _shtab_arenascope_threads_defaults_added=0
 
+_shtab_arenascope_top_options=(
+  "--exact=[also a whole look at these, as \`report\` has it\: each is held once, briefly]:PID:_pids"
+  "--sort=[the order\: by free memory that is resident (free), by stranded, system or rss]:sort:(free stranded system rss)"
+  "--limit=[show N processes at most (0\: all\; 20)]:N:"
+  "--once[one list, also on a terminal]"
+  "--interval=[time between two looks (3)\; in a pipe, too, it goes on then]:SECONDS:"
+  "--count=[stop after N looks (0\: none)]:N:"
+  "--json[one JSON document a line, for each look]"
+  "--bytes[exact bytes instead of units]"
+  {-h,--help}"[show this help]"
+)
+
+# guard to ensure default positional specs are added only once per session
+_shtab_arenascope_top_defaults_added=0
+
 _shtab_arenascope_trend_options=(
   "--pid=[only this process (the one seen last)]:PID:_pids"
   "--until=[predict when it reaches SIZE (8G, 512M), not its control group\'s limit]:SIZE:"
@@ -907,6 +923,7 @@ _shtab_arenascope() {
         snapshot) _arguments -C -s $_shtab_arenascope_snapshot_options ;;
         stats) _arguments -C -s $_shtab_arenascope_stats_options ;;
         threads) _arguments -C -s $_shtab_arenascope_threads_options ;;
+        top) _arguments -C -s $_shtab_arenascope_top_options ;;
         trend) _arguments -C -s $_shtab_arenascope_trend_options ;;
         trim) _arguments -C -s $_shtab_arenascope_trim_options ;;
         types) _arguments -C -s $_shtab_arenascope_types_options ;;

@@ -13,6 +13,7 @@ from . import (  # noqa: F401
     glibc_records,
     mapping_records,
     owner_records,
+    process_records,
     report_records,
     trim_records,
     type_records,

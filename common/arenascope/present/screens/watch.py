@@ -5,20 +5,18 @@ It is drawn in place, on the terminal's other screen; the last one stays when it
 
 from __future__ import annotations
 
-import shutil
 import time
 from typing import Callable, Iterator, Mapping, Optional, Sequence, TextIO
 
 from ...analysis.report import PARTS, Picture
 from ...analysis.trend import STILL, Moment, Series, judged
 from ...base.records import NamedTuple
-from ..shared_text.text import Style, duration, fitted, signed, table
+from ..shared_text.text import Style, duration, signed, table
 from .growth import time_apart
+from .other_screen import OtherScreen
 from .part_names import LABELS, size_of
 from .trend import HOW, drawn
 
-ENTER, LEAVE = "\033[?1049h\033[?25l", "\033[?25h\033[?1049l"
-TO_THE_TOP, REST_OF_LINE, REST_OF_SCREEN = "\033[H", "\033[K", "\033[J"
 MAX_MOMENTS = 2000
 """Of more every other one is forgotten."""
 WIDEST = 100
@@ -68,13 +66,11 @@ class Course:
 
 class LiveScreen:
     def __init__(self, stream: TextIO, interval: float, kept_in: Optional[str], style: Callable[[], Style]) -> None:
-        self._stream = stream
+        self._screen = OtherScreen(stream)
         self._interval = interval
         self._kept_in, self._style = kept_in, style
         self._courses: dict[int, Course] = {}
         self._messages: list[str] = []
-        self._frame: list[str] = []
-        stream.write(ENTER)
 
     @property
     def looks(self) -> int:
@@ -87,21 +83,16 @@ class LiveScreen:
         self._messages = [*self._messages, f"{time.strftime('%H:%M:%S')} {message}"][-MESSAGES:]
 
     def draw(self) -> None:
-        style, height = self._style(), shutil.get_terminal_size().lines
+        style = self._style()
         notes = [f"every {time_apart(self._interval)}, until Ctrl-C"]
         if self._kept_in:
             notes.append(f"kept in {self._kept_in}, for trend")
         lines = [*frame(style, list(self._courses.values()), "; ".join(notes)), *map(style.warn, self._messages)]
-        self._frame = [piece for line in lines for piece in fitted(line, style.width)]
-        shown = self._frame[: max(1, height - 1)]
-        text = "".join(f"{line}{REST_OF_LINE}\n" for line in shown)
-        self._stream.write(TO_THE_TOP + text + REST_OF_SCREEN)
-        self._stream.flush()
+        self._screen.draw(lines, style.width)
 
     def close(self) -> None:
         """What was seen last stays on the terminal."""
-        self._stream.write(LEAVE + "".join(f"{line}\n" for line in self._frame))
-        self._stream.flush()
+        self._screen.close()
 
 
 def frame(style: Style, courses: Sequence[Course], note: str) -> Iterator[str]:

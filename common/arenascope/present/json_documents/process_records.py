@@ -1,0 +1,53 @@
+"""What top says: the processes of this machine."""
+
+from __future__ import annotations
+
+from typing import Annotated, Optional, Sequence
+
+from .record import Chunks, Document, Record, Size
+
+
+class WholeLook(Record):
+    """What a whole look found, for which the process was held once."""
+
+    time: Annotated[float, "When that was, in seconds since 1970"]
+    held_seconds: Annotated[float, "For how long it was held"]
+    rss_bytes: Annotated[Optional[Size], "RSS"]
+    used_bytes: Annotated[Optional[Size], "In use, and resident"]
+    free_bytes: Annotated[Optional[Size], "Free in malloc, and resident"]
+    trim_bytes: Annotated[Optional[Size], "Of that: what malloc_trim(0) would return"]
+    tops_bytes: Annotated[Optional[Size], "Of that: tops of thread arenas, which malloc_trim leaves alone"]
+    stranded_bytes: Annotated[Optional[Size], "Of that: in pages that also hold something in use"]
+
+
+class RunningProcess(Record):
+    """A process that may be read. What its malloc holds is null where no glibc malloc was found."""
+
+    pid: Annotated[int, "Its pid"]
+    user: Annotated[str, "Whose it is: a name, or the number where there is none"]
+    name: Annotated[str, "As the kernel has it"]
+    rss_bytes: Annotated[Size, "RSS, as ps shows it: it may lag behind by some pages"]
+    allocators: Annotated[
+        Sequence[Annotated[str, "A name"]], "What serves malloc in place of glibc, as far as that is known"
+    ]
+    arenas: Annotated[Optional[Size], "How many"]
+    system_bytes: Annotated[Optional[Size], "What the arenas have taken from the kernel and not returned"]
+    mmapped: Annotated[Chunks, "Blocks with mappings of their own"]
+    tops_bytes: Annotated[Optional[Size], "Free in the arenas' tops"]
+    bins_bytes: Annotated[Optional[Size], "Free in bins, as far as they were followed"]
+    free_bytes: Annotated[Optional[Size], "Both: address space, without thread caches and fastbins; see free_whole"]
+    free_resident_bytes: Annotated[Optional[Size], "What of that is in memory, as far as it was looked at"]
+    stranded_bytes: Annotated[Optional[Size], "Of bins_bytes: in pages that also hold something else; see free_whole"]
+    free_whole: Annotated[
+        Optional[bool], "Whether all tops were read and all bins followed to their ends; else these are lower bounds"
+    ]
+    exact: Annotated[Optional[WholeLook], "With --exact: what a whole look found, once; null: it was not asked for"]
+
+
+class Top(Document, command="top"):
+    """What one look at all processes found, read while they ran on."""
+
+    time: Annotated[float, "When, in seconds since 1970"]
+    processes: Annotated[Sequence[RunningProcess], "Up to --limit: those of --exact first, then as sorted"]
+    left_out: Annotated[Size, "How many more there are, beyond --limit"]
+    unread: Annotated[Size, "How many could not be read: most of them are not permitted"]

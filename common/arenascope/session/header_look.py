@@ -1,0 +1,227 @@
+"""What the headers of a running process's arenas tell, without holding it: the look that `top` has at each process.
+
+Where malloc's structures lie is found once for each libc, by its build-id, and confirmed in each process by its ring of
+arenas. A list or a top that changes under the reader is read again, and if need be left out: free memory is what was
+seen of it.
+"""
+
+from __future__ import annotations
+
+import os
+from typing import Iterable, Optional, Sequence
+
+from ..analysis.trim import advised
+from ..base.errors import ArenascopeError, MemoryReadError
+from ..base.model import ArenaHeader, Finding, Range, Tally
+from ..base.records import NamedTuple
+from ..glibc import params
+from ..glibc.arena import has_heap, is_closed, walk_ring
+from ..glibc.find.libc_file import LIBC_NAME
+from ..glibc.find.which_allocator import find_allocators
+from ..glibc.first_in_bins import first_chunks
+from ..glibc.process_layout import Layout
+from ..sources.elf.address_names import programs_of
+from ..sources.elf.elf_file import module_build_id
+from ..sources.live.live_target import ProcessTarget
+from ..sources.live.pagemap import PagemapResidency
+from ..sources.live.process import ProcessImage
+from ..sources.memory import Memory
+from ..sources.target import Region
+from .session import Session
+
+TRIES = 3
+"""For a ring or a top that changes while it is read."""
+MOST_SPANS = 256
+"""Free spans of a process whose pages are looked up, the largest."""
+
+
+class Place(NamedTuple):
+    """Where malloc's structures lie in a process."""
+
+    main_arena: int
+    params: Optional[int]
+    layout: Layout
+
+
+class FreeSeen(NamedTuple):
+    """Free memory of one process, in bytes: as much as was seen."""
+
+    tops: int
+    bins: int
+    whole: bool
+    """Whether every top and every bin was read to its end. Thread caches and fastbins are never counted."""
+    pages: Optional[int]
+    """The whole pages of it that are in memory, of its largest pieces; None where page tables do not tell."""
+    stranded: int
+    """Of `bins`, in pages that something else shares."""
+
+    @property
+    def all(self) -> int:
+        return self.tops + self.bins
+
+    @property
+    def resident(self) -> Optional[int]:
+        """A page that something else shares counts, though it may be in swap."""
+        return None if self.pages is None else self.pages + self.stranded
+
+
+class HeaderLook(NamedTuple):
+    """One process's malloc."""
+
+    uid: int
+    """Whose it is."""
+    allocators: tuple[str, ...]
+    """What serves malloc in place of glibc, as far as it is known."""
+    arenas: Optional[int] = None
+    """None, as all that follows, where no glibc malloc was found, or its arenas could not be read."""
+    system: Optional[int] = None
+    mmapped: Optional[Tally] = None
+    free: Optional[FreeSeen] = None
+
+
+class _Known(NamedTuple):
+    """What an earlier look found of a process."""
+
+    identity: tuple[int, bytes]
+    place: Optional[Place]
+    maps: Sequence[Region]
+    """Of one where nothing was found: it is searched again once these are others."""
+    allocators: tuple[str, ...]
+
+
+class HeaderReader:
+    """Looks at processes again and again. Keeps where things lie, never what they were."""
+
+    def __init__(self) -> None:
+        self._processes: dict[int, _Known] = {}
+        self._libcs: dict[str, Place] = {}
+        """By build-id: how far they lie from the file's first byte."""
+        self._allocators: dict[object, tuple[str, ...]] = {}
+        """By the modules of a process."""
+
+    def forget_all_but(self, pids: Iterable[int]) -> None:
+        self._processes = {pid: self._processes[pid] for pid in pids if pid in self._processes}
+
+    def look(self, pid: int, identity: tuple[int, bytes], chunks: int) -> HeaderLook:
+        """At most so many free chunks are read. `identity`: when it started, and its program. TargetError where it has
+        ended or may not be read."""
+        image = ProcessImage(pid)
+        memory = Memory(image.read, image.pointer_size, image.byte_order, image.fill)
+        known = self._processes.get(pid)
+        if known is None or known.identity != identity or (known.place is None and known.maps != image.regions()):
+            known = self._find(image, memory, identity)
+            self._processes[pid] = known
+        ring = _read_ring(memory, known.place) if known.place is not None else None
+        if known.place is None or ring is None:
+            return HeaderLook(image.status.uid, known.allocators)
+        return HeaderLook(
+            image.status.uid,
+            known.allocators,
+            len(ring),
+            system=sum(header.system_mem for header in ring),
+            mmapped=_mmapped(memory, known.place),
+            free=_free(image, memory, known.place.layout, ring, limit=chunks),
+        )
+
+    def _find(self, image: ProcessImage, memory: Memory, identity: tuple[int, bytes]) -> _Known:
+        regions = image.regions()
+        modules = list(programs_of(regions))
+        libcs = [module for module in modules if LIBC_NAME.search(module[0].path)]
+        build_id = module_build_id(memory.read, libcs[0][0].start) if len(libcs) == 1 else None
+        place = self._as_before(memory, build_id, libcs[0][0].start) if build_id is not None else None
+        names = self._allocators_of(image, modules)
+        if place is None:
+            place = self._search(image, build_id, libcs)
+        return _Known(identity, place, () if place is not None else regions, names)
+
+    def _as_before(self, memory: Memory, build_id: str, base: int) -> Optional[Place]:
+        known = self._libcs.get(build_id)
+        if known is None:
+            return None
+        at = known.params + base if known.params is not None else None
+        place = Place(known.main_arena + base, at, known.layout)
+        return place if _read_ring(memory, place) is not None else None
+
+    def _search(
+        self, image: ProcessImage, build_id: Optional[str], libcs: Sequence[Sequence[Region]]
+    ) -> Optional[Place]:
+        """As every other command does."""
+        try:
+            located = Session(ProcessTarget(image, (), True)).located
+        except (ArenascopeError, ValueError):
+            return None
+        layout = located.layout
+        place = Place(located.main_arena, located.params, layout)
+        if build_id is not None and build_id == located.libc.build_id and place.params and layout.newer is None:
+            base = libcs[0][0].start
+            self._libcs.setdefault(build_id, Place(place.main_arena - base, place.params - base, layout))
+        return place
+
+    def _allocators_of(self, image: ProcessImage, modules: Sequence[Sequence[Region]]) -> tuple[str, ...]:
+        try:
+            program = os.stat(f"/proc/{image.pid}/exe")
+            names = tuple(module[0].path for module in modules)
+            key = (program.st_dev, program.st_ino, program.st_mtime_ns, os.readlink(f"/proc/{image.pid}/ns/mnt"), names)
+        except OSError:
+            return ()
+        if key not in self._allocators:
+            found = find_allocators(ProcessTarget(image, (), False), image.regions())
+            self._allocators[key] = tuple(each.name for each in found if each.replaces_malloc)
+        return self._allocators[key]
+
+
+def _read_ring(memory: Memory, place: Place) -> Optional[list[ArenaHeader]]:
+    """All arenas, or None: there are none, or they change too fast. A top that is not known has no bytes."""
+    best: Optional[list[ArenaHeader]] = None
+    for _ in range(TRIES):
+        findings: list[Finding] = []
+        ring = walk_ring(memory, place.layout, place.main_arena, findings)
+        if is_closed(ring) and all(each.rule in ("top", "heap-arena") for each in findings):
+            best = ring
+            if not findings:
+                break
+    return best
+
+
+def _mmapped(memory: Memory, place: Place) -> Optional[Tally]:
+    if place.params is None or not place.layout.mmaps_proven:
+        return None
+    try:
+        return params.counts(params.read_params(memory, place.layout, place.params))
+    except MemoryReadError:
+        return None
+
+
+def _free(image: ProcessImage, memory: Memory, layout: Layout, ring: Sequence[ArenaHeader], *, limit: int) -> FreeSeen:
+    page = image.page_size
+    tops = [Range(each.top, each.top_bytes or 0) for each in ring if has_heap(layout, each)]
+    whole = all(each.top_bytes is not None for each in ring)
+    # a top ends where a page does, and shares its first one
+    pages = [advised(top.address, top.end, 0, page) for top in tops]
+    binned = stranded = seen = 0
+    for header in ring:
+        # an arena's share of what is left, so that the last has some, too
+        first = first_chunks(memory, layout, header, max(1, (limit - seen) // (len(ring) - header.index)))
+        seen += len(first.chunks)
+        whole &= first.whole
+        size = min(sum(each.bytes for each in first.chunks), max(0, header.system_mem - (header.top_bytes or 0)))
+        inside = [advised(each.address, each.end, layout.chunk_struct, page) for each in first.chunks]
+        pages += inside
+        binned += size
+        stranded += max(0, size - sum(each.bytes for each in inside))
+    resident = _resident(image, sorted(pages, key=lambda each: -each.bytes)[:MOST_SPANS])
+    return FreeSeen(sum(each.bytes for each in tops), binned, whole=whole, pages=resident, stranded=stranded)
+
+
+def _resident(image: ProcessImage, spans: Sequence[Range]) -> Optional[int]:
+    try:
+        residency = PagemapResidency(image.memory_tid, image.page_size)
+    except ArenascopeError:
+        return None
+    try:
+        counted = [residency.count(each.address, each.end) for each in spans if each.bytes > 0]
+        if not residency.exact or not all(counted):
+            return None
+        return sum(each.resident for each in counted if each is not None)
+    finally:
+        residency.close()
