@@ -104,6 +104,88 @@ def test_in_the_shell(subject: Subject, columns: int) -> None:
     assert not {command: lines for command, lines in wide.items() if lines}
 
 
+RULE = re.compile(r"-+(?:  -+)*")
+NUMBER = re.compile(r"≤? ?[-+]?[\d,.]+(?:e[-+]\d+)? ?(?:[KMGTP]?i?B|%)?|0x[0-9a-f]+")
+PRIORITIES = {"arenas": ("system", "used"), "types": ("bytes", "example"), "owners": ("whose", "holds")}
+"""What stays at 80 columns."""
+
+
+def is_row(line: str, spans: Sequence[tuple[int, int]]) -> bool:
+    """Nothing stands between its columns, nor behind them."""
+    between = [line[end:start] for (_, end), (start, _) in zip(spans, [*spans[1:], (len(line), 0)])]
+    return bool(line.strip()) and not any(map(str.strip, between)) and not line.startswith(("(", "…", "? ", "next:"))
+
+
+def columns_of(lines: Sequence[str]) -> Iterator[dict[str, list[str]]]:
+    """Each table's cells by the titles of its columns, where these have one."""
+    at = 0
+    while at + 1 < len(lines):
+        at += 1
+        if not RULE.fullmatch(lines[at]):
+            continue
+        spans = [match.span() for match in re.finditer("-+", lines[at])]
+        rows = [lines[at - 1]]
+        while at + 1 < len(lines) and is_row(lines[at + 1], spans):
+            at += 1
+            rows.append(lines[at])
+        rows = [row for row in rows if not RULE.fullmatch(row)]
+        cells = [[row[start:end].strip() for row in rows] for start, end in spans]
+        yield {title: each for title, *each in cells if title}
+
+
+def as_whole(cell: str, whole: str) -> bool:
+    """A name may lack its middle, a text its end, a number nothing."""
+    before, cut, after = cell.partition("…")
+    if not cut or cell == whole:
+        return cell == whole
+    return not NUMBER.fullmatch(whole) and whole.startswith(before) and whole.endswith(after)
+
+
+TABLES = {
+    "hoard": ("arenas", "trim", "heaps", "threads", "bins", "pins"),
+    "kinds": ("types", "types --owners", "owners", "owners --by type", "mappings", "containers"),
+}
+NO_LIMIT = 1000
+READABLE = 300
+
+
+@pytest.mark.parametrize("fixture", TABLES)
+@pytest.mark.parametrize("columns", some([40, 80, 120, 200], 80))
+def test_each_cell_is_that_of_a_screen_as_wide_as_it_needs(fixture: str, columns: int) -> None:
+    """No number is cut at any width, and of a name the middle alone."""
+    with Subject(fixture, *(["12", "3"] if fixture == "hoard" else [])) as running:
+        for command in TABLES[fixture]:
+            name, *words = command.split()
+            argv = (*ARENASCOPE, name, str(running.pid), *words, "--limit", "9")
+            shown = on_terminal(columns, argv)
+            assert not too_wide(shown, columns), command
+            narrow, wide = list(columns_of(shown)), list(columns_of(on_terminal(NO_LIMIT, argv)))
+            assert len(narrow) == len(wide) > 0, command
+            for some_columns, all_columns in zip(narrow, wide):
+                assert some_columns.keys() <= all_columns.keys(), command
+                for title, cells in some_columns.items():
+                    pairs = list(zip(cells, all_columns[title]))
+                    assert len(cells) == len(all_columns[title]), (command, title)
+                    assert all(as_whole(*pair) for pair in pairs), (command, title, pairs)
+            if columns == 80 and command in PRIORITIES:
+                assert set(PRIORITIES[command]) <= narrow[0].keys()
+            if columns >= 80 and command == "owners":
+                # a name is whole rather than that all columns are there
+                assert narrow[0]["whose"] == wide[0]["whose"]
+
+
+@pytest.mark.parametrize("command", ["types --owners", "owners"])
+def test_without_a_terminal_names_alone_are_cut(command: str) -> None:
+    with Subject("kinds") as running:
+        name, *words = command.split()
+        argv = (*ARENASCOPE, name, str(running.pid), *words)
+        done = subprocess.run(argv, capture_output=True, text=True, check=True, env=plain_environment())
+        (cells,), (whole,) = columns_of(done.stdout.splitlines()), columns_of(on_terminal(NO_LIMIT, argv))
+    assert cells.keys() == whole.keys()
+    assert sum(max(map(len, (title, *each))) + 2 for title, each in cells.items()) < READABLE
+    assert all(as_whole(*pair) for title in whole for pair in zip(cells[title], whole[title]))
+
+
 def test_help_and_several_processes(subject: Subject) -> None:
     pid = str(subject.pid)
     for words in (["help"], ["help", "stranded"], ["types", "--help"], ["heaps", pid, pid, "--jobs", "1"]):

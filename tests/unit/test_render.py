@@ -23,7 +23,6 @@ from arenascope.commands.all_commands import COMMAND_NAMES, find_command
 from arenascope.commands.framework.command import execute
 from arenascope.present.formats.highlight import highlight
 from arenascope.present.formats.json import address
-from arenascope.present.shared_text import text
 from arenascope.present.shared_text.text import ENOUGH, Style, count, cut, folded, left_out, next_lines, number, table
 
 
@@ -241,7 +240,7 @@ def test_the_envelope() -> None:
 def test_text_is_the_same_without_libraries(command: str, monkeypatch: pytest.MonkeyPatch) -> None:
     target = everything("2.36-64").target()
     with_them = run_text(target, command)
-    monkeypatch.setattr(text.optional_libraries, "load", lambda name: None)
+    monkeypatch.setattr(optional_libraries, "load", lambda name: None)
     assert run_text(target, command) == with_them
 
 
@@ -309,7 +308,7 @@ def test_cells_do_not_break_a_format() -> None:
 
 
 def test_without_tabulate_a_format_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(text.optional_libraries, "load", lambda name: None)
+    monkeypatch.setattr(optional_libraries, "load", lambda name: None)
     with pytest.raises(UsageError, match="tabulate"):
         run_text(everything("2.36-64").target(), "heaps", "--table", "html")
 

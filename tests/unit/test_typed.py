@@ -24,7 +24,7 @@ EDGES = {
         "common/arenascope/cli/metrics.py",
         "common/arenascope/cli/metrics_server.py",
         "common/arenascope/present/shared_text/progress_bar.py",
-        "common/arenascope/present/shared_text/text.py",
+        "common/arenascope/present/shared_text/table_forms.py",
     ),
     "what argparse takes": ("common/arenascope/commands/framework/arguments.py",),
     "functions that GDB and LLDB call, and what these give": (

@@ -138,7 +138,7 @@ def _lines(
         rows,
         left=(0, 1),
         footer=footer,
-        expendable=("fast", "heaps", "tcache", "used", "bins"),
+        expendable=("fast", "heaps", "tcache", "bins", "threads", "resident", "top", "trim", "used"),
         limit=context.options.limit,
         what="arena",
     )

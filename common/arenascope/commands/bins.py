@@ -76,7 +76,7 @@ def _lines(context: Context, rows: list[Row], partial: bool) -> Iterator[str]:
     ordered = sorted(rows, key=lambda row: -row.bin.bytes) if context.options.limit else rows
     shown, more = cut([_cells(style, row) for row in ordered], context.options.limit)
     headers = ("of", "kind", "bin", "from", "to", "chunks", "bytes", "average")
-    yield from table(style, headers, shown, left=(0, 1), expendable=("average",))
+    yield from table(style, headers, shown, left=(0, 1), expendable=("average", "bin", "to", "chunks"))
     if more:
         yield style.dim("largest first")
     yield from left_out(style, more, "bin")

@@ -151,7 +151,7 @@ def _lines(context: Context, diff: Diff) -> Iterator[str]:
         ]
         rate = "per minute" if by == CONTAINER else "per hour"
         headers = (TITLES[by], "before", "after", "change", *([rate] if rates else []))
-        yield from table(style, headers, rows, limit=context.options.limit)
+        yield from table(style, headers, rows, names=(0,), limit=context.options.limit)
     if not any(getattr(diff, name) for name in TABLES):
         yield "nothing else changed"
     elif why_not is not None:

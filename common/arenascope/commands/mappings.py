@@ -141,7 +141,9 @@ def _lines(
     cells = [_cells(style, alike, names) for alike in _alike(style, rows, names, by)]
     headers = ("from", "to", "size", "resident", "access", "whose")
     what = "row" if len(cells) < len(rows) else "mapping"
-    yield from table(style, headers, cells, left=(0, 1, 4, 5), expendable=("access", "to"), limit=limit, what=what)
+    yield from table(
+        style, headers, cells, left=(0, 1, 4, 5), expendable=("access", "to", "resident"), limit=limit, what=what
+    )
     yield ""
     each = f"{style.typed('mappings --sort address')} (each in a row of its own)"
     more_rows = [each] if len(cells) < len(rows) else []

@@ -81,7 +81,12 @@ def _lines(
     ]
     shown, more = cut(rows, context.options.limit)
     yield from table(
-        style, ("chunk", "size", "resident", "type"), shown, left=(0, 3), optional=() if any(types) else ("type",)
+        style,
+        ("chunk", "size", "resident", "type"),
+        shown,
+        left=(0, 3),
+        names=(3,),
+        optional=() if any(types) else ("type",),
     )
     if any(kind and not kind.certain for kind in types):
         yield style.dim(A_GUESS)

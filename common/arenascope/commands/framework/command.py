@@ -18,7 +18,8 @@ from ...base.user_data import UserData, user_data
 from ...present.formats.json import envelope, written
 from ...present.formats.spool import in_blocks
 from ...present.shared_text.problems import sentence
-from ...present.shared_text.text import Style, known_form
+from ...present.shared_text.table_forms import known_form
+from ...present.shared_text.text import Style
 from .answer import Answer as Answer
 from .answer import of_heap as of_heap
 from .arguments import HELP, Argument, Group, HelpAsked, Outline, Parser

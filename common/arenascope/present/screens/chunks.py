@@ -8,7 +8,7 @@ from typing import Callable, Iterable, Iterator, Mapping, Optional, Sequence
 from ...analysis.chunks import ExactSize, SizeClass, Sums, total
 from ...base.model import Tally
 from ...base.records import NamedTuple
-from ..shared_text.text import Style, count, in_use, number, shortened, table
+from ..shared_text.text import WIDEST_NAME, Style, count, in_use, number, shortened_name, table
 
 STATE_WORDS = {
     "used": "in use",
@@ -81,9 +81,9 @@ def typed_row(style: Style, as_json: bool, arena: int) -> Callable[[int, int, st
     if style.form:
         return lambda chunk, size, name: plain(chunk, size, "used") + CELLS + name
     row = _row(style, types=True)
-    room = style.width - len(row.format("", "", "", "")) - len(BETWEEN) if style.width else 0
+    room = style.width - len(row.format("", "", "", "")) - len(BETWEEN) if style.width else WIDEST_NAME
     return lambda chunk, size, name: (
-        row.format(f"{chunk:#x}", style.size(size), "used", arena) + BETWEEN + shortened(name, room)
+        row.format(f"{chunk:#x}", style.size(size), "used", arena) + BETWEEN + shortened_name(name, room)
     )
 
 

@@ -34,7 +34,7 @@ def lines(
         left=(0, 1),
         names=(0, 1),
         optional=("load", "longest chain"),
-        expendable=("load", "longest chain", "containers", "per element"),
+        expendable=("load", "longest chain", "containers", "per element", "type", "elements", "held"),
         limit=limit,
     )
     yield from map(note_text, notes)

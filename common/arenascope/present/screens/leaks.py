@@ -87,7 +87,7 @@ def _table(style: Style, rows: Sequence[Sequence[str]]) -> Iterator[str]:
     retained = "retained"
     headers = ("what", "blocks", "bytes", retained, sure, "one of them")
     left = (0, SURE, SURE + 1)
-    yield from table(style, headers, rows, left=left, optional=(retained,), expendable=("one of them",))
+    yield from table(style, headers, rows, left=left, names=(0,), optional=(retained,), expendable=("one of them",))
 
 
 def _cells(style: Style, row: LeakRow) -> list[str]:

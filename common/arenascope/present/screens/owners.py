@@ -204,10 +204,10 @@ def lines(
         HEADERS,
         [_cells(style, shown, each) for each in own],
         left=(0, 5, 7),
-        names=(0, 7),
+        names=(0, 5, 7),
         below=[_folded(style, folded)] if folded else (),
         optional=("as near",),
-        expendable=("blocks",),
+        expendable=("as near", "shared with", "spreads at", "blocks", "alone", "goes back"),
     )
     if len(holdings) > 1:
         yield style.dim(NO_SUM)
@@ -237,7 +237,7 @@ def lines_by_type(
         few = own[:TYPES] if limit > 0 else own
         rows += [_cost_cells(style, shown, each, holding, first=each is own[0]) for each in few]
         more += len(own) - len(few)
-    yield from table(style, COSTS, rows, left=(0, 1, 6), names=(0, 1))
+    yield from table(style, COSTS, rows, left=(0, 1, 6), names=(0, 1, 6), expendable=("average", COSTS[-1], "largest"))
     yield from left_out(style, more, "type")
     if rows:
         yield style.dim(WITH_THEIRS)

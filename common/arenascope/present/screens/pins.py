@@ -109,6 +109,7 @@ def lines(
             HEADERS,
             [_row(style, shown, header) for shown in pins],
             left=(0, 5, 6, 7, 8),
+            names=(6, 8),
             optional=("held by", "first word"),
             expendable=("first word", "resident", "by"),
         )
@@ -151,7 +152,7 @@ def group_lines(style: Style, groups: Sequence[Group], held_by: Mapping[int, str
         for group in groups[:GROUPS]
     ]
     headers = ("type", "blocks", "bytes", "goes back", "resident", "held by")
-    yield from table(style, headers, rows, left=(0, 5), optional=("held by",), expendable=("resident",))
+    yield from table(style, headers, rows, left=(0, 5), names=(0, 5), optional=("held by",), expendable=("resident",))
     if len(groups) > GROUPS:
         more = count(len(groups) - GROUPS, "more type")
         yield style.dim(f"… {more}; {style.typed('types --by holds-back')} shows all")

@@ -156,7 +156,9 @@ def pointers(style: Style, shown: Shown, asked: Asked, refs: Sequence[Ref], limi
     yield ""
     if refs:
         rows = [shown.cells(each, goal) for each in refs]
-        yield from table(style, HEADERS, rows, left=(0, 1, 3), expendable=("where",), limit=limit, what="pointer")
+        yield from table(
+            style, HEADERS, rows, left=(0, 1, 3), names=(0,), expendable=("where",), limit=limit, what="pointer"
+        )
     else:
         yield NOTHING
     yield ""

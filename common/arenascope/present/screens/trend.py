@@ -137,7 +137,8 @@ def _table(style: Style, title: str, series: Sequence[Series], limit: int) -> It
     ]
     rate = "a minute" if series[0].by == CONTAINER else "an hour"
     headers = (title, "now", "change", rate, "since", "how", "over time")
-    yield from table(style, headers, rows, left=(0, 5, 6), expendable=("how", "now", "since", rate), limit=limit)
+    gone = ("how", "now", "since", rate)
+    yield from table(style, headers, rows, left=(0, 5, 6), names=(0,), expendable=gone, limit=limit)
 
 
 def drawn(each: Series, width: int = DRAWN) -> str:

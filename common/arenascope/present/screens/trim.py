@@ -22,6 +22,7 @@ HEADERS = (
     "tcache",
     "--tops",
 )
+EXPENDABLE = ("calls", "by madvise", "by brk", "tcache", "resident top", "top stays", "--tops", "stranded", "RSS falls")
 BY_BRK, TOPS = 2, 8
 """Of the figures in such a row."""
 CAME_IN = 256 << 10
@@ -50,7 +51,7 @@ def lines(
     yield ""
     rows = [_row(style, trim) for trim in plans]
     footer = ["all", *_figures(style, plans)] if len(rows) > 1 and whole else None
-    yield from table(style, HEADERS, rows, footer=footer, limit=limit, what="arena")
+    yield from table(style, HEADERS, rows, footer=footer, expendable=EXPENDABLE, limit=limit, what="arena")
     # nothing would go back of what is not in memory
     said = [each for each in kept if each.figures.get("resident_bytes") != 0]
     yield from _apart([reason(each, style, refused is None) for each in said])

@@ -102,10 +102,10 @@ def lines(
             for row in cut(rows, limit)[0]
         ],
         left=(0, 1, 9, 10),
-        names=(0,),
+        names=(0, 9),
         below=[*_folded(style, folded, live), *_others(style, totals, live)],
         optional=("module", THEIRS, "holds back", "held by"),
-        expendable=("average", "resident", "module", "share", "holds back", THEIRS),
+        expendable=("average", "resident", "module", "share", "holds back", THEIRS, "blocks"),
     )
     headers = next(table_lines, "")
     yield from (headers, *table_lines)

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import os
 import re
-from typing import Any, Iterable, Iterator, Optional, Sequence, TypeVar
+from typing import Iterable, Iterator, Optional, Sequence, TypeVar
 
-from ...base import optional_libraries
-from ...base.errors import UsageError
 from ...base.model import SHELL_CALLS_INTO
 from ...base.printable import one_line
 from ...base.records import NamedTuple
 from ...blocks.recognise.class_names import with_short_names
+from .table_forms import in_form, ruled
 
 UNITS = ("B", "KiB", "MiB", "GiB", "TiB", "PiB")
 UNKNOWN = "?"
@@ -38,6 +37,8 @@ NAME = 16
 """Texts, and what names a row, are not cut shorter than this."""
 ENOUGH = 40
 """Of a name that is shortened in the middle: for more of it no other column goes."""
+WIDEST_NAME = 60
+"""Of a name where there is no terminal: a document has all of it."""
 _COLOURED = re.compile(r"(\033\[\d+m)(.*)(\033\[0m)", re.DOTALL)
 _ADDRESS = re.compile(r"(?:0x[0-9a-f]+)?|\?")
 _ADDRESS_FIRST = re.compile(r"0x[0-9a-f]+ ")
@@ -216,8 +217,9 @@ def table(
 
     The first `limit` rows are shown, then those that stand `below` all of them; `what` and `many` name what is left
     out. A column in `optional` is left out where no row has anything in it. Where the terminal is narrower than all of
-    it, columns in `expendable` go, the first named first; then text is cut short, in the columns of `names` in the
-    middle, and at last columns go from the right. Addresses are never cut.
+    it, of the columns in `expendable` those stay that fit, the last named first; then text is cut short, in the columns
+    of `names` in the middle, and at last columns go from the right. Addresses are never cut. Without a terminal all
+    columns stay, and names are cut to WIDEST_NAME.
     """
     used = [at for at, name in enumerate(headers) if name not in optional or any(row[at] for row in rows)]
     shown, more = cut(rows, limit)
@@ -232,19 +234,23 @@ def table(
     kept, gone = _columns(every, style.width, expendable, texts=_texts(every, align), names=middle)
     every = [[row[column] for column in kept] for row in every]
     align = [align[column] for column in kept]
+    shorter = [column for column, at in enumerate(kept) if used[at] in names]
     if style.width:
-        shorter = [column for column, at in enumerate(kept) if used[at] in names]
         _shorten(every, _texts(every, align), style.width, shorter)
+    elif not style.form:
+        for row in every:
+            for column in shorter:
+                row[column] = shortened_name(row[column], WIDEST_NAME)
     if style.form:
-        yield from _in_form(every[0], every[1:], align, style.form)
+        yield from in_form(every[0], every[1:], align, style.form)
     else:
-        lines = _table_lines(every[0], every[1:], align)
+        lines = ruled(every[0], every[1:], align)
         if footer:
             lines.insert(len(lines) - 1, lines[1])
         for line in lines:
             yield Laid(line.rstrip())
-        if gone:
-            yield f"({', '.join(gone)}: left out, the terminal is {style.width} columns wide)"
+        if any(gone):
+            yield f"({', '.join(filter(None, gone))}: left out, the terminal is {style.width} columns wide)"
     yield from left_out(style, more, what, many)
 
 
@@ -265,22 +271,21 @@ def _columns(
     widths = [max(map(len, column)) for column in zip(*every)]
     least = [min(size, texts.get(column, size)) for column, size in enumerate(widths)]
     wanted = [min(size, ENOUGH) if column in names else size for column, size in enumerate(widths)]
-    kept = list(range(len(widths)))
-    gone: list[str] = []
+    if not width:
+        return list(range(len(widths))), []
 
-    def fits(sizes: Sequence[int]) -> bool:
-        return sum(sizes[column] + GAP for column in kept) - GAP <= width
+    def fit(sizes: Sequence[int], columns: Sequence[int]) -> bool:
+        return sum(sizes[column] + GAP for column in columns) - GAP <= width
 
-    for name in expendable:
-        if not width or fits(wanted):
-            break
-        if name not in every[0]:
-            continue
-        kept.remove(list(every[0]).index(name))
-        gone.append(name)
-    while width and len(kept) > 1 and not fits(least):
-        gone.append(every[0][kept.pop()] or "the last")
-    return kept, gone
+    titles = list(every[0])
+    kept = [column for column, title in enumerate(titles) if title not in expendable]
+    for title in reversed(expendable):
+        if title in titles and fit(wanted, [*kept, titles.index(title)]):
+            kept.append(titles.index(title))
+    kept.sort()
+    while len(kept) > 1 and not fit(least, kept):
+        kept.pop()
+    return kept, [title for column, title in enumerate(titles) if column not in kept]
 
 
 def _shorten(every: Sequence[list[str]], texts: dict[int, int], width: int, names: Sequence[int]) -> None:
@@ -311,63 +316,11 @@ def shortened_name(text: str, width: int) -> str:
     """In the middle, as the end tells as well: "std::map<std::string, std…>> node"."""
     if not width or len(text) <= width:
         return text
+    address = _ADDRESS_FIRST.match(text)
+    if address and address.end() < width:
+        return address[0] + shortened_name(text[address.end() :], width - address.end())
     end = (width - 1) // 3
     return f"{text[: width - 1 - end]}{CUT}{text[len(text) - end :]}"
-
-
-def _table_lines(headers: Sequence[str], rows: Sequence[Sequence[str]], align: Sequence[str]) -> list[str]:
-    tabulate: Any = optional_libraries.loaded("tabulate")
-    if tabulate is None:
-        return list(_plain_table(headers, rows, align))
-    # tabulate would make columns two wider than their headers
-    padding, tabulate.MIN_PADDING = tabulate.MIN_PADDING, 0
-    try:
-        text: str = tabulate.tabulate(rows, headers, tablefmt="simple", colalign=align, disable_numparse=True)
-    finally:
-        tabulate.MIN_PADDING = padding
-    return text.splitlines()
-
-
-MARKDOWN = ("github", "pipe")
-
-
-def known_form(form: str) -> str:
-    """One of tabulate's formats; UsageError where that, or tabulate, is missing."""
-    tabulate: Any = optional_libraries.load("tabulate")
-    if tabulate is None:
-        raise UsageError("--table needs tabulate, which is not installed for this Python", "pip install tabulate")
-    known = tabulate.tabulate_formats
-    if form not in known:
-        raise UsageError(f"there is no table format {form!r}", f"one of: {', '.join(known)}")
-    return form
-
-
-def _in_form(headers: Sequence[str], rows: Sequence[Sequence[str]], align: Sequence[str], form: str) -> Iterator[str]:
-    tabulate: Any = optional_libraries.load("tabulate")
-    if form in MARKDOWN:
-        rows = [[cell.replace("|", "\\|") for cell in row] for row in rows]
-    if form == "tsv":
-        # tabulate pads columns with spaces and drops trailing empty cells: neither suits programs
-        yield from ("\t".join(row) for row in (headers, *rows))
-        return
-    text: str = tabulate.tabulate(rows, headers, tablefmt=form, disable_numparse=True, colalign=align)
-    yield from text.splitlines()
-
-
-def _plain_table(headers: Sequence[str], rows: Sequence[Sequence[str]], align: Sequence[str]) -> Iterator[str]:
-    """What tabulate's "simple" prints, where tabulate is missing."""
-    widths = [max(len(cell) for cell in column) for column in zip(headers, *rows)]
-
-    def line(cells: Sequence[str]) -> str:
-        return "  ".join(
-            cell.ljust(width) if side == "left" else cell.rjust(width)
-            for cell, width, side in zip(cells, widths, align)
-        )
-
-    yield line(headers)
-    yield "  ".join("-" * width for width in widths)
-    for row in rows:
-        yield line(row)
 
 
 FEW_ROWS = 10

@@ -1,0 +1,63 @@
+"""A table's cells as lines: as on a screen, or in one of tabulate's formats."""
+
+from __future__ import annotations
+
+from typing import Any, Iterator, Sequence
+
+from ...base import optional_libraries
+from ...base.errors import UsageError
+
+
+def ruled(headers: Sequence[str], rows: Sequence[Sequence[str]], align: Sequence[str]) -> list[str]:
+    tabulate: Any = optional_libraries.loaded("tabulate")
+    if tabulate is None:
+        return list(_plain_table(headers, rows, align))
+    # tabulate would make columns two wider than their headers
+    padding, tabulate.MIN_PADDING = tabulate.MIN_PADDING, 0
+    try:
+        text: str = tabulate.tabulate(rows, headers, tablefmt="simple", colalign=align, disable_numparse=True)
+    finally:
+        tabulate.MIN_PADDING = padding
+    return text.splitlines()
+
+
+MARKDOWN = ("github", "pipe")
+
+
+def known_form(form: str) -> str:
+    """One of tabulate's formats; UsageError where that, or tabulate, is missing."""
+    tabulate: Any = optional_libraries.load("tabulate")
+    if tabulate is None:
+        raise UsageError("--table needs tabulate, which is not installed for this Python", "pip install tabulate")
+    known = tabulate.tabulate_formats
+    if form not in known:
+        raise UsageError(f"there is no table format {form!r}", f"one of: {', '.join(known)}")
+    return form
+
+
+def in_form(headers: Sequence[str], rows: Sequence[Sequence[str]], align: Sequence[str], form: str) -> Iterator[str]:
+    tabulate: Any = optional_libraries.load("tabulate")
+    if form in MARKDOWN:
+        rows = [[cell.replace("|", "\\|") for cell in row] for row in rows]
+    if form == "tsv":
+        # tabulate pads columns with spaces and drops trailing empty cells: neither suits programs
+        yield from ("\t".join(row) for row in (headers, *rows))
+        return
+    text: str = tabulate.tabulate(rows, headers, tablefmt=form, disable_numparse=True, colalign=align)
+    yield from text.splitlines()
+
+
+def _plain_table(headers: Sequence[str], rows: Sequence[Sequence[str]], align: Sequence[str]) -> Iterator[str]:
+    """What tabulate's "simple" prints, where tabulate is missing."""
+    widths = [max(len(cell) for cell in column) for column in zip(headers, *rows)]
+
+    def line(cells: Sequence[str]) -> str:
+        return "  ".join(
+            cell.ljust(width) if side == "left" else cell.rjust(width)
+            for cell, width, side in zip(cells, widths, align)
+        )
+
+    yield line(headers)
+    yield "  ".join("-" * width for width in widths)
+    for row in rows:
+        yield line(row)
