@@ -163,6 +163,18 @@ def test_one_state_has_one_colour(pages: dict[str, Path], tab: Tab) -> None:
         assert all(len(colours) == 1 for colours in labels.values()), labels
 
 
+def test_a_type_has_the_same_colour_on_two_pages(pages: dict[str, Path], tab: Tab) -> None:
+    coloured = """Object.fromEntries([...document.querySelectorAll("#tree [data-node]")]
+      .map((each) => [nodes[each.dataset.node].name, each.dataset.fill]))"""
+    tab.show(pages["owners"], 1280, 900, "light")
+    owners = tab.run(coloured)
+    tab.show(pages["map"], 1280, 900, "light")
+    heaps = tab.run("Object.fromEntries(TYPES.map((layer) => [MEANS[layer][0], FILLS[layer]]))")
+    assert owners["double[]"] == heaps["double[]"]
+    assert owners["std::string body"] == heaps["std::string body"]
+    assert len({*heaps.values()}) == len(heaps) > 5
+
+
 def test_what_held_still_is_folded(pages: dict[str, Path], tab: Tab) -> None:
     tab.show(pages["trend"], 1280, 900, "light")
     shown, hidden = (tab.run(HOW.replace("SHOWN", each)) for each in ("true", "false"))

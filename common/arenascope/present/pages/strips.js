@@ -21,8 +21,6 @@ const TYPES = data.types.map((type, number) => {
   MEANS[`type${number}`] = [type.name, type.module ?? ""];
   return `type${number}`;
 });
-const FILLS = Object.fromEntries(typeFills(data.types.map((type) => type.name)).map((fill, number) => [`type${number}`, fill]));
-const fillOf = (layer) => FILLS[layer] ?? layer;
 const LAYERS = [...PARTS, ...OVER, ...TYPES];
 const shown = new Set([...LAYERS, SPLITS]);
 let colours = {}, active = null;
@@ -58,6 +56,11 @@ function prepare(row) {
 
 const sumOf = (layer) => heaps.reduce((sum, heap) => plus(sum, heap.sums[layer]), 0);
 const heaps = data.heaps.map(prepare);
+
+// the types of which there is most have the colours that other pages give them
+const largest = [...TYPES].sort((one, other) => sumOf(other) - sumOf(one));
+const FILLS = Object.fromEntries(typeFills(largest.map((layer) => MEANS[layer][0])).map((fill, place) => [largest[place], fill]));
+const fillOf = (layer) => FILLS[layer] ?? layer;
 
 // words
 
