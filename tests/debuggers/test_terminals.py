@@ -7,6 +7,7 @@ import os
 import pty
 import re
 import signal
+import struct
 import subprocess
 import sys
 import termios
@@ -105,9 +106,11 @@ def test_watch_is_a_screen_that_leaves_its_last_picture(subject: Subject) -> Non
 @pytest.mark.parametrize("key", ["q", "\x03"])
 def test_a_key_ends_top_and_gives_the_terminal_back(key: str) -> None:
     master, slave = pty.openpty()
+    # what is said below the list is not cut off
+    fcntl.ioctl(slave, termios.TIOCSWINSZ, struct.pack("4H", 24, 80, 0, 0))
     before = termios.tcgetattr(slave)
     looking = subprocess.Popen(
-        [*WATCH[:-1], "top", "--interval", "60", "--limit", "3"],
+        [*WATCH[:-1], "top", "--interval", "60"],
         stdin=slave,
         stdout=slave,
         stderr=slave,

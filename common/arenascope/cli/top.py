@@ -33,6 +33,8 @@ CHUNKS, FEWEST = 60_000, 200
 MOST = 2_000
 """In one process."""
 ROWS = 20
+AROUND, TABLE = 14, 5
+"""Lines of a screen around the table of processes, some of them broken in two; lines that a further table adds."""
 SORTS: Mapping[str, Callable[[RunningProcess], int]] = {
     "free": lambda each: _known(each.free_resident_bytes, each.free_bytes),
     "stranded": lambda each: _known(each.stranded_bytes),
@@ -64,7 +66,10 @@ OUTLINE = Outline(
                     help="the order: by free memory that is resident (free), by stranded, system or rss",
                 ),
                 argument(
-                    "--limit", type=int, default=ROWS, metavar="N", help=f"show N processes at most (0: all; {ROWS})"
+                    "--limit",
+                    type=int,
+                    metavar="N",
+                    help=f"show N processes at most (0: all; {ROWS}, or as many as the screen has room for)",
                 ),
                 argument("--once", action="store_true", help="one list, also on a terminal"),
                 argument(
@@ -87,18 +92,18 @@ def run(options: argparse.Namespace) -> int:
     interval = SECONDS if options.interval is None else options.interval
     if interval <= 0:
         raise UsageError("--interval must be more than 0")
-    if options.limit < 0 or options.count < 0:
+    if (options.limit or 0) < 0 or options.count < 0:
         raise UsageError("--limit and --count are 0 or more")
     goes_on = not options.once and (options.interval is not None or options.count > 0 or _is_screen(options))
     whole = _whole_looks(options.exact)
-    looks = Looks(whole, options.sort, options.limit)
+    looks = Looks(whole, options.sort)
     show = _show(options, interval, goes_on)
     number = 0
     try:
         with Keyboard() as keyboard:
             while True:
                 began = time.monotonic()
-                found = looks.look()
+                found = looks.look(show.rows(len(whole)) if options.limit is None else options.limit)
                 show.draw(found, looks.chunks, time.monotonic() - began)
                 number += 1
                 if not goes_on or number == options.count or keyboard.wait(began + interval - time.monotonic()):
@@ -120,14 +125,15 @@ def _known(*sizes: Optional[int]) -> int:
 class Looks:
     """One look after another at all processes."""
 
-    def __init__(self, whole: Mapping[int, WholeLook], sort: str = "free", limit: int = 0) -> None:
+    def __init__(self, whole: Mapping[int, WholeLook], sort: str = "free") -> None:
         self.chunks = MOST
         """How many free chunks of a process were followed at most."""
-        self._whole, self._sort, self._limit = whole, sort, limit
+        self._whole, self._sort = whole, sort
         self._reader = HeaderReader()
         self._users: dict[int, str] = {}
 
-    def look(self) -> Top:
+    def look(self, limit: int = 0) -> Top:
+        """At all of them; the first `limit` are told of, 0: all."""
         listed = list(list_processes(os.sysconf("SC_PAGE_SIZE")))
         self._reader.forget_all_but(each.pid for each in listed)
         self.chunks = max(FEWEST, min(MOST, CHUNKS // max(1, len(listed))))
@@ -142,7 +148,7 @@ class Looks:
                 continue
             rows.append(self._row(each, look))
         rows.sort(key=lambda row: (row.pid not in self._whole, -SORTS[self._sort](row), row.pid))
-        shown = rows[: self._limit or None]
+        shown = rows[: limit or None]
         top = Top(time=time.time(), processes=shown, left_out=len(rows) - len(shown), unread=unread)
         top.within(envelope("top", "shell", None, None, problems=()))
         return top
@@ -213,6 +219,10 @@ class _Once:
     def __init__(self, as_json: bool, exact: bool) -> None:
         self._json, self._exact = as_json, exact
 
+    def rows(self, whole: int) -> int:
+        """How many processes are shown where nobody asked for a number, beside so many that were looked at whole."""
+        return ROWS
+
     def draw(self, found: Top, chunks: int, seconds: float) -> None:
         if self._json:
             sys.stdout.write(json.dumps(found.to_dict(), ensure_ascii=False, default=plain) + "\n")
@@ -232,6 +242,11 @@ class _Screen(_Once):
         super().__init__(False, exact)
         self._screen = OtherScreen(sys.stdout)
         self._note = f"every {interval:g} s, until q or Ctrl-C"
+
+    def rows(self, whole: int) -> int:
+        from shutil import get_terminal_size  # a terminal has lines
+
+        return max(whole, 1, get_terminal_size().lines - AROUND - (whole + TABLE if whole else 0))
 
     def draw(self, found: Top, chunks: int, seconds: float) -> None:
         style = _style(self._exact)

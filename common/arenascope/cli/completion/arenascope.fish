@@ -683,7 +683,7 @@ complete -c arenascope -n '_shtab_arenascope_using version; and test $_shtab_are
 complete -c arenascope -n '_shtab_arenascope_using; and test $_shtab_arenascope_npos -eq 0' -a top -d 'List this machine'"'"'s processes by free and stranded memory in malloc; none is stopped.'
 complete -c arenascope -n '_shtab_arenascope_using top' -l exact -xka "(__fish_complete_pids)" -d 'also a whole look at these, as `report` has it: each is held once, briefly'
 complete -c arenascope -n '_shtab_arenascope_using top' -l sort -xka "free stranded system rss" -d 'the order: by free memory that is resident (free), by stranded, system or rss'
-complete -c arenascope -n '_shtab_arenascope_using top' -l limit -x -d 'show N processes at most (0: all; 20)'
+complete -c arenascope -n '_shtab_arenascope_using top' -l limit -x -d 'show N processes at most (0: all; 20, or as many as the screen has room for)'
 complete -c arenascope -n '_shtab_arenascope_using top' -l once -d 'one list, also on a terminal'
 complete -c arenascope -n '_shtab_arenascope_using top' -l interval -x -d 'time between two looks (3); in a pipe, too, it goes on then'
 complete -c arenascope -n '_shtab_arenascope_using top' -l count -x -d 'stop after N looks (0: none)'

@@ -50,14 +50,14 @@ def top_lines(style: Style, found: Top, shown: Shown) -> Iterator[str]:
         rows = [_exact_cells(style, each, exact) for each, exact in looked]
         yield from table(style, EXACT_HEADERS, rows, left=(1,), names=(1,), expendable=EXACT_EXPENDABLE)
     yield ""
+    if shown.note:
+        yield style.dim(shown.note)
     if any(each.free_whole is False for each in found.processes):
         yield style.dim(f"{LOWER}at least: of each process {shown.chunks:,} free chunks are followed; --exact PID: all")
     stopped = "" if looked else ", none was stopped"
     read = f"read in {duration(shown.seconds)} while they ran on{stopped}"
     yield style.dim(f"free without thread caches and fastbins; {read}")
-    if shown.note:
-        yield style.dim(shown.note)
-    elif found.processes and found.processes[0].arenas is not None:
+    if not shown.note and found.processes and found.processes[0].arenas is not None:
         named = style._replace(subject=str(found.processes[0].pid))
         yield from next_lines(style, named.typed("report"), named.typed("watch"))
 
