@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import re
+import shutil
 import subprocess
 import sys
 import zipfile
@@ -141,6 +142,10 @@ def test_each_way_to_install(how, tools, process, tmp_path, monkeypatch):
         door = Path(run(installed, f"--{debugger}-path").stdout.strip())
         assert door.is_file()
         assert (door == ROOT / debugger / "arena.py") is editable
+        (tmp_path / f".{debugger}init").write_text(run(installed, f"--{debugger}init").stdout)
+    monkeypatch.setitem(CLEAN, "HOME", str(tmp_path))
+    if shutil.which("gdb"):
+        assert json.loads(run("gdb", "-q", "-batch", "-ex", "heap version --json").stdout)["door"] == "gdb"
     if tool == "pipx":
         assert (tmp_path / "PIPX_MAN_DIR" / "man1" / "arenascope.1").is_file()
 

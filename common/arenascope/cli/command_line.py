@@ -108,6 +108,8 @@ INSTEAD = Group(
             "--gdb-path", action="store_true", help='the file for GDB to source: gdb -x "$(arenascope --gdb-path)"'
         ),
         argument("--lldb-path", action="store_true", help="the file for LLDB: command script import"),
+        argument("--gdbinit", action="store_true", help="the line that loads it in each GDB: add it to ~/.gdbinit"),
+        argument("--lldbinit", action="store_true", help="the same for LLDB: add it to ~/.lldbinit"),
         argument(
             "--completion",
             choices=("bash", "zsh", "fish"),

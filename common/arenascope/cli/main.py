@@ -134,7 +134,10 @@ def _said_instead(options: argparse.Namespace) -> str:
         import pkgutil
 
         return (pkgutil.get_data(__package__, f"completion/arenascope.{options.completion}") or b"").decode()
-    return door_path("gdb" if options.gdb_path else "lldb") + "\n"
+    door = door_path("gdb" if options.gdb_path or options.gdbinit else "lldb")
+    if options.gdbinit:
+        return f"source {door}\n"
+    return f'command script import "{door}"\n' if options.lldbinit else f"{door}\n"
 
 
 def _look(command: Command, options: argparse.Namespace) -> int:

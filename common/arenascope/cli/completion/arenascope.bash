@@ -39,7 +39,7 @@ _shtab_arenascope_watch_option_strings=(-p --pid --interval --count --lines --sa
 _shtab_arenascope_metrics_option_strings=(-p --pid --output --listen --types --owners -h --help)
 _shtab_arenascope_fleet_option_strings=(--output --command --engine --address --workers --again -h --help)
 _shtab_arenascope_help_option_strings=(-h --help)
-_shtab_arenascope_option_strings=(-h --help -V --version --gdb-path --lldb-path --completion -p --pid -c --core)
+_shtab_arenascope_option_strings=(-h --help -V --version --gdb-path --lldb-path --gdbinit --lldbinit --completion -p --pid -c --core)
 
 _shtab_arenascope_arenas_pos_0_COMPGEN=_arenascope_pid_or_file
 _shtab_arenascope_arenas__p_COMPGEN=_arenascope_pids
@@ -645,6 +645,8 @@ _shtab_arenascope__V_nargs=0
 _shtab_arenascope___version_nargs=0
 _shtab_arenascope___gdb_path_nargs=0
 _shtab_arenascope___lldb_path_nargs=0
+_shtab_arenascope___gdbinit_nargs=0
+_shtab_arenascope___lldbinit_nargs=0
 
 
 # Custom Preamble

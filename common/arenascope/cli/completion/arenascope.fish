@@ -60,6 +60,8 @@ complete -c arenascope -n _shtab_arenascope_using -s h -l help -d 'show this hel
 complete -c arenascope -n _shtab_arenascope_using -s V -l version -d 'arenascope'"'"'s own version'
 complete -c arenascope -n _shtab_arenascope_using -l gdb-path -d 'the file for GDB to source: gdb -x "$(arenascope --gdb-path)"'
 complete -c arenascope -n _shtab_arenascope_using -l lldb-path -d 'the file for LLDB: command script import'
+complete -c arenascope -n _shtab_arenascope_using -l gdbinit -d 'the line that loads it in each GDB: add it to ~/.gdbinit'
+complete -c arenascope -n _shtab_arenascope_using -l lldbinit -d 'the same for LLDB: add it to ~/.lldbinit'
 complete -c arenascope -n _shtab_arenascope_using -l completion -xka "bash zsh fish" -d 'print the completion script for bash, zsh or fish'
 complete -c arenascope -n _shtab_arenascope_using -s p -l pid -xka "(__fish_complete_pids)" -d 'the process to read, by its pid or name (several pids: 12,34), also where a file is called so'
 complete -c arenascope -n _shtab_arenascope_using -s c -l core -xka "(__fish_complete_path (commandline -ct))" -d 'the core file to read, also where its name is a number'

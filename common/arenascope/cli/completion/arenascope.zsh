@@ -51,6 +51,8 @@ _shtab_arenascope_options=(
   {-V,--version}"[arenascope\'s own version]"
   "--gdb-path[the file for GDB to source\: gdb -x \"\$(arenascope --gdb-path)\"]"
   "--lldb-path[the file for LLDB\: command script import]"
+  "--gdbinit[the line that loads it in each GDB\: add it to \~\/.gdbinit]"
+  "--lldbinit[the same for LLDB\: add it to \~\/.lldbinit]"
   "--completion=[print the completion script for bash, zsh or fish]:SHELL:(bash zsh fish)"
   "*"{-p,--pid}"[the process to read, by its pid or name (several pids\: 12,34), also where a file is called so]:PID:_pids"
   "*"{-c,--core}"[the core file to read, also where its name is a number]:CORE:_files"
