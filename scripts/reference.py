@@ -79,6 +79,8 @@ def reference() -> str:
 
 def roff(text: str) -> str:
     text = text.replace("%%", "%").replace("\\", "\\e").replace("-", "\\-")
+    # troff itself takes no UTF-8
+    text = re.sub(r"[^\x00-\x7f]", lambda found: f"\\[u{ord(found[0]):04X}]", text)
     return re.sub(r"^(['.])", r"\\&\1", text, flags=re.MULTILINE)
 
 
