@@ -29,12 +29,15 @@ DOCUMENTS = (
     "check",
     "chunks --limit 0",
     "trim --ranges",
-    "pins --ranges",
     "info",
     "stats",
     "version",
 )
-FIGURES = (*(f"{name} --json" for name in DOCUMENTS), "arenas --quick --json", "info", "stats")
+PINS = "pins --ranges"
+WITH_PINS = ("hoard", "pinned-main", "pinned-thread", "many_heaps-spread", "full_heap-retired", "random-1")
+"""Scenarios that are asked for PINS, too: it reads all types, and takes as long as all other documents
+together. Of others the shell is asked in test_pins."""
+FIGURES = (*(f"{name} --json" for name in (*DOCUMENTS, PINS)), "arenas --quick --json", "info", "stats")
 SAID = ("params", "check", "trim")
 COMMANDS = (*FIGURES, *SAID, "arenas", "heaps", "bins", "threads", "mmapped", "pins", "version", "arenas --quick")
 """All texts for the first scenario alone, and of others what tests read (has_texts): their figures may differ, their
@@ -166,7 +169,8 @@ def _run(views: Sequence[View], asked: Sequence[Asked]) -> dict[View, Seen]:
 def commands_for(view: View) -> Sequence[str]:
     if view.symbols and view.scenario == TABLE[0]:
         return COMMANDS
-    return (*FIGURES, *SAID) if has_texts(view) else FIGURES
+    asked = (*FIGURES, *SAID) if has_texts(view) else FIGURES
+    return [command for command in asked if view.scenario.name in WITH_PINS or not command.startswith(PINS)]
 
 
 def has_texts(view: View) -> bool:

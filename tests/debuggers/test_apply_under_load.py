@@ -6,6 +6,7 @@ from typing import Mapping, Optional
 
 import pytest
 from applying import APPLY, CONSOLIDATE, FREE, applied, drive, lives_on, stands_at, stop_at, tell
+from choice import some
 from doors import Gdb
 from subjects import Subject
 
@@ -90,10 +91,8 @@ def rounds(gdb: Gdb, number: int, kind: str, symbols: bool) -> None:
 
 
 @pytest.mark.in_turns("kind", "symbols")
-@pytest.mark.parametrize("symbols", [True, False], ids=["symbols", "stripped"])
-@pytest.mark.parametrize(
-    "kind", ["own-arenas", *(pytest.param(each, marks=pytest.mark.full) for each in ("one-arena", "crowd"))]
-)
+@pytest.mark.parametrize("symbols", some([True, False], True), ids=["symbols", "stripped"])
+@pytest.mark.parametrize("kind", some(["own-arenas", "one-arena", "crowd"], "own-arenas"))
 def test_a_process_that_never_stands_still(gdb: Gdb, kind: str, symbols: bool) -> None:
     rounds(gdb, 3, kind, symbols)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 
-from album import DOCUMENTS, Sight
+from album import DOCUMENTS, PINS, WITH_PINS, Sight
 from figures import mallinfo
 from scenarios import seen
 from schemas import ENVELOPE, OWN_KEYS, ROW_KEYS
@@ -30,7 +30,7 @@ def test_mallinfo_from_arenas(sight: Sight) -> None:
 @seen()
 def test_envelope_and_keys(sight: Sight) -> None:
     assert sight.truth["glibc"] == sight.view.release
-    for name in DOCUMENTS:
+    for name in (*DOCUMENTS, *([PINS] if sight.view.scenario.name in WITH_PINS else [])):
         document = sight.json(name)
         keys = list(document)
         assert keys[: len(ENVELOPE)] == ENVELOPE, name

@@ -7,7 +7,8 @@ from itertools import cycle
 from typing import Any, Optional
 
 import pytest
-from album import Album, Sight
+from album import PINS as RANGES
+from album import WITH_PINS, Album, Sight
 from choice import some
 from doors import Gdb, Live
 from platforms import ELSEWHERE
@@ -231,7 +232,7 @@ NAMED = ("pinned-main", "pinned-thread")
 @seen(only=NAMED)
 def test_the_block_in_the_way_is_named(sight: Sight) -> None:
     """By every door, of every image: it is the fixture's own "pin", and the list's first."""
-    first = sight.json("pins --ranges")["pins"][0]
+    first = sight.json(RANGES)["pins"][0]
     name = "pin" if sight.view.scenario.name == "pinned-main" else "thread_pin"
     assert first["user_address"] == sight.truth["blocks"][name]
     assert (first["reason"], first["by"]) == ("top", "free")
@@ -246,13 +247,10 @@ def without_residency(document: dict[str, Any]) -> list[Any]:
     return [*({**row, "resident_bytes": None} for row in rows), document["left_out"], document["pending"]]
 
 
-IMAGES_OF = ("hoard", *NAMED, "many_heaps-spread", "full_heap-retired", "random-1")
-
-
-@seen(only=IMAGES_OF)
+@seen(only=WITH_PINS)
 def test_every_image_names_the_same(sight: Sight, album: Album) -> None:
-    live = album.alive(sight).json("pins --ranges")
-    document = sight.json("pins --ranges")
+    live = album.alive(sight).json(RANGES)
+    document = sight.json(RANGES)
     assert document["complete"], document["problems"]
     assert without_residency(document) == without_residency(live)
     resident = [pin["resident_bytes"] for pin in document["pins"]]

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Callable, Mapping, Sequence
 
 import pytest
+from choice import some
 from sites import OR, PROGRAMS, Expected, Sited, compare, described, judge, names_of, sizes_of
 from spelling import canonical, rust
 
@@ -55,7 +56,6 @@ def truth(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Truth]:
 
 
 LATER = ("idioms.libc++", "idioms.rs", "pool.split")
-NAMES = [pytest.param(name, marks=pytest.mark.full if name in LATER else ()) for name in ARGUMENTS]
 EACH = [
     pytest.param(f"{name}.{level}", marks=pytest.mark.full if name in LATER or level != "O2" else ())
     for name in ARGUMENTS
@@ -106,7 +106,7 @@ def test_levels_agree_but_for_what_clang_inlines(truth: Callable[[str], Truth]) 
         assert sum((told[0] - less).values()) < UNKNOWN_AT_MOST * sum(told[0].values())
 
 
-@pytest.mark.parametrize("name", [each for each in NAMES if "idioms.libc++" not in each.values])
+@pytest.mark.parametrize("name", some([name for name in ARGUMENTS if name != "idioms.libc++"], "idioms.cc"))
 def test_levels_agree(truth: Callable[[str], Truth], name: str) -> None:
     """What a program allocates does not depend on how it was compiled: nor does the truth."""
     told = [
