@@ -99,8 +99,9 @@ def test_in_the_shell(subject: Subject, columns: int) -> None:
         lines = on_terminal(columns, argv)
         assert lines
         wide[command] = too_wide(lines, columns)
-    argv = (sys.executable, str(ROOT / "bin" / "arenascope"), "watch", str(subject.pid), "--count", "1")
-    wide["watch"] = too_wide(on_terminal(columns, argv), columns)
+    for name, *words in (("watch", str(subject.pid), "--count", "1"), ("top", "--once", "--exact", str(subject.pid))):
+        argv = (sys.executable, str(ROOT / "bin" / "arenascope"), name, *words)
+        wide[name] = too_wide(on_terminal(columns, argv), columns)
     assert not {command: lines for command, lines in wide.items() if lines}
 
 

@@ -11,7 +11,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from allocator_looks import library
 from schemas import valid
+from subjects import await_parked
 
 from arenascope.cli import top
 from arenascope.session.header_look import HeaderLook, HeaderReader
@@ -118,6 +120,16 @@ def test_a_second_process_of_a_libc_is_not_searched(program, start, subject, mon
 def test_a_static_program(build, start):
     static = start(build(SUBJECT, "-static"))
     agrees(look(static.pid), static.facts)
+
+
+def test_a_program_that_another_allocator_serves():
+    other = subprocess.Popen(["sleep", "60"], env={"LD_PRELOAD": library("jemalloc")})
+    try:
+        await_parked(other.pid, 1)
+        assert look(other.pid).allocators == ("jemalloc",)
+    finally:
+        other.kill()
+        other.wait()
 
 
 def test_a_program_that_only_its_own_mount_namespace_has(program, start, tmp_path):

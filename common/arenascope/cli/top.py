@@ -21,7 +21,7 @@ from ..present.json_documents.process_records import RunningProcess, Top, WholeL
 from ..present.json_documents.record import plain, tallied
 from ..present.screens.other_screen import OtherScreen
 from ..present.screens.top import Shown, top_lines
-from ..present.shared_text.text import Style
+from ..present.shared_text.text import Style, fitted
 from ..session.header_look import HeaderLook, HeaderReader
 from ..sources.live.process_list import ListedProcess, list_processes
 from .keyboard import Keyboard
@@ -227,8 +227,9 @@ class _Once:
         if self._json:
             sys.stdout.write(json.dumps(found.to_dict(), ensure_ascii=False, default=plain) + "\n")
         else:
-            lines = top_lines(_style(self._exact), found, Shown(chunks, seconds))
-            sys.stdout.write("".join(f"{line}\n" for line in lines))
+            style = _style(self._exact)
+            lines = top_lines(style, found, Shown(chunks, seconds))
+            sys.stdout.write("".join(f"{piece}\n" for line in lines for piece in fitted(line, style.width)))
         sys.stdout.flush()
 
     def close(self) -> None:

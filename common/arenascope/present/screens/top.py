@@ -64,7 +64,7 @@ def top_lines(style: Style, found: Top, shown: Shown) -> Iterator[str]:
 
 def _sentence(style: Style, found: Top) -> str:
     """The answer first."""
-    known = [each for each in found.processes if each.arenas is not None]
+    known = [each for each in found.processes if each.arenas is not None and not each.allocators]
     unread = f"; {number(found.unread)} more could not be read (sudo may)" if found.unread else ""
     if not known:
         return f"no process with glibc's malloc may be read here{unread}"
