@@ -13,6 +13,7 @@ import gdb
 from arenascope.base.errors import ArenascopeError, UsageError
 from arenascope.base.internal_error import STATUS, fault_id, fault_line
 from arenascope.base.printable import one_line
+from arenascope.base.suggestions import with_suggestion
 from arenascope.commands.all_commands import COMMAND_NAMES, all_commands, find_command
 from arenascope.commands.framework.apply_trim import Controller
 from arenascope.commands.framework.arguments import HELP, completions
@@ -26,7 +27,7 @@ from arenascope.commands.framework.debugger_doors import (
     prefixes,
     taken,
 )
-from arenascope.commands.framework.overview import HELP_SUMMARY, help_text
+from arenascope.commands.framework.overview import ALL, HELP_SUMMARY, help_text
 from arenascope.present.formats.json import failed
 from arenascope.present.glossary import TOPIC
 from arenascope.present.shared_text.text import Style, folded, wants_colour
@@ -132,7 +133,7 @@ class _Help(gdb.Command):
             gdb.write(help_text(self.prefix, all_commands(), gdb.string_to_argv(line)))
 
     def complete(self, text: str, word: Optional[str]) -> Sequence[str]:
-        return [name for name in (*COMMAND_NAMES, TOPIC) if name.startswith(text)]
+        return [name for name in (*COMMAND_NAMES, ALL, TOPIC) if name.startswith(text)]
 
 
 def _make_help(prefix: str) -> None:
@@ -147,9 +148,9 @@ def _make_prefix(prefix: str) -> None:
         def invoke(self, line: str, from_tty: bool) -> None:
             word = line.split(" ")[0]
             if word and word not in HELP.names:
-                hint = f"{prefix} help lists them"
+                hint = with_suggestion(word, COMMAND_NAMES, f"{prefix} help {ALL} lists them")
                 raise gdb.GdbError(str(UsageError(f"{prefix} has no command {word!r}", hint)))
-            gdb.write(help_text(prefix, all_commands()))
+            gdb.write(help_text(prefix, all_commands(), [ALL] if word else []))
 
     Prefix.__doc__ = SUMMARY
     kind = type("Prefix", (Prefix,), {"__doc__": SUMMARY})

@@ -25,7 +25,7 @@ from arenascope.commands.framework.debugger_doors import (
     prefixes,
     taken,
 )
-from arenascope.commands.framework.overview import HELP_SUMMARY, help_text
+from arenascope.commands.framework.overview import ALL, HELP_SUMMARY, help_text, start_in_debugger
 from arenascope.present.formats.json import failed
 from arenascope.present.shared_text.text import Style, folded, wants_colour
 from arenascope.sources.target import Target
@@ -36,6 +36,7 @@ if TYPE_CHECKING:
     from lldb.heap_target import LldbTarget
 
 LONGEST_WORD = 65536
+OPTION = "--help"
 ERROR = "error: "
 """What LLDB puts in front of one."""
 
@@ -208,7 +209,7 @@ def _split(line: str) -> list[str]:
 
 
 class _Help(_Named):
-    """`heap help [COMMAND]`."""
+    """`heap help [COMMAND]`, and `heap --help`."""
 
     def __init__(self, debugger: lldb.SBDebugger, internal_dict: dict[str, Any]) -> None:
         pass
@@ -221,7 +222,8 @@ class _Help(_Named):
         result: lldb.SBCommandReturnObject,
     ) -> None:
         try:
-            result.Print(help_text(self.prefix, all_commands(), line.split()))
+            words = line.split() or ([ALL] if self.name == OPTION else [])
+            result.Print(help_text(self.prefix, all_commands(), words))
         except UsageError as error:
             result.SetError(one_line(f"{self.prefix} help: {error}"))
 
@@ -229,14 +231,14 @@ class _Help(_Named):
         return HELP_SUMMARY
 
     def get_long_help(self) -> str:
-        return f"{HELP_SUMMARY}\n\nUsage: {self.prefix} help [COMMAND|WORD|words]\n"
+        return f"{HELP_SUMMARY}\n\nUsage: {self.prefix} help [COMMAND|WORD|all|words]\n"
 
 
 def make_classes(folder: str) -> list[type[_Named]]:
     """By the names under which LLDB gets them."""
     classes: list[type[_Named]] = []
     for prefix in prefixes(print):
-        classes.append(_make_class(_Help, prefix, "help"))
+        classes += [_make_class(_Help, prefix, "help"), _make_class(_Help, prefix, OPTION)]
         classes += [
             _make_class(_Subcommand, prefix, command.name, command=command, folder=folder) for command in all_commands()
         ]
@@ -260,20 +262,21 @@ def register(debugger: lldb.SBDebugger, classes: Sequence[type[_Named]], module:
         if prefix != ALWAYS and _is_taken(interpreter, prefix):
             print(taken(prefix))
             continue
-        problem = _run(interpreter, f'command container add -o -h "{SUMMARY}" {prefix}')
+        # where the prefix stands alone LLDB shows both, and then the commands
+        syntax = f"{prefix} COMMAND\n\n{start_in_debugger(prefix)}"
+        problem = _run(interpreter, f'command container add -o -h "{SUMMARY}" -H "{syntax}" {prefix}')
         if problem:
             print(f"arenascope: {prefix}: {problem} (LLDB 14 or newer is needed)")
             return
         for kind in classes:
             if kind.prefix == prefix:
-                names = f"-c {module}.{kind.__name__} {prefix} {kind.name}"
+                # a container answers no option; after -- LLDB takes this for a command's name
+                name = f"-- {prefix} {kind.name}" if kind.name == OPTION else f"{prefix} {kind.name}"
+                names = f"-c {module}.{kind.__name__} {name}"
                 kind.parsed = kind.may_be_parsed and not _run(interpreter, f"command script add -o -p {names}")
                 problem = None if kind.parsed else _run(interpreter, f"command script add -o {names}")
                 if problem:
                     print(f"arenascope: {prefix} {kind.name}: {problem}")
-        # a container answers no option; after -- LLDB takes this for a command's name
-        help_class = _class_name(prefix, "help")
-        _run(interpreter, f"command script add -o -c {module}.{help_class} -- {prefix} --help")
 
 
 def _is_taken(interpreter: lldb.SBCommandInterpreter, prefix: str) -> bool:

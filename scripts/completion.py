@@ -9,6 +9,8 @@ import shtab
 
 from arenascope.cli.command_line import COMMAND, Tree, branch_names
 from arenascope.cli.subjects import CORE_OPTION, PID_OPTION
+from arenascope.commands.framework.overview import ALL
+from arenascope.present.glossary import TOPIC
 
 SHELLS = ("bash", "zsh", "fish")
 PROCESSES = {"bash": "_arenascope_pids", "zsh": "_pids", "fish": "(__fish_complete_pids)"}
@@ -87,4 +89,4 @@ def _complete(action: argparse.Action, tree: Tree) -> None:
     elif "DIR" in words:
         action.complete = shtab.DIRECTORY  # type: ignore[attr-defined]
     elif COMMAND in words:
-        action.choices = list(tree.branches)
+        action.choices = [*tree.branches, ALL, TOPIC] if action.nargs == "*" else list(tree.branches)

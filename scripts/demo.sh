@@ -114,4 +114,4 @@ show "bin/arenascope trim $subject --apply --tops -y"
 bin/arenascope trim "$subject" --apply --tops -y || die "trim --apply failed" /dev/null
 grep -E '^(Name|Threads|VmRSS):' "/proc/$subject/status"
 
-printf '\nNext: source gdb/arena.py in your own GDB session, then "heap help".\n'
+printf '\nNext: source gdb/arena.py in your own GDB session, then "heap".\n'

@@ -34,7 +34,7 @@ def sourced(way: str, files: Sequence[Path], folder: Path) -> list[str]:
 def both_work(gdb: Gdb, subject: Subject, theirs: Extension, ours_first: bool, way: str, folder: Path) -> None:
     """Both load, `heap` is theirs, and `arenascope` says the same as ever."""
     files = [ARENA_PY, theirs.file] if ours_first else [theirs.file, ARENA_PY]
-    words = ("help heap", "echo @\\n", "arenascope info", "echo @\\n", "arenascope help", "echo @\\n")
+    words = ("help heap", "echo @\\n", "arenascope info", "echo @\\n", "arenascope help all", "echo @\\n")
     finished = gdb.start(
         [*QUIET, "-p", str(subject.pid), *sourced(way, files, folder), "-ex", "echo @\\n"]
         + [word for each in words for word in ("-ex", each)],

@@ -15,7 +15,7 @@ from overviews import COMMANDS, groups, shell_help
 from platforms import ELSEWHERE
 from subjects import Subject
 
-from arenascope.commands.framework.overview import GROUP_OF_LOOPS
+from arenascope.commands.framework.overview import GROUP_OF_LOOPS, help_text
 
 pytestmark = pytest.mark.xdist_group("lldb")
 
@@ -135,7 +135,7 @@ def test_another_heap_command_comes_later(
     """Then `heap` is theirs, and ours is left whole under `arenascope`; loaded again we still let them have it."""
     (tmp_path / "theirs.py").write_text("def heap(debugger, line, result, names): print('their', line or 'arenas')\n")
     added = run(f"command script import {tmp_path / 'theirs.py'}", *theirs)
-    said = run("heap arenas", "arenascope help", "arenascope version")
+    said = run("heap arenas", "arenascope help all", "arenascope version")
     finished = lldb.start([*LLDB_LOAD, *added, *again, *said])
     assert "their arenas" in finished.stdout
     assert "`arenascope report`" in finished.stdout
@@ -147,9 +147,12 @@ def test_another_heap_command_comes_later(
 
 @pytest.mark.parametrize("prefix", ["heap", "arenascope"])
 def test_the_overview_is_the_shells(lldb: Lldb, prefix: str) -> None:
-    asked_for = ("help", "--help", "help bins", "bins --help", "help main arena", "help nonsense")
-    steps = [{"do": f"{prefix} {words}"} for words in asked_for]
-    overview, option, asked, same, word, wrong = lldb.drive([], steps)
+    """Alone the prefix says where to begin; LLDB puts its own list below."""
+    asked_for = ("help all", "--help", "", "help", "help bins", "bins --help", "help main arena", "help nonsense")
+    steps = [{"do": f"{prefix} {words}".strip()} for words in asked_for]
+    overview, option, alone, start, asked, same, word, wrong = lldb.drive([], steps)
+    assert start.text == help_text(prefix, [])
+    assert start.text in alone.text
     assert groups(overview.text, f"  {prefix} help COMMAND") == groups(shell_help(), GROUP_OF_LOOPS)
     assert "`arenascope report`" in overview.text
     assert option.text == overview.text

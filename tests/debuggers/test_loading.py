@@ -12,7 +12,7 @@ from overviews import COMMANDS, groups, shell_help
 from schemas import valid
 from subjects import Subject
 
-from arenascope.commands.framework.overview import GROUP_OF_LOOPS
+from arenascope.commands.framework.overview import GROUP_OF_LOOPS, help_text
 
 pytestmark = pytest.mark.xdist_group("loading")
 
@@ -161,7 +161,7 @@ Heap(), Chunks()
 def test_another_extension_comes_later(gdb: Gdb, subject: Subject, tmp_path: Path, theirs: str) -> None:
     """Then `heap` is theirs, and ours is left whole under `arenascope`; sourced again we still let them have it."""
     (tmp_path / "another.py").write_text(theirs)
-    words = run("echo @\\n", "heap chunks", "echo @\\n", "arenascope info", "echo @\\n", "arenascope help")
+    words = run("echo @\\n", "heap chunks", "echo @\\n", "arenascope info", "echo @\\n", "arenascope help all")
     for again in ([], LOAD):
         finished = gdb.start([*attach(subject), *LOAD, "-x", str(tmp_path / "another.py"), *again, *words])
         _, heap, info, overview = finished.stdout.split("@\n")
@@ -206,21 +206,23 @@ def test_loading_leaves_settings_alone(gdb: Gdb) -> None:
 # help and completion
 
 
-OVERVIEW = ("help", "", "--help", "-h")
+OVERVIEW = ("help all", "--help", "-h")
 
 
 @pytest.mark.parametrize("prefix", ["heap", "arenascope"])
 def test_the_overview_is_the_shells(gdb: Gdb, prefix: str) -> None:
     steps = [
         {"do": f"{prefix} {words}".strip()}
-        for words in (*OVERVIEW, "help bins", "bins --help", "help main arena", "help nonsense")
+        for words in (*OVERVIEW, "", "help", "help bins", "bins --help", "help main arena", "help nonsense", "arenass")
     ]
-    overview, *others, asked, same, word, wrong = gdb.drive([], steps)
+    overview, *others, alone, start, asked, same, word, wrong, mistyped = gdb.drive([], steps)
     shown = groups(overview.text, f"  {prefix} help COMMAND")
     assert shown == groups(shell_help(), GROUP_OF_LOOPS)
     assert sorted(line.split()[0] for lines in shown.values() for line in lines) == sorted(COMMANDS)
     assert "`arenascope report`" in overview.text
     assert [each.text for each in others] == [overview.text] * len(others)
+    assert alone.text == start.text == help_text(prefix, [])
+    assert "mean arenas" in mistyped.error
     assert asked.text == same.text
     assert re.fullmatch(rf"{prefix} help: .*'nonsense' \({prefix} help .*{prefix} help words .*\)", wrong.error)
     assert word.text.startswith("main arena (main, main_arena)\n    ")

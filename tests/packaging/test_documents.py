@@ -83,7 +83,7 @@ def test_readme_is_one_screen() -> None:
     assert text.count("\n") <= LINES
     assert text.index("](docs/pictures/report.svg)") < text.index("\n## ")
     assert re.findall(r"^make ([a-z-]+) ", text, re.MULTILINE) == ["demo", "test", "test-all"]
-    for door in ("source gdb/arena.py", "command script import lldb/arena.py", "bin/arenascope report PID"):
+    for door in ("source gdb/arena.py", "command script import lldb/arena.py", "bin/arenascope PID"):
         assert door in text
     questions = re.findall(r"^\| .*\? \| (.*) \| .* \|$", text, re.MULTILINE)
     assert len(questions) >= 8

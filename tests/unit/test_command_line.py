@@ -62,13 +62,31 @@ def test_help_before_and_after(name: str, capsys: pytest.CaptureFixture[str]) ->
 
 def test_the_overview_names_each_command(capsys: pytest.CaptureFixture[str]) -> None:
     texts = []
-    for words in (["--help"], ["-h"], ["help"]):
+    for words in (["--help"], ["-h"], ["help", "all"]):
         assert cli.main(words) == 0
         texts.append(capsys.readouterr().out)
-    assert cli.main([]) == 2
-    assert [*texts, capsys.readouterr().out] == [texts[0]] * 4
-    assert max(map(len, [*texts[0].splitlines(), *help_text("heap", all_commands()).splitlines()])) < 80
+    assert texts == [texts[0]] * 3
+    assert max(map(len, [*texts[0].splitlines(), *help_text("heap", all_commands(), ["all"]).splitlines()])) < 80
     assert set(re.findall(r"^  ([a-z]+) ", texts[0], re.MULTILINE)) == {*COMMAND_NAMES, *LOOPS, "arenascope"}
+
+
+def test_where_to_begin(capsys: pytest.CaptureFixture[str]) -> None:
+    """About ten lines, with an example for each question, and what leads to everything else."""
+    assert cli.main([]) == 2
+    shown = capsys.readouterr().out
+    assert cli.main(["help"]) == 0
+    assert capsys.readouterr().out == shown
+    debugger = help_text("heap", all_commands())
+    for program, text in (("arenascope", shown), ("heap", debugger), ("arenascope", help_text("arenascope", []))):
+        assert len(text.splitlines()) <= 12
+        assert max(map(len, text.splitlines())) < 80
+        assert {f"{program} help all", f"{program} help words", f"{program} COMMAND --help"} <= set(
+            re.findall(rf"^  ({program} .*?)  ", text, re.MULTILINE)
+        )
+        examples = re.findall(rf"\?  +{program} (.*)$", text, re.MULTILINE)
+        assert len(examples) == 3
+        for example in examples:
+            assert with_command(example.replace("PID", ME).split())[0] in branch_names()
 
 
 @pytest.mark.parametrize(

@@ -17,7 +17,7 @@ from ..base.records import NamedTuple
 from ..base.suggestions import with_suggestion
 from ..commands.all_commands import COMMAND_NAMES, all_commands, find_command
 from ..commands.framework.arguments import HELP, Group, OneLine, Outline, Parser, Settle, argument, names_of, options_of
-from ..commands.framework.overview import GROUP_OF_LOOPS, command_lines, row
+from ..commands.framework.overview import GROUP_OF_LOOPS, HELP_SUMMARY, command_lines, row, start_text
 from .subjects import (
     CORE_OPTION,
     PID_OPTION,
@@ -119,12 +119,15 @@ INSTEAD = Group(
     ),
 )
 SUBCOMMAND = argument(
-    "topic", metavar=COMMAND, nargs="*", help="a command, or a word from a screen; `words` lists all words"
+    "topic",
+    metavar=COMMAND,
+    nargs="*",
+    help="a command, or a word from a screen; `all` lists all commands, `words` all words",
 )
 HELP_OUTLINE = Outline(
-    "List the commands by topic, show one's help, or say what a word on the screens means.",
+    HELP_SUMMARY,
     "",
-    "help report\nhelp stranded\nhelp words",
+    "help all\nhelp report\nhelp stranded\nhelp words",
     (Group("options", (SUBCOMMAND, HELP)),),
 )
 
@@ -178,7 +181,7 @@ class Tree(OneLine):
         return super().parse_known_args(words, namespace)
 
     def format_help(self) -> str:
-        lines = [f"usage: {PROGRAM} {COMMAND} PID|CORE [options]", "", *command_lines(all_commands())]
+        lines = [f"usage: {PROGRAM} [{COMMAND}] PID|CORE [options]", "", *command_lines(all_commands())]
         lines.append(f"{GROUP_OF_LOOPS}:")
         lines += [row(name, find_loop(name).outline.summary) for name in LOOPS]
         lines += ["", row(f"{PROGRAM} {COMMAND} --help", "what it shows, its options, an example", AFTER)]
@@ -198,6 +201,15 @@ def _branch(name: str) -> tuple[Outline, Optional[Settle]]:
     # trend has a --pid of its own, and reads no process
     also = [each for each in IN_THE_SHELL.arguments if own.isdisjoint(each.names)]
     return command.outline([IN_THE_SHELL._replace(arguments=also)]), partial(find_subjects, command)
+
+
+def start() -> str:
+    """What is shown where nothing is asked for."""
+    return start_text(
+        PROGRAM,
+        ("PID", "owners PID", "watch PID"),
+        "PID may be a process's name, too. But for watch, a core file does as well.",
+    )
 
 
 def branch_names() -> list[str]:

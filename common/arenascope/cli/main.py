@@ -14,10 +14,10 @@ from ..base.printable import make_streams_safe, one_line
 from ..commands.all_commands import COMMAND_NAMES, find_command
 from ..commands.framework.arguments import HelpAsked
 from ..commands.framework.command import Command, answer
-from ..commands.framework.overview import meaning
+from ..commands.framework.overview import ALL, meaning
 from ..present.formats.json import failed
 from ..present.shared_text.text import Style, fitted, folded, table
-from .command_line import HELP_NAME, LOOPS, Tree, branch_names, find_loop, with_command
+from .command_line import HELP_NAME, LOOPS, Tree, branch_names, find_loop, start, with_command
 from .shell import TRIES, How, ShellDoor, check_how, door_for, seconds_to_hold, terminal_width, unbroken
 from .subjects import SeveralProcesses
 
@@ -88,7 +88,7 @@ def _write_no_more() -> None:
 
 def _run(words: Sequence[str], loaded: Callable[[], None]) -> int:
     if not words:
-        _tell(Tree(()).format_help())
+        _tell(start())
         return FAILED
     first = words[0]
     try:
@@ -113,10 +113,10 @@ def _obey(options: argparse.Namespace, loaded: Callable[[], None]) -> int:
 
 
 def _help(topic: str, loaded: Callable[[], None]) -> int:
-    """Of a command, of all of them, or what a word means."""
-    if not topic or topic in branch_names():
-        return _run([topic, "--help"] if topic else ["--help"], loaded)
-    _tell(meaning(PROGRAM, topic))
+    """Where to begin, of a command, of all of them, or what a word means."""
+    if topic == ALL or topic in branch_names():
+        return _run(["--help"] if topic == ALL else [topic, "--help"], loaded)
+    _tell(meaning(PROGRAM, topic, branch_names()) if topic else start())
     return DONE
 
 

@@ -305,7 +305,7 @@ _shtab_arenascope_types___stop_choices=(ptrace signal)
 _shtab_arenascope_version___stop_choices=(ptrace signal)
 _shtab_arenascope_top___sort_choices=(free stranded system rss)
 _shtab_arenascope_fleet___engine_choices=(dask ray)
-_shtab_arenascope_help_pos_0_choices=(arenas bins check chunk chunks containers diff heaps info leaks map mappings mmapped owner owners params pins refs report save snapshot stats threads trend trim types version top watch metrics fleet help)
+_shtab_arenascope_help_pos_0_choices=(arenas bins check chunk chunks containers diff heaps info leaks map mappings mmapped owner owners params pins refs report save snapshot stats threads trend trim types version top watch metrics fleet help all words)
 _shtab_arenascope_pos_0_choices=(arenas bins check chunk chunks containers diff heaps info leaks map mappings mmapped owner owners params pins refs report save snapshot stats threads trend trim types version top watch metrics fleet help)
 _shtab_arenascope___completion_choices=(bash zsh fish)
 

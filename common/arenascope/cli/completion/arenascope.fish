@@ -721,6 +721,6 @@ complete -c arenascope -n '_shtab_arenascope_using fleet' -l workers -x -d 'work
 complete -c arenascope -n '_shtab_arenascope_using fleet' -l again -d 'also what could not be read the last time'
 complete -c arenascope -n '_shtab_arenascope_using fleet' -s h -l help -d 'show this help'
 complete -c arenascope -n '_shtab_arenascope_using fleet; and test $_shtab_arenascope_npos -ge 0' -ka "(__fish_complete_pids) (__fish_complete_path (commandline -ct))" -d 'what to look at, also patterns with *'
-complete -c arenascope -n '_shtab_arenascope_using; and test $_shtab_arenascope_npos -eq 0' -a help -d 'List the commands by topic, show one'"'"'s help, or say what a word on the screens means.'
+complete -c arenascope -n '_shtab_arenascope_using; and test $_shtab_arenascope_npos -eq 0' -a help -d 'Say where to begin, list all commands, show one'"'"'s help, or say what a word on the screens means.'
 complete -c arenascope -n '_shtab_arenascope_using help' -s h -l help -d 'show this help'
-complete -c arenascope -n '_shtab_arenascope_using help; and test $_shtab_arenascope_npos -ge 0' -ka "arenas bins check chunk chunks containers diff heaps info leaks map mappings mmapped owner owners params pins refs report save snapshot stats threads trend trim types version top watch metrics fleet help" -d 'a command, or a word from a screen; `words` lists all words'
+complete -c arenascope -n '_shtab_arenascope_using help; and test $_shtab_arenascope_npos -ge 0' -ka "arenas bins check chunk chunks containers diff heaps info leaks map mappings mmapped owner owners params pins refs report save snapshot stats threads trend trim types version top watch metrics fleet help all words" -d 'a command, or a word from a screen; `all` lists all commands, `words` all words'

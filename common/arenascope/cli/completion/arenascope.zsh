@@ -19,7 +19,7 @@ _shtab_arenascope_commands() {
     diff:'Show what changed between two snapshots, or between one and now.'
     fleet:'One command over the cores of a fleet, by dask.distributed or Ray, into Parquet.'
     heaps:'List the heaps of each arena: range, size, accessible and resident part.'
-    help:'List the commands by topic, show one'"'"'s help, or say what a word on the screens means.'
+    help:'Say where to begin, list all commands, show one'"'"'s help, or say what a word on the screens means.'
     info:'Print the XML of malloc_info(0), byte for byte, without calling it.'
     leaks:'Find live blocks that no pointer leads to: they are lost for good. Lists them by type.'
     map:'Show the occupancy of every heap by address, in the terminal or as one self-contained page.'
@@ -299,7 +299,7 @@ _shtab_arenascope_heaps_defaults_added=0
 
 _shtab_arenascope_help_options=(
   {-h,--help}"[show this help]"
-  "(*)::a command, or a word from a screen\; \`words\` lists all words:(arenas bins check chunk chunks containers diff heaps info leaks map mappings mmapped owner owners params pins refs report save snapshot stats threads trend trim types version top watch metrics fleet help)"
+  "(*)::a command, or a word from a screen\; \`all\` lists all commands, \`words\` all words:(arenas bins check chunk chunks containers diff heaps info leaks map mappings mmapped owner owners params pins refs report save snapshot stats threads trend trim types version top watch metrics fleet help all words)"
 )
 
 # guard to ensure default positional specs are added only once per session

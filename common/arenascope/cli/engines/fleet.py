@@ -14,7 +14,8 @@ from typing import Any, Iterable, Iterator, Optional
 from ...base import optional_libraries
 from ...base.errors import ArenascopeError, UsageError
 from ...base.printable import one_line
-from ...commands.all_commands import find_command
+from ...base.suggestions import with_suggestion
+from ...commands.all_commands import COMMAND_NAMES, find_command
 from ...commands.framework.arguments import HELP, Group, Outline, argument
 from ..shell import typed_program
 from .which_cores import Core, find_cores
@@ -60,7 +61,8 @@ def run(options: argparse.Namespace) -> int:
     try:
         find_command(options.asked)
     except KeyError:
-        raise UsageError(f"there is no command {options.asked}", "arenascope --help lists them") from None
+        hint = with_suggestion(options.asked, COMMAND_NAMES, "arenascope help all lists them")
+        raise UsageError(f"there is no command {options.asked}", hint) from None
     engine = _engine(options.engine)
     table = _table(options.output)
     cores = find_cores(options.cores)

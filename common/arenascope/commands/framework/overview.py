@@ -1,4 +1,4 @@
-"""The list of commands by topic: for `arenascope --help`, and for `heap help` in a debugger."""
+"""What is shown first, and the list of commands by topic: for `arenascope help`, and for `heap help` in a debugger."""
 
 from __future__ import annotations
 
@@ -6,14 +6,23 @@ from itertools import groupby
 from typing import Iterator, Sequence
 
 from ...base.errors import UsageError
+from ...base.suggestions import with_suggestion
 from ...present.shared_text.text import HELP_WIDTH
 from .command import Command
 
 GROUP_OF_LOOPS = "repeatedly, or for many processes (shell only)"
-HELP_SUMMARY = "List the commands by topic, show one's help, or say what a word on the screens means."
+HELP_SUMMARY = "Say where to begin, list all commands, show one's help, or say what a word on the screens means."
+ALL = "all"
+"""After `help`: the list of all commands."""
+WHAT = (
+    "arenascope shows what glibc's malloc holds in a process or core: whose memory it is, what of it is free, why that "
+    "stays, and what would give it back."
+)
+QUESTIONS = ("Why is RSS so large, what helps?", "It is in use. Who holds it?", "What grows?")
+"""What most people come with."""
 
 
-def row(name: str, summary: str, column: int = 9) -> str:
+def row(name: str, summary: str, column: int = 10) -> str:
     """As wide as each command's own help."""
     import textwrap  # a help that few ask for
 
@@ -34,25 +43,57 @@ def command_lines(known: Sequence[Command]) -> Iterator[str]:
         yield ""
 
 
-def meaning(prefix: str, name: str) -> str:
-    """What a word on the screens means, or all of them do."""
+def start_text(program: str, answers: Sequence[str], note: str) -> str:
+    """About ten lines: what this is, an example for each of QUESTIONS, and where the rest is."""
+    import textwrap
+
+    column = len(f"{program} COMMAND --help") + 1
+    longest = max(map(len, QUESTIONS))
+    lines = [
+        textwrap.fill(WHAT, HELP_WIDTH),
+        "",
+        *(f"  {question:{longest}}  {program} {answer}" for question, answer in zip(QUESTIONS, answers)),
+        "",
+        note,
+        row(f"{program} help {ALL}", "all commands", column),
+        row(f"{program} COMMAND --help", "what it shows, its options, an example", column),
+        row(f"{program} help words", "what the words on the screens mean", column),
+    ]
+    return "\n".join(lines) + "\n"
+
+
+def start_in_debugger(prefix: str) -> str:
+    """What `heap` alone shows."""
+    answers = ("report", "owners", "snapshot FILE, later diff FILE")
+    return start_text(prefix, answers, "Only trim --apply changes anything in the process.")
+
+
+def meaning(prefix: str, name: str, commands: Sequence[str]) -> str:
+    """What a word on the screens means, or all of them do; UsageError where it is neither a word nor one of these."""
     from ...present import glossary  # a help that few ask for
 
     if name == glossary.TOPIC:
         return glossary.words_text(glossary.WORDS, prefix)
     word = glossary.find_word(name)
     if word is None:
-        hint = f"{prefix} help lists the commands, {prefix} help {glossary.TOPIC} the words"
-        raise UsageError(f"there is no command or word {name!r}", hint)
+        known = (ALL, glossary.TOPIC, *commands, *(each for word in glossary.WORDS for each in word.names))
+        hint = f"{prefix} help {ALL} lists the commands, {prefix} help {glossary.TOPIC} the words"
+        raise UsageError(f"there is no command or word {name!r}", with_suggestion(name, known, hint))
     return glossary.words_text([word], prefix)
 
 
 def help_text(prefix: str, known: Sequence[Command], words: Sequence[str] = ()) -> str:
-    """What `heap help`, `heap help COMMAND`, `heap help words` and `heap help WORD` say in a debugger."""
-    if words:
-        name = " ".join(words)
-        found = next((each for each in known if each.name == name), None)
-        return found.parser(prefix).format_help() if found else meaning(prefix, name)
+    """What `heap help` says in a debugger: alone, or with `all`, a command, `words` or a word."""
+    name = " ".join(words)
+    if not name:
+        return start_in_debugger(prefix)
+    if name == ALL:
+        return _all_commands(prefix, known)
+    found = next((each for each in known if each.name == name), None)
+    return found.parser(prefix).format_help() if found else meaning(prefix, name, [each.name for each in known])
+
+
+def _all_commands(prefix: str, known: Sequence[Command]) -> str:
     column = len(f"{prefix} help stranded") + 1
     return (
         "\n".join(
