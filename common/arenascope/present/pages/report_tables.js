@@ -1,14 +1,15 @@
 // Tables of what the commands' documents say.
 
 const SHOWN = 12;
+const words = (made) => made.textContent ?? String(made);
 /** `columns`: [title, what of a row, form, more]; what is a key of the row, or a function of it and its place. */
 function table(into, base, columns, { foot = null, sort = null, title = null, whole = false, first = null } = {}) {
   const rows = at(base) ?? [];
   if (title) into.append(make("h3", `${title} (${rows.length.toLocaleString("en")})`));
   const list = make("table", undefined, "list"), head = list.createTHead().insertRow(), body = list.createTBody(), made = new Map();
-  const value = (row, index, [, what, , more]) => more?.by ? more.by(row, index) : typeof what === "function" ? String(what(row, index)) : what.split("/").reduce((one, key) => one?.[key], row) ?? null;
+  const value = (row, index, [, what, , more]) => more?.by ? more.by(row, index) : typeof what === "function" ? words(what(row, index)) : what.split("/").reduce((one, key) => one?.[key], row) ?? null;
   // what no row has needs no column
-  columns = columns.filter(([, what]) => typeof what === "string" || !rows.length || rows.some((row, index) => { const made = what(row, index); return (made.textContent ?? made) !== ""; }));
+  columns = columns.filter(([, what]) => typeof what === "string" || !rows.length || rows.some((row, index) => words(what(row, index)) !== ""));
   let order = rows.map((_, index) => index), wanted = "", all = first === null && (whole || rows.length <= SHOWN + 3);
   const line = (index) => {
     if (!made.has(index)) made.set(index, put("tr", "", ...columns.map(([, what, form, more], at) => {
@@ -20,9 +21,12 @@ function table(into, base, columns, { foot = null, sort = null, title = null, wh
     return made.get(index);
   };
   // the same but for which block, thread or arena it is
-  const key = (index) => JSON.stringify(columns.map((column, at) => {
+  const keys = [];
+  const key = (index) => keys[index] ??= JSON.stringify(columns.map((column, at) => {
     const its = value(rows[index], index, column);
-    return typeof its === "string" || at === 0 || column[3]?.which ? unnumbered(its) : its;
+    // a column that is sorted by a number may show a name
+    const shown = typeof column[1] === "function" ? unnumbered(words(column[1](rows[index], index))) : "";
+    return [typeof its === "string" || at === 0 || column[3]?.which ? unnumbered(its) : its, shown];
   }));
   const unfolded = new Set();
   const lines = (run) => {
