@@ -208,7 +208,12 @@ def start() -> str:
     return start_text(
         PROGRAM,
         ("PID", "owners PID", "watch PID"),
-        "PID may be a process's name, too. But for watch, a core file does as well.",
+        "PID may be a process's name, too. But for watch, a core file does as well.\n"
+        + row(
+            f"{PROGRAM} top",
+            "which process holds most free memory",
+            len(f"{PROGRAM} COMMAND --help") + 1,
+        ),
     )
 
 
