@@ -29,14 +29,15 @@ SUBJECT = """
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
-/* every other block is freed, too large for thread caches and fastbins: the rest keep them apart */
+/* every other block is freed, too large for thread caches and fastbins: the rest keep them apart; few enough
+ * that a look at hundreds of processes follows them all */
 static pthread_barrier_t filled;
 char *volatile mapped;
 static void *fill(void *size) {
-    static __thread char *blocks[400];
+    static __thread char *blocks[120];
     size_t i, bytes = (size_t)size;
-    for (i = 0; i < 400; i++) memset(blocks[i] = malloc(bytes), 1, bytes);
-    for (i = 0; i < 400; i += 2) free(blocks[i]);
+    for (i = 0; i < 120; i++) memset(blocks[i] = malloc(bytes), 1, bytes);
+    for (i = 0; i < 120; i += 2) free(blocks[i]);
     return NULL;
 }
 static void *work(void *size) {
@@ -96,7 +97,7 @@ def test_the_figures_are_mallinfos(subject):
 
 
 def test_what_is_not_followed_is_left_out(subject):
-    whole, part = look(subject.pid).free, look(subject.pid, chunks=40).free
+    whole, part = look(subject.pid).free, look(subject.pid, chunks=20).free
     assert not part.whole
     assert part.tops == whole.tops
     assert 0 < part.bins < whole.bins
