@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from types import ModuleType
 from typing import Iterator, Union
 
 import pytest
@@ -10,17 +11,21 @@ from heap_mixtures import everything, random_image
 from heapbuilder import ROWS, HeapImage, Row
 from toy_malloc import held
 
-from arenascope.analysis.holds_back import Holdings, HoldSearch, Typed
+from arenascope.analysis.holds_back import Holdings, HoldSearch
+from arenascope.analysis.holds_back import Typed as Block
 from arenascope.analysis.in_memory import Present
 from arenascope.analysis.trim import Rules
-from arenascope.base.model import ArenaHeader, Heap, Run
+from arenascope.base.model import ArenaHeader, Heap, Piece, Run
+from arenascope.blocks.live_blocks import HeapBlocks, Live, Swept, Typed
+from arenascope.blocks.recognise.all_recognisers import NONE
 from arenascope.blocks.types_of_image import held_back, in_memory
+from arenascope.glibc.chunk import PREV_INUSE
 from arenascope.glibc.chunks.blocks import blocks
 from arenascope.session.session import Session
 from arenascope.sources.target import Span
 
 
-def by_size(session: Session, header: ArenaHeader, heap: Heap) -> Iterator[Typed]:
+def by_size(session: Session, header: ArenaHeader, heap: Heap) -> Iterator[Block]:
     for piece in session.sweep(header, heap):
         if isinstance(piece, Run):
             for chunk, size, state in blocks(piece, session.listed):
@@ -83,6 +88,7 @@ def few_sizes(row: Union[Row, str], seed: int) -> HeapImage:
     return image
 
 
+KINDS = 3
 CHAINS = ["2.17-64", "2.22-64", "2.23-64", "2.26-i386", "2.31-arm", "2.36-64", "2.41-64", "2.43-64", "2.43-s390x"]
 
 
@@ -101,6 +107,42 @@ def test_random_heaps(row: str) -> None:
 def test_few_sizes(row: str) -> None:
     for seed in range(16):
         assert compare(few_sizes(row, seed))
+
+
+@pytest.mark.parametrize("row", CHAINS)
+def test_short_runs_hold_nothing(row: str) -> None:
+    """What is left without them is judged as all of it is."""
+    numpy = pytest.importorskip("numpy", reason="numpy is not installed: scripts/setup.sh installs it")
+    images = [(few_sizes if seed % 2 else random_image)(row, seed) for seed in range(16)]
+    assert sum(left_out(numpy, Session(image.target()), random.Random(row)) for image in images)
+
+
+def left_out(numpy: ModuleType, session: Session, rng: random.Random) -> int:
+    """How many blocks."""
+    from arenascope.blocks.long_runs_with_numpy import long_runs
+
+    live = Live(session)
+    for header in session.headers:
+        for heap in session.heaps[header.index]:
+            pieces = [_typed(piece, rng) for piece in session.sweep(header, heap)]
+            live.heaps.append(HeapBlocks(header, heap, pieces))
+    by_heap, present = {each.heap: each for each in live.heaps}, in_memory(session)
+    every = held_back(session, present, lambda _, heap: live.blocks(by_heap[heap]))
+    few = held_back(session, present, lambda _, heap: long_runs(numpy, session, by_heap[heap]))
+    assert [few.of(kind) for kind in range(KINDS)] == [every.of(kind) for kind in range(KINDS)]
+    assert sum(every.releases.values())
+    return sum(len(list(live.blocks(each))) - len(list(long_runs(numpy, session, each))) for each in live.heaps)
+
+
+def _typed(piece: Piece, rng: random.Random) -> Swept:
+    """Blocks of a few kinds, mostly of the same as the one before."""
+    if not isinstance(piece, Run):
+        return piece
+    kinds, marked, kind = [], {index for index, _ in piece.marks}, 0
+    for index in range(len(piece.raws)):
+        kind = rng.randrange(KINDS) if rng.random() < 0.6 else kind
+        kinds.append(kind if piece.after(index) & PREV_INUSE and index not in marked else NONE)
+    return Typed(piece.heap, piece.address, piece.bytes, piece.raws, follow=piece.follow, kinds=kinds)
 
 
 def test_what_is_present_of_a_range() -> None:

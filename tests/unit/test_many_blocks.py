@@ -92,14 +92,14 @@ def window(rng: random.Random) -> tuple[list[int], list[int], bytes]:
 
 
 @pytest.mark.skipif(sys.byteorder != "little", reason="numpy is used on such machines alone")
+@pytest.mark.parametrize("sparse", [0, 1 << 20], ids=["heads side by side", "as they lie"])
 @pytest.mark.parametrize("seed", range(8))
-def test_each_is_what_it_is_by_itself(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_each_is_what_it_is_by_itself(seed: int, sparse: int, monkeypatch: pytest.MonkeyPatch) -> None:
     numpy = pytest.importorskip("numpy", reason="numpy is not installed: scripts/setup.sh installs it")
     from arenascope.blocks.recognise import many_blocks_with_numpy
     from arenascope.blocks.recognise.many_blocks_with_numpy import ManyBlocks
 
-    # large ones as well, of which it is not worth while
-    monkeypatch.setattr(many_blocks_with_numpy, "SPARSE", 1 << 20)
+    monkeypatch.setattr(many_blocks_with_numpy, "SPARSE", sparse)
     rng = random.Random(seed)
     users, usables, data = window(rng)
 

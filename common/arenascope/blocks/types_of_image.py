@@ -8,6 +8,7 @@ from typing import Callable, Iterable, Iterator, Mapping, Optional, Sequence
 from ..analysis.holds_back import Held, Holdings, HoldSearch, Seen, Typed, seen
 from ..analysis.in_memory import Present
 from ..analysis.type_rows import Totals, TypeRow
+from ..base import optional_libraries
 from ..base.model import ArenaHeader, Heap
 from ..base.records import NamedTuple
 from ..session.block_parts import pages_of
@@ -15,6 +16,7 @@ from ..session.resident import resident_spans
 from ..session.session import Session
 from ..session.trims import thresholds_of, trim_rules
 from .live_blocks import Live
+from .long_runs_with_numpy import long_runs
 from .name_all_blocks import live_kinds
 from .type_sums import summed
 
@@ -73,6 +75,7 @@ def _with_held(row: TypeRow, held: Optional[Held]) -> TypeRow:
 
 def holdings_of(session: Session, live: Live, present: InMemory) -> Holdings:
     by_heap = {each.heap: each for each in live.heaps}
+    numpy = optional_libraries.loaded("numpy")
     with session.meter("judging types", sum(heap.bytes for heap in by_heap)) as meter:
 
         def judged(heap: Heap) -> Iterator[Typed]:
@@ -80,7 +83,9 @@ def holdings_of(session: Session, live: Live, present: InMemory) -> Holdings:
             yield from ()
 
         def stream(_: ArenaHeader, heap: Heap) -> Iterable[Typed]:
-            return chain(live.blocks(by_heap[heap]), judged(heap))
+            ours = by_heap[heap]
+            blocks = live.blocks(ours) if numpy is None else long_runs(numpy, session, ours)
+            return chain(blocks, judged(heap))
 
         holdings = held_back(session, present, stream)
     in_memory = pages_of(session, [block for block, _ in live.mmapped])

@@ -18,8 +18,10 @@ from .module_memory import PAGE_SHIFT
 if TYPE_CHECKING:
     from ...base.array_types import Flags, Numbers
 
-FEW, SPARSE = 64, 256
-"""Blocks, and bytes from block to block on the average, for which it is not worth while."""
+FEW = 64
+"""Blocks for which it is not worth while."""
+SPARSE = 256
+"""Bytes from block to block on the average, from which on their heads are put side by side first."""
 WORD, LEAST = 8, 24
 """Bytes of a word, and of a block that has the three words by which links are told."""
 LEAST_TEXT = 256
@@ -32,26 +34,53 @@ LONGEST_LETTER = 4
 """In UTF-8: of one so near to the end of what is looked at there may be more."""
 
 
+class _Heads:
+    """What is looked at of some blocks: where each begins in `words`, and where that ends, in bytes."""
+
+    def __init__(self, numpy: ModuleType, words: Numbers, starts: Numbers, ends: Numbers) -> None:
+        self._numpy = numpy
+        self.words, self.starts, self.ends = words, starts, ends
+        self.bytes: Numbers = words.view(numpy.uint8)
+
+    def places(self, words: Numbers) -> Numbers:
+        """Of those that are not 0; and where all of them end."""
+        found: Numbers = self._numpy.append(self._numpy.flatnonzero(words), len(words))
+        return found
+
+    def first_byte(self, words: Numbers) -> Numbers:
+        """Of each block the offset of the first byte in `words` that is not 0, or its end where that comes first."""
+        numpy, places = self._numpy, self.places(words)
+        at = places[numpy.searchsorted(places, self.starts >> 3)]
+        word = words[at.clip(max=len(words) - 1)]
+        within = numpy.log2((word & (~word + numpy.uint64(1))).clip(min=1)).astype(numpy.int64) >> 3
+        offsets: Numbers = numpy.minimum((at << 3) + within, self.ends)
+        return offsets
+
+    def is_empty(self, places: Numbers) -> Flags:
+        """Whether nothing but zeros follows from these words on."""
+        filled = self.places(self.words)
+        empty: Flags = filled[self._numpy.searchsorted(filled, places)] << 3 >= self.ends
+        return empty
+
+
 class _Window:
     """What was read at once, and the blocks in it."""
 
     def __init__(self, numpy: ModuleType, data: bytes, base: int, users: Sequence[int], usables: Sequence[int]) -> None:
-        self._numpy, self.data, self.base = numpy, data, base
+        self._numpy, self.base = numpy, base
         self.words: Numbers = numpy.frombuffer(data, dtype=numpy.uint64)
-        self.bytes: Numbers = numpy.frombuffer(data, dtype=numpy.uint8)
         self.starts: Numbers = numpy.asarray(users, dtype=numpy.uint64).astype(numpy.int64) - base
         """Offsets in bytes; `ends` are those of what is looked at."""
         self.usables: Numbers = numpy.asarray(usables, dtype=numpy.uint64).astype(numpy.int64)
         self.ends: Numbers = numpy.minimum(self.starts + numpy.minimum(self.usables, LOOKED_AT), len(data))
-        self.filled = self.places(self.words)
-        """Words that are not 0."""
+        self.is_sparse = len(data) > SPARSE * len(users)
 
     def word(self, blocks: Numbers, place: int) -> Numbers:
         """That word of each. What lies behind its end says nothing."""
         found: Numbers = self.words[((self.starts[blocks] >> 3) + place).clip(max=len(self.words) - 1)]
         return found
 
-    def heads(self, blocks: Numbers) -> tuple[Numbers, Numbers]:
+    def rows(self, blocks: Numbers) -> tuple[Numbers, Numbers]:
         """All words of each that are looked at, 0 behind its end; and how many these are."""
         numpy, first = self._numpy, self.starts[blocks] >> 3
         counts: Numbers = (self.ends[blocks] >> 3) - first
@@ -60,24 +89,15 @@ class _Window:
         words[columns >= counts[:, None]] = 0
         return words, counts
 
-    def places(self, words: Numbers) -> Numbers:
-        """Of those that are not 0; and where all of them end."""
-        found: Numbers = self._numpy.append(self._numpy.flatnonzero(words), len(words))
-        return found
-
-    def first_byte(self, words: Numbers, blocks: Numbers) -> Numbers:
-        """Of each block the offset of the first byte in `words` that is not 0, or its end where that comes first."""
-        numpy, places = self._numpy, self.places(words)
-        at = places[numpy.searchsorted(places, self.starts[blocks] >> 3)]
-        word = words[at.clip(max=len(words) - 1)]
-        within = numpy.log2((word & (~word + numpy.uint64(1))).clip(min=1)).astype(numpy.int64) >> 3
-        offsets: Numbers = numpy.minimum((at << 3) + within, self.ends[blocks])
-        return offsets
-
-    def is_empty(self, blocks: Numbers, places: Numbers) -> Flags:
-        """Whether nothing but zeros follows from these words on."""
-        empty: Flags = self.filled[self._numpy.searchsorted(self.filled, places)] << 3 >= self.ends[blocks]
-        return empty
+    def heads(self, blocks: Numbers) -> _Heads:
+        """Side by side, where much lies between."""
+        numpy, starts, ends = self._numpy, self.starts[blocks], self.ends[blocks]
+        if not self.is_sparse:
+            return _Heads(numpy, self.words, starts, ends=ends)
+        lengths = ends - starts
+        last: Numbers = numpy.cumsum(lengths)
+        ahead = numpy.repeat((starts - last + lengths) >> 3, lengths >> 3)
+        return _Heads(numpy, self.words[numpy.arange(len(ahead)) + ahead], last - lengths, ends=last)
 
 
 class ManyBlocks:
@@ -105,7 +125,7 @@ class ManyBlocks:
     ) -> Optional[Numbers]:
         """Of each block its kind's number, or NONE where that is asked one by one; None: all are. As
         Catalogue.classify_many."""
-        if len(users) < FEW or len(data) > SPARSE * len(users):
+        if len(users) < FEW:
             return None
         numpy = self._numpy
         window = _Window(numpy, data, base, users, usables=usables)
@@ -147,7 +167,7 @@ class ManyBlocks:
             known = table is not None and table is not NONE
             numbers.append(table.sizes.get(lengths[each % len(lengths)], NONE) if known else NONE)
         found = numpy.array(numbers, dtype=numpy.int32)[pair]
-        found[window.starts[blocks] + window.usables[blocks] > len(window.data)] = NONE
+        found[window.starts[blocks] + window.usables[blocks] > window.words.nbytes] = NONE
         # several objects side by side have it again
         likely = numpy.flatnonzero(window.words - words[0] <= words[-1] - words[0])
         owners = numpy.searchsorted(window.starts[blocks] >> 3, likely, side="right") - 1
@@ -163,18 +183,20 @@ class ManyBlocks:
         numpy = self._numpy
         inside = self._inside(firsts)
         is_empty = firsts == 0
-        is_empty[is_empty] = window.is_empty(blocks[is_empty], window.starts[blocks[is_empty]] >> 3)
+        heads = window.heads(blocks[is_empty])
+        is_empty[is_empty] = heads.is_empty(heads.starts >> 3)
         is_whole = window.usables[blocks] <= LOOKED_AT
         kinds[blocks[is_empty & is_whole]] = self._catalogue.known(ZEROS)
         kinds[blocks[is_empty & ~is_whole]] = self._catalogue.known(BEGINS)
         rest = ~is_empty
-        may_be_text = numpy.flatnonzero(~inside & (firsts >= LEAST_TEXT))
+        begins = self._begins_text[(firsts & numpy.uint64(0xFF)).astype(numpy.int64)]
+        may_be_text = numpy.flatnonzero(begins & ~inside & (firsts >= LEAST_TEXT))
         if len(may_be_text):
-            is_text = self._is_plain_text(window, blocks[may_be_text])
+            is_text = self._is_plain_text(window.heads(blocks[may_be_text]))
             kinds[blocks[may_be_text[is_text]]] = self._catalogue.known(TEXTS["ASCII"])
             others = may_be_text[~is_text]
             rest[may_be_text[is_text]] = False
-            rest[others] = ~self._may_be_other_text(window, blocks[others], firsts[others])
+            rest[others] = ~self._may_be_other_text(window.heads(blocks[others]), firsts[others])
         of = numpy.flatnonzero(rest)
         of = of[~self._may_be_node(window, blocks[of], firsts[of], inside[of])]
         has_pointers = self._has_pointers(window, blocks[of])
@@ -188,19 +210,20 @@ class ManyBlocks:
         inside: Flags = words - self._low < self._room
         return inside
 
-    def _is_plain_text(self, window: _Window, blocks: Numbers) -> Flags:
+    def _is_plain_text(self, heads: _Heads) -> Flags:
         """Letters up to its end or a 0; where they take up less than half of it, more zeros."""
-        numpy, starts, ends = self._numpy, window.starts[blocks], window.ends[blocks]
-        stops = window.first_byte(numpy.frombuffer(window.data.translate(NOT_PLAIN), dtype=numpy.uint64), blocks)
-        at = numpy.minimum(stops, len(window.data) - 1)
-        is_ended = (stops == ends) | (window.bytes[at] == 0)
-        tail = window.words[at >> 3] >> ((at & 7) << 3).astype(numpy.uint64)
-        fills = (2 * stops >= starts + ends) | ((tail == 0) & window.is_empty(blocks, (at >> 3) + 1))
+        numpy, starts, ends = self._numpy, heads.starts, heads.ends
+        stops = heads.first_byte(numpy.frombuffer(heads.words.tobytes().translate(NOT_PLAIN), dtype=numpy.uint64))
+        at = numpy.minimum(stops, heads.words.nbytes - 1)
+        is_ended = (stops == ends) | (heads.bytes[at] == 0)
+        tail = heads.words[at >> 3] >> ((at & 7) << 3).astype(numpy.uint64)
+        fills = (2 * stops >= starts + ends) | ((tail == 0) & heads.is_empty((at >> 3) + 1))
         is_text: Flags = (stops - starts >= SHORTEST) & is_ended & fills
         return is_text
 
-    def _may_be_other_text(self, window: _Window, blocks: Numbers, firsts: Numbers) -> Flags:
-        """Whether what is no plain text may be one with letters of several bytes: see contents.text_in."""
+    def _may_be_other_text(self, heads: _Heads, firsts: Numbers) -> Flags:
+        """Whether what is no plain text, but begins as text does, may be one with letters of several bytes: see
+        contents.text_in."""
         numpy, number = self._numpy, self._numpy.uint64
         zeros = (firsts - number(LOW_BITS)) & ~firsts & number(HIGH_BITS)
         is_short = (zeros & ~zeros + number(1)) - number(1) < (1 << 8 * SHORTEST) - 1
@@ -208,12 +231,12 @@ class ManyBlocks:
         is_wide = (low != 0) & (firsts & number(WIDE_ZEROS) == 0) & (firsts & number(WIDE_LETTERS) != 0)
         is_wide |= (low == 0) & (firsts & number(0xFFFFFF00) != 0)
         # the first letter that is not ASCII
-        highs = window.first_byte(window.words & number(HIGH_BITS), blocks)
-        lead, following = (window.bytes[numpy.minimum(highs + more, len(window.data) - 1)] for more in (0, 1))
+        highs = heads.first_byte(heads.words & number(HIGH_BITS))
+        lead, following = (heads.bytes[numpy.minimum(highs + more, heads.words.nbytes - 1)] for more in (0, 1))
         is_letter = (lead >= 0xC2) & (lead < 0xF5) & (following >= 0x80) & (following < 0xC0)
-        near = window.ends[blocks] - highs
+        near = heads.ends - highs
         is_narrow = (near > 0) & (is_letter | (near <= LONGEST_LETTER))
-        may_be: Flags = self._begins_text[low.astype(numpy.int64)] & numpy.where(is_short, is_wide, is_narrow)
+        may_be: Flags = numpy.where(is_short, is_wide, is_narrow)
         return may_be
 
     def _may_be_node(self, window: _Window, blocks: Numbers, firsts: Numbers, inside: Flags) -> Flags:
@@ -252,7 +275,7 @@ class ManyBlocks:
         is_some: Flags = numpy.zeros(len(blocks), dtype=bool)
         for place in range(3):
             is_some |= self._inside(window.word(blocks, place))
-        words, counts = window.heads(blocks[is_some])
+        words, counts = window.rows(blocks[is_some])
         pointers = self._inside(words) & (words & numpy.uint64(WORD - 1) == 0)
         inside, some = numpy.count_nonzero(pointers, axis=1), numpy.count_nonzero(words, axis=1)
         enough = (inside >= 3) & (4 * inside >= 3 * some) & (2 * some >= counts)
