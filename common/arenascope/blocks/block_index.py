@@ -6,7 +6,8 @@ from array import array
 from bisect import bisect_right
 from collections import Counter
 from itertools import accumulate, islice
-from typing import Iterator, Optional, Sequence
+from types import ModuleType
+from typing import TYPE_CHECKING, Iterator, Optional, Sequence
 
 from ..base.records import NamedTuple
 from ..glibc.chunk import SIZE_BITS
@@ -16,6 +17,9 @@ from .live_blocks import Live, Typed
 from .recognise.all_recognisers import NONE, Catalogue
 from .recognise.memory_pages import MemoryPages
 from .recognise.module_memory import PAGE_SHIFT
+
+if TYPE_CHECKING:
+    from ..base.array_types import Numbers
 
 WEAK = ("size", "zeros", "pointers", "text")
 
@@ -138,6 +142,16 @@ class Index:
     def mapped_of_kinds(self, kinds: set[int]) -> Iterator[int]:
         """The same of those served by mmap, their addresses."""
         return (user for user, at in self._mmapped.items() if self._live.mmapped[at][1] in kinds)
+
+    def weak_starts(self, numpy: ModuleType) -> Numbers:
+        """Where the blocks begin that holders can name, in order, as an array."""
+        # NONE is the last one
+        weak = numpy.array([*map(self.is_weak, range(len(self._live.kinds))), False])
+        pieces = enumerate(self._kinds)
+        starts = [numpy.asarray(self._users_of(number))[weak[numpy.asarray(of)]] for number, of in pieces]
+        mapped = [user for user, at in self._mmapped.items() if self.is_weak(self._live.mmapped[at][1])]
+        found: Numbers = numpy.sort(numpy.concatenate([*starts, numpy.array(mapped, dtype=numpy.uint64)]))
+        return found
 
     def counts(self) -> Counter[int]:
         """How many blocks each kind has."""

@@ -8,30 +8,26 @@ from __future__ import annotations
 
 import re
 from collections import Counter, deque
-from heapq import merge
-from typing import Container, Iterable, Iterator, Optional, Sequence
+from typing import Iterator, Optional, Sequence
 
+from ..base import optional_libraries
 from ..base.block_kinds import POINTED, Kind
-from ..base.count_work import Meter
-from ..base.records import NamedTuple
 from ..glibc.mmapped import without
 from ..session.session import Session
 from ..sources.target import Place, text_of
 from .block_index import Index, Known
+from .holder_words import LARGEST, LINKS, Area, HolderWords, LookedAt
 from .large_bodies import Way, name_by_ways
 from .live_blocks import Live
 from .python_bodies import name_bodies, name_keys_of_objects
 from .recognise.all_recognisers import NONE, Catalogue
 from .recognise.class_names import APART
-from .recognise.containers import HASHED, POOL, Body, Forms
-from .recognise.linked_nodes import LIST, TREE
+from .recognise.containers import POOL, Body, Forms
 from .recognise.member_bodies import Member, is_kept, kept_by_member
 from .recognise.module_memory import Ground
 
-LARGEST = 64 << 10
-"""So much of a holder is looked through."""
 ELEMENTS = 1 << 20
-"""And so much of what a container has."""
+"""So much of what a container has is looked through."""
 LONGEST_FORM = 16
 """Words of a container: one may lie across the end of what is read at once."""
 GLOBALS = 64 << 20
@@ -43,12 +39,7 @@ LARGE = 64 << 10
 """A block so large has a row for itself: by the very place that points to it."""
 SELDOM = 8
 """A member is a pointer where one object in so many has one there."""
-WINDOW = 512 << 10
-FAR = 4 << 10
-"""Objects further apart, on the average, are read one by one."""
 _SHARED = re.compile(re.escape(APART).replace(r"\{\}", "(.+)"))
-LINKS = {TREE: 4, LIST: 2, HASHED: 1}
-"""Words in front of what a node is for."""
 HOLDERS = ("c++", "control", "gobject", "node")
 PLAIN = ("size", "pointers")
 MOST_NAMELESS = 1 << 18
@@ -58,21 +49,6 @@ LARGEST_PLAIN, TRIED = 4 << 10, 1 << 12
 ALIKE, OF_LIKELY = 8, 2 / 3
 """Containers that do not prove themselves are believed where so many blocks of a size have one at the same place, and
 so many of those that have a pointer there."""
-
-
-class Area(NamedTuple):
-    """Memory in which holders lie."""
-
-    start: int
-    bytes: int
-    name: Optional[str]
-    """None: that of the variable there. Empty: nobody's."""
-    single: bool = True
-    """One thing, in which every place has its meaning; in a list of them none has."""
-    links: int = 0
-    """So many bytes in front only link it to others."""
-    kind: int = NONE
-    """Its number, where it is an object."""
 
 
 Plain = tuple[int, Area, int]
@@ -106,6 +82,9 @@ class Naming:
             libcxx=ground.may_have_libcxx,
         )
         self._low, self._high = catalogue.low, catalogue.high
+        self._leads_inside = catalogue.has_fronts or self._forms.leads_inside
+        numpy = optional_libraries.loaded("numpy") if not self._leads_inside else None
+        self._holders = HolderWords(session, self._index, live.kinds, self._likely, numpy=numpy)
         self._left: deque[Area] = deque()
         self._plain: list[Plain] = []
         """Pointers that are in no container: what they name comes last, as it is a guess."""
@@ -121,11 +100,11 @@ class Naming:
             self._follow()
         size = sum(heap.heap.bytes for heap in self._live.heaps)
         with self._session.meter("looking into holders", size) as meter:
-            nameless = self._nameless() if declared else None
-            for area, words in self._objects(holders, meter, declared=declared):
-                self._objects_of[area.kind] += 1
-                if nameless is None or not nameless.isdisjoint(words):
-                    self._look_at(area, area.start + area.links, words)
+            nameless = self._nameless() if declared and self._holders.numpy is None else None
+            for number, looked_at in self._holders.of(holders, meter, declared=declared):
+                self._objects_of[number] += 1
+                if looked_at is not None and (nameless is None or not nameless.isdisjoint(looked_at.words)):
+                    self._look_at(looked_at)
                     self._follow()
         if self._forms.has_containers:
             self._look_into_plain()
@@ -148,49 +127,13 @@ class Naming:
     def _nameless(self) -> Optional[set[int]]:
         """The blocks that holders can still name, where these are few and pointers lead to their beginnings: what leads
         to none of them need not be looked into."""
-        if self._catalogue.has_fronts or self._forms.leads_inside:
+        if self._leads_inside:
             return None
         counts = self._index.counts()
         kinds = {kind for kind in counts if self._index.is_weak(kind)}
         if sum(counts[kind] for kind in kinds) > MOST_NAMELESS:
             return None
         return {user for user, _, _ in self._index.of_kinds(kinds)} | {*self._index.mapped_of_kinds(kinds)}
-
-    def _objects(
-        self, kinds: set[int], meter: Meter, barren: Container[int] = (), declared: Iterable[Known] = ()
-    ) -> Iterator[tuple[Area, Sequence[int]]]:
-        """Blocks of these kinds, each with its words after the links: many are read at a time. None of a kind that
-        turns out to be `barren`."""
-        kept: list[Known] = []
-        for known in merge(self._index.of_kinds(kinds), declared):
-            if known[2] in barren:
-                continue
-            if kept and known[0] + known[1] - kept[0][0] > WINDOW:
-                yield from self._words_of(kept)
-                meter.advance(kept[-1][0] + kept[-1][1] - kept[0][0])
-                kept = []
-            kept.append(known)
-        yield from self._words_of(kept)
-
-    def _words_of(self, blocks: Sequence[Known]) -> Iterator[tuple[Area, Sequence[int]]]:
-        memory, word, kinds = self._session.memory, self._word, self._live.kinds
-        if not blocks:
-            return
-        base = blocks[0][0]
-        end = blocks[-1][0] + min(blocks[-1][1], LARGEST)
-        # a block that lies alone is read alone
-        alone = end - base > FAR * len(blocks)
-        data = None if alone else memory.try_read(base, end - base)
-        words = memory.as_words(data[: len(data) // word * word]) if data is not None else ()
-        for user, usable, number in blocks:
-            name = kinds[number].name
-            links = LINKS.get(name, 0)
-            area = Area(user, min(usable, LARGEST), name, not name.endswith("[]"), links=links * word, kind=number)
-            at = (user - base) // word
-            if words:
-                yield area, words[at + links : at + area.bytes // word]
-            else:
-                yield area, self._index.words(user + area.links, area.bytes // word - links) or ()
 
     def _fixed(self) -> Iterator[Area]:
         """Variables of modules, and what lies on stacks."""
@@ -218,7 +161,7 @@ class Naming:
         for start in range(area.start + area.links, end, LARGEST):
             words = self._index.words(start, min(LARGEST + LONGEST_FORM * self._word, end - start) // self._word)
             if words:
-                self._look_at(area, start, words)
+                self._look_at(LookedAt(area, start, words, self._likely(words)))
 
     def _look_into_plain(self) -> None:
         """Blocks of which nothing is known, as structs without a vtable are, for containers that prove themselves; for
@@ -235,13 +178,15 @@ class Naming:
         may_be_body, most = self._forms.may_be_body, LARGEST_PLAIN // self._word
         size = sum(heap.heap.bytes for heap in self._live.heaps)
         with self._session.meter("looking into structs", size) as meter:
-            for area, words in self._objects(kinds, meter, barren):
-                if area.kind not in fruitful:
-                    tried[area.kind] += 1
-                    if tried[area.kind] > TRIED:
-                        barren.add(area.kind)
-                words = words[:most]
-                likely = [at for at in self._likely(words) if may_be_body(words, at)]
+            for number, looked_at in self._holders.of(kinds, meter, barren):
+                if number not in fruitful:
+                    tried[number] += 1
+                    if tried[number] > TRIED:
+                        barren.add(number)
+                if looked_at is None:
+                    continue
+                area, words = looked_at.area, looked_at.words[:most]
+                likely = [at for at in looked_at.likely if may_be_body(words, at)]
                 for body in self._forms.bodies(words, likely) if likely else ():
                     place = area.bytes, body.offset
                     likely_at[place] += 1
@@ -266,13 +211,13 @@ class Naming:
     def _likely(self, words: Sequence[int]) -> list[int]:
         """Which of them may lead to a block."""
         low, high, mask, skew = self._low, self._high, self._mask, self._skew
-        if self._catalogue.has_fronts or self._forms.leads_inside:
+        if self._leads_inside:
             # what blocks are for begins after a header; or pointers lead to what comes first of two things in it
             skew, mask = 0, self._word - 1
         return [at for at, word in enumerate(words) if low <= word < high and not (word - skew) & mask]
 
-    def _look_at(self, area: Area, start: int, words: Sequence[int]) -> None:
-        likely = self._likely(words)
+    def _look_at(self, looked_at: LookedAt) -> None:
+        area, start, words, likely = looked_at
         if not likely:
             return
         member = kept_by_member(area.name, words) if area.kind != NONE else None
@@ -286,7 +231,7 @@ class Naming:
             elif area.name is None or area.kind != NONE:
                 self._plain.append((body.user, area, start + body.offset))
         if area.kind != NONE and self._live.kinds[area.kind].kind == "control":
-            self._name_what_is_shared(self._live.kinds[area.kind], [words[at] for at in likely])
+            self._name_what_is_shared(self._live.kinds[area.kind], [words[at] for at in self._likely(words)])
 
     def _take(self, area: Area, start: int, body: Body) -> None:
         owner = self._owner(area, start + body.offset)
