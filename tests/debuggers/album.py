@@ -36,7 +36,7 @@ DOCUMENTS = (
 PINS = "pins --ranges"
 WITH_PINS = ("hoard", "pinned-main", "pinned-thread", "many_heaps-spread", "full_heap-retired", "random-1")
 """Scenarios that are asked for PINS, too: it reads all types, and takes as long as all other documents
-together. Of others the shell is asked in test_pins."""
+together. test_pins asks the shell of some others."""
 FIGURES = (*(f"{name} --json" for name in (*DOCUMENTS, PINS)), "arenas --quick --json", "info", "stats")
 SAID = ("params", "check", "trim")
 COMMANDS = (*FIGURES, *SAID, "arenas", "heaps", "bins", "threads", "mmapped", "pins", "version", "arenas --quick")
