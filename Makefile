@@ -16,7 +16,7 @@ SHORT        = not full and not soak and not fuzz
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: zipapp release docs docs-site matrix stories help setup demo test test-all newcomer flaky check soak fuzz bench fixtures releases clean
+.PHONY: zipapp release debian docs docs-site matrix stories help setup demo test test-all newcomer flaky check soak fuzz bench fixtures releases clean
 
 help: ## list these targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-9s %s\n", $$1, $$2 }' Makefile
@@ -58,6 +58,9 @@ check: setup-check ## lint, format, types and the oldest Python that the code ma
 	$(PYTHON) -m ruff format --check --quiet .
 	$(PYTHON) -m mypy
 	$(PYTHON) .venv/bin/vermin --quiet --no-tips --violations --target=3.9- $(wildcard common gdb lldb tests)
+
+debian: ## build the Debian package on minimal roots, install it on others, use it, remove it (as newcomer; SUITES=trixie)
+	@scripts/newcomer.sh --package $(SUITES)
 
 newcomer: ## run README's commands on minimal roots of Debian and Ubuntu (as root with debootstrap; SUITES='trixie noble')
 	@scripts/newcomer.sh $(SUITES)

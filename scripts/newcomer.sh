@@ -3,6 +3,7 @@
 # Debian's or Ubuntu's, clones the project's last commit into it and runs the commands of README's "Try it" there, word
 # for word. `make test-all`, which takes what these alone have, only on the releases of Debian's from 12 on.
 #   scripts/newcomer.sh [--short] [SUITE...]        bullseye, bookworm, trixie, sid, jammy and noble where none is named
+#   scripts/newcomer.sh --package [SUITE...]        builds the Debian package instead, and installs it in a second root
 # --short only collects what `make test` would run, and asks apt whether it could install what test-all takes. Needs root
 # and debootstrap. Proxies and pip's settings are this machine's own, and so are archives: where apt knows one of the two
 # alone, the other's is looked for beside it, as mirrors have them. What no archive has is told, and passed over. Logs stay
@@ -14,6 +15,7 @@ logs=$PWD/fixtures/build/newcomer
 usual=(bullseye bookworm trixie sid jammy noble)
 without_all=" bullseye jammy noble "
 short=
+what=readme
 
 say() { printf 'newcomer: %s\n' "$*"; }
 
@@ -42,6 +44,20 @@ archive_of() {
 has() { /usr/lib/apt/apt-helper download-file "$1/dists/$2/InRelease" "$work/InRelease" >"$work/asked" 2>&1; }
 
 readme_commands() { sed -n '/^## Try it/,/^## /s/^\(make [^#]*[^# ]\) *#.*/\1/p' README.md; }
+
+# A package is built, by who has the tools for it,
+build_commands() {
+    echo "apt-get update -q"
+    echo "apt-get install -qy --no-install-recommends build-essential debhelper dh-python python3"
+    echo "dpkg-buildpackage -b -us -uc"
+}
+
+# and tried by who has not: debian/try-installed comes along.
+install_commands() {
+    echo "apt-get update -q"
+    echo "apt-get install -qy --no-install-recommends ./*.deb gdb"
+    echo "./try-installed"
+}
 
 # What a machine needs to be told to reach apt's archive and pip's index from here.
 carry_over() {
@@ -87,14 +103,15 @@ inside() {
         printf '\n$ %s\n' "$command"
         SECONDS=0
         chroot "$root" env -i HOME=/root PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin TERM=dumb \
-            ${CI:+CI="$CI"} "${variables[@]}" sh -c "cd /arenascope && $command" </dev/null 2>&1 || status=$?
+            DEBIAN_FRONTEND=noninteractive ${CI:+CI="$CI"} "${variables[@]}" \
+            sh -c "cd /arenascope && $command" </dev/null 2>&1 || status=$?
         printf '= %s: exit %d after %d s\n' "$command" "$status" "$SECONDS"
         [ "$status" -eq 0 ] || return "$status"
-    done < <(readme_commands)
+    done < <("${what}_commands")
 }
 
 if [ "${1:-}" = --inside ]; then
-    short=$3
+    short=$3 what=$4
     inside "$2"
     exit
 fi
@@ -103,11 +120,13 @@ suites=()
 for word in "$@"; do
     case $word in
         --short) short=yes ;;
-        -*) die "usage: scripts/newcomer.sh [--short] [SUITE...]" ;;
+        --package) what=build ;;
+        -*) die "usage: scripts/newcomer.sh [--short | --package] [SUITE...]" ;;
         *) suites+=("$word") ;;
     esac
 done
 [ ${#suites[@]} -gt 0 ] || suites=("${usual[@]}")
+[ -e .git ] || die "it clones the last commit, and this is no git checkout"
 [ "$(id -u)" -eq 0 ] || die "a root is made as root"
 command -v debootstrap >/dev/null || die "debootstrap is not installed: apt-get install debootstrap"
 unshare --mount --pid --fork true 2>/dev/null || die "this machine does not let root make namespaces (CAP_SYS_ADMIN)"
@@ -125,6 +144,16 @@ clean_up() {
 trap clean_up EXIT
 trap 'exit 130' INT
 trap 'exit 143' TERM
+
+in_namespace() {
+    unshare --mount --propagation private --pid --fork --kill-child \
+        bash scripts/newcomer.sh --inside "$1" "$short" "$2" </dev/null &
+    child=$!
+    local its=0
+    wait "$child" || its=$?
+    child=
+    return "$its"
+}
 
 mkdir -p "$logs"
 failed=() green=() absent=()
@@ -163,13 +192,15 @@ for suite in "${suites[@]}"; do
     fi
     say "$suite: a root with git and make, after $SECONDS s"
     carry_over "$root" "$suite" "$origin" "$mirror"
+    [ "$what" = readme ] || cp -a "$root" "$root.bare"
     git clone -q --no-hardlinks . "$root/arenascope"
-    unshare --mount --propagation private --pid --fork --kill-child \
-        bash scripts/newcomer.sh --inside "$root" "$short" >"$log" 2>&1 </dev/null &
-    child=$!
     status=0
-    wait "$child" || status=$?
-    child=
+    in_namespace "$root" "$what" >"$log" 2>&1 || status=$?
+    if [ "$what" != readme ] && [ "$status" -eq 0 ]; then
+        mkdir "$root.bare/arenascope"
+        cp "$root"/arenascope_*.deb debian/try-installed "$root.bare/arenascope"
+        in_namespace "$root.bare" install >>"$log" 2>&1 || status=$?
+    fi
     grep -hE '^(setup: (apt-get install|.*tests will be skipped|done in)|= |[=0-9].* in [0-9.]+s)' "$log" |
         cut -c 1-150 | sed "s/^/newcomer: $suite: /"
     if [ "$status" -eq 0 ]; then
@@ -178,7 +209,7 @@ for suite in "${suites[@]}"; do
         failed+=("$suite")
         say "$suite: failed, see $log"
     fi
-    rm -rf --one-file-system "$root"
+    rm -rf --one-file-system "$root" "$root.bare"
 done
 [ ${#failed[@]} -eq 0 ] || die "failed on ${failed[*]}"
 [ ${#green[@]} -gt 0 ] || die "nothing was tried: no archive has ${absent[*]}"

@@ -89,6 +89,12 @@ def needs_the_lock(door: str = "shell") -> None:
         pytest.skip("the host's libc does not export __lll_lock_wait_private")
 
 
+def needs_a_checkout(root: Path) -> None:
+    """Where git is asked for the files or the commit. The sdist has all else that tests need."""
+    if not (root / ".git").exists():
+        pytest.skip("this is no git checkout")
+
+
 ELSEWHERE = (
     Platform("2.31", "2.31", "x86_64"),
     Platform("2.41", "2.41", "x86_64"),

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Iterator
 
 import pytest
+from platforms import needs_a_checkout
 from subjects import Subject
 
 from arenascope.cli.command_line import LOOPS
@@ -117,8 +118,7 @@ def test_nothing_that_is_built_is_kept() -> None:
     """The site is made anew; git keeps its sources."""
     site = re.findall(r"^site_dir: (.*)$", (ROOT / "mkdocs.yml").read_text(), re.MULTILINE)
     assert site == ["build/site"]
-    if not (ROOT / ".git").exists():
-        pytest.skip("this is no checkout")
+    needs_a_checkout(ROOT)
     done = subprocess.run(["git", "check-ignore", "-q", f"{site[0]}/index.html"], cwd=ROOT)
     assert done.returncode == 0
 

@@ -12,6 +12,7 @@ import subprocess
 from pathlib import Path
 
 import pytest
+from platforms import needs_a_checkout
 
 ROOT = Path(__file__).resolve().parents[2]
 SETUP = "set -eu; for part in needs debian libraries; do . scripts/setup/$part.sh; done; "
@@ -72,6 +73,7 @@ NO_INDEX = {**os.environ, "PIP_INDEX_URL": "http://127.0.0.1:9/simple", "PIP_CON
 @pytest.fixture
 def offline(tmp_path: Path) -> Path:
     """A checkout without .venv, for a machine that has the packages and reaches no index of Python's."""
+    needs_a_checkout(ROOT)
     lacking = bash(
         SETUP + "work=$1; needs | while read -r its rank need rest; do "
         '[[ " $(levels runtime) " != *" $its "* ]] || have "$need" || echo "$need"; done',
@@ -119,6 +121,7 @@ def test_the_demo_where_no_package_index_answers(offline: Path) -> None:
 @pytest.mark.xdist_group("newcomer")
 @pytest.mark.parametrize("suite", ["sid", "noble"])
 def test_readme_s_commands_on_a_bare_machine(suite: str) -> None:
+    needs_a_checkout(ROOT)
     if os.geteuid() != 0 or not shutil.which("debootstrap"):
         pytest.skip("a bare machine is made by root with debootstrap")
     done = subprocess.run(
@@ -140,6 +143,7 @@ def test_readme_s_commands_on_a_bare_machine(suite: str) -> None:
 @pytest.mark.needs_network
 @pytest.mark.xdist_group("newcomer")
 def test_a_suite_that_no_archive_has_is_told() -> None:
+    needs_a_checkout(ROOT)
     if os.geteuid() != 0 or not shutil.which("debootstrap"):
         pytest.skip("a bare machine is made by root with debootstrap")
     done = subprocess.run(

@@ -13,6 +13,7 @@ import zipfile
 from pathlib import Path
 
 import pytest
+from platforms import needs_a_checkout
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -80,8 +81,7 @@ def test_what_the_zipapp_runs_first_is_plain_to_any_python(tmp_path: Path) -> No
 @pytest.fixture(scope="module")
 def releases(tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
     """Two folders, each with what one run built."""
-    if not (ROOT / ".git").exists():
-        pytest.skip("a release is made of a commit, and this is no git checkout")
+    needs_a_checkout(ROOT)
     if subprocess.run([sys.executable, "-c", "import hatchling"], capture_output=True).returncode:
         pytest.skip("no hatchling here: make setup-check")
     folders = [tmp_path_factory.mktemp("release") for _ in range(2)]
