@@ -233,7 +233,7 @@ def test_long_names_in_a_debugger(door: str, tmp_path: Path) -> None:
 
 
 def test_errors_in_the_shell() -> None:
-    words = ["report", "a_process_by_a_name_that_nobody_has_ever_given_to_one"]
+    words = ["report", "./a_core_by_a_name_that_nobody_has_ever_given_to_one"]
     lines = on_terminal(40, (sys.executable, str(ROOT / "bin" / "arenascope"), *words), status=2)
     assert len(lines) > 2
     assert not too_wide(lines, 40)
