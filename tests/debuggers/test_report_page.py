@@ -257,7 +257,7 @@ def check_words(told: dict[str, Any]) -> None:
     outside = {name: re.split("`[^`]+`", meaning) for name, meaning in meanings.items()}
     assert all(piece in meaning for name, meaning in told["words"] for piece in outside[name])
     explained = {name for name, title in told["headings"] if title}
-    assert {"holds", "goes back", "holds back", "retained", "stranded", "resident", "top", "bins"} <= explained
+    assert {"holds", "would return", "holds back", "retained", "stranded", "resident", "top", "bins"} <= explained
     assert (told["folded-on-paper"], told["open"]) == (0, 0)
     said = told["said"]
     assert len(re.findall(r"[0-9.]+ m?s, once, ", said)) == 2
@@ -283,7 +283,7 @@ def check_what_a_reader_has_to_find(said: str, documents: dict[str, dict[str, An
     why = said[said.index("\nWhy it stays\n") : said.index("\nWhat to do\nfix")]
     assert "g_quotes holds" in why
     assert {"held-by-owner", "lost-blocks"} <= {each["id"] for each in documents["report"]["causes"]}
-    for name in ("holds back", "goes back", "retained", "lost with them", "stranded"):
+    for name in ("holds back", "would return", "retained", "lost with them", "stranded"):
         assert [each for each in lines if f"{name}: " in each], name
     assert f"{style.size(held['live_bytes'])} in blocks" in said
     assert [each for each in lines if each.startswith("libstdc++'s emergency pool |")]

@@ -414,7 +414,7 @@ def test_a_block_in_the_way_of_free_is_none_in_the_way_of_a_trim():
     """What pins names waits for no block: its hint leads there. The program has freed 100 MiB in front of it."""
     with Subject("pinned", guard_regions=False) as subject:
         hint = arenascope("pins", subject.pid).stdout.splitlines()[-1]
-        (word,) = re.findall(rf", (?:\S+ )?(\w+) {subject.pid} \(what goes back while they stay\)", hint)
+        (word,) = re.findall(rf", (?:\S+ )?(\w+) {subject.pid} \(what a trim returns while they stay\)", hint)
         answer = arenascope(word, subject.pid).stdout
         before = subject.rollup("Rss")
         assert subject.send("trim") == "trimmed 1"

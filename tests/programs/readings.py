@@ -697,7 +697,7 @@ def is_rust_table(process: Process, block: Block) -> bool:
 READINGS: Sequence[tuple[str, Reading]] = (
     (r"text, .*", is_text),
     ("zeros", is_all_zero),
-    ("begins with zeros", is_zero),
+    ("first bytes are zero", is_zero),
     ("mostly pointers", has_pointers),
     ("list node", is_in_list),
     ("pages, linked", leads_back),

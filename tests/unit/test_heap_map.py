@@ -154,7 +154,7 @@ def test_small_blocks_in_free_memory_show(row: str) -> None:
     # nothing free, nothing split
     image = HeapImage(row)
     image.main.used(0x4000)
-    assert "split" not in run_text(image.target(), "map").replace("splits", "")
+    assert "cut" not in run_text(image.target(), "map").replace("cuts", "")
 
 
 def test_rows_left_out_and_their_order() -> None:

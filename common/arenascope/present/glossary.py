@@ -65,6 +65,8 @@ MEANINGS: Mapping[tuple[str, ...], str] = {
     "`heap containers` names each by the path from a variable to it.",
     ("core",): "A file with the memory of a process at one moment. gcore's do not tell which pages were resident, the "
     "kernel's do.",
+    ("cuts", "splits", "split"): "In how many places blocks in use lie between two stretches of free memory and are "
+    "smaller than these together: they are what cuts free memory into pieces.",
     ("damage", "damaged", "breach"): "Bytes of a heap that are not what malloc leaves there: something has "
     "overwritten a header. `heap check` says what is wrong, a breach for each of malloc's rules that is not kept.",
     ("door",): "Where a command was typed: in GDB, in LLDB or in the shell. All three give the same answers.",
@@ -82,8 +84,6 @@ MEANINGS: Mapping[tuple[str, ...], str] = {
     "resident.",
     ("free in RSS",): "What is free in malloc and resident: what a process could do without. `top` counts the whole "
     "pages of free memory that are in memory, and what is stranded.",
-    ("goes back", "return", "released", "give back"): "Goes from the process to the kernel. If it was resident, RSS "
-    "falls by as much.",
     ("heap", "heaps", "sub-heap", "sub-heaps"): "A stretch of addresses from which an arena cuts its chunks. The main "
     "arena's is the one in front of the break; a thread arena has one or more of at most 64 MiB (1 MiB on 32-bit).",
     ("held", "holds", "main holder", "alone"): "Of a block in use: something in the program still leads to it, so "
@@ -121,6 +121,11 @@ MEANINGS: Mapping[tuple[str, ...], str] = {
     ("mmapped", "served by mmap"): "Said of a block with a mapping of its own, outside all arenas, because it was "
     "large. free() returns it at once.",
     ("module",): "The program or library that a type comes from.",
+    (
+        "mostly under",
+        "spreads at",
+    ): "Of what an owner holds: the last block on the path from the owner that still leads "
+    "to most of it. Below that block it divides into many parts; `heap refs` says what leads to that block.",
     ("other anonymous memory",): "Memory with no file behind it that neither malloc nor a stack holds: another "
     "allocator, a language runtime, the program's own calls of mmap, variables that begin as zeros (.bss).",
     ("outside malloc",): "All that is resident and does not belong to malloc: program and libraries, stacks, shared "
@@ -156,12 +161,6 @@ MEANINGS: Mapping[tuple[str, ...], str] = {
     ): "Who else leads to a block, besides its main holder: clearing one of them alone does not free it.",
     ("small bin", "small"): "A bin for chunks of exactly one size, below 1,024 bytes (64-bit).",
     ("snapshot",): "A file with the figures of one moment, for `heap diff`. It holds none of the program's data.",
-    ("splits", "split"): "In how many places blocks in use lie between two stretches of free memory and are smaller "
-    "than these together: they are what cuts free memory into pieces.",
-    (
-        "spreads at",
-    ): "Of what an owner holds: the last block on the path from the owner that still leads to most of it. "
-    "Below that block it divides into many parts; `heap refs` says what leads to that block.",
     (
         "stale",
         "stale word",
@@ -197,6 +196,9 @@ MEANINGS: Mapping[tuple[str, ...], str] = {
     "at first; it grows with mmap_threshold).",
     ("unsorted bin", "unsorted"): "A bin of chunks freed lately, of any size, not yet sorted into small and large "
     "bins.",
+    ("would return", "goes back", "return", "released", "give back"): "Goes from the process to the kernel. If it was "
+    "resident, RSS falls by as much. Of an owner: once all that it alone leads to is freed, and malloc_trim(0) called; "
+    "that is more than it holds where free memory lies on the same pages, and less where blocks of others do.",
 }
 WORDS = tuple(Word(names, meaning) for names, meaning in MEANINGS.items())
 

@@ -48,7 +48,7 @@ ALIKE = 8
 SEVERAL = "{}, of several sizes as frequent"
 LONGEST_ARRAY = 64 << 10
 ZEROS = Kind("zeros", "zeros", how="its bytes")
-BEGINS = Kind("begins with zeros", "zeros", certain=False, how="its first bytes")
+BEGINS = Kind("first bytes are zero", "zeros", certain=False, how="its first bytes")
 POINTERS = Kind("mostly pointers", "pointers", certain=False, how="its words")
 TEXTS = {name: Kind(f"text, {name}", "text", certain=False, how="its bytes") for name in ENCODINGS}
 NODES = {name: Kind(name, "node", certain=False, how="its links, which lead back") for name in (TREE, LIST, PAGES)}

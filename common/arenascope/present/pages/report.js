@@ -184,7 +184,7 @@ const shareOf = (bytes, whole) => (row) => ofAll(row[bytes], whole);
 const blocks = () => brief("blocks", "What the blocks are", "types", [["type", typeCell, null, { ...LEFT, by: (row) => short(row.type) }], ["blocks", "blocks", number], ["bytes", "bytes", size],
   ["share", shareOf("bytes", documents.types.totals?.bytes), null, { by: (row) => row.bytes }]]);
 const whose = () => brief("whose", "Whose they are", "owners", [["whose", (_, index) => coded(documents.owners.whose[index]), null, { ...LEFT, by: (_, index) => documents.owners.whose[index] }],
-  ["holds", "held_bytes", size], ["goes back", "returns_bytes", size], ["share", shareOf("held_bytes", report.held?.live_bytes), null, { by: (row) => row.held_bytes }]]);
+  ["holds", "held_bytes", size], ["would return", "returns_bytes", size], ["share", shareOf("held_bytes", report.held?.live_bytes), null, { by: (row) => row.held_bytes }]]);
 
 function types() {
   const box = told("types", "All types of blocks");
@@ -213,8 +213,8 @@ function owners() {
   }
   table(box, "owners/owners", [["whose", (_, index) => coded(documents.owners.whose[index]), null, { ...LEFT, by: (_, index) => documents.owners.whose[index], hint: "a variable, a thread's stack, a mapping" }],
     ["holds", "held_bytes", size, { hint: "what it is the main holder of: of all that lead there the first" }], ["alone", "retained_bytes", size, { hint: "what of that it alone leads to, and could be freed with it" }], ["resident", "retained_resident_bytes", size],
-    ["goes back", "returns_bytes", size, { hint: "by how much RSS would fall once that is freed and malloc_trim(0) called: pages of its blocks, with what is free beside them; those with anything else on them stay" }], ["blocks", "blocks", number],
-    ["spreads at", (row) => row.path[row.path.length - 1]?.expression ?? short(row.type) ?? "", null, { ...LEFT, hint: "the block on which most of it hangs, by the way to it or by its type" }], ["that block", (row) => row.path.length ? row.path[row.path.length - 1].block : "", null, MONO]]);
+    ["would return", "returns_bytes", size, { hint: "by how much RSS would fall once that is freed and malloc_trim(0) called: pages of its blocks, with what is free beside them; those with anything else on them stay" }], ["blocks", "blocks", number],
+    ["mostly under", (row) => row.path[row.path.length - 1]?.expression ?? short(row.type) ?? "", null, { ...LEFT, hint: "the block on which most of it hangs, by the way to it or by its type" }], ["that block", (row) => row.path.length ? row.path[row.path.length - 1].block : "", null, MONO]]);
   if (documents.owners.owners.length > 1) box.append(put("p", "hint", documents.owners.no_sum + "."));
   if (documents.owners.left_out) box.append(put("p", "hint", `Not shown: ${many(documents.owners.left_out, "more owner")}.`));
 }

@@ -88,7 +88,7 @@ def sentences(style: Style, strips: Sequence[Strip], *, started: bool, whole: bo
     said = [f"{'' if whole else AT_LEAST}{heaps}: {used}{cached}{memory}", f"{back}{tops}"]
     splits = sum(strip.total(SPLITS) or 0 for strip in strips)
     if splits:
-        said.append(f"blocks in use split free memory in {count(splits, 'place')}")
+        said.append(f"blocks in use cut free memory up in {count(splits, 'place')}")
     return said
 
 
@@ -119,7 +119,7 @@ def lines(
     yield from _legend(style, unicode, {mark for row in marks for mark in row}, split)
     yield ""
     beside = max(map(len, marks)) if not style.width or style.width >= ONE_LINE else 0
-    figures = ("arena", "from", "size", "a cell", "used", "resident", "trim", "splits")
+    figures = ("arena", "from", "size", "a cell", "used", "resident", "trim", "cuts")
     if style.form:
         cells = [[*_figures(style, strip), _coloured(style, unicode, row)] for strip, row in zip(shown, marks)]
         yield from table(style, (*figures, "occupancy"), cells, left=(0, 1, 8))
@@ -224,7 +224,7 @@ def _legend(style: Style, unicode: bool, met: set[Mark], split: bool) -> Iterato
     if any(mark.letter.isupper() or mark.letter == ":" for mark in met):
         words.append("capital or : the same, with less than a tenth in use")
     if split:
-        words.append("beneath: in how many places blocks in use split free memory (+ 10 and more, # 100 and more)")
+        words.append("beneath: in how many places blocks in use cut free memory up (+ 10 and more, # 100 and more)")
     line = ""
     for each in words:
         if line and _columns(line) + 3 + _columns(each) > (style.width or 120):

@@ -23,7 +23,12 @@ from .types import A_GUESS, GUESS, name_of
 
 NOBODY, NOTHING = "nobody", "no plain pointer"
 """The latter: where encoded pointers were not looked for."""
-NO_SUM = "holds: sums to all blocks; alone: nobody else leads to it; goes back: pages that would leave with that"
+NO_SUM = "holds: sums to all blocks; alone: nobody else leads to it"
+RETURNS = (
+    "would return: what malloc_trim(0) gives back to the system once all of that is freed; less than alone where its "
+    "pages hold other blocks too, more than it holds where free memory lies on them"
+)
+UNDER = "mostly under: the block that leads to most of it"
 TIES = "as near: the part that another owner leads to in as few steps as the main holder"
 STEPS = 3
 """So many blocks of a way are told."""
@@ -32,7 +37,7 @@ TYPES = 5
 """So many types of each owner are shown."""
 COSTS = ("whose", "type", "count", "all of them", "average", "largest", "the largest is")
 WITH_THEIRS = "all of them, average, largest: with all that only each block leads to, so rows overlap"
-HEADERS = ("whose", "holds", "alone", "goes back", "blocks", "spreads at", "as near", "shared with")
+HEADERS = ("whose", "holds", "alone", "would return", "blocks", "mostly under", "as near", "shared with")
 MUCH = 10
 """What several lead to, together or equally well, is told where it is such a part of all."""
 FEW, FIRST = 3, 1
@@ -199,7 +204,7 @@ def lines(
     # what nobody holds may be lost, however little it is
     own = [*holdings[:shows], *(each for each in holdings[shows:] if each is lost)]
     folded = [each for each in holdings[shows:] if each is not lost]
-    yield from table(
+    table_lines = table(
         style,
         HEADERS,
         [_cells(style, shown, each) for each in own],
@@ -207,12 +212,15 @@ def lines(
         names=(0, 5, 7),
         below=[_folded(style, folded)] if folded else (),
         optional=("as near",),
-        expendable=("as near", "shared with", "spreads at", "blocks", "alone", "goes back"),
+        expendable=("as near", "shared with", "mostly under", "blocks", "alone", "would return"),
     )
-    if len(holdings) > 1:
+    headers = next(table_lines, "")
+    yield from (headers, *table_lines)
+    if len(holdings) > 1 and "alone" in headers:
         yield style.dim(NO_SUM)
-    if any(map(_is_tied, own)):
-        yield style.dim(TIES)
+    for title, words in (("would return", RETURNS), ("mostly under", UNDER), ("as near", TIES)):
+        if title in headers:
+            yield style.dim(words)
     if any(is_hint(each.owner.name) for each in own):
         yield style.dim(A_HINT)
     yield ""

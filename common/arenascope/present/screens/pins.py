@@ -17,7 +17,7 @@ from .types import name_of
 if TYPE_CHECKING:
     from .held_by import HeldBy
 
-HEADERS = ("block", "size", "arena", "goes back", "resident", "by", "held by", "what it keeps", "first word")
+HEADERS = ("block", "size", "arena", "would return", "resident", "by", "held by", "what it keeps", "first word")
 
 
 _VTABLE = re.compile(r"vtable for (.+)\+\d+")
@@ -128,7 +128,7 @@ def lines(
         ask.append(style.typed(f"chunk {pins[0].pin.address + header:#x}"))
         if any(each.pin.by == "free" for each in pins):
             # it waits for the block only where free() is to return it
-            ask.append(f"{style.typed('trim')} (what goes back while they stay)")
+            ask.append(f"{style.typed('trim')} (what a trim returns while they stay)")
         yield from next_lines(style, *ask)
 
 
@@ -151,7 +151,7 @@ def group_lines(style: Style, groups: Sequence[Group], held_by: Mapping[int, str
         ]
         for group in groups[:GROUPS]
     ]
-    headers = ("type", "blocks", "bytes", "goes back", "resident", "held by")
+    headers = ("type", "blocks", "bytes", "would return", "resident", "held by")
     yield from table(style, headers, rows, left=(0, 5), names=(0, 5), optional=("held by",), expendable=("resident",))
     if len(groups) > GROUPS:
         more = count(len(groups) - GROUPS, "more type")
