@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import struct
 from pathlib import Path
 from typing import Any, Iterable
@@ -147,13 +148,24 @@ def test_a_core_without_holes_says_so() -> None:
 
 
 def test_the_screen_is_one_screen() -> None:
+    """Two sentences without brackets, figures that stand there once, and nothing to do that is not to be done."""
     with start(BY_ID["hoard"]) as subject:
-        text = DOORS["shell"].run(Live(subject.pid, subject.program), ["report"])[0].text
-    assert len(text.splitlines()) <= 50
-    first = " ".join(text.split("\n\n")[0].split())
+        short, full = DOORS["shell"].run(Live(subject.pid, subject.program), ["report", "report --full"])
+    assert len(short.text.splitlines()) <= 50
+    first = " ".join(short.text.split("\n\n")[0].split())
     assert first.startswith("RSS ")
-    assert "malloc_trim returns" in first
+    assert "malloc_trim" in first
     assert first.endswith(".")
+    assert len(re.findall(r"\.(?: |$)", first)) == 2
+    assert "(" not in first
+    assert "[" not in short.text
+    assert full.text.count(" [") > 5
+    for text in (short.text, full.text):
+        todo, beside = text.partition("\nwhat to do")[2].split("\nwhat helps little or not at all")
+        assert "  1. " in todo
+        assert "MALLOC_ARENA_MAX" not in todo
+        assert "MALLOC_ARENA_MAX=2 would not help" in beside
+    assert "█" in short.text
 
 
 def test_before_the_first_malloc() -> None:

@@ -59,7 +59,7 @@ def test_what_is_little_calls_for_no_change(scraps: int, files: int, expected: s
 def test_what_threads_one_after_the_other_would_share_is_not_called_hopeless() -> None:
     """Stranded in arenas that would not be there: one look does not tell whether the threads need it at once."""
     empty = dict.fromkeys(ArenaResident._fields, 0)
-    for others, title in ((0, "do not set MALLOC_ARENA_MAX=2"), (10 * MIB, "do not count on MALLOC_ARENA_MAX=2")):
+    for others, title in ((0, "MALLOC_ARENA_MAX=2 would not help"), (10 * MIB, "MALLOC_ARENA_MAX=2 may not help")):
         sizes = [0, 20 * MIB, others, others]
         arenas = [
             ArenaResident(**{**empty, "arena": at, "total": size, "scraps": size}) for at, size in enumerate(sizes)

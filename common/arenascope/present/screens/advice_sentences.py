@@ -14,7 +14,7 @@ from .types import name_of
 from .verdict import Figures, Say, lost_blocks, places, strander
 from .ways_to_do import POOL_COST, POOLS, ByType, Later, Pasted, Traced, Typed, Way, Words
 
-ABOVE = ("nothing to set: fewer arenas would not fix this",)
+NOTHING_TO_SET = ("nothing to set: fewer arenas would not fix this",)
 
 
 def words(advice: Advice, facts: Facts, say: Say) -> Words:
@@ -278,7 +278,7 @@ def _no_help(figure: Figures, facts: Facts, say: Say) -> Words:
         f"the limit of {limit} {'arena' if limit == 1 else 'arenas'} that was set does not help here",
         f"{say(figure['between_bytes'])} of {say(figure['free_bytes'])} free lies between blocks in use: it "
         "would do so with fewer arenas, too",
-        ABOVE,
+        NOTHING_TO_SET,
     )
 
 
@@ -297,8 +297,8 @@ def _leave(figure: Figures, facts: Facts, say: Say) -> Words:
     setting, stranded = f"MALLOC_ARENA_MAX={figure['not_set_to']}", figure["stranded_outside_bytes"]
     if 2 * bound < free <= 2 * (bound + stranded):
         why += f"; {say(stranded)} of that in other arenas: that shrinks only if threads need most at different times"
-        return Words(f"do not count on {setting}", why, ("try it under the same load: one look cannot show it",))
-    return Words(f"do not set {setting}", why, ABOVE)
+        return Words(f"{setting} may not help", why, ("try it under the same load: one look cannot show it",))
+    return Words(f"{setting} would not help", why, NOTHING_TO_SET)
 
 
 ADVICE: Mapping[str, Callable[[Figures, Facts, Say], Words]] = {

@@ -8,11 +8,11 @@ from typing import Collection, Iterator, Optional, Sequence
 from ...analysis.advice import Advice
 from ...analysis.causes import Facts
 from ...analysis.held_or_lost import HeldSums, Keeper
-from ...analysis.report import ANONYMOUS, FREE, LIVE, PARTS, RESIDENT, SPACE, Picture
+from ...analysis.report import ANONYMOUS, LIVE, PARTS, RESIDENT, SPACE, Picture
 from ...analysis.type_rows import TypeRow
 from ...base.model import Statement
 from ...base.records import NamedTuple
-from ..shared_text.text import Style, count, next_lines, table
+from ..shared_text.text import Style, bar, count, next_lines, table
 from .growth import growth_sentence
 from .part_names import LABELS, size_of
 from .types import name_of
@@ -29,6 +29,10 @@ STRANDERS = 3
 NO_SUM = "each figure is of that step alone: together they may bring less, or more"
 WITHIN, WITHIN_ALL = "of which ", "of both: "
 """In front of what is a part of the row above, or of the two above."""
+BAR, WIDE_BAR = 6, 24
+"""Cells of a bar that is the whole."""
+NO_HELP = ("arena-limit-no-help", "leave-arena-max")
+"""Advice that says what not to do."""
 SMALL = 200
 """A part below this fraction gets a row of its own only with --full."""
 
@@ -102,14 +106,21 @@ def lines(
         yield ""
         yield style.bold("why it stays")
         for _, pair in concluded.causes:
-            yield from _item(cause_line(pair), width)
-    if concluded.advice:
+            yield from _item(cause_line(pair) if full else pair[0], width)
+    todo = [(each, words) for each, words in concluded.advice if each.id not in NO_HELP]
+    if todo:
         yield ""
-        several = sum(1 for each, _ in concluded.advice if each.effect) > 1
+        several = sum(1 for each, _ in todo if each.effect) > 1
         yield style.bold("what to do") + (f" ({NO_SUM})" if several else "")
-        for number, (each, words) in enumerate(concluded.advice, 1):
-            yield from _item(advice_line(style, each, words), width, f"{number}.")
+        for number, (each, words) in enumerate(todo, 1):
+            yield from _item(advice_line(style, each, words, evidence=full), width, f"{number}.")
             yield from _details(style, words, width, full)
+    beside = [(each, words) for each, words in concluded.advice if each.id in NO_HELP]
+    if beside:
+        yield ""
+        yield style.bold("what helps little or not at all")
+        for each, words in beside:
+            yield from _item(advice_line(style, each, words, evidence=full), width)
     yield ""
     more = [] if full else [f"{style.typed('report --full')} (all parts, costs, other ways)"]
     facts = concluded.facts
@@ -181,12 +192,13 @@ def _parts(style: Style, picture: Picture, facts: Optional[Facts], full: bool, *
     shown = [name for name in PARTS if name in sizes]
     small = [] if full else [name for name in shown if SMALL * sizes[name] < whole and name not in LIVE[:1]]
     rows = []
+    cells = WIDE_BAR if not style.width or style.width >= WIDTH else BAR
     last_live = max((name for name in shown if name in LIVE and name not in small), key=shown.index, default="")
     for name in shown:
         if name not in small:
             size = size_of(style, picture, name)
             share = _share(sizes[name], whole) if name in picture.parts else ""
-            rows.append([LABELS[name], size, share, _mark(name)])
+            rows.append([LABELS[name], size, share, bar(sizes[name], whole, cells)])
         if facts and name == last_live:
             several = sum(each in LIVE and each not in small for each in shown) > 1
             rows += _type_rows(style, facts, whole, every=every_type, within=WITHIN_ALL if several else WITHIN)
@@ -194,9 +206,16 @@ def _parts(style: Style, picture: Picture, facts: Optional[Facts], full: bool, *
             rows += _strander_rows(style, facts, every_type)
     if small:
         rest = sum(sizes[name] for name in small)
-        rows.append([f"{count(len(small), 'smaller part')} (--full)", style.size(rest), _share(rest, whole), ""])
+        rows.append(
+            [
+                f"{count(len(small), 'smaller part')} (--full)",
+                style.size(rest),
+                _share(rest, whole),
+                bar(rest, whole, cells),
+            ]
+        )
     name = MEASURES[picture.measure]
-    # of 80 columns a label gets 53
+    # of 80 columns a label gets 53, a bar 6
     what = "size" if picture.measure == SPACE else "resident"
     total = [name, style.size(whole), "", ""]
     yield from table(style, ("part", what, "share", ""), rows, left=(0, 3), footer=total)
@@ -228,10 +247,6 @@ def _blocks_of(row: TypeRow) -> str:
     return f"{count(row.blocks, 'block')} of {name_of(row.kind)}"
 
 
-def _mark(name: str) -> str:
-    return "in use" if name in LIVE else "free" if name in FREE else ""
-
-
 def _share(part: int, whole: int) -> str:
     return f"{100 * part / whole:.1f} %" if whole else ""
 
@@ -251,9 +266,9 @@ def cause_line(pair: Pair) -> str:
     return f"{pair[0]} [{pair[1]}]"
 
 
-def advice_line(style: Style, advice: Advice, words: Words) -> str:
+def advice_line(style: Style, advice: Advice, words: Words, *, evidence: bool = True) -> str:
     effect = f": {effect_of(advice, words)}{style.size(advice.effect)}" if advice.effect else ""
-    return f"{words.action}{effect} [{words.evidence}]"
+    return f"{words.action}{effect}" + (f" [{words.evidence}]" if evidence else "")
 
 
 def effect_of(advice: Advice, words: Words) -> str:

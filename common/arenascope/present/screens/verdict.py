@@ -8,7 +8,7 @@ from ...analysis.causes import matters
 from ...analysis.figure_names import NAMELESS
 from ...analysis.report import ANONYMOUS, RESIDENT, SPACE
 from ...base.model import Statement, whole
-from ..shared_text.text import count, duration
+from ..shared_text.text import count
 
 Say = Callable[[Optional[int]], str]
 """Writes a size for people."""
@@ -35,6 +35,8 @@ JUDGEMENTS = {
 }
 ELSEWHERE = ("no-heap", "mostly-not-this-malloc", "mostly-mapped-files", "mostly-shared-memory", "mostly-not-malloc")
 """Judgements by which most is not malloc's."""
+STAYS = ("returnable_bytes", "thread_tops_bytes", "scraps_bytes", "tcache_bytes")
+"""What of free memory a judgement names the most of."""
 ONE_LOOK = "It is in use: one look cannot show whether it is needed or grows forever"
 
 
@@ -51,10 +53,7 @@ def verdict(said: Statement, say: Say, compared: bool = False) -> str:
     arenas = f"{figure['arenas']} arenas" if figure["arenas"] != 1 else "1 arena"
     known = figure["known_bytes"]
     ours = f"{_at_least(figure, 'live', say)} in use, {_at_least(figure, 'free', say)} free in {arenas}"
-    details = _details(said, say) if said.id != "unread" else []
-    if details:
-        ours += f" ({'; '.join(details)})"
-    others = f"{say(figure['not_malloc_bytes'])} outside malloc (files, stacks, other mappings)"
+    others = f"{say(figure['not_malloc_bytes'])} outside malloc"
     both = [ours, others] if _matters(figure, "not_malloc_bytes") else [ours]
     if said.id in ELSEWHERE:
         both.reverse()  # what matters comes first
@@ -62,7 +61,9 @@ def verdict(said: Statement, say: Say, compared: bool = False) -> str:
     if figure["unread_bytes"]:
         text += f", {say(figure['unread_bytes'])} in arenas that could not be read whole"
     if said.id != "live-data":
-        return f"{text}. {_judgement(said.id, figure, say)}"
+        most = _most(said, say) if said.id not in (*ELSEWHERE, "unread") else ""
+        judgement = _judgement(said.id, figure, say).rstrip(".")
+        return f"{text}. {judgement}{f'; {most}' if most else ''}."
     proven = figure.get("lost_bytes") is not None
     in_use = _proof(figure, say, compared) if proven else JUDGEMENTS[said.id] if compared else ONE_LOOK
     return f"{text}. {in_use}; {_to_give_back(figure, say)}."
@@ -124,31 +125,28 @@ def strander(figure: Figures, names: Names, say: Say) -> str:
     return f"{count(figure['type_blocks'], 'block')} of {names['type']}{guess} ({say(figure['type_bytes'])})"
 
 
-def _details(said: Statement, say: Say) -> list[str]:
+def _most(said: Statement, say: Say) -> str:
+    """What most of what is free is; the parts have the rest. "" where nothing of it matters."""
     figure = whole(said.figures)
-    clauses = []
-    returnable = figure["returnable_bytes"]
-    if _matters(figure, "returnable_bytes") or _matters(figure, "thread_tops_bytes"):
-        clauses.append(_trim(said, say) if returnable else "malloc_trim returns nothing")
-    if _matters(figure, "thread_tops_bytes"):
+    most = max(STAYS, key=lambda name: figure[name])
+    if not _matters(figure, most):
+        return ""
+    size = say(figure[most])
+    if most == "returnable_bytes":
+        return _trim(said, size)
+    if most == "thread_tops_bytes":
         where = f"{figure['thread_tops']} thread-arena {'top' if figure['thread_tops'] == 1 else 'tops'}"
-        clauses.append(f"{say(figure['thread_tops_bytes'])} sits in {where} that it never touches")
-    if _matters(figure, "scraps_bytes"):
-        whose = strander(figure, said.names, say)
-        beside = f": most by {whose}" if whose else ""
-        clauses.append(f"{say(figure['scraps_bytes'])} is stranded in pages shared with blocks in use{beside}")
-    if _matters(figure, "tcache_bytes"):
-        clauses.append(f"{say(figure['tcache_bytes'])} is in thread caches")
-    return clauses
+        return f"{size} sits in {where} that malloc_trim never touches"
+    if most == "tcache_bytes":
+        return f"{size} is in thread caches"
+    whose = strander(figure, said.names, say)
+    return f"{size} is stranded in pages shared with blocks in use{f', most by {whose}' if whose else ''}"
 
 
-def _trim(said: Statement, say: Say) -> str:
+def _trim(said: Statement, size: str) -> str:
     """A core's process is no more what it was."""
-    figure = whole(said.figures)
-    size, seconds = say(figure["returnable_bytes"]), duration(said.figures["trim_seconds"] or 0)
-    if said.names["measure"] == RESIDENT:
-        return f"malloc_trim returns {size} now, in about {seconds}"
-    return f"malloc_trim would have returned {size}, in about {seconds}"
+    resident = said.names["measure"] == RESIDENT
+    return f"malloc_trim returns {size} now" if resident else f"malloc_trim would have returned {size}"
 
 
 def _judgement(kind: str, figure: Figures, say: Say) -> str:
@@ -156,7 +154,9 @@ def _judgement(kind: str, figure: Figures, say: Say) -> str:
     if kind.startswith("mostly-"):
         return f"{text}: trimming {'helps little' if _matters(figure, 'free_bytes') else 'cannot help'}."
     if kind == "freed-thresholds-grew":
-        return f"Cause: a freed block of {say(figure['mmap_threshold_bytes'])} raised mmap_threshold. {text}"
+        return (
+            f"{text.rstrip('.')} because a freed block of {say(figure['mmap_threshold_bytes'])} raised mmap_threshold"
+        )
     return text
 
 

@@ -11,7 +11,7 @@ from typing import Callable, Iterator, Mapping, Optional, Sequence, TextIO
 from ...analysis.report import PARTS, Picture
 from ...analysis.trend import STILL, Moment, Series, judged
 from ...base.records import NamedTuple
-from ..shared_text.text import Style, duration, signed, table
+from ..shared_text.text import Style, bar, duration, signed, table
 from .growth import time_apart
 from .other_screen import OtherScreen
 from .part_names import LABELS, size_of
@@ -118,9 +118,9 @@ def _one(style: Style, course: Course) -> Iterator[str]:
     before = course.first.picture.parts if course.first.picture is not None else {}
     names = [name for name in PARTS if picture.parts.get(name) or before.get(name)]
     rows = [
-        [LABELS[name], size_of(style, picture, name), _change(style, picture.parts, before, name), bar]
+        [LABELS[name], size_of(style, picture, name), _change(style, picture.parts, before, name), share]
         for name in names
-        for bar in ["█" * round(BAR * picture.parts.get(name, 0) / (picture.rss or 1))]
+        for share in [bar(picture.parts.get(name, 0), picture.rss or 0, BAR)]
     ]
     headers = ("part of resident memory", "now", "change", "share of RSS")
     yield from table(style, headers, rows, left=(0, 3), expendable=("share of RSS",))

@@ -189,6 +189,10 @@ def share(part: int, whole: int) -> str:
     return f"{min(99.9, max(0.1, percent)):.1f} %"
 
 
+def bar(part: int, whole: int, cells: int) -> str:
+    return "█" * round(cells * part / whole) if whole else ""
+
+
 def word(text: str) -> str:
     """An argument as it is typed, here and in the shell."""
     return text if re.fullmatch(r"[\w:./-]+", text) else "'" + text.replace("'", "'\\''") + "'"
