@@ -164,7 +164,7 @@ def test_the_screen_is_one_screen() -> None:
         todo, beside = text.partition("\nwhat to do")[2].split("\nwhat helps little or not at all")
         assert "  1. " in todo
         assert "MALLOC_ARENA_MAX" not in todo
-        assert "MALLOC_ARENA_MAX=2 would not help" in beside
+        assert "MALLOC_ARENA_MAX" in beside
     assert "█" in short.text
 
 
