@@ -24,7 +24,7 @@ from arenascope.blocks.graph.reach import marked
 from arenascope.blocks.graph.retained import by_kind
 from arenascope.blocks.graph.root_pointers import Seed
 from arenascope.blocks.graph.spans import Mark, Marks
-from arenascope.blocks.pointer_finder import Finder, finder_of
+from arenascope.blocks.pointer_finder import FastFinder, Finder, finder_of
 from arenascope.sources.memory import Memory
 from arenascope.sources.target import Span
 
@@ -62,6 +62,11 @@ def test_every_word_that_leads_there(spread: int) -> None:
 
 def test_nothing_to_lead_to() -> None:
     assert list(Finder([], [], [], 8).hits(words([0, 1, 1 << 47]))) == []
+
+
+def test_no_word_leads_into_no_range() -> None:
+    numpy = pytest.importorskip("numpy", reason="numpy is not installed: scripts/setup.sh installs it")
+    assert list(FastFinder(numpy, (), (), 8).hits(array("Q", [0, 1, 2, 1 << 40]))) == []
 
 
 @pytest.mark.parametrize("by", ["python", "numpy", "upper halves"])

@@ -104,7 +104,7 @@ class FastFinder:
         index = numpy.flatnonzero(values - self._low <= self._bytes)
         if self._table is not None and len(index):
             index = index[self._table[values[index] >> self._grain & self._key]]
-        if not len(index):
+        if not len(index) or not len(self._starts):
             return
         values = values[index].astype(numpy.uint64)
         which = numpy.searchsorted(self._starts, values, side="right") - 1
