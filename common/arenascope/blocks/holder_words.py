@@ -54,6 +54,7 @@ class LookedAt(NamedTuple):
 
 
 Likely = Callable[[Sequence[int]], Sequence[int]]
+"""The indices of the words that may lead to a block."""
 
 
 class HolderWords:

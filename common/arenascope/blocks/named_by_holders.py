@@ -16,7 +16,7 @@ from ..glibc.mmapped import without
 from ..session.session import Session
 from ..sources.target import Place, text_of
 from .block_index import Index, Known
-from .holder_words import LARGEST, LINKS, Area, HolderWords, LookedAt
+from .holder_words import LARGEST, LINKS, Area, HolderWords, Likely, LookedAt
 from .large_bodies import Way, name_by_ways
 from .live_blocks import Live
 from .python_bodies import name_bodies, name_keys_of_objects
@@ -60,6 +60,15 @@ def of_libstdcxx(variable: Optional[Place]) -> bool:
     return variable is not None and (variable.name.startswith("libstdc++.so") or "emergency_pool" in variable.name)
 
 
+def _likely_in(session: Session, catalogue: Catalogue, leads_inside: bool) -> Likely:
+    low, high = catalogue.low, catalogue.high
+    # where what blocks are for begins after a header, or pointers lead to what comes first of two things in it
+    skew, mask = 0, session.layout.word - 1
+    if not leads_inside:
+        skew, mask = session.layout.first_aligned(0) + session.layout.header, session.layout.mask
+    return lambda words: [at for at, word in enumerate(words) if low <= word < high and not (word - skew) & mask]
+
+
 class Naming:
     """The pass itself: each area is looked through once, and what it names may hold others."""
 
@@ -70,8 +79,6 @@ class Naming:
         self._live = live
         self._index = Index(session, catalogue, live)
         self._word = session.layout.word
-        self._mask = session.layout.mask
-        self._skew = session.layout.first_aligned(0) + session.layout.header
         classes = any(kind.kind in ("c++", "control") for kind in live.kinds) or ground.has_cplusplus
         self._forms = Forms(
             self._index,
@@ -81,8 +88,8 @@ class Naming:
             rust=not classes and ground.has_rust,
             libcxx=ground.may_have_libcxx,
         )
-        self._low, self._high = catalogue.low, catalogue.high
         self._leads_inside = catalogue.has_fronts or self._forms.leads_inside
+        self._likely = _likely_in(session, catalogue, self._leads_inside)
         numpy = optional_libraries.loaded("numpy") if not self._leads_inside else None
         self._holders = HolderWords(session, self._index, live.kinds, self._likely, numpy=numpy)
         self._left: deque[Area] = deque()
@@ -207,14 +214,6 @@ class Naming:
                 if (agree or area.start in proven) and self._index.usable(body.user) is not None:
                     self._take(area, area.start, body)
                     self._follow()
-
-    def _likely(self, words: Sequence[int]) -> list[int]:
-        """Which of them may lead to a block."""
-        low, high, mask, skew = self._low, self._high, self._mask, self._skew
-        if self._leads_inside:
-            # what blocks are for begins after a header; or pointers lead to what comes first of two things in it
-            skew, mask = 0, self._word - 1
-        return [at for at, word in enumerate(words) if low <= word < high and not (word - skew) & mask]
 
     def _look_at(self, looked_at: LookedAt) -> None:
         area, start, words, likely = looked_at
