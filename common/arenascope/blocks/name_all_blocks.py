@@ -33,8 +33,6 @@ from .recognise.module_memory import ground_of
 THREAD_CACHE = Kind("glibc's thread cache", "holder", how="its thread's own pointer to it")
 WORTH_IT = 16 << 20
 """Of so many bytes the blocks are told without numpy in the time that it takes to load, where they are small."""
-AT_ONCE, MANY_BYTES = 4096, 4 << 20
-"""So many blocks are told at once with numpy, of so many bytes at most: few take as long as these."""
 FAR = 32 << 10
 """Blocks further apart are read one by one."""
 
@@ -189,8 +187,6 @@ def kinds_between(
         base = users[at]
         # those whose heads lie close enough together
         end = bisect_left(users, base + memory.BLOCK - LOOKED_AT, at)
-        if many is not None and end - at < AT_ONCE:
-            end = bisect_left(users, base + MANY_BYTES - LOOKED_AT, end, min(at + AT_ONCE, len(users)))
         if end < len(users) or users[end - 1] - base > FAR * (end - at):
             end = _close_ones(users, at, end)
         last = users[end - 1] + min(usables[end - 1], LOOKED_AT)
