@@ -72,7 +72,7 @@ install_libraries() {
                     continue
                 fi
                 ;;
-            fleet | ray | test-all) install_each "$work/$extra" ;;
+            fleet | mcp | ray | test-all) install_each "$work/$extra" ;;
             *) quietly pip -r "$work/$extra" ;;
         esac
         cp "$work/$extra" "$venv/installed-$extra"

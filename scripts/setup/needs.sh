@@ -108,7 +108,7 @@ extras() {
         site) echo site ;;
         runtime) echo full ;;
         test) echo full test ;;
-        all) echo full test lint fleet ray test-all site ;;
+        all) echo full test lint fleet mcp ray test-all site ;;
     esac
 }
 

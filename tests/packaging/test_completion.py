@@ -47,6 +47,8 @@ LINES = {
     "arenas --bytes a.": "arenas --bytes a.core",
     "report --debug-dir ": "report --debug-dir symbols/",
     "metrics a.": "metrics a.",
+    "mcp a.": "mcp a.core",
+    "mcp --allow": "mcp --allow-apply",
     "chunk a.": "chunk a.core",
     "chunk 0x10 a.": "chunk 0x10 a.core",
     "report b": "report b\\ two.core",

@@ -21,7 +21,7 @@ SUBJECT = f"PID|CORE {SUBJECTS.help} "
 
 def test_every_branch_is_there() -> None:
     """And no option of a command's is also one of the shell's: argparse would refuse it."""
-    assert list(Tree(branch_names()).branches) == [*COMMAND_NAMES, "top", "watch", "metrics", "fleet", "help"]
+    assert list(Tree(branch_names()).branches) == [*COMMAND_NAMES, "top", "watch", "metrics", "mcp", "fleet", "help"]
 
 
 def test_only_what_is_asked_for_is_built() -> None:
@@ -144,6 +144,7 @@ def test_what_stands_where(
         ("arenas --sort fre", "mean free?"),
         ("arenas --srot free", "mean --sort"),
         ("metrics", "required: PID"),
+        ("mcp", "required: PID|CORE"),
     ],
 )
 def test_what_is_refused(line: str, said: str) -> None:

@@ -11,16 +11,18 @@ SOURCES = [path for folder in ("common/arenascope", "gdb", "lldb") for path in s
 EDGES = {
     "what JSON says, whose form was checked when it was read": ("common/arenascope/analysis/figure_names.py",),
     "JSON that is checked here, or a description of it": (
+        "common/arenascope/cli/mcp_tools.py",
         "common/arenascope/commands/steps/snapshot_file.py",
         "common/arenascope/present/json_documents/schemas.py",
     ),
-    "objects of optional libraries: dask, fsspec, prometheus_client, pyarrow, ray, tabulate, tqdm": (
+    "objects of optional libraries: dask, fsspec, mcp, prometheus_client, pyarrow, ray, tabulate, tqdm": (
         "common/arenascope/cli/engines/by_dask.py",
         "common/arenascope/cli/engines/by_ray.py",
         "common/arenascope/cli/engines/which_cores.py",
         "common/arenascope/cli/engines/fleet.py",
         "common/arenascope/cli/engines/parquet_table.py",
         "common/arenascope/cli/engines/worker.py",
+        "common/arenascope/cli/mcp_server.py",
         "common/arenascope/cli/metrics.py",
         "common/arenascope/cli/metrics_server.py",
         "common/arenascope/present/shared_text/progress_bar.py",

@@ -12,16 +12,17 @@ from typing import Callable, Optional, Sequence
 from ..base.about import PROGRAM
 from ..base.argv import full_names
 from ..base.errors import UsageError
-from ..base.hold_limits import HOLD, HOLD_AT_MOST
 from ..base.records import NamedTuple
 from ..base.suggestions import with_suggestion
 from ..commands.all_commands import COMMAND_NAMES, all_commands, find_command
 from ..commands.framework.arguments import HELP, Group, OneLine, Outline, Parser, Settle, argument, names_of, options_of
 from ..commands.framework.overview import GROUP_OF_LOOPS, HELP_SUMMARY, command_lines, row, start_text
+from .shell import HOLD_AT_MOST_OPTION
 from .subjects import (
     CORE_OPTION,
     PID_OPTION,
     SUBJECTS,
+    find_named,
     find_pids,
     find_subjects,
     is_process_name,
@@ -33,7 +34,7 @@ AFTER = 29
 """Where the overview says what follows the program's name does."""
 COMMAND = "COMMAND"
 HELP_NAME = "help"
-LOOPS = ("top", "watch", "metrics", "fleet")
+LOOPS = ("top", "watch", "metrics", "mcp", "fleet")
 """What only the shell can do: each runs longer, or covers more, than one look."""
 
 IN_THE_SHELL = Group(
@@ -48,14 +49,7 @@ IN_THE_SHELL = Group(
             default="ptrace",
             help="how a live process is stopped while it is read (ptrace)",
         ),
-        argument(
-            "--hold-at-most",
-            type=float,
-            metavar="MS",
-            help="let it run on after MS milliseconds, and show what was read by then, marked as incomplete (an "
-            f"unfinished copy is discarded). The default, {HOLD * 1000:,.0f}, is less than three health checks 10 s "
-            f"apart; a trim that is applied has {HOLD_AT_MOST * 1000:,.0f}",
-        ),
+        HOLD_AT_MOST_OPTION,
         argument("--no-stop", action="store_true", help="do not stop it: read it again until two readings agree"),
         argument(
             "--no-symbols",
@@ -147,6 +141,8 @@ def find_loop(name: str) -> Loop:
         from .watch import OUTLINE, run
     elif name == "metrics":
         from .metrics import OUTLINE, run
+    elif name == "mcp":
+        from .mcp import OUTLINE, run
     else:
         from .engines.fleet import OUTLINE, run
     return Loop(name, OUTLINE, run)
@@ -195,7 +191,8 @@ def _branch(name: str) -> tuple[Outline, Optional[Settle]]:
         return HELP_OUTLINE, None
     if name in LOOPS:
         outline = find_loop(name).outline
-        return outline, find_pids if PID_OPTION in options_of(outline.groups) else None
+        named = list(options_of(outline.groups))
+        return outline, find_named if CORE_OPTION in named else find_pids if PID_OPTION in named else None
     command = find_command(name)
     own = {each for known in command.arguments for each in known.names}
     # trend has a --pid of its own, and reads no process

@@ -13,6 +13,7 @@ from ..base.errors import HoldEnded, HoldOver, ReadLate, TargetError, Unread, Us
 from ..base.hold_limits import HOLD, HOLD_AT_MOST
 from ..base.records import NamedTuple
 from ..commands.all_commands import find_command
+from ..commands.framework.arguments import argument
 from ..present.shared_text.progress_bar import OverwrittenLine
 from ..present.shared_text.text import Style, folded, wants_colour
 from .waiting import Waiting
@@ -305,6 +306,14 @@ class QuietDoor(ShellDoor):
         pass
 
 
+HOLD_AT_MOST_OPTION = argument(
+    "--hold-at-most",
+    type=float,
+    metavar="MS",
+    help="let it run on after MS milliseconds, and show what was read by then, marked as incomplete (an "
+    f"unfinished copy is discarded). The default, {HOLD * 1000:,.0f}, is less than three health checks 10 s "
+    f"apart; a trim that is applied has {HOLD_AT_MOST * 1000:,.0f}",
+)
 WAYS_TO_STOP = ("ptrace", "signal")
 
 

@@ -107,6 +107,13 @@ def find_pids(parser: Parser, options: Namespace) -> None:
         parser.error("the following arguments are required: PID")
 
 
+def find_named(parser: Parser, options: Namespace) -> None:
+    """Of a command that reads whatever is named, and has no words of its own."""
+    options.subjects = [*_by_option(options), *(_subject(each, True) for each in options.subjects)]
+    if not options.subjects:
+        parser.error("the following arguments are required: PID|CORE")
+
+
 def _by_option(options: Namespace) -> list[str]:
     pids = [_pid(word) for each in getattr(options, "named_pids", ()) for word in _split(each)]
     # digits alone would be a pid

@@ -5,7 +5,7 @@
 #    source ~/.local/share/bash_completion/arenascope
 # See also: https://github.com/scop/bash-completion/blob/main/doc/configuration.md
 
-_shtab_arenascope_subparsers=(arenas bins check chunk chunks containers diff heaps info leaks map mappings mmapped owner owners params pins refs report save snapshot stats threads trend trim types version top watch metrics fleet help)
+_shtab_arenascope_subparsers=(arenas bins check chunk chunks containers diff heaps info leaks map mappings mmapped owner owners params pins refs report save snapshot stats threads trend trim types version top watch metrics mcp fleet help)
 
 _shtab_arenascope_arenas_option_strings=(--quick --sort --limit --json --bytes --table --libc -h --help -p --pid -c --core --stop --hold-at-most --no-stop --no-symbols --declared --no-declared --jsonl --jobs --debug-dir --sysroot)
 _shtab_arenascope_bins_option_strings=(--arena --limit --json --bytes --table --libc -h --help -p --pid -c --core --stop --hold-at-most --no-stop --no-symbols --declared --no-declared --jsonl --jobs --debug-dir --sysroot)
@@ -37,6 +37,7 @@ _shtab_arenascope_version_option_strings=(--full --json --bytes --table --libc -
 _shtab_arenascope_top_option_strings=(--exact --sort --limit --once --interval --count --json --bytes -h --help)
 _shtab_arenascope_watch_option_strings=(-p --pid --interval --count --lines --save --keep --types --owners --bytes -h --help)
 _shtab_arenascope_metrics_option_strings=(-p --pid --output --listen --types --owners -h --help)
+_shtab_arenascope_mcp_option_strings=(-p --pid -c --core --hold-at-most --allow-apply --with-values -h --help)
 _shtab_arenascope_fleet_option_strings=(--output --command --engine --address --workers --again -h --help)
 _shtab_arenascope_help_option_strings=(-h --help)
 _shtab_arenascope_option_strings=(-h --help -V --version --gdb-path --lldb-path --gdbinit --lldbinit --completion -p --pid -c --core)
@@ -264,6 +265,11 @@ _shtab_arenascope_metrics_pos_0_COMPGEN=_arenascope_pids
 _shtab_arenascope_metrics__p_COMPGEN=_arenascope_pids
 _shtab_arenascope_metrics___pid_COMPGEN=_arenascope_pids
 _shtab_arenascope_metrics___output_COMPGEN=_shtab_compgen_files
+_shtab_arenascope_mcp_pos_0_COMPGEN=_arenascope_pid_or_file
+_shtab_arenascope_mcp__p_COMPGEN=_arenascope_pids
+_shtab_arenascope_mcp___pid_COMPGEN=_arenascope_pids
+_shtab_arenascope_mcp__c_COMPGEN=_shtab_compgen_files
+_shtab_arenascope_mcp___core_COMPGEN=_shtab_compgen_files
 _shtab_arenascope_fleet_pos_0_COMPGEN=_arenascope_pid_or_file
 _shtab_arenascope__p_COMPGEN=_arenascope_pids
 _shtab_arenascope___pid_COMPGEN=_arenascope_pids
@@ -305,8 +311,8 @@ _shtab_arenascope_types___stop_choices=(ptrace signal)
 _shtab_arenascope_version___stop_choices=(ptrace signal)
 _shtab_arenascope_top___sort_choices=(free stranded system rss)
 _shtab_arenascope_fleet___engine_choices=(dask ray)
-_shtab_arenascope_help_pos_0_choices=(arenas bins check chunk chunks containers diff heaps info leaks map mappings mmapped owner owners params pins refs report save snapshot stats threads trend trim types version top watch metrics fleet help all words)
-_shtab_arenascope_pos_0_choices=(arenas bins check chunk chunks containers diff heaps info leaks map mappings mmapped owner owners params pins refs report save snapshot stats threads trend trim types version top watch metrics fleet help)
+_shtab_arenascope_help_pos_0_choices=(arenas bins check chunk chunks containers diff heaps info leaks map mappings mmapped owner owners params pins refs report save snapshot stats threads trend trim types version top watch metrics mcp fleet help all words)
+_shtab_arenascope_pos_0_choices=(arenas bins check chunk chunks containers diff heaps info leaks map mappings mmapped owner owners params pins refs report save snapshot stats threads trend trim types version top watch metrics mcp fleet help)
 _shtab_arenascope___completion_choices=(bash zsh fish)
 
 _shtab_arenascope_arenas_pos_0_nargs='*'
@@ -631,6 +637,11 @@ _shtab_arenascope_watch___help_nargs=0
 _shtab_arenascope_metrics_pos_0_nargs='*'
 _shtab_arenascope_metrics__h_nargs=0
 _shtab_arenascope_metrics___help_nargs=0
+_shtab_arenascope_mcp_pos_0_nargs='*'
+_shtab_arenascope_mcp___allow_apply_nargs=0
+_shtab_arenascope_mcp___with_values_nargs=0
+_shtab_arenascope_mcp__h_nargs=0
+_shtab_arenascope_mcp___help_nargs=0
 _shtab_arenascope_fleet_pos_0_nargs=+
 _shtab_arenascope_fleet___again_nargs=0
 _shtab_arenascope_fleet__h_nargs=0

@@ -50,7 +50,7 @@ function _shtab_arenascope_using
   test "$_shtab_arenascope_cmdpath" = "$argv"
 end
 
-set -g _shtab_arenascope_commands arenas bins check chunk chunks containers diff heaps info leaks map mappings mmapped owner owners params pins refs report save snapshot stats threads trend trim types version top watch metrics fleet help
+set -g _shtab_arenascope_commands arenas bins check chunk chunks containers diff heaps info leaks map mappings mmapped owner owners params pins refs report save snapshot stats threads trend trim types version top watch metrics mcp fleet help
 set -g _shtab_arenascope_opts_with_value --address --again --arena --by --cells --command --completion --core --count --debug-dir --engine --exact --graph --hold-at-most --html --interval --jobs --keep --libc --limit --listen --match --max --min --output --owners --pid --pprof --rules --save --since --sort --stop --sysroot --table --type --types --until --words --workers -c -p
 
 complete -c arenascope -e
@@ -712,6 +712,14 @@ complete -c arenascope -n '_shtab_arenascope_using metrics' -l types -x -d 'also
 complete -c arenascope -n '_shtab_arenascope_using metrics' -l owners -x -d 'likewise, the N variables that keep the most'
 complete -c arenascope -n '_shtab_arenascope_using metrics' -s h -l help -d 'show this help'
 complete -c arenascope -n '_shtab_arenascope_using metrics; and test $_shtab_arenascope_npos -ge 0' -ka "(__fish_complete_pids)" -d 'the processes'
+complete -c arenascope -n '_shtab_arenascope_using; and test $_shtab_arenascope_npos -eq 0' -a mcp -d 'Commands as tools for an assistant (MCP), about the processes and cores that are named here.'
+complete -c arenascope -n '_shtab_arenascope_using mcp' -s p -l pid -xka "(__fish_complete_pids)" -d 'the process to read, by its pid or name (several pids: 12,34), also where a file is called so'
+complete -c arenascope -n '_shtab_arenascope_using mcp' -s c -l core -xka "(__fish_complete_path (commandline -ct))" -d 'the core file to read, also where its name is a number'
+complete -c arenascope -n '_shtab_arenascope_using mcp' -l hold-at-most -x -d 'let it run on after MS milliseconds, and show what was read by then, marked as incomplete (an unfinished copy is discarded). The default, 20,000, is less than three health checks 10 s apart; a trim that is applied has 120,000'
+complete -c arenascope -n '_shtab_arenascope_using mcp' -l allow-apply -d 'also a tool for `trim --apply`, which changes the process and asks nobody first'
+complete -c arenascope -n '_shtab_arenascope_using mcp' -l with-values -d 'also the program'"'"'s own data: keys of containers, values, words of blocks'
+complete -c arenascope -n '_shtab_arenascope_using mcp' -s h -l help -d 'show this help'
+complete -c arenascope -n '_shtab_arenascope_using mcp; and test $_shtab_arenascope_npos -ge 0' -ka "(__fish_complete_pids) (__fish_complete_path (commandline -ct))" -d 'the process (by its pid, or its name where only one has it) or core file to read, at any position'
 complete -c arenascope -n '_shtab_arenascope_using; and test $_shtab_arenascope_npos -eq 0' -a fleet -d 'One command over the cores of a fleet, by dask.distributed or Ray, into Parquet.'
 complete -c arenascope -n '_shtab_arenascope_using fleet' -l output -x -d 'where the Parquet files go: a folder or a URL'
 complete -c arenascope -n '_shtab_arenascope_using fleet' -l command -x -d 'which command (report)'
@@ -723,4 +731,4 @@ complete -c arenascope -n '_shtab_arenascope_using fleet' -s h -l help -d 'show 
 complete -c arenascope -n '_shtab_arenascope_using fleet; and test $_shtab_arenascope_npos -ge 0' -ka "(__fish_complete_pids) (__fish_complete_path (commandline -ct))" -d 'what to look at, also patterns with *'
 complete -c arenascope -n '_shtab_arenascope_using; and test $_shtab_arenascope_npos -eq 0' -a help -d 'Say where to begin, list all commands, show one'"'"'s help, or say what a word on the screens means.'
 complete -c arenascope -n '_shtab_arenascope_using help' -s h -l help -d 'show this help'
-complete -c arenascope -n '_shtab_arenascope_using help; and test $_shtab_arenascope_npos -ge 0' -ka "arenas bins check chunk chunks containers diff heaps info leaks map mappings mmapped owner owners params pins refs report save snapshot stats threads trend trim types version top watch metrics fleet help all words" -d 'a command, or a word from a screen; `all` lists all commands, `words` all words'
+complete -c arenascope -n '_shtab_arenascope_using help; and test $_shtab_arenascope_npos -ge 0' -ka "arenas bins check chunk chunks containers diff heaps info leaks map mappings mmapped owner owners params pins refs report save snapshot stats threads trend trim types version top watch metrics mcp fleet help all words" -d 'a command, or a word from a screen; `all` lists all commands, `words` all words'

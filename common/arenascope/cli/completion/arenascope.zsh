@@ -24,6 +24,7 @@ _shtab_arenascope_commands() {
     leaks:'Find live blocks that no pointer leads to: they are lost for good. Lists them by type.'
     map:'Show the occupancy of every heap by address, in the terminal or as one self-contained page.'
     mappings:'List every mapping of the process: its size, what of it is resident, and whose it is.'
+    mcp:'Commands as tools for an assistant (MCP), about the processes and cores that are named here.'
     metrics:'Figures of processes for Prometheus (OpenMetrics): printed, into a file, or served.'
     mmapped:'List the blocks served by mmap, checked against glibc'"'"'s own count.'
     owner:'Tell who holds a block: the path to it from a variable, a stack or a register.'
@@ -299,7 +300,7 @@ _shtab_arenascope_heaps_defaults_added=0
 
 _shtab_arenascope_help_options=(
   {-h,--help}"[show this help]"
-  "(*)::a command, or a word from a screen\; \`all\` lists all commands, \`words\` all words:(arenas bins check chunk chunks containers diff heaps info leaks map mappings mmapped owner owners params pins refs report save snapshot stats threads trend trim types version top watch metrics fleet help all words)"
+  "(*)::a command, or a word from a screen\; \`all\` lists all commands, \`words\` all words:(arenas bins check chunk chunks containers diff heaps info leaks map mappings mmapped owner owners params pins refs report save snapshot stats threads trend trim types version top watch metrics mcp fleet help all words)"
 )
 
 # guard to ensure default positional specs are added only once per session
@@ -412,6 +413,19 @@ _shtab_arenascope_mappings_options=(
 
 # guard to ensure default positional specs are added only once per session
 _shtab_arenascope_mappings_defaults_added=0
+
+_shtab_arenascope_mcp_options=(
+  "*"{-p,--pid}"[the process to read, by its pid or name (several pids\: 12,34), also where a file is called so]:PID:_pids"
+  "*"{-c,--core}"[the core file to read, also where its name is a number]:CORE:_files"
+  "--hold-at-most=[let it run on after MS milliseconds, and show what was read by then, marked as incomplete (an unfinished copy is discarded). The default, 20,000, is less than three health checks 10 s apart\; a trim that is applied has 120,000]:MS:"
+  "--allow-apply[also a tool for \`trim --apply\`, which changes the process and asks nobody first]"
+  "--with-values[also the program\'s own data\: keys of containers, values, words of blocks]"
+  {-h,--help}"[show this help]"
+  "(*)::the process (by its pid, or its name where only one has it) or core file to read, at any position:_arenascope_pid_or_file"
+)
+
+# guard to ensure default positional specs are added only once per session
+_shtab_arenascope_mcp_defaults_added=0
 
 _shtab_arenascope_metrics_options=(
   "*"{-p,--pid}"[the process to read, by its pid or name (several pids\: 12,34), also where a file is called so]:PID:_pids"
@@ -913,6 +927,7 @@ _shtab_arenascope() {
         leaks) _arguments -C -s $_shtab_arenascope_leaks_options ;;
         map) _arguments -C -s $_shtab_arenascope_map_options ;;
         mappings) _arguments -C -s $_shtab_arenascope_mappings_options ;;
+        mcp) _arguments -C -s $_shtab_arenascope_mcp_options ;;
         metrics) _arguments -C -s $_shtab_arenascope_metrics_options ;;
         mmapped) _arguments -C -s $_shtab_arenascope_mmapped_options ;;
         owner) _arguments -C -s $_shtab_arenascope_owner_options ;;

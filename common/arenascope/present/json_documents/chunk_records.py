@@ -119,6 +119,12 @@ class Chunk(Record):
     ]
     words: Annotated[Sequence[Word], "Its first words"]
 
+    def without_contents(self) -> Chunk:
+        """Neither words nor what members are."""
+        unknown = dict.fromkeys(("value", "enumerator", "text", "target", "leads_to", "elements"))
+        members = None if self.members is None else [Member.of(each, **unknown) for each in self.members]
+        return Chunk.of(self, members=members, words=[])
+
 
 class Asked(Record):
     """An address."""
@@ -136,6 +142,18 @@ class ChunkAt(Document, command="chunk"):
         "The chunk that holds the (first) address; null: none does, and a problem says what is there",
     ]
     answers: Annotated[Sequence[Asked], "Of several addresses: one for each, in their order"] = ()
+
+    def without_contents(self) -> ChunkAt:
+        """See Chunk."""
+
+        def bare(chunk: Optional[Chunk]) -> Optional[Chunk]:
+            return None if chunk is None else chunk.without_contents()
+
+        found = ChunkAt(chunk=bare(self.chunk))
+        if self.answers:
+            found = ChunkAt.of(found, answers=[Asked.of(each, chunk=bare(each.chunk)) for each in self.answers])
+        found.within(self.envelope)
+        return found
 
 
 class Gain(Record):

@@ -65,6 +65,7 @@ IN_NONE = "{address} lies in no chunk: "
 IN_ARENA = "{address} lies in arena {arena}: "
 SENTENCES: Wording = {
     "stopped": _stopped,
+    "rows-left-out": "`{key}` has {rows:,} rows, and the first {shown:,} are here",
     HOLD_OVER: "the process was let go after {milliseconds:,} ms, the limit: what was not read by then is missing "
     "(--hold-at-most allows more; a copy made by save has no limit)",
     "memory-lost": "{bytes} bytes of what was in memory could not be read, and are holes in the file",

@@ -1,0 +1,100 @@
+"""What an assistant is offered, and what becomes of what it says: without the SDK, and with nobody to look at."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+import pytest
+
+from arenascope.base.errors import TargetError
+from arenascope.cli import mcp_tools
+from arenascope.cli.mcp_tools import APPLY, Allowed, Named, Tool, tools_for
+from arenascope.commands.all_commands import COMMAND_NAMES
+from arenascope.present.json_documents.chunk_records import Asked, Chunk, ChunkAt, Member, Word
+
+NEEDS_A_FILE = {"diff", "save", "snapshot", "trend"}
+NOT_OFFERED = re.compile("FILE|FOLDER|DIR|FORMAT|PID|CORE")
+
+
+def tools(apply: bool = False, values: bool = False, subject: str = "a.core") -> dict[str, Tool]:
+    allowed = Allowed(apply, values)
+    return {each.name: each for each in tools_for([Named(subject, allowed)], allowed)}
+
+
+def schema(tool: Tool) -> dict[str, Any]:
+    return tool.input_schema["properties"]
+
+
+def test_each_command_without_a_file_is_a_tool() -> None:
+    assert set(tools()) == {*COMMAND_NAMES} - NEEDS_A_FILE
+    assert set(tools(apply=True)) == set(tools()), "nothing is applied to a core"
+
+
+def test_apply_is_a_tool_of_its_own_for_processes() -> None:
+    allowed = Allowed(apply=True)
+    named = [Named("a.core", allowed), Named("another.core", allowed)]
+    assert all(not each.applies for each in tools_for(named, allowed))
+    (applying,) = (each for each in tools(True, subject="1").values() if each.applies)
+    assert (applying.name, list(applying.named)) == ("trim_apply", ["1"])
+    assert not any(each.applies for each in tools(False, subject="1").values())
+
+
+def test_no_option_names_a_file_or_says_what_a_user_says() -> None:
+    for tool in tools(True, True, "1").values():
+        for each in tool.arguments.values():
+            assert not NOT_OFFERED.search(each.value) or not each.takes_value, each
+        assert not {"apply", "yes", "even_under_seccomp", "with_values", "html", "libc"} & set(tool.arguments), (
+            tool.name
+        )
+        assert set(schema(tool)) == {"subject", *tool.arguments}
+        assert tool.input_schema["additionalProperties"] is False
+    assert set(schema(tools()["report"])) == {"subject", "full", "types", "owners", "again"}
+    assert "words" not in schema(tools()["chunk"])
+    assert "words" in schema(tools(values=True)["chunk"])
+
+
+def test_what_is_said_is_a_value_and_no_option() -> None:
+    types = tools()["types"]
+    said = types._options(
+        {"subject": "a.core", "name": "--rules=x", "match": "--with-values", "limit": 3, "quick": True}
+    )
+    assert (said.name, said.match, said.limit, said.quick) == ("--rules=x", "--with-values", 3, True)
+    assert (said.rules, said.with_values, said.json) == (None, False, True)
+    chunk = tools(values=True)["chunk"]._options({"subject": "a.core", "address": ["0x10", "0x20"], "words": 2})
+    assert (chunk.address, chunk.words, chunk.with_values) == (["0x10", "0x20"], 2, True)
+
+
+@pytest.mark.parametrize("applies", [False, True])
+def test_only_the_tool_that_applies_does(applies: bool) -> None:
+    tool = tools(True, subject="1")["trim_apply" if applies else "trim"]
+    said = tool._options({"subject": "1", "tops": True})
+    assert (said.apply, said.yes, said.even_under_seccomp, said.tops) == (applies, applies, False, True)
+    assert any(APPLY in each.names for each in tool.command.arguments)
+
+
+def test_what_got_the_pid_of_a_process_is_another(monkeypatch: pytest.MonkeyPatch) -> None:
+    named = Named("1", Allowed())
+    named.check()
+    started = mcp_tools.born(1)
+    monkeypatch.setattr(mcp_tools, "born", lambda pid: started + 1)
+    with pytest.raises(TargetError):
+        named.check()
+
+
+def test_a_chunk_without_contents() -> None:
+    nothing = dict.fromkeys(Chunk._fields)
+    member: dict[str, Any] = {
+        **dict.fromkeys(Member._fields),
+        "name": "peer.port",
+        "type": "int",
+        "offset": 4,
+        "left_out": 0,
+    }
+    held = Member(**{**member, "value": 4711.0, "text": "secret", "target": "0x5ec2e7", "leads_to": "x", "elements": 3})
+    words = [Word(offset=0, value="0x5ec2e7", symbol="secret")]
+    whole = Chunk(**{**nothing, "address": "0x10", "members": [held], "words": words})
+    bare = ChunkAt(chunk=None, answers=[Asked(asked="0x10", chunk=whole, problem=None)]).without_contents().to_dict()
+    (answer,) = bare["answers"]  # type: ignore[misc]
+    assert answer["chunk"] == {**nothing, "address": "0x10", "members": [member], "words": []}
+    assert "answers" not in ChunkAt(chunk=whole).without_contents().to_dict()
