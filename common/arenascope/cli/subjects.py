@@ -14,7 +14,7 @@ from ..commands.framework.arguments import Parser, argument, places_of
 
 if TYPE_CHECKING:
     from ..commands.framework.command import Command
-    from ..sources.live.processes_by_name import RunningProcess
+    from ..sources.live.processes_by_name import NamedProcess
 
 SUBJECTS = argument(
     "subjects",
@@ -51,7 +51,7 @@ NOT, UNLIKELY, MAYBE, SURELY = range(4)
 class SeveralProcesses(UsageError):
     """A name that is not one process's alone."""
 
-    def __init__(self, name: str, found: Sequence[RunningProcess]) -> None:
+    def __init__(self, name: str, found: Sequence[NamedProcess]) -> None:
         super().__init__(f"{len(found):,} processes are called {name!r}", "name one by its pid")
         self.found = found
 

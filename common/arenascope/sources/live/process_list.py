@@ -7,7 +7,7 @@ from typing import Iterator, Optional
 
 from ...base.records import NamedTuple
 from .processes_by_name import other_pids
-from .procfiles import PF_KTHREAD, read_bytes
+from .procfiles import PF_KTHREAD, named_stat
 
 
 class ListedProcess(NamedTuple):
@@ -30,14 +30,10 @@ def list_processes(page_size: int) -> Iterator[ListedProcess]:
 
 
 def _listed(pid: int, page_size: int) -> Optional[ListedProcess]:
-    try:
-        before, _, after = read_bytes(f"/proc/{pid}/stat").rpartition(b")")
-    except OSError:
-        return None
+    raw, fields = named_stat(f"/proc/{pid}")
     # proc(5) counts from 1, and the state, which is the third, comes first here
-    fields = after.split()
-    if fields[0] in (b"Z", b"X") or int(fields[6]) & PF_KTHREAD or not int(fields[20]):
+    if not fields or fields[0] in (b"Z", b"X") or int(fields[6]) & PF_KTHREAD or not int(fields[20]):
         return None
-    name = os.fsdecode(before.partition(b"(")[2])
+    name = os.fsdecode(raw)
     program = b" ".join((fields[23], fields[24], fields[25]))
     return ListedProcess(pid, name, rss=int(fields[21]) * page_size, started=int(fields[19]), program=program)

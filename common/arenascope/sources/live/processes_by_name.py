@@ -11,7 +11,7 @@ from ..elf.kernel_records import undeleted
 from .procfiles import name_of, read_bytes, status_row
 
 
-class RunningProcess(NamedTuple):
+class NamedProcess(NamedTuple):
     pid: int
     resident: int
     """In bytes, as status has it: near enough to tell processes apart."""
@@ -19,7 +19,7 @@ class RunningProcess(NamedTuple):
     """As it was started: its words, with a blank between them."""
 
 
-def processes_called(name: str) -> list[RunningProcess]:
+def processes_called(name: str) -> list[NamedProcess]:
     """Those of which /proc/PID/comm or the executable's base name is `name`, the largest first; never this one."""
     found = [_running(pid) for pid in other_pids() if name in names_of(pid)]
     return sorted((each for each in found if each is not None), key=lambda each: (-each.resident, each.pid))
@@ -37,11 +37,11 @@ def names_of(pid: int) -> set[str]:
     return found - {""}
 
 
-def _running(pid: int) -> Optional[RunningProcess]:
+def _running(pid: int) -> Optional[NamedProcess]:
     """None where it has no memory: a kernel thread, a zombie, or one that has ended."""
     try:
         resident = status_row(pid, "VmRSS")
         words = os.fsdecode(read_bytes(f"/proc/{pid}/cmdline")).rstrip("\0").split("\0")
     except OSError:
         return None
-    return RunningProcess(pid, int(resident.split()[0]) * 1024, " ".join(words)) if resident else None
+    return NamedProcess(pid, int(resident.split()[0]) * 1024, " ".join(words)) if resident else None

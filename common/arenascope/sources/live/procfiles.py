@@ -122,11 +122,17 @@ def exit_code(pid: int) -> Optional[int]:
 
 
 def _stat(folder: str) -> list[bytes]:
-    """The fields of stat after the name, which may hold anything; none where it is gone."""
+    """The fields of stat after the name; none where it is gone."""
+    return named_stat(folder)[1]
+
+
+def named_stat(folder: str) -> tuple[bytes, list[bytes]]:
+    """The name, which may hold anything, and the fields after it; none of them where it is gone."""
     try:
-        return read_bytes(f"{folder}/stat").rpartition(b")")[2].split()
+        before, _, after = read_bytes(f"{folder}/stat").rpartition(b")")
     except OSError:
-        return []
+        return b"", []
+    return before.partition(b"(")[2], after.split()
 
 
 def unreleasable_ranges(pid: int) -> list[Span]:
