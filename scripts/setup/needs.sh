@@ -46,6 +46,7 @@ all     sure redis        redis-server
 all     sure ruby
 all     sure rustc
 all     sure sqlite3
+all     sure sshd         openssh-server
 all     sure tcmalloc     libtcmalloc-minimal4(t64)?
 all     sure valgrind
 all     sure zsh
@@ -141,6 +142,7 @@ have() {
         qemu-system) command -v qemu-system-aarch64 ;;
         redis) command -v redis-server ;;
         s390x-c++) compiles s390x-linux-gnu-g++ ;;
+        sshd) [ -x /usr/sbin/sshd ] && command -v ssh ;;
         tcmalloc) library tcmalloc_minimal ;;
         xz-utils) command -v xz ;;
         *) command -v "$1" ;;

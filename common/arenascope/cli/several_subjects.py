@@ -23,7 +23,7 @@ from ..commands.snapshot import take
 from ..present.formats.json import failure
 from ..present.shared_text.text import Style
 from ..session.before_hold import read_moment
-from .shell import How, QuietDoor, door_for, terminal_width, typed_program, unbroken
+from .shell import AS_USUAL, How, QuietDoor, door_for, terminal_width, typed_program, unbroken
 
 
 class Look(NamedTuple):
@@ -99,10 +99,10 @@ def _figures(subject: str, early: bool, types: bool, owners: bool) -> Document:
         return documents
 
 
-def document(subject: str, command: str = "report", program: str = "") -> Document:
+def document(subject: str, command: str = "report", program: str = "", how: How = AS_USUAL) -> Document:
     """The JSON of a command on one process or core, as a dict: the entry point for an engine's workers."""
     options = find_command(command).parser("arenascope").parse_args(["--json"])
-    return _document(look(Look(subject, command, options, program=program)), command)
+    return _document(look(Look(subject, command, options, how=how, program=program)), command)
 
 
 def _document(seen: Seen, command: str) -> Document:

@@ -51,7 +51,7 @@ function _shtab_arenascope_using
 end
 
 set -g _shtab_arenascope_commands arenas bins check chunk chunks containers diff heaps info leaks map mappings mmapped owner owners params pins refs report save snapshot stats threads trend trim types version top watch metrics mcp fleet help
-set -g _shtab_arenascope_opts_with_value --address --again --arena --by --cells --command --completion --core --count --debug-dir --engine --exact --graph --hold-at-most --html --interval --jobs --keep --libc --limit --listen --match --max --min --output --owners --pid --pprof --rules --save --since --sort --stop --sysroot --table --type --types --until --words --workers -c -p
+set -g _shtab_arenascope_opts_with_value --address --again --arena --by --cells --command --completion --core --count --debug-dir --engine --exact --graph --hold-at-most --html --interval --jobs --keep --libc --limit --listen --match --max --min --output --owners --pid --pprof --rules --save --seconds --since --sort --stop --sysroot --table --type --types --until --via --words --workers -c -p
 
 complete -c arenascope -e
 complete -c arenascope -f
@@ -720,15 +720,18 @@ complete -c arenascope -n '_shtab_arenascope_using mcp' -l allow-apply -d 'also 
 complete -c arenascope -n '_shtab_arenascope_using mcp' -l with-values -d 'also the program'"'"'s own data: keys of containers, values, words of blocks'
 complete -c arenascope -n '_shtab_arenascope_using mcp' -s h -l help -d 'show this help'
 complete -c arenascope -n '_shtab_arenascope_using mcp; and test $_shtab_arenascope_npos -ge 0' -ka "(__fish_complete_pids) (__fish_complete_path (commandline -ct))" -d 'the process (by its pid, or its name where only one has it) or core file to read, at any position'
-complete -c arenascope -n '_shtab_arenascope_using; and test $_shtab_arenascope_npos -eq 0' -a fleet -d 'One command over the cores of a fleet, by dask.distributed or Ray, into Parquet.'
-complete -c arenascope -n '_shtab_arenascope_using fleet' -l output -x -d 'where the Parquet files go: a folder or a URL'
+complete -c arenascope -n '_shtab_arenascope_using; and test $_shtab_arenascope_npos -eq 0' -a fleet -d 'One command over the cores of a fleet, or over processes of other hosts.'
+complete -c arenascope -n '_shtab_arenascope_using fleet' -l via -xka "arenas bins check chunk chunks containers diff heaps info leaks map mappings mmapped owner owners params pins refs report save snapshot stats threads trend trim types version top watch metrics mcp fleet help" -d 'a host, by the command that runs another one there (may be repeated); no shell sees it'
+complete -c arenascope -n '_shtab_arenascope_using fleet' -l seconds -x -d 'with --via: how long one host may take (300)'
+complete -c arenascope -n '_shtab_arenascope_using fleet' -l jsonl -d 'also write one JSON document a line to standard output'
+complete -c arenascope -n '_shtab_arenascope_using fleet' -l output -x -d 'where the Parquet files go: a folder or a URL (with --via they may be left out)'
 complete -c arenascope -n '_shtab_arenascope_using fleet' -l command -x -d 'which command (report)'
 complete -c arenascope -n '_shtab_arenascope_using fleet' -l engine -xka "dask ray" -d 'which engine (the first that is installed)'
 complete -c arenascope -n '_shtab_arenascope_using fleet' -l address -x -d 'its scheduler'"'"'s; without it, this machine does it'
 complete -c arenascope -n '_shtab_arenascope_using fleet' -l workers -x -d 'worker processes on this machine (chosen automatically)'
 complete -c arenascope -n '_shtab_arenascope_using fleet' -l again -d 'also what could not be read the last time'
 complete -c arenascope -n '_shtab_arenascope_using fleet' -s h -l help -d 'show this help'
-complete -c arenascope -n '_shtab_arenascope_using fleet; and test $_shtab_arenascope_npos -ge 0' -ka "(__fish_complete_pids) (__fish_complete_path (commandline -ct))" -d 'what to look at, also patterns with *'
+complete -c arenascope -n '_shtab_arenascope_using fleet; and test $_shtab_arenascope_npos -ge 0' -ka "(__fish_complete_pids) (__fish_complete_path (commandline -ct))" -d 'what to look at, also patterns with *; with --via pids, names of processes, or paths there'
 complete -c arenascope -n '_shtab_arenascope_using; and test $_shtab_arenascope_npos -eq 0' -a help -d 'Say where to begin, list all commands, show one'"'"'s help, or say what a word on the screens means.'
 complete -c arenascope -n '_shtab_arenascope_using help' -s h -l help -d 'show this help'
 complete -c arenascope -n '_shtab_arenascope_using help; and test $_shtab_arenascope_npos -ge 0' -ka "arenas bins check chunk chunks containers diff heaps info leaks map mappings mmapped owner owners params pins refs report save snapshot stats threads trend trim types version top watch metrics mcp fleet help all words" -d 'a command, or a word from a screen; `all` lists all commands, `words` all words'

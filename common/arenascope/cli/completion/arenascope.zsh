@@ -17,7 +17,7 @@ _shtab_arenascope_commands() {
     chunks:'List every chunk in address order, or count them by size.'
     containers:'List the largest containers by the path to them: how many elements, and what they hold.'
     diff:'Show what changed between two snapshots, or between one and now.'
-    fleet:'One command over the cores of a fleet, by dask.distributed or Ray, into Parquet.'
+    fleet:'One command over the cores of a fleet, or over processes of other hosts.'
     heaps:'List the heaps of each arena: range, size, accessible and resident part.'
     help:'Say where to begin, list all commands, show one'"'"'s help, or say what a word on the screens means.'
     info:'Print the XML of malloc_info(0), byte for byte, without calling it.'
@@ -259,14 +259,17 @@ _shtab_arenascope_diff_options=(
 _shtab_arenascope_diff_defaults_added=0
 
 _shtab_arenascope_fleet_options=(
-  "--output=[where the Parquet files go\: a folder or a URL]:FOLDER:"
+  "*--via=[a host, by the command that runs another one there (may be repeated)\; no shell sees it]:COMMAND:(arenas bins check chunk chunks containers diff heaps info leaks map mappings mmapped owner owners params pins refs report save snapshot stats threads trend trim types version top watch metrics mcp fleet help)"
+  "--seconds=[with --via\: how long one host may take (300)]:N:"
+  "--jsonl[also write one JSON document a line to standard output]"
+  "--output=[where the Parquet files go\: a folder or a URL (with --via they may be left out)]:FOLDER:"
   "--command=[which command (report)]:NAME:"
   "--engine=[which engine (the first that is installed)]:engine:(dask ray)"
   "--address=[its scheduler\'s\; without it, this machine does it]:ADDRESS:"
   "--workers=[worker processes on this machine (chosen automatically)]:N:"
   "--again[also what could not be read the last time]"
   {-h,--help}"[show this help]"
-  "(*):what to look at, also patterns with \*:_arenascope_pid_or_file"
+  "(*):what to look at, also patterns with \*\; with --via pids, names of processes, or paths there:_arenascope_pid_or_file"
 )
 
 # guard to ensure default positional specs are added only once per session

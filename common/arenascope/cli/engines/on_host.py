@@ -1,0 +1,82 @@
+"""What `fleet --via` runs on another host: the package, carried there, looks at what was named, and leaves nothing."""
+
+from __future__ import annotations
+
+import json
+import os
+import select
+import socket
+import sys
+import time
+from contextlib import suppress
+from functools import partial
+from typing import Iterator, Mapping, Sequence
+
+from ...base import background
+from ...base.argv import pid_in
+from ...base.errors import TargetError
+from ...present.formats.json import failure
+from ...sources.live.processes_by_name import processes_called
+from ..several_subjects import document
+from ..shell import How
+
+NO_FILES = How(declared=False)
+"""What a GDB answered would be kept in a cache."""
+
+READY, END = "arenascope is ready", "arenascope has ended"
+"""Lines around what is answered: a shell that starts may say things of its own."""
+START = f"""\
+import os, sys
+if sys.version_info < (3, 9):
+    sys.exit("needs Python 3.9 or newer, and this is {{}}.{{}}".format(*sys.version_info))
+sys.stdout.write("{READY}\\n")
+sys.stdout.flush()
+archive = os.memfd_create("arenascope")
+os.fchmod(archive, 0o700)
+size, task = sys.stdin.buffer.readline().split(b" ", 1)
+with open(archive, "wb", closefd=False) as file:
+    file.write(sys.stdin.buffer.read(int(size)))
+sys.path.insert(0, "/proc/%d/fd/%d" % (os.getpid(), archive))
+from {__name__} import run
+run(task)
+"""
+"""For `python3 -c`; the archive comes by standard input once this is ready, and lies in memory alone. Any Python 3 can
+compile this."""
+
+
+def run(task: bytes) -> None:
+    """`task`: JSON of what to name as a program, which command, seconds that it may take, and words that name what to
+    look at."""
+    program, command, seconds, words = json.loads(task)
+    background.start(partial(_end_with_input, seconds))
+    with suppress(OSError), open("/proc/self/oom_score_adj", "w") as file:
+        file.write("1000")  # where memory runs out it is this program that the kernel ends
+    for subject in _subjects(words):
+        began = time.monotonic()
+        if pid_in(subject) is None and os.sep not in subject:
+            answer: Mapping[str, object] = failure(
+                command, TargetError.id, f"there is no process {subject!r}"
+            ).to_dict()
+        else:
+            answer = document(subject, command, program, how=NO_FILES)
+        _say(json.dumps([socket.gethostname(), subject, time.monotonic() - began, answer]))
+    _say(END)
+
+
+def _subjects(words: Sequence[str]) -> Iterator[str]:
+    """All processes of a name."""
+    for word in dict.fromkeys(words):
+        called = [] if pid_in(word) or os.sep in word else processes_called(word)
+        yield from [str(each.pid) for each in called] or [word]
+
+
+def _say(line: str) -> None:
+    sys.stdout.write(f"{line}\n")
+    sys.stdout.flush()
+
+
+def _end_with_input(seconds: float) -> None:
+    """Whoever asked is gone, or waits no longer; a process that is held is let go when we end."""
+    # nothing more is sent: whatever there is to read is the end
+    select.select([0], [], [], seconds)
+    os._exit(1)

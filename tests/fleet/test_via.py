@@ -1,0 +1,278 @@
+"""arenascope fleet --via: processes of other hosts, which are here this machine by way of a command, and of ssh."""
+
+from __future__ import annotations
+
+import json
+import os
+import shlex
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+import time
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, Callable, Iterator, Optional
+
+import pytest
+from looks import ROOT, give_up, plain_environment
+from schemas import valid
+from subjects import Subject
+
+from arenascope.cli.engines.on_host import END, READY
+
+pytestmark = pytest.mark.xdist_group("via")
+COMMAND = (sys.executable, str(ROOT / "bin" / "arenascope"), "fleet")
+SECONDS = 30
+SSHD = "/usr/sbin/sshd"
+WAITS = "sh -c 'echo $$ >{}; exec sleep 600'"
+
+
+def start(*words: object, **environment: str) -> subprocess.Popen[str]:
+    return subprocess.Popen(
+        [*COMMAND, *map(str, words)],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        env={**plain_environment(), **environment},
+    )
+
+
+def fleet(status: int, *words: object, **environment: str) -> tuple[dict[str, Any], list[str]]:
+    """Documents by their subject, and what was said besides."""
+    with start(*words, **environment) as process:
+        try:
+            told, said = process.communicate(timeout=SECONDS)
+        finally:
+            process.kill()
+    assert process.returncode == status, said
+    documents = [json.loads(line) for line in told.splitlines()]
+    return {each.pop("subject"): valid(each) for each in documents}, said.splitlines()
+
+
+def until(happened: Callable[[], object]) -> None:
+    deadline = time.monotonic() + SECONDS
+    while not happened():
+        assert time.monotonic() < deadline
+        time.sleep(0.001)
+
+
+def state(pid: int) -> Optional[str]:
+    """None once it is gone; one whose end nobody asked for is."""
+    try:
+        letter = Path(f"/proc/{pid}/stat").read_text().rpartition(") ")[2][0]
+    except OSError:
+        return None
+    return None if letter in "ZX" else letter
+
+
+def alone(pid: int) -> dict[str, Any]:
+    program = [*COMMAND[:2], "report", str(pid), "--json"]
+    return dict(json.loads(subprocess.run(program, capture_output=True, text=True, check=True).stdout))
+
+
+def test_a_document_is_what_the_host_would_say(tmp_path: Path) -> None:
+    with Subject("bins") as subject:
+        found, said = fleet(0, subject.pid, subject.pid, "--via", "env", "--via", "env", TMPDIR=str(tmp_path))
+        expected = alone(subject.pid)
+    (document,) = found.values()
+    assert [*found] == [f"env: {subject.pid}"]
+    assert document["parts"] == expected["parts"]
+    assert document["causes"] == expected["causes"]
+    assert len(said) == 1
+    assert [*tmp_path.iterdir()] == []
+
+
+def test_a_name_is_all_that_are_called_so(tmp_path: Path) -> None:
+    program = tmp_path / "called-so"
+    shutil.copy2(shutil.which("sleep") or "", program)
+    with subprocess.Popen([program, "600"]) as one, subprocess.Popen([program, "600"]) as other:
+        try:
+            found, _ = fleet(0, "called-so", "--via", "env")
+        finally:
+            one.kill()
+            other.kill()
+    assert set(found) == {f"env: {one.pid}", f"env: {other.pid}"}
+
+
+def test_a_host_that_fails_is_one_line_and_the_rest_goes_on(tmp_path: Path) -> None:
+    old = tmp_path / "python3"
+    pretends = "import sys; sys.version_info = (3, 8); exec(sys.argv[1])"
+    old.write_text(f"""#!/bin/sh\nexec {sys.executable} -I -c '{pretends}' "$3"\n""")
+    old.chmod(0o755)
+    (tmp_path / "none").mkdir()
+    (tmp_path / "none" / "sh").symlink_to("/bin/sh")
+    silent = WAITS.format(tmp_path / "pid")
+    fails = {
+        "no-such-command here": "cannot be started",
+        "env sh -c 'exit 3'": "status 3",
+        "env sh -c 'echo no way in >&2; exit 255'": "no way in",
+        f"env PATH={tmp_path}:/usr/bin:/bin": "needs Python 3.9 or newer, and this is 3.8",
+        f"env PATH={tmp_path}/none": "python3: not found",
+        silent: "no answer within 5 s",
+    }
+    with Subject("bins") as subject:
+        vias = [word for via in (*fails, "env") for word in ("--via", via)]
+        found, said = fleet(2, subject.pid, "nobody-is-called-so", "--seconds", "5", *vias)
+    assert found.pop(f"env: {subject.pid}")["parts"]
+    assert found.pop("env: nobody-is-called-so")["problem_records"][0]["id"] == "no-target"
+    assert set(found) == set(fails)
+    for via, why in fails.items():
+        assert why in found[via]["error"]
+        assert sum(line.startswith(f"{via}: ") and why in line for line in said) == 1, said
+    assert len(said) == len(fails) + 2
+    assert state(int((tmp_path / "pid").read_text())) is None
+
+
+def test_a_host_that_may_not_look_says_so() -> None:
+    if os.geteuid():
+        give_up("only root can become somebody who may not look")
+    with Subject("bins") as subject:
+        nobody = "setpriv --reuid=65534 --regid=65534 --clear-groups"
+        found, said = fleet(2, subject.pid, "--via", nobody)
+    assert found[f"{nobody}: {subject.pid}"]["error"]
+    assert len(said) == 2
+
+
+ANSWERS = (
+    "no JSON",
+    "[" * 100_000,
+    "[1, 2, 3, 4]",
+    '["host", "1", 0.1, {"parts": 7}]',
+    '["host", "1", 0.1, {"rss_bytes": "much", "parts": []}]',
+    '["host", "1", 0.1, {"rss_bytes": 1e400, "parts": []}]',
+    '["host", "1", 0.1, {"rss_bytes": 99999999999999999999, "parts": []}]',
+    '["host", "1", 0.1, {"verdict": {"much": 1}, "parts": []}]',
+)
+
+
+def test_an_answer_that_is_none_of_ours_is_an_error(tmp_path: Path) -> None:
+    vias = []
+    for number, answer in enumerate(ANSWERS):
+        path = tmp_path / f"answer-{number}"
+        path.write_text(f"{READY}\n{answer}\n{END}\n")
+        vias += ["--via", f"cat {path} -- /dev/null"]
+        (tmp_path / "sh").touch()
+    done = subprocess.run([*COMMAND, "1", *vias], cwd=tmp_path, capture_output=True, text=True, timeout=SECONDS)
+    assert done.returncode == 2, done.stderr
+    told = [json.loads(line) for line in done.stdout.splitlines()]
+    assert len(told) == len(ANSWERS)
+    (why,) = {each["error"] for each in told}
+    assert "status" not in why
+
+
+def test_an_interrupt_ends_what_was_started(tmp_path: Path) -> None:
+    with start(1, "--via", WAITS.format(tmp_path / "pid")) as process:
+        until(lambda: (tmp_path / "pid").exists() and (tmp_path / "pid").read_text())
+        process.send_signal(signal.SIGINT)
+        _, said = process.communicate(timeout=SECONDS)
+    assert (process.returncode, said) == (130, "arenascope: stopped\n")
+    assert state(int((tmp_path / "pid").read_text())) is None
+
+
+def at_the_other_end() -> list[int]:
+    found = []
+    for each in Path("/proc").glob("[0-9]*/cmdline"):
+        try:
+            words = each.read_bytes().split(b"\0")
+        except OSError:
+            continue
+        if words[1:3] == [b"-I", b"-c"] and READY.encode() in words[3]:
+            found.append(int(each.parent.name))
+    return found
+
+
+def killed_while_it_holds(*via: str) -> None:
+    """The other end is told nothing: its input ends."""
+    with Subject("hoard") as subject:
+        before = {*at_the_other_end()}
+        with start(subject.pid, "--command", "check", *via) as process:
+            until(lambda: {*at_the_other_end()} - before)
+            looking = {*at_the_other_end()} - before
+            until(lambda: state(subject.pid) == "t")
+            process.kill()
+            assert process.stdout is not None
+            assert process.stdout.read() == ""
+        until(lambda: not any(map(state, looking)))
+        until(lambda: state(subject.pid) == "S")
+
+
+def test_killed_while_it_holds_a_process() -> None:
+    killed_while_it_holds("--via", "env")
+
+
+@contextmanager
+def server(folder: Path) -> Iterator[str]:
+    """By ssh the host `here` is a server of our own on loopback; nobody answers at `nowhere`."""
+    if not Path(SSHD).exists() or not shutil.which("ssh"):
+        give_up("sshd is not installed: scripts/setup.sh all has it")
+    if os.geteuid() == 0:
+        Path("/run/sshd").mkdir(mode=0o755, exist_ok=True)
+    for name in ("host", "user"):
+        subprocess.run(["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", folder / name], check=True)
+    with socket.socket() as free, socket.socket() as shut:
+        free.bind(("127.0.0.1", 0))
+        shut.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+        (folder / "sshd").write_text(
+            f"ListenAddress 127.0.0.1:{port}\nHostKey {folder}/host\nAuthorizedKeysFile {folder}/user.pub\n"
+            f"PidFile none\nStrictModes no\nUsePAM no\nPasswordAuthentication no\n"
+        )
+        host_key = (folder / "host.pub").read_text()
+        (folder / "known").write_text(f"[127.0.0.1]:{port} {host_key}")
+        (folder / "ssh").write_text(
+            f"Host *\n HostName 127.0.0.1\n BatchMode yes\n IdentityFile {folder}/user\n IdentitiesOnly yes\n"
+            f" UserKnownHostsFile {folder}/known\n"
+            f"Host here\n Port {port}\nHost nowhere\n Port {shut.getsockname()[1]}\n"
+        )
+        free.close()
+        with subprocess.Popen([SSHD, "-D", "-e", "-f", folder / "sshd"], stderr=subprocess.DEVNULL) as sshd:
+            try:
+                until(lambda: answers(port))
+                yield f"ssh -F {shlex.quote(str(folder / 'ssh'))}"
+            finally:
+                sshd.terminate()
+
+
+def answers(port: int) -> bool:
+    try:
+        with socket.create_connection(("127.0.0.1", port)):
+            return True
+    except OSError:
+        return False
+
+
+@pytest.mark.full
+def test_by_ssh(tmp_path: Path) -> None:
+    with server(tmp_path) as ssh, Subject("bins") as subject:
+        before = {*Path(tempfile.gettempdir()).iterdir(), *Path.home().iterdir()}
+        found, said = fleet(2, subject.pid, "--via", f"{ssh} here", "--via", f"{ssh} nowhere")
+        assert {*Path(tempfile.gettempdir()).iterdir(), *Path.home().iterdir()} <= before
+        expected = alone(subject.pid)
+    assert found[f"{ssh} here: {subject.pid}"]["parts"] == expected["parts"]
+    assert "Connection refused" in found[f"{ssh} nowhere"]["error"]
+    assert len(said) == 2
+
+
+@pytest.mark.full
+def test_by_ssh_killed_while_it_holds_a_process(tmp_path: Path) -> None:
+    with server(tmp_path) as ssh:
+        killed_while_it_holds("--via", f"{ssh} here")
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["1", "--via", "ssh 'a"], "ssh 'a"),
+        (["1", "--via", ""], "--via"),
+        (["1", "--via", "env", "--seconds", "0"], "--seconds"),
+        (["1", "--via", "env", "--engine", "dask"], "--engine"),
+    ],
+)
+def test_one_line_says_what_is_wrong(words: list[str], said: str) -> None:
+    found, (line,) = fleet(2, *words)
+    assert found == {}
+    assert line.startswith("arenascope fleet: ")
+    assert said in line
