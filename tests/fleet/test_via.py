@@ -10,7 +10,6 @@ import signal
 import socket
 import subprocess
 import sys
-import tempfile
 import time
 from contextlib import contextmanager
 from pathlib import Path
@@ -247,11 +246,12 @@ def answers(port: int) -> bool:
 @pytest.mark.full
 def test_by_ssh(tmp_path: Path) -> None:
     with server(tmp_path) as ssh, Subject("bins") as subject:
-        before = {*Path(tempfile.gettempdir()).iterdir(), *Path.home().iterdir()}
-        found, said = fleet(2, subject.pid, "--via", f"{ssh} here", "--via", f"{ssh} nowhere")
-        assert {*Path(tempfile.gettempdir()).iterdir(), *Path.home().iterdir()} <= before
+        (tmp_path / "home").mkdir()
+        here = f"{ssh} here env HOME={tmp_path}/home TMPDIR={tmp_path}/home"
+        found, said = fleet(2, subject.pid, "--via", here, "--via", f"{ssh} nowhere")
         expected = alone(subject.pid)
-    assert found[f"{ssh} here: {subject.pid}"]["parts"] == expected["parts"]
+    assert [*(tmp_path / "home").iterdir()] == []
+    assert found[f"{here}: {subject.pid}"]["parts"] == expected["parts"]
     assert "Connection refused" in found[f"{ssh} nowhere"]["error"]
     assert len(said) == 2
 

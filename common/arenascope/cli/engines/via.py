@@ -13,6 +13,7 @@ from asyncio.subprocess import PIPE, Process
 from contextlib import suppress
 from datetime import datetime, timezone
 from itertools import islice
+from signal import SIGINT
 from typing import Iterator, Optional, Sequence
 
 from ...base.errors import UsageError
@@ -31,6 +32,7 @@ GRACE = 2.0
 """Seconds for a command to end by itself once its standard input has."""
 NUMBERS = ("pid", "rss_bytes")
 Looked = tuple[Core, Result]
+Stopped = asyncio.Future[Optional[str]]
 
 
 class Asked(NamedTuple):
@@ -62,26 +64,34 @@ def looks(vias: Sequence[str], asked: Asked) -> Iterator[list[Looked]]:
     """Of each host all that was looked at there, as it is ready. No command runs on when this is left."""
     packed, loop = asked.packed(), asyncio.new_event_loop()
     left = iter(vias)
-    going: set[asyncio.Task[list[Looked]]] = set()
+    going: set[asyncio.Future[list[Looked]]] = set()
+    # neither an exception at any moment nor asyncio's own cancelling: either could lose a command that is being started
+    stopped: Stopped = loop.create_future()
+
+    def stop() -> None:
+        if not stopped.done():
+            stopped.set_result(None)
+
+    loop.add_signal_handler(SIGINT, stop)
     try:
         while True:
             for via in islice(left, AT_ONCE - len(going)):
-                going.add(loop.create_task(_at(via, packed, asked.seconds)))
+                going.add(loop.create_task(_at(via, packed, asked.seconds, stopped=stopped)))
             if not going:
                 return
             done, going = loop.run_until_complete(asyncio.wait(going, return_when=asyncio.FIRST_COMPLETED))
+            if stopped.done():
+                raise KeyboardInterrupt
             for each in done:
                 yield each.result()
     finally:
-        still = asyncio.all_tasks(loop)
-        for each in still:
-            each.cancel()
-        if still:
-            loop.run_until_complete(asyncio.wait(still))
+        stop()
+        if going:
+            loop.run_until_complete(asyncio.wait(going))
         loop.close()
 
 
-async def _at(via: str, packed: bytes, seconds: float) -> list[Looked]:
+async def _at(via: str, packed: bytes, seconds: float, *, stopped: Stopped) -> list[Looked]:
     found: list[Looked] = []
     try:
         process = await asyncio.create_subprocess_exec(
@@ -90,18 +100,22 @@ async def _at(via: str, packed: bytes, seconds: float) -> list[Looked]:
     except OSError as error:
         return [_failed(via, f"cannot be started: {error.strerror}")]
     last_line = asyncio.ensure_future(_last_line(process))
+    talk: Stopped = asyncio.ensure_future(_talk(process, via, packed, found))
+    await asyncio.wait({talk, stopped}, timeout=seconds, return_when=asyncio.FIRST_COMPLETED)
+    why: Optional[str] = f"no answer within {seconds:g} s"
     try:
-        why = await asyncio.wait_for(_talk(process, via, packed, found), seconds)
-    except asyncio.TimeoutError:
-        why = f"no answer within {seconds:g} s"
+        if talk.done():
+            why = talk.result()
     except (OSError, ValueError) as error:
         why = str(error)
     finally:
         await _end(process)
     if why is not None:
-        with suppress(asyncio.TimeoutError):
-            why = await asyncio.wait_for(last_line, GRACE) or why
-        found.append(_failed(via, why))
+        await asyncio.wait({last_line}, timeout=GRACE)
+        found.append(_failed(via, (last_line.result() if last_line.done() else "") or why))
+    talk.cancel()
+    last_line.cancel()
+    await asyncio.gather(talk, last_line, return_exceptions=True)
     return found
 
 
