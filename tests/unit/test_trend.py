@@ -152,6 +152,67 @@ def test_types_that_come_and_go(folder: Path) -> None:
     assert types["Page"]["how"] == "held-still"
 
 
+def types_of(*rows: tuple[str, int, int, Optional[str]]) -> dict[str, Any]:
+    """By name, blocks, MiB, and the variable that holds them."""
+    return {
+        "types": [
+            {
+                "type": name,
+                "kind": "declared",
+                "certain": True,
+                "blocks": blocks,
+                "bytes": size * MIB,
+                "held_by": holder and {"kind": "global", "name": holder, "bytes": size * MIB},
+            }
+            for name, blocks, size, holder in rows
+        ]
+    }
+
+
+def test_the_type_that_grows_and_its_owner_are_named(folder: Path) -> None:
+    for minute in range(6):
+        rows = types_of(("Conn", 100 * minute, 12 * minute, "table"), ("Page", 9, 100, "pages"))
+        # a page cache that grows, but by less
+        rows["types"] += types_of(("Line", minute, 2 * minute, None))["types"]
+        fill(folder, moment(minute, (50 + 12 * minute) * MIB, types=rows))
+    target = everything("2.36-64").target()
+    conn, line = run_json(target, "trend", str(folder))["grown"]
+    assert (conn["type"], conn["owner"], conn["owner_kind"], conn["certain"]) == ("Conn", "table", "global", True)
+    assert (conn["blocks"], conn["bytes"], conn["per_minute_bytes"]) == (500, 60 * MIB, 12 * MIB)
+    assert (line["type"], line["owner"]) == ("Line", None)
+    headline = run_text(target, "trend", str(folder)).splitlines()[0]
+    assert re.match(r"\+12\.0 MiB .*\bConn\b.*`table`.*\+500\b", headline)
+
+
+def test_no_owner_is_named_that_is_not_known_to_have_the_growth(folder: Path) -> None:
+    """Who holds most of a type need not hold what it grew by."""
+    for minute, holder in enumerate(("other", "other", "table")):
+        fill(folder, moment(minute, 50 * MIB, types=types_of(("Conn", minute, 10 + minute, holder))))
+    (conn,) = run_json(everything("2.36-64").target(), "trend", str(folder))["grown"]
+    assert (conn["type"], conn["blocks"], conn["owner"]) == ("Conn", 2, None)
+
+
+def test_types_that_are_not_in_all_snapshots(folder: Path) -> None:
+    """Where one was left out its types are not known: it did not fall to zero, and did not end."""
+    for minute in range(6):
+        types = None if minute in (2, 5) else types_of(("Conn", minute, 12 + 12 * minute, "table"))
+        fill(folder, moment(minute, 50 * MIB, types=types))
+    document = run_json(everything("2.36-64").target(), "trend", str(folder))
+    assert [(each["blocks"], each["bytes"]) for each in document["grown"]] == [(4, 48 * MIB)]
+    (said,) = document["problem_records"]
+    assert (said["id"], said["figures"]) == ("types-not-in-all", {"lacking": 2, "snapshots": 6})
+
+
+def test_nothing_that_grows_and_nothing_that_is_known(folder: Path) -> None:
+    target = everything("2.36-64").target()
+    for minute in range(4):
+        fill(folder, moment(minute, (50 + 12 * minute) * MIB))
+    assert run_json(target, "trend", str(folder))["grown"] is None
+    for minute in range(4, 8):
+        fill(folder, moment(minute, (50 + 12 * minute) * MIB, types=types_of(("Conn", 7, 12, "table"))))
+    assert run_json(target, "trend", str(folder))["grown"] == []
+
+
 def test_what_a_snapshot_does_not_know_is_no_zero(folder: Path) -> None:
     for minute in range(6):
         used = None if minute in (0, 3) else (50 + minute) * MIB

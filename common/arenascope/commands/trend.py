@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Optional, Sequence
 
 from ..analysis.figure_names import Document
+from ..analysis.grown_types import grown_types, without_types
 from ..analysis.trend import Life, Series, Trend, lives, reached, series_of, succession
 from ..base.errors import UsageError
 from ..base.model import Statement
@@ -12,7 +13,7 @@ from ..base.whole_file import write_whole
 from ..present.json_documents import moment_records as records
 from ..present.json_documents.record import told
 from ..present.screens.part_names import LABELS
-from ..present.screens.trend import lines, sentence
+from ..present.screens.trend import lines, verdict
 from ..present.shared_text.problems import sentences
 from ..present.shared_text.text import count
 from .framework.command import Answer, Context, argument, command, parse_size
@@ -43,8 +44,12 @@ def trend_command(context: Context) -> Answer:
     lived = lives(documents)
     life = _chosen(lived, context.options.pid)
     limit = _limit(context, life.documents[-1])
-    trend = _trend(lived, life, limit)
-    verdict = sentence(context.style, trend)
+    trend, grown = _trend(lived, life, limit), grown_types(life.documents)
+    said = verdict(context.style, trend, grown)
+    lacking = without_types(life.documents)
+    if lacking:
+        figures = {"lacking": lacking, "snapshots": len(life.documents)}
+        problems.append(Statement("types-not-in-all", figures))
     found = records.Trend(
         folder=context.options.folder,
         process=_life(life),
@@ -53,8 +58,9 @@ def trend_command(context: Context) -> Answer:
         series=[_series(each) for each in trend.series],
         limit=limit,
         reaches=None if trend.comes is None else records.Reached.of(trend.comes),
-        verdict=verdict,
-        judgement=told(_judge(trend), verdict),
+        grown=None if grown is None else [records.GrownType.of(each) for each in grown],
+        verdict=said,
+        judgement=told(_judge(trend), said),
     )
     if context.options.html:
         from ..present.pages.fill_page import filled
@@ -64,7 +70,7 @@ def trend_command(context: Context) -> Answer:
         write_whole(context.options.html, data)
         moments = count(len(life.documents), "snapshot")
         return Answer(found, [f"{context.options.html}: {moments}, {context.style.size(len(data))} written"], problems)
-    return Answer(found, lines(context.style, trend, context.options.limit), problems)
+    return Answer(found, lines(context.style, trend, grown, context.options.limit), problems)
 
 
 def _trend(lived: Sequence[Life], life: Life, limit: Optional[records.Limit]) -> Trend:

@@ -6,6 +6,7 @@ from typing import Annotated, Optional, Sequence
 
 from ...analysis.diff import FIGURES
 from ...analysis.trend import COURSES
+from ...base.block_kinds import KINDS
 from .owner_records import OWNER_KINDS
 from .record import JUDGEMENT, Document, Record, Size, Told
 
@@ -137,6 +138,20 @@ class Series(Record):
     ]
 
 
+class GrownType(Record):
+    """A type of blocks that has more than it had, and still grows."""
+
+    type: Annotated[str, "Its name, as in types"]
+    kind: Annotated[Optional[str], ("enum", tuple(KINDS)), "Of which sort, as in types; null: not known"]
+    certain: Annotated[bool, "Whether all of these blocks certainly have it"]
+    blocks: Annotated[Optional[int], "By how many blocks it grew; null: not known"]
+    bytes: Annotated[Size, "And by how many bytes"]
+    seconds: Annotated[float, "From the first snapshot that tells types to the last"]
+    per_minute_bytes: Annotated[Optional[int], "By how much it grows in a minute; null: that is too little time"]
+    owner: Annotated[Optional[str], "Who holds at least half of what it grew by; null: not known, or nobody does"]
+    owner_kind: Annotated[Optional[str], ("enum", OWNER_KINDS), "What that is"]
+
+
 class Limit(Record):
     """What it may grow to."""
 
@@ -163,6 +178,10 @@ class Trend(Document, command="trend"):
     earlier: Annotated[Sequence[Life], "The same program before it was started again, the first one first"]
     others: Annotated[Sequence[Life], "Other processes whose snapshots lie there"]
     series: Annotated[Sequence[Series], "Every figure over time, the largest growth first"]
+    grown: Annotated[
+        Optional[Sequence[GrownType]],
+        "Types of blocks that grow, the largest growth first; null: not known, as fewer than two snapshots tell types",
+    ]
     limit: Annotated[Optional[Limit], "What it may grow to; null: nothing is known to limit it"]
     reaches: Annotated[Optional[Reached], "When it gets there, if it goes on so; null: it does not grow, or not surely"]
     verdict: Annotated[str, "What grew, in words"]

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Mapping, Optional
+from typing import Mapping, Optional, Sequence
 
+from ...analysis.figure_names import IN_PASSING
+from ...analysis.grown_types import BLOCKS_OF_A_SIZE, Grown
 from ...base.model import Statement, whole
+from ...blocks.recognise.class_names import named
 from ..shared_text.text import Style, number, signed
+from .types import GUESS
 
 WHAT = {
     "live": "what the program holds",
@@ -40,6 +44,33 @@ def rate_cell(style: Style, by: str, per_hour: Optional[float]) -> str:
     if by == CONTAINER:
         return "" if per_hour is None else f"{per_hour / 60:+,.0f}"
     return signed(style, None if per_hour is None else round(per_hour))
+
+
+def growth_headline(style: Style, grown: Optional[Sequence[Grown]]) -> str:
+    """ "+12.0 MiB a minute: Conn in `table` (+5,900 blocks in 3.0 min)"; "" where no type grew, or nobody knows."""
+    if not grown:
+        return ""
+    most, over = grown[0], time_apart(grown[0].seconds)
+    is_rate = most.per_minute_bytes is not None
+    change = f"{signed(style, most.per_minute_bytes)} a minute" if is_rate else f"{signed(style, most.bytes)} in {over}"
+    headline = f"{change}: {_grown_type(most)}{_grown_in(most)}"
+    if most.blocks is None:
+        return headline
+    return f"{headline} ({most.blocks:+,} blocks{f' in {over}' if is_rate else ''})"
+
+
+def _grown_type(grown: Grown) -> str:
+    if grown.kind == BLOCKS_OF_A_SIZE and grown.type[:1].isdigit():
+        return f"blocks of {grown.type}"
+    return named(grown.type).name + ("" if grown.certain else GUESS)
+
+
+def _grown_in(grown: Grown) -> str:
+    if grown.owner is None:
+        return ""
+    if grown.owner_kind == "unreached":
+        return ", which nothing leads to"
+    return f" in {grown.owner}" if grown.owner_kind in IN_PASSING else f" in `{grown.owner}`"
 
 
 def growth_sentence(said: Statement) -> str:

@@ -5,10 +5,11 @@ from __future__ import annotations
 import time
 from typing import Iterator, Optional, Sequence
 
+from ...analysis.grown_types import Grown
 from ...analysis.report import FREE, LIVE
 from ...analysis.trend import AT_ONCE, ENDED, STEADILY, STILL, UNEVENLY, Life, Reached, Series, Trend
 from ..shared_text.text import Style, count, next_lines, signed, table
-from .growth import CONTAINER, TITLES, amount_cell, change_cell, rate_cell, time_apart
+from .growth import CONTAINER, TITLES, amount_cell, change_cell, growth_headline, rate_cell, time_apart
 from .part_names import LABELS
 
 HOW = {
@@ -88,9 +89,15 @@ def clock(when: Optional[float]) -> str:
     return time.strftime(form, local)
 
 
-def lines(style: Style, trend: Trend, limit: int) -> Iterator[str]:
+def verdict(style: Style, trend: Trend, grown: Optional[Sequence[Grown]]) -> str:
+    """Which type grows first, where one does."""
+    headline = growth_headline(style, grown)
+    return f"{headline}. {sentence(style, trend)}" if headline else sentence(style, trend)
+
+
+def lines(style: Style, trend: Trend, grown: Optional[Sequence[Grown]], limit: int) -> Iterator[str]:
     life, series = trend.life, trend.series
-    yield style.bold(sentence(style, trend))
+    yield from map(style.bold, filter(None, (growth_headline(style, grown), sentence(style, trend))))
     moments = count(len(life.documents), "snapshot")
     yield style.dim(f"{_who(life)}: {moments}, {clock(life.first)} to {clock(life.last)}")
     if trend.before:

@@ -68,6 +68,7 @@ SENTENCES: Wording = {
     "rows-left-out": "`{key}` has {rows:,} rows, and the first {shown:,} are here",
     HOLD_OVER: "the process was let go after {milliseconds:,} ms, the limit: what was not read by then is missing "
     "(--hold-at-most allows more; a copy made by save has no limit)",
+    "types-not-in-all": "{lacking:,} of {snapshots:,} snapshots do not tell types: of those moments none is known",
     "memory-lost": "{bytes} bytes of what was in memory could not be read, and are holes in the file",
     "roots-missing": "{mappings} mappings of {bytes} bytes are not in this image: pointers there are not known",
     "registers-unknown": "the registers of {threads} threads are not known: what only they hold looks lost",

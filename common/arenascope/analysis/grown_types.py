@@ -1,0 +1,124 @@
+"""Which types of blocks grow, by how many blocks, and who holds what they grew by: of snapshots that tell types."""
+
+from __future__ import annotations
+
+from typing import Iterable, Iterator, Optional, Sequence
+
+from ..base.records import NamedTuple
+from .figure_names import Document, owner_name
+from .trend import Moment, judged
+from .usage import total
+
+BLOCKS_OF_A_SIZE, TYPE = "size", "type"
+LONG_ENOUGH = 10
+"""Over fewer seconds a rate per minute means nothing."""
+
+
+class Grown(NamedTuple):
+    """A type that has more than it had, and still grows."""
+
+    type: str
+    kind: Optional[str]
+    """None where the snapshots do not tell."""
+    certain: bool
+    blocks: Optional[int]
+    """So many more than at first; likewise."""
+    bytes: int
+    seconds: float
+    """From the first of these moments to the last."""
+    per_minute_bytes: Optional[int]
+    """None where that would be of too few seconds."""
+    owner: Optional[str]
+    """Who holds at least half of what it grew by, named as owners are in snapshots; None where that is not known."""
+    owner_kind: Optional[str]
+
+
+class _Rows(NamedTuple):
+    """Of one type in one snapshot: two modules may each have one of that name."""
+
+    rows: Sequence[Document] = ()
+
+    @property
+    def bytes(self) -> int:
+        return sum(int(row["bytes"]) for row in self.rows)
+
+    @property
+    def blocks(self) -> Optional[int]:
+        return total(row.get("blocks") for row in self.rows)
+
+    @property
+    def largest(self) -> Document:
+        return max(self.rows, key=lambda row: int(row["bytes"]))
+
+
+def grown_types(documents: Sequence[Document]) -> Optional[list[Grown]]:
+    """Of one process's snapshots in the order of time; who brought most bytes comes first. None where fewer than two
+    of them tell types."""
+    both = [(float(each["taken"]), _rows_of(each)) for each in documents]
+    told = [(taken, _by_type(rows)) for taken, rows in both if rows is not None]
+    if len(told) < 2:
+        return None
+    last = told[-1][1]
+    found = (_grown(name, [(taken, types.get(name, _Rows())) for taken, types in told]) for name in last)
+    return sorted((each for each in found if each is not None), key=lambda each: -each.bytes)
+
+
+def without_types(documents: Sequence[Document]) -> int:
+    """So many of them do not tell types, where others do: there, no type is zero."""
+    lacking = sum(_rows_of(each) is None for each in documents)
+    return lacking if lacking < len(documents) else 0
+
+
+def _rows_of(document: Document) -> Optional[Iterable[Document]]:
+    rows: Optional[Iterable[Document]] = (document.get("types") or {}).get("types")
+    return rows
+
+
+def _by_type(rows: Iterable[Document]) -> dict[str, _Rows]:
+    types: dict[str, list[Document]] = {}
+    for row in rows:
+        types.setdefault(str(row["type"]), []).append(row)
+    return {name: _Rows(several) for name, several in types.items()}
+
+
+def _grown(name: str, moments: Sequence[tuple[float, _Rows]]) -> Optional[Grown]:
+    series = judged(TYPE, name, [Moment(taken, rows.bytes) for taken, rows in moments])
+    if series.since is None or series.until is not None or series.change <= 0:
+        return None
+    (start, first), (end, last) = moments[0], moments[-1]
+    seconds = end - start
+    rate = None
+    if seconds >= LONG_ENOUGH:
+        rate = round(series.change * 60 / seconds if series.per_hour is None else series.per_hour / 60)
+    owner, blocks = _owner(first, last, series.change), (first.blocks, last.blocks)
+    return Grown(
+        type=name,
+        kind=last.largest.get("kind"),
+        certain=all(bool(row.get("certain")) for row in last.rows),
+        blocks=None if blocks[0] is None or blocks[1] is None else blocks[1] - blocks[0],
+        bytes=series.change,
+        seconds=seconds,
+        per_minute_bytes=rate,
+        owner=None if owner is None else owner_name(owner),
+        owner_kind=None if owner is None else str(owner["kind"]),
+    )
+
+
+def _owner(first: _Rows, last: _Rows, change: int) -> Optional[Document]:
+    """A row names who holds most of a type. What that one held before is known where it was named then, too, or where
+    there were no such blocks."""
+    after: Optional[Document] = last.largest.get("held_by")
+    if after is None:
+        return None
+    before = list(_held(first, owner_name(after)))
+    if first.rows and not before:
+        return None
+    more = sum(_held(last, owner_name(after))) - sum(before)
+    return after if 2 * more >= change else None
+
+
+def _held(rows: _Rows, owner: str) -> Iterator[int]:
+    for row in rows.rows:
+        held_by = row.get("held_by")
+        if held_by and owner_name(held_by) == owner:
+            yield held_by.get("bytes") or 0
