@@ -144,6 +144,19 @@ def _is_of(values: Container[str], value: Any) -> bool:
     return isinstance(name, str) and name in values
 
 
+def beyond_most(items: Iterable[pytest.Item]) -> Iterator[pytest.Item]:
+    """Of each test that is marked at_most(3), and of those of it that are left, all but three from one end to the
+    other."""
+    left: dict[tuple[str, str], list[pytest.Item]] = {}
+    for item in items:
+        if item.get_closest_marker("at_most") and not item.get_closest_marker("full"):
+            left.setdefault((item.location[0], getattr(item, "originalname", "")), []).append(item)
+    for group in left.values():
+        (most,) = group[0].get_closest_marker("at_most").args
+        kept = {number * len(group) // most for number in range(most)}
+        yield from (item for place, item in enumerate(group) if place not in kept)
+
+
 MANY = 30
 Place = tuple[int, ...]
 """Which value each of the parameters has."""

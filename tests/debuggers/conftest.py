@@ -6,7 +6,7 @@ from typing import Any, Iterator
 
 import pytest
 from album import Album
-from choice import beyond_pairs, not_in_turn, not_its_turn
+from choice import beyond_most, beyond_pairs, not_in_turn, not_its_turn
 from doors import DOORS, GDB, NEWEST, Door, Gdb
 from lldb_door import EVERY_LLDB, LLDBS, Lldb
 from looks import opened
@@ -29,6 +29,9 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         item.add_marker(pytest.mark.full)
     for item in beyond_pairs(items):
         item.add_marker(pytest.mark.exhaustive)
+    # last, so that what is left out here is in `make test-all`
+    for item in [*beyond_most(items)]:
+        item.add_marker(pytest.mark.full)
 
 
 def parameters(item: pytest.Item) -> dict[str, Any]:

@@ -129,6 +129,7 @@ LATER = (
     "ladder-shuffled",
     "bins-static",
     "asked-by-variables",
+    "fastbins",
     "dlmopen",
 )
 # these also run on the other releases: one for each shape that a release, or a narrow machine, might have otherwise

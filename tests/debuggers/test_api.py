@@ -63,6 +63,7 @@ def test_in_plain_python(image: Image) -> None:
         assert same(valid(found), printed.json()), printed.command
 
 
+@pytest.mark.at_most(1)
 @pytest.mark.in_turns("image", "door", "call")
 @pytest.mark.parametrize("door", [GDB, LLDBS[-1]], ids=lambda door: door.name)
 @pytest.mark.parametrize("call", ["selected", "open"])

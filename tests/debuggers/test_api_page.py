@@ -92,6 +92,7 @@ def test_what_trim_would_give_back(subject: Subject, tmp_path: Path) -> None:
     assert run(tmp_path, "trim_log.py", 1 << 30, log).returncode == 1
 
 
+@pytest.mark.full
 def test_two_looks(tmp_path: Path) -> None:
     growing = "import time\nkept = []\nwhile True: kept.append(bytearray(100000)); time.sleep(0.01)\n"
     with subprocess.Popen([sys.executable, "-c", growing]) as process:
@@ -103,6 +104,7 @@ def test_two_looks(tmp_path: Path) -> None:
     assert int(done.stdout.split()[0].replace(",", "")) > 1000000
 
 
+@pytest.mark.full
 def test_a_core_in_ci(tmp_path: Path) -> None:
     with Subject("corrupt", "overflow") as damaged:
         assert damaged.send("tick") == "ticked"

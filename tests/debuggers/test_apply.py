@@ -157,6 +157,7 @@ SETTINGS = {
 }
 
 
+@pytest.mark.at_most(1)
 @pytest.mark.parametrize("chosen", [SETTINGS, {}], ids=["chosen", "default"])
 def test_settings_thread_and_frame_stay(gdb: Gdb, chosen: dict[str, str]) -> None:
     look = [

@@ -55,6 +55,7 @@ def look(door: str, subject: Subject, *commands: str) -> list[Outcome]:
     return opened(DOORS[door]).run(Live(subject.pid, subject.program), list(commands))
 
 
+@pytest.mark.at_most(2)
 @pytest.mark.parametrize(("door", "shape", "places", "command", "id"), CASES)
 def test_a_parked_handler_means_refusal(
     door: str, shape: tuple[str, ...], places: tuple[str, ...], command: str, id: str
@@ -157,6 +158,7 @@ def test_names_alone_put_nobody_inside_malloc(door: str) -> None:
         lives_on(subject)
 
 
+@pytest.mark.at_most(1)
 @pytest.mark.parametrize("kind", ["use_after_free_nextsize", "wrong_arena", "overflow"])
 def test_a_damaged_heap_is_not_called_into(kind: str) -> None:
     """malloc_trim could abort: what `heap check` sees is asked before."""
@@ -204,6 +206,7 @@ def may_be(shape: tuple[str, ...]) -> set[str]:
     return {"refused"} if "bare" in shape else {"refused", "ran out"}
 
 
+@pytest.mark.at_most(1)
 @pytest.mark.parametrize(("door", "shape"), [(GDB.name, ("deep",)), (NEWEST_LLDB.name, ("bare", "alternate"))])
 def test_a_few_instructions_of_malloc(door: str, shape: tuple[str, ...]) -> None:
     assert set(every_instruction(door, shape, 6, 1)) <= may_be(shape)

@@ -27,6 +27,7 @@ def first(value: object) -> Optional[str]:
     return value[0] if isinstance(value, tuple) else None
 
 
+@pytest.mark.at_most(4)
 @pytest.mark.parametrize(("places", "fixture", "command"), MIDDLES, ids=first)
 def test_the_only_thread_stands_inside_malloc(gdb: Gdb, places: tuple[str, ...], fixture: str, command: str) -> None:
     """A program with one thread takes no lock, so that its frames alone tell."""
@@ -52,6 +53,7 @@ def test_the_only_thread_stands_inside_malloc(gdb: Gdb, places: tuple[str, ...],
         lives_on(subject)
 
 
+@pytest.mark.at_most(1)
 @pytest.mark.parametrize(
     "places",
     [
@@ -90,6 +92,7 @@ def rounds(gdb: Gdb, number: int, kind: str, symbols: bool) -> None:
         assert subject.quit() == 0
 
 
+@pytest.mark.full
 @pytest.mark.in_turns("kind", "symbols")
 @pytest.mark.parametrize("symbols", some([True, False], True), ids=["symbols", "stripped"])
 @pytest.mark.parametrize("kind", some(["own-arenas", "one-arena", "crowd"], "own-arenas"))

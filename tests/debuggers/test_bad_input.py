@@ -71,6 +71,7 @@ def test_no_process(gdb: Gdb, arguments: list[str], subject: Subject) -> None:
             assert "attach" in error
 
 
+@pytest.mark.at_most(1)
 @pytest.mark.in_turns("door", "image", "symbols")
 @pytest.mark.parametrize("symbols", [True, False], ids=["symbols", "stripped"])
 @pytest.mark.parametrize("image", ["live", "kernel"])
@@ -142,6 +143,7 @@ def fails_or_admits(outcome: Outcome, whole: dict[str, Any]) -> None:
         assert "incomplete: " in outcome.text, outcome.command
 
 
+@pytest.mark.at_most(1)
 @pytest.mark.in_turns("part", "fixture", "door")
 @pytest.mark.parametrize("part", some([0.9, 0.5, 0.02], 0.9, 0.02))
 @pytest.mark.parametrize("fixture", ["bins", "bins.static"])

@@ -48,6 +48,7 @@ def both_work(gdb: Gdb, subject: Subject, theirs: Extension, ours_first: bool, w
     assert "`arenascope report`" in overview
 
 
+@pytest.mark.at_most(1)
 @pytest.mark.in_turns("way", "name", "ours_first")
 @OURS_FIRST
 @pytest.mark.parametrize("way", WAYS)
@@ -66,6 +67,7 @@ def test_a_real_one(gdb: Gdb, subject: Subject, tmp_path: Path, name: str, way: 
     both_work(gdb, subject, real(name, tmp_path, gdb), ours_first, way, tmp_path)
 
 
+@pytest.mark.at_most(1)
 @pytest.mark.parametrize("name", STAND_INS)
 def test_at_a_prompt(subject: Subject, tmp_path: Path, name: str) -> None:
     """`heap` is ours at the first prompt; an extension that is loaded hours later does not end the session either."""
@@ -119,6 +121,7 @@ def test_no_word(gdb: Gdb) -> None:
     assert drive_with(gdb, "") == ("", True, True)
 
 
+@pytest.mark.at_most(2)
 @pytest.mark.parametrize("word", ["two words", "-x", "1", "info"])
 def test_a_word_that_cannot_be_had(gdb: Gdb, word: str) -> None:
     said, usual, always = drive_with(gdb, word)

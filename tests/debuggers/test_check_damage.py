@@ -52,6 +52,7 @@ def held_against(told: dict[str, Any], document: dict[str, Any]) -> None:
         assert found[0]["culprit"] == told["culprit"]
 
 
+@pytest.mark.at_most(6)
 @pytest.mark.in_turns("kind", "door", "image")
 @pytest.mark.parametrize("image", ["live", "kernel"])
 @pytest.mark.parametrize("door", [*NEWEST, WITHOUT_SYMBOLS])

@@ -81,6 +81,7 @@ def in_common(document: dict[str, Any]) -> dict[str, Any]:
     return {**document, "door": "", "held_seconds": None, "glibc": {**document["glibc"], "located_by": ""}}
 
 
+@pytest.mark.at_most(2)
 @pytest.mark.in_turns("name", "door")
 @pytest.mark.parametrize("name", ["pinned-main", "tcache", "mmapped", "foreign_sbrk", "full_heap"])
 @pytest.mark.parametrize("door", DOORS)

@@ -60,6 +60,7 @@ def check(door: Door, core: Core, whole: Mapping[str, Mapping[str, Any]], words:
     return answered
 
 
+@pytest.mark.at_most(2)
 @pytest.mark.in_turns("door", "kind", "part")
 @pytest.mark.xdist_group("cut cores")
 @pytest.mark.parametrize("part", [0.97, 0.6, 0.1])
@@ -121,6 +122,7 @@ def withhold(subject: Subject, start: int, size: int) -> None:
     assert "$1 = 0" in done.stdout, done.all
 
 
+@pytest.mark.at_most(2)
 @pytest.mark.in_turns("where", "kind", "door")
 @pytest.mark.xdist_group("withheld pages")
 @pytest.mark.parametrize("kind", ["kernel", "gcore"])
@@ -156,6 +158,7 @@ def place(whole: Documents, where: str) -> tuple[int, int]:
     return start + size // 2 // PAGE * PAGE, 64 * PAGE
 
 
+@pytest.mark.full
 def test_all_of_a_heap_is_withheld() -> None:
     """Nothing beside it tells that it was left out, and not just never written: its residency must not become 0."""
     if GDB.available():

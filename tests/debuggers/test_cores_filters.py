@@ -80,6 +80,7 @@ def cores() -> Iterator[dict[int, tuple[Truth, Core]]]:
         subject.end()
 
 
+@pytest.mark.at_most(1)
 @pytest.mark.in_turns("bits", "door")
 @pytest.mark.xdist_group("core filters")
 @pytest.mark.parametrize("bits", some(WHOLE, *WHOLE[1:3]), ids=hex)
@@ -91,6 +92,7 @@ def test_all_that_is_asked_for(door: Door, cores: dict[int, tuple[Truth, Core]],
     assert (info.text, stats.text) == (truth.xml, truth.stats)
 
 
+@pytest.mark.at_most(1)
 @pytest.mark.in_turns("bits", "door", "symbols")
 @pytest.mark.xdist_group("core filters")
 @pytest.mark.parametrize("symbols", [True, False], ids=["symbols", "stripped"])
@@ -107,6 +109,7 @@ def test_without_pages_of_files(door: Door, cores: dict[int, tuple[Truth, Core]]
     assert (info.text, stats.text) == (truth.xml, truth.stats)
 
 
+@pytest.mark.at_most(1)
 @pytest.mark.in_turns("bits", "door")
 @pytest.mark.xdist_group("core filters")
 @pytest.mark.parametrize("bits", some(EMPTY, *EMPTY[::2]), ids=hex)
@@ -127,6 +130,7 @@ SETTINGS = {
 }
 
 
+@pytest.mark.at_most(1)
 @pytest.mark.in_turns("how", "door")
 @pytest.mark.xdist_group("gcore settings")
 @pytest.mark.parametrize("how", some(SETTINGS, "as it comes", "not by the filter"))
@@ -143,6 +147,7 @@ def test_gcore(door: Door, how: str, tmp_path: Path) -> None:
     assert (info.text, stats.text) == (truth.xml, truth.stats)
 
 
+@pytest.mark.full
 def test_gcore_by_a_filter_without_private_memory(door: Door, tmp_path: Path) -> None:
     if GDB.available():
         give_up("gdb is not there to write a core")

@@ -43,6 +43,7 @@ def check(outcomes: Sequence[Outcome], truth: dict[str, Any]) -> None:
     assert cached["chunks"] == notes["cached"] > 0
 
 
+@pytest.mark.at_most(1)
 @pytest.mark.parametrize("platform", WHERE)
 @pytest.mark.parametrize("how", HOW)
 def test_by_the_shell(how: str, platform: Platform) -> None:
@@ -55,6 +56,7 @@ def test_by_the_shell(how: str, platform: Platform) -> None:
         assert chunk.json()["chunk"]["state"] == "tcache"
 
 
+@pytest.mark.at_most(1)
 @pytest.mark.parametrize("platform", WHERE)
 @pytest.mark.parametrize("how", HOW)
 def test_in_a_core(how: str, platform: Platform) -> None:

@@ -182,6 +182,7 @@ def test_in_a_debugger(door: str, program: Path) -> None:
     assert "unreached" not in blocks_of(found.json())
 
 
+@pytest.mark.full
 def test_a_trifle_is_lost_only_after_a_second_look(program: Path, tmp_path: Path) -> None:
     """Owners do not look again for a trifle, and say so; whoever has looked knows better."""
     core, graph = tmp_path / "core", tmp_path / "graph"

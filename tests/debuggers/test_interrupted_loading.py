@@ -53,6 +53,7 @@ value = stop_loading.stop_while_loading(lambda: run("command script import -r {L
 """
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("lldb", LLDBS[-1:], ids=lambda lldb: lldb.name)
 def test_in_lldb(lldb, subject: Subject) -> None:
     image = Core(subject.gcore(), subject.program)

@@ -261,6 +261,7 @@ def of_file(subject: Subject) -> dict[int, int]:
     return {end - start: size for (start, end), size in subject.smaps().items() if start in starts}
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("door", NEWEST)
 def test_reading_makes_no_pages(door: str) -> None:
     if not may_look_into_shared_memory():

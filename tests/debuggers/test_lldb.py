@@ -61,6 +61,7 @@ def test_nothing_of_the_working_directory_is_run(lldb: Lldb, tmp_path: Path) -> 
     assert not mark.exists(), mark.read_text()
 
 
+@pytest.mark.at_most(1)
 @pytest.mark.parametrize(
     "how", some(["path from elsewhere", "relative path", "symlink", "twice", "installed"], "symlink", "installed")
 )
@@ -119,6 +120,7 @@ def test_another_heap_command_is_left_alone(lldb: Lldb, tmp_path: Path) -> None:
     assert "\narenascope " in finished.stdout
 
 
+@pytest.mark.at_most(2)
 @pytest.mark.parametrize("again", [(), LLDB_LOAD], ids=["", "and ours again"])
 @pytest.mark.parametrize(
     "theirs",
@@ -186,6 +188,7 @@ def test_completion(lldb: Lldb) -> None:
         assert options == values == apply == []
 
 
+@pytest.mark.at_most(1)
 @pytest.mark.parametrize(
     "words", some(["--json", "-json", "--json --limit 3", "--limit=3 --json", "--js"], "--limit=3 --json", "--js")
 )

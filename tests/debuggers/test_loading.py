@@ -77,6 +77,7 @@ def test_loading_prints_nothing(gdb: Gdb) -> None:
     assert (finished.status, finished.stdout, finished.stderr) == (0, "", "")
 
 
+@pytest.mark.at_most(3)
 @pytest.mark.parametrize(
     "how",
     [
@@ -157,6 +158,7 @@ Heap(), Chunks()
 """
 
 
+@pytest.mark.at_most(1)
 @pytest.mark.parametrize("theirs", [ANOTHER, ANOTHER_PREFIX], ids=["a command", "a prefix"])
 def test_another_extension_comes_later(gdb: Gdb, subject: Subject, tmp_path: Path, theirs: str) -> None:
     """Then `heap` is theirs, and ours is left whole under `arenascope`; sourced again we still let them have it."""
@@ -250,6 +252,7 @@ def test_every_help_has_an_example_under_its_prefix(gdb: Gdb) -> None:
         assert f":\n  {prefix} {command}" in outcome.text.partition("\nexample")[2], outcome.command
 
 
+@pytest.mark.at_most(3)
 @pytest.mark.parametrize(
     ("start", "expected"),
     [

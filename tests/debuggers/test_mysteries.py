@@ -125,6 +125,7 @@ def effects(report: Mapping[str, Any]) -> dict[str, int]:
     return {each["id"]: each["effect_bytes"] for each in report["advice"]}
 
 
+@pytest.mark.at_most(5)
 @pytest.mark.xdist_group("mysteries")
 @pytest.mark.parametrize("story", STORIES)
 def test_what_is_said_of_it(story: str) -> None:
@@ -140,6 +141,7 @@ def is_told(report: Mapping[str, Any], expected: Story) -> None:
         assert {name: said[cause][name] for name in figures} == figures
 
 
+@pytest.mark.at_most(1)
 @pytest.mark.parametrize("story", HUGE_STORIES)
 def test_huge_pages_are_a_cause_where_much_of_them_is_free(story: str) -> None:
     each = HUGE_STORIES[story]
@@ -158,6 +160,7 @@ def test_huge_pages_are_a_cause_where_much_of_them_is_free(story: str) -> None:
     assert [cause["figures"]["bytes"] for cause in report["causes"] if cause["id"] == "huge-pages"] in ([], [huge])
 
 
+@pytest.mark.at_most(3)
 @pytest.mark.xdist_group("mysteries")
 @pytest.mark.parametrize(
     "story",
@@ -350,6 +353,7 @@ def test_a_core_without_holes_tells_parts_of_address_space(story: str) -> None:
     assert parts.get("returnable", 0) == trimmed["totals"]["release_bytes"]
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("name", some(["hoard", "many_heaps", "random-1"], "hoard"))
 def test_fewer_arenas_are_not_advised_where_they_bring_little(name: str) -> None:
     """Each has much free outside two arenas; what keeps it there would keep it in one."""

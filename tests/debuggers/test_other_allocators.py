@@ -90,6 +90,7 @@ void *realloc(void *p, size_t n) { return __libc_realloc(p, n); }
 """
 
 
+@pytest.mark.full
 def test_a_library_that_nobody_knows(tmp_path: Path) -> None:
     """It has malloc, and may well hand all calls on, as this one does: that is not known, and said so."""
     (tmp_path / "some.c").write_text(NAMELESS)

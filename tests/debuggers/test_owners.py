@@ -203,6 +203,7 @@ def test_the_member_of_a_member_and_of_a_base(door: str, tmp_path: Path) -> None
     assert found == [["label"], ["body.text"]]
 
 
+@pytest.mark.full
 def test_every_pointer_to_a_block(images: dict[str, Told]) -> None:
     """The list's second node: the first leads there, nothing else does."""
     way = next(each for each in images["live"].ways if each.way == "list node")

@@ -127,6 +127,7 @@ def choose(pins: list[dict[str, Any]], held: set[int], least: int, turn: int) ->
     return wanted[turn // 2 * len(wanted) // ROUNDS] if wanted else None
 
 
+@pytest.mark.at_most(1)
 @pytest.mark.parametrize(
     "scenario",
     [pytest.param(each, id=each.id, marks=[pytest.mark.full] if each.name in ALIKE else []) for each in TABLE],

@@ -81,6 +81,7 @@ def test_no_word_of_a_secret_is_left(platform: Platform, source: str, tmp_path: 
         assert "save --redact" in (types.error or "")
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("source", some(["live", "saved", "kernel"], "kernel"))
 def test_of_a_libc_whose_file_is_gone_nothing_is_taken_for_the_file_s(source: str, tmp_path: Path) -> None:
     redacted, folder = tmp_path / "redacted", tmp_path / "libraries"

@@ -59,6 +59,7 @@ def present_bytes(pid: int, ranges: Iterable[tuple[int, int]]) -> int:
     return found
 
 
+@pytest.mark.at_most(3)
 @pytest.mark.in_turns("name", "door")
 @pytest.mark.parametrize("door", DOORS)
 @pytest.mark.parametrize(
@@ -87,6 +88,7 @@ def test_the_parts_sum_to_rss(name: str, door: str) -> None:
     assert all(size >= 0 for size in parts.values())
 
 
+@pytest.mark.at_most(6)
 @pytest.mark.parametrize(
     "each",
     [
@@ -106,6 +108,7 @@ def test_the_shell_says_rss_to_the_byte(each: Scenario) -> None:
     assert sum(by_part(document).values()) == document["rss_bytes"]
 
 
+@pytest.mark.at_most(1)
 @pytest.mark.parametrize("name", some(["hoard", "pinned-thread", "random-1", "bins-static"], "hoard", "pinned-thread"))
 def test_what_malloc_trim_returns_is_that_part(name: str) -> None:
     with start(BY_ID[name]) as subject:
@@ -121,6 +124,7 @@ def test_what_malloc_trim_returns_is_that_part(name: str) -> None:
     assert abs(by_part(later)["live"] - by_part(document)["live"]) <= 2 * PAGE
 
 
+@pytest.mark.at_most(1)
 @pytest.mark.in_turns("name", "door")
 @pytest.mark.parametrize("door", DOORS)
 @pytest.mark.parametrize("name", ["hoard", "arenas14", "mmapped"])

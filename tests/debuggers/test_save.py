@@ -91,6 +91,7 @@ def said(document: dict[str, Any]) -> dict[str, Any]:
     return found
 
 
+@pytest.mark.at_most(1)
 @pytest.mark.parametrize("each", in_turn(0))
 def test_it_answers_as_the_process_would_have(each: Scenario, tmp_path: Path) -> None:
     file = tmp_path / "saved.core"
@@ -218,6 +219,7 @@ def is_traced(pid: int) -> bool:
     return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] == "t"
 
 
+@pytest.mark.at_most(1)
 @pytest.mark.in_turns("words", "number")
 @pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGINT])
 @pytest.mark.parametrize(
@@ -262,6 +264,7 @@ REDACTED = ("arenas", "bins", "trim --ranges", "heaps", "check", "pins", "map", 
 REDACTED = (*REDACTED, "info", "stats", "threads")
 
 
+@pytest.mark.at_most(1)
 @pytest.mark.parametrize("each", in_turn(1))
 def test_what_is_redacted_gives_the_same_figures(each: Scenario, tmp_path: Path) -> None:
     file = tmp_path / "saved.core"

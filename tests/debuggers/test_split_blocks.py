@@ -111,6 +111,7 @@ def test_what_is_lost_in_a_split_block(door: str) -> None:
         assert lost(ask(door, Core(subject.gcore(), subject.program), "leaks")[0]) == dropped
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("door", some(NEWEST, "gdb", "shell"))
 def test_a_block_that_is_not_recognised_is_said_to_be_missing(door: str) -> None:
     """Its header says nothing any more; what else is lost may hang on it."""

@@ -157,6 +157,7 @@ def inside(parts: dict[tuple[int, int], int], places: Sequence[tuple[int, int]])
     )
 
 
+@pytest.mark.at_most(6)
 @pytest.mark.parametrize(
     "scenario",
     [pytest.param(each, id=each.id, marks=[pytest.mark.full] if each.name in ALIKE_TOO else []) for each in TABLE],

@@ -288,6 +288,7 @@ def test_all_structs(typed: Typed) -> None:
     assert sorted(size for name, size in structs if name == "twice") == [16, 56]
 
 
+@pytest.mark.at_most(1)
 def test_a_file_of_another_build(door: Door, tmp_path: Path) -> None:
     """What it says of variables and types is said of another library than the one in memory."""
     files = build_replaced(tmp_path)
@@ -330,6 +331,7 @@ int main(int argc, char **argv) {
 """
 
 
+@pytest.mark.at_most(1)
 def test_a_module_that_is_mapped_twice_is_named_once(door: Door, tmp_path: Path) -> None:
     library = tmp_path / "library.so"
     (tmp_path / "library.c").write_text("int twice(void) { return 2; }\n")

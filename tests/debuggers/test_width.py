@@ -150,6 +150,7 @@ NO_LIMIT = 1000
 READABLE = 300
 
 
+@pytest.mark.at_most(1)
 @pytest.mark.parametrize("fixture", TABLES)
 @pytest.mark.parametrize("columns", some([40, 80, 120, 200], 80))
 def test_each_cell_is_that_of_a_screen_as_wide_as_it_needs(fixture: str, columns: int) -> None:
@@ -175,6 +176,7 @@ def test_each_cell_is_that_of_a_screen_as_wide_as_it_needs(fixture: str, columns
                 assert narrow[0]["whose"] == wide[0]["whose"]
 
 
+@pytest.mark.at_most(1)
 @pytest.mark.parametrize("command", ["types --owners", "owners"])
 def test_without_a_terminal_names_alone_are_cut(command: str) -> None:
     with Subject("kinds") as running:
@@ -240,6 +242,7 @@ def test_errors_in_the_shell() -> None:
     assert os.strerror(errno.ENOENT) in " ".join(lines)
 
 
+@pytest.mark.full
 def test_eighty_columns_are_enough_for_every_part(subject: Subject) -> None:
     """Of the process and of a core, which has address space alone."""
     for image in (subject.pid, subject.gcore()):

@@ -73,6 +73,7 @@ def test_a_moment_without_types_is_no_moment_without_elements(tmp_path: Path) ->
     assert diff["containers"] == []
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("since", some([True, False], True), ids=["since", "again"])
 def test_a_report_names_the_container_that_grows(since: bool, tmp_path: Path) -> None:
     """By a snapshot with types, and by two looks with types; not by a snapshot without."""

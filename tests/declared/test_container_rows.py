@@ -65,6 +65,7 @@ def agrees(rows: Sequence[Row], counts: dict[str, Count]) -> None:
     assert found == expected
 
 
+@pytest.mark.at_most(1)
 @pytest.mark.needs_gdb
 @pytest.mark.parametrize(
     "asked", some(ASKED, *ASKED[2:4]), ids=lambda asked: "-".join((asked.program, *asked.arguments))
@@ -86,6 +87,7 @@ def test_elements_are_what_the_program_counts(asked: Asked, tmp_path: Path) -> N
     assert rows_in(GDB, core) == rows
 
 
+@pytest.mark.full
 def test_some_chains_are_longer_than_one(tmp_path: Path) -> None:
     """A hash table of the program's own is told from an array of pointers."""
     sited = Sited(PROGRAMS / "daemon.O0", tmp_path, "40")

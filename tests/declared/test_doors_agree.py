@@ -81,6 +81,7 @@ def test_the_shell_has_gdbs_frames(name: str, tmp_path: Path) -> None:
     assert sum(row["blocks"] for row in by_gdb if row["kind"] == "declared") > 50
 
 
+@pytest.mark.full
 def test_pointers_in_unions_are_told_alike(tmp_path: Path) -> None:
     """A union's member is not known to be the one that there is."""
     sited = Sited(PROGRAMS / "idioms.O2", tmp_path, *ARGUMENTS["idioms"])
@@ -127,6 +128,7 @@ def test_what_both_know(name: str, door: Door, tmp_path: Path) -> None:
     assert len(known) > 200
 
 
+@pytest.mark.full
 def test_answers_that_are_kept_hold_at_other_addresses(tmp_path: Path) -> None:
     """The shell's next look at a program, where its classes' methods have moved."""
     told = []

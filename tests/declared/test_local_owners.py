@@ -78,6 +78,7 @@ def test_each_local_variable_holds_its_own(door: Door, kind: str, tmp_path: Path
     assert not [each for each in (*map(str, expressions), *(each.text for each in shown)) if INNER.search(each)]
 
 
+@pytest.mark.full
 @pytest.mark.needs_gdb
 def test_what_no_local_has_is_the_rest_of_the_stack(tmp_path: Path) -> None:
     """Each thread's variable holds its own jobs. Without types all is the stack's."""

@@ -19,6 +19,7 @@ OF_EACH = 3
 AS_NUMBERS = ("value", "target", "elements")
 
 
+@pytest.mark.at_most(1)
 @pytest.mark.in_turns("name", "kind")
 @pytest.mark.parametrize("kind", ["live", "core"])
 @pytest.mark.parametrize(

@@ -51,7 +51,6 @@ WHOLE = 19
 SHORT = {
     "idioms.cc": "O2",
     "orders": "O1",
-    "server": "O0",
 }
 """The builds of `make test`."""
 BUILDS = [

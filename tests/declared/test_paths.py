@@ -82,6 +82,7 @@ def values(gdb: Gdb, image: Image, expressions: list[str]) -> list[int]:
     return [each.value for each in gdb.drive(gdb.look_at(image), steps)]
 
 
+@pytest.mark.full
 @pytest.mark.in_turns("kind", "name")
 @pytest.mark.parametrize("kind", some(["live", "core"], "core"))
 @pytest.mark.parametrize(
@@ -149,6 +150,7 @@ def test_what_a_thread_alone_holds_is_told_by_its_frame(tmp_path: Path, level: s
         sited.end()
 
 
+@pytest.mark.full
 @pytest.mark.parametrize(
     ("name", "arguments"), [("orders.O2", ("120", "kept")), pytest.param("crew.O2", ("20",), marks=pytest.mark.full)]
 )

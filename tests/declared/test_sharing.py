@@ -155,6 +155,7 @@ def test_without_types_they_share(recycled: Recycled) -> None:
     assert rows["g_sessions"]["retained_blocks"] == 0
 
 
+@pytest.mark.full
 @pytest.mark.needs_gdb
 def test_a_server_shares_nothing_with_stdout(tmp_path: Path) -> None:
     """The buffer of stdout lies where buckets of sessions were."""

@@ -63,6 +63,7 @@ EACH = [
 ]
 
 
+@pytest.mark.at_most(3)
 @pytest.mark.parametrize("name", EACH)
 def test_every_block_has_a_truth(truth: Callable[[str], Truth], name: str) -> None:
     blocks, _ = truth(name)
@@ -106,6 +107,7 @@ def test_levels_agree_but_for_what_clang_inlines(truth: Callable[[str], Truth]) 
         assert sum((told[0] - less).values()) < UNKNOWN_AT_MOST * sum(told[0].values())
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("name", some([name for name in ARGUMENTS if name != "idioms.libc++"], "idioms.cc"))
 def test_levels_agree(truth: Callable[[str], Truth], name: str) -> None:
     """What a program allocates does not depend on how it was compiled: nor does the truth."""
@@ -159,6 +161,7 @@ def test_orders_are_kept_by_the_second_index(truth: Callable[[str], Truth]) -> N
     assert sum("Order" in each and each.startswith("std::__detail::_Hash_node<") for each in count.elements()) == 8 + 5
 
 
+@pytest.mark.at_most(1)
 @pytest.mark.parametrize(("mode", "waiting", "cached"), [("queue", 300, 0), ("cache", 0, 300), ("plain", 0, 50)])
 def test_the_pools_faults(tmp_path: Path, mode: str, waiting: int, cached: int) -> None:
     sited = Sited(PROGRAMS / "pool.O2", tmp_path, "300", mode)

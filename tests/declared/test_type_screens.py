@@ -74,6 +74,7 @@ def test_the_first_line_is_the_answer(sited: Sited, door: Door) -> None:
             assert percent(told) == pytest.approx(100 * frequent[0]["objects"] / values["objects"], abs=0.1)
 
 
+@pytest.mark.full
 def test_chunk_has_the_same_members_in_the_shell(sited: Sited, tmp_path: Path) -> None:
     """Live and in a core, and in GDB."""
     (text,) = asked(GDB, sited, "types --json --limit 0")
@@ -144,6 +145,7 @@ def test_each_name_on_the_screen_is_accepted(program: str, tmp_path: Path, monke
     assert min(looked) >= LEAST
 
 
+@pytest.mark.full
 def test_a_name_alone(sited: Sited) -> None:
     """Beside a process or core it is no second one. What is not there is told with what is like it."""
     (text,) = asked(SHELL, sited, "types --json --limit 0")

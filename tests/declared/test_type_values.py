@@ -83,6 +83,7 @@ def test_lldb_says_the_same(tmp_path: Path) -> None:
 SECRETS: Sequence[str] = ("user-1@example.org", "Cookie", "DONE", "user-")
 
 
+@pytest.mark.full
 def test_documents_have_values_where_that_is_asked_for(tmp_path: Path) -> None:
     """Without: how many there are, how long they are, how often the most frequent one occurs."""
     sited = Sited(PROGRAMS / "daemon.O2", tmp_path, "100", "closed")

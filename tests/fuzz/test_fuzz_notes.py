@@ -128,6 +128,7 @@ BOMBS = {
 }
 
 
+@pytest.mark.at_most(2)
 @pytest.mark.parametrize(("kind", "which"), [(kind, which) for kind in BOMBS for which in range(len(BOMBS[kind]))])
 def test_a_bomb(notes: Notes, kind: int, which: int, tmp_path: Path) -> None:
     """256 MiB in a note of 256 KB: the core is one like others, which does not tell what was in memory."""
@@ -176,6 +177,7 @@ WRONG: dict[str, tuple[str, object]] = {
 }
 
 
+@pytest.mark.at_most(4)
 @pytest.mark.parametrize("what", some(WRONG, *list(WRONG)[::3]))
 def test_what_save_does_not_write(notes: Notes, what: str, tmp_path: Path) -> None:
     _, damager, _ = notes.files[0]

@@ -193,6 +193,7 @@ def test_a_thread_that_was_let_run_stands_elsewhere():
         assert subject.quit() == 0
 
 
+@pytest.mark.full
 @pytest.mark.parametrize(
     ("words", "number"),
     [(TOPS, OF_A_TOP), pytest.param((), OF_A_TRIM, marks=pytest.mark.full)],
@@ -393,6 +394,7 @@ def test_a_thousand_rounds(arguments, env):
     assert rounds(340, arguments, env, at_once=10) > 20
 
 
+@pytest.mark.full
 def test_no_signal_is_lost():
     with Subject("signals", "8") as subject:
         call(subject)

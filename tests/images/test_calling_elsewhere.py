@@ -93,6 +93,7 @@ def test_a_static_program_is_refused(fixture: str) -> None:
         is_refused(subject, "malloc-code-unknown")
 
 
+@pytest.mark.full
 def test_a_static_program_without_symbols_is_told_what_is_missing(tmp_path: Path) -> None:
     """No door can do it, and none is named."""
     program = tmp_path / "bins"

@@ -73,6 +73,7 @@ def pack(core: Path, ending: str, path: Path) -> Path:
     return path
 
 
+@pytest.mark.at_most(1)
 @pytest.mark.parametrize("ending", some(ENDINGS, "zst", "lz4", "gz"))
 def test_every_figure_but_residency(core: Path, whole: Whole, ending: str, tmp_path: Path, empty: Path) -> None:
     """What was resident the holes of the core told; those that unpacking makes tell nothing."""
@@ -97,6 +98,7 @@ def test_unpacked_sparse_and_the_same(core: Path, tmp_path: Path, empty: Path) -
                     assert image.read(region.start, region.size) == original.read(region.start, region.size)
 
 
+@pytest.mark.at_most(2)
 @pytest.mark.in_turns("ending", "part")
 @pytest.mark.parametrize("ending", ["zst", "lz4", "gz", "xz"])
 @pytest.mark.parametrize("part", [0.3, 0.9])

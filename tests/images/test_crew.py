@@ -94,6 +94,7 @@ def short_stretches(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     return made
 
 
+@pytest.mark.at_most(1)
 @pytest.mark.parametrize(
     "fixture", ["big", "fastbins", "foreign_sbrk", *(pytest.param(name, marks=pytest.mark.full) for name in SMALL)]
 )
@@ -103,6 +104,7 @@ def test_one_two_and_five_say_the_same(fixture: str, counting: Counting, short_s
         assert short_stretches or fixture not in CUT
 
 
+@pytest.mark.at_most(1)
 @pytest.mark.parametrize(
     "kind",
     [
@@ -117,6 +119,7 @@ def test_of_damage_too(kind: str, counting: Counting, short_stretches: list[int]
         all_say_the_same(subject.kernel_core(), counting)
 
 
+@pytest.mark.full
 @pytest.mark.parametrize(
     ("wrong", "fixture"),
     [pytest.param("inside a block", "big", marks=pytest.mark.full), ("beside a fast chunk", "fastbins")],

@@ -125,12 +125,14 @@ def check_cut(dump: Dump, cut: str, path: Path) -> None:
         assert f" {at:,} bytes of " in said
 
 
+@pytest.mark.at_most(5)
 @pytest.mark.in_turns("cut", "kernel")
 @pytest.mark.parametrize("cut", CUTS)
 def test_a_kernel_core_that_was_cut(kernel: Dump, cut: str, tmp_path: Path) -> None:
     check_cut(kernel, cut, tmp_path / "core")
 
 
+@pytest.mark.at_most(2)
 @pytest.mark.parametrize("cut", [*OF_GCORE, *(pytest.param(cut, marks=pytest.mark.full) for cut in MORE_OF_GCORE)])
 def test_a_gcore_that_was_cut(gcore: Dump, cut: str, tmp_path: Path) -> None:
     check_cut(gcore, cut, tmp_path / "core")
@@ -139,6 +141,7 @@ def test_a_gcore_that_was_cut(gcore: Dump, cut: str, tmp_path: Path) -> None:
 PLACES = ("main heap", "thread heap", "libc's data", "thread stack")
 
 
+@pytest.mark.at_most(2)
 @pytest.mark.parametrize(
     "part", [pytest.param(0.0, marks=pytest.mark.full), 0.4, pytest.param(0.8, marks=pytest.mark.full)]
 )

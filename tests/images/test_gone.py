@@ -58,6 +58,7 @@ def look(how, pid, *words):
     return done.stderr.splitlines()[-1]
 
 
+@pytest.mark.at_most(10)
 @pytest.mark.in_turns("command", "stop")
 @pytest.mark.parametrize("stop", ["ptrace", "signal"])
 @pytest.mark.parametrize("command", COMMANDS)
@@ -87,6 +88,7 @@ static void turn(int number) { (void)number; execlp("sleep", "sleep", "60", NULL
 int main(void) { signal(SIGUSR1, turn); free(malloc(100)); printf("ready 0\n"); fflush(stdout); for (;;) pause(); }""")
 
 
+@pytest.mark.at_most(3)
 @pytest.mark.parametrize("command", some(COMMANDS, *COMMANDS[::3]))
 def test_it_becomes_another_program(start, turncoat, command):
     subject = start(turncoat, environment=dict(os.environ))

@@ -138,6 +138,7 @@ def test_no_signal_is_lost(sender, how):
     look_often(sender, how, 20)
 
 
+@pytest.mark.full
 @pytest.mark.in_turns("words", "how")
 @pytest.mark.parametrize("how", HOWS)
 @pytest.mark.parametrize("words", some(KINDS, "check"))

@@ -120,6 +120,7 @@ def assert_is_copy(copy, process):
     return held
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("rounds", [8, pytest.param(60, marks=pytest.mark.full)])
 def test_what_is_mapped_meanwhile(maps, tmp_path, rounds):
     """Between the look before the hold and the hold: the copy has what is there in the hold, also as `save` has it."""
@@ -354,6 +355,7 @@ def test_a_kernel_that_cannot_populate(monkeypatch):
         assert subject.quit() == 0
 
 
+@pytest.mark.at_most(1)
 @pytest.mark.parametrize("call", ["none", "refused", "found"])
 def test_a_python_that_cannot_call_madvise(call, monkeypatch):
     """Without ctypes, and where the kernel refuses: pages are there all the same."""
@@ -513,6 +515,7 @@ def writers(monkeypatch):
     return made
 
 
+@pytest.mark.at_most(2)
 @pytest.mark.parametrize("words", ["save", "save --redact"])
 @pytest.mark.parametrize(
     "fixture", [("hoard", "3", "12"), ("owners",), ("mystery", "scattered", "4")], ids=lambda each: each[0]

@@ -260,6 +260,7 @@ def test_no_stop_says_when_nothing_agrees(tmp_path):
         assert str(running.pid) in done.stderr
 
 
+@pytest.mark.full
 def test_a_busy_process_is_read_whole(tmp_path):
     with Running(tmp_path, BUILD / "churn", tmp_path) as running:
         for _ in range(5):

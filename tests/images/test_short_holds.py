@@ -98,6 +98,7 @@ def test_the_same_as_of_one_that_stands_still(stopped_at_the_hold, fixture):
         assert subject.quit() == 0
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("call", some(["process_vm_readv", "with numpy", "none"], "with numpy"))
 def test_the_same_under_churn(stopped_at_the_hold, monkeypatch, call):
     """Every list has changed since it was looked for; without the system call each chunk is read by itself.
@@ -497,6 +498,7 @@ def test_a_sweep_under_churn_is_of_the_moment_of_its_hold(stopped_at_the_hold, m
         assert subject.send("check") == "intact"
 
 
+@pytest.mark.at_most(1)
 @pytest.mark.parametrize("words", some(["chunks --summary", "check", "pins", "map"], "check", "chunks --summary"))
 def test_a_sweep_ends_in_time_with_what_it_has(time_is_up, monkeypatch, words):
     """As at Ctrl-C, but that it is no failure."""
@@ -580,6 +582,7 @@ def test_types_of_half_a_copy_are_none(words):
         assert subject.quit() == 0
 
 
+@pytest.mark.at_most(1)
 @pytest.mark.parametrize(
     "words",
     some(["types", "owners", "leaks", "save", "save --redact", "report --types", "pins --owners"], "leaks", "save"),

@@ -112,6 +112,7 @@ def test_debug_symbols_below_it(elsewhere: Elsewhere, root: Path) -> None:
     assert named == []
 
 
+@pytest.mark.full
 def test_links_stay_within(elsewhere: Elsewhere, root: Path) -> None:
     """As for a process of that root; what they lead to outside of it is the very file that is sought."""
     inside, right = within(root, elsewhere.files.library), elsewhere.files.right

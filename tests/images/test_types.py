@@ -48,6 +48,7 @@ def seen(request: pytest.FixtureRequest) -> Iterator[Seen]:
         yield Seen(subject)
 
 
+@pytest.mark.at_most(2)
 def test_no_block_is_given_a_class_that_it_is_not_of(seen: Seen) -> None:
     """One that was left behind in a block of another size is none."""
     assert {block for block in seen.planted if block not in seen.found} == set()
@@ -78,6 +79,7 @@ def test_what_its_own_words_tell_needs_no_holders() -> None:
         assert not kinds & {"string", "vector"}
 
 
+@pytest.mark.at_most(2)
 def test_single_blocks_are_no_class_that_they_are_not_of(seen: Seen) -> None:
     """Asked for one by one, without a sweep; what was left behind is told by the blocks near by."""
     session = Session(ShellDoor(str(seen.subject.pid), How("none", declared=False)).target())
@@ -114,6 +116,7 @@ def test_without_rtti_and_symbols_no_class_is_made_up() -> None:
     assert right >= {("c++", "std::runtime_error"), ("string", "std::string body"), ("vector", "std::vector body")}
 
 
+@pytest.mark.at_most(2)
 def test_the_command_counts_them(seen: Seen) -> None:
     """Rows and bookkeeping are all that is in use, by system_mem, and sum up."""
     status, said, complained = look(Path(str(seen.subject.pid)), "types --limit 0 --no-declared", "--json")
@@ -319,6 +322,7 @@ def test_with_numpy_it_says_the_same(code: str, name: str, least: int, monkeypat
     assert sum(name_of(kind) == name for kind in told[0].values()) > least
 
 
+@pytest.mark.at_most(1)
 @pytest.mark.parametrize("subject", [("kinds",), ("many_kinds", "20")], ids=lambda words: words[0])
 def test_holders_name_the_same_with_numpy(subject: tuple[str, ...], monkeypatch: pytest.MonkeyPatch) -> None:
     numpy = pytest.importorskip("numpy", reason="numpy is not installed: scripts/setup.sh installs it")

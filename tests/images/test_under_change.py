@@ -159,6 +159,7 @@ def look_on(truth_of, kind, folder, looks, with_truth):
     print(f"{kind}: {done} looks, {compared} with the locks free compared, {len(truth.refused)} calls refused")
 
 
+@pytest.mark.at_most(1)
 @pytest.mark.parametrize("kind", LOOKS)
 def test_the_same_as_malloc_info_in_the_same_hold(truth_of, kind, tmp_path):
     look_on(truth_of, kind, tmp_path, FEW, 1)

@@ -8,7 +8,7 @@ from typing import Any, Optional
 
 import machine_table
 import pytest
-from choice import MANY, not_its_turn, turns
+from choice import MANY, beyond_most, not_its_turn, turns
 from doors import DOORS, NEWEST
 from made_once import Looks, Sights, cell_of, each_look
 from platforms import HOST
@@ -121,18 +121,21 @@ def test_in_turns_every_value_occurs() -> None:
 
 @dataclass(eq=False)
 class Item:
-    """As much of one as not_its_turn asks for."""
+    """As much of one as not_its_turn and beyond_most ask for."""
 
     originalname: str
     params: dict[str, Any]
     marks: tuple[str, ...] = ()
+    most: int = 0
     location: tuple[str, ...] = ("a file",)
 
     @property
     def callspec(self) -> Item:
         return self
 
-    def get_closest_marker(self, name: str) -> bool:
+    def get_closest_marker(self, name: str) -> object:
+        if name == "at_most":
+            return pytest.mark.at_most(self.most) if self.most else None
         return name in self.marks
 
     @property
@@ -163,4 +166,18 @@ def test_doors_take_turns_from_test_to_test() -> None:
         ("sixth", "live"),
         *(("seventh", number) for number in range(0, MANY, 3)),
         *(("eighth", number) for number in range(1, MANY, 3)),
+    ]
+
+
+def test_so_many_are_left_from_one_end_to_the_other() -> None:
+    tests = [Item("first", {"size": size}, most=3) for size in range(7)]
+    tests += [Item("second", {"size": size}, ("full",) if size < 4 else (), most=1) for size in range(6)]
+    tests += [Item("third", {"size": size}) for size in range(3)] + [Item("fourth", {"size": 0}, most=2)]
+    later = set(beyond_most(tests))
+    left = [each.place for each in tests if each not in later and "full" not in each.marks]
+    assert left == [
+        *(("first", size) for size in (0, 2, 4)),
+        ("second", 4),
+        *(("third", size) for size in range(3)),
+        ("fourth", 0),
     ]

@@ -264,6 +264,7 @@ LAUNCHER = ROOT / "bin" / "arenascope"
 OURS = str(ROOT / "common")
 
 
+@pytest.mark.at_most(3)
 @pytest.mark.parametrize("path", [None, "", ".", ":", f":{OURS}"], ids=repr)
 def test_the_launcher_runs_nothing_of_the_working_directory(hostile, process, path):
     """Not even what PYTHONPATH would have Python load as it starts."""
@@ -277,6 +278,7 @@ def test_the_launcher_runs_nothing_of_the_working_directory(hostile, process, pa
     assert not mark.exists(), mark.read_text()
 
 
+@pytest.mark.at_most(2)
 @pytest.mark.parametrize("how", ["-m", "-m with an empty word", "zipapp", "zipapp with an empty word"])
 def test_nor_do_the_other_forms(hostile, process, tmp_path, how):
     """As far as it is in our hands: Python's own start is not."""

@@ -106,6 +106,7 @@ def version(made: Callable[[Path], Path], root: Path, door: str, pid: int) -> st
     return run(*BARE, *start[made], "version", pid)
 
 
+@pytest.mark.at_most(3)
 @pytest.mark.in_turns("door", "owner")
 @pytest.mark.parametrize("owner", [ANOTHER, None], ids=["another's", "the user's"])
 @pytest.mark.parametrize(
@@ -141,6 +142,7 @@ WAY = (".venv", ".venv/lib", "python", "site-packages", "library", "file")
 BEHIND = ("link", "place of the link", "a folder above it")
 
 
+@pytest.mark.at_most(6)
 @pytest.mark.parametrize(
     ("links", "others"),
     [(links, others) for links in (False, True) for others in (None, *WAY, *(BEHIND if links else ()))],
@@ -166,6 +168,7 @@ def test_all_on_the_way_to_a_library_is_asked_for_its_owner(tmp_path: Path, othe
     assert mark.exists() is (others is None)
 
 
+@pytest.mark.at_most(4)
 @pytest.mark.in_turns("place", "mode")
 @pytest.mark.parametrize("place", WAY)
 @pytest.mark.parametrize(

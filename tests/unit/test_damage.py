@@ -50,6 +50,7 @@ def test_a_wound_shows_and_stays_where_it_is(row: str, name: str) -> None:
         assert totals is None
 
 
+@pytest.mark.at_most(4)
 @pytest.mark.parametrize(
     "name", [pytest.param(name, marks=pytest.mark.full if at % 6 else ()) for at, name in enumerate(WOUNDS)]
 )
@@ -91,6 +92,7 @@ def run_everything(target: FakeTarget) -> None:
         assert target.reads < READS, command
 
 
+@pytest.mark.at_most(20)
 @pytest.mark.in_turns("name", "row")
 @pytest.mark.parametrize("row", ["2.31-i386", "2.43-64"])
 @pytest.mark.parametrize("name", WOUNDS)
@@ -147,6 +149,7 @@ def test_a_count_that_is_one_behind(row: str) -> None:
 # whatever may come
 
 
+@pytest.mark.at_most(2)
 @pytest.mark.in_turns("row", "seed")
 @pytest.mark.parametrize("row", ["2.17-64", "2.31-i386", "2.36-64", "2.42.x-64", "2.43-64", "2.43-arm"])
 @pytest.mark.parametrize("seed", range(5))

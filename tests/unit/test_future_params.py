@@ -81,6 +81,7 @@ def right_or_partial(base: str, change: str, setting: str, value: int, view: str
         assert found == "right" or (found == "partial" and view != "debug information")
 
 
+@pytest.mark.at_most(12)
 @pytest.mark.in_turns("change", "base")
 @pytest.mark.parametrize("base", ["2.44-64", "2.44-i386", "2.36-64"])
 @pytest.mark.parametrize("change", PAR)
@@ -98,6 +99,7 @@ def test_mp_with_every_value(base: str, change: str) -> None:
     every(partial(right_or_partial, base, change), SETTINGS, [0, 1, 3, 0x21000], VIEWS)
 
 
+@pytest.mark.at_most(4)
 @pytest.mark.parametrize("base", ["2.44-64", "2.44-i386", "2.44-s390x"])
 @pytest.mark.parametrize("blocks", [0, 1, 3])
 def test_an_unchanged_mp_is_whole(base: str, blocks: int) -> None:

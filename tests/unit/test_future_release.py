@@ -48,6 +48,7 @@ def test_malloc_state_with_every_value(base: str, change: str) -> None:
     every(partial(check_state, base, change), VALUES, VIEWS, [everything, lone])
 
 
+@pytest.mark.at_most(4)
 @pytest.mark.in_turns("change", "base")
 @pytest.mark.parametrize("base", ["2.44-64", "2.44-i386", "2.44-s390x"])
 @pytest.mark.parametrize(
@@ -71,6 +72,7 @@ def test_what_can_be_proven_is_found(base: str, change: str) -> None:
         assert verdict(image, image.target(**VIEWS[view])) == "right"
 
 
+@pytest.mark.at_most(3)
 @pytest.mark.parametrize("base", ["2.44-64", "2.36-64", "2.44-i386"])
 @pytest.mark.parametrize("place", ["flags", "max_system_mem"])
 def test_a_new_list_of_chunks_is_not_overlooked(base: str, place: str) -> None:
@@ -92,6 +94,7 @@ def appended(base: str, words: int) -> Row:
     return future(base, state=[insert(*each) for each in zip(names, names[1:])])
 
 
+@pytest.mark.at_most(2)
 @pytest.mark.in_turns("base", "words")
 @pytest.mark.parametrize("base", BASES[:5])
 @pytest.mark.parametrize("words", [1, 2, 7])

@@ -72,12 +72,14 @@ def test_everything_on_every_row(row: Row) -> None:
     assert compare(everything(row, trim_threshold=0x10000, top_pad=0))["pins"]
 
 
+@pytest.mark.at_most(20)
 @pytest.mark.parametrize("row", WITH_CHAINS)
 @pytest.mark.parametrize("seed", range(6))
 def test_random_heaps(row: str, seed: int) -> None:
     compare(tuned(random_image(row, seed), random.Random(seed)))
 
 
+@pytest.mark.at_most(4)
 @pytest.mark.parametrize("row", WITH_CHAINS)
 def test_chains_of_heaps(row: str) -> None:
     found = [compare(chain(row, seed)) for seed in range(12)]

@@ -163,6 +163,7 @@ def test_ctrl_c_while_it_waits(data: bytes) -> None:
     assert memoryview(ahead.words_from(0)).tobytes() == data[:4096]
 
 
+@pytest.mark.full
 def test_ctrl_c_between_any_two_lines(data: bytes) -> None:
     """Whatever was being done: the next stretch is read right, and nobody waits forever."""
 

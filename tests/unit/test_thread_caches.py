@@ -37,6 +37,7 @@ def cached(row: Row, threads: int = 3) -> HeapImage:
     return image
 
 
+@pytest.mark.at_most(24)
 @pytest.mark.parametrize("base", BASES)
 @pytest.mark.parametrize("before", [True, False])
 @pytest.mark.parametrize("words", [1, 5, 9, 40])
