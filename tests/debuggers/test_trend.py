@@ -126,6 +126,34 @@ def test_types_and_owners_are_kept_where_they_are_asked_for(tmp_path: Path) -> N
     assert all(1.009 < after / before < 1.013 for before, after in zip(values, values[1:]))
 
 
+def test_watch_and_trend_name_what_grows_and_whose_it_is(tmp_path: Path) -> None:
+    """By the program's own count. Much else comes and goes, which grows by nothing in the end."""
+    counted = []
+    with Subject("busy") as subject:
+
+        def grow(number: int) -> None:
+            subject.send("truth")
+            counted.append(int((subject.folder / "truth" / "busy.txt").read_text().split()[0]))
+            for _ in range(5):
+                subject.send("tick")
+
+        said = watch(subject, tmp_path, 4, grow, "--types", "--owners", "--interval", "3")
+    first, *_ = grown = trend(tmp_path)["grown"]
+    assert (first["owner"], first["owner_kind"]) == ("sessions", "global")
+    # what is too little to be told from what comes and goes is left out
+    more = counted[-1] - counted[0]
+    assert 0.9 * more < sum(each["bytes"] for each in grown if each["owner"] == "sessions") <= 1.01 * more
+    assert f"({first['blocks']:+,} blocks" in said.splitlines()[-2]
+    assert "`sessions`" in said.splitlines()[-2]
+
+
+def test_of_what_does_not_grow_nothing_is_named(tmp_path: Path) -> None:
+    with Subject("bins") as subject:
+        said = watch(subject, tmp_path, 3, nothing, "--types", "--owners")
+    assert trend(tmp_path)["grown"] == []
+    assert "blocks" not in said
+
+
 def test_started_again(tmp_path: Path) -> None:
     pids = []
     for _ in range(2):

@@ -17,7 +17,7 @@ from ..commands.framework.arguments import HELP, Group, Outline, argument
 from ..commands.framework.command import EXACT, Context
 from ..commands.snapshot import take
 from ..commands.steps import snapshot_folder
-from ..present.screens.watch import LiveScreen, Looked
+from ..present.screens.watch import Course, LiveScreen, Looked
 from ..present.shared_text.text import Style
 from ..session.before_hold import read_moment
 from ..session.resident import resident_picture
@@ -187,6 +187,8 @@ class _Lines:
         self._style = style
         self._columns = _columns(style, several)
         self._before: dict[int, Optional[int]] = {}
+        self._courses: dict[int, Course] = {}
+        self._headlines: dict[int, str] = {}
         self.looks = 0
 
     def add(self, looked: Looked) -> None:
@@ -195,6 +197,16 @@ class _Lines:
         _print(self._columns, dict(zip(HEADERS, _cells(looked, self._style, self._before.get(looked.pid)))))
         self._before[looked.pid] = looked.picture.rss if looked.picture is not None else None
         self.looks += 1
+        self._tell_what_grows(looked)
+
+    def _tell_what_grows(self, looked: Looked) -> None:
+        """Beside the rows, which programs read: to standard error, where it is another than before."""
+        course = self._courses.setdefault(looked.pid, Course(looked))
+        course.add(looked, looked.at)
+        headline = course.headline(self._style)
+        if headline and headline != self._headlines.get(looked.pid):
+            self._headlines[looked.pid] = headline
+            sys.stderr.write(f"{course.who}: {headline}\n")
 
     def say(self, message: str) -> None:
         sys.stderr.write(f"arenascope watch: {message}\n")
@@ -242,7 +254,7 @@ def _look(pid: int, options: argparse.Namespace, early: bool) -> _Seen:
         limit = memory_limit(pid)
         target = {**document["target"], "started": started, "name": name}
         document = {**document, "target": target, "limit": None if limit is None else limit._asdict()}
-    looked = Looked(pid, name, picture, len(session.headers), held=held, at=at)
+    looked = Looked(pid, name, picture, len(session.headers), held=held, at=at, types=(document or {}).get("types"))
     return _Seen(looked, document)
 
 

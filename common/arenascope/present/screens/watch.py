@@ -8,17 +8,21 @@ from __future__ import annotations
 import time
 from typing import Callable, Iterator, Mapping, Optional, Sequence, TextIO
 
+from ...analysis.figure_names import Document
+from ...analysis.grown_types import grown_types
 from ...analysis.report import PARTS, Picture
 from ...analysis.trend import STILL, Moment, Series, judged
 from ...base.records import NamedTuple
 from ..shared_text.text import Style, bar, duration, signed, table
-from .growth import time_apart
+from .growth import growth_headline, time_apart
 from .other_screen import OtherScreen
 from .part_names import LABELS, size_of
 from .trend import HOW, drawn
 
 MAX_MOMENTS = 2000
 """Of more every other one is forgotten."""
+MAX_TYPED = 64
+"""The same of looks that tell types, of which each takes more room."""
 WIDEST = 100
 BAR = 24
 MESSAGES = 3
@@ -35,6 +39,8 @@ class Looked(NamedTuple):
     held: float
     at: float
     """When it was, by the clock: types and owners take their time to tell."""
+    types: Optional[Document] = None
+    """What a snapshot of it has of types; None where it was not asked for them."""
 
 
 class Course:
@@ -44,6 +50,7 @@ class Course:
         self.first = self.last = first
         self.moments: list[Moment] = []
         self.held = 0.0
+        self._typed: list[Document] = []
         self.looks = 0
 
     def add(self, looked: Looked, seconds: float) -> None:
@@ -54,6 +61,14 @@ class Course:
             self.moments.append(Moment(seconds, looked.picture.rss))
         if len(self.moments) > MAX_MOMENTS:
             del self.moments[1:-1:2]
+        if looked.types is not None:
+            self._typed.append({"taken": looked.at, "types": looked.types})
+        if len(self._typed) > MAX_TYPED:
+            del self._typed[1:-1:2]
+
+    def headline(self, style: Style) -> str:
+        """Which type grows, and whose it is; "" where none does, or nobody knows."""
+        return growth_headline(style, grown_types(self._typed))
 
     @property
     def rss(self) -> Optional[Series]:
@@ -113,6 +128,9 @@ def _one(style: Style, course: Course) -> Iterator[str]:
         yield style.bold(f"{course.who}: no heap: glibc's malloc has not been called")
         return
     yield style.bold(f"{course.who}: RSS {style.size(picture.rss)}{_growth(style, rss)}")
+    headline = course.headline(style)
+    if headline:
+        yield style.bold(headline)
     yield drawn(rss, min(style.width or WIDEST, WIDEST))
     yield ""
     before = course.first.picture.parts if course.first.picture is not None else {}
