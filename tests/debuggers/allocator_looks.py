@@ -137,6 +137,6 @@ def check_share(looks: Looks) -> None:
         assert document["totals"]["system_bytes"] + (document["mmapped"]["bytes"] or 0) == current + mapped, where
     for where, text in looks.words("arenas"):
         if "live" in where:
-            told = re.search(r"glibc's arenas hold ([0-9.]+)% of the ([0-9.]+) MiB resident", text)
+            told = re.search(r"glibc's arenas hold ([0-9.]+) % of the ([0-9.]+) MiB resident", text)
             assert told, where
             assert abs(float(told[1]) - 100 * expected / looks.rss) < 1.5, where

@@ -54,3 +54,31 @@ def test_the_blocks_of_all_rows_sum_up(limit: int, fold: bool) -> None:
     )
     counted = [re.split(r"  +", line)[1] for line in said if re.match(r"t\d+  |\d+ other", line)]
     assert sum(int(each) for each in counted) == blocks
+
+
+@pytest.mark.parametrize(
+    ("width", "bars", "share"), [(0, True, True), (63, True, True), (62, False, True), (36, False, False)]
+)
+def test_bars_go_before_any_figure(width: int, bars: bool, share: bool) -> None:
+    rows = [
+        TypeRow(Kind(name, "c++"), at, blocks=1, bytes=size, resident=size, holds_back=None, samples=[16])
+        for at, (name, size) in enumerate((("much", 900), ("little", 100)))
+    ]
+    totals = Totals(2, 1000, used=0, mmapped=0, bookkeeping=0, foreign=0, damaged=0)
+    said = "\n".join(
+        lines(
+            Style(width=width),
+            rows,
+            totals,
+            0,
+            named=0,
+            resident=None,
+            notes=(),
+            held_by={},
+            retained={},
+            owners=False,
+            fold=False,
+        )
+    )
+    assert ("█" * 5 in said) is bars
+    assert ("90.0%" in said) is share

@@ -21,13 +21,13 @@ if TYPE_CHECKING:
 
 @command(
     "who holds it",
-    "List who holds memory: what each variable, thread or mapping holds, what of it alone, and what would go back.",
+    "List who holds memory: what each variable, thread or mapping holds, what of it alone, and what would return.",
     "owners --limit 10",
     "Each block has one main holder, and the rows sum to all live blocks. If several owners lead to a block, the main "
     "holder is the first of these kinds: the program's variables, libc's variables, thread-local variables, other "
     "mappings, stacks and registers; within a kind, the one with the fewest pointers to insides of blocks, then with "
     "the fewest steps. What an owner holds alone nobody else leads to: if the owner were cleared, it could be freed. "
-    "What would go back are the pages that would then leave memory after malloc_trim(0). --by type tells what one "
+    "What would return are the pages that would then leave memory after malloc_trim(0). --by type tells what one "
     "object costs: below each owner, by type, how many blocks there are, and what they take with all that only each of "
     "them leads to. --html writes a page with the types below the owner that holds them, to fold and unfold; it needs "
     "no network and holds no user data. --pprof writes the same for pprof's flame graphs and lists. A live process is "

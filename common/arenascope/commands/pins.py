@@ -1,4 +1,4 @@
-"""heap pins: the live blocks that keep the most memory from going back."""
+"""heap pins: the live blocks that keep the most memory from being returned."""
 
 from __future__ import annotations
 
@@ -37,8 +37,8 @@ BY_ITSELF = 256 << 20
 
 
 @command(
-    "what goes back",
-    "Rank the blocks in use that keep the most memory from going back.",
+    "what would return",
+    "Rank the blocks in use that keep the most memory from being returned.",
     "pins --arena 1",
     "For each block beside free memory: what its free() would give back at once (the break moves, heaps are unmapped "
     "or shrunk, by the present trim_threshold and top_pad), or what malloc_trim(0) would give back in addition after "

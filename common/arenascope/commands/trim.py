@@ -38,7 +38,7 @@ UNKNOWN_BESIDE = ("mp-in-parts", "mp-not-found", "tcache-form", "caches-not-foun
 
 
 @command(
-    "what goes back",
+    "what would return",
     "Show what malloc_trim(0) would give back, to the page, and what it would leave and why.",
     "trim --ranges --arena 1",
     "malloc_trim releases whole free pages inside the bins of every arena and the end of the main arena's top. It "

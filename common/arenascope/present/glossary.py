@@ -89,7 +89,7 @@ MEANINGS: Mapping[tuple[str, ...], str] = {
     ("held", "holds", "main holder", "alone"): "Of a block in use: something in the program still leads to it, so "
     "that it is not lost. One of the variables, threads or mappings that lead to it is its main holder. What that "
     "holds alone nobody else leads to.",
-    ("holds back",): "Of all blocks of a type: what more would go back to the system if every one of them were freed, "
+    ("holds back",): "Of all blocks of a type: what more would return to the system if every one of them were freed, "
     "and malloc_trim called after that. It is their own pages, and those that they share with free pieces.",
     ("huge page", "huge pages", "THP"): "A page of 2 MiB instead of 4 KiB. A single block in use keeps the whole of "
     "it resident.",
@@ -130,15 +130,15 @@ MEANINGS: Mapping[tuple[str, ...], str] = {
     "allocator, a language runtime, the program's own calls of mmap, variables that begin as zeros (.bss).",
     ("outside malloc",): "All that is resident and does not belong to malloc: program and libraries, stacks, shared "
     "memory, and other anonymous memory.",
-    ("page", "pages", "whole pages"): "The unit in which the kernel gives and takes memory, usually 4 KiB. It goes "
-    "back only as a whole.",
+    ("page", "pages", "whole pages"): "The unit in which the kernel gives and takes memory, usually 4 KiB. It is "
+    "returned only as a whole.",
     ("parameter", "params", "asked for"): "A setting of malloc's (mallopt(3)), 'asked for' by an environment variable "
     "such as MALLOC_ARENA_MAX or by GLIBC_TUNABLES.",
     ("per hour",): "A change between two moments, scaled to an hour. Two moments less than a minute apart are too "
     "close for that.",
     ("pid",): "A process's number, as `ps` shows it.",
-    ("pin", "pins", "pinned", "what it keeps"): "A block in use that keeps free memory beside it from going back, "
-    "because memory goes back only in whole pages, or only from the end of a heap.",
+    ("pin", "pins", "pinned", "what it keeps"): "A block in use that keeps free memory beside it from being returned, "
+    "because memory is returned only in whole pages, or only from the end of a heap.",
     ("place", "places", "piece", "pieces"): "Free chunks side by side are one piece. Each in which there are whole "
     "pages is a place: malloc_trim gives it back by one call.",
     ("plain pointer", "no plain pointer"): "A word that is a block's address as it is. Programs also pack or shift "
@@ -155,7 +155,7 @@ MEANINGS: Mapping[tuple[str, ...], str] = {
     "types overlap.",
     ("root", "roots"): "What a program reaches its blocks from: variables, threads' stacks and registers, mappings "
     "that are not malloc's, what the kernel keeps for it.",
-    ("RSS falls",): "By how much resident memory would fall: what goes back, less what was not resident anyway.",
+    ("RSS falls",): "By how much resident memory would fall: what is returned, less what was not resident anyway.",
     (
         "shared with",
     ): "Who else leads to a block, besides its main holder: clearing one of them alone does not free it.",
@@ -170,16 +170,16 @@ MEANINGS: Mapping[tuple[str, ...], str] = {
     ("stood still", "stands still"): "Of a process: how long it was stopped, so that it could be read at one "
     "moment. Then it ran on. Each command stops it again; with --no-stop none does.",
     ("stranded",): "Free, but in a page that also holds something in use, so that the page stays. It can be used "
-    "again, and goes back only once its neighbours are freed.",
+    "again, and is returned only once its neighbours are freed.",
     ("swap", "in swap"): "What the kernel has written to disk to have its page for others. It is not resident, and "
     "comes back when it is used or read.",
     ("symbol", "first word"): "The name of what an address points to: a function, variable or C++ class.",
     ("system",): "What an arena has taken from the kernel and not returned, in use or free, resident or not.",
     ("tcache", "thread cache", "cache at"): "A few freed blocks of each size that a thread keeps for itself, to have "
-    "them again without a lock. They go back to their arenas when the thread ends.",
+    "them again without a lock. They are put back into their arenas when the thread ends.",
     ("thread arena", "thread-arena"): "Any arena but the main one. malloc_trim never touches its top.",
     ("threshold", "thresholds"): "mmap_threshold and trim_threshold: from which size on a block gets a mapping of its "
-    "own, and a top goes back.",
+    "own, and a top is returned.",
     ("tid",): "A thread's number in the kernel, as `ps -T` shows it.",
     (
         "top",

@@ -40,7 +40,7 @@ if TYPE_CHECKING:
 GROUPS = (
     "where memory is",
     "arenas and lists",
-    "what goes back",
+    "what would return",
     "chunk by chunk",
     "who holds it",
     "changes over time",

@@ -157,9 +157,9 @@ class ChunkAt(Document, command="chunk"):
 
 
 class Gain(Record):
-    """What would go back."""
+    """What would return to the system."""
 
-    releases_bytes: Annotated[Size, "What would go back"]
+    releases_bytes: Annotated[Size, "What would return to the system"]
     resident_bytes: Annotated[Optional[int], "What of that is in memory"]
 
 
@@ -190,7 +190,7 @@ class Pin(Record):
     reason: Annotated[
         str, ("enum", ("top", "between")), "Whether it ends where a top begins, or lies between free pieces"
     ]
-    releases_bytes: Annotated[Size, "What would go back"]
+    releases_bytes: Annotated[Size, "What would return to the system"]
     symbol: Annotated[Optional[str], "What its first word points to"]
     type: Annotated[Optional[str], "The class whose table of virtual functions that is; null: it is none"]
     held_by: Annotated[Optional[Owner], HELD_BY]
@@ -200,8 +200,8 @@ class Pin(Record):
     resident_bytes: Annotated[Optional[int], "What of that is in memory"]
     note: Annotated[Optional[str], "What comes before"]
     note_records: Annotated[Sequence[Annotated[Told, "What comes first"]], "The same, apart from its words"]
-    ranges: Annotated[Ranges, "With --ranges: what goes back"] = ()
-    already: Annotated[Ranges, "With --ranges: what of that goes back without it"] = ()
+    ranges: Annotated[Ranges, "With --ranges: what would return"] = ()
+    already: Annotated[Ranges, "With --ranges: what of that would return without it"] = ()
 
 
 class PinSums(Gain, first=True):
@@ -218,10 +218,10 @@ class Tail(Record):
     blocks: Annotated[Size, "How many"]
     bytes: Annotated[Size, "Their bytes"]
     lowest: Annotated[Address, "The lowest"]
-    releases_bytes: Annotated[Size, "What would go back"]
+    releases_bytes: Annotated[Size, "What would return to the system"]
     resident_bytes: Annotated[Optional[int], "What of that is in memory"]
-    ranges: Annotated[Ranges, "With --ranges: what goes back"] = ()
-    already: Annotated[Ranges, "With --ranges: what of that goes back without them"] = ()
+    ranges: Annotated[Ranges, "With --ranges: what would return"] = ()
+    already: Annotated[Ranges, "With --ranges: what of that would return without them"] = ()
 
 
 class Pending(Record):
@@ -244,7 +244,7 @@ class Pins(Document, command="pins"):
     own_left_out: Annotated[Size, "How many would mainly give back their own pages"]
     one_per_arena: PinSums
     together: Annotated[Sequence[Tail], "The last blocks of an arena, all freed"]
-    pending: Annotated[Sequence[Pending], "What goes back anyway at the next free() of 64 KiB"]
+    pending: Annotated[Sequence[Pending], "What is returned anyway at the next free() of 64 KiB"]
 
 
 class Breach(Told, first=True):

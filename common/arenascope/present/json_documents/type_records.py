@@ -9,7 +9,7 @@ from .owner_records import Owner
 from .record import Address, Document, Record, Size, Told
 from .value_records import Values
 
-HOLDS_BACK = "What more would go back if all of them were freed; null: not known"
+HOLDS_BACK = "What more would return to the system if all of them were freed; null: not known"
 HELD_MOST = "Who holds most of them: as in owners; null without --owners, and where it is not known"
 
 

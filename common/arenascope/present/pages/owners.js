@@ -1,8 +1,8 @@
 "use strict";
 const ROW = 26, LEAST = 0.0012, LEVELS = 40, ALL = -1;
-const BY = [["retained", "bytes that it retains"], ["resident", "of these in memory"], ["returns", "pages that would go back"]];
+const BY = [["retained", "bytes that it retains"], ["resident", "of these in memory"], ["returns", "pages that would return"]];
 /** The first are seen on a phone without scrolling. */
-const COLUMNS = [["retains", "retained", size], ["would go back", "returns", size], ["share", "retained", (value) => ofAll(value, root.retained)], ["in memory", "resident", size], ["blocks", "blocks", number]];
+const COLUMNS = [["retains", "retained", size], ["would return", "returns", size], ["share", "retained", (value) => ofAll(value, root.retained)], ["in memory", "resident", size], ["blocks", "blocks", number]];
 let by = "retained", focus = ALL;
 
 const nodes = data.nodes.map(([name, kind, above, blocks, retained, resident, returns], at) => ({ at, name, kind, above, blocks, retained, resident, returns, below: [] }));
@@ -17,7 +17,7 @@ const find = (at) => at === ALL ? root : nodes[at];
 // words
 
 const words = (node) => `${node.name}\n${exact(node.retained)} in ${node.blocks.toLocaleString("en")} blocks (${ofAll(node.retained, root.retained)})\n`
-  + `in memory ${exact(node.resident)}\nwould go back ${exact(node.returns)}`;
+  + `in memory ${exact(node.resident)}\nwould return ${exact(node.returns)}`;
 function button(text, act) { const made = make("button", text); made.type = "button"; made.onclick = act; return made; }
 
 // the picture

@@ -284,7 +284,7 @@ function pins() {
     holder("pins/groups", documents.pins.who_groups)], { title: "Types of blocks, were all of one freed" });
   if (documents.pins.pins.length) table(box, "pins/pins", [["block", "user_address", text, MONO], ["what it is", (row) => short(row.type) ?? row.symbol ?? "", null, LEFT], ["arena", "arena", number, { which: true }], ["bytes", "bytes", size], ["holds back", "releases_bytes", size, { hint: "what would leave memory were that block alone freed, its own page among it" }], ["of it in memory", "resident_bytes", size],
     ["held by", (_, index) => coded(documents.pins.who_pins[index]), null, { ...LEFT, by: (_, index) => documents.pins.who_pins[index] }]], { title: "Single blocks" });
-  if (!documents.pins.groups?.length && !documents.pins.pins.length) box.append(put("p", "hint", "Of free memory: no single block, nor all of a type, keeps much more of it from going back than pages of its own.",
+  if (!documents.pins.groups?.length && !documents.pins.pins.length) box.append(put("p", "hint", "Of free memory: no single block, nor all of a type, keeps much more of it from being returned than pages of its own.",
     ...(data.shared_pages.length ? [" Of memory in use: ", ...data.shared_pages.flatMap((line) => [coded(line), "."])] : []),
     ...(documents.pins.own_left_out ? [" Not shown: ", said("pins/own_left_out", number), " beside free memory that would mainly give back their own (--own)."] : [])));
 }

@@ -12,7 +12,7 @@ const MEANS = {
   releasable: ["releasable", "by malloc_trim(0): lower band"],
   releasable_resident: ["of it in memory", "by this much RSS would fall"],
   tops: ["tops", "what trim --tops releases besides: lower band"],
-  splits: ["splits", "places where blocks in use split free memory: thin band right beneath"],
+  splits: ["cuts", "places where blocks in use cut free memory up: thin band right beneath"],
 };
 const ALWAYS = ["used", "cached", "free", "top", "bookkeeping"];
 const SPLITS = "splits";   // counts places, not bytes
@@ -280,7 +280,7 @@ function build(heap) {
     amount.title = exact(heap.sums[layer]);
     figuresBox.append(make("span", label), amount);
   }
-  if (heap.sums.splits) figuresBox.append(make("span", "splits"), make("b", number(heap.sums.splits)));
+  if (heap.sums.splits) figuresBox.append(make("span", MEANS.splits[0]), make("b", number(heap.sums.splits)));
   row.append(name, canvas, figuresBox);
   listen(heap);
   where(heap);
@@ -301,7 +301,7 @@ const ORDERS = {
   "resident": (one, other) => (other.sums.resident ?? 0) - (one.sums.resident ?? 0),
   "in use": (one, other) => (other.sums.used ?? 0) - (one.sums.used ?? 0),
   "size": (one, other) => other.bytes - one.bytes,
-  "splits": (one, other) => other.sums.splits - one.sums.splits,
+  [MEANS.splits[0]]: (one, other) => other.sums.splits - one.sums.splits,
 };
 
 function startStrips() {

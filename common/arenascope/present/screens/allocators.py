@@ -39,4 +39,4 @@ def _share_text(style: Style, share: Optional[Share]) -> str:
         return ""
     if not rss:
         return f": glibc's arenas have {style.size(ours)} resident"
-    return f": glibc's arenas hold {100 * ours / rss:.1f}% of the {style.size(rss)} resident"
+    return f": glibc's arenas hold {100 * ours / rss:.1f} % of the {style.size(rss)} resident"

@@ -55,7 +55,12 @@ def lines(
     else:
         yield style.bold(f"nothing is lost: {count(len(blocks), 'block')}, {style.size(blocks.bytes)} in use")
     reached = leaks.reached
-    yield f"reached: {style.size(reached.bytes)} of {style.size(blocks.bytes)} in {count(reached.blocks, 'block')}"
+    part = (
+        "all of it"
+        if reached.blocks == len(blocks) and not lost
+        else (f"{style.size(reached.bytes)} of {style.size(blocks.bytes)} in {count(reached.blocks, 'block')}")
+    )
+    yield f"reached: {part}"
     if perhaps:
         yield f"possibly lost: {size(perhaps)} in {count(len(perhaps), 'block')} to whose insides alone pointers lead"
     if leaks.stale.blocks:

@@ -59,7 +59,7 @@ def _clear_all(figure: Figures, names: Names, facts: Facts, say: Say) -> Words:
     return _spared(
         f"what {names['owners']} lead to ({each} of them: with one left, all of it stays)",
         f"together they lead to {size}, and nothing else does{back}",
-        (Typed("owners", "who holds what, and what would go back"), Typed("types --owners", "what it is")),
+        (Typed("owners", "who holds what, and what would return"), Typed("types --owners", "what it is")),
     )
 
 

@@ -17,7 +17,18 @@ from ...blocks.graph.saved_owners import Owned
 from ..formats.json import hexadecimal
 from ..json_documents import owner_records as records
 from ..shared_text.marked_names import marked, unmarked
-from ..shared_text.text import UNKNOWN, Style, count, folded_name, in_memory, left_out, next_lines, table, worth_a_row
+from ..shared_text.text import (
+    UNKNOWN,
+    Style,
+    count,
+    folded_name,
+    held_size,
+    in_memory,
+    left_out,
+    next_lines,
+    table,
+    worth_a_row,
+)
 from .refs import STALE_WORDS, of_thread
 from .types import A_GUESS, GUESS, name_of
 
@@ -25,8 +36,8 @@ NOBODY, NOTHING = "nobody", "no plain pointer"
 """The latter: where encoded pointers were not looked for."""
 NO_SUM = "holds: sums to all blocks; alone: nobody else leads to it"
 RETURNS = (
-    "would return: what malloc_trim(0) gives back to the system once all of that is freed; less than alone where its "
-    "pages hold other blocks too, more than it holds where free memory lies on them"
+    "would return: what malloc_trim(0) returns to the system once what it leads to alone is freed; less than that "
+    "where others' blocks lie on the same pages, more than it holds where free memory does"
 )
 UNDER = "mostly under: the block that leads to most of it"
 TIES = "as near: the part that another owner leads to in as few steps as the main holder"
@@ -174,8 +185,8 @@ def summary(style: Style, shown: Shown, resident: Optional[int] = None) -> str:
     said += in_memory(style, blocks.bytes, resident, "at most ")
     if largest is None:
         return said
-    alone = "" if largest.alone_bytes == largest.bytes else f", {style.size(largest.alone_bytes)} of it alone"
-    return f"{said}; {shown.words(largest)} holds most, {style.size(largest.bytes)}{alone}{_most_jointly(style, shown)}"
+    much = held_size(style, largest.bytes, largest.alone_bytes)
+    return f"{said}; {shown.words(largest)} holds most, {much}{_most_jointly(style, shown)}"
 
 
 def _most_jointly(style: Style, shown: Shown) -> str:
@@ -211,7 +222,7 @@ def lines(
         left=(0, 5, 7),
         names=(0, 5, 7),
         below=[_folded(style, folded)] if folded else (),
-        optional=("as near",),
+        optional=("mostly under", "as near", "shared with"),
         expendable=("as near", "shared with", "mostly under", "blocks", "alone", "would return"),
     )
     headers = next(table_lines, "")

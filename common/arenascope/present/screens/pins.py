@@ -94,14 +94,14 @@ def lines(
     for index, size in pending.items():
         if size:
             yield (
-                f"arena {index}: {style.size(size)} go back anyway, at the next free() in it that makes a free chunk "
-                "of 64 KiB"
+                f"arena {index}: {style.size(size)} are returned anyway, at the next free() in it that makes a free "
+                "chunk of 64 KiB"
             )
     if pins:
         yield ""
         if ranking.count > len(pins):
             yield (
-                f"{count(ranking.count, 'block')} keep memory from going back, each by itself "
+                f"{count(ranking.count, 'block')} keep free memory from being returned, each by itself "
                 f"{style.size(pins[0].pin.gain.releases)} at most; the {len(pins):,} that keep the most:"
             )
         yield from table(
@@ -160,7 +160,7 @@ def group_lines(style: Style, groups: Sequence[Group], held_by: Mapping[int, str
 
 def _sentence(style: Style, sums: PinSums) -> str:
     if not sums.blocks:
-        return "nothing is pinned: no single block in use keeps free memory from going back"
+        return "nothing is pinned: no single block in use keeps free memory from being returned"
     where = "one block" if sums.blocks == 1 else f"one block in each of {sums.blocks} arenas"
     return (
         f"freeing {where} ({style.size(sums.bytes)}) would give back "
@@ -171,7 +171,7 @@ def _sentence(style: Style, sums: PinSums) -> str:
 def _both(style: Style, released: int, resident: Optional[int]) -> str:
     if resident is None:
         return f"{style.size(released)} of address space (how much is resident is not known)"
-    of_it = "" if resident == released else f", {style.size(resident)} of it resident"
+    of_it = "" if resident == released else f" ({style.size(resident)} of it resident)"
     return style.size(released) + of_it
 
 

@@ -7,12 +7,13 @@ from typing import Collection, Iterator, Optional, Sequence
 
 from ...analysis.advice import Advice
 from ...analysis.causes import Facts
-from ...analysis.held_or_lost import HeldSums, Keeper
+from ...analysis.held_or_lost import HeldSums
 from ...analysis.report import ANONYMOUS, LIVE, PARTS, RESIDENT, SPACE, Picture
 from ...analysis.type_rows import TypeRow
 from ...base.model import Statement
 from ...base.records import NamedTuple
-from ..shared_text.text import Style, bar, count, next_lines, table
+from ..shared_text.text import BAR, Style, bar, count, held_size, next_lines, table
+from .advice_sentences import NOTHING_TO_SET
 from .growth import growth_sentence
 from .part_names import LABELS, size_of
 from .types import name_of
@@ -29,8 +30,8 @@ STRANDERS = 3
 NO_SUM = "each figure is of that step alone: together they may bring less, or more"
 WITHIN, WITHIN_ALL = "of which ", "of both: "
 """In front of what is a part of the row above, or of the two above."""
-BAR, WIDE_BAR = 6, 24
-"""Cells of a bar that is the whole."""
+WIDE_BAR = 24
+"""Cells of a bar that is the whole, where there is room."""
 NO_HELP = ("arena-limit-no-help", "leave-arena-max")
 """Advice that says what not to do."""
 SMALL = 200
@@ -121,6 +122,8 @@ def lines(
         yield style.bold("what helps little or not at all")
         for each, words in beside:
             yield from _item(advice_line(style, each, words, evidence=full), width)
+            if words.ways != NOTHING_TO_SET:
+                yield from _details(style, words, width, full)
     yield ""
     more = [] if full else [f"{style.typed('report --full')} (all parts, costs, other ways)"]
     facts = concluded.facts
@@ -157,20 +160,13 @@ def held_lines(style: Style, held: HeldSums) -> Iterator[str]:
         yield f"no plain pointer leads to {size(held.unknown)}: {why}"
     keepers = [each for each in held.first if worth_telling(held, each.bytes)]
     if keepers:
-        first, *rest = [_how_much(style, each) for each in keepers]
+        first, *rest = [held_size(style, each.bytes, each.alone) for each in keepers]
         then = ", ".join(f"{each.called} {much}" for each, much in zip(keepers[1:], rest))
         yield f"{keepers[0].called} holds most, {first}{f'; then {then}' if then else ''}"
     for joint in held.jointly:
         if worth_telling(held, joint.bytes):
             yield f"{joint.called} lead to {size(joint.bytes)} together: each of them does, and nothing else"
     yield from pages_line(style, held)
-
-
-def _how_much(style: Style, keeper: Keeper) -> str:
-    held, alone = style.size(keeper.bytes), style.size(keeper.alone)
-    if not keeper.alone:
-        return f"{held} (others lead to it as well)"
-    return held if alone == held else f"{held} ({alone} of it alone)"
 
 
 def worth_telling(held: HeldSums, size: int) -> bool:
@@ -198,7 +194,7 @@ def _parts(style: Style, picture: Picture, facts: Optional[Facts], full: bool, *
         if name not in small:
             size = size_of(style, picture, name)
             share = _share(sizes[name], whole) if name in picture.parts else ""
-            rows.append([LABELS[name], size, share, bar(sizes[name], whole, cells)])
+            rows.append([LABELS[name], size, share, bar(style, sizes[name], whole, cells)])
         if facts and name == last_live:
             several = sum(each in LIVE and each not in small for each in shown) > 1
             rows += _type_rows(style, facts, whole, every=every_type, within=WITHIN_ALL if several else WITHIN)
@@ -211,14 +207,14 @@ def _parts(style: Style, picture: Picture, facts: Optional[Facts], full: bool, *
                 f"{count(len(small), 'smaller part')} (--full)",
                 style.size(rest),
                 _share(rest, whole),
-                bar(rest, whole, cells),
+                bar(style, rest, whole, cells),
             ]
         )
     name = MEASURES[picture.measure]
     # of 80 columns a label gets 53, a bar 6
     what = "size" if picture.measure == SPACE else "resident"
     total = [name, style.size(whole), "", ""]
-    yield from table(style, ("part", what, "share", ""), rows, left=(0, 3), footer=total)
+    yield from table(style, ("part", what, "share", ""), rows, left=(0, 3), footer=total, optional=("",))
     if picture.swapped:
         yield f"in swap besides: {style.size(picture.swapped)}"
     for owner in picture.others[:3]:

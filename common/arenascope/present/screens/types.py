@@ -12,6 +12,7 @@ from ..shared_text.debug_info import without_types_text
 from ..shared_text.text import (
     UNKNOWN,
     Style,
+    bar,
     count,
     cut,
     folded_name,
@@ -31,6 +32,7 @@ HEADERS = (
     "bytes",
     THEIRS,
     "share",
+    "",
     "average",
     "resident",
     "holds back",
@@ -45,6 +47,10 @@ NOTES = {
 }
 NO_VALUES = (
     "no values of members are known: debug information does not give these blocks a certain type, or they are empty"
+)
+HELD_BACK = (
+    "holds back: what more would return to the system once all of the type are freed: more than their bytes where free "
+    "memory lies on the same pages"
 )
 WITH_THEIRS = f"{THEIRS}: with all that only blocks of the type lead to, such as what their members point to"
 A_GUESS = f"{GUESS.strip()} a guess, by what is in the blocks"
@@ -92,7 +98,7 @@ def lines(
                 f"{row.blocks:,}",
                 style.size(row.bytes),
                 style.size(retained.get(row.index)) if retained else "",
-                _share(row.bytes, live),
+                *_share(style, row.bytes, live),
                 style.size(row.bytes // row.blocks),
                 style.size(row.resident),
                 style.size(row.holds_back) if holds_back else "",
@@ -101,16 +107,18 @@ def lines(
             ]
             for row in cut(rows, limit)[0]
         ],
-        left=(0, 1, 9, 10),
-        names=(0, 9),
+        left=(0, 1, 6, 10, 11),
+        names=(0, 10),
         below=[*_folded(style, folded, live), *_others(style, totals, live)],
-        optional=("module", THEIRS, "holds back", "held by"),
-        expendable=("average", "resident", "module", "share", "holds back", THEIRS, "blocks"),
+        optional=("module", THEIRS, "", "holds back", "held by"),
+        expendable=("", "average", "resident", "module", "share", "holds back", THEIRS, "blocks"),
     )
     headers = next(table_lines, "")
     yield from (headers, *table_lines)
     if any(not row.kind.certain for row in cut(rows, limit)[0]):
         yield style.dim(A_GUESS)
+    if "holds back" in headers and any((row.holds_back or 0) > row.bytes for row in cut(rows, limit)[0]):
+        yield style.dim(HELD_BACK)
     if THEIRS in headers:
         yield style.dim(WITH_THEIRS)
     yield from map(note_text, notes)
@@ -145,7 +153,7 @@ def _folded(style: Style, rows: Sequence[TypeRow], live: int) -> Iterator[list[s
         blocks, size = sum(row.blocks for row in rows), sum(row.bytes for row in rows)
         resident = None if any(row.resident is None for row in rows) else sum(row.resident or 0 for row in rows)
         name = folded_name(len(rows), "type")
-        numbers = [f"{blocks:,}", style.size(size), "", _share(size, live), style.size(size // blocks)]
+        numbers = [f"{blocks:,}", style.size(size), "", *_share(style, size, live), style.size(size // blocks)]
         yield [name, "", *numbers, style.size(resident), "", "", ""]
 
 
@@ -157,8 +165,9 @@ def _others(style: Style, totals: Totals, live: int) -> Iterator[list[str]]:
         ("what could not be read", totals.damaged),
     ):
         if size:
-            yield [name, "", "", style.size(size), "", _share(size, live), "", "", "", "", ""]
+            yield [name, "", "", style.size(size), "", *_share(style, size, live), "", "", "", "", ""]
 
 
-def _share(size: int, live: int) -> str:
-    return f"{100 * size / live:.1f}%" if live else UNKNOWN
+def _share(style: Style, size: int, live: int) -> tuple[str, str]:
+    """In figures, and as a bar."""
+    return (f"{100 * size / live:.1f}%" if live else UNKNOWN, bar(style, size, live))

@@ -212,7 +212,8 @@ def _shared(figure: Figures, names: Names, say: Say) -> Pair:
     if whose:
         beside = say(figure["type_beside_bytes"])
         evidence += f", {'all' if beside == say(figure['bytes']) else beside} of it beside {whose}"
-    return "blocks in use share pages with free ones (stranded), and a page goes back only as a whole", evidence
+    beside = f", most beside blocks of {names['type']}" if whose else ""
+    return f"blocks in use share pages with free ones (stranded{beside}): a page is returned only as a whole", evidence
 
 
 def _caches(figure: Figures, names: Names, say: Say) -> Pair:

@@ -24,7 +24,7 @@ MAX_MOMENTS = 2000
 MAX_TYPED = 64
 """The same of looks that tell types, of which each takes more room."""
 WIDEST = 100
-BAR = 24
+WIDE_BAR = 24
 MESSAGES = 3
 
 
@@ -138,7 +138,7 @@ def _one(style: Style, course: Course) -> Iterator[str]:
     rows = [
         [LABELS[name], size_of(style, picture, name), _change(style, picture.parts, before, name), share]
         for name in names
-        for share in [bar(picture.parts.get(name, 0), picture.rss or 0, BAR)]
+        for share in [bar(style, picture.parts.get(name, 0), picture.rss or 0, WIDE_BAR)]
     ]
     headers = ("part of resident memory", "now", "change", "share of RSS")
     yield from table(style, headers, rows, left=(0, 3), expendable=("share of RSS",))

@@ -150,6 +150,14 @@ def in_memory(style: Style, size: int, resident: Optional[int], bound: str = "")
     return f" ({bound}{style.size(resident)} of it resident)" if much else ""
 
 
+def held_size(style: Style, size: int, alone: int) -> str:
+    """What an owner holds, and what of it nobody else leads to."""
+    if not alone:
+        return f"{style.size(size)} (others lead to it as well)"
+    much = style.size(size)
+    return much if style.size(alone) == much else f"{much} ({style.size(alone)} of it alone)"
+
+
 def next_lines(style: Style, *commands: str) -> Iterator[str]:
     """What to type next; a command is pasted whole, so that lines break between them."""
     line = "next: "
@@ -189,8 +197,13 @@ def share(part: int, whole: int) -> str:
     return f"{min(99.9, max(0.1, percent)):.1f} %"
 
 
-def bar(part: int, whole: int, cells: int) -> str:
-    return "█" * round(cells * part / whole) if whole else ""
+BAR = 6
+"""Cells of a bar that is the whole, beside the columns of a table."""
+
+
+def bar(style: Style, part: int, whole: int, cells: int = BAR) -> str:
+    """A share as a bar; "" in a table for other programs."""
+    return "█" * round(cells * part / whole) if whole and not style.form else ""
 
 
 def word(text: str) -> str:
@@ -223,7 +236,8 @@ def table(
     out. A column in `optional` is left out where no row has anything in it. Where the terminal is narrower than all of
     it, of the columns in `expendable` those stay that fit, the last named first; then text is cut short, in the columns
     of `names` in the middle, and at last columns go from the right. Addresses are never cut. Without a terminal all
-    columns stay, and names are cut to WIDEST_NAME.
+    columns stay, and names are cut to WIDEST_NAME. A column without a title in `expendable`, bars, stays where all of
+    these do.
     """
     used = [at for at, name in enumerate(headers) if name not in optional or any(row[at] for row in rows)]
     shown, more = cut(rows, limit)
@@ -284,7 +298,7 @@ def _columns(
     titles = list(every[0])
     kept = [column for column, title in enumerate(titles) if title not in expendable]
     for title in reversed(expendable):
-        if title in titles and fit(wanted, [*kept, titles.index(title)]):
+        if title in titles and fit(wanted, [*kept, titles.index(title)]) and (title or len(kept) + 1 == len(titles)):
             kept.append(titles.index(title))
     kept.sort()
     while len(kept) > 1 and not fit(least, kept):
