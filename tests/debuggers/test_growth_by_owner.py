@@ -104,6 +104,12 @@ def test_over_time(tmp_path: Path) -> None:
     (series,) = [each for each in trend["series"] if (each["by"], each["name"]) == ("owner", "sessions")]
     assert [value for _, value in series["moments"]] == [counts[number].sessions for number in (0, 1, 3, 4)]
     assert series["how"] == "steadily"
+    (grown,) = trend["grown"]
+    assert (grown["owner"], grown["type"]) == ("sessions", "char[] of session.body")
+    # a session's own block is small
+    more = counts[4].sessions - counts[0].sessions
+    assert 0.9 * more < grown["bytes"] <= more
+    assert [each["id"] for each in trend["problem_records"]] == ["types-not-in-all"]
     between = valid(json.loads(said(f"diff {tmp_path / '2.json'} --json", tmp_path / "1.json")))
     assert between["owners"] is None
 

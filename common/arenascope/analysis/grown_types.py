@@ -6,7 +6,7 @@ from typing import Iterable, Iterator, Optional, Sequence
 
 from ..base.records import NamedTuple
 from .figure_names import Document, owner_name
-from .trend import Moment, judged
+from .trend import STEADILY, Moment, judged
 from .usage import total
 
 BLOCKS_OF_A_SIZE, TYPE = "size", "type"
@@ -28,6 +28,8 @@ class Grown(NamedTuple):
     """From the first of these moments to the last."""
     per_minute_bytes: Optional[int]
     """None where that would be of too few seconds."""
+    steadily: bool
+    """Not up and down, as what is worked on does."""
     owner: Optional[str]
     """Who holds at least half of what it grew by, named as owners are in snapshots; None where that is not known."""
     owner_kind: Optional[str]
@@ -52,15 +54,15 @@ class _Rows(NamedTuple):
 
 
 def grown_types(documents: Sequence[Document]) -> Optional[list[Grown]]:
-    """Of one process's snapshots in the order of time; who brought most bytes comes first. None where fewer than two
-    of them tell types."""
+    """Of one process's snapshots in the order of time; first comes what grows steadily, and of that what
+    brought most bytes. None where fewer than two of them tell types."""
     both = [(float(each["taken"]), _rows_of(each)) for each in documents]
     told = [(taken, _by_type(rows)) for taken, rows in both if rows is not None]
     if len(told) < 2:
         return None
     last = told[-1][1]
     found = (_grown(name, [(taken, types.get(name, _Rows())) for taken, types in told]) for name in last)
-    return sorted((each for each in found if each is not None), key=lambda each: -each.bytes)
+    return sorted((each for each in found if each is not None), key=lambda each: (not each.steadily, -each.bytes))
 
 
 def without_types(documents: Sequence[Document]) -> int:
@@ -99,6 +101,7 @@ def _grown(name: str, moments: Sequence[tuple[float, _Rows]]) -> Optional[Grown]
         bytes=series.change,
         seconds=seconds,
         per_minute_bytes=rate,
+        steadily=series.how == STEADILY,
         owner=None if owner is None else owner_name(owner),
         owner_kind=None if owner is None else str(owner["kind"]),
     )

@@ -148,6 +148,7 @@ class GrownType(Record):
     bytes: Annotated[Size, "And by how many bytes"]
     seconds: Annotated[float, "From the first snapshot that tells types to the last"]
     per_minute_bytes: Annotated[Optional[int], "By how much it grows in a minute; null: that is too little time"]
+    steadily: Annotated[bool, "Whether it goes up alone; not where it goes up and down, as what is worked on does"]
     owner: Annotated[Optional[str], "Who holds at least half of what it grew by; null: not known, or nobody does"]
     owner_kind: Annotated[Optional[str], ("enum", OWNER_KINDS), "What that is"]
 
@@ -180,7 +181,8 @@ class Trend(Document, command="trend"):
     series: Annotated[Sequence[Series], "Every figure over time, the largest growth first"]
     grown: Annotated[
         Optional[Sequence[GrownType]],
-        "Types of blocks that grow, the largest growth first; null: not known, as fewer than two snapshots tell types",
+        "Types of blocks that grow: those that do so steadily first, the largest growth first; null: not known, as "
+        "fewer than two snapshots tell types",
     ]
     limit: Annotated[Optional[Limit], "What it may grow to; null: nothing is known to limit it"]
     reaches: Annotated[Optional[Reached], "When it gets there, if it goes on so; null: it does not grow, or not surely"]
