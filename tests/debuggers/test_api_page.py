@@ -60,6 +60,7 @@ def test_the_first_look(subject: Subject, tmp_path: Path) -> None:
     assert len(done.stdout.splitlines()) == len(arenascope.open(subject.pid).arenas().arenas) + 1
 
 
+@pytest.mark.full
 def test_a_table(subject: Subject, tmp_path: Path) -> None:
     done = run(tmp_path, "types_table.py", subject.pid)
     assert done.returncode == 0, done.stderr

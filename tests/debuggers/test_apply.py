@@ -216,6 +216,7 @@ def test_enter_does_not_repeat_it() -> None:
         lives_on(subject)
 
 
+@pytest.mark.at_most(2)
 @pytest.mark.parametrize(("answer", "expected"), [("n", "trim: "), ("", "trim: "), ("y", " returned ")])
 def test_it_asks_first(answer: str, expected: str) -> None:
     with Subject("hoard", "2", "8") as subject:

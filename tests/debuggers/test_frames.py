@@ -49,6 +49,7 @@ def ours(subject: Subject) -> object:
     return json.loads(subprocess.run(command, env=environment, capture_output=True, text=True, check=True).stdout)
 
 
+@pytest.mark.at_most(1)
 @pytest.mark.skipif(HOST.machine != "x86_64", reason="the shell runs and calls x86-64 processes alone")
 @pytest.mark.parametrize("fixture", [("waiting", "30"), ("workers", "2", "2"), ("interrupted", "deep", "alternate")])
 def test_frames_are_those_of_a_debugger(gdb: Gdb, fixture: tuple[str, ...]) -> None:

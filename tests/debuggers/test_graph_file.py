@@ -192,6 +192,7 @@ def changed_while_read(core: Path, graph: Path, at: int) -> None:
         assert str(graph) in refused(core, graph)
 
 
+@pytest.mark.full
 def test_a_graph_that_others_can_write_to(cores: list[Path], tmp_path: Path) -> None:
     graph = tmp_path / "graph"
     before = os.umask(0)

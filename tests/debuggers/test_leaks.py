@@ -332,6 +332,7 @@ time.sleep(1000)
 """
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("allocator", some(["pymalloc", "malloc"], "pymalloc"))
 def test_python_has_lost_nothing(allocator: str) -> None:
     environment = {"PYTHONMALLOC": allocator, "PATH": "/usr/bin:/bin"}

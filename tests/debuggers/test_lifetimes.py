@@ -75,6 +75,7 @@ def test_a_fixture_without_a_pipe_stays_for_a_debugger(tmp_path: Path) -> None:
         process.kill()
 
 
+@pytest.mark.full
 def test_a_finished_run_leaves_nothing_behind(tmp_path: Path) -> None:
     """Of tests that keep debuggers' indexes, strip a program and hide symbols, in processes of their own."""
     pytest.importorskip("xdist", reason="pytest-xdist is not installed")

@@ -280,6 +280,7 @@ def test_completion(gdb: Gdb, start: str, expected: list[str]) -> None:
 # scripts
 
 
+@pytest.mark.full
 def test_json_is_all_there_is_on_standard_output(gdb: Gdb, subject: Subject, tmp_path: Path) -> None:
     """GDB itself greets at an attach; at a script's file of commands, after that, nothing of ours does."""
     words = [word for command in COMMANDS for word in (f"heap {typed(command, tmp_path)} --json", "echo @\\n")]

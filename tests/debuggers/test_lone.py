@@ -38,7 +38,7 @@ def check(outcomes: Sequence[Outcome], subject: Subject) -> None:
     assert check["breaches"] == []
 
 
-@pytest.mark.at_most(2)
+@pytest.mark.at_most(1)
 @pytest.mark.in_turns("door", "subject", "symbols")
 @pytest.mark.parametrize("door", NEWEST)
 @pytest.mark.parametrize("symbols", [True, False], ids=["symbols", "stripped"])

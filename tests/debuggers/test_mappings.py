@@ -29,6 +29,7 @@ def check_parts(mappings: dict[str, Any], report: dict[str, Any]) -> None:
     assert parts == {name: reported.get(name, 0) for name in parts}
 
 
+@pytest.mark.at_most(3)
 @pytest.mark.parametrize("words", SUBJECTS, ids=" ".join)
 def test_each_mapping_of_the_kernels_and_whose_it_is(words: tuple[str, ...]) -> None:
     with Subject(*words, guard_regions=False) as subject:

@@ -254,6 +254,7 @@ def test_one_size_shares_its_pages_in_any_allocator() -> None:
         assert other.rollup("Anonymous") > 0.9 * own
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("door", DOORS)
 def test_growth_takes_two_moments(door: str, tmp_path: Path) -> None:
     if DOORS[door].available():

@@ -54,6 +54,7 @@ def looked(name: str, image: Image) -> dict[str, dict[str, Any]]:
     return {each.command.removeprefix("heap "): each.json() for each in outcomes}
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("name", EVERY_DOOR)
 def test_names_of_another_file_in_a_core(name: str, cores: Cores) -> None:
     cores.files.put(cores.files.right)

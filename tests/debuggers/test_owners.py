@@ -102,6 +102,7 @@ def answer(image: Path, *words: str) -> dict[str, Any]:
     return found
 
 
+@pytest.mark.at_most(1)
 @pytest.mark.parametrize("image", ["live", "saved", "gcore", "kernel", "kernel, saved anew"])
 def test_who_holds_it(images: dict[str, Told], image: str) -> None:
     assert len(images[image].ways) >= 30

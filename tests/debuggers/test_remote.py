@@ -36,6 +36,7 @@ def served(request: pytest.FixtureRequest) -> Iterator[tuple[Subject, str]]:
             server.wait()
 
 
+@pytest.mark.at_most(1)
 @pytest.mark.in_turns("served", "symbols")
 @pytest.mark.xdist_group("remote")
 @pytest.mark.parametrize("symbols", [True, False], ids=["symbols", "stripped"])

@@ -64,6 +64,7 @@ def check_found(subject: Subject, mmapped: dict[str, Any], types: dict[str, Any]
     assert types["totals"]["mmapped_bytes"] == counted["hblkhd"]
 
 
+@pytest.mark.full
 def test_in_a_kernels_core() -> None:
     with Subject("split") as subject:
         core = Core(subject.kernel_core(), subject.program)
@@ -71,6 +72,7 @@ def test_in_a_kernels_core() -> None:
         check_found(subject, *ask("gdb", core, "mmapped", "types"))
 
 
+@pytest.mark.at_most(1)
 @pytest.mark.parametrize("way", some(WAYS, "hole", "tail"))
 def test_each_way_alone(way: str) -> None:
     with Subject("split", way, guard_regions=False) as subject:
@@ -102,6 +104,7 @@ def lost(document: dict[str, Any]) -> list[int]:
     return [each["bytes"] + each["indirect_bytes"] for each in document["leaks"] if each["strength"] == "definite"]
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("door", NEWEST)
 def test_what_is_lost_in_a_split_block(door: str) -> None:
     with Subject("split", "readonly", "lost", guard_regions=False) as subject:

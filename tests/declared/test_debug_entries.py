@@ -138,6 +138,7 @@ def test_classes_are_told_apart(entries: DebugEntries) -> None:
     assert [spelled(each.type.name) for each in bases] == [PAYLOAD, CLASSES[2]]
 
 
+@pytest.mark.full
 def test_damage_ends() -> None:
     program = PROGRAMS / "idioms.cc.O2"
     with ElfFile(str(program)) as file:

@@ -66,6 +66,7 @@ IN_THE_SHELL = [
 ]
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("name", IN_THE_SHELL)
 def test_the_shell_has_gdbs_frames(name: str, tmp_path: Path) -> None:
     """Of a process and of a core, at every level: what hangs of locals in memory, of ones in registers, of arguments

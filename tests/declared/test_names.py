@@ -122,6 +122,7 @@ def test_no_name_is_wrong(standing: Standing, door: Door, tmp_path: Path) -> Non
         assert found.typed_bytes_without_leaks >= least.bytes
 
 
+@pytest.mark.full
 def test_a_name_from_elsewhere_is_seen(tmp_path: Path) -> None:
     """Names that are moved by one block are wrong: the comparison sees it."""
     sited = Sited(PROGRAMS / "daemon.O0", tmp_path, *ARGUMENTS["daemon"])

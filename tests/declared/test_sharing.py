@@ -99,6 +99,7 @@ def by_variable(found: dict[str, Any]) -> dict[str, dict[str, Any]]:
     return {each["name"].partition("[")[0]: each for each in rows if each["name"] is not None}
 
 
+@pytest.mark.at_most(1)
 @pytest.mark.in_turns("door", "kind")
 @pytest.mark.parametrize("kind", ["live", "core"])
 @pytest.mark.parametrize("door", DOORS, ids=lambda door: door.name)
@@ -131,6 +132,7 @@ def test_what_one_of_a_type_costs(recycled: Recycled, door: Door) -> None:
     assert all(each["by_type"] for each in found["owners"])
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("door", DOORS, ids=lambda door: door.name)
 def test_leaks_count_every_word(recycled: Recycled, door: Door) -> None:
     """What only a number or a letter leads to is not called lost; which one does is told by its member."""

@@ -38,6 +38,7 @@ def sited(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFacto
     running.end()
 
 
+@pytest.mark.at_most(1)
 @pytest.mark.needs_gdb
 @pytest.mark.in_turns("sited", "kind")
 @pytest.mark.parametrize("kind", ["live", "core"])

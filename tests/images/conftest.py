@@ -81,7 +81,7 @@ class Subject:
         self.process.stdout.close()
 
 
-@pytest.fixture(params=["python", "numpy"])
+@pytest.fixture(params=["numpy", "python"])
 def with_and_without_numpy(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
     """Whoever looks for pointers does so word by word, or with numpy however little there is."""
     if request.param == "numpy":

@@ -378,6 +378,7 @@ def rounds(number, arguments, env, at_once=1):
 CHURNS = ((("4",), {}), (("4",), {"MALLOC_ARENA_MAX": "1"}), (("12",), {"MALLOC_ARENA_MAX": "2"}))
 
 
+@pytest.mark.full
 @pytest.mark.parametrize(
     ("arguments", "env"),
     [CHURNS[0], *(pytest.param(*each, marks=pytest.mark.full) for each in CHURNS[1:])],

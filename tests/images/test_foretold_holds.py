@@ -70,6 +70,7 @@ def on_a_terminal(subject, folder, *words):
     return shown.decode(), json.loads(log.read_text())
 
 
+@pytest.mark.at_most(1)
 @pytest.mark.parametrize("words", ["types --quick", "check", "arenas"])
 def test_a_terminal_sees_it_coming_and_moving(words, tmp_path):
     with Subject("big", "16") as subject:
@@ -165,6 +166,7 @@ def test_one_read_that_waited_tells_little(times, seconds, monkeypatch):
     assert foretold.seconds == pytest.approx(seconds)
 
 
+@pytest.mark.at_most(3)
 @pytest.mark.parametrize(("left", "what"), [(8 << 30, COPIED), (None, WRITTEN)])
 @pytest.mark.parametrize("words", ["save", "save --redact", "types"])
 def test_it_is_told_where_a_copy_goes(words, left, what, tmp_path, monkeypatch):

@@ -74,6 +74,7 @@ def test_more_program_headers_than_any_process_has(core: Path, tmp_path: Path) -
     bounded(lambda: str(refused(path)))
 
 
+@pytest.mark.full
 def test_program_headers_that_are_a_hole(core: Path, tmp_path: Path) -> None:
     """As many as a core may have, none of them written."""
     path = Path(shutil.copy(core, tmp_path / "copy"))

@@ -76,6 +76,7 @@ def is_whole(subject):
 TUNED = {**ENVIRONMENT, "GLIBC_TUNABLES": "glibc.malloc.hugetlb=2"}
 
 
+@pytest.mark.at_most(1)
 @pytest.mark.parametrize("left", [32, 48, 64])
 def test_what_is_left_of_a_top_can_look_like_a_fencepost(fenced, start, left):
     subject = start(fenced, str(left), environment=TUNED)

@@ -169,6 +169,7 @@ def private_files(process):
     return [use for use in process.mapping_use() if use.region.is_file and not use.region.writable]
 
 
+@pytest.mark.at_most(2)
 @pytest.mark.parametrize("wrong", ["nothing", "all", "other mappings", "in swap"])
 def test_what_was_mapped_before_decides_nothing(wrong, monkeypatch):
     """What is looked at beside copying is of the hold: where it is not as it was before, it is copied again."""

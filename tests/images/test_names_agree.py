@@ -49,6 +49,7 @@ def core(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return path
 
 
+@pytest.mark.full
 def test_chunk_names_a_block_as_types_does(core: Path) -> None:
     rows = document("types", core, "--limit", 0)["types"]
     named = {sample: (row["type"], row["kind"]) for row in rows for sample in row["samples"]}

@@ -84,6 +84,7 @@ def bins(tmp_path):
         yield running
 
 
+@pytest.mark.at_most(2)
 @pytest.mark.parametrize(
     ("typed", "named"),
     [
@@ -210,6 +211,7 @@ def large(tmp_path_factory):
         yield subject
 
 
+@pytest.mark.at_most(2)
 @pytest.mark.parametrize(
     "words",
     some(

@@ -137,6 +137,7 @@ def test_what_is_wrong_while_it_runs_is_no_finding(stopped_at_the_hold, monkeypa
         assert both_ways(subject, "arenas")["complete"]
 
 
+@pytest.mark.full
 def test_a_chunk_costs_no_call_of_its_own(monkeypatch, tmp_path):
     """Before it is held and meanwhile as good as nothing is read in single calls, and nothing at all afterwards."""
     reads, held = [], [False]

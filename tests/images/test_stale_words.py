@@ -47,6 +47,7 @@ def test_nothing_is_lost(core: tuple[Path, dict[int, tuple[str, str]]]) -> None:
     assert told == {block: why for block, (why, _) in blocks.items() if why != HELD}
 
 
+@pytest.mark.at_most(1)
 @pytest.mark.parametrize("graph", some([False, True], True))
 def test_each_block_is_held_by_its_word(
     core: tuple[Path, dict[int, tuple[str, str]]], graph: bool, tmp_path: Path
@@ -78,6 +79,7 @@ def test_each_block_is_held_by_its_word(
     assert wrong == []
 
 
+@pytest.mark.at_most(1)
 def test_rows_of_their_own(core: tuple[Path, dict[int, tuple[str, str]]]) -> None:
     """What a stale word leads to is in no other row, and is nobody's share."""
     image, blocks = core

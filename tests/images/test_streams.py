@@ -38,6 +38,7 @@ def test_closed_streams(subject, shell):
     assert bool(done.stdout) == (shell == "2>&-")
 
 
+@pytest.mark.at_most(3)
 @pytest.mark.parametrize("encoding", ["ascii", "latin-1", "utf-8"])
 @pytest.mark.parametrize("words", ["chunks --summary", "map", "report --full"])
 def test_letters_that_the_terminal_has_not(subject, words, encoding):

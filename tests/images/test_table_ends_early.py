@@ -75,6 +75,7 @@ def started(words, folder):
         process.stdout.close()
 
 
+@pytest.mark.at_most(1)
 @pytest.mark.skipif(platform.libc_ver()[0] != "glibc", reason="this machine does not run on glibc")
 @pytest.mark.skipif(RELEASE <= CUT, reason="this machine's glibc is not newer than where the table is cut")
 @pytest.mark.parametrize("words", some(CASES, *CASES[::3]), ids="-".join)

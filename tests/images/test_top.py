@@ -202,6 +202,7 @@ def test_one_that_ends_meanwhile_is_left_out(subject, monkeypatch):
     assert found.unread == 0
 
 
+@pytest.mark.at_most(1)
 @pytest.mark.parametrize("exact", [False, True])
 def test_none_is_stopped_but_for_those_of_exact(subject, tmp_path, exact):
     if not shutil.which("strace"):

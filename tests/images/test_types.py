@@ -141,6 +141,7 @@ def test_the_command_counts_them(seen: Seen) -> None:
             assert {seen.planted[int(sample, 16)] for sample in row["samples"]} == {(kind, name)}
 
 
+@pytest.mark.full
 def test_of_the_kernels_core_it_says_the_same() -> None:
     """Which leaves out what was not written: there names stand in the program's file."""
     with Subject("kinds.stripped") as subject:

@@ -78,6 +78,7 @@ class Traced:
         self.opened = re.findall(rf"openat\([^\"]*\"/proc/{subject.pid}/([^\"]*)\"", calls)
 
 
+@pytest.mark.at_most(2)
 @pytest.mark.parametrize("command", ["report", "chunk"])
 @pytest.mark.parametrize("blocks", [0, 1])
 def test_what_is_no_block_of_mallocs_is_not_looked_through(pooled, start, tmp_path, command, blocks):

@@ -106,7 +106,7 @@ def version(made: Callable[[Path], Path], root: Path, door: str, pid: int) -> st
     return run(*BARE, *start[made], "version", pid)
 
 
-@pytest.mark.at_most(3)
+@pytest.mark.at_most(2)
 @pytest.mark.in_turns("door", "owner")
 @pytest.mark.parametrize("owner", [ANOTHER, None], ids=["another's", "the user's"])
 @pytest.mark.parametrize(

@@ -655,6 +655,7 @@ def test_elements_may_lie_in_front_of_the_first(program: Program) -> None:
     assert table.why(body, program.number("body")) == COUNTS
 
 
+@pytest.mark.at_most(3)
 @pytest.mark.parametrize("seed", range(12))
 def test_numpy_changes_nothing(program: Program, seed: int) -> None:
     """Lists, arrays and texts, with links that lead anywhere; it is compared where names are found."""

@@ -56,6 +56,7 @@ def test_version_counts_the_checks() -> None:
     assert checks["held"] < checks["tried"]
 
 
+@pytest.mark.at_most(8)
 @pytest.mark.parametrize("base", BASES[:5])
 @pytest.mark.parametrize("symbols", [True, False])
 @pytest.mark.parametrize("rodata", [True, False])

@@ -177,6 +177,7 @@ def test_dominators_are_what_deletion_shows(seed: int) -> None:
         is_told(targets, dominators(count, targets.__getitem__))
 
 
+@pytest.mark.at_most(15)
 @pytest.mark.parametrize("seed", range(50))
 def test_numpy_tells_the_same_dominators(seed: int) -> None:
     """Of graphs with owners, after few passes of each kind or all that get any further; met many at a time or not."""

@@ -91,6 +91,7 @@ def window(rng: random.Random) -> tuple[list[int], list[int], bytes]:
     return users, usables, bytes(data)
 
 
+@pytest.mark.at_most(8)
 @pytest.mark.skipif(sys.byteorder != "little", reason="numpy is used on such machines alone")
 @pytest.mark.parametrize("sparse", [0, 1 << 20], ids=["heads side by side", "as they lie"])
 @pytest.mark.parametrize("seed", range(8))

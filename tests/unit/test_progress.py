@@ -145,6 +145,7 @@ def test_ctrl_c_gives_what_was_done() -> None:
     assert document["chunks"]
 
 
+@pytest.mark.at_most(5)
 @pytest.mark.parametrize(
     "command", ["arenas", "bins", "trim", "report", "check", "pins", "map", "chunks", "info", "stats"]
 )
