@@ -20,7 +20,7 @@ COMMAND = (sys.executable, str(ROOT / "bin" / "arenascope"))
 AXE = ROOT / "build" / "axe" / "axe.min.js"
 WIDE = ((390, 844), (1280, 900), (1920, 1080))
 SCHEMES = ("light", "dark")
-PAGES = ("report", "owners", "map", "trend", "threads", "threads-owners")
+PAGES = ("report", "owners", "map", "trend", "threads", "threads-owners", "fleet")
 CONTRAST = 4.5
 CHECKED = """axe.run().then((said) => said.violations.filter((each) => ["serious", "critical"].includes(each.impact))
   .map((each) => [each.id, each.nodes.map((node) => node.html.slice(0, 200))]))"""
@@ -62,7 +62,8 @@ def pages(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
         written("report", subject.pid, made["report"])
         written("owners", subject.pid, made["owners"])
         written("map", subject.pid, made["map"], "--types")
-    with Subject("workers") as subject:
+    with Subject("workers") as subject, Subject("hoard") as other:
+        said("fleet", subject.pid, other.pid, "--via", "env", "--html", made["fleet"])
         written("report", subject.pid, made["threads"])
         written("owners", subject.pid, made["threads-owners"])
     with Subject("busy") as subject:

@@ -95,7 +95,9 @@ def test_what_is_done_is_not_done_again(cores: Path, tmp_path: Path) -> None:
     reports, copies = tmp_path / "reports", tmp_path / "cores"
     shutil.copytree(cores, copies)
     fleet(2, copies, "--output", reports, "--workers", "1")
-    assert "3 of 3 cores" in fleet(0, copies, "--output", reports)
+    page = tmp_path / "fleet.html"
+    assert "3 of 3 cores" in fleet(0, copies, "--output", reports, "--html", page)
+    assert all(f'{{"subject":"{row["url"]}"' in page.read_text() for row in rows(reports) if row["error"] is None)
     assert len(rows(reports)) == 3
     # one that has changed is another one
     os.utime(copies / "core.1", (1, 1))

@@ -84,6 +84,27 @@ def test_a_document_is_what_the_host_would_say(tmp_path: Path) -> None:
     assert [*tmp_path.iterdir()] == []
 
 
+def test_a_page_says_who_differs(tmp_path: Path) -> None:
+    page = tmp_path / "fleet.html"
+    with Subject("bins") as one, Subject("tcache") as two, Subject("hoard") as worst:
+        pids = (one.pid, two.pid, worst.pid)
+        found, _ = fleet(2, *pids, "nobody-is-called-so", "--via", "env", "--jsonl", "--html", page)
+    data = json.loads(page.read_text().partition('id="data">')[2].partition("</script>")[0])
+    rows, reports = data["rows"], [f"env: {each}" for each in pids]
+    assert rows[0]["subject"] == f"env: {worst.pid}"
+    assert {row["subject"] for row in rows} == {*reports}
+    (problem,) = data["problems"]
+    assert problem.startswith("env: nobody-is-called-so: ")
+    parts = {each: {part["part"]: part["bytes"] for part in found[each]["parts"]} for each in reports}
+    for row in rows:
+        its = parts[row["subject"]]
+        assert (row["trim"], row["stranded"], row["rss"]) == (its["returnable"], its["scraps"], sum(its.values()))
+        medians = {part: sorted(each[part] for each in parts.values())[1] for part in its}
+        assert row["above"] == max(0, *(its[part] - medians[part] for part in its))
+        if row["differs"]:
+            assert row["median"] == medians[row["differs"]]
+
+
 def test_a_name_is_all_that_are_called_so(tmp_path: Path) -> None:
     program = tmp_path / "called-so"
     shutil.copy2(shutil.which("sleep") or "", program)

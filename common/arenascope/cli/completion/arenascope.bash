@@ -38,7 +38,7 @@ _shtab_arenascope_top_option_strings=(--exact --sort --limit --once --interval -
 _shtab_arenascope_watch_option_strings=(-p --pid --interval --count --lines --save --keep --types --owners --bytes -h --help)
 _shtab_arenascope_metrics_option_strings=(-p --pid --output --listen --types --owners -h --help)
 _shtab_arenascope_mcp_option_strings=(-p --pid -c --core --hold-at-most --allow-apply --with-values -h --help)
-_shtab_arenascope_fleet_option_strings=(--via --seconds --jsonl --output --command --engine --address --workers --again -h --help)
+_shtab_arenascope_fleet_option_strings=(--via --seconds --jsonl --html --output --command --engine --address --workers --again -h --help)
 _shtab_arenascope_help_option_strings=(-h --help)
 _shtab_arenascope_option_strings=(-h --help -V --version --gdb-path --lldb-path --gdbinit --lldbinit --completion -p --pid -c --core)
 
@@ -271,6 +271,7 @@ _shtab_arenascope_mcp___pid_COMPGEN=_arenascope_pids
 _shtab_arenascope_mcp__c_COMPGEN=_shtab_compgen_files
 _shtab_arenascope_mcp___core_COMPGEN=_shtab_compgen_files
 _shtab_arenascope_fleet_pos_0_COMPGEN=_arenascope_pid_or_file
+_shtab_arenascope_fleet___html_COMPGEN=_shtab_compgen_files
 _shtab_arenascope__p_COMPGEN=_arenascope_pids
 _shtab_arenascope___pid_COMPGEN=_arenascope_pids
 _shtab_arenascope__c_COMPGEN=_shtab_compgen_files

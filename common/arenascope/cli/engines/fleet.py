@@ -11,12 +11,13 @@ import argparse
 import json
 import sys
 import time
-from typing import Any, Iterable, Iterator, Optional, TypeVar
+from typing import Any, Iterable, Iterator, Optional, Sequence, TypeVar
 
 from ...base import optional_libraries
 from ...base.errors import ArenascopeError, TargetError, UsageError
 from ...base.printable import one_line
 from ...base.suggestions import with_suggestion
+from ...base.whole_file import write_whole
 from ...commands.all_commands import COMMAND_NAMES, find_command
 from ...commands.framework.arguments import HELP, Group, Outline, argument
 from ...present.formats.json import failure
@@ -32,6 +33,7 @@ EVERY = 5.0
 MAX_ROWS = 200
 SECONDS = 300
 """For one host."""
+PARTLY = "it could not be read whole"
 T = TypeVar("T")
 EXTRAS = "pip install 'arenascope[fleet]'"
 OUTLINE = Outline(
@@ -44,7 +46,7 @@ OUTLINE = Outline(
     "takes Python 3.9 or newer there, and the right to look at the process. The program is sent along, stays in "
     "memory, and leaves nothing behind.",
     "fleet /cores --output reports/\nfleet s3://bucket/cores/ --engine ray --address auto --output reports/\n"
-    "fleet redis-server --via 'ssh web1' --via 'ssh web2'",
+    "fleet redis-server --via 'ssh web1' --via 'ssh web2' --html fleet.html",
     (
         Group(
             "options",
@@ -71,9 +73,14 @@ OUTLINE = Outline(
                 ),
                 argument("--jsonl", action="store_true", help="also write one JSON document a line to standard output"),
                 argument(
+                    "--html",
+                    metavar="FILE",
+                    help="also write a page that says which differ from the others, and in what (of the reports)",
+                ),
+                argument(
                     "--output",
                     metavar="FOLDER",
-                    help="where the Parquet files go: a folder or a URL (with --via they may be left out)",
+                    help="where the Parquet files go: a folder or a URL (with --via it may be left out)",
                 ),
                 argument("--command", dest="asked", default="report", metavar="NAME", help="which command (report)"),
                 argument("--engine", choices=tuple(ENGINES), help="which engine (the first that is installed)"),
@@ -92,7 +99,7 @@ OUTLINE = Outline(
 def run(options: argparse.Namespace) -> int:
     _check(options)
     table = _table(options.output) if options.output else None
-    keep = Keep(options.asked, table, options.jsonl or (table is None))
+    keep = Keep(options.asked, table, options.jsonl or not (table or options.html), paged=bool(options.html))
     try:
         if options.via:
             _look_at_hosts(options, keep)
@@ -100,7 +107,22 @@ def run(options: argparse.Namespace) -> int:
             _look_at_cores(options, keep)
     finally:
         keep.flush()
+    if options.html:
+        _write_page(options.html, keep.paged)
     return 2 if keep.failed else 0
+
+
+def _write_page(file: str, looked: Sequence[tuple[Core, Result]]) -> None:
+    from ...analysis.fleet_differences import compared
+    from ...present.pages.fleet import page
+
+    reports = [{**result.document, "subject": core.url} for core, result in looked if result.document is not None]
+    rows = compared(reports)
+    shown = {row.subject for row in rows}
+    problems = [f"{core.url}: {result.error or PARTLY}" for core, result in looked if core.url not in shown]
+    data = page(rows, problems)
+    write_whole(file, data)
+    _say(f"{file}: {count(len(data), 'byte')}")
 
 
 def _check(options: argparse.Namespace) -> None:
@@ -108,6 +130,8 @@ def _check(options: argparse.Namespace) -> None:
         raise UsageError("--output names no folder for the Parquet files", "fleet CORE... --output reports/")
     if options.via and (options.engine or options.address or options.again):
         raise UsageError("--engine, --address and --again are for cores, and not with --via")
+    if options.html and options.asked != "report":
+        raise UsageError("--html compares reports", "leave out --command")
     if options.workers is not None and options.workers < 1:
         raise UsageError(f"--workers {options.workers} is no number of workers")
     if not options.seconds > 0:
@@ -140,6 +164,7 @@ def _look_at_cores(options: argparse.Namespace, keep: Keep) -> None:
     done = keep.table.done(again=options.again)
     due = [core for core in cores if core not in done]
     if len(due) < len(cores):
+        keep.was_done(set(cores) - set(due))
         _say(f"{len(cores) - len(due):,} of {len(cores):,} cores were done before")
     if not due:
         return
@@ -152,14 +177,19 @@ def _look_at_cores(options: argparse.Namespace, keep: Keep) -> None:
 class Keep:
     """Where results go as they come."""
 
-    def __init__(self, command: str, table: Any, lines: bool) -> None:
+    def __init__(self, command: str, table: Any, lines: bool, *, paged: bool) -> None:
         self.table, self._command, self._lines = table, command, lines
+        self._is_paged = paged
+        self.paged: list[tuple[Core, Result]] = []
+        """What a page is to tell of."""
         self.number = self.failed = 0
         self._last = time.monotonic()
 
     def add(self, core: Core, result: Result) -> None:
         self.number += 1
         self.failed += result.error is not None
+        if self._is_paged:
+            self.paged.append((core, result))
         if self._lines:
             missing = TargetError(str(result.error))
             told = result.document or {
@@ -172,6 +202,10 @@ class Keep:
             self.table.add(core, result)
             if time.monotonic() - self._last >= EVERY or self.number % MAX_ROWS == 0:
                 self.flush()
+
+    def was_done(self, cores: set[Core]) -> None:
+        if self._is_paged:
+            self.paged += self.table.results(cores)
 
     def flush(self) -> None:
         if self.table is not None:

@@ -7,7 +7,7 @@ import os
 import uuid
 from importlib import import_module
 from io import BytesIO
-from typing import Any
+from typing import Any, Iterable, Iterator
 
 from ...analysis.report import PARTS
 from ...base.errors import UsageError
@@ -52,17 +52,27 @@ class Table:
 
     def done(self, again: bool) -> set[Core]:
         """What need not be looked at: whatever was read as it is now; `again`: not what could not be read."""
-        read = set()
+        return {
+            Core(each["url"], each["bytes"], each["stamp"])
+            for each in self._rows(*Core._fields, "error", "lost")
+            if not each["lost"] and not (again and each["error"] is not None)
+        }
+
+    def results(self, cores: Iterable[Core]) -> Iterator[tuple[Core, Result]]:
+        """What was said of these, as they are now."""
+        asked = {*cores}
+        for each in self._rows(*Core._fields, "error", "document"):
+            core = Core(each["url"], each["bytes"], each["stamp"])
+            if core in asked:
+                yield core, Result(each["document"] and json.loads(each["document"]), each["error"])
+
+    def _rows(self, *columns: str) -> Iterator[dict[str, Any]]:
         for path in self._system.glob(f"{self._folder}/part-*.parquet"):
             with self._system.open(path, "rb") as file:
                 try:
-                    rows = parquet.read_table(file, columns=[*Core._fields, "error", "lost"]).to_pylist()
+                    yield from parquet.read_table(file, columns=list(columns)).to_pylist()
                 except (pyarrow.ArrowException, OSError) as error:
                     raise UsageError(f"{path} is no file that fleet wrote: {error}", "name another --output") from error
-            for each in rows:
-                if not each["lost"] and not (again and each["error"] is not None):
-                    read.add(Core(each["url"], each["bytes"], each["stamp"]))
-        return read
 
     def add(self, core: Core, result: Result) -> None:
         told = {"subject": core.url, **(result.document or {})}
