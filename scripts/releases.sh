@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Builds the fixtures once more for each C library that the tests are to run on beside this machine's own: into
 # fixtures/build/NAME, with the library in fixtures/build/NAME/libc. What cannot be had is told in one line, and its
-# tests are skipped (with CI=true they fail, unless the archive had it not). And a Python beside them, which few machines have.
+# tests are skipped (with CI=true they fail, unless the archive had it not). And a Python and a GDB beside them, which few machines have.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
@@ -60,7 +60,18 @@ fetch_python() {
         zlib1g libexpat1 libffi8 2>&1 | sed 's/^fetch_libc: [^:]*/releases: Python 3.14/' || true
 }
 
+# A GDB that has the Debug Adapter Protocol (14 and later), which Debian 12 has not: in fixtures/build/gdb16/root. With
+# each library that is not libc's own, as it is started by its own loader (tests/debuggers/test_editors.py).
+fetch_gdb() {
+    [ ! -e "$build/gdb16/version" ] || return 0
+    scripts/fetch_libc.sh trixie amd64 "$build/gdb16" gdb libpython3.13 libpython3.13-stdlib libpython3.13-minimal \
+        libreadline8t64 libtinfo6 libncursesw6 libbabeltrace1 libdebuginfod1t64 libexpat1 libgmp10 libmpfr6 libipt2 \
+        liblzma5 libsource-highlight4t64 libstdc++6 libxxhash0 zlib1g libzstd1 libglib2.0-0t64 libelf1t64 libdw1t64 \
+        libboost-regex1.83.0 libuuid1 libffi8 libbz2-1.0 libicu76 2>&1 | sed 's/^fetch_libc: [^:]*/releases: GDB 16/' || true
+}
+
 fetch_python &
+fetch_gdb &
 while read -r name row; do
     [ ! -e "$build/$name/libc/version" ] || continue
     mkdir -p "$build/$name"

@@ -268,7 +268,7 @@ def table(
         for line in lines:
             yield Laid(line.rstrip())
         if any(gone):
-            yield f"({', '.join(filter(None, gone))}: left out, the terminal is {style.width} columns wide)"
+            yield f"({', '.join(filter(None, gone))}: left out at a width of {style.width} columns)"
     yield from left_out(style, more, what, many)
 
 
