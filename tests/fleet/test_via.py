@@ -13,7 +13,7 @@ import sys
 import time
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, Callable, Iterator, Optional
+from typing import Any, Callable, Iterator, Mapping, Optional, Sequence
 
 import pytest
 from looks import ROOT, give_up, plain_environment
@@ -124,25 +124,33 @@ def test_a_host_that_fails_is_one_line_and_the_rest_goes_on(tmp_path: Path) -> N
     old.chmod(0o755)
     (tmp_path / "none").mkdir()
     (tmp_path / "none" / "sh").symlink_to("/bin/sh")
-    silent = WAITS.format(tmp_path / "pid")
     fails = {
         "no-such-command here": "cannot be started",
         "env sh -c 'exit 3'": "status 3",
         "env sh -c 'echo no way in >&2; exit 255'": "no way in",
         f"env PATH={tmp_path}:/usr/bin:/bin": "needs Python 3.9 or newer, and this is 3.8",
         f"env PATH={tmp_path}/none": "python3: not found",
-        silent: "no answer within 5 s",
     }
     with Subject("bins") as subject:
         vias = [word for via in (*fails, "env") for word in ("--via", via)]
-        found, said = fleet(2, subject.pid, "nobody-is-called-so", "--seconds", "5", *vias)
+        found, said = fleet(2, subject.pid, "nobody-is-called-so", *vias)
     assert found.pop(f"env: {subject.pid}")["parts"]
     assert found.pop("env: nobody-is-called-so")["problem_records"][0]["id"] == "no-target"
     assert set(found) == set(fails)
+    are_told(fails, found, said)
+    assert len(said) == len(fails) + 2
+
+
+def are_told(fails: Mapping[str, str], found: dict[str, Any], said: Sequence[str]) -> None:
     for via, why in fails.items():
         assert why in found[via]["error"]
         assert sum(line.startswith(f"{via}: ") and why in line for line in said) == 1, said
-    assert len(said) == len(fails) + 2
+
+
+def test_a_host_that_does_not_answer_is_one_line(tmp_path: Path) -> None:
+    silent = WAITS.format(tmp_path / "pid")
+    found, said = fleet(2, "1", "--seconds", "5", "--via", silent)
+    are_told({silent: "no answer within 5 s"}, found, said)
     assert state(int((tmp_path / "pid").read_text())) is None
 
 
