@@ -36,9 +36,10 @@ LARGEST, PROVED = 3, 0.99
 FRONT, INSIDE, FAR = 32, 1 << 32, 1 << 62
 """docs/owners.md: so far past a block's start a pointer counts as one to the start. One to the inside costs more than
 any number of steps."""
-RULED = ("ngx_cycle", "CacheMemoryContext", "TopMemoryContext")
+RULED = ("ngx_cycle", "CacheMemoryContext", "TopMemoryContext", '("Portal hash")')
 """Here a rule decides that the pointers alone do not tell: into nginx's pools all count as pointers to the start, and a
-context of PostgreSQL leads to its children alone, though they point to it. test_largest_holders.py holds contexts
+context of PostgreSQL leads to its children alone, though they point to it (that of a query that runs is held by its
+portal as well). test_largest_holders.py holds contexts
 against PostgreSQL's own figures."""
 AMID = ("TopMemoryContext",)
 """It leads to some children by others that have variables of their own."""
@@ -98,11 +99,11 @@ class Pointers(Ledger):
         sources = numpy.where(places + numpy.uint64(WORD) <= self.ends[sources], sources, NOWHERE)
         # libc's bins have headers of free chunks: such a header begins at the last word of the block in front
         heads = (words + numpy.uint64(WORD) == self.ends[targets]) & Spans(self._libc()).have(places)
-        # one past a block's end is also where what lies behind begins
-        counts = (words < self.ends[targets]) & ~heads & (sources != targets)
+        counts = (targets != NOWHERE) & ~heads & (sources != targets)
         order = numpy.flatnonzero(counts)[numpy.argsort(sources[counts], kind="stable")]
         self._places, self._sources, self._targets = places[order], sources[order], targets[order]
         self._deep = words[order] - self.starts[self._targets] > FRONT
+        self._past = words[order] == self.ends[self._targets]
         self._firsts = numpy.searchsorted(self._sources, numpy.arange(len(self.starts) + 1))
         self.sizes = (self.ends - self.starts).astype("i8")
         self.given = set(kernel_words(self.pid))
@@ -152,12 +153,14 @@ class Pointers(Ledger):
         *,
         but: Sequence[Span] = (),
         through: Optional[numpy.ndarray] = None,
+        past: bool = False,
     ) -> numpy.ndarray:
         """Of each block how many insides and steps it is away from words in these spans; FAR: nothing leads there.
-        `through`: by these blocks alone."""
+        `through`: by these blocks alone. `past`: a pointer to one past a block's end counts. An array may end there, or
+        what lies behind may begin: such a pointer can prove a claim, but not that another owner is nearer."""
         there = numpy.full(len(self.starts), True) if through is None else through
         cost, done = numpy.full(len(self.starts), FAR), ~there
-        insides = self._deep * INSIDE
+        insides = self._deep * INSIDE + (0 if past else self._past * FAR)
         mine = (self._sources == NOWHERE) & Spans(iter(spans)).have(self._places) & ~Spans(iter(but)).have(self._places)
         numpy.minimum.at(cost, self._targets[mine], insides[mine])
         apart = self._blocks_at(numpy.array(values, dtype="u8"))
@@ -246,7 +249,8 @@ def test_the_largest_lead_to_what_they_hold(recorded: Running, tmp_path: Path) -
         mine = numpy.isin(truth.starts, claim.blocks)
         total = int(truth.sizes[mine].sum())
         assert claim.bytes == pytest.approx(total + WORD * len(claim.blocks), rel=0.01)
-        own = truth.costs(claim.words, claim.values, through=None if claim.owner.name in AMID else mine)
+        through = None if claim.owner.name in AMID else mine
+        own = truth.costs(claim.words, claim.values, through=through, past=True)
         reached = int(truth.sizes[mine & (own < FAR)].sum())
         assert reached >= PROVED * total, claim.owner
         if claim.owner.kind != "global":
@@ -255,4 +259,4 @@ def test_the_largest_lead_to_what_they_hold(recorded: Running, tmp_path: Path) -
         else:
             others = truth.costs(truth.program, but=claim.words)
             taken = int(truth.sizes[mine & (others < own)].sum())
-        assert taken <= (1 - PROVED) * total or claim.owner.name in RULED, claim.owner
+        assert taken <= (1 - PROVED) * total or (claim.owner.name or "").endswith(RULED), claim.owner
