@@ -10,7 +10,7 @@ import pytest
 from arenascope.analysis.advice import find_advice
 from arenascope.analysis.causes import Facts, find_causes
 from arenascope.analysis.held_or_lost import HeldSums, Keeper, Lost
-from arenascope.analysis.holds_back import Group, Held
+from arenascope.analysis.holds_back import Group, Held, Seen
 from arenascope.analysis.report import RESIDENT, Picture
 from arenascope.analysis.resident import ArenaResident
 from arenascope.analysis.type_rows import TypeRow
@@ -22,7 +22,7 @@ from arenascope.present.screens.advice_sentences import words
 from arenascope.present.screens.pins import group_lines
 from arenascope.present.screens.report import advice_line
 from arenascope.present.screens.trim import lines
-from arenascope.present.screens.verdict import ONE_LOOK, cause, verdict
+from arenascope.present.screens.verdict import ONE_LOOK, ONLY_FREEING, cause, verdict
 from arenascope.present.shared_text.text import Style
 
 MIB = 1 << 20
@@ -163,6 +163,25 @@ def test_what_little_there_is_to_give_back_is_said(returnable: int, tops: int, t
     picture = Picture(parts, RESIDENT, sum(parts.values()), None, None, (), ())
     facts = Facts(picture, None, 4096, (), 1, None, started=True, calls=1, tunables=True, release="2.36")
     assert verdict(judge(facts), Style().size).endswith(f"{ONE_LOOK}; {told}")
+
+
+@pytest.mark.parametrize(
+    ("live", "scraps", "free", "told"),
+    [(40, 20, 0, True), (90, 10, 0, True), (60, 0, 20, False), (60, 0, 0, False), (40, 5, 30, False)],
+    ids=["of what is free most", "of little that is free", "a trim returns it", "nothing is free", "least of it"],
+)
+def test_what_no_trim_returns_is_said_at_once_to_be_so(live: int, scraps: int, free: int, told: bool) -> None:
+    parts = {"live": live * MIB, "scraps": scraps * MIB, "returnable": free * MIB}
+    picture = Picture(parts, RESIDENT, sum(parts.values()), None, None, (), ())
+    row = TypeRow(Kind("Session", "c++"), 0, 104, MIB, None, None, ())
+    seen = Seen((), [Group(row, Held(scraps * MIB, scraps * MIB, within=(scraps + 1) * MIB))])
+    for known in (None, seen):
+        facts = Facts(
+            picture, None, 4096, (), 1, None, started=True, calls=1, tunables=True, release="2.36", seen=known
+        )
+        said = verdict(judge(facts), Style().size)
+        assert said.endswith(f"{ONLY_FREEING}.") is told
+        assert ("104 blocks of Session" in said) is (told and known is seen)
 
 
 def test_who_holds_what_is_in_use_is_why_it_stays() -> None:

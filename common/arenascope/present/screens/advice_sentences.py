@@ -11,7 +11,7 @@ from ...base.model import whole
 from ..shared_text.text import count, duration
 from .owner_advice_sentences import OWNERS
 from .types import name_of
-from .verdict import Figures, Say, lost_blocks, places, strander
+from .verdict import ONLY_FREEING, Figures, Say, lost_blocks, places, strander
 from .ways_to_do import POOL_COST, POOLS, ByType, Later, Pasted, Traced, Typed, Way, Words
 
 NOTHING_TO_SET = ("nothing to set: fewer arenas would not fix this",)
@@ -159,8 +159,7 @@ def _allocator(figure: Figures, facts: Facts, say: Say) -> Words:
     return Words(
         "if long-lived and short-lived blocks differ in size, try an allocator that keeps sizes apart (jemalloc, "
         "tcmalloc, mimalloc)",
-        f"{say(figure['bytes'])} is stranded: free in pages that blocks in use share; nothing that glibc offers "
-        "returns it, only a restart does",
+        f"{say(figure['bytes'])} is stranded, free in pages that blocks in use share: {ONLY_FREEING}",
         (
             Typed(
                 "chunks --summary",

@@ -37,6 +37,8 @@ ELSEWHERE = ("no-heap", "mostly-not-this-malloc", "mostly-mapped-files", "mostly
 """Judgements by which most is not malloc's."""
 STAYS = ("returnable_bytes", "thread_tops_bytes", "scraps_bytes", "tcache_bytes")
 """What of free memory a judgement names the most of."""
+ONLY_FREEING = "it can go back only when those blocks are freed (then malloc_trim returns it) or the program restarts"
+"""Of what is stranded."""
 ONE_LOOK = "It is in use: one look cannot show whether it is needed or grows forever"
 
 
@@ -66,7 +68,7 @@ def verdict(said: Statement, say: Say, compared: bool = False) -> str:
         return f"{text}. {judgement}{f'; {most}' if most else ''}."
     proven = figure.get("lost_bytes") is not None
     in_use = _proof(figure, say, compared) if proven else JUDGEMENTS[said.id] if compared else ONE_LOOK
-    return f"{text}. {in_use}; {_to_give_back(figure, say)}."
+    return f"{text}. {in_use}; {_to_give_back(said, say)}."
 
 
 def _at_least(figure: Figures, name: str, say: Say) -> str:
@@ -75,10 +77,12 @@ def _at_least(figure: Figures, name: str, say: Say) -> str:
     return f"at least {say(bound)}" if bound else say(figure.get(f"{name}_bytes"))
 
 
-def _to_give_back(figure: Figures, say: Say) -> str:
+def _to_give_back(said: Statement, say: Say) -> str:
     """What malloc_trim, or trim --apply --tops, would return of what is in memory."""
+    figure = whole(said.figures)
     size = figure["returnable_bytes"] + figure["thread_tops_bytes"]
-    return f"malloc has little to give back: {say(size)}" if size else "malloc has nothing to give back"
+    little = f"malloc has little to give back: {say(size)}" if size else "malloc has nothing to give back"
+    return f"{little}; {_stranded(said, say)}" if _matters(figure, "scraps_bytes") else little
 
 
 def _proof(figure: Figures, say: Say, compared: bool) -> str:
@@ -139,8 +143,14 @@ def _most(said: Statement, say: Say) -> str:
         return f"{size} sits in {where} that malloc_trim never touches"
     if most == "tcache_bytes":
         return f"{size} is in thread caches"
+    return _stranded(said, say)
+
+
+def _stranded(said: Statement, say: Say) -> str:
+    figure = whole(said.figures)
     whose = strander(figure, said.names, say)
-    return f"{size} is stranded in pages shared with blocks in use{f', most by {whose}' if whose else ''}"
+    most = f", most by {whose}" if whose else ""
+    return f"{say(figure['scraps_bytes'])} is stranded in pages shared with blocks in use{most}: {ONLY_FREEING}"
 
 
 def _trim(said: Statement, size: str) -> str:
