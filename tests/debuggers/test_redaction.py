@@ -63,12 +63,12 @@ def test_no_word_of_a_secret_is_left(platform: Platform, source: str, tmp_path: 
     with secrets_running(platform) as subject:
         secrets, libraries = secrets_of(subject), libraries_of(subject)
         image = image_of(subject, source, tmp_path)
-        done = shell("save", image, redacted, "--redact", "--json")
+        done = shell("save", redacted, image, "--redact", "--json")
         assert done.returncode == 0, done.stderr
         whole = Path(str(image))
         if source == "live":
             whole = tmp_path / "whole"
-            assert shell("save", image, whole).returncode == 0
+            assert shell("save", whole, image).returncode == 0
         kinds = {each.kind for each in secrets} - NOT_THERE[source]
         assert sorted(kinds - present(whole, secrets, platform.pointer_bytes)) == []
         assert len(kinds) >= 58
@@ -94,7 +94,7 @@ def test_of_a_libc_whose_file_is_gone_nothing_is_taken_for_the_file_s(source: st
         assert str(folder) in Path(f"/proc/{subject.pid}/maps").read_text()
         (folder / "libc.so.6").unlink()
         image = image_of(subject, source, tmp_path)
-        done = shell("save", image, redacted, "--redact")
+        done = shell("save", redacted, image, "--redact")
         assert done.returncode == 0, done.stderr
         if source != "live":
             assert "constants-of-libc" in present(Path(str(image)), secrets, HOST.pointer_bytes)
@@ -114,7 +114,7 @@ def test_of_a_damaged_heap_only_what_is_proved_is_kept(platform: Platform, damag
         assert subject.send("tick") == "ticked"
         for source in ("live", "gcore", "kernel"):
             image = {"gcore": subject.gcore, "kernel": subject.kernel_core}.get(source, lambda: subject.pid)()
-            done = shell("save", image, redacted, "--redact")
+            done = shell("save", redacted, image, "--redact")
             assert done.returncode == 0, done.stderr
             assert sorted(leaked(redacted, secrets, platform.pointer_bytes, libraries)) == []
             (arenas,) = DOORS["shell"].run(Core(redacted, subject.program), ["arenas --json"])

@@ -164,7 +164,7 @@ def test_a_core_is_saved_as_what_it_tells(image: str, tmp_path: Path) -> None:
         first = DOORS["shell"].run(Core(path, subject.program), looks)
         for _ in range(2):
             # also over one that is there already
-            done = shell("save", path, file, "--json")
+            done = shell("save", file, path, "--json")
             assert done.returncode == 0, done.stderr
     dense = tmp_path / "dense.core"
     subprocess.run(["cp", "--sparse=never", file, dense], check=True)
@@ -305,7 +305,7 @@ def test_symbols_are_where_they_were_said_to_be(source: str, tmp_path: Path) -> 
         if source == "core":
             shell("save", subject.pid, image)
         trace = tmp_path / "trace"
-        words = ["save", image, str(tmp_path / "redacted"), "--redact", "--debug-dir", str(tmp_path / "symbols")]
+        words = ["save", str(tmp_path / "redacted"), image, "--redact", "--debug-dir", str(tmp_path / "symbols")]
         subprocess.run(
             ["strace", "-o", str(trace), "-e", "trace=file", *SHELL, *words], check=True, capture_output=True
         )

@@ -9,6 +9,10 @@ from .errors import UsageError
 from .suggestions import with_suggestion
 
 ELF = b"\x7fELF"
+ORDER_AT, BIG = 5, b"\2"
+"""EI_DATA, and ELFDATA2MSB."""
+TYPE_AT, PROGRAM_TYPES = 16, (2, 3)
+"""e_type, and ET_EXEC and ET_DYN."""
 
 
 def full_names(words: Sequence[str], names: Sequence[str], usage: str, also: Sequence[str] = ()) -> list[str]:
@@ -53,8 +57,22 @@ def pid_in(word: str) -> Optional[str]:
 
 def is_elf(path: str) -> bool:
     """Whether it is a core, or a program."""
+    return _beginning(path, len(ELF)) == ELF
+
+
+def is_program(path: str) -> bool:
+    """Whether it is a regular file that is a program or a library, which nothing can be read of but symbols."""
+    if not os.path.isfile(path):
+        # a device or FIFO is not opened: that may block, or have an effect
+        return False
+    header = _beginning(path, TYPE_AT + 2)
+    type = int.from_bytes(header[TYPE_AT:], "big" if header[ORDER_AT : ORDER_AT + 1] == BIG else "little")
+    return header[: len(ELF)] == ELF and type in PROGRAM_TYPES
+
+
+def _beginning(path: str, size: int) -> bytes:
     try:
         with open(path, "rb") as file:
-            return file.read(len(ELF)) == ELF
+            return file.read(size)
     except OSError:
-        return False
+        return b""

@@ -6,6 +6,7 @@ Parsing, help, completion, docs/commands.md and the man page come from it.
 from __future__ import annotations
 
 import argparse
+import os
 from functools import partial
 from typing import Callable, Optional, Sequence
 
@@ -235,6 +236,11 @@ def with_command(words: Sequence[str]) -> list[str]:
     if first[:1] == "-":
         return _by_option(words)
     if may_be_file_or_pid(first) or is_process_name(first):
+        second = words[1] if words[1:] else ""
+        if second in branch_names() and not os.path.exists(second):
+            from shlex import join
+
+            raise UsageError(f"the command comes first: {join([PROGRAM, second, first, *words[2:]])}")
         return [USUAL, *words]
     hint = with_suggestion(first, [*branch_names(), *process_names()], Tree(()).usage_hint)
     raise UsageError(f"there is no command, file or process {first!r}", hint)

@@ -7,7 +7,8 @@ import re
 from argparse import Namespace
 from typing import TYPE_CHECKING, NoReturn, Optional, Sequence
 
-from ..base.argv import PROCESSES, is_elf, pid_in
+from ..base.about import PROGRAM
+from ..base.argv import PROCESSES, is_elf, is_program, pid_in
 from ..base.errors import TargetError, UsageError
 from ..base.suggestions import with_suggestion
 from ..commands.framework.arguments import Parser, argument, places_of
@@ -42,7 +43,9 @@ CORE_OPTION = argument(
     help="the core file to read, also where its name is a number",
 )
 PAIR = 2
-"""A subject, and the name of a type."""
+"""A subject, and a type's name, a file to write, or the program of a core."""
+WRITTEN = ("file",)
+"""How a command that writes a file calls its only place."""
 
 NOT, UNLIKELY, MAYBE, SURELY = range(4)
 """How much a word looks like a process or core: an address least, then a word, a file or number, a live or ELF one."""
@@ -63,7 +66,18 @@ def find_subjects(command: Command, parser: Parser, options: Namespace) -> None:
     if next(places_of(command.outline().groups), None) is not None:
         _fill_places(command, parser, options, bool(chosen))
     alone = len(options.subjects) == 1
+    _refuse_gdb_order(command.name, options.subjects)
     options.subjects = [*chosen, *(_subject(each, alone) for each in options.subjects)]
+
+
+def _refuse_gdb_order(name: str, words: Sequence[str]) -> None:
+    """A program before its core, as debuggers take them: a core says itself which program it is of."""
+    if len(words) == PAIR and is_program(words[0]) and is_elf(words[1]) and not is_program(words[1]):
+        from shlex import quote
+
+        raise UsageError(
+            f"{words[0]} is a program, and the core names it", f"leave it out: {PROGRAM} {name} {quote(words[1])}"
+        )
 
 
 def _fill_places(command: Command, parser: Parser, options: Namespace, chosen: bool) -> None:
@@ -85,7 +99,8 @@ def _fill_places(command: Command, parser: Parser, options: Namespace, chosen: b
         return
     # a command that needs no subject, or cannot tell its own words apart, is given no unlikely one
     needed = MAYBE if command.optional_subject or len(words) <= len(places) else UNLIKELY if several else NOT
-    index = None if chosen else likeliest(words, needed)
+    writes = [place.names for place in places] == [WRITTEN]
+    index = None if chosen else _beside_written(words) if writes else likeliest(words, needed)
     options.subjects = [] if index is None else [words.pop(index)]
     for place in places:
         if not words and place.options.get("nargs") != "?":
@@ -97,6 +112,20 @@ def _fill_places(command: Command, parser: Parser, options: Namespace, chosen: b
             setattr(options, place.names[0], words.pop(0) if words else None)
     if words:
         parser.error(f"unrecognized arguments: {' '.join(words)}")
+
+
+def _beside_written(words: Sequence[str]) -> Optional[int]:
+    """Which word of a command that writes FILE is to be read: the second, as its usage says, or a pid before it. What
+    is there already may be a core and is FILE all the same: else a mistyped name would become a copy of that core."""
+    if not words or pid_in(words[0]):
+        return 0 if words else None
+    if len(words) < PAIR:
+        return None
+    if pid_in(words[1]) or not is_process_name(words[0]):
+        return 1
+    if os.path.exists(words[1]):
+        raise UsageError(f"{words[0]} is a process, and {words[1]} is there already", "FILE comes before PID or CORE")
+    return 0
 
 
 def find_pids(parser: Parser, options: Namespace) -> None:
@@ -132,10 +161,14 @@ def _pid(word: str) -> str:
 
 
 def _subject(word: str, alone: bool) -> str:
-    """A pid or path. Of several that are looked at, one that is not there is told in its turn."""
-    if may_be_file_or_pid(word):
+    """A pid or path. Of several that are looked at, one that is not there is told in its turn. A program in this folder
+    cannot be looked at: it names the process that runs it, as in any other folder."""
+    program = os.sep not in word and is_program(word)
+    if may_be_file_or_pid(word) and not program:
         return word
     pid = _only_process(word)
+    if pid is None and program:
+        return word
     if pid is None:
         return _nothing(f"file or process {word!r}", word) if alone else word
     return as_subject(pid)
