@@ -57,7 +57,7 @@ def own(name: str) -> list[Argument]:
 
 
 def section(name: str) -> str:
-    summary, description, example, _, _ = outline(name)
+    summary, description, example = outline(name)[:3]
     text = f"## {name}\n\n{summary}\n"
     if description:
         text += f"\n{description}\n"
@@ -106,7 +106,7 @@ def man_page() -> str:
         ".SH COMMANDS",
     ]
     for name in NAMES:
-        summary, description, _, _, _ = outline(name)
+        summary, description = outline(name)[:2]
         lines += [".SS " + roff(name), roff(summary)]
         if description:
             lines += [".PP", roff(description)]

@@ -130,8 +130,7 @@ def _beside_written(words: Sequence[str]) -> Optional[int]:
 
 def find_pids(parser: Parser, options: Namespace) -> None:
     """Of a command that reads processes alone: `pids`, in place of what was typed."""
-    typed = [word for each in options.named_pids for word in _split(each)]
-    options.pids = [_pid(each) for each in (*typed, *options.pids)]
+    options.pids = [*typed_pids(options.named_pids), *map(_pid, options.pids)]
     if not options.pids:
         parser.error("the following arguments are required: PID")
 
@@ -144,10 +143,15 @@ def find_named(parser: Parser, options: Namespace) -> None:
 
 
 def _by_option(options: Namespace) -> list[str]:
-    pids = [_pid(word) for each in getattr(options, "named_pids", ()) for word in _split(each)]
+    pids = typed_pids(getattr(options, "named_pids", ()))
     # digits alone would be a pid
     cores = [os.path.join(".", each) if each.isdigit() else each for each in getattr(options, "named_cores", ())]
     return [*map(as_subject, pids), *cores]
+
+
+def typed_pids(words: Sequence[str]) -> list[str]:
+    """Of processes that an option names."""
+    return [_pid(word) for each in words for word in _split(each)]
 
 
 def _split(typed: str) -> Sequence[str]:

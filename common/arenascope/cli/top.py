@@ -10,7 +10,7 @@ import struct
 import sys
 import time
 from contextlib import suppress
-from typing import Callable, Iterable, Mapping, Optional
+from typing import Iterable, Mapping
 
 from ..base.errors import ArenascopeError, UsageError
 from ..base.printable import one_line
@@ -21,31 +21,36 @@ from ..present.json_documents.process_records import RunningProcess, Top, WholeL
 from ..present.json_documents.record import plain, tallied
 from ..present.screens.other_screen import OtherScreen
 from ..present.screens.top import Shown, top_lines
+from ..present.screens.top_order import DEFAULT, SORTS, Order
 from ..present.shared_text.text import Style, fitted
 from ..session.header_look import HeaderLook, HeaderReader
 from ..sources.live.process_list import ListedProcess, list_processes
 from .keyboard import Keyboard
 from .shell import ShellDoor, unbroken
+from .subjects import typed_pids
 
 SECONDS = 3.0
 CHUNKS, FEWEST = 60_000, 200
 """Free chunks that one look follows in all, and so many at least in each process: a third of a second's worth."""
 MOST = 2_000
 """In one process."""
+FURTHER, A_SECOND = 400_000, 40_000
+"""Free chunks that one look follows beyond these, about two seconds' worth; and for each second between two looks, a
+fifth of it."""
+STEP = 4
+"""So many times as far as before is a process followed then."""
+TRIES = 3
+"""For one whose lists change meanwhile."""
 ROWS = 20
-AROUND, TABLE = 14, 5
+AROUND, TABLE = 16, 5
 """Lines of a screen around the table of processes, some of them broken in two; lines that a further table adds."""
-SORTS: Mapping[str, Callable[[RunningProcess], int]] = {
-    "free": lambda each: _known(each.free_resident_bytes, each.free_bytes),
-    "stranded": lambda each: _known(each.stranded_bytes),
-    "system": lambda each: _known(each.system_bytes),
-    "rss": lambda each: each.rss_bytes,
-}
 OUTLINE = Outline(
     "List this machine's processes by free and stranded memory in malloc; none is stopped.",
-    'Of each process the headers of its arenas and the first chunks of its bins are read while it runs on. "≥" marks '
-    "what was not followed to its end. Thread caches and fastbins do not count as free. On a terminal the list is "
-    "renewed until q or Ctrl-C; in a pipe it is printed once.",
+    "Of each process the headers of its arenas and the first chunks of its bins are read while it runs on. Those that "
+    f"may be among the shown ones are followed further, by {FURTHER:,} chunks in all, which takes about two seconds "
+    '(where looks are repeated: a fifth of the interval). "≥" marks what even so was not followed to its end. If that '
+    "may change the order, the first line says so, and which command settles it. Thread caches and fastbins do not "
+    "count as free. On a terminal the list is renewed until q or Ctrl-C; in a pipe it is printed once.",
     "top\ntop --once --limit 5\ntop --exact 1234 5678\ntop --json --once | jq '.processes[0].pid'",
     (
         Group(
@@ -54,15 +59,14 @@ OUTLINE = Outline(
                 argument(
                     "--exact",
                     metavar="PID",
-                    type=int,
                     nargs="+",
                     default=[],
-                    help="also a whole look at these, as `report` has it: each is held once, briefly",
+                    help="also a whole look at these, by pid or name, as `report` has it: each is held once, briefly",
                 ),
                 argument(
                     "--sort",
                     choices=tuple(SORTS),
-                    default="free",
+                    default=DEFAULT,
                     help="the order: by free memory that is resident (free), by stranded, system or rss",
                 ),
                 argument(
@@ -85,6 +89,7 @@ OUTLINE = Outline(
             ),
         ),
     ),
+    names_pids="--exact",
 )
 
 
@@ -95,8 +100,9 @@ def run(options: argparse.Namespace) -> int:
     if (options.limit or 0) < 0 or options.count < 0:
         raise UsageError("--limit and --count are 0 or more")
     goes_on = not options.once and (options.interval is not None or options.count > 0 or _is_screen(options))
-    whole = _whole_looks(options.exact)
-    looks = Looks(whole, options.sort)
+    exact = [int(pid) for pid in typed_pids(options.exact)]
+    whole = _whole_looks(exact)
+    looks = Looks(whole, options.sort, min(FURTHER, int(interval * A_SECOND)) if goes_on else FURTHER)
     show = _show(options, interval, goes_on)
     number = 0
     try:
@@ -104,31 +110,29 @@ def run(options: argparse.Namespace) -> int:
             while True:
                 began = time.monotonic()
                 found = looks.look(show.rows(len(whole)) if options.limit is None else options.limit)
-                show.draw(found, looks.chunks, time.monotonic() - began)
+                show.draw(found, time.monotonic() - began)
                 number += 1
                 if not goes_on or number == options.count or keyboard.wait(began + interval - time.monotonic()):
                     break
     finally:
         show.close()
-    return 0 if len(whole) == len(set(options.exact)) else 2
+    return 0 if len(whole) == len(set(exact)) else 2
 
 
 def _is_screen(options: argparse.Namespace) -> bool:
     return sys.stdout.isatty() and not options.json and os.environ.get("TERM", "dumb") != "dumb"
 
 
-def _known(*sizes: Optional[int]) -> int:
-    """The first that is known; what is not comes last."""
-    return next((size for size in sizes if size is not None), -1)
+FAILURES = (ArenascopeError, OSError, LookupError, ValueError, struct.error)
+"""It ended meanwhile, may not be read, or became another program: none is the others' affair."""
 
 
 class Looks:
     """One look after another at all processes."""
 
-    def __init__(self, whole: Mapping[int, WholeLook], sort: str = "free") -> None:
-        self.chunks = MOST
-        """How many free chunks of a process were followed at most."""
-        self._whole, self._sort = whole, sort
+    def __init__(self, whole: Mapping[int, WholeLook], sort: str = DEFAULT, further: int = FURTHER) -> None:
+        """`further`: so many free chunks are followed beyond the first ones of each process."""
+        self._whole, self._sort, self._further = whole, sort, further
         self._reader = HeaderReader()
         self._users: dict[int, str] = {}
 
@@ -136,22 +140,58 @@ class Looks:
         """At all of them; the first `limit` are told of, 0: all."""
         listed = list(list_processes(os.sysconf("SC_PAGE_SIZE")))
         self._reader.forget_all_but(each.pid for each in listed)
-        self.chunks = max(FEWEST, min(MOST, CHUNKS // max(1, len(listed))))
-        rows: list[RunningProcess] = []
+        chunks = max(FEWEST, min(MOST, CHUNKS // max(1, len(listed))))
+        rows: dict[int, RunningProcess] = {}
         unread = 0
         for each in listed:
             try:
-                look = self._reader.look(each.pid, (each.started, each.program), self.chunks)
-            except (ArenascopeError, OSError, LookupError, ValueError, struct.error):
-                # it ended meanwhile, may not be read, or became another program: none is the others' affair
+                look = self._reader.look(each.pid, (each.started, each.program), chunks)
+            except FAILURES:
                 unread += os.path.exists(f"/proc/{each.pid}")
                 continue
-            rows.append(self._row(each, look))
-        rows.sort(key=lambda row: (row.pid not in self._whole, -SORTS[self._sort](row), row.pid))
-        shown = rows[: limit or None]
-        top = Top(time=time.time(), processes=shown, left_out=len(rows) - len(shown), unread=unread)
+            rows[each.pid] = self._row(each, look)
+        self._follow({each.pid: each for each in listed}, rows, limit)
+        order = Order(list(rows.values()), self._sort, limit)
+        top = Top(
+            time=time.time(),
+            processes=order.shown,
+            left_out=len(rows) - len(order.shown),
+            uncertain_pids=[row.pid for row in order.uncertain],
+            unread=unread,
+        )
         top.within(envelope("top", "shell", None, None, problems=()))
         return top
+
+    def _follow(self, listed: Mapping[int, ListedProcess], rows: dict[int, RunningProcess], limit: int) -> None:
+        """Follows those further that may be among the shown ones, until these are told to the end or `further` is used
+        up: each a few times as far as before, so that one does not use up all."""
+        left, reach = self._further, MOST
+        tries = dict.fromkeys(rows, TRIES)
+        while left > 0:
+            reach *= STEP
+            order = Order(list(rows.values()), self._sort, limit)
+            follow = [listed[row.pid] for row in order.to_follow if tries[row.pid]]
+            if not follow:
+                return
+            for each in follow:
+                allowed = min(reach, left)
+                try:
+                    look = self._reader.look(each.pid, (each.started, each.program), allowed)
+                except FAILURES:
+                    look = None
+                free = look.free if look is not None else None
+                if look is None or free is None:
+                    tries[each.pid] = 0
+                    continue
+                if free.whole or free.all >= (rows[each.pid].free_bytes or 0):
+                    rows[each.pid] = self._row(each, look)
+                if not free.cut:
+                    tries[each.pid] -= 1
+                elif allowed == left:
+                    tries[each.pid] = 0
+                left = max(0, left - max(FEWEST, free.followed))
+                if not left:
+                    return
 
     def _row(self, listed: ListedProcess, look: HeaderLook) -> RunningProcess:
         free = look.free
@@ -216,19 +256,19 @@ def _whole_looks(pids: Iterable[int]) -> dict[int, WholeLook]:
 class _Once:
     """Printed, look by look."""
 
-    def __init__(self, as_json: bool, exact: bool) -> None:
-        self._json, self._exact = as_json, exact
+    def __init__(self, as_json: bool, exact: bool, how: Shown) -> None:
+        self._json, self._exact, self._how = as_json, exact, how
 
     def rows(self, whole: int) -> int:
         """How many processes are shown where nobody asked for a number, beside so many that were looked at whole."""
         return ROWS
 
-    def draw(self, found: Top, chunks: int, seconds: float) -> None:
+    def draw(self, found: Top, seconds: float) -> None:
         if self._json:
             sys.stdout.write(json.dumps(found.to_dict(), ensure_ascii=False, default=plain) + "\n")
         else:
             style = _style(self._exact)
-            lines = top_lines(style, found, Shown(chunks, seconds))
+            lines = top_lines(style, found, self._how._replace(seconds=seconds))
             sys.stdout.write("".join(f"{piece}\n" for line in lines for piece in fitted(line, style.width)))
         sys.stdout.flush()
 
@@ -239,28 +279,28 @@ class _Once:
 class _Screen(_Once):
     """Drawn in place."""
 
-    def __init__(self, interval: float, exact: bool) -> None:
-        super().__init__(False, exact)
+    def __init__(self, exact: bool, how: Shown) -> None:
+        super().__init__(False, exact, how)
         self._screen = OtherScreen(sys.stdout)
-        self._note = f"every {interval:g} s, until q or Ctrl-C"
 
     def rows(self, whole: int) -> int:
         from shutil import get_terminal_size  # a terminal has lines
 
         return max(whole, 1, get_terminal_size().lines - AROUND - (whole + TABLE if whole else 0))
 
-    def draw(self, found: Top, chunks: int, seconds: float) -> None:
+    def draw(self, found: Top, seconds: float) -> None:
         style = _style(self._exact)
-        self._screen.draw(list(top_lines(style, found, Shown(chunks, seconds, self._note))), style.width)
+        self._screen.draw(list(top_lines(style, found, self._how._replace(seconds=seconds))), style.width)
 
     def close(self) -> None:
         self._screen.close()
 
 
 def _show(options: argparse.Namespace, interval: float, goes_on: bool) -> _Once:
+    how = Shown(options.sort)
     if goes_on and _is_screen(options):
-        return _Screen(interval, options.bytes)
-    return _Once(options.json, options.bytes)
+        return _Screen(options.bytes, how._replace(note=f"every {interval:g} s, until q or Ctrl-C"))
+    return _Once(options.json, options.bytes, how)
 
 
 def _style(exact: bool) -> Style:

@@ -31,8 +31,6 @@ from .session import Session
 
 TRIES = 3
 """For a ring or a top that changes while it is read."""
-MOST_SPANS = 256
-"""Free spans of a process whose pages are looked up, the largest."""
 
 
 class Place(NamedTuple):
@@ -51,9 +49,13 @@ class FreeSeen(NamedTuple):
     whole: bool
     """Whether every top and every bin was read to its end. Thread caches and fastbins are never counted."""
     pages: Optional[int]
-    """The whole pages of it that are in memory, of its largest pieces; None where page tables do not tell."""
+    """The whole pages of it that are in memory; None where page tables do not tell."""
     stranded: int
     """Of `bins`, in pages that something else shares."""
+    followed: int
+    """So many chunks."""
+    cut: bool
+    """Whether a limit ended it, and not a list that changed meanwhile."""
 
     @property
     def all(self) -> int:
@@ -199,18 +201,33 @@ def _free(image: ProcessImage, memory: Memory, layout: Layout, ring: Sequence[Ar
     # a top ends where a page does, and shares its first one
     pages = [advised(top.address, top.end, 0, page) for top in tops]
     binned = stranded = seen = 0
-    for header in ring:
-        # an arena's share of what is left, so that the last has some, too
-        first = first_chunks(memory, layout, header, max(1, (limit - seen) // (len(ring) - header.index)))
+    cut = False
+    # the least first: what they leave of their shares is the others'
+    for number, header in enumerate(sorted(ring, key=_beside_top)):
+        share = max(1, (limit - seen) // (len(ring) - number))
+        first = first_chunks(memory, layout, header, share)
         seen += len(first.chunks)
         whole &= first.whole
-        size = min(sum(each.bytes for each in first.chunks), max(0, header.system_mem - (header.top_bytes or 0)))
-        inside = [advised(each.address, each.end, layout.chunk_struct, page) for each in first.chunks]
+        cut |= not first.whole and len(first.chunks) >= share
+        size = min(sum(each.bytes for each in first.chunks), _beside_top(header))
+        large = (each for each in first.chunks if each.bytes > page)
+        inside = [advised(each.address, each.end, layout.chunk_struct, page) for each in large]
         pages += inside
         binned += size
         stranded += max(0, size - sum(each.bytes for each in inside))
-    resident = _resident(image, sorted(pages, key=lambda each: -each.bytes)[:MOST_SPANS])
-    return FreeSeen(sum(each.bytes for each in tops), binned, whole=whole, pages=resident, stranded=stranded)
+    return FreeSeen(
+        sum(each.bytes for each in tops),
+        binned,
+        whole=whole,
+        pages=_resident(image, pages),
+        stranded=stranded,
+        followed=seen,
+        cut=cut,
+    )
+
+
+def _beside_top(header: ArenaHeader) -> int:
+    return max(0, header.system_mem - (header.top_bytes or 0))
 
 
 def _resident(image: ProcessImage, spans: Sequence[Range]) -> Optional[int]:

@@ -683,7 +683,7 @@ complete -c arenascope -n '_shtab_arenascope_using version' -l debug-dir -xka "(
 complete -c arenascope -n '_shtab_arenascope_using version' -l sysroot -xka "(__fish_complete_directories)" -d 'look below DIR for the files that a core names, and under DIR/usr/lib/debug for debug symbols: for a core from another host or a container'
 complete -c arenascope -n '_shtab_arenascope_using version; and test $_shtab_arenascope_npos -ge 0' -ka "(__fish_complete_pids) (__fish_complete_path (commandline -ct))" -d 'the process (by its pid, or its name where only one has it) or core file to read, at any position'
 complete -c arenascope -n '_shtab_arenascope_using; and test $_shtab_arenascope_npos -eq 0' -a top -d 'List this machine'"'"'s processes by free and stranded memory in malloc; none is stopped.'
-complete -c arenascope -n '_shtab_arenascope_using top' -l exact -xka "(__fish_complete_pids)" -d 'also a whole look at these, as `report` has it: each is held once, briefly'
+complete -c arenascope -n '_shtab_arenascope_using top' -l exact -xka "(__fish_complete_pids)" -d 'also a whole look at these, by pid or name, as `report` has it: each is held once, briefly'
 complete -c arenascope -n '_shtab_arenascope_using top' -l sort -xka "free stranded system rss" -d 'the order: by free memory that is resident (free), by stranded, system or rss'
 complete -c arenascope -n '_shtab_arenascope_using top' -l limit -x -d 'show N processes at most (0: all; 20, or as many as the screen has room for)'
 complete -c arenascope -n '_shtab_arenascope_using top' -l once -d 'one list, also on a terminal'

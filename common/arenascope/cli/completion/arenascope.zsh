@@ -748,7 +748,7 @@ _shtab_arenascope_threads_options=(
 _shtab_arenascope_threads_defaults_added=0
 
 _shtab_arenascope_top_options=(
-  "--exact=[also a whole look at these, as \`report\` has it\: each is held once, briefly]:PID:_pids"
+  "--exact=[also a whole look at these, by pid or name, as \`report\` has it\: each is held once, briefly]:PID:_pids"
   "--sort=[the order\: by free memory that is resident (free), by stranded, system or rss]:sort:(free stranded system rss)"
   "--limit=[show N processes at most (0\: all\; 20, or as many as the screen has room for)]:N:"
   "--once[one list, also on a terminal]"

@@ -93,6 +93,8 @@ class Outline(NamedTuple):
     example: str
     groups: Sequence[Group]
     also: Sequence[Group] = ()
+    names_pids: str = ""
+    """The option that does, of a command that takes no other words."""
 
     @property
     def all_groups(self) -> Sequence[Group]:
@@ -188,10 +190,21 @@ class Parser(OneLine):
         self._add_places()
         options, rest = super().parse_known_args(["--", *plain] if plain else [], options)
         if rest:
-            self.error(f"unrecognized arguments: {' '.join(rest)}")
+            self._refuse([word for word in rest if word != "--"])
         if self._settle is not None:
             self._settle(self, options)
         return options, []
+
+    def _refuse(self, words: Sequence[str]) -> NoReturn:
+        """Words that are none of this command's."""
+        wanted = next((each for each in options_of(self.outline.all_groups) if words[0] in each.choices), None)
+        line = " ".join(words)
+        if wanted is not None:
+            meant = f"did you mean {wanted.long_names[0]} {words[0]}? {self.usage_hint}"
+            raise UsageError(f"unrecognized arguments: {line}", meant)
+        if self.outline.names_pids:
+            raise UsageError(f"takes no pid: {self.outline.names_pids} {line}", self.usage_hint)
+        self.error(f"unrecognized arguments: {line}")
 
     def _add_places(self) -> None:
         while self._places:
@@ -202,7 +215,7 @@ class Parser(OneLine):
 
         self._add_places()
         program = self.prog.partition(" ")[0]
-        summary, description, example, _, _ = self.outline
+        summary, description, example = self.outline[:3]
         examples = [f"  {program} {line}" for line in example.splitlines()]
         places = [each.spelt for each in places_of(self.outline.all_groups)]
         self.usage = " ".join([self.prog, "[options]", *places])

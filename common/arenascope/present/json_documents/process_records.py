@@ -50,4 +50,8 @@ class Top(Document, command="top"):
     time: Annotated[float, "When, in seconds since 1970"]
     processes: Annotated[Sequence[RunningProcess], "Up to --limit: those of --exact first, then as sorted"]
     left_out: Annotated[Size, "How many more there are, beyond --limit"]
+    uncertain_pids: Annotated[
+        Sequence[Annotated[int, "A pid"]],
+        "Those that may belong further up, also of what is left out: not all of their free chunks were followed",
+    ]
     unread: Annotated[Size, "How many could not be read: most of them are not permitted"]

@@ -8,11 +8,12 @@ from typing import Iterator, Optional, Sequence
 from ...base.records import NamedTuple
 from ..json_documents.process_records import RunningProcess, Top, WholeLook
 from ..shared_text.text import Style, count, duration, next_lines, number, table
+from .top_order import DEFAULT
 
 LOWER = "≥ "
 """In front of what was not followed to its end."""
 HEADERS = ("pid", "user", "name", "RSS", "system", "free", "free in RSS", "stranded", "arenas", "allocator")
-EXPENDABLE = ("allocator", "arenas", "user", "free", "system")
+EXPENDABLE = ("user", "allocator", "arenas", "system", "free")
 EXACT_HEADERS = ("pid", "name", "RSS", "in use", "free", "trim gives", "tops", "stranded", "held")
 EXACT_EXPENDABLE = ("held", "tops", "in use", "trim gives")
 
@@ -20,15 +21,18 @@ EXACT_EXPENDABLE = ("held", "tops", "in use", "trim gives")
 class Shown(NamedTuple):
     """How a look is shown."""
 
-    chunks: int
-    """So many free chunks of each process were followed at most."""
-    seconds: float
+    sort: str
+    seconds: float = 0.0
     """How long the look took."""
     note: str = ""
     """How it goes on."""
 
 
 def top_lines(style: Style, found: Top, shown: Shown) -> Iterator[str]:
+    settle = _settle(style, found, shown.sort)
+    if settle:
+        who = count(len(found.uncertain_pids), "process", "processes")
+        yield style.bold(f"the order is uncertain: {who} may have more than was seen. To settle it: {settle}")
     yield style.bold(_sentence(style, found))
     yield ""
     yield from table(
@@ -53,13 +57,24 @@ def top_lines(style: Style, found: Top, shown: Shown) -> Iterator[str]:
     if shown.note:
         yield style.dim(shown.note)
     if any(each.free_whole is False for each in found.processes):
-        yield style.dim(f"{LOWER}at least: of each process {shown.chunks:,} free chunks are followed; --exact PID: all")
+        yield style.dim(f"{LOWER}at least: not all free chunks were followed; --exact PID: all")
     stopped = "" if looked else ", none was stopped"
     read = f"read in {duration(shown.seconds)} while they ran on{stopped}"
     yield style.dim(f"free without thread caches and fastbins; {read}")
-    if not shown.note and found.processes and found.processes[0].arenas is not None:
+    if settle and not shown.note:
+        yield from next_lines(style, settle)
+    elif not shown.note and found.processes and found.processes[0].arenas is not None:
         named = style._replace(subject=str(found.processes[0].pid))
         yield from next_lines(style, named.typed("report"), named.typed("watch"))
+
+
+def _settle(style: Style, found: Top, sort: str) -> str:
+    """The command that settles the order, where it is uncertain."""
+    if not found.uncertain_pids:
+        return ""
+    pids = [*(each.pid for each in found.processes if each.exact is not None), *found.uncertain_pids]
+    by = f" --sort {sort}" if sort != DEFAULT else ""
+    return style.typed(f"top --once{by} --exact {' '.join(map(str, pids))}")
 
 
 def _sentence(style: Style, found: Top) -> str:

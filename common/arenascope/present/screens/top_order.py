@@ -1,0 +1,79 @@
+"""The order of top's processes, and of which of them it is certain: some were not followed to their ends, and may have
+more than was seen."""
+
+from __future__ import annotations
+
+from typing import Callable, Mapping, Optional, Sequence
+
+from ..json_documents.process_records import RunningProcess
+
+DEFAULT = "free"
+SORTS: Mapping[str, Callable[[RunningProcess], int]] = {
+    "free": lambda each: _known(
+        each.exact.free_bytes if each.exact else None, each.free_resident_bytes, each.free_bytes
+    ),
+    "stranded": lambda each: _known(each.exact.stranded_bytes if each.exact else None, each.stranded_bytes),
+    "system": lambda each: _known(each.system_bytes),
+    "rss": lambda each: each.rss_bytes,
+}
+ALWAYS_KNOWN = ("system", "rss")
+
+
+def _known(*sizes: Optional[int]) -> int:
+    """The first that is known; what is not comes last."""
+    return next((size for size in sizes if size is not None), -1)
+
+
+def at_most(row: RunningProcess, sort: str) -> int:
+    """What it may have: all of its arenas that was not seen to be free may be, too."""
+    seen = SORTS[sort](row)
+    told = row.exact is not None and row.exact.free_bytes is not None
+    if row.free_whole is not False or sort in ALWAYS_KNOWN or told:
+        return seen
+    return seen + max(0, (row.system_bytes or 0) - (row.free_bytes or 0))
+
+
+class Order:
+    """Processes as sorted: those of --exact first, then by what each has at least. `limit` are shown, 0: all."""
+
+    def __init__(self, rows: Sequence[RunningProcess], sort: str, limit: int) -> None:
+        by_size = sorted(rows, key=lambda row: (-SORTS[sort](row), row.pid))
+        self._sort = sort
+        self._first = [row for row in by_size if row.exact is not None]
+        self._others = [row for row in by_size if row.exact is None]
+        self._room = max(0, limit - len(self._first)) if limit else len(self._others)
+        self._limit = limit or len(rows)
+
+    @property
+    def shown(self) -> list[RunningProcess]:
+        """Those that may be the largest of all are among them, in place of the last."""
+        shown, hidden = self._others[: self._room], self._others[self._room :]
+        if shown:
+            largest = SORTS[self._sort](shown[0])
+            above = [row for row in hidden if at_most(row, self._sort) > largest]
+            above = sorted(above, key=lambda row: -at_most(row, self._sort))[: len(shown) - 1]
+            pids = {row.pid for row in above}
+            shown = shown[: len(shown) - len(above)] + [row for row in hidden if row.pid in pids]
+        return (self._first + shown)[: self._limit]
+
+    @property
+    def uncertain(self) -> list[RunningProcess]:
+        """Those that may belong further up than they are; of what is not shown, among what is."""
+        found = []
+        for number, row in enumerate(self._others):
+            above = min(number, self._room) - 1
+            if above >= 0 and at_most(row, self._sort) > SORTS[self._sort](self._others[above]):
+                found.append(row)
+        return found
+
+    @property
+    def to_follow(self) -> list[RunningProcess]:
+        """Those that were not followed to their ends and are shown, or may have to be: what may be largest first."""
+        least = SORTS[self._sort](self._others[self._room - 1]) if self._room and len(self._others) > self._room else -1
+        parts = [row for row in self._first[: self._limit] if row.free_whole is False]
+        parts += [
+            row
+            for number, row in enumerate(self._others)
+            if row.free_whole is False and (number < self._room or (self._room and at_most(row, self._sort) > least))
+        ]
+        return sorted(parts, key=lambda row: -at_most(row, self._sort))

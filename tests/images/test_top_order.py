@@ -1,0 +1,185 @@
+"""arenascope top ranks by what processes have, also where that takes longer to see: processes with many free chunks
+beside one with few."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+from schemas import valid
+
+from arenascope.cli import top
+from arenascope.present.formats.json import envelope
+from arenascope.present.json_documents.process_records import Top
+from arenascope.present.screens.top import Shown, top_lines
+from arenascope.present.shared_text.text import Style
+from arenascope.sources.live.process_list import list_processes
+
+ROOT = Path(__file__).resolve().parents[2]
+ARENASCOPE = (sys.executable, str(ROOT / "bin" / "arenascope"))
+PAGE = os.sysconf("SC_PAGE_SIZE")
+# half of so many blocks is freed; chunks of the same size, too many for thread caches
+SUBJECT = """
+#include <malloc.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+int main(void) {
+    static char *blocks[COUNT];
+    struct mallinfo2 info;
+    size_t i;
+    setvbuf(stdout, NULL, _IONBF, 0);
+    for (i = 0; i < COUNT; i++) memset(blocks[i] = malloc(BYTES), 1, BYTES);
+    for (i = 0; i < COUNT; i += 2) free(blocks[i]);
+    info = mallinfo2();
+    printf("arena %zx\\nfree %zx\\nfast %zx\\nready 0\\n", info.arena, info.fordblks, info.fsmblks);
+    pause();
+    return 0;
+}
+"""
+FEW = 900
+MANY = 30_000
+"""Of which half are free: of these top's first look at each process sees a seventh."""
+
+
+@pytest.fixture(scope="module")
+def subjects(build, start):
+    """One with few large free chunks, and one with far more in many small ones: with more of them stranded, too."""
+    few = start(build(SUBJECT, f"-DCOUNT={FEW}", "-DBYTES=30000"))
+    many = start(build(SUBJECT, f"-DCOUNT={MANY}", "-DBYTES=1500"))
+    assert many.facts["free"] > 1.3 * few.facts["free"]
+    return few, many
+
+
+@pytest.fixture
+def alone(subjects, monkeypatch):
+    """As if there were no other processes."""
+    pids = {each.pid for each in subjects}
+    listed = [each for each in list_processes(PAGE) if each.pid in pids]
+    monkeypatch.setattr(top, "list_processes", lambda page_size: listed)
+
+
+@pytest.mark.parametrize("sort", ["free", "stranded"])
+def test_the_order_is_that_of_what_they_have(subjects, alone, sort):
+    few, many = subjects
+    found = top.Looks({}, sort).look()
+    assert [row.pid for row in found.processes] == [many.pid, few.pid]
+    assert found.uncertain_pids == []
+    for row, subject in zip(found.processes, (many, few)):
+        assert row.free_whole
+        assert row.free_bytes == subject.facts["free"] - subject.facts["fast"]
+        # all was written to, but for the top
+        assert row.free_bytes - row.tops_bytes <= row.free_resident_bytes + PAGE
+        assert row.free_resident_bytes <= row.free_bytes
+    assert found.processes[0].stranded_bytes > 0.99 * found.processes[0].bins_bytes
+
+
+def test_among_all_others_no_figure_that_is_told_as_whole_is_another(subjects):
+    few, many = subjects
+    words = [*ARENASCOPE, "top", "--json", "--once", "--limit", "0"]
+    done = subprocess.run(words, text=True, capture_output=True, check=True, timeout=120)
+    document = valid(json.loads(done.stdout))
+    rows = {row["pid"]: row for row in document["processes"]}
+    for subject in (few, many):
+        truth = subject.facts["free"] - subject.facts["fast"]
+        row = rows[subject.pid]
+        assert row["free_bytes"] == truth if row["free_whole"] else row["free_bytes"] < truth
+    if rows[many.pid]["free_whole"]:
+        order = list(rows)
+        assert order.index(many.pid) < order.index(few.pid)
+    else:
+        assert many.pid in document["uncertain_pids"]
+
+
+@pytest.mark.parametrize("further", [0, 5000])
+@pytest.mark.parametrize("limit", [0, 1])
+def test_where_the_budget_does_not_suffice_the_order_is_uncertain(subjects, alone, further, limit):
+    few, many = subjects
+    found = top.Looks({}, further=further).look(limit)
+    rows = {row.pid: row for row in found.processes}
+    assert list(rows) == ([few.pid, many.pid] if not limit else [few.pid])
+    assert found.uncertain_pids == [many.pid]
+    assert rows[few.pid].free_whole
+    if not limit:
+        assert rows[many.pid].free_whole is False
+        assert rows[many.pid].free_bytes < many.facts["free"]
+    screen = list(top_lines(Style(), found, Shown("free")))
+    settle = f"top --once --exact {many.pid}"
+    assert screen[0].endswith(settle)
+    assert screen[-1].endswith(settle)
+    # which settles it
+    assert top.Looks(top._whole_looks([many.pid]), further=0).look().uncertain_pids == []
+
+
+def test_a_budget_is_kept_to(subjects, alone, monkeypatch):
+    looks = top.Looks({}, further=10_000)
+    allowed, seen = [], []
+    look = looks._reader.look
+
+    def noted(pid: int, identity: tuple[int, bytes], chunks: int) -> Any:
+        found = look(pid, identity, chunks)
+        allowed.append(chunks)
+        seen.append(found.free.followed)
+        return found
+
+    monkeypatch.setattr(looks._reader, "look", noted)
+    looks.look()
+    assert allowed[:2] == [top.MOST, top.MOST]
+    assert sum(seen[2:]) == 10_000
+    assert all(one <= most for one, most in zip(seen, allowed))
+
+
+def test_the_command_that_settles_it_has_the_same_order():
+    found = Top(time=1.0, processes=[], left_out=0, uncertain_pids=[12, 34], unread=0)
+    found.within(envelope("top", "shell", None, None, problems=()))
+    assert next(top_lines(Style(), found, Shown("stranded"))).endswith("top --once --sort stranded --exact 12 34")
+
+
+def test_none_is_stopped_to_be_followed_further(subjects, tmp_path):
+    if not shutil.which("strace"):
+        pytest.skip("strace is not installed")
+    calls = tmp_path / "calls"
+    trace = ("strace", "-f", "-o", str(calls), "-e", "trace=ptrace,kill,tkill,tgkill,pidfd_send_signal,rt_sigqueueinfo")
+    subprocess.run([*trace, *ARENASCOPE, "top", "--once"], check=True, capture_output=True, timeout=120)
+    assert [line for line in calls.read_text().splitlines() if "(" in line] == []
+
+
+@pytest.mark.parametrize(
+    ("words", "meant"),
+    [
+        (("--once", "--by", "stranded"), r"--sort stranded\b"),
+        (("stranded",), r"--sort stranded\b"),
+        (("24015",), r"--exact 24015\b"),
+        (("24015", "24016", "--once"), r"--exact 24015 24016\b"),
+    ],
+)
+def test_what_was_probably_meant_is_said(words, meant):
+    done = subprocess.run([*ARENASCOPE, "top", *words], text=True, capture_output=True, timeout=60)
+    assert done.returncode == 2
+    assert re.search(meant, done.stderr)
+    assert " -- " not in done.stderr
+
+
+def test_exact_takes_a_name(subjects, tmp_path):
+    _, many = subjects
+    named = tmp_path / "arenascope_name"
+    shutil.copy(f"/proc/{many.pid}/exe", named)
+    with subprocess.Popen([str(named)], stdout=subprocess.PIPE, text=True) as process:
+        try:
+            while not process.stdout.readline().startswith("ready"):
+                pass
+            words = [*ARENASCOPE, "top", "--once", "--json", "--limit", "1", "--exact", named.name]
+            done = subprocess.run(words, text=True, capture_output=True, check=True, timeout=120)
+            (row,) = valid(json.loads(done.stdout))["processes"]
+            assert row["pid"] == process.pid
+            assert row["exact"]["free_bytes"] >= row["free_resident_bytes"]
+        finally:
+            process.kill()

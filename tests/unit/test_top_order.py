@@ -1,0 +1,88 @@
+"""The order of top's processes where some of them were not followed to their ends."""
+
+from __future__ import annotations
+
+from typing import Optional
+
+import pytest
+
+from arenascope.base.model import Tally
+from arenascope.present.json_documents.process_records import RunningProcess, WholeLook
+from arenascope.present.json_documents.record import tallied
+from arenascope.present.screens.top_order import Order
+
+
+def process(pid: int, free: int, more: int = 0, exact: Optional[int] = None) -> RunningProcess:
+    """It has this much free, and up to so much more where it was not followed to its end."""
+    whole = None
+    if exact is not None:
+        whole = WholeLook(
+            time=1.0,
+            held_seconds=0.1,
+            rss_bytes=1 << 20,
+            used_bytes=0,
+            free_bytes=exact,
+            trim_bytes=0,
+            tops_bytes=0,
+            stranded_bytes=exact,
+        )
+    return RunningProcess(
+        pid=pid,
+        user="somebody",
+        name="name",
+        rss_bytes=1 << 20,
+        allocators=[],
+        arenas=1,
+        system_bytes=free + (more or 1 << 20),
+        mmapped=tallied(Tally(0, 0)),
+        tops_bytes=0,
+        bins_bytes=free,
+        free_bytes=free,
+        free_resident_bytes=free,
+        stranded_bytes=free,
+        free_whole=not more,
+        exact=whole,
+    )
+
+
+def pids(rows: list[RunningProcess]) -> list[int]:
+    return [row.pid for row in rows]
+
+
+@pytest.mark.parametrize("sort", ["free", "stranded"])
+def test_one_that_may_have_more_is_told(sort: str) -> None:
+    order = Order([process(1, 50), process(2, 70), process(3, 10, more=45), process(4, 5, more=4)], sort, 0)
+    assert pids(order.shown) == [2, 1, 3, 4]
+    assert pids(order.uncertain) == [3]
+    assert pids(order.to_follow) == [3, 4]
+
+
+def test_the_first_is_first_however_much_more_it_has() -> None:
+    order = Order([process(1, 50, more=1000), process(2, 40)], "free", 0)
+    assert pids(order.shown) == [1, 2]
+    assert order.uncertain == []
+
+
+def test_what_may_be_the_largest_is_shown() -> None:
+    rows = [process(1, 50), process(2, 40), process(3, 30), process(4, 1, more=60), process(5, 2, more=45)]
+    order = Order(rows, "free", 3)
+    assert pids(order.shown) == [1, 2, 4]
+    assert pids(order.uncertain) == [5, 4]
+    assert pids(order.to_follow) == [4, 5]
+    assert pids(Order(rows, "free", 1).shown) == [1]
+    assert pids(Order([*rows[:3], process(5, 2, more=20)], "free", 3).to_follow) == []
+
+
+@pytest.mark.parametrize(("sort", "expected"), [("system", [2, 1]), ("rss", [1, 2])])
+def test_these_are_always_known(sort: str, expected: list[int]) -> None:
+    order = Order([process(1, 1, more=10), process(2, 2, more=20)], sort, 0)
+    assert pids(order.shown) == expected
+    assert order.uncertain == []
+
+
+def test_those_that_were_looked_at_whole_are_first_and_by_what_that_found() -> None:
+    rows = [process(1, 500), process(2, 9, more=90, exact=10), process(3, 1, more=90, exact=80), process(4, 400)]
+    order = Order(rows, "free", 3)
+    assert pids(order.shown) == [3, 2, 1]
+    assert order.uncertain == []
+    assert pids(Order(rows, "free", 1).shown) == [3]
