@@ -61,6 +61,13 @@ def within(root: Path, path: Path) -> Path:
     return root / path.relative_to("/")
 
 
+def tried(elsewhere: Elsewhere, *options: str) -> dict[str, str]:
+    """Where it says that it looked for the first file that is not there."""
+    document = json.loads(look(elsewhere.core, "types", "--json", *options)[1])
+    (said,) = [each["names"] for each in document["problem_records"] if each["id"] == OTHER_FILES]
+    return {each: said[each] for each in ("absent", "unlike") if each in said}
+
+
 def asked(elsewhere: Elsewhere, *options: str) -> tuple[str, list[str]]:
     """What owners and types say, and which files they say are not there."""
     said, named = "", []
@@ -82,6 +89,9 @@ def test_names_are_back(elsewhere: Elsewhere, root: Path) -> None:
     said, named = asked(elsewhere)
     assert "right" not in said
     assert sorted(set(named)) == ["libheld.so", "main"]
+    assert tried(elsewhere) == {}
+    place = within(root, elsewhere.files.library)
+    assert tried(elsewhere, "--sysroot", str(root)) == {"absent": str(place)}
     shutil.copy(elsewhere.files.right, within(root, elsewhere.files.library))
     said, named = asked(elsewhere, "--sysroot", str(root))
     assert [each for each in TABLED if each not in said] == []
@@ -94,6 +104,7 @@ def test_a_file_of_another_build(elsewhere: Elsewhere, root: Path) -> None:
     assert "right" not in said
     assert "rong" not in said
     assert set(named) == {"libheld.so"}
+    assert tried(elsewhere, "--sysroot", str(root)) == {"unlike": str(within(root, elsewhere.files.library))}
 
 
 def test_debug_symbols_below_it(elsewhere: Elsewhere, root: Path) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from typing import Mapping, Optional, Sequence
 
 from .elf.address_names import DEBUG_FOLDERS, Naming, WithSymbols, files_of
@@ -70,3 +71,7 @@ class ImageTarget(WithSymbols):
             return [region.path]
         found = file_within(self._sysroot, region.path)
         return [found] if found is not None else []
+
+    def place_below_sysroot(self, region: Region) -> Optional[str]:
+        """Where the file of a mapping is looked for, as the user knows that host's files; None without a sysroot."""
+        return None if self._sysroot is None else os.path.join(self._sysroot, region.path.lstrip("/"))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Callable, Mapping, Sequence, Union
+from typing import Callable, Mapping, Optional, Sequence, Union
 
 from ...base.model import HOLD_OVER, NOT_AS_COUNTED, OTHER_FILES, WHAT, Statement
 from .text import count
@@ -56,7 +56,13 @@ HELP = {
 
 def _other_files(said: Statement) -> str:
     door, kind = said.names["door"], said.names["kind"]
-    helps = HELP.get(f"{door} {kind}") or HELP.get(door)
+    helps: Optional[str]
+    if "absent" in said.names:
+        helps = f"looked for {said.names['absent']}: not there"
+    elif "unlike" in said.names:
+        helps = f"{said.names['unlike']} is of another build"
+    else:
+        helps = HELP.get(f"{door} {kind}") or HELP.get(door)
     told = f"no file with the build-id in memory was found for {said.names['named']}: names and types from there are "
     return f"{told}left out; {helps}" if helps else f"{told}left out"
 
