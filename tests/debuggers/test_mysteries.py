@@ -235,7 +235,7 @@ def test_ways_can_be_pasted(story: str, ways: list[str]) -> None:
             assert answer.error is None, answer
         if story == "scattered":
             trim = DOORS["shell"].run(live, ["trim"])[0].text
-            assert f"\n\nnext: arenascope report {subject.pid} (" in trim
+            assert f"\n\nnext: arenascope pins {subject.pid} --types (" in trim
         if story == "large" and DOORS["gdb"].available() is None:
             (dead,) = DOORS["gdb"].run(Core(subject.gcore(), subject.program), ["report"])
             assert "→ heap trim --apply (" in dead.text

@@ -216,11 +216,11 @@ def test_keys_of_a_row(command: str, key: str) -> None:
 
 
 def test_why_a_trim_leaves_something_is_said_once() -> None:
-    """On screen as in JSON, in which each has its id; where it would be done, the screen of a core says."""
+    """On screen as in JSON, in which each has its id."""
     target = everything("2.36-64").target()
     found = run_json(target, "trim")["reasons"]
     assert {each["id"] for each in found} >= {"tops-untouched", "pages-shared", "cached-by-threads"}
-    shown = run_text(target, "trim").replace(" (in the process, while it runs)", "").splitlines()
+    shown = run_text(target, "trim").splitlines()
     assert [each["text"] for each in found] == [line for line in shown if line in {each["text"] for each in found}]
 
 

@@ -14,7 +14,6 @@ from ..present.json_documents import trim_records as records
 from ..present.json_documents.record import told
 from ..present.screens.trim import call_line, lines, reason
 from ..present.shared_text.problems import sentence
-from ..present.shared_text.text import Style
 from ..session.before_hold import read_trims
 from ..session.can_call import find_means
 from ..session.problems import RUN_ON, problems_of
@@ -95,7 +94,8 @@ def trim_command(context: Context) -> Answer:
     found = records.Trim(
         arenas=[_row(trim, options.ranges) for trim in plans],
         totals=_totals(plans, _all(context)),
-        reasons=[told(each, reason(each, Style(), refused is None)) for each in kept],
+        # what is to be typed is the door's, as in report's `how`; figures are those of every door
+        reasons=[told(each, reason(each, context.style._replace(exact=False), refused is None)) for each in kept],
         applied=_outcome(applied) if applied is not None else None,
     )
     status = 1 if applied and not applied.released_bytes else 0
@@ -108,7 +108,8 @@ def trim_command(context: Context) -> Answer:
         ranges=options.ranges,
         tops=options.tops,
         limit=options.limit,
-        kept=kept,
+        # of one arena alone malloc_trim was not called
+        kept=kept if applied is None or options.arena is None else (),
         may_apply=may_apply,
         refused=refused,
     )

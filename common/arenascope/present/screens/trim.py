@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from typing import Iterator, Mapping, Optional, Sequence
 
+from ...analysis.causes import WORTH
 from ...analysis.trim import Trim
 from ...analysis.usage import total
 from ...analysis.verdict import trim_seconds
 from ...base.model import Applied, Statement
-from ..shared_text.text import Style, count, duration, number, table
+from ..shared_text.text import AT_LEAST, Style, count, duration, number, table
 
+RESIDENT = "resident_bytes"
 HEADERS = (
     "arena",
     "by madvise",
@@ -25,6 +27,7 @@ HEADERS = (
 EXPENDABLE = ("calls", "by madvise", "by brk", "tcache", "resident top", "top stays", "--tops", "stranded", "RSS falls")
 BY_BRK, TOPS = 2, 8
 """Of the figures in such a row."""
+WHOSE, WHOSE_TOLD = "pins --types", "whose blocks keep what is stranded"
 CAME_IN = 256 << 10
 """What makes RSS before, less what was returned, another figure than RSS after."""
 
@@ -46,6 +49,7 @@ def lines(
     be."""
     if applied is not None:
         yield from _applied_lines(style, applied)
+        yield from _left_lines(style, applied, kept, tops)
         return
     yield style.bold(_sentence(style, plans, whole))
     yield ""
@@ -59,7 +63,11 @@ def lines(
         yield ""
         yield from _range_lines(style, plans, tops, limit)
     yield from _apart(list(_duration(style, plans, may_apply, refused)))
-    if _returns_nothing(plans) and not any(each.id == "tops-untouched" for each in said):
+    if not _returns_nothing(plans):
+        return
+    if _bytes_of(said, "pages-shared") >= WORTH:
+        yield from _apart([style.dim(f"next: {style.typed(WHOSE)} ({WHOSE_TOLD})")])
+    elif not any(each.id == "tops-untouched" for each in said):
         yield from _apart([style.dim(f"next: {style.typed('report')} (what holds the memory, and what would help)")])
 
 
@@ -182,7 +190,7 @@ def _range_lines(style: Style, plans: Sequence[Trim], tops: bool, limit: int) ->
 def _duration(style: Style, plans: Sequence[Trim], may_apply: bool, refused: Optional[str]) -> Iterator[str]:
     calls = _calls(plans)
     resident = total(trim.resident.trim for trim in plans)
-    if resident is None or calls is None or not (calls or resident):
+    if not resident or calls is None:
         return
     worst = max(plans, key=lambda trim: trim.resident.trim or 0)
     longest = trim_seconds(worst.resident.trim or 0, _calls([worst]) or 0)
@@ -209,6 +217,30 @@ def _applied_lines(style: Style, applied: Applied) -> Iterator[str]:
     if came >= CAME_IN:
         yield f"meanwhile {style.size(came)} came in: pages of files that the call needs, and what other threads use"
     yield from map(call_line, applied.calls)
+
+
+def _left_lines(style: Style, applied: Applied, kept: Sequence[Statement], tops: bool) -> Iterator[str]:
+    """What is free still, from the same plan as what was released, in one line; nothing where nothing is left."""
+    stranded, in_tops = _bytes_of(kept, "pages-shared"), 0 if tops else _bytes_of(kept, "tops-untouched", RESIDENT)
+    left = stranded + in_tops + _bytes_of(kept, "cached-by-threads")
+    if not left:
+        return
+    more = any(each.figures["refused"] for each in applied.calls) or any(
+        each.id == "pages-locked" or each.figures.get(RESIDENT, each.figures["bytes"]) is None for each in kept
+    )
+    line = f"still free: {AT_LEAST if more else ''}{style.size(left)}"
+    if stranded:
+        line += f", {'all' if stranded == left else style.size(stranded)} of it stranded beside blocks in use"
+    if stranded >= max(in_tops, WORTH):
+        line += f"; next: {style.typed(WHOSE)} ({WHOSE_TOLD})"
+    elif in_tops >= WORTH:
+        line += f"; next: {style.typed('trim --apply --tops')} ({style.size(in_tops)} in the tops of thread arenas)"
+    yield line
+
+
+def _bytes_of(kept: Sequence[Statement], kind: str, figure: str = "bytes") -> int:
+    """What is known to stay of that kind."""
+    return next((int(each.figures[figure] or 0) for each in kept if each.id == kind), 0)
 
 
 def call_line(said: Statement) -> str:
