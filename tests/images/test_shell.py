@@ -429,6 +429,32 @@ def test_trim_apply_wants_somebody_to_ask(bins):
     assert "-y" in arenascope("trim", bins.pid, "--apply", status=2).stderr
 
 
+TRACES = """
+import ctypes, os, sys
+os.write(os.open("/proc/self/comm", os.O_WRONLY), sys.argv[2].encode())
+seized = ctypes.CDLL(None, use_errno=True).ptrace(0x4206, int(sys.argv[1]), None, None)
+print(seized, flush=True)
+sys.stdin.read()
+"""
+
+
+@pytest.mark.parametrize("how", [[], ["--no-stop"]], ids=["held", "no stop"])
+@pytest.mark.parametrize("name", ["gdb", "lldb-server", "strace"])
+def test_trim_apply_names_who_traces_the_process(bins, name, how):
+    """And says what can be done there: no option of ours helps."""
+    pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "text": True}
+    with subprocess.Popen([sys.executable, "-c", TRACES, str(bins.pid), name], **pipes) as tracer:
+        assert tracer.stdout.readline() == "0\n"
+        refused = arenascope("trim", bins.pid, "--apply", "-y", *how, status=2).stderr
+        tracer.stdin.close()
+    assert f"{name} ({tracer.pid}) " in refused
+    assert str(bins.pid) in refused
+    assert ("`heap trim --apply`" in refused) is (name != "strace")
+    assert "--no-stop" not in refused
+    # nobody does any more
+    assert "no-stop" in arenascope("trim", bins.pid, "--apply", "-y", "--no-stop", status=2).stderr
+
+
 def test_a_closed_pipe_is_no_error(bins):
     script = f"{' '.join(COMMAND)} bins {bins.pid} --limit 0 2>/dev/null | head -1"
     done = subprocess.run(["bash", "-o", "pipefail", "-c", script], capture_output=True, text=True, timeout=60)

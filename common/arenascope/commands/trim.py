@@ -7,6 +7,7 @@ from typing import Optional, Sequence
 from ..analysis.left_by_trim import reasons
 from ..analysis.trim import Trim
 from ..analysis.usage import total
+from ..base.argv import pid_in
 from ..base.errors import RefusedError, UsageError
 from ..base.model import Applied, Range, Statement
 from ..present.formats.json import hexadecimal
@@ -27,6 +28,7 @@ from .framework.apply_trim import (
     check_filters,
     check_locks,
     check_tops,
+    check_tracer,
     release_tops,
     settle,
 )
@@ -129,6 +131,10 @@ def _all(context: Context) -> bool:
 def _prepare(context: Context) -> Controller:
     """Asks, then brings every thread out of malloc, so that what is planned afterwards stands still."""
     asked = context.options.yes
+    pid = pid_in(context.door.style().subject)
+    if pid is not None:
+        # the shell's; whoever traces it holds it in another way as well
+        check_tracer(int(pid))
     if context.door.lets_go and not asked:
         # nobody is held while a user thinks
         asked = _confirm(context, context.style.subject)

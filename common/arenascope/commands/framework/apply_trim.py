@@ -12,6 +12,7 @@ from typing import AbstractSet, Callable, Iterator, Optional, Protocol, Sequence
 
 from ...base.errors import RefusedError
 from ...base.model import Range
+from ...base.printable import one_line
 from ...base.records import NamedTuple
 from ...glibc.find.brk import exported
 from ...glibc.find.malloc_code import LOAD_SYMBOLS, UNKNOWN_CODE, MallocCode, StackFrame
@@ -19,7 +20,7 @@ from ...glibc.find.stacks import Stacks
 from ...glibc.find.thread_pointers import complete
 from ...session.can_call import code_of
 from ...session.session import Session
-from ...sources.live.procfiles import is_zombie, seccomp_modes
+from ...sources.live.procfiles import is_zombie, name_of, seccomp_modes, status_number
 from ...sources.target import ThreadInfo
 
 MADV_DONTNEED = 4
@@ -35,6 +36,9 @@ FRAMES = 1 << 14
 """How many frames of a thread are read: of a deeper stack the words are examined instead."""
 
 LOCK_WAITS = ("__lll_lock_wait_private", "__lll_lock_wait", "__GI___lll_lock_wait_private", "__GI___lll_lock_wait")
+
+DEBUGGERS = ("gdb", "lldb")
+"""Names of programs that may have these commands, lldb-server among them, begin so."""
 
 FATAL_SIGNALS = ("SIGABRT", "SIGSEGV", "SIGBUS", "SIGILL", "SIGFPE", "SIGSYS")
 """Raised by what the call itself does: to deliver one of these would end the process."""
@@ -226,6 +230,16 @@ def _stuck(thread: ThreadInfo, session: Session) -> RefusedError:
     locked = [f"arena {header.index}" for header in Session(session.target, session.libc).headers if header.mutex]
     where = f" while {' and '.join(locked)} {'is' if len(locked) == 1 else 'are'} locked" if locked else ""
     return RefusedError("inside-malloc", f"{_who(thread)} is inside malloc and does not leave it{where}", ANOTHER_WAY)
+
+
+def check_tracer(pid: int) -> None:
+    """RefusedError where somebody else traces the process, as the kernel lets only one."""
+    tracer = status_number(pid, "TracerPid")
+    if not tracer:
+        return
+    name = one_line(name_of(tracer)) or "a program"
+    there = "type `heap trim --apply` there, or detach it" if name.startswith(DEBUGGERS) else "end that first"
+    raise RefusedError("traced-by-another", f"{name} ({tracer}) traces process {pid}, and only one can", there)
 
 
 def check_filters(pid: int, insist: bool) -> None:
