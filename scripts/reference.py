@@ -18,7 +18,7 @@ sys.path.insert(0, str(ROOT / "common"))
 
 from arenascope import __version__  # noqa: E402
 from arenascope.cli.command_line import IN_THE_SHELL, INSTEAD, LOOPS, Tree, branch_names  # noqa: E402
-from arenascope.commands.all_commands import all_commands  # noqa: E402
+from arenascope.commands.all_commands import all_commands, find_command  # noqa: E402
 from arenascope.commands.framework.arguments import Argument, Group, Outline  # noqa: E402
 from arenascope.commands.framework.command import COMMON  # noqa: E402
 from arenascope.present.glossary import WORDS  # noqa: E402
@@ -63,8 +63,8 @@ def section(name: str) -> str:
         text += f"\n{description}\n"
     if own(name):
         text += f"\n{rows(own(name))}"
-    typed = "$ arenascope " if name in LOOPS else "(gdb) heap "
-    return text + "\n```\n" + "".join(f"{typed}{line}\n" for line in example.splitlines()) + "```\n"
+    typed, lines = ("$ arenascope ", example) if name in LOOPS else ("(gdb) heap ", find_command(name).example)
+    return text + "\n```\n" + "".join(f"{typed}{line}\n" for line in lines.splitlines()) + "```\n"
 
 
 def options(group: Group) -> str:

@@ -49,7 +49,22 @@ def test_help_is_the_same_in_all_doors(name: str) -> None:
     shell = shell.replace(f"{IN_THE_SHELL.title}: {more[1]} ", "").replace(" [PID|CORE ...]", "")
     # what only the shell does is called so in every door
     shell, heap = (each.replace(SUBJECT, "").replace("arenascope ", "heap ") for each in (shell, heap))
+    shell, heap = (re.sub(" examples?: .*", "", each) for each in (shell, heap))
     assert re.sub("positional arguments: (?=options)", "", shell) == heap
+
+
+@pytest.mark.parametrize("name", COMMAND_NAMES)
+def test_each_example_can_be_typed(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """In the shell it names what is to be read; a debugger has that."""
+    monkeypatch.chdir(tmp_path)
+    branch = Tree([name]).branches[name]
+    lines = branch.outline.example.splitlines()
+    assert lines
+    assert "PID" not in find_command(name).example
+    for line in lines:
+        found = Tree([name]).parse_args(line.replace("PID", ME).split())
+        assert found.subjects == ([] if name == "trend" else [ME])
+        assert ">" not in line
 
 
 @pytest.mark.parametrize("name", branch_names())

@@ -127,6 +127,8 @@ def test_a_process_that_was_started_again_did_not_shrink(folder: Path) -> None:
     text = run_text(target, "trend", str(folder))
     assert re.findall(r"[\d.]+ (?:min|MiB)", text.splitlines()[0])[:3] == ["9.0 MiB", "9.0 min", "42.0 MiB"]
     assert "before: server 7" in text
+    # none of these has types
+    assert "arenascope watch 8 --save FOLDER --types" in text
     first = run_json(target, "trend", str(folder), "--pid", "7")
     assert first["process"]["name"] == "other"
     with pytest.raises(UsageError, match=r"\b9\b"):
@@ -180,7 +182,9 @@ def test_the_type_that_grows_and_its_owner_are_named(folder: Path) -> None:
     assert (conn["type"], conn["owner"], conn["owner_kind"], conn["certain"]) == ("Conn", "table", "global", True)
     assert (conn["blocks"], conn["bytes"], conn["per_minute_bytes"]) == (500, 60 * MIB, 12 * MIB)
     assert (line["type"], line["owner"]) == ("Line", None)
-    headline = run_text(target, "trend", str(folder)).splitlines()[0]
+    text = run_text(target, "trend", str(folder))
+    assert "--types" not in text
+    headline = text.splitlines()[0]
     assert re.match(r"\+12\.0 MiB .*\bConn\b.*`table`.*\+500\b", headline)
 
 

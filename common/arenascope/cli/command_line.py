@@ -198,7 +198,15 @@ def _branch(name: str) -> tuple[Outline, Optional[Settle]]:
     own = {each for known in command.arguments for each in known.names}
     # trend has a --pid of its own, and reads no process
     also = [each for each in IN_THE_SHELL.arguments if own.isdisjoint(each.names)]
-    return command.outline([IN_THE_SHELL._replace(arguments=also)]), partial(find_subjects, command)
+    outline = command.outline([IN_THE_SHELL._replace(arguments=also)])
+    if PID_OPTION in also:
+        outline = outline._replace(example=_shell_examples(outline.example))
+    return outline, partial(find_subjects, command)
+
+
+def _shell_examples(lines: str) -> str:
+    """What is to be read is named in each; what only a debugger evaluates would be redirected by the shell."""
+    return "\n".join(f"{line} PID" for line in lines.splitlines() if "->" not in line)
 
 
 def start() -> str:

@@ -8,6 +8,7 @@ from typing import Iterator, Optional, Sequence
 from ...analysis.grown_types import Grown
 from ...analysis.report import FREE, LIVE
 from ...analysis.trend import AT_ONCE, ENDED, STEADILY, STILL, UNEVENLY, Life, Reached, Series, Trend
+from ...base.about import PROGRAM
 from ..shared_text.text import Style, count, next_lines, signed, table
 from .growth import CONTAINER, TITLES, amount_cell, change_cell, growth_headline, rate_cell, time_apart
 from .part_names import LABELS
@@ -127,6 +128,7 @@ def _next(style: Style, trend: Trend) -> Iterator[str]:
         yield f"{style.program} owners {pid}".strip() + " (who holds them)"
     else:
         yield f"{style.program} types {pid}".strip() + " (what the blocks are)"
+        yield f"{PROGRAM} watch {trend.life.pid or 'PID'} --save FOLDER --types (which type grows)"
 
 
 def _table(style: Style, title: str, series: Sequence[Series], limit: int) -> Iterator[str]:
