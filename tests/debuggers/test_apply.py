@@ -222,7 +222,7 @@ def test_it_asks_first(answer: str, expected: str) -> None:
     with Subject("hoard", "2", "8") as subject:
         with Terminal(["-p", str(subject.pid)]) as terminal:
             question = terminal.type("heap trim --apply", until="(y or n) ")
-            assert re.search(rf"malloc_trim\(0\) .*{subject.pid}\?", question)
+            assert re.search(rf"malloc_trim\(0\) .*hoard \({subject.pid}\)\?.* [\d.]+ MiB", question)
             assert expected in terminal.type(answer)
         lives_on(subject)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import re
@@ -427,6 +428,29 @@ def test_a_block_in_the_way_of_free_is_none_in_the_way_of_a_trim():
 
 def test_trim_apply_wants_somebody_to_ask(bins):
     assert "-y" in arenascope("trim", bins.pid, "--apply", status=2).stderr
+
+
+@pytest.mark.parametrize("answer", ["n", "y"])
+def test_trim_apply_asks_with_what_it_would_bring(answer):
+    """And the process is not held while a user thinks."""
+    with Subject("hoard", "4", "16") as subject, contextlib.ExitStack() as stack:
+        ours, theirs = os.openpty()
+        stack.callback(os.close, ours)
+        command = [*COMMAND, "trim", str(subject.pid), "--apply"]
+        with subprocess.Popen(command, stdin=theirs, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as asking:
+            os.close(theirs)
+            asked = b""
+            while not asked.endswith(b"(y or n) "):
+                more = asking.stderr.read(1)
+                assert more, asked
+                asked += more
+            status = Path(f"/proc/{subject.pid}/status").read_text()
+            assert "TracerPid:\t0\n" in status
+            os.write(ours, f"{answer}\n".encode())
+            done, _ = asking.communicate(timeout=60)
+        (brings,) = re.findall(rf"hoard \({subject.pid}\)\?.* ([\d.]+ MiB) .* [\d.]+ m?s ", asked.decode())
+        assert (f"{brings} returned" in done.decode()) is (answer == "y")
+        assert subject.send("check") == "intact"
 
 
 TRACES = """

@@ -38,7 +38,7 @@ class FakeDoor:
     def controller(self) -> Optional[Controller]:
         return None
 
-    def confirm(self, question: str) -> bool:
+    def confirm(self, question: Callable[[], str]) -> bool:
         raise UsageError("nobody to ask")
 
     def style(self) -> Style:

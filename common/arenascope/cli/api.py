@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from argparse import Namespace
 from contextlib import contextmanager
-from typing import Iterator, Optional
+from typing import Callable, Iterator, Optional
 
 from ..base.errors import HoldOver, UsageError
 from ..base.hold_limits import HOLD
@@ -23,7 +23,7 @@ class _Door(QuietDoor):
     def lets_go(self) -> bool:
         return not self.kept and super().lets_go
 
-    def confirm(self, question: str) -> bool:
+    def confirm(self, question: Callable[[], str]) -> bool:
         raise UsageError("there is nobody to ask", "yes=True says yes beforehand")
 
     def release(self) -> float:

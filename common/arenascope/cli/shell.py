@@ -249,11 +249,12 @@ class ShellDoor:
 
         return ShellController(self._seen, self.freeze)
 
-    def confirm(self, question: str) -> bool:
+    def confirm(self, question: Callable[[], str]) -> bool:
         if not os.isatty(0):
             raise UsageError("there is nobody to ask", "-y says yes beforehand")
+        asked = question()
         self._waiting.end()
-        sys.stderr.write(f"{question} (y or n) ")
+        sys.stderr.write(f"{asked} (y or n) ")
         sys.stderr.flush()
         return sys.stdin.readline().strip().lower() in ("y", "yes")
 

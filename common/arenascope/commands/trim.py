@@ -13,13 +13,14 @@ from ..base.model import Applied, Range, Statement
 from ..present.formats.json import hexadecimal
 from ..present.json_documents import trim_records as records
 from ..present.json_documents.record import told
-from ..present.screens.trim import call_line, lines, reason
+from ..present.screens.trim import call_line, lines, question, reason
 from ..present.shared_text.problems import sentence
 from ..session.before_hold import read_trims
 from ..session.can_call import find_means
 from ..session.problems import RUN_ON, problems_of
 from ..session.session import Session
 from ..session.trims import trims
+from ..sources.live.procfiles import name_of
 from ..sources.target import MemoryUse
 from .framework.apply_trim import (
     Controller,
@@ -137,7 +138,7 @@ def _prepare(context: Context) -> Controller:
         check_tracer(int(pid))
     if context.door.lets_go and not asked:
         # nobody is held while a user thinks
-        asked = _confirm(context, context.style.subject)
+        asked = _confirm(context)
     if context.target.kind != "live":
         raise RefusedError("is-a-core", "a core cannot be trimmed", "--apply needs the live process")
     controller = context.door.controller()
@@ -150,7 +151,7 @@ def _prepare(context: Context) -> Controller:
     if context.target.pid is not None:
         check_filters(context.target.pid, context.options.even_under_seccomp)
     if not asked:
-        _confirm(context, str(context.target.pid))
+        _confirm(context)
     before = Session(context.target, context.options.libc)
     settle(controller, before)
     context.renew()
@@ -160,13 +161,31 @@ def _prepare(context: Context) -> Controller:
     return controller
 
 
-def _confirm(context: Context, process: str) -> bool:
-    what = "madvise on the tops of thread arenas" if context.options.tops else ""
-    if context.options.arena is None:
-        what = "malloc_trim(0)" + (f" and {what}" if what else "")
-    if not context.door.confirm(f"Call {what} in process {process}?"):
+def _confirm(context: Context) -> bool:
+    if not context.door.confirm(lambda: _question(context)):
         raise RefusedError("not-confirmed", "not done")
     return True
+
+
+def _question(context: Context) -> str:
+    """Takes a look for it, after which what this door itself holds has run on."""
+    from ..sources.live.foretold_hold import SWEEP
+
+    options, target = context.options, context.target
+    if target.kind != "live":
+        raise RefusedError("is-a-core", "a core cannot be trimmed", "--apply needs the live process")
+    plans = [trim for trim in trims(context.session) if options.arena in (None, trim.plan.arena)]
+    parts = [trim.resident.trim for trim in plans] if options.arena is None else []
+    parts += [trim.resident.tops for trim in plans] if options.tops else []
+    whole = _all(context)
+    use, pid = target.image.memory_use(), target.pid
+    looked = context.door.release()
+    context.renew()
+    # it will be read so twice, before and after threads have left malloc, and whole by `check`
+    holds = 2 * looked + use.rss / SWEEP if looked and use is not None else None
+    calls = ["malloc_trim(0)"] if options.arena is None else []
+    calls += ["madvise on the tops of thread arenas"] if options.tops else []
+    return question(calls, pid, name_of(pid or 0), returns=total(parts, whole), holds=holds)
 
 
 def _heed_ctrl_c(context: Context) -> None:

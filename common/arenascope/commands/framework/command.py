@@ -100,8 +100,8 @@ class Door(Protocol):
     def controller(self) -> Optional[Controller]:
         """What can run the process; None where this door only reads."""
 
-    def confirm(self, question: str) -> bool:
-        """Asks the user; UsageError where there is nobody to ask."""
+    def confirm(self, question: Callable[[], str]) -> bool:
+        """Asks the user what `question` says, which is made only then; UsageError where there is nobody to ask."""
 
     def style(self) -> Style: ...
 

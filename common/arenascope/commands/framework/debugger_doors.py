@@ -89,10 +89,10 @@ class DebuggerDoor:
     def beside(self, name: str) -> ModuleType:
         return load_beside(self.name, name, self.folder)
 
-    def confirm(self, question: str) -> bool:
+    def confirm(self, question: Callable[[], str]) -> bool:
         if not os.isatty(0):
             raise UsageError("there is nobody to ask", "-y says yes beforehand")
-        return input(f"{question} (y or n) ").strip().lower() in ("y", "yes")
+        return input(f"{question()} (y or n) ").strip().lower() in ("y", "yes")
 
     def notice(self, text: str) -> None:
         # not through the debugger: a script may capture its output, and this must not be in its data

@@ -9,6 +9,7 @@ from ...analysis.trim import Trim
 from ...analysis.usage import total
 from ...analysis.verdict import trim_seconds
 from ...base.model import Applied, Statement
+from ...base.printable import one_line
 from ..shared_text.text import AT_LEAST, Style, count, duration, number, table
 
 RESIDENT = "resident_bytes"
@@ -204,6 +205,18 @@ def _duration(style: Style, plans: Sequence[Trim], may_apply: bool, refused: Opt
     elif may_apply:
         tops = " (--tops: the tops too)" if any(trim.resident.tops for trim in plans) else ""
         yield style.dim(f"next: {style.typed_to_apply('trim --apply')}{tops}")
+
+
+def question(
+    calls: Sequence[str], pid: Optional[int], name: str, *, returns: Optional[int], holds: Optional[float]
+) -> str:
+    """Before anything is done; `returns`: what leaves memory; `holds`: an estimate of how long it stands still for it,
+    where nothing holds it before. None: not known."""
+    who = f"{one_line(name)} ({pid})" if name else f"process {pid}"
+    effects = [] if returns is None else [f"returns {Style().size(returns) if returns else 'nothing'}"]
+    if holds is not None:
+        effects.append(f"holds the process for about {duration(holds)} (an estimate)")
+    return f"Call {' and '.join(calls)} in {who}?" + (f" It {' and '.join(effects)}" if effects else "")
 
 
 def _applied_lines(style: Style, applied: Applied) -> Iterator[str]:
