@@ -87,6 +87,43 @@ def test_the_overview_names_each_command(capsys: pytest.CaptureFixture[str]) -> 
     assert set(re.findall(r"^  ([a-z]+) ", texts[0], re.MULTILINE)) == {*COMMAND_NAMES, *LOOPS, "arenascope"}
 
 
+@pytest.mark.parametrize(
+    ("line", "begins", "having"),
+    [
+        ("--tops", "--tops", ["trim"]),
+        ("trim --tops", "--tops", ["trim"]),
+        ("sysroot", "--sysroot DIR", [*COMMAND_NAMES]),
+        ("-p", "-p, --pid PID", [*COMMAND_NAMES]),
+        ("arenas -p", "-p, --pid PID", ["arenas"]),
+    ],
+)
+def test_help_for_one_option(line: str, begins: str, having: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+    """As its command's help has it; once, with those that have it."""
+    assert cli.main(["help", *line.split()]) == 0
+    shown = capsys.readouterr().out
+    assert f"{begins}\n" in shown
+    named = in_one_line(shown).partition(" of: ")[2].split(" -")[0].replace(",", "").split()
+    assert [each for each in having if each not in (*named, "trend")] == []
+    if len(having) == 1:
+        assert named == having
+        (option,) = [each for each in find_command(having[0]).arguments if each.spelt == begins] or [
+            each for each in IN_THE_SHELL.arguments if each.spelt == begins
+        ]
+        assert in_one_line(option.help) in in_one_line(shown)
+
+
+@pytest.mark.parametrize("line", ["report --tops", "no --tops", "--nonsense", "trim arenas --tops", " "])
+def test_no_help_for_an_option_that_is_not_there(line: str) -> None:
+    assert cli.main(["help", *line.split(" ")]) == 2
+
+
+def test_a_debugger_has_help_for_its_options_alone() -> None:
+    for words in (["trim", "--tops"], ["--tops"]):
+        assert help_text("heap", all_commands(), words).endswith("    of: trim\n")
+    with pytest.raises(UsageError):
+        help_text("heap", all_commands(), ["--sysroot"])
+
+
 def test_where_to_begin(capsys: pytest.CaptureFixture[str]) -> None:
     """About ten lines, with an example for each question, and what leads to everything else."""
     assert cli.main([]) == 2

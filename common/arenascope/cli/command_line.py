@@ -117,12 +117,12 @@ SUBCOMMAND = argument(
     "topic",
     metavar=COMMAND,
     nargs="*",
-    help="a command, or a word from a screen; `all` lists all commands, `words` all words",
+    help="a command, an option, or a word from a screen; `all` lists all commands, `words` all words",
 )
 HELP_OUTLINE = Outline(
     HELP_SUMMARY,
     "",
-    "help all\nhelp report\nhelp stranded\nhelp words",
+    "help all\nhelp report\nhelp trim --tops\nhelp stranded\nhelp words",
     (Group("options", (SUBCOMMAND, HELP)),),
 )
 

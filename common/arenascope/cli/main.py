@@ -6,13 +6,13 @@ import argparse
 import os
 import sys
 from contextlib import suppress
-from typing import Callable, Optional, Sequence
+from typing import Callable, Mapping, Optional, Sequence
 
 from ..base.about import INTERRUPTED, PROGRAM, STOPPED, __version__
 from ..base.errors import ArenascopeError, TargetError, UsageError
 from ..base.printable import make_streams_safe, one_line
 from ..commands.all_commands import COMMAND_NAMES, find_command
-from ..commands.framework.arguments import HelpAsked
+from ..commands.framework.arguments import HELP, HelpAsked, Outline
 from ..commands.framework.command import Command, answer
 from ..commands.framework.overview import ALL, meaning
 from ..present.formats.json import failed
@@ -91,6 +91,9 @@ def _run(words: Sequence[str], loaded: Callable[[], None]) -> int:
         _tell(start())
         return FAILED
     first = words[0]
+    if first == HELP_NAME and not any(known.startswith(word) for word in words[1:] for known in HELP.names):
+        # an option that is asked about is none of help's own
+        words = [first, "--", *(word for word in words[1:] if word != "--")]
     try:
         options = Tree([] if first[:1] == "-" else [first]).parse_args(words)
         return _obey(options, loaded)
@@ -116,8 +119,12 @@ def _help(topic: str, loaded: Callable[[], None]) -> int:
     """Where to begin, of a command, of all of them, or what a word means."""
     if topic == ALL or topic in branch_names():
         return _run(["--help"] if topic == ALL else [topic, "--help"], loaded)
-    _tell(meaning(PROGRAM, topic, branch_names()) if topic else start())
+    _tell(meaning(PROGRAM, topic, branch_names(), _outlines) if topic else start())
     return DONE
+
+
+def _outlines() -> Mapping[str, Outline]:
+    return {name: branch.outline for name, branch in Tree(branch_names()).branches.items()}
 
 
 def _tell(text: str) -> None:

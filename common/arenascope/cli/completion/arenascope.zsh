@@ -304,7 +304,7 @@ _shtab_arenascope_heaps_defaults_added=0
 
 _shtab_arenascope_help_options=(
   {-h,--help}"[show this help]"
-  "(*)::a command, or a word from a screen\; \`all\` lists all commands, \`words\` all words:(arenas bins check chunk chunks containers diff heaps info leaks map mappings mmapped owner owners params pins refs report save snapshot stats threads trend trim types version top watch metrics mcp fleet help all words)"
+  "(*)::a command, an option, or a word from a screen\; \`all\` lists all commands, \`words\` all words:(arenas bins check chunk chunks containers diff heaps info leaks map mappings mmapped owner owners params pins refs report save snapshot stats threads trend trim types version top watch metrics mcp fleet help all words)"
 )
 
 # guard to ensure default positional specs are added only once per session

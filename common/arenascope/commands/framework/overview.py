@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from itertools import groupby
-from typing import Iterator, Sequence
+from typing import Callable, Iterator, Mapping, Sequence
 
 from ...base.errors import UsageError
 from ...base.suggestions import with_suggestion
 from ...present.shared_text.text import HELP_WIDTH
+from .arguments import Outline, options_of
 from .command import Command
 
 GROUP_OF_LOOPS = "repeatedly, or for many processes (shell only)"
@@ -68,18 +69,45 @@ def start_in_debugger(prefix: str) -> str:
     return start_text(prefix, answers, "Only trim --apply changes anything in the process.")
 
 
-def meaning(prefix: str, name: str, commands: Sequence[str]) -> str:
-    """What a word on the screens means, or all of them do; UsageError where it is neither a word nor one of these."""
+Outlines = Callable[[], Mapping[str, Outline]]
+"""Of each command by its name: few helps need them."""
+
+
+def meaning(prefix: str, name: str, commands: Sequence[str], outlines: Outlines) -> str:
+    """What a word on the screens means, or all of them do, or what an option does; UsageError where it is neither a
+    word nor one of these."""
     from ...present import glossary  # a help that few ask for
 
     if name == glossary.TOPIC:
         return glossary.words_text(glossary.WORDS, prefix)
     word = glossary.find_word(name)
+    option = _option_text(name.split(), outlines()) if word is None or name[:1] == "-" else ""
     if word is None:
+        if option:
+            return option
         known = (ALL, glossary.TOPIC, *commands, *(each for word in glossary.WORDS for each in word.names))
         hint = f"{prefix} help {ALL} lists the commands, {prefix} help {glossary.TOPIC} the words"
         raise UsageError(f"there is no command or word {name!r}", with_suggestion(name, known, hint))
-    return glossary.words_text([word], prefix)
+    return glossary.words_text([word], prefix) + option
+
+
+def _option_text(words: Sequence[str], outlines: Mapping[str, Outline]) -> str:
+    """What an option does, alone or of one command, and which commands have it; "" where none has it."""
+    import textwrap
+
+    *command, name = words or [""]
+    if command and (command[1:] or command[0] not in outlines):
+        return ""
+    found: dict[tuple[str, str], list[str]] = {}
+    for each, outline in outlines.items():
+        for option in options_of(outline.all_groups):
+            if name.lstrip("-") in (known.lstrip("-") for known in option.names) and command in ([], [each]):
+                found.setdefault((option.spelt, option.help), []).append(each)
+    lines: list[str] = []
+    for (spelt, said), having in found.items():
+        told = [line for text in (said, f"of: {', '.join(having)}") for line in textwrap.wrap(text, HELP_WIDTH - 4)]
+        lines += [spelt, *(f"    {line}" for line in told)]
+    return "".join(f"{line}\n" for line in lines)
 
 
 def help_text(prefix: str, known: Sequence[Command], words: Sequence[str] = ()) -> str:
@@ -90,7 +118,9 @@ def help_text(prefix: str, known: Sequence[Command], words: Sequence[str] = ()) 
     if name == ALL:
         return _all_commands(prefix, known)
     found = next((each for each in known if each.name == name), None)
-    return found.parser(prefix).format_help() if found else meaning(prefix, name, [each.name for each in known])
+    if found:
+        return found.parser(prefix).format_help()
+    return meaning(prefix, name, [each.name for each in known], lambda: {each.name: each.outline() for each in known})
 
 
 def _all_commands(prefix: str, known: Sequence[Command]) -> str:
