@@ -6,10 +6,12 @@ import pytest
 
 from arenascope.analysis.advice import Advice
 from arenascope.base.model import Statement
+from arenascope.cli.watch import OUTLINE
+from arenascope.commands.framework.arguments import Parser
 from arenascope.present.screens.advice_sentences import NOTHING_TO_SET
 from arenascope.present.screens.report import Conclusions, lines
 from arenascope.present.screens.verdict import cause
-from arenascope.present.screens.ways_to_do import Words
+from arenascope.present.screens.ways_to_do import ByType, Words
 from arenascope.present.shared_text.text import Style
 
 
@@ -28,6 +30,15 @@ def test_what_may_not_help_says_how_that_is_found_out(ways: tuple[str, ...], tol
     )
     assert any(ways[0] in line for line in said) is told
     assert not any("a reason" in line for line in said)
+
+
+def test_what_grew_by_type_takes_one_command_where_the_process_runs() -> None:
+    program, name, *rest = ByType().command(Style(program="arenascope", subject="7")).split()
+    options = Parser(OUTLINE, "watch").parse_args(rest)
+    assert (program, name, options.pids, options.types) == ("arenascope", "watch", ["7"], True)
+    assert options.save
+    for style in (Style(), Style(program="arenascope", subject="7", core=True)):
+        assert " snapshot " in ByType().command(style)
 
 
 def test_the_type_that_strands_most_is_named_without_its_figures() -> None:

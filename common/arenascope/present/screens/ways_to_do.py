@@ -70,13 +70,18 @@ class Traced(NamedTuple):
         return f"{self.command(style)} ({first}while it grows: the stack of whoever asks for more)"
 
 
+TYPES_NOW = "snapshot types.json --types"
+
+
 class ByType(NamedTuple):
-    """Two moments by type."""
+    """Moments by type: the shell's screen names what grew from the second look on."""
 
     def command(self, style: Style) -> str:
-        return style.typed("snapshot types.json --types")
+        return style.typed("watch --interval 30 --types --save moments" if style.running else TYPES_NOW)
 
     def text(self, style: Style) -> str:
+        if style.running:
+            return f"{self.command(style)} (which type grows; each look copies the process, and is kept there)"
         return f"{self.command(style)} (and later {style.typed('diff types.json')}: which grew)"
 
 
