@@ -78,6 +78,10 @@ def said(document: dict[str, Any]) -> dict[str, Any]:
     """Without what names the image that was looked at, and pages of files and of the vdso, beside one: a look at
     a process reads some of these."""
     found = {key: value for key, value in document.items() if key not in ASIDE}
+    if found["command"] == "trim":
+        for each in found["reasons"]:
+            # it says what to type, with the image's name
+            del each["text"]
     if found["command"] == "report":
         found["rss_bytes"] -= sum(each["bytes"] for each in found["parts"] if each["part"] in ("files", "kernel"))
         found["parts"] = [each for each in found["parts"] if each["part"] not in ("files", "kernel")]
@@ -171,7 +175,7 @@ def test_a_core_is_saved_as_what_it_tells(image: str, tmp_path: Path) -> None:
     for again in (file, dense):
         then = DOORS["shell"].run(Core(again, subject.program), looks)
         for command, one, other in zip(COMMANDS, first, then):
-            assert one.json() == other.json(), command
+            assert said(one.json()) == said(other.json()), command
 
 
 def test_what_is_there_is_not_overwritten(tmp_path: Path) -> None:
