@@ -19,7 +19,8 @@ def perform(step):
     said, complained = io.StringIO(), io.StringIO()
     name, *words = step["do"].split()
     with contextlib.redirect_stdout(said), contextlib.redirect_stderr(complained):
-        status = main([name, step["on"], *words])
+        # a command that writes a file takes that first
+        status = main([name, *words, step["on"]] if name in ("save", "snapshot") else [name, step["on"], *words])
     result = {"text": said.getvalue(), "value": status}
     if status == 2:
         result["error"] = complained.getvalue().strip()

@@ -96,9 +96,6 @@ def said(document: dict[str, Any]) -> dict[str, Any]:
             # nothing is done to a core: how it would be is not said of it
             for key in ("evidence", "text", "figures", "how"):
                 each.pop(key)
-    if found["command"] == "trim":
-        for each in found["reasons"]:
-            each.pop("text")  # it says what to type there
     return found
 
 

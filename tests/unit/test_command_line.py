@@ -213,6 +213,8 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         ("save served.core alone", "served.core", ["4712"]),
         ("save alone new.core", "new.core", ["4712"]),
         ("save new.core served.core", "new.core", ["served.core"]),
+        ("save served.core new.core", "new.core", ["served.core"]),
+        ("save served.core ./new", "./new", ["served.core"]),
         ("save -p alone served.core", "served.core", ["4712"]),
         ("save served.core served", "served.core", ["4711"]),
         ("save served.core", "served.core", []),

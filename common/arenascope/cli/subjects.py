@@ -44,6 +44,7 @@ CORE_OPTION = argument(
 )
 PAIR = 2
 """A subject, and a type's name, a file to write, or the program of a core."""
+CORE_SUFFIX = ".core"
 WRITTEN = ("file",)
 """How a command that writes a file calls its only place."""
 
@@ -115,10 +116,13 @@ def _fill_places(command: Command, parser: Parser, options: Namespace, chosen: b
 
 
 def _beside_written(words: Sequence[str]) -> Optional[int]:
-    """Which word of a command that writes FILE is to be read: the second, as its usage says, or a pid before it. What
-    is there already may be a core and is FILE all the same: else a mistyped name would become a copy of that core."""
+    """Which word of a command that writes FILE is to be read: the second, as its usage says, or a pid before it, or a
+    core before what can only be a file. Another core that is there is FILE all the same: else a mistyped process's name
+    behind it would become a copy of that core."""
     if not words or pid_in(words[0]):
         return 0 if words else None
+    if len(words) == PAIR and is_elf(words[0]) and _is_new_file(words[1]):
+        return 0
     if len(words) < PAIR:
         return None
     if pid_in(words[1]) or not is_process_name(words[0]):
@@ -126,6 +130,10 @@ def _beside_written(words: Sequence[str]) -> Optional[int]:
     if os.path.exists(words[1]):
         raise UsageError(f"{words[0]} is a process, and {words[1]} is there already", "FILE comes before PID or CORE")
     return 0
+
+
+def _is_new_file(word: str) -> bool:
+    return (os.sep in word or word.endswith(CORE_SUFFIX)) and not os.path.exists(word)
 
 
 def find_pids(parser: Parser, options: Namespace) -> None:
