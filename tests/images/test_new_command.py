@@ -51,7 +51,7 @@ def offers(checkout: Path) -> dict[str, bool]:
     seen = {
         "overview": "  hello     " in said(*shell, "--help"),
         "json": '"said": "hello"' in said(*shell, "hello", "--json"),
-        "help": "example:\n  arenascope hello\n" in said(*shell, "hello", "--help"),
+        "help": "example:\n  arenascope hello PID\n" in said(*shell, "hello", "--help"),
     }
     if shutil.which("gdb"):
         words = (f"source {checkout / 'gdb' / 'arena.py'}", "complete heap hel", "heap hello", "help heap hello")
