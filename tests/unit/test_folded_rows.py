@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from typing import Sequence
 
 import pytest
 
@@ -12,6 +13,25 @@ from arenascope.present.screens.types import lines
 from arenascope.present.shared_text.text import FEW_ROWS, Style, worth_a_row
 
 LARGE, SMALL = 12, 30
+
+
+def told(style: Style, rows: Sequence[TypeRow], totals: Totals, limit: int, *, fold: bool) -> list[str]:
+    """The table of types, of which nothing is known but these."""
+    return list(
+        lines(
+            style,
+            rows,
+            totals,
+            limit,
+            named=0,
+            resident=None,
+            notes=(),
+            held_by={},
+            retained={},
+            owners=False,
+            fold=fold,
+        )
+    )
 
 
 @pytest.mark.parametrize(
@@ -37,21 +57,7 @@ def test_the_blocks_of_all_rows_sum_up(limit: int, fold: bool) -> None:
     ]
     blocks = sum(row.blocks for row in rows)
     totals = Totals(blocks, sum(sizes), used=0, mmapped=0, bookkeeping=0, foreign=0, damaged=0)
-    said = list(
-        lines(
-            Style(),
-            rows,
-            totals,
-            limit,
-            named=0,
-            resident=None,
-            notes=(),
-            held_by={},
-            retained={},
-            owners=False,
-            fold=fold,
-        )
-    )
+    said = told(Style(), rows, totals, limit, fold=fold)
     counted = [re.split(r"  +", line)[1] for line in said if re.match(r"t\d+  |\d+ other", line)]
     assert sum(int(each) for each in counted) == blocks
 
@@ -65,20 +71,6 @@ def test_bars_go_before_any_figure(width: int, bars: bool, share: bool) -> None:
         for at, (name, size) in enumerate((("much", 900), ("little", 100)))
     ]
     totals = Totals(2, 1000, used=0, mmapped=0, bookkeeping=0, foreign=0, damaged=0)
-    said = "\n".join(
-        lines(
-            Style(width=width),
-            rows,
-            totals,
-            0,
-            named=0,
-            resident=None,
-            notes=(),
-            held_by={},
-            retained={},
-            owners=False,
-            fold=False,
-        )
-    )
+    said = "\n".join(told(Style(width=width), rows, totals, limit=0, fold=False))
     assert ("█" * 5 in said) is bars
     assert ("90.0%" in said) is share
