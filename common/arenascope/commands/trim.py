@@ -97,8 +97,7 @@ def trim_command(context: Context) -> Answer:
     found = records.Trim(
         arenas=[_row(trim, options.ranges) for trim in plans],
         totals=_totals(plans, _all(context)),
-        # what is to be typed is the door's, as in report's `how`; figures are those of every door
-        reasons=[told(each, reason(each, context.style._replace(exact=False), refused is None)) for each in kept],
+        reasons=[told(each, reason(each)) for each in kept],
         applied=_outcome(applied) if applied is not None else None,
     )
     status = 1 if applied and not applied.released_bytes else 0

@@ -59,7 +59,7 @@ def lines(
     yield from table(style, HEADERS, rows, footer=footer, expendable=EXPENDABLE, limit=limit, what="arena")
     # nothing would go back of what is not in memory
     said = [each for each in kept if each.figures.get("resident_bytes") != 0]
-    yield from _apart([reason(each, style, refused is None) for each in said])
+    yield from _apart([_reason_line(each, style, refused is None) for each in said])
     if ranges:
         yield ""
         yield from _range_lines(style, plans, tops, limit)
@@ -153,7 +153,7 @@ def _sentence(style: Style, plans: Sequence[Trim], whole: bool) -> str:
 
 KEPT: Mapping[str, str] = {
     "tops-untouched": "tops of thread arenas: malloc_trim never touches them; free() does once one reaches "
-    "trim_threshold (see {params}){apply}",
+    "trim_threshold",
     "pages-shared": "stranded: free pieces that share their page with a block in use; freeing that block releases them",
     "cached-by-threads": "tcache: blocks that threads keep for themselves; a thread gives them back when it ends",
     "pages-locked": "locked: {size} of these ranges lie in or after a mapping that the program has locked (mlock): "
@@ -163,14 +163,18 @@ KEPT: Mapping[str, str] = {
 }
 
 
-def reason(said: Statement, style: Style, applies: bool) -> str:
-    """Why it stays, and what would release it; `applies`: --apply is not refused."""
+def reason(said: Statement) -> str:
+    """Why it stays, and what would release it; the same in every door and of every image."""
     size = said.figures["bytes"]
-    return KEPT[said.id].format(
-        params=style.typed("params"),
-        apply=f", or: {style.typed_to_apply('trim --apply --tops')}" if applies else "",
-        size=style.size(None if size is None else int(size)),
-    )
+    return KEPT[said.id].format(size=Style().size(None if size is None else int(size)))
+
+
+def _reason_line(said: Statement, style: Style, applies: bool) -> str:
+    """With what to type here; `applies`: --apply is not refused."""
+    if said.id != "tops-untouched":
+        return reason(said)
+    apply = f", or: {style.typed_to_apply('trim --apply --tops')}" if applies else ""
+    return f"{reason(said)} (see {style.typed('params')}){apply}"
 
 
 def _range_lines(style: Style, plans: Sequence[Trim], tops: bool, limit: int) -> Iterator[str]:
