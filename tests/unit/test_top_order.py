@@ -6,10 +6,10 @@ from typing import Optional
 
 import pytest
 
+from arenascope.analysis.top_order import Order
 from arenascope.base.model import Tally
 from arenascope.present.json_documents.process_records import RunningProcess, WholeLook
 from arenascope.present.json_documents.record import tallied
-from arenascope.present.screens.top_order import Order
 
 
 def process(pid: int, free: int, more: int = 0, exact: Optional[int] = None) -> RunningProcess:

@@ -12,6 +12,7 @@ import time
 from contextlib import suppress
 from typing import Iterable, Mapping
 
+from ..analysis.top_order import DEFAULT, SORTS, Order
 from ..base.errors import ArenascopeError, UsageError
 from ..base.printable import one_line
 from ..commands.framework.arguments import HELP, Group, Outline, argument
@@ -21,7 +22,6 @@ from ..present.json_documents.process_records import RunningProcess, Top, WholeL
 from ..present.json_documents.record import plain, tallied
 from ..present.screens.other_screen import OtherScreen
 from ..present.screens.top import Shown, top_lines
-from ..present.screens.top_order import DEFAULT, SORTS, Order
 from ..present.shared_text.text import Style, fitted
 from ..session.header_look import HeaderLook, HeaderReader
 from ..sources.live.process_list import ListedProcess, list_processes

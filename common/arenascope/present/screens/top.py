@@ -5,10 +5,10 @@ from __future__ import annotations
 import time
 from typing import Iterator, Optional, Sequence
 
+from ...analysis.top_order import DEFAULT
 from ...base.records import NamedTuple
 from ..json_documents.process_records import RunningProcess, Top, WholeLook
 from ..shared_text.text import Style, count, duration, next_lines, number, table
-from .top_order import DEFAULT
 
 LOWER = "≥ "
 """In front of what was not followed to its end."""

@@ -3,12 +3,45 @@ more than was seen."""
 
 from __future__ import annotations
 
-from typing import Callable, Mapping, Optional, Sequence
+from typing import Callable, Generic, Mapping, Optional, Protocol, Sequence, TypeVar
 
-from ..json_documents.process_records import RunningProcess
 
+class FreeFigures(Protocol):
+    """What a process has free; None: not known."""
+
+    @property
+    def free_bytes(self) -> Optional[int]: ...
+
+    @property
+    def stranded_bytes(self) -> Optional[int]: ...
+
+
+class SeenProcess(FreeFigures, Protocol):
+    """As one look at it found; `exact`: a whole look."""
+
+    @property
+    def pid(self) -> int: ...
+
+    @property
+    def rss_bytes(self) -> int: ...
+
+    @property
+    def system_bytes(self) -> Optional[int]: ...
+
+    @property
+    def free_resident_bytes(self) -> Optional[int]: ...
+
+    @property
+    def free_whole(self) -> Optional[bool]:
+        """Whether what is free was followed to its end."""
+
+    @property
+    def exact(self) -> Optional[FreeFigures]: ...
+
+
+AnyProcess = TypeVar("AnyProcess", bound=SeenProcess)
 DEFAULT = "free"
-SORTS: Mapping[str, Callable[[RunningProcess], int]] = {
+SORTS: Mapping[str, Callable[[SeenProcess], int]] = {
     "free": lambda each: _known(
         each.exact.free_bytes if each.exact else None, each.free_resident_bytes, each.free_bytes
     ),
@@ -24,7 +57,7 @@ def _known(*sizes: Optional[int]) -> int:
     return next((size for size in sizes if size is not None), -1)
 
 
-def at_most(row: RunningProcess, sort: str) -> int:
+def at_most(row: SeenProcess, sort: str) -> int:
     """What it may have: all of its arenas that was not seen to be free may be, too."""
     seen = SORTS[sort](row)
     told = row.exact is not None and row.exact.free_bytes is not None
@@ -33,10 +66,10 @@ def at_most(row: RunningProcess, sort: str) -> int:
     return seen + max(0, (row.system_bytes or 0) - (row.free_bytes or 0))
 
 
-class Order:
+class Order(Generic[AnyProcess]):
     """Processes as sorted: those of --exact first, then by what each has at least. `limit` are shown, 0: all."""
 
-    def __init__(self, rows: Sequence[RunningProcess], sort: str, limit: int) -> None:
+    def __init__(self, rows: Sequence[AnyProcess], sort: str, limit: int) -> None:
         by_size = sorted(rows, key=lambda row: (-SORTS[sort](row), row.pid))
         self._sort = sort
         self._first = [row for row in by_size if row.exact is not None]
@@ -45,7 +78,7 @@ class Order:
         self._limit = limit or len(rows)
 
     @property
-    def shown(self) -> list[RunningProcess]:
+    def shown(self) -> list[AnyProcess]:
         """Those that may be the largest of all are among them, in place of the last."""
         shown, hidden = self._others[: self._room], self._others[self._room :]
         if shown:
@@ -57,7 +90,7 @@ class Order:
         return (self._first + shown)[: self._limit]
 
     @property
-    def uncertain(self) -> list[RunningProcess]:
+    def uncertain(self) -> list[AnyProcess]:
         """Those that may belong further up than they are; of what is not shown, among what is."""
         found = []
         for number, row in enumerate(self._others):
@@ -67,7 +100,7 @@ class Order:
         return found
 
     @property
-    def to_follow(self) -> list[RunningProcess]:
+    def to_follow(self) -> list[AnyProcess]:
         """Those that were not followed to their ends and are shown, or may have to be: what may be largest first."""
         least = SORTS[self._sort](self._others[self._room - 1]) if self._room and len(self._others) > self._room else -1
         parts = [row for row in self._first[: self._limit] if row.free_whole is False]
