@@ -188,6 +188,22 @@ def test_the_type_that_grows_and_its_owner_are_named(folder: Path) -> None:
     assert re.match(r"\+12\.0 MiB .*\bConn\b.*`table`.*\+500\b", headline)
 
 
+def test_a_container_comes_before_what_lies_within_it(folder: Path) -> None:
+    """Which has more elements, and holds less."""
+    for minute in range(6):
+        rows = [("table[].second", 700 * minute, 10 * minute), ("table", 100 * minute, 12 * minute), ("log", 800, 1)]
+        row = {"type": "std::vector<Conn>", "form": "vector", "containers": 1}
+        containers = [{**row, "path": path, "elements": some, "held_bytes": held * MIB} for path, some, held in rows]
+        fill(folder, moment(minute, (50 + 12 * minute) * MIB, containers={"containers": containers}))
+    target = everything("2.36-64").target()
+    document = run_json(target, "trend", str(folder))
+    series = [(each["name"], each["change"]) for each in document["series"] if each["by"] == "container"]
+    assert series == [("table", 500), ("table[].second", 3500), ("log", 0)]
+    assert "table has 500 elements more" in document["verdict"]
+    text = run_text(target, "trend", str(folder))
+    assert text.index("\ntable  ") < text.index("\ntable[].second  ")
+
+
 def test_no_owner_is_named_that_is_not_known_to_have_the_growth(folder: Path) -> None:
     """Who holds most of a type need not hold what it grew by."""
     for minute, holder in enumerate(("other", "other", "table")):

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Callable, Iterable, Iterator, Mapping, Optional, Sequence
 
 from ..base.records import NamedTuple
-from .figure_names import IN_PASSING, Document, arena_name, bin_name, owner_name, size_name
+from .figure_names import CONTAINER, IN_PASSING, Document, arena_name, bin_name, owner_name, size_name
 from .report import OF_ARENAS
 
 OF_FILES = ("files", "shared", "kernel")
@@ -91,7 +91,7 @@ def compare(before: Document, after: Document) -> Diff:
     alike = measures[0] == measures[1]
     both = {by: [kind.rows_of(document) for document in (before, after)] for by, kind in KINDS.items()}
     changes = {by: _changes(*both[by], key=kind.key) for by, kind in KINDS.items()}
-    known = {by: changes[by] if None not in both[by] else [] for by in ("size", "type", "container")}
+    known = {by: changes[by] if None not in both[by] else [] for by in ("size", "type", CONTAINER)}
     return Diff(
         seconds=seconds,
         exchanged=False,
@@ -103,7 +103,7 @@ def compare(before: Document, after: Document) -> Diff:
         bins=changes["bin"],
         sizes=known["size"],
         types=known["type"],
-        containers=_by_what_they_hold(known["container"], _changes(*both["container"], key="held_bytes")),
+        containers=_by_what_they_hold(known[CONTAINER], _changes(*both[CONTAINER], key="held_bytes")),
         owners=_owners(before, after, *both["owner"]),
     )
 
@@ -192,6 +192,11 @@ def _sums_of_containers(document: Document) -> Optional[Rows]:
     return _sums(document, "containers", lambda row: str(row["path"]), ["elements", "held_bytes"])
 
 
+def held_by_containers(document: Document) -> Mapping[str, int]:
+    """Bytes by the way to them; none where the document has no containers."""
+    return {name: row["held_bytes"] for name, row in (_sums_of_containers(document) or {}).items()}
+
+
 def _owners(before: Document, after: Document, *both: Optional[Rows]) -> Optional[list[Change]]:
     """What matters first: what an owner has more of that nobody works on."""
     if both[0] is None or both[1] is None:
@@ -247,7 +252,7 @@ KINDS: Mapping[str, _Kind] = {
     "bin": _Kind(_bins, "bytes"),
     "size": _Kind(_sizes, "used_bytes"),
     "type": _Kind(_sums_of_types, "bytes"),
-    "container": _Kind(_sums_of_containers, "elements"),
+    CONTAINER: _Kind(_sums_of_containers, "elements"),
     "owner": _Kind(_sums_of_owners, "held_bytes"),
 }
 

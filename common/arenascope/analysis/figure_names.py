@@ -13,6 +13,8 @@ from typing import Any, Mapping
 Document = Mapping[str, Any]
 """What JSON says of a moment, or a row of that: whoever reads a file has checked its form."""
 NAMELESS = "a variable"
+CONTAINER = "container"
+"""The kind of figure that counts elements, no bytes."""
 IN_PASSING = ("stack", "register")
 """Kinds of owners that hold what is being worked on: what they have comes and goes with every request."""
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import AbstractSet, Iterable, Iterator, Mapping, Optional, Sequence
 
 from ..base.records import NamedTuple
-from .diff import figures_of
-from .figure_names import Document
+from .diff import figures_of, held_by_containers
+from .figure_names import CONTAINER, Document
 from .growth import NOTABLE, SHARE
 
 STEADILY, AT_ONCE, UNEVENLY, ENDED, STILL = "steadily", "at-once", "unevenly", "ended", "held-still"
@@ -135,7 +135,8 @@ def succession(lives: Sequence[Life], life: Life) -> list[Life]:
 
 
 def series_of(life: Life) -> list[Series]:
-    """Every figure that its snapshots have; the largest growth first, by kind of figure."""
+    """Every figure that its snapshots have; the largest growth first, by kind of figure, of containers by what they
+    hold: what lies within one that grew has more elements, and holds less."""
     columns: dict[tuple[str, str], dict[float, Optional[int]]] = {}
     told: dict[str, set[float]] = {}
     """When there were figures of a kind."""
@@ -149,7 +150,16 @@ def series_of(life: Life) -> list[Series]:
         whole = _with_absence(values, told[by])
         if len(whole) > 1:
             series.append(judged(by, name, whole))
-    return sorted(series, key=lambda each: -each.change)
+    held = _held_more([each for each in map(held_by_containers, life.documents) if each])
+    return sorted(series, key=lambda each: -(held.get(each.name, 0) if each.by == CONTAINER else each.change))
+
+
+def _held_more(documents: Sequence[Mapping[str, int]]) -> Mapping[str, int]:
+    """By container: how many bytes more than at first."""
+    if not documents:
+        return {}
+    first, last = documents[0], documents[-1]
+    return {name: last.get(name, 0) - first.get(name, 0) for name in {**first, **last}}
 
 
 def _with_absence(values: Mapping[float, Optional[int]], told: AbstractSet[float]) -> list[Moment]:
@@ -161,7 +171,7 @@ def _with_absence(values: Mapping[float, Optional[int]], told: AbstractSet[float
 
 def judged(by: str, name: str, moments: Sequence[Moment]) -> Series:
     net = _level(moments[::-1]) - _level(moments)
-    notable = FEW_ELEMENTS if by == "container" else NOTABLE
+    notable = FEW_ELEMENTS if by == CONTAINER else NOTABLE
     if abs(net) < max(notable, max(each.value for each in moments) // SHARE, 3 * _flutter(moments)):
         return Series(by, name, moments, STILL)
     step = _one_step(moments, net)

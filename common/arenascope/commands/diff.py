@@ -6,12 +6,13 @@ from argparse import Namespace
 from typing import Iterator, Optional, Sequence
 
 from ..analysis.diff import OF_FILES, Change, Diff, compare
+from ..analysis.figure_names import CONTAINER
 from ..base.errors import ArenascopeError
 from ..base.model import Statement
 from ..blocks.recognise.class_names import named
 from ..present.json_documents import moment_records as records
 from ..present.json_documents.record import told
-from ..present.screens.growth import CONTAINER, TITLES, amount_cell, change_cell, rate_cell, time_apart
+from ..present.screens.growth import TITLES, amount_cell, change_cell, rate_cell, time_apart
 from ..present.screens.part_names import LABELS
 from ..present.shared_text.problems import sentence
 from ..present.shared_text.text import Style, signed, table

@@ -178,7 +178,9 @@ class Trend(Document, command="trend"):
     process: Life
     earlier: Annotated[Sequence[Life], "The same program before it was started again, the first one first"]
     others: Annotated[Sequence[Life], "Other processes whose snapshots lie there"]
-    series: Annotated[Sequence[Series], "Every figure over time, the largest growth first"]
+    series: Annotated[
+        Sequence[Series], "Every figure over time, the largest growth first (of containers by what they hold)"
+    ]
     grown: Annotated[
         Optional[Sequence[GrownType]],
         "Types of blocks that grow: those that do so steadily first, the largest growth first; null: not known, as "

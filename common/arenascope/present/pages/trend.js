@@ -137,7 +137,9 @@ const COLUMNS = [["", label], ["before", (each) => each.before, amount], ["now",
   ["an hour", (each) => each.until === null && each.per_hour || 0, (value, each) => value ? signed(value, each) : ""], ["since", (each) => each.since || 0, (value) => value ? moment(value) : ""],
   ["how", (each) => HOW[each.how]]];
 for (const [by, title] of Object.entries(TITLES)) {
-  const rows = data.series.filter((each) => each.by === by).sort((one, other) => Math.abs(other.change) - Math.abs(one.change));
+  const rows = data.series.filter((each) => each.by === by);
+  // containers come in order: what lies within one that grew has more elements, and holds less
+  if (by !== "container") rows.sort((one, other) => Math.abs(other.change) - Math.abs(one.change));
   if (!rows.length) continue;
   element("h2", {}, $("tables"), title);
   const table = element("table"), head = element("tr", {}, element("thead", {}, table)), moved = element("tbody", {}, table), still = element("tbody", {}, table);

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Mapping, Optional, Sequence
 
-from ...analysis.figure_names import IN_PASSING
+from ...analysis.figure_names import CONTAINER, IN_PASSING
 from ...analysis.grown_types import BLOCKS_OF_A_SIZE, Grown
 from ...base.model import Statement, whole
 from ...blocks.recognise.class_names import named
@@ -16,8 +16,6 @@ WHAT = {
     "free": "what malloc keeps free",
     "elsewhere": "memory outside malloc",
 }
-CONTAINER = "container"
-"""The one figure that is no bytes."""
 TITLES = {
     "part": "part of resident memory",
     "arena": "arena, by what it took",

@@ -5,12 +5,13 @@ from __future__ import annotations
 import time
 from typing import Iterator, Optional, Sequence
 
+from ...analysis.figure_names import CONTAINER
 from ...analysis.grown_types import Grown
 from ...analysis.report import FREE, LIVE
 from ...analysis.trend import AT_ONCE, ENDED, STEADILY, STILL, UNEVENLY, Life, Reached, Series, Trend
 from ...base.about import PROGRAM
 from ..shared_text.text import Style, count, next_lines, signed, table
-from .growth import CONTAINER, TITLES, amount_cell, change_cell, growth_headline, rate_cell, time_apart
+from .growth import TITLES, amount_cell, change_cell, growth_headline, rate_cell, time_apart
 from .part_names import LABELS
 
 HOW = {
@@ -51,11 +52,11 @@ def sentence(style: Style, trend: Trend) -> str:
 
 
 def _filled(trend: Trend) -> str:
-    """The container that has most elements more."""
-    grown = [each for each in trend.series if each.by == CONTAINER and each.since is not None and each.change > 0]
-    if not grown:
+    """Of the containers that have more elements, the one that holds most more: they come in this order."""
+    grown = (each for each in trend.series if each.by == CONTAINER and each.since is not None and each.change > 0)
+    most = next(grown, None)
+    if most is None:
         return ""
-    most = max(grown, key=lambda each: each.change)
     return f"; {most.name} has {most.change:,} elements more"
 
 
@@ -108,7 +109,8 @@ def lines(style: Style, trend: Trend, grown: Optional[Sequence[Grown]], limit: i
         rows = [each for each in series if each.by == by and each.since is not None]
         if rows:
             yield ""
-            yield from _table(style, title, sorted(rows, key=lambda each: -abs(each.change)), limit)
+            ordered = rows if by == CONTAINER else sorted(rows, key=lambda each: -abs(each.change))
+            yield from _table(style, title, ordered, limit)
     if trend.rss is not None and trend.rss.since is not None and trend.rss.until is None and trend.rss.change > 0:
         yield ""
         yield from next_lines(style, *_next(style, trend))
