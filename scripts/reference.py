@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
-"""Writes docs/commands.md and docs/arenascope.1 from the command table, docs/glossary.md from the table of words, and
-docs/schema/ from the descriptions of the documents, and the shells' completion, where shtab is installed: `make docs`.
-With --check it only compares."""
+"""Writes docs/commands.md and docs/arenascope.1 from the command table, docs/glossary.md and the table of keys in
+docs/scripts.md from the table of words, docs/schema/ from the descriptions of the documents, and the shells'
+completion, where shtab is installed: `make docs`. With --check it only compares."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from arenascope.cli.command_line import IN_THE_SHELL, INSTEAD, LOOPS, Tree, bran
 from arenascope.commands.all_commands import all_commands, find_command  # noqa: E402
 from arenascope.commands.framework.arguments import Argument, Group, Outline  # noqa: E402
 from arenascope.commands.framework.command import COMMON  # noqa: E402
-from arenascope.present.glossary import WORDS  # noqa: E402
+from arenascope.present.glossary import IN_JSON, WORDS, listed  # noqa: E402
 from arenascope.present.json_documents.schemas import schemas  # noqa: E402
 
 HEAD = """# Commands
@@ -135,7 +135,7 @@ def glossary() -> str:
         "common of them fit together: [a first look](first-look.md).\n"
     )
     # a heading each: other pages lead to it
-    return head + "".join(f"\n## {word.names[0]}\n\n{_also(word.names)}{word.meaning}\n" for word in WORDS)
+    return head + "".join(f"\n## {word.names[0]}\n\n{_also(word.names)}{word.explained}\n" for word in WORDS)
 
 
 def _also(names: Sequence[str]) -> str:
@@ -144,8 +144,19 @@ def _also(names: Sequence[str]) -> str:
     return f"*Also {', '.join(others)}.* " if others else ""
 
 
+BEGIN, END = "<!-- keys -->\n", "<!-- /keys -->\n"
+
+
+def scripts_page() -> str:
+    """With the table of keys in place of the last one."""
+    before, _, rest = (ROOT / "docs" / "scripts.md").read_text().partition(BEGIN)
+    keys = "".join(f"| {word} | {listed(keys)} |\n" for word, keys in IN_JSON.items())
+    return f"{before}{BEGIN}| on the screens | in JSON |\n| --- | --- |\n{keys}{END}{rest.partition(END)[2]}"
+
+
 PAGES = {
     "docs/glossary.md": glossary,
+    "docs/scripts.md": scripts_page,
     "docs/commands.md": reference,
     "docs/arenascope.1": man_page,
     **{f"docs/schema/{name}.json": partial(as_json, schema) for name, schema in schemas().items()},

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from pathlib import Path
 from typing import Iterator
@@ -10,11 +11,13 @@ import pytest
 from fake_door import run_text
 from heap_mixtures import everything
 
+from arenascope.analysis.report import PARTS
 from arenascope.cli import main as cli
 from arenascope.cli import watch
 from arenascope.commands.all_commands import COMMAND_NAMES, all_commands, find_command
 from arenascope.commands.framework.overview import help_text
-from arenascope.present.glossary import WORDS, find_word
+from arenascope.present.glossary import IN_JSON, WORDS, find_word
+from arenascope.present.json_documents.schemas import schemas
 from arenascope.present.screens import top
 
 LOOKS = (
@@ -62,6 +65,29 @@ def test_each_name_leads_to_one_word() -> None:
     assert [word.names[0].lower() for word in WORDS] == sorted(word.names[0].lower() for word in WORDS)
     for word in WORDS:
         assert 1 <= word.meaning.count(". ") + word.meaning.endswith(".") <= 3, word.names[0]
+
+
+def test_each_key_leads_to_the_word_of_the_screens() -> None:
+    keys = {key: word for word, keys in IN_JSON.items() for key in keys}
+    assert len(keys) == sum(map(len, IN_JSON.values()))
+    names = {name for word in WORDS for name in word.names}
+    for key, name in keys.items():
+        said = help_text("arenascope", all_commands(), [key])
+        assert find_word(key) is find_word(name)
+        assert name in said
+        assert f"`{key}`" in said
+        assert key not in names - {"live"}
+    assert help_text("arenascope", all_commands(), ["stranded"]) == help_text("arenascope", all_commands(), ["scraps"])
+    described = schemas()["report"]["properties"]["parts"]["items"]["properties"]["part"]["description"]
+    assert "scraps: stranded" in described
+    assert "stood still" in schemas()["arenas"]["properties"]["held_seconds"]["description"]
+
+
+def test_each_key_is_written() -> None:
+    """In the schemas, as a figure or as a part; a figure of a part has its name."""
+    written = {*PARTS, *(f"{part}_bytes" for part in PARTS)}
+    written |= set(re.findall(r'"(\w+)": {', json.dumps(schemas())))
+    assert {key for keys in IN_JSON.values() for key in keys if key.rpartition(".")[2] not in written} == set()
 
 
 def test_every_door_explains(capsys: pytest.CaptureFixture[str]) -> None:

@@ -14,15 +14,23 @@ INDENT = " " * 4
 
 
 class Word(NamedTuple):
-    """A word and how else it is written, on a screen or elsewhere; each of the names leads to it."""
+    """A word and how else it is written, on a screen or elsewhere; each of the names leads to it, and each key."""
 
     names: tuple[str, ...]
     meaning: str
+    keys: Mapping[str, Sequence[str]]
+    """What documents call it, by name."""
 
     @property
     def title(self) -> str:
         first, *others = self.names
         return f"{first} ({', '.join(others)})" if others else first
+
+    @property
+    def explained(self) -> str:
+        """With its keys."""
+        in_json = (f' In JSON "{name}" is {listed(keys)}.' for name, keys in self.keys.items())
+        return self.meaning + "".join(in_json)
 
 
 MEANINGS: Mapping[tuple[str, ...], str] = {
@@ -200,18 +208,45 @@ MEANINGS: Mapping[tuple[str, ...], str] = {
     "resident, RSS falls by as much. Of an owner: once all that it alone leads to is freed, and malloc_trim(0) called; "
     "that is more than it holds where free memory lies on the same pages, and less where blocks of others do.",
 }
-WORDS = tuple(Word(names, meaning) for names, meaning in MEANINGS.items())
+IN_JSON: Mapping[str, tuple[str, ...]] = {
+    "in use": ("live", "live_bytes", "used_bytes"),
+    "stranded": ("scraps", "scraps_bytes"),
+    "trim gives": ("returnable", "returnable_bytes"),
+    "tops": ("thread_tops", "thread_tops_bytes"),
+    "would return": ("returns_bytes", "releases_bytes", "release_bytes"),
+    "alone": ("owners[].retained_bytes",),
+    "shared with": ("leading",),
+    "possibly lost": ("possible_bytes",),
+    "no plain pointer": ("unknown_bytes",),
+    "asked for": ("requested",),
+    "stood still": ("held_seconds",),
+}
+"""Of words on the screens, keys of documents that are called something else, and what stands for a part there."""
+WORDS = tuple(
+    Word(names, meaning, {name: IN_JSON[name] for name in names if name in IN_JSON})
+    for names, meaning in MEANINGS.items()
+)
+
+
+def listed(keys: Sequence[str]) -> str:
+    return ", ".join(f"`{each}`" for each in keys)
+
+
+def word_of_key(key: str) -> Optional[str]:
+    """What the screens call it, where that is another word."""
+    return next((word for word, keys in IN_JSON.items() if key in keys), None)
 
 
 def find_word(name: str) -> Optional[Word]:
     """By any of its names, in capitals or not."""
     wanted = " ".join(name.lower().split())
-    return next((word for word in WORDS if wanted in (each.lower() for each in word.names)), None)
+    called = ((word, [*word.names, *(key for keys in word.keys.values() for key in keys)]) for word in WORDS)
+    return next((word for word, names in called if wanted in (each.lower() for each in names)), None)
 
 
 def entry(word: Word, prefix: str) -> Iterator[str]:
     yield word.title
-    meaning = word.meaning.replace("`heap ", f"`{prefix} ")
+    meaning = word.explained.replace("`heap ", f"`{prefix} ")
     yield from textwrap.wrap(
         meaning, HELP_WIDTH, initial_indent=INDENT, subsequent_indent=INDENT, break_on_hyphens=False
     )

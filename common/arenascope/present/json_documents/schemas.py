@@ -5,6 +5,8 @@ from __future__ import annotations
 
 from typing import Annotated, Any, Sequence, Union, get_args, get_origin, get_type_hints
 
+from ..glossary import word_of_key
+
 # whose documents these are
 from . import (  # noqa: F401
     arena_records,
@@ -32,7 +34,10 @@ def _plain(kind: str, meaning: str, null: bool, **more: Any) -> Schema:
 
 
 def one_of(meaning: str, *values: Any) -> Schema:
-    return {"description": meaning, "enum": list(values)}
+    words = [f"{each}: {word_of_key(each)}" for each in values if word_of_key(each)]
+    # parts of memory; a process is `live`, too
+    said = f"{meaning} (on screens {'; '.join(words)})" if len(words) > 1 else meaning
+    return {"description": said, "enum": list(values)}
 
 
 def optional(schema: Schema) -> Schema:
@@ -45,6 +50,10 @@ def record(meaning: str, null: bool = False, /, **keys: Schema) -> Schema:
     properties = {
         key: {name: value for name, value in schema.items() if name != OPTIONAL} for key, schema in keys.items()
     }
+    for key, schema in properties.items():
+        word = word_of_key(key)
+        if word is not None:
+            schema["description"] += f" (on screens: {word})"
     required = [key for key, schema in keys.items() if OPTIONAL not in schema]
     return _plain("object", meaning, null, properties=properties, required=required, additionalProperties=False)
 
