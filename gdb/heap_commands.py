@@ -140,7 +140,7 @@ def _make_help(prefix: str) -> None:
     type(f"{prefix.title()}Help", (_Help,), {"__doc__": HELP_SUMMARY})(prefix)
 
 
-def _make_prefix(prefix: str) -> None:
+def _make_prefix(prefix: str) -> gdb.Command:
     class Prefix(gdb.Command):
         def __init__(self) -> None:
             super().__init__(prefix, gdb.COMMAND_DATA, gdb.COMPLETE_NONE, True)
@@ -153,17 +153,39 @@ def _make_prefix(prefix: str) -> None:
             gdb.write(help_text(prefix, all_commands(), [ALL] if word else []))
 
     Prefix.__doc__ = SUMMARY
-    kind = type("Prefix", (Prefix,), {"__doc__": SUMMARY})
-    kind()
+    made: gdb.Command = type("Prefix", (Prefix,), {"__doc__": SUMMARY})()
+    return made
 
 
 def _is_taken(prefix: str, say: Callable[[str], None]) -> bool:
-    """Whether another command has this name: it completes to itself, and its help is not ours."""
-    names = gdb.execute(f"complete {prefix}", to_string=True).splitlines()
-    if prefix not in names or gdb.execute(f"help {prefix}", to_string=True).startswith(SUMMARY):
+    """Whether another command has this name: it completes to itself, and is the user's own, or its help is not ours."""
+    if prefix not in gdb.execute(f"complete {prefix}", to_string=True).splitlines():
         return False
+    try:
+        # where `define` put the user's own over ours, `help` would end GDB (13): what lies below leads to ours
+        gdb.execute(f"show user {prefix}", to_string=True)
+    except gdb.error:
+        if gdb.execute(f"help {prefix}", to_string=True).startswith(SUMMARY):
+            return False
     say(taken(prefix))
     return True
+
+
+def _watch(prefix: str, command: gdb.Command) -> None:
+    """Says once, at a prompt, that another command has the name since: GDB itself replaces ours without a word.
+
+    It stays connected, and so keeps `command` for good: a `define` of the user's takes over the list of subcommands
+    that lies in it, and GDB would end where it looks there once that is gone."""
+    kept = [command]
+    ours = sys.modules.get(__name__)
+
+    def look(*_: None) -> None:
+        nonlocal ours
+        # loaded again, arenascope has a watch of its own
+        if kept and ours and (sys.modules.get(__name__) is not ours or _is_taken(prefix, _say)):
+            ours = None
+
+    gdb.events.before_prompt.connect(look)
 
 
 def _unlist(prefix: str) -> None:
@@ -183,9 +205,10 @@ def _say(line: str) -> None:
 def register(folder: str) -> None:
     words = [prefix for prefix in prefixes(_say) if prefix == ALWAYS or not _is_taken(prefix, _say)]
     for prefix in words:
-        _make_prefix(prefix)
+        made = _make_prefix(prefix)
         if prefix != ALWAYS:
             _unlist(prefix)
+            _watch(prefix, made)
         _make_help(prefix)
         for command in all_commands():
             _make_subcommand(prefix, command, folder)

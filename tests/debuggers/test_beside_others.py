@@ -12,7 +12,7 @@ from gdb_terminal import Terminal
 from lldb_door import LLDB_LOAD, Lldb
 from subjects import Subject
 
-from arenascope.commands.framework.debugger_doors import SETTING, SUMMARY
+from arenascope.commands.framework.debugger_doors import SETTING, SUMMARY, taken
 
 pytestmark = pytest.mark.xdist_group("loading")
 
@@ -74,9 +74,43 @@ def test_at_a_prompt(subject: Subject, tmp_path: Path, name: str) -> None:
     theirs = stand_in(name, tmp_path)
     with Terminal(["-p", str(subject.pid)]) as terminal:
         assert "<malloc " in terminal.type("heap info")
-        terminal.type(f"source {theirs.file}")
-        assert "their heap" in terminal.type("heap")
+        # GDB replaces it without a word; we say so once
+        assert taken("heap") in terminal.type(f"source {theirs.file}")
+        theirs_now = terminal.type("heap")
+        assert "their heap" in theirs_now
+        assert taken("heap") not in theirs_now
         assert "<malloc " in terminal.type("arenascope info")
+
+
+DEFINED = "define heap\necho their heap\\n\nend\n"
+
+
+def test_a_define_of_the_users_after_it(subject: Subject, tmp_path: Path) -> None:
+    """It leaves our subcommands below a `heap` that is theirs: said, too."""
+    script = tmp_path / "theirs.gdb"
+    script.write_text(DEFINED)
+    with Terminal(["-p", str(subject.pid)]) as terminal:
+        assert taken("heap") in terminal.type(f"source {script}")
+        assert "their heap" in terminal.type("heap")
+        # what it took over is still there
+        assert "\nUsage: heap info " in terminal.type("help heap info")
+        assert terminal.type(f"source {ARENA_PY}").count(taken("heap")) == 1
+        shown = terminal.type("arenascope info")
+        assert "<malloc " in shown
+        assert taken("heap") not in shown
+
+
+def test_a_define_of_the_users_before_it(gdb: Gdb, subject: Subject, tmp_path: Path) -> None:
+    script = tmp_path / "theirs.gdb"
+    script.write_text(DEFINED)
+    words = ("heap", "heap info", "arenascope info")
+    finished = gdb.start(
+        ["-ix", str(script), "-p", str(subject.pid), *LOAD, "-ex", "echo @\\n"]
+        + [word for each in words for word in ("-ex", each)]
+    )
+    said, shown = finished.stdout.split("@\n")
+    assert said.count(taken("heap")) == 1
+    assert shown.startswith(f"their heap\ntheir heap\n{subject.info_xml}")
 
 
 def test_a_word_that_is_not_listed_is_whole(gdb: Gdb, subject: Subject) -> None:
