@@ -5,7 +5,6 @@ completion, where shtab is installed: `make docs`. With --check it only compares
 
 from __future__ import annotations
 
-import json
 import re
 import sys
 from functools import partial
@@ -22,7 +21,7 @@ from arenascope.commands.all_commands import all_commands, find_command  # noqa:
 from arenascope.commands.framework.arguments import Argument, Group, Outline  # noqa: E402
 from arenascope.commands.framework.command import COMMON  # noqa: E402
 from arenascope.present.glossary import IN_JSON, WORDS, listed  # noqa: E402
-from arenascope.present.json_documents.schemas import schemas  # noqa: E402
+from arenascope.present.json_documents.schemas import as_text, schemas  # noqa: E402
 
 HEAD = """# Commands
 
@@ -124,10 +123,6 @@ def man_page() -> str:
     return "\n".join(lines) + "\n"
 
 
-def as_json(schema: dict) -> str:
-    return json.dumps(schema, indent=1, ensure_ascii=False) + "\n"
-
-
 def glossary() -> str:
     head = (
         "# Words\n\nWhat the words on the screens mean. Made by `make docs`; do not edit. `heap help words` shows the "
@@ -159,7 +154,7 @@ PAGES = {
     "docs/scripts.md": scripts_page,
     "docs/commands.md": reference,
     "docs/arenascope.1": man_page,
-    **{f"docs/schema/{name}.json": partial(as_json, schema) for name, schema in schemas().items()},
+    **{f"docs/schema/{name}.json": partial(as_text, schema) for name, schema in schemas().items()},
 }
 if find_spec("shtab"):
     from completion import SHELLS, completion

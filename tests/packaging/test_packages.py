@@ -19,6 +19,7 @@ from arenascope.base import optional_libraries
 
 ROOT = Path(__file__).resolve().parents[2]
 FIXTURE = ROOT / "fixtures" / "build" / "bins"
+SCHEMA = ROOT / "docs" / "schema" / "report.json"
 CLEAN = {name: value for name, value in os.environ.items() if name not in ("PYTHONPATH", "VIRTUAL_ENV")}
 
 
@@ -81,6 +82,7 @@ def test_the_installed_command_reads_a_process(installed, process):
     assert done.stdout == (folder / "info.xml").read_text()
     assert done.stderr.startswith(f"process {pid} ")
     assert "no module" not in run(installed, "version", pid).stdout.lower()
+    assert run(installed, "report", "--schema").stdout == SCHEMA.read_text()
 
 
 @pytest.mark.full
@@ -182,6 +184,7 @@ def test_the_zipapp_runs_on_a_bare_python(tmp_path, process):
     done = run("/usr/bin/python3", "-I", "-S", app, "info", pid)
     assert done.stdout == (folder / "info.xml").read_text()
     assert "\n0 main " in run("/usr/bin/python3", "-I", "-S", app, "arenas", pid).stdout
+    assert run("/usr/bin/python3", "-I", "-S", app, "--schema", "report").stdout == SCHEMA.read_text()
     assert run("/usr/bin/python3", "-I", "-S", app, "--gdb-path", status=2).stderr.count("\n") == 1
 
 

@@ -13,11 +13,14 @@ from heap_mixtures import everything
 from heapbuilder import HeapImage
 from schemas import FOLDER, schema, valid_snapshot, wrong
 
+from arenascope.cli import main as cli
+from arenascope.cli.command_line import INSTEAD
 from arenascope.commands.all_commands import COMMAND_NAMES
 from arenascope.commands.framework.api_subject import Subject
 from arenascope.present.json_documents.record import Record
 from arenascope.present.json_documents.schemas import COMMANDS
 
+NAMES = {*COMMAND_NAMES, "top", "failed", "snapshot-file"}
 # with the options that bring keys of their own
 WORDS = {
     "trim": ["--ranges"],
@@ -31,11 +34,19 @@ WORDS = {
 
 
 def test_each_command_has_one() -> None:
-    assert {path.stem for path in FOLDER.glob("*.json")} == {*COMMAND_NAMES, "top", "failed", "snapshot-file"}, (
-        "`make docs`"
-    )
+    assert {path.stem for path in FOLDER.glob("*.json")} == NAMES, "`make docs`"
     for name in COMMAND_NAMES:
         assert schema(name)["properties"]["command"]["enum"] == [name]
+
+
+def test_the_command_prints_each(capsys: pytest.CaptureFixture[str]) -> None:
+    """However it was installed; of a command also behind its name."""
+    (asked,) = (each for each in INSTEAD.arguments if each.names == ("--schema",))
+    assert {*asked.choices} == NAMES
+    for words in (["--schema", "failed"], ["--schema", "top"], ["top", "--schema"], ["report", "--schema"]):
+        assert cli.main(words) == 0
+        name = next(word for word in words if word[:1] != "-")
+        assert capsys.readouterr().out == (FOLDER / f"{name}.json").read_text()
 
 
 @pytest.mark.parametrize(

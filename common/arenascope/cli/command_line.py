@@ -35,6 +35,7 @@ AFTER = 29
 """Where the overview says what follows the program's name does."""
 COMMAND = "COMMAND"
 HELP_NAME = "help"
+SCHEMA = "--schema"
 LOOPS = ("top", "watch", "metrics", "mcp", "fleet")
 """What only the shell can do: each runs longer, or covers more, than one look."""
 
@@ -110,6 +111,12 @@ INSTEAD = Group(
             choices=("bash", "zsh", "fish"),
             metavar="SHELL",
             help="print the completion script for bash, zsh or fish",
+        ),
+        argument(
+            SCHEMA,
+            choices=(*COMMAND_NAMES, "top", "failed", "snapshot-file"),
+            metavar="NAME",
+            help="print the JSON Schema of a command's --json, of errors (failed), or of a snapshot-file",
         ),
     ),
 )
@@ -232,9 +239,10 @@ USUAL = "report"
 
 
 def with_command(words: Sequence[str]) -> list[str]:
-    """The command first: it may follow -p PID or -c CORE, and be left out where there is a process or core."""
+    """The command first: it may follow -p PID or -c CORE, and be left out where there is a process or core. What
+    stands instead of one may follow its name."""
     if not words or words[0] in branch_names():
-        return list(words)
+        return [SCHEMA, words[0]] if [*words[1:]] == [SCHEMA] else [*words]
     first, after = words[0], _after_targets(words)
     if after:
         known = words[after] if after < len(words) else ""

@@ -141,6 +141,10 @@ def _said_instead(options: argparse.Namespace) -> str:
         import pkgutil
 
         return (pkgutil.get_data(__package__, f"completion/arenascope.{options.completion}") or b"").decode()
+    if options.schema:
+        from ..present.json_documents.schemas import as_text, schemas
+
+        return as_text(schemas()[options.schema])
     door = door_path("gdb" if options.gdb_path or options.gdbinit else "lldb")
     if options.gdbinit:
         return f"source {door}\n"

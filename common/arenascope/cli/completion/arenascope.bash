@@ -40,7 +40,7 @@ _shtab_arenascope_metrics_option_strings=(-p --pid --output --listen --types --o
 _shtab_arenascope_mcp_option_strings=(-p --pid -c --core --hold-at-most --allow-apply --with-values -h --help)
 _shtab_arenascope_fleet_option_strings=(--via --seconds --jsonl --html --output --command --engine --address --workers --again -h --help)
 _shtab_arenascope_help_option_strings=(-h --help)
-_shtab_arenascope_option_strings=(-h --help -V --version --gdb-path --lldb-path --gdbinit --lldbinit --completion -p --pid -c --core)
+_shtab_arenascope_option_strings=(-h --help -V --version --gdb-path --lldb-path --gdbinit --lldbinit --completion --schema -p --pid -c --core)
 
 _shtab_arenascope_arenas_pos_0_COMPGEN=_arenascope_pid_or_file
 _shtab_arenascope_arenas__p_COMPGEN=_arenascope_pids
@@ -316,6 +316,7 @@ _shtab_arenascope_fleet___engine_choices=(dask ray)
 _shtab_arenascope_help_pos_0_choices=(arenas bins check chunk chunks containers diff heaps info leaks map mappings mmapped owner owners params pins refs report save snapshot stats threads trend trim types version top watch metrics mcp fleet help all words)
 _shtab_arenascope_pos_0_choices=(arenas bins check chunk chunks containers diff heaps info leaks map mappings mmapped owner owners params pins refs report save snapshot stats threads trend trim types version top watch metrics mcp fleet help)
 _shtab_arenascope___completion_choices=(bash zsh fish)
+_shtab_arenascope___schema_choices=(arenas bins check chunk chunks containers diff heaps info leaks map mappings mmapped owner owners params pins refs report save snapshot stats threads trend trim types version top failed snapshot-file)
 
 _shtab_arenascope_arenas_pos_0_nargs='*'
 _shtab_arenascope_arenas___quick_nargs=0

@@ -51,7 +51,7 @@ function _shtab_arenascope_using
 end
 
 set -g _shtab_arenascope_commands arenas bins check chunk chunks containers diff heaps info leaks map mappings mmapped owner owners params pins refs report save snapshot stats threads trend trim types version top watch metrics mcp fleet help
-set -g _shtab_arenascope_opts_with_value --address --again --arena --by --cells --command --completion --core --count --debug-dir --engine --exact --graph --hold-at-most --html --interval --jobs --keep --libc --limit --listen --match --max --min --output --owners --pid --pprof --rules --save --seconds --since --sort --stop --sysroot --table --type --types --until --via --words --workers -c -p
+set -g _shtab_arenascope_opts_with_value --address --again --arena --by --cells --command --completion --core --count --debug-dir --engine --exact --graph --hold-at-most --html --interval --jobs --keep --libc --limit --listen --match --max --min --output --owners --pid --pprof --rules --save --schema --seconds --since --sort --stop --sysroot --table --type --types --until --via --words --workers -c -p
 
 complete -c arenascope -e
 complete -c arenascope -f
@@ -63,6 +63,7 @@ complete -c arenascope -n _shtab_arenascope_using -l lldb-path -d 'the file for 
 complete -c arenascope -n _shtab_arenascope_using -l gdbinit -d 'the line that loads it in each GDB: add it to ~/.gdbinit'
 complete -c arenascope -n _shtab_arenascope_using -l lldbinit -d 'the same for LLDB: add it to ~/.lldbinit'
 complete -c arenascope -n _shtab_arenascope_using -l completion -xka "bash zsh fish" -d 'print the completion script for bash, zsh or fish'
+complete -c arenascope -n _shtab_arenascope_using -l schema -xka "arenas bins check chunk chunks containers diff heaps info leaks map mappings mmapped owner owners params pins refs report save snapshot stats threads trend trim types version top failed snapshot-file" -d 'print the JSON Schema of a command'"'"'s --json, of errors (failed), or of a snapshot-file'
 complete -c arenascope -n _shtab_arenascope_using -s p -l pid -xka "(__fish_complete_pids)" -d 'the process to read, by its pid or name (several pids: 12,34), also where a file is called so'
 complete -c arenascope -n _shtab_arenascope_using -s c -l core -xka "(__fish_complete_path (commandline -ct))" -d 'the core file to read, also where its name is a number'
 complete -c arenascope -n '_shtab_arenascope_using; and test $_shtab_arenascope_npos -eq 0' -a arenas -d 'List the arenas: whose threads use them, what each holds.'

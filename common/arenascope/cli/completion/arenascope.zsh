@@ -55,6 +55,7 @@ _shtab_arenascope_options=(
   "--gdbinit[the line that loads it in each GDB\: add it to \~\/.gdbinit]"
   "--lldbinit[the same for LLDB\: add it to \~\/.lldbinit]"
   "--completion=[print the completion script for bash, zsh or fish]:SHELL:(bash zsh fish)"
+  "--schema=[print the JSON Schema of a command\'s --json, of errors (failed), or of a snapshot-file]:NAME:(arenas bins check chunk chunks containers diff heaps info leaks map mappings mmapped owner owners params pins refs report save snapshot stats threads trend trim types version top failed snapshot-file)"
   "*"{-p,--pid}"[the process to read, by its pid or name (several pids\: 12,34), also where a file is called so]:PID:_pids"
   "*"{-c,--core}"[the core file to read, also where its name is a number]:CORE:_files"
 )

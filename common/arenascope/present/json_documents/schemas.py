@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import json
 from typing import Annotated, Any, Sequence, Union, get_args, get_origin, get_type_hints
 
 from ..glossary import word_of_key
@@ -113,6 +114,11 @@ def schemas() -> dict[str, Schema]:
     )
     by_name[SNAPSHOT] = _titled("The file that snapshot writes", _snapshot())
     return by_name
+
+
+def as_text(schema: Schema) -> str:
+    """As its file has it, and as --schema prints it."""
+    return json.dumps(schema, indent=1, ensure_ascii=False) + "\n"
 
 
 def _titled(title: str, schema: Schema) -> Schema:
