@@ -5,6 +5,7 @@ setTimeout(async () => {
   const list = (id) => document.querySelector(`#${id} .list`), cells = (id) => [...list(id).tBodies[0].rows].map((row) => row.cells[0].textContent);
   leave("problems-told", [...$("problems").children].map((each) => each.textContent));
   leave("answer", $("sentence").textContent);
+  leave("holder", $("holder").textContent);
   leave("sections", [...document.querySelectorAll("main section")].map((each) => each.id));
   leave("legend", [...document.querySelectorAll("#split .key li")].map((each) => [each.textContent, getComputedStyle(each.firstChild).backgroundColor]));
   leave("slices", [...document.querySelectorAll("#split .split div")].map((each) => getComputedStyle(each).backgroundColor));

@@ -138,6 +138,8 @@ def test_the_first_screen_of_the_report_answers(name: str, pages: dict[str, Path
     tab.show(pages[name], 1280, 900, "light")
     for answer, place in ANSWERS.items():
         assert 0 < tab.run(f"document.querySelector({json.dumps(place)}).getBoundingClientRect().bottom") < 900, answer
+    # nothing is in use there that is worth a word
+    assert bool(tab.run("$('holder').textContent")) is (name == "report")
 
 
 def test_what_is_jumped_to_is_not_covered(pages: dict[str, Path], tab: Tab) -> None:

@@ -209,6 +209,9 @@ def test_every_figure_is_one_of_a_commands_json(tmp_path: Path) -> None:
     told = played(file, tmp_path)
     assert told["problems-told"] == []
     assert told["answer"] == documents["report"]["verdict"]
+    keeper = documents["report"]["held"]["owners"][0]
+    assert keeper["name"] in told["holder"]
+    assert style.size(keeper["held_bytes"]) in told["holder"]
     assert set(ASKED) - {"version", "map"} < set(told["sections"])
     figures = told["figures"]
     assert len(figures) > 150

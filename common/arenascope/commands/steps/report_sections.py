@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 import time
-from typing import Callable, Mapping, Optional, Sequence
+from typing import Callable, Iterator, Mapping, Optional, Sequence
 
 from ...analysis.figure_names import Document
 from ...base import optional_libraries
@@ -29,7 +29,7 @@ from ...present.pages.heap_map import packed
 from ...present.screens.heap_map import sentences as map_sentences
 from ...present.screens.owners import NO_SUM, whose
 from ...present.screens.report import NO_SUM as NO_SUM_OF_STEPS
-from ...present.screens.report import Conclusions, effect_of, pages_line, worth_telling
+from ...present.screens.report import Conclusions, effect_of, facts_matter, holds_most, pages_line, worth_telling
 from ...present.screens.types import name_of
 from ...present.shared_text.problems import sentences
 from ...present.shared_text.text import Style
@@ -113,7 +113,8 @@ class Ticket:
         shown = {**self._facts(concluded), **self._documents(report), "problems": sentences(problems)}
         data = filled("report", shown, title_of("heap report", shown))
         write_whole(path, data)
-        text = [style.bold(concluded.verdict), f"{path}: {style.size(len(data))} written"]
+        head = [concluded.verdict, *_holder(concluded, style)]
+        text = [*map(style.bold, head), f"{path}: {style.size(len(data))} written"]
         report.html = Written(file=path, bytes=len(data))
         return Answer(report, text, problems)
 
@@ -145,6 +146,7 @@ class Ticket:
             "taken": time.time() if target.kind == "live" else None,
             "held": door.held_seconds,
             "door": list(door.describe()),
+            "holder": list(_holder(concluded, style)),
             "notes": list(concluded.notes),
             "no_sum": NO_SUM_OF_STEPS,
             "effects": [effect_of(*each) for each in concluded.advice],
@@ -171,6 +173,13 @@ class Ticket:
             types = [row.get("type") for row in rows] if isinstance(rows, list) else []
             found.update({each: named(each).name for each in types if isinstance(each, str) and "<" in each})
         return {name: short for name, short in found.items() if short != name}
+
+
+def _holder(concluded: Conclusions, style: Style) -> Iterator[str]:
+    """Who holds most of what is in use, where that matters."""
+    held = concluded.facts.held if concluded.facts is not None else None
+    if held is not None and facts_matter(concluded, held.live):
+        yield from (f"Of what is in use, {line}." for line in holds_most(style, held, 1))
 
 
 def _typed_here(meaning: str, style: Style) -> str:

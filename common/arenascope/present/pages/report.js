@@ -334,6 +334,7 @@ function start() {
   $("about").textContent = [`glibc ${data.glibc ?? "of unknown release"}`, data.taken === null ? null : when(), data.held === null ? null : `stood still for ${pause(0)}, once`,
     `arenascope ${documents.version.arenascope ?? ""}`].filter(Boolean).join(", ");
   $("sentence").textContent = report.verdict;
+  $("holder").append(...data.holder.map(coded));
   if (report.growth) $("grown").textContent = report.growth.text;
   data.notes.forEach((note) => $("notes").append(make("li", note)));
   [split, conclusions, types, owners, containers, leaks, pins, trim, arenas, params, others, strips, read, glossary].forEach((each) => each());

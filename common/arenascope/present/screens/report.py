@@ -7,7 +7,7 @@ from typing import Collection, Iterator, Optional, Sequence
 
 from ...analysis.advice import Advice
 from ...analysis.causes import Facts
-from ...analysis.held_or_lost import HeldSums
+from ...analysis.held_or_lost import FIRST, HeldSums
 from ...analysis.report import ANONYMOUS, LIVE, PARTS, RESIDENT, SPACE, Picture
 from ...analysis.type_rows import TypeRow
 from ...base.model import Statement
@@ -158,15 +158,20 @@ def held_lines(style: Style, held: HeldSums) -> Iterator[str]:
     if held.unknown:
         why = "this image lacks what may" if held.doubted else f"{style.typed('leaks')} looks for encoded ones"
         yield f"no plain pointer leads to {size(held.unknown)}: {why}"
-    keepers = [each for each in held.first if worth_telling(held, each.bytes)]
-    if keepers:
-        first, *rest = [held_size(style, each.bytes, each.alone) for each in keepers]
-        then = ", ".join(f"{each.called} {much}" for each, much in zip(keepers[1:], rest))
-        yield f"{keepers[0].called} holds most, {first}{f'; then {then}' if then else ''}"
+    yield from holds_most(style, held)
     for joint in held.jointly:
         if worth_telling(held, joint.bytes):
             yield f"{joint.called} lead to {size(joint.bytes)} together: each of them does, and nothing else"
     yield from pages_line(style, held)
+
+
+def holds_most(style: Style, held: HeldSums, number: int = FIRST) -> Iterator[str]:
+    """Who holds most, and after it so many in all; nothing where nobody holds what is worth a word."""
+    keepers = [each for each in held.first[:number] if worth_telling(held, each.bytes)]
+    if keepers:
+        first, *rest = [held_size(style, each.bytes, each.alone) for each in keepers]
+        then = ", ".join(f"{each.called} {much}" for each, much in zip(keepers[1:], rest))
+        yield f"{keepers[0].called} holds most, {first}{f'; then {then}' if then else ''}"
 
 
 def worth_telling(held: HeldSums, size: int) -> bool:
