@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import shutil
 import subprocess
 import sys
@@ -146,11 +147,32 @@ def test_watch_and_trend_name_what_grows_and_whose_it_is(tmp_path: Path) -> None
     assert f"({grown['blocks']:+,} blocks" in headline
 
 
+def test_it_is_named_unasked_where_a_look_costs_little(tmp_path: Path) -> None:
+    saved = [tmp_path / name for name in ("unasked", "without", "often")]
+    with Subject("mystery", "map", "2") as subject:
+        for _ in range(2):
+            said = watch(subject, saved[0], 1, nothing, "--interval", "60")
+            assert "--types" not in said
+            subject.send("tick")
+        watch(subject, saved[1], 1, nothing, "--interval", "60", "--no-types")
+        often = watch(subject, saved[2], 3, nothing)
+    documents, _ = snapshot_folder.read_all(str(saved[0]))
+    assert [(bool(each["types"]), bool(each["owners"])) for each in documents] == [(True, True)] * 2
+    assert [each["owner"] for each in trend(saved[0])["grown"]] == ["table"]
+    for folder, looks in ((saved[1], 1), (saved[2], 3)):
+        documents, _ = snapshot_folder.read_all(str(folder))
+        assert [{"types", "owners"} & each.keys() for each in documents] == [set()] * looks
+    # why, once, and what has them
+    assert (often.count("--types"), len(re.findall(r"--interval \d+", often))) == (1, 1)
+
+
 def test_of_what_does_not_grow_nothing_is_named(tmp_path: Path) -> None:
     with Subject("bins") as subject:
         said = watch(subject, tmp_path, 3, nothing, "--types", "--owners")
     assert trend(tmp_path)["grown"] == []
     assert "blocks" not in said
+    # no look is done in the interval that was asked for
+    assert len(re.findall(r"\b0\.2 s", said)) == 1
 
 
 def test_started_again(tmp_path: Path) -> None:

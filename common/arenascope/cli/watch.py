@@ -17,8 +17,10 @@ from ..commands.framework.arguments import HELP, Group, Outline, argument
 from ..commands.framework.command import EXACT, Context
 from ..commands.snapshot import take
 from ..commands.steps import snapshot_folder
+from ..commands.steps.live_copy import expect_copy
+from ..commands.steps.look_cost import LookCost
 from ..present.screens.watch import Course, LiveScreen, Looked
-from ..present.shared_text.text import Style
+from ..present.shared_text.text import Style, duration
 from ..session.before_hold import read_moment
 from ..session.resident import resident_picture
 from ..session.trims import trims
@@ -26,6 +28,7 @@ from ..sources.live.cgroups import memory_limit
 from ..sources.live.procfiles import born, name_of
 from .shell import QuietDoor, ShellDoor, unbroken
 from .subjects import PID_OPTION, as_subject
+from .unasked_types import Rule, UnaskedTypes
 
 COLUMNS = {
     "time": 8,
@@ -51,7 +54,8 @@ KEEP, FEWEST = 500, 3
 OUTLINE = Outline(
     "Look at each interval: RSS, what is in use, what is free. A live screen; in a pipe, a line for each look.",
     "A process is held only while it is read; of several, one after the other. With --save each look is kept as a "
-    "small file without any of the program's data, from which `trend` shows what grew, since when and how steadily.",
+    "small file without any of the program's data, from which `trend` shows what grew, since when and how steadily. "
+    "Where a look with types and owners costs little of the interval and of memory, it has both: what grows is named.",
     "watch 1234 --interval 60\nwatch $(pgrep server) --interval 60 --save moments/",
     (
         Group(
@@ -79,7 +83,12 @@ OUTLINE = Outline(
                 argument(
                     "--types",
                     action="store_true",
-                    help="with types in the snapshots: copies the process, so holds it for longer",
+                    default=None,
+                    help="types in each snapshot, whatever a look costs; by itself types and owners are saved where "
+                    "a look costs little of the interval",
+                ),
+                argument(
+                    "--no-types", action="store_false", dest="types", default=None, help="no types in the snapshots"
                 ),
                 argument(
                     "--owners",
@@ -118,27 +127,58 @@ def run(options: argparse.Namespace) -> int:
 
 
 def _look_on(options: argparse.Namespace, pids: list[int], shown: _Show) -> None:
+    """Each of them again and again."""
     due = time.monotonic()
-    number = 0
-    while pids and (not options.count or number < options.count):
+    unasked = _unasked(options, pids)
+    number, took, told = 0, 0.0, False
+    while True:
+        began = time.monotonic()
         for pid in pids[:]:
             try:
-                seen = unbroken(lambda early, pid=pid: _look(pid, options, early))  # type: ignore[misc]
+                _look_once(options, pid, unasked.get(pid), shown)
             except TargetError as error:
                 # a single one that was never there is an error as of every command
                 if not number and len(options.pids) == 1:
                     raise
                 shown.say(one_line(error.message))
                 pids.remove(pid)
-                continue
-            shown.add(seen.looked)
-            if seen.document is not None:
-                _keep(options, pid, seen.document, shown)
         shown.draw()
         number += 1
-        due += options.interval
-        if pids and (not options.count or number < options.count):
-            time.sleep(max(0.0, due - time.monotonic()))
+        if not pids or (options.count and number >= options.count):
+            break
+        took, before = time.monotonic() - began, took
+        if min(took, before) > options.interval and not told:
+            # one that took long tells of that moment alone
+            told = True
+            every = duration(min(took, before))
+            shown.say(f"looks take longer than {options.interval:g} s: there is one every {every}")
+        due = max(due + options.interval, time.monotonic())
+        time.sleep(max(0.0, due - time.monotonic()))
+
+
+def _unasked(options: argparse.Namespace, pids: Sequence[int]) -> Mapping[int, UnaskedTypes]:
+    """Of those for which nobody said whether types are wanted."""
+    if not options.save or options.types is not None or options.owners:
+        return {}
+    rule = Rule(options.interval, len(pids))
+    return {pid: UnaskedTypes(pid, rule) for pid in pids}
+
+
+def _look_once(options: argparse.Namespace, pid: int, unasked: Optional[UnaskedTypes], shown: _Show) -> None:
+    wanted = Wanted(bool(options.save), types=bool(options.types), owners=options.owners)
+    if unasked is not None:
+        why_not = unasked.why_not()
+        wanted = wanted._replace(types=not why_not, owners=not why_not)
+        told = unasked.told_once(why_not)
+        if told:
+            shown.say(f"process {pid}: no types, as {told}; --types has them anyway")
+    began = time.monotonic()
+    seen = unbroken(lambda early: _look(pid, wanted, early))
+    if unasked is not None and wanted.types:
+        unasked.took(LookCost(time.monotonic() - began, seen.looked.held))
+    shown.add(seen.looked)
+    if seen.document is not None:
+        _keep(options, pid, seen.document, shown)
 
 
 def _keep(options: argparse.Namespace, pid: int, document: Document, shown: _Show) -> None:
@@ -234,19 +274,29 @@ class _Seen(NamedTuple):
     """The snapshot, where one is kept."""
 
 
+class Wanted(NamedTuple):
+    """What is kept of a look."""
+
+    save: bool = False
+    types: bool = False
+    owners: bool = False
+
+
 def look_whole(pid: int, early: bool) -> Looked:
     """One look of which nothing is kept."""
-    return _look(pid, argparse.Namespace(save=None, types=False, owners=False), early).looked
+    return _look(pid, Wanted(), early).looked
 
 
-def _look(pid: int, options: argparse.Namespace, early: bool) -> _Seen:
-    started = born(pid) if options.save else None
-    reads = None if options.types or options.owners else read_moment
+def _look(pid: int, wanted: Wanted, early: bool) -> _Seen:
+    started = born(pid) if wanted.save else None
+    reads = None if wanted.types or wanted.owners else read_moment
     with QuietDoor(as_subject(str(pid)), lists_of=0 if early and reads else None) as door:
         context = Context(door, argparse.Namespace(libc=0, json=True), reads=reads)
+        if not reads:
+            expect_copy(context)
         session, at = context.session, time.time()
         picture = resident_picture(session, trims(session)) if session.started else None
-        document = take(context, sizes=False, types=options.types, owners=options.owners) if options.save else None
+        document = take(context, sizes=False, types=wanted.types, owners=wanted.owners) if wanted.save else None
         door.release()
         held = door.held_seconds or 0.0
     name = one_line(name_of(pid))

@@ -31,7 +31,7 @@ from ...sources.core.core_image import CoreImage
 from ...sources.core.saving import CoreWriter
 from ...sources.elf.sysroot import open_regular
 from ...sources.live.cgroups import memory_left
-from ...sources.live.foretold_hold import SMALL, time_to_copy
+from ...sources.live.foretold_hold import IN_A_SECOND, SMALL, time_to_copy
 from ...sources.live.process import ProcessImage
 from ...sources.live.saving import ProcessCopy, copy_process, room_in_memory, save_process
 from ...sources.shell_target import ShellTarget
@@ -55,8 +55,6 @@ BESIDE, BESIDE_AT_MOST = 64 << 20, 256 << 20
 WITHOUT = "arenas, bins, trim and report need neither a copy nor much memory"
 COPIED_MEANWHILE = 4
 """So many bytes are copied while a sweep goes through one byte of a heap."""
-IN_A_SECOND = 1 << 30
-"""So much of a small process is copied even by a busy machine."""
 PLENTY = 2
 """So many times what a copy will take must be allowed: a sweep that is cut tells of a part, half a copy of nothing."""
 
@@ -110,7 +108,7 @@ def _make_ready(context: Context, target: Target, if_room: bool, only_for_types:
     if not isinstance(process, ProcessImage):
         return
     size = process.status.rss or 0
-    if only_for_types and not (size <= SMALL and _tells_types(target)):
+    if only_for_types and not (size <= SMALL and tells_types(target)):
         return
     if if_room:
         is_mostly_heaps = size <= SMALL or _is_mostly_heaps(Session(target, context.options.libc), size)
@@ -163,7 +161,7 @@ def _is_mostly_heaps(session: Session, size: int) -> bool:
     return False
 
 
-def _tells_types(target: Target) -> bool:
+def tells_types(target: Target) -> bool:
     """Whether a copy of a live process of the shell's may tell what it is itself not asked for."""
     if not isinstance(target, ShellTarget):
         return False

@@ -31,6 +31,8 @@ BUSIEST = 4
 longer tells of that moment alone."""
 SMALL = 256 << 20
 """No machine is so slow that it matters how fast this is copied."""
+IN_A_SECOND = 1 << 30
+"""So much of such a process is copied even by a busy machine."""
 
 
 def foretold(image: ProcessImage, is_whole: bool, sweeps: bool, chunks: Optional[int]) -> Optional[HoldTime]:
