@@ -9,6 +9,7 @@ from contextlib import suppress
 from typing import Callable, Mapping, Optional, Sequence
 
 from ..base.about import INTERRUPTED, PROGRAM, STOPPED, __version__
+from ..base.argv import pid_in
 from ..base.errors import ArenascopeError, TargetError, UsageError
 from ..base.printable import make_streams_safe, one_line
 from ..commands.all_commands import COMMAND_NAMES, find_command
@@ -24,6 +25,8 @@ from .subjects import SeveralProcesses
 DONE, NOTHING, FAILED = 0, 1, 2
 MOST_LISTED = 20
 """Processes of one name."""
+LONG = 1.0
+"""Seconds of standing still that call for a word on whether it comes again."""
 
 
 def main(arguments: Optional[Sequence[str]] = None, loaded: Callable[[], None] = lambda: None) -> int:
@@ -166,7 +169,11 @@ def _look(command: Command, options: argparse.Namespace) -> int:
     subject = subjects[0] if subjects else None
     if options.no_stop:
         return _run_unstopped(command, subject, options)
-    return unbroken(lambda early: _run_held(command, subject, options, early))
+    pauses: list[float] = []
+    try:
+        return unbroken(lambda early: _run_held(command, subject, options, early=early, pauses=pauses))
+    finally:
+        _tell_pauses(subject or "", list(filter(None, pauses)))
 
 
 def _how(options: argparse.Namespace) -> How:
@@ -180,12 +187,24 @@ def _how(options: argparse.Namespace) -> How:
     )
 
 
-def _run_held(command: Command, subject: Optional[str], options: argparse.Namespace, early: bool) -> int:
+def _run_held(
+    command: Command, subject: Optional[str], options: argparse.Namespace, *, early: bool, pauses: list[float]
+) -> int:
+    """`pauses`: what looks before this one held the process for; this one's are added."""
     with door_for(ShellDoor, command, subject, how=_how(options), options=options, early=early) as door:
+        door.pauses = pauses
         status = answer(command, options, door)
         door.release()
     sys.stdout.flush()
     return status
+
+
+def _tell_pauses(subject: str, pauses: Sequence[float]) -> None:
+    """Once, after the answer, however often it was looked at."""
+    if pauses:
+        stops = f" ({len(pauses)} stops)" if len(pauses) > 1 else ""
+        again = "; each further look of this kind takes about as long" if max(pauses) >= LONG else ""
+        sys.stderr.write(f"process {pid_in(subject)} stood still for {sum(pauses) * 1000:.1f} ms{stops}{again}\n")
 
 
 def _run_unstopped(command: Command, subject: Optional[str], options: argparse.Namespace) -> int:
@@ -198,8 +217,9 @@ def _run_unstopped(command: Command, subject: Optional[str], options: argparse.N
             sys.stdout.write("".join(door.written))
             return status
         if door.written == before:
-            door.notice("read without stopping the process; two readings agreed\n")
             sys.stdout.write("".join(door.written))
+            sys.stdout.flush()
+            door.notice("read without stopping the process; two readings agreed\n")
             return status
         before = door.written
     raise TargetError(

@@ -34,10 +34,8 @@ TRIES = 10
 SECONDS_EACH = 0.0002
 """For stopping a thread and reading its registers, at the very least."""
 LONGEST_PID = 10
-LONG = 1.0
-"""Seconds of standing still that call for a word on whether it comes again."""
 LONG_HOLD = 2.0
-"""And beforehand."""
+"""Seconds of standing still that call for a word beforehand."""
 BEFORE, HELD, AFTER = "looking while it runs on", "held", "looking at what was read"
 
 
@@ -79,8 +77,8 @@ class ShellDoor:
         """See Command.sweeps."""
         self._lists_of = lists_of if how.stop != "none" else None
         self._still: Optional[StillProcess] = None
-        self.held_seconds: Optional[float] = None
-        """In all: `report --again` looks twice."""
+        self.pauses: list[float] = []
+        """For how many seconds it was held, each time: `report --again` looks twice."""
         self._seen: Optional[ProcessTarget] = None
         self._before_hold: Optional[Callable[[Target], None]] = None
         self._line = OverwrittenLine(sys.stderr)
@@ -215,9 +213,8 @@ class ShellDoor:
             self._still.let_go()
         if freeze is None:
             return 0.0
-        held = freeze.release()
-        self.held_seconds = (self.held_seconds or 0.0) + held
-        return held
+        self.pauses.append(freeze.release())
+        return self.pauses[-1]
 
     def be_sure(self) -> None:
         """ReadLate where something that was wanted had not been read: no answer is right then."""
@@ -226,7 +223,6 @@ class ShellDoor:
 
     def release(self) -> float:
         held = self.let_go()
-        self._tell(held, "; each further look of this kind takes about as long" if held >= LONG else "")
         if held:
             self._begin(AFTER)
         self.be_sure()
@@ -236,11 +232,12 @@ class ShellDoor:
         """Lets go after any error."""
         freeze, self.freeze = self.freeze, None
         self._waiting.end()
-        self._tell(freeze.drop() if freeze is not None else 0.0)
+        if freeze is not None:
+            self.pauses.append(freeze.drop())
 
-    def _tell(self, held: float, more: str = "") -> None:
-        if held:
-            self.notice(f"process {self.subject} stood still for {held * 1000:.1f} ms{more}\n")
+    @property
+    def held_seconds(self) -> Optional[float]:
+        return sum(self.pauses) if self.pauses else None
 
     def controller(self) -> Optional[Controller]:
         if self.freeze is None or self._seen is None or self._still is not None:

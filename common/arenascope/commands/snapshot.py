@@ -154,6 +154,7 @@ def moment_before(context: Context, containers: bool) -> Optional[Document]:
         )
     before = take_counted(context, containers, [])
     context.door.release()
+    context.door.notice(f"the second look follows in {again:g} s\n")
     time.sleep(again)
     context.renew()
     return before

@@ -81,11 +81,12 @@ class Door(Protocol):
     """Where a command was typed, and where its output goes. GDB, LLDB and the shell each have one."""
 
     name: str
-    held_seconds: Optional[float]
-    """For how long this door itself held the process, once it runs on; None where it did not hold one."""
-
     processes: int
     """How many may share the work of one look, as Session has it."""
+
+    @property
+    def held_seconds(self) -> Optional[float]:
+        """For how long this door itself held the process, once it runs on; None where it did not hold one."""
 
     def find_command(self, name: str) -> Command:
         """One of the commands that this door has; KeyError where it has none of this name."""
