@@ -15,7 +15,7 @@ from arenascope.present.shared_text.text import FEW_ROWS, Style, worth_a_row
 LARGE, SMALL = 12, 30
 
 
-def told(style: Style, rows: Sequence[TypeRow], totals: Totals, limit: int, *, fold: bool) -> list[str]:
+def told(style: Style, rows: Sequence[TypeRow], totals: Totals, limit: int, *, fold: str) -> list[str]:
     """The table of types, of which nothing is known but these."""
     return list(
         lines(
@@ -48,8 +48,8 @@ def test_rows_below_a_hundredth_are_not_shown(sizes: list[int], limit: int, show
     assert worth_a_row(sizes, sum(sizes), limit) == shown
 
 
-@pytest.mark.parametrize(("limit", "fold"), [(40, True), (0, True), (40, False)])
-def test_the_blocks_of_all_rows_sum_up(limit: int, fold: bool) -> None:
+@pytest.mark.parametrize(("limit", "fold"), [(40, "bytes"), (0, "bytes"), (40, "")])
+def test_the_blocks_of_all_rows_sum_up(limit: int, fold: str) -> None:
     sizes = [100] * LARGE + [1] * SMALL
     rows = [
         TypeRow(Kind(f"t{at}", "c++"), at, blocks=at + 1, bytes=size, resident=None, holds_back=None, samples=[16])
@@ -71,6 +71,27 @@ def test_bars_go_before_any_figure(width: int, bars: bool, share: bool) -> None:
         for at, (name, size) in enumerate((("much", 900), ("little", 100)))
     ]
     totals = Totals(2, 1000, used=0, mmapped=0, bookkeeping=0, foreign=0, damaged=0)
-    said = "\n".join(told(Style(width=width), rows, totals, limit=0, fold=False))
+    said = "\n".join(told(Style(width=width), rows, totals, limit=0, fold=""))
     assert ("█" * 5 in said) is bars
     assert ("90.0%" in said) is share
+
+
+@pytest.mark.parametrize(("by", "first"), [("bytes", 12), ("blocks", FEW_ROWS), ("holds-back", 14)])
+def test_rows_are_folded_by_what_they_are_in_order_of(by: str, first: int) -> None:
+    """12 types have a hundredth of the bytes or more, 3 of the blocks, 14 hold as much back."""
+    rows = [
+        TypeRow(
+            Kind(f"t{at}", "c++"),
+            at,
+            blocks=1000 if at < 3 else 1,
+            bytes=1000 if at < 12 else 1,
+            resident=None,
+            holds_back=1000 if at < 14 else 0,
+            samples=[16],
+        )
+        for at in range(42)
+    ]
+    totals = Totals(3039, 12030, used=0, mmapped=0, bookkeeping=0, foreign=0, damaged=0)
+    said = told(Style(), rows, totals, 40, fold=by)
+    assert [line.split()[0] for line in said if re.match(r"t\d+  ", line)] == [f"t{at}" for at in range(first)]
+    assert [line.split()[0] for line in said if " other types " in line] == [str(len(rows) - first)]

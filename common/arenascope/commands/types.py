@@ -156,7 +156,7 @@ def types_command(context: Context) -> Answer:
         held_by=holders,
         retained=retained,
         owners=looked is None and not holders,
-        fold=options.by == "bytes" and not options.match and not options.min,
+        fold="" if options.match or options.min else options.by,
         asked=options.name or "",
     )
     beside = {"who": [held_by[row.index].who if row.index in held_by else "" for row in chosen[:shown]]}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Iterator, Mapping, Optional, Sequence
 
-from ...analysis.type_rows import Totals, TypeRow
+from ...analysis.type_rows import ORDERS, Totals, TypeRow
 from ...base.block_kinds import Kind
 from ...base.model import Statement
 from ...blocks.recognise.class_names import named
@@ -68,12 +68,12 @@ def lines(
     held_by: Mapping[int, str],
     retained: Mapping[int, int],
     owners: bool,
-    fold: bool,
+    fold: str,
     asked: str = "",
 ) -> Iterator[str]:
     """`named`: bytes of blocks whose type is certain; `resident`: what of all blocks is in memory; by a type's
     number, `held_by`: who holds most of it, `retained`: its bytes with all that its blocks alone lead to; `owners`: who
-    holds them could still be asked; `fold`: all of the small ones are one row; `asked`:
+    holds them could still be asked; `fold`: the order by which all of the small ones are one row, "" for none; `asked`:
     for one type alone."""
     live = totals.bytes + totals.bookkeeping + totals.foreign + totals.damaged
     memory = in_memory(style, totals.bytes, resident)
@@ -85,7 +85,8 @@ def lines(
     yield style.bold(first)
     yield ""
     if fold:
-        limit = worth_a_row([row.bytes for row in rows], live, limit or 0)
+        whole = totals.blocks if fold == "blocks" else live
+        limit = worth_a_row([ORDERS[fold](row) for row in rows], whole, limit or 0)
     folded = rows[limit:] if limit and limit > 0 else ()
     holds_back = any(row.holds_back is not None for row in rows)
     table_lines = table(
