@@ -37,7 +37,7 @@ ELSEWHERE = ("no-heap", "mostly-not-this-malloc", "mostly-mapped-files", "mostly
 """Judgements by which most is not malloc's."""
 STAYS = ("returnable_bytes", "thread_tops_bytes", "scraps_bytes", "tcache_bytes")
 """What of free memory a judgement names the most of."""
-ONLY_FREEING = "it can go back only when those blocks are freed (then malloc_trim returns it) or the program restarts"
+ONLY_FREEING = "it would return only once those blocks are freed and malloc_trim is called, or the program restarts"
 """Of what is stranded."""
 ONE_LOOK = "It is in use: one look cannot show whether it is needed or grows forever"
 
