@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import subprocess
+import sys
 from pathlib import Path
 
 import pytest
 from allocator_looks import Looks, build, check_replaced, check_share, library, serving
-from looks import ROOT
+from looks import ROOT, plain_environment, run
 
 BESIDE = ROOT / "fixtures" / "beside.c"
 
@@ -29,6 +30,23 @@ def test_preloaded(name: str, package: str) -> None:
         assert looks.truth["notes"]["mallctl_allocated"] >= 20 << 20
         # three million bytes went past it
         assert all(document["totals"]["system_bytes"] > 3_000_000 for _, document in looks.json("arenas"))
+
+
+def test_it_is_told_once() -> None:
+    """Also where glibc's malloc was never called; and the process is held once for that."""
+    environment = plain_environment({"LD_PRELOAD": library("jemalloc")})
+    with subprocess.Popen(["sleep", "600"], env=environment) as sleeping:
+        try:
+            while Path(f"/proc/{sleeping.pid}/stat").read_text().rpartition(")")[2].split()[0] != "S":
+                assert sleeping.poll() is None
+            assert "jemalloc" in Path(f"/proc/{sleeping.pid}/maps").read_text()
+            for command in ("arenas", "bins", "report", "version"):
+                done = run([sys.executable, str(ROOT / "bin" / "arenascope"), command, str(sleeping.pid)])
+                assert done.stdout.count("serves malloc") == 1, done.stdout
+                assert done.stderr.count("stood still") == 1, done.stderr
+                assert "stops" not in done.stderr, done.stderr
+        finally:
+            sleeping.kill()
 
 
 @pytest.mark.full

@@ -291,6 +291,15 @@ def test_there_is_a_shape_for_every_change_and_none_beside() -> None:
         assert changed == ((2, minor) in shapes), minor
 
 
+def test_which_releases_have_a_shape() -> None:
+    shapes = release_table.shapes()
+    every = [(2, minor) for minor in range(release_table.OLDEST[1], release_table.NEWEST[1] + 1)]
+    for shape in shapes:
+        same = [each for each in every if max(other for other in shapes if other <= each) == shape]
+        first, _, last = release_table.alike(shape).partition(" to ")
+        assert [release_table.parse(each) for each in (first, last or first)] == [same[0], same[-1]]
+
+
 def test_rows_of_behaviour_are_in_order_and_cite_a_commit() -> None:
     assert [change.release for change in release_table.CHANGES] == sorted(
         change.release for change in release_table.CHANGES

@@ -14,7 +14,7 @@ from ..present.json_documents.record import tallied
 from ..present.screens.allocators import allocators_lines
 from ..present.shared_text.text import AT_MOST, NO_HEAP, Style, count, cut, next_lines, number, table
 from ..session.before_hold import read_trims
-from ..session.glibc_share import share_of
+from ..session.glibc_share import REPLACED, share_of
 from ..session.problems import problems_of
 from ..session.trims import trims
 from ..session.usage import full_usages, mmapped_tally, quick_usages
@@ -65,7 +65,7 @@ def arenas_command(context: Context) -> Answer:
     )
     beside = list(allocators_lines(context.style, session.located.allocators, share))
     lines = _lines(context, usages, plans, mmapped, beside=beside)
-    return Answer(found, lines, problems_of(session))
+    return Answer(found, lines, problems_of(session), told=[REPLACED])
 
 
 def _row(usage: ArenaUsage, plans: Optional[Plans]) -> Arena:

@@ -115,9 +115,9 @@ def _lines(context: Context, rows: Sequence[Param], limit: ArenaLimit, said: Opt
     if limit.arenas is not None:
         limited = f"of at most {limit.arenas:,}{why_limited(limit)}"
     least = "" if session.all_arenas else AT_LEAST
-    yield style.bold(
-        f"{least}{count(arenas, 'arena')} {limited}; glibc {session.located.version or 'of unknown version'}"
-    )
+    # where it is not known, a problem says so
+    version = f"; glibc {session.located.version}" if session.located.version else ""
+    yield style.bold(f"{least}{count(arenas, 'arena')} {limited}{version}")
     if said is not None:
         yield summary(said)
     yield ""

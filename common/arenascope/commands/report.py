@@ -19,6 +19,7 @@ from ..analysis.verdict import address_space, judge
 from ..base.errors import ArenascopeError
 from ..base.model import Statement
 from ..glibc.params import arena_limit
+from ..glibc.release_table import alike
 from ..present.formats.json import hexadecimal
 from ..present.json_documents import report_records as records
 from ..present.json_documents.allocator_rows import allocator_shares
@@ -42,6 +43,7 @@ from ..present.shared_text.marked_names import unmarked_names
 from ..present.shared_text.text import NO_HEAP, Style
 from ..session.before_hold import read_moment
 from ..session.can_call import find_means
+from ..session.glibc_share import REPLACED
 from ..session.parallel_sweeps import likely_chunks
 from ..session.problems import depends_on_mp, problems_of
 from ..session.resident import resident_picture
@@ -293,7 +295,8 @@ def _answer(
         named = not context.session.target.image.redacted
         options = context.options
         text = lines(context.style, picture, concluded, full=options.full, named=named, asked=_asked(options))
-    return Answer(found, text, problems)
+    # without a heap the first sentence says who serves malloc
+    return Answer(found, text, problems, told=[] if context.session.started else [REPLACED])
 
 
 def _asked(options: Namespace) -> list[str]:
@@ -319,7 +322,7 @@ def _facts_but_for_a_picture(session: Session, plans: Sequence[Trim]) -> Callabl
         started=session.started,
         calls=sum(len(trim.plan.madvise or ()) for trim in plans),
         tunables=session.layout.behaviour.glibc_tunables,
-        release=release or "of unknown version",
+        release=release or alike(session.layout.release),
         allocators=session.located.allocators,
     )
 

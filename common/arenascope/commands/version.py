@@ -22,8 +22,9 @@ from ..present.screens.allocators import allocators_lines, copies_lines
 from ..present.screens.candidates import candidates_lines, candidates_of
 from ..present.screens.evidence import check_words, evidence
 from ..present.shared_text.debug_info import missing_line
-from ..session.glibc_share import share_of
-from ..session.problems import problems_of
+from ..present.shared_text.problems import sentence
+from ..session.glibc_share import REPLACED, share_of
+from ..session.problems import problems_of, unknown_release
 from ..session.session import Session
 from .framework.command import Answer, Context, argument, command
 
@@ -78,7 +79,7 @@ def version_command(context: Context) -> Answer:
         found = records.Version.of(found, candidates=_candidates(context, trail, problem))
     problems = [Statement("no-glibc", text=problem)] if problem else problems_of(context.session)
     said = _lines(context, problem, checks, trail, libraries=libraries.values(), without=without or ())
-    return Answer(found, said, problems)
+    return Answer(found, said, problems, told=[REPLACED])
 
 
 def _candidates(context: Context, trail: Trail, problem: Optional[str]) -> records.Candidates:
@@ -114,7 +115,11 @@ def _check(check: Check) -> records.Check:
 
 def _layout(context: Context) -> str:
     layout = context.session.layout
-    return f"{_release(layout)}, {8 * layout.word}-bit, aligned to {layout.align}"
+    return f"{_release(layout)}, {_machine(layout)}"
+
+
+def _machine(layout: Layout) -> str:
+    return f"{8 * layout.word}-bit, aligned to {layout.align}"
 
 
 def _release(layout: Layout) -> str:
@@ -153,7 +158,8 @@ def _lines(
         return
     located = context.session.located
     libc = located.libc
-    yield f"glibc {libc.version or 'of unknown version'}: {libc.path or 'no file known'}"
+    yield from map(sentence, unknown_release(context.session))
+    yield f"{f'glibc {libc.version}' if libc.version else 'libc'}: {libc.path or 'no file known'}"
     if libc.build_id:
         yield f"build-id {libc.build_id}"
     how = "by symbol" if located.located_by == "symbols" else "by scan"
@@ -166,7 +172,8 @@ def _lines(
     if without:
         yield missing_line(without)
     held = sum(check.held for check in checks)
-    yield f"layout of {_layout(context)}: {held} of {len(checks)} checks hold"
+    called = f"layout of {_layout(context)}" if libc.version else f"that layout, {_machine(session.layout)}"
+    yield f"{called}: {held} of {len(checks)} checks hold"
     for check in checks:
         words = check_words(check)
         yield f"  {words}" if check.held else context.style.warn(f"  not held: {words}")

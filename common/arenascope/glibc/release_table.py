@@ -194,6 +194,15 @@ def shapes() -> tuple[Release, ...]:
     return tuple(sorted(changes - {NEVER}, reverse=True))
 
 
+def alike(release: Release) -> str:
+    """Which releases have a shape: "2.35 to 2.41"."""
+    every = shapes()
+    newer = [each for each in every if each > release]
+    last = (newer[-1][0], newer[-1][1] - 1) if newer else NEWEST
+    first = next((each for each in every if each <= release), release)
+    return text(first) if last <= first else f"{text(first)} to {text(last)}"
+
+
 def parse(text: str) -> Optional[Release]:
     """ "2.36" -> (2, 36); None where it is no release number."""
     parts = text.strip().split(".")

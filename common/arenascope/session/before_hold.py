@@ -48,6 +48,9 @@ def read_lists(session: Session) -> None:
             caches = [each.tcache for each in session.thread_words if each.tcache]
             layout = with_tcache_seen(session.layout, [session.chunk_size(each) for each in caches])
             read_caches(session.memory, layout, caches, session.target.nodes)
+    else:
+        # which lead nowhere: nothing has to be looked for
+        _ = session.arenas
 
 
 def read_trims(session: Session) -> None:

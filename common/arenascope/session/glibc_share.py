@@ -9,6 +9,8 @@ from ..base.records import NamedTuple
 from .block_parts import pages_of
 from .session import Session
 
+REPLACED = "malloc-replaced"
+
 
 def replaced(session: Session) -> Optional[Statement]:
     """The problem that malloc does not lead to the arenas."""
@@ -16,7 +18,7 @@ def replaced(session: Session) -> Optional[Statement]:
     if not others:
         return None
     names = " and ".join(f"{each.name} ({each.how})" for each in others)
-    return Statement("malloc-replaced", names={"allocators": names})
+    return Statement(REPLACED, names={"allocators": names})
 
 
 class Share(NamedTuple):

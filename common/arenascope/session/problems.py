@@ -9,6 +9,7 @@ from typing import (
 )
 
 from ..base.model import ArenaHeader, Statement
+from ..glibc import release_table
 from .glibc_share import replaced
 from .session import Session
 from .usage import mmapped_mismatch
@@ -123,4 +124,10 @@ def unknown_release(session: Session) -> list[Statement]:
     """For what differs from release to release; no problem for figures, as memory tells the layout."""
     if session.located.version is not None:
         return []
-    return [Statement("release-unknown", names={"taken_for": ".".join(map(str, session.layout.release))})]
+    layout = session.layout
+    alike = release_table.alike(layout.release)
+    names = {
+        "taken_for": release_table.text(layout.release),
+        "layout_of": alike if layout.newer is None else f"a release newer than {alike}",
+    }
+    return [Statement("release-unknown", names=names)]

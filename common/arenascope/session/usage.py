@@ -12,7 +12,10 @@ from .session import Session
 
 def full_usages(session: Session) -> list[ArenaUsage]:
     arenas = session.arenas
-    caches = session.thread_caches if session.started else []
+    if not session.started:
+        # no thread can have a cache
+        return arena_usage(arenas, [], {}, session.resident)
+    caches = session.thread_caches
     cached = session.cached_by_arena if session.caches_known else None
     return arena_usage(arenas, caches, cached, session.resident)
 

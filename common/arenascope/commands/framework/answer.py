@@ -35,6 +35,8 @@ class Answer(NamedTuple):
     """The text is glibc's own, byte for byte: what a reader must know goes beside it, not into it."""
     beside: Mapping[str, object] = {}
     """What a page shows besides the keys."""
+    told: Sequence[str] = ()
+    """Ids of problems of which the text tells by itself."""
 
     @property
     def document(self) -> Document:
@@ -52,5 +54,6 @@ class Answer(NamedTuple):
         return [f"{printable(piece)}\n" for line in lines for piece in fitted(line, style.width)]
 
     def warnings(self, style: Style) -> list[str]:
-        said = [style.warn(f"incomplete: {printable(problem)}") for problem in first_sentences(self.problems)]
+        untold = [each for each in self.problems if each.id not in self.told]
+        said = [style.warn(f"incomplete: {printable(problem)}") for problem in first_sentences(untold)]
         return [f"{piece}\n" for line in said for piece in fitted(line, style.width)]

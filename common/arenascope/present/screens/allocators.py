@@ -23,7 +23,7 @@ def allocators_lines(style: Style, allocators: Sequence[Allocator], share: Optio
     of_it = _share_text(style, share)
     for number, each in enumerate(allocators):
         does = {
-            True: "serves malloc here",
+            True: "serves malloc here, glibc only what bypasses it",
             False: "has a heap of its own beside malloc",
             None: "may serve malloc here",
         }[each.replaces_malloc]

@@ -95,7 +95,7 @@ SENTENCES: Wording = {
     "guard pages lie in the same mapping (glibc 2.42 and later); take it by kill -ABRT PID",
     "heap-absent": PER_ARENA + "its heap at {address} is not in this image, or not all of it",
     "malloc-replaced": "{allocators} serves malloc in this process: glibc's arenas hold only what bypasses it",
-    "release-unknown": "the release of glibc is not known: read as {taken_for}",
+    "release-unknown": "this image does not tell glibc's version: read with the layout of {layout_of}",
     "environment-unknown": "the environment that the process was started with is not in this image",
     "brk-not-found": "__curbrk was not found: whether the main arena's top would be trimmed is not known",
     "brk-not-found-for-pins": "__curbrk was not found: what the block below the main arena's top keeps is not known",
