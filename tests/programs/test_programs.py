@@ -182,8 +182,11 @@ def test_what_is_said_of_it(moment: Moment, program: Any) -> None:
 
 
 def test_what_concerns_most_comes_first(moment: Moment, program: Any) -> None:
-    effects = [each["effect_bytes"] for each in moment.report["advice"] if each["effect_bytes"]]
-    assert effects == sorted(effects, reverse=True)
+    helps = [each for each in moment.report["advice"] if each["effect_bytes"]]
+    effects = [each["effect_bytes"] for each in helps]
+    # what only sizes of free pieces speak for comes after what is sure
+    sure = [each["effect_bytes"] - each["figures"].get("large_free_bytes", 0) for each in helps]
+    assert sure == sorted(sure, reverse=True)
     ids = [each["id"] for each in moment.report["advice"]]
     if "ask-who-mapped" in ids and by_part(moment.report).get("other", 0) > max(effects, default=0):
         assert ids[0] == "ask-who-mapped"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from types import SimpleNamespace
 from typing import Any, Optional, cast
 
 import pytest
@@ -71,6 +72,29 @@ def test_what_threads_one_after_the_other_would_share_is_not_called_hopeless() -
         (leave,) = (each for each in find_advice(facts) if each.id == "leave-arena-max")
         assert leave.figures["stranded_outside_bytes"] == 2 * others
         assert words(leave, facts, Style().size).action == title
+
+
+def test_what_small_blocks_can_have_left_is_not_put_down_to_thresholds_for_sure() -> None:
+    """A threshold that grew, and free pieces as large as a block above its default: the trim, which is sure, leads.
+    What lies in a top is arithmetic."""
+    empty = dict.fromkeys(ArenaResident._fields, 0)
+    values = {**dict.fromkeys(("no_dyn_threshold", "top_pad"), 0), "mmap_threshold": 4 * MIB, "trim_threshold": 8 * MIB}
+    for sure in (False, True):
+        place = {"top_end": 30 * MIB} if sure else {"large": 31 * MIB, "single": 31 * MIB}
+        arena = ArenaResident(**{**empty, "total": 31 * MIB, "returnable": 30 * MIB, **place})
+        parts = {"returnable": 30 * MIB}
+        picture = Picture(parts, RESIDENT, 31 * MIB, None, None, [arena], ())
+        params = cast(Params, SimpleNamespace(values=values, get=values.get))
+        usages = cast(Any, [SimpleNamespace(header=SimpleNamespace(index=0, main=True, top_bytes=30 * MIB))])
+        facts = Facts(picture, params, 4096, usages, 1, None, started=True, calls=1, tunables=True, release="2.36")
+        judgement, style = judge(facts), Style()
+        assert judgement.id == "freed-thresholds-grew"
+        assert (judgement.figures["large_free_bytes"] == 0) is sure
+        assert ("perhaps" in verdict(judgement, style.size)) is not sure
+        helps = [each for each in find_advice(facts) if each.effect]
+        assert [each.id for each in helps] == ["trim-once", "pin-thresholds"]
+        pin = words(helps[1], facts, style.size)
+        assert any("chunks" in (each or "") for each in pin.commands(style)) is not sure
 
 
 def test_a_limit_of_arenas_is_said_to_be_no_help_where_it_is_none() -> None:

@@ -34,8 +34,8 @@ class Advice(NamedTuple):
 
 
 def find_advice(facts: Facts) -> list[Advice]:
-    """What helps first, the largest effect before the smaller; then what would not. What concerns other allocators, or
-    a leak, leads where it is about more bytes than any effect."""
+    """What helps first, the largest sure effect before the smaller; then what would not. What concerns other
+    allocators, or a leak, leads where it is about more bytes than any effect."""
     helps = [
         *_trim(facts),
         *_tops(facts),
@@ -46,7 +46,7 @@ def find_advice(facts: Facts) -> list[Advice]:
         *_apart(facts),
         *_allocator(facts),
     ]
-    helps.sort(key=lambda advice: -(advice.effect or 0))
+    helps.sort(key=_sure, reverse=True)
     if facts.picture.measure == SPACE:
         # less of it was in memory
         helps = [each._replace(bound=each.effect is not None) for each in helps]
@@ -60,6 +60,11 @@ def find_advice(facts: Facts) -> list[Advice]:
     looks = [each for each in in_use if each.id in LOOKS]
     settled = [each for each in in_use if each.id not in LOOKS]
     return [*first, *helps, *rest, *looks, *_clear(facts), *settled, *_small_leak(facts), *_folklore(facts)]
+
+
+def _sure(advice: Advice) -> float:
+    """Small blocks freed side by side leave large pieces, too: these alone do not show that large blocks were freed."""
+    return (advice.effect or 0) - (advice.figures.get("large_free_bytes") or 0)
 
 
 def _about(advice: Advice) -> float:

@@ -17,7 +17,10 @@ LITTLE = 10
 """Less than this fraction of what is resident is little to give back."""
 
 
-OF_ARENAS = ("returnable_bytes", "trim_seconds", "thread_tops", "thread_tops_bytes", "scraps_bytes", "tcache_bytes")
+OF_ARENAS = (
+    *("returnable_bytes", "trim_seconds", "thread_tops", "thread_tops_bytes", "scraps_bytes", "tcache_bytes"),
+    *("tops_at_default_bytes", "large_free_bytes"),
+)
 
 
 def trim_seconds(returned: int, calls: int) -> float:
@@ -43,6 +46,9 @@ def judge(facts: Facts) -> Statement:
         "not_malloc_bytes": facts.rss - picture.live - picture.free - part("unread"),
         "unread_bytes": part("unread"),
         "mmap_threshold_bytes": facts.params.values["mmap_threshold"] if facts.params else None,
+        # of what thresholds at their defaults would have given back: for certain, and if large blocks left it
+        "tops_at_default_bytes": facts.tops_at_default if facts.params else None,
+        "large_free_bytes": facts.large if facts.params else None,
     }
     if not picture.whole:
         # what the others have is not known, and so no sum is

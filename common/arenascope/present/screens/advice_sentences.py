@@ -17,6 +17,11 @@ from .ways_to_do import POOL_COST, POOLS, ByType, Later, Pasted, Traced, Typed, 
 NOTHING_TO_SET = ("nothing to set: fewer arenas would not fix this",)
 
 
+LARGE_BLOCKS = Typed(
+    "chunks --summary", "which sizes are in use: where no block is ever of 128 KiB and more, only the tops are had"
+)
+
+
 def words(advice: Advice, facts: Facts, say: Say) -> Words:
     if advice.id in OWNERS:
         return OWNERS[advice.id](whole(advice.figures), advice.names, facts, say)
@@ -90,10 +95,17 @@ def _thresholds(figure: Figures, facts: Facts, say: Say) -> Words:
             f"(default {say(figure['mmap_threshold_default_bytes'])}), trim_threshold to {trim}; "
             + ", ".join(_above_default(figure, say))
         )
+    perhaps = figure["large_free_bytes"] > figure["tops_bytes"]
     return Words(
-        "fix the thresholds: set trim_threshold to 128 KiB, which also stops mmap_threshold from growing",
+        ("if the program frees blocks of 128 KiB and more, " if perhaps else "")
+        + "fix the thresholds: set trim_threshold to 128 KiB, which also stops mmap_threshold from growing",
         why,
-        _setting(facts, "MALLOC_TRIM_THRESHOLD_", "trim_threshold", "M_TRIM_THRESHOLD", value=figure["set_to_bytes"]),
+        (
+            *_setting(
+                facts, "MALLOC_TRIM_THRESHOLD_", "trim_threshold", "M_TRIM_THRESHOLD", value=figure["set_to_bytes"]
+            ),
+            *([LARGE_BLOCKS] if figure["large_free_bytes"] else ()),
+        ),
         "blocks of 128 KiB and more then get a mapping of their own: a system call and page faults for each",
         not_when="not where such blocks come and go thousands of times a second",
     )
@@ -104,7 +116,8 @@ def _above_default(figure: Figures, say: Say) -> Iterator[str]:
     if figure["tops_bytes"]:
         yield f"{say(figure['tops_bytes'])} of what is free lies in tops"
     if figure["large_free_bytes"]:
-        yield f"{say(figure['large_free_bytes'])} in pieces that a block above the default can have left"
+        size = say(figure["large_free_bytes"])
+        yield f"{size} in pieces that blocks above the default can have left, or smaller ones freed side by side"
 
 
 def _periodic(figure: Figures, facts: Facts, say: Say) -> Words:

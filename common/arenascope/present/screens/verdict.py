@@ -164,9 +164,10 @@ def _judgement(kind: str, figure: Figures, say: Say) -> str:
     if kind.startswith("mostly-"):
         return f"{text}: trimming {'helps little' if _matters(figure, 'free_bytes') else 'cannot help'}."
     if kind == "freed-thresholds-grew":
-        return (
-            f"{text.rstrip('.')} because a freed block of {say(figure['mmap_threshold_bytes'])} raised mmap_threshold"
-        )
+        # sizes of free pieces do not tell a large block from small ones that were freed side by side
+        perhaps = "perhaps " if figure["large_free_bytes"] > figure["tops_at_default_bytes"] else ""
+        grown = say(figure["mmap_threshold_bytes"])
+        return f"{text.rstrip('.')} {perhaps}because a freed block of {grown} raised mmap_threshold"
     return text
 
 
@@ -188,7 +189,8 @@ def _thresholds_grew(figure: Figures, names: Names, say: Say) -> Pair:
 def _left_by_large(figure: Figures, say: Say) -> str:
     """Free pieces count only where most of them can be what large blocks left."""
     size = figure["large_free_bytes"]
-    return f", {say(size)} in free pieces of {say(figure['mmap_threshold_default_bytes'])} and more" if size else ""
+    least = say(figure["mmap_threshold_default_bytes"])
+    return f", {say(size)} in free pieces of {least} and more: large blocks, or small ones side by side" if size else ""
 
 
 def _top_below(figure: Figures, names: Names, say: Say) -> Pair:
