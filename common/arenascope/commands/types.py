@@ -156,7 +156,8 @@ def types_command(context: Context) -> Answer:
         held_by=holders,
         retained=retained,
         owners=looked is None and not holders,
-        fold="" if options.match or options.min else options.by,
+        by=options.by,
+        fold=not (options.match or options.min),
         asked=options.name or "",
     )
     beside = {"who": [held_by[row.index].who if row.index in held_by else "" for row in chosen[:shown]]}

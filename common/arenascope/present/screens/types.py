@@ -39,6 +39,7 @@ HEADERS = (
     "held by",
     "example",
 )
+EXPENDABLE = ("", "average", "resident", "module", "share", "holds back", THEIRS, "blocks")
 GUESS = " ?"
 """After the name of what is a guess."""
 NOTES = {
@@ -68,13 +69,14 @@ def lines(
     held_by: Mapping[int, str],
     retained: Mapping[int, int],
     owners: bool,
-    fold: str,
+    by: str,
+    fold: bool,
     asked: str = "",
 ) -> Iterator[str]:
     """`named`: bytes of blocks whose type is certain; `resident`: what of all blocks is in memory; by a type's
     number, `held_by`: who holds most of it, `retained`: its bytes with all that its blocks alone lead to; `owners`: who
-    holds them could still be asked; `fold`: the order by which all of the small ones are one row, "" for none; `asked`:
-    for one type alone."""
+    holds them could still be asked; `by`: what the rows are in order of; `fold`: all of the small ones are one row;
+    `asked`: for one type alone."""
     live = totals.bytes + totals.bookkeeping + totals.foreign + totals.damaged
     memory = in_memory(style, totals.bytes, resident)
     first = f"{count(totals.blocks, 'live block')}, {style.size(totals.bytes)}{memory}: "
@@ -85,8 +87,8 @@ def lines(
     yield style.bold(first)
     yield ""
     if fold:
-        whole = totals.blocks if fold == "blocks" else live
-        limit = worth_a_row([ORDERS[fold](row) for row in rows], whole, limit or 0)
+        whole = totals.blocks if by == "blocks" else live
+        limit = worth_a_row([ORDERS[by](row) for row in rows], whole, limit or 0)
     folded = rows[limit:] if limit and limit > 0 else ()
     holds_back = any(row.holds_back is not None for row in rows)
     table_lines = table(
@@ -112,7 +114,8 @@ def lines(
         names=(0, 10),
         below=[*_folded(style, folded, live), *_others(style, totals, live)],
         optional=("module", THEIRS, "", "holds back", "held by"),
-        expendable=("", "average", "resident", "module", "share", "holds back", THEIRS, "blocks"),
+        # what the rows are in order of goes last
+        expendable=sorted(EXPENDABLE, key=lambda title: title == by.replace("-", " ")),
     )
     headers = next(table_lines, "")
     yield from (headers, *table_lines)
