@@ -154,6 +154,29 @@ def test_questions_are_asked_as_printed(tmp_path: Path) -> None:
 
 
 @pytest.mark.full
+def test_first_steps_are_obeyed_as_printed(tmp_path: Path) -> None:
+    """In their order, as a newcomer types them; only the waits are shorter, and what asks is answered."""
+    section = (ROOT / "README.md").read_text().partition("## First steps\n")[2].partition("\n## ")[0]
+    lines = re.findall(r"`(bin/arenascope [^`]+)`", section)
+    assert len(lines) > 9
+    with Subject("workers", "10", "2") as subject:
+        named = {"PID": str(subject.pid), "CORE": str(subject.gcore()), "DIR": "/", ">report.json": ""}
+        for line in lines:
+            typed = line.replace("--interval 30", "--interval 1 --count 2").replace("--apply", "--apply -y").split()
+            words = [word for word in (named.get(each, each) for each in typed) if word]
+            done = subprocess.run(
+                [str(ROOT / words[0]), *words[1:]],
+                cwd=tmp_path,
+                capture_output=True,
+                text=True,
+                timeout=60,
+                stdin=subprocess.DEVNULL,
+            )
+            assert done.returncode == 0, (line, done.stderr)
+            assert done.stdout.strip(), line
+
+
+@pytest.mark.full
 def test_the_site_has_no_dead_link(tmp_path: Path) -> None:
     """As `make docs-site` makes it, elsewhere."""
     if importlib.util.find_spec("mkdocs") is None or importlib.util.find_spec("material") is None:
