@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import json
 import os
+import pty
+import re
 import shutil
 import signal
+import socket
 import subprocess
 import sys
 import time
@@ -17,19 +20,22 @@ import pytest
 from looks import ROOT, plain_environment
 from schemas import valid
 from subjects import Subject
+from terminal_output import rest_of
 
 pytestmark = [pytest.mark.full, pytest.mark.xdist_group("engines")]
 COMMAND = (sys.executable, str(ROOT / "bin" / "arenascope"))
 SECONDS = 300
 MANY = 40
+AT_ONCE = 5.0
+WAITS = re.compile("(starting|connecting to) .* …")
 LIBRARIES = {"dask": "distributed", "ray": "ray"}
 
 
-def start(*words: object) -> subprocess.Popen[str]:
+def start(*words: object, stderr: int = subprocess.PIPE) -> subprocess.Popen[str]:
     return subprocess.Popen(
         [*COMMAND, *map(str, words)],
         stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
+        stderr=stderr,
         text=True,
         env=plain_environment(),
         start_new_session=True,
@@ -177,7 +183,9 @@ def test_what_lies_elsewhere_is_copied_and_removed(cores: Path, tmp_path: Path) 
 def test_one_line_says_what_is_wrong(words: list[str], said: str, cores: Path, tmp_path: Path) -> None:
     has("dask")
     named = {"core": str(cores / "core.1"), "reports": str(tmp_path)}
-    (line,) = fleet(2, *(named.get(word, word) for word in words)).splitlines()
+    *before, line = fleet(2, *(named.get(word, word) for word in words)).splitlines()
+    assert all(WAITS.fullmatch(each) for each in before)
+    assert len(before) == ("--address" in words)
     assert line.startswith("arenascope fleet: ")
     assert said in line
 
@@ -185,7 +193,8 @@ def test_one_line_says_what_is_wrong(words: list[str], said: str, cores: Path, t
 def test_an_engine_that_does_not_start_is_no_fault_of_ours(cores: Path, tmp_path: Path, monkeypatch: Any) -> None:
     has("dask")
     monkeypatch.setenv("DASK_DISTRIBUTED__COMM__TIMEOUTS__CONNECT", "1ms")
-    (line,) = fleet(2, cores, "--output", tmp_path, "--engine", "dask", "--workers", "1").splitlines()
+    waits, line = fleet(2, cores, "--output", tmp_path, "--engine", "dask", "--workers", "1").splitlines()
+    assert WAITS.fullmatch(waits)
     assert line.startswith("arenascope fleet: Dask")
 
 
@@ -203,4 +212,33 @@ def test_an_interrupt_is_one_line(engine: str, at_work: bool, cores: Path, tmp_p
     await_children(process, many if at_work else None)
     os.killpg(process.pid, signal.SIGINT)
     _, said = process.communicate(timeout=SECONDS)
-    assert (process.returncode, said) == (130, "arenascope: stopped\n")
+    waits, stopped = said.splitlines()
+    assert WAITS.fullmatch(waits)
+    assert (process.returncode, stopped) == (130, "arenascope: stopped")
+
+
+@pytest.mark.parametrize("engine", LIBRARIES)
+def test_a_cluster_that_does_not_answer_is_waited_for_in_sight(engine: str, cores: Path, tmp_path: Path) -> None:
+    """Ray's library neither gives up nor hears Ctrl-C then."""
+    has(engine)
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        where = f"127.0.0.1:{silent.getsockname()[1]}"
+        master, slave = pty.openpty()
+        words = ["fleet", cores, "--output", tmp_path / "reports", "--engine", engine, "--address", where, "--jsonl"]
+        process = start(*words, stderr=slave)
+        os.close(slave)
+        shown = b""
+        while not re.search(rb": [2-9] s", shown):
+            shown += os.read(master, 1 << 16)
+        os.killpg(process.pid, signal.SIGINT)
+        began = time.monotonic()
+        shown += rest_of(master)
+        assert process.wait(SECONDS) == 130
+        assert time.monotonic() - began < AT_ONCE
+        assert process.stdout is not None
+        assert process.stdout.read() == ""
+    moments = re.findall(r"\rconnecting to (\w+) at ([\d.:]+): (\d+) s", shown.decode())
+    assert {name.lower() for name, _, _ in moments} == {engine}
+    assert {at for _, at, _ in moments} == {where}
+    assert {int(seconds) for _, _, seconds in moments} >= {0, 1, 2}
+    assert shown.endswith(b"\rarenascope: stopped\r\n")

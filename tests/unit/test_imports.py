@@ -367,7 +367,7 @@ LAST_RESORTS = ("main.py", "mcp_server.py", "several_subjects.py", "metrics_serv
 """What nobody foresaw is caught once in each door, and becomes a line that can be sent (internal_error.py)."""
 
 
-ENGINES = ("worker.py",)
+ENGINES = ("engine_errors.py",)
 """What their libraries raise is passed on as an error of one line."""
 
 

@@ -23,9 +23,11 @@ class Waiting:
         self._drawing = _thread.allocate_lock()
         self._is_on = False
 
-    def begin(self, what: str, expected: float = 0.0) -> None:
-        """Another thing, which takes about so many seconds; 0: nobody knows."""
+    def begin(self, what: str, expected: float = 0.0, at_once: bool = False) -> None:
+        """Another thing, which takes about so many seconds; 0: nobody knows. `at_once`: it certainly takes long."""
         self.clear()
+        if at_once:
+            self._due = 0.0
         self._what, self._began, self._expected = what, time.monotonic(), expected
         if not self._is_on and self._stream.isatty():
             from ..base import background  # only a terminal shows it

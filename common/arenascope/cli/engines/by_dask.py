@@ -7,8 +7,10 @@ from contextlib import ExitStack, contextmanager, suppress
 from importlib import import_module
 from typing import Any, Iterator, Optional, Sequence
 
+from .engine_errors import engine_errors
+from .starting import starting
 from .which_cores import Core
-from .worker import TRIES, Result, Task, engine_errors, look_at, lost, starting
+from .worker import TRIES, Result, Task, look_at, lost
 
 PATIENCE = "20s"
 """For a scheduler to answer."""
@@ -36,21 +38,24 @@ class Dask:
 
 @contextmanager
 def open(address: Optional[str], workers: Optional[int]) -> Iterator[Dask]:
-    dask: Any = import_module("dask")
-    distributed: Any = import_module("distributed")
-    # what it is to be told of is an error of ours, in one line
-    logging.getLogger("distributed").setLevel(logging.CRITICAL)
-    with dask.config.set({"distributed.scheduler.allowed-failures": TRIES}), ExitStack() as opened:
-        if address is not None:
-            with engine_errors(f"no Dask scheduler answers at {address}"):
-                client = distributed.Client(address, timeout=PATIENCE)
-        else:
-            # a look is one thread's work; nothing listens beyond this machine
-            how = {"threads_per_worker": 1, "host": "127.0.0.1", "dashboard_address": "127.0.0.1:0", "silence_logs": 50}
-            with starting(), engine_errors("Dask cannot start workers here"):
-                cluster = opened.enter_context(_closed(distributed.LocalCluster(n_workers=workers, **how)))
-                client = distributed.Client(cluster, timeout=PATIENCE)
-        opened.enter_context(_closed(client))
+    with ExitStack() as opened:
+        with starting("Dask", address):
+            dask: Any = import_module("dask")
+            distributed: Any = import_module("distributed")
+            # what it is to be told of is an error of ours, in one line
+            logging.getLogger("distributed").setLevel(logging.CRITICAL)
+            opened.enter_context(dask.config.set({"distributed.scheduler.allowed-failures": TRIES}))
+            if address is not None:
+                with engine_errors(f"no Dask scheduler answers at {address}"):
+                    client = distributed.Client(address, timeout=PATIENCE)
+            else:
+                # a look is one thread's work; nothing listens beyond this machine
+                here = {"host": "127.0.0.1", "dashboard_address": "127.0.0.1:0"}
+                with engine_errors("Dask cannot start workers here"):
+                    cluster = distributed.LocalCluster(workers, 1, silence_logs=logging.CRITICAL, **here)
+                    opened.enter_context(_closed(cluster))
+                    client = distributed.Client(cluster, timeout=PATIENCE)
+            opened.enter_context(_closed(client))
         yield Dask(client)
 
 

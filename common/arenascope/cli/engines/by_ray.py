@@ -3,14 +3,19 @@
 from __future__ import annotations
 
 import os
+import socket
 from contextlib import contextmanager
 from importlib import import_module
 from pathlib import Path
 from typing import Any, Iterator, Optional, Sequence
 
+from .engine_errors import engine_errors
+from .starting import starting
 from .which_cores import Core
-from .worker import TRIES, Result, Task, engine_errors, look_at, lost, starting
+from .worker import TRIES, Result, Task, look_at, lost
 
+PATIENCE = 20.0
+"""Seconds for a cluster to answer."""
 AHEAD = 4
 """So many looks for each processor are asked for at a time: a hundred thousand would only wait."""
 
@@ -52,15 +57,23 @@ def open(address: Optional[str], workers: Optional[int]) -> Iterator[Ray]:
     os.environ.setdefault("RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO", "0")
     # its C++ part writes to our standard error what Python is told as well, and more where a terminal ends its workers
     os.environ.setdefault("RAY_BACKEND_LOG_LEVEL", "fatal")
-    ray: Any = import_module("ray")
     how: dict[str, Any] = {"log_to_driver": False, "logging_level": "error"}
     if address is None:
         # nothing listens beyond this machine; a checkout's package is where its workers do not look by themselves
         environment = {"env_vars": {"PYTHONPATH": str(Path(__file__).resolve().parents[3])}}
         how.update(num_cpus=workers, include_dashboard=False, _node_ip_address="127.0.0.1", runtime_env=environment)
-    with starting(), engine_errors(f"no Ray cluster answers at {address or 'this machine'}"):
+    with starting("Ray", address), engine_errors(f"no Ray cluster answers at {address or 'this machine'}"):
+        ray: Any = import_module("ray")
+        _check_answers(address or "")
         ray.init(address=address, **how)
     try:
         yield Ray(ray)
     finally:
         ray.shutdown()
+
+
+def _check_answers(address: str) -> None:
+    """OSError where nobody does: Ray itself would wait for ever."""
+    host, _, port = address.rpartition("//")[2].rpartition(":")
+    if host and port.isdigit():
+        socket.create_connection((host.strip("[]"), int(port)), PATIENCE).close()

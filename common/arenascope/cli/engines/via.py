@@ -20,10 +20,11 @@ from ...base.errors import UsageError
 from ...base.printable import one_line
 from ...base.records import NamedTuple
 from ..several_subjects import row
+from .engine_errors import LONGEST
 from .on_host import END, READY, START
 from .package_archive import archived
 from .which_cores import Core
-from .worker import LONGEST, Result, Task
+from .worker import Result, Task
 
 AT_ONCE = 32
 LARGEST = 1 << 26

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import os
-import signal
 import socket
-import sys
 import tempfile
 import time
 from contextlib import contextmanager
@@ -18,14 +16,11 @@ from ...base.internal_error import fault_line
 from ...base.printable import one_line
 from ...base.records import NamedTuple
 from ..several_subjects import document
+from .engine_errors import last_line
 from .which_cores import Core
 
 TRIES = 3
 """How many workers may die of one core."""
-
-
-LONGEST = 300
-"""Of what an engine says."""
 
 
 class Task(NamedTuple):
@@ -62,42 +57,7 @@ def look_at(task: Task, core: Core) -> Result:
 
 def lost(error: BaseException) -> Result:
     """Of a worker that died, and of those that took its place."""
-    return Result(None, f"the worker was lost: {_last_line(error)}", True)
-
-
-@contextmanager
-def engine_errors(task: str) -> Iterator[None]:
-    """What an engine's library raises while it does `task` is an error of one line, and no fault of arenascope's."""
-    try:
-        yield
-    except Exception as error:
-        raise ArenascopeError(f"{task}: {_last_line(error)}") from error
-
-
-@contextmanager
-def starting() -> Iterator[None]:
-    """While an engine starts its processes, Ctrl-C waits: its libraries may swallow it then.
-
-    A terminal sends it to these processes, too, and each would print a traceback beside our line: they have no standard
-    error.
-    """
-    sys.stderr.flush()
-    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
-    kept, nowhere = os.dup(2), os.open(os.devnull, os.O_WRONLY)
-    try:
-        os.dup2(nowhere, 2)
-        yield
-    finally:
-        os.dup2(kept, 2)
-        os.close(kept)
-        os.close(nowhere)
-        signal.pthread_sigmask(signal.SIG_SETMASK, before)
-
-
-def _last_line(error: BaseException) -> str:
-    # the last line of what may be a whole traceback
-    why = (str(error).strip().splitlines() or [""])[-1]
-    return one_line(f"{type(error).__name__}: {why}" if why else type(error).__name__)[:LONGEST]
+    return Result(None, f"the worker was lost: {last_line(error)}", True)
 
 
 @contextmanager
