@@ -18,10 +18,10 @@ EDGES = {
     "objects of optional libraries: dask, fsspec, mcp, prometheus_client, pyarrow, ray, tabulate, tqdm": (
         "common/arenascope/cli/engines/by_dask.py",
         "common/arenascope/cli/engines/by_ray.py",
+        "common/arenascope/cli/engines/remote_core.py",
         "common/arenascope/cli/engines/which_cores.py",
         "common/arenascope/cli/engines/fleet.py",
         "common/arenascope/cli/engines/parquet_table.py",
-        "common/arenascope/cli/engines/worker.py",
         "common/arenascope/cli/mcp_server.py",
         "common/arenascope/cli/metrics.py",
         "common/arenascope/cli/metrics_server.py",

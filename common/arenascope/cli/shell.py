@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 
     from ..commands.framework.apply_trim import Controller
     from ..commands.framework.command import Command
+    from ..sources.core.open_core import CoreBytes
     from ..sources.live.live_target import ProcessTarget
     from ..sources.live.process import ProcessImage
     from ..sources.live.process_hold import Freeze
@@ -50,6 +51,8 @@ class How(NamedTuple):
     sysroot: Optional[str] = None
     declared: Optional[bool] = None
     """Whether a GDB reads types from debug information; None: where there is not too much of it."""
+    held: Optional[CoreBytes] = None
+    """The bytes of a core that is no local file."""
 
 
 AS_USUAL = How()
@@ -117,7 +120,11 @@ class ShellDoor:
 
         how = self.how
         return ShellTarget(
-            CoreImage(self.subject, self.progress), how.folders, how.symbols, how.sysroot, declared=how.declared
+            CoreImage(self.subject, self.progress, how.held),
+            how.folders,
+            how.symbols,
+            how.sysroot,
+            declared=how.declared,
         )
 
     def _process(self, pid: int) -> Target:

@@ -38,12 +38,13 @@ T = TypeVar("T")
 EXTRAS = "pip install 'arenascope[fleet]'"
 OUTLINE = Outline(
     "One command over the cores of a fleet, or over processes of other hosts.",
-    "Folders are gone through for cores; what lies at s3://, gs://, hdfs:// and whatever else fsspec knows is copied "
-    "to where a worker runs, and removed there. Started again with the same --output it goes on with what is not done, "
-    "or has changed since. A core that cannot be read, or that a worker dies of, is a row whose `error` says so. Cores "
-    "take dask.distributed or Ray. With --via, the processes named are looked at on each of these hosts, always anew: "
-    "`ssh HOST`, `kubectl exec -i POD --`, or what else runs a command there and passes on its input and output. It "
-    "takes Python 3.9 or newer there, and the right to look at the process. The program is sent along, stays in "
+    "Folders are gone through for cores. Of a core at s3://, gs://, http:// or whatever else fsspec knows, a "
+    "worker fetches the parts that the command reads, or all of it if it is packed or the store gives no parts; it "
+    "keeps none of it. Started again with the same --output it goes on with what is not done, or has changed "
+    "since. A core that cannot be read, or that a worker dies of, is a row whose `error` says so. Cores take "
+    "dask.distributed or Ray. With --via, the processes named are looked at on each of these hosts, always anew: "
+    "`ssh HOST`, `kubectl exec -i POD --`, or what else runs a command there and passes on its input and output. "
+    "It takes Python 3.9 or newer there, and the right to look at the process. The program is sent along, stays in "
     "memory, and leaves nothing behind.",
     "fleet /cores --output reports/\nfleet s3://bucket/cores/ --engine ray --address auto --output reports/\n"
     "fleet redis-server --via 'ssh web1' --via 'ssh web2' --html fleet.html",

@@ -12,7 +12,7 @@ from ...sources.core.compressions import FORMATS
 
 STARTS = (ELF, *(form.magic for form in FORMATS))
 """A core's first bytes, and those of what cores are packed in."""
-STAMPS = ("ETag", "etag", "mtime", "LastModified", "last_modified", "updated", "modificationTime")
+STAMPS = ("ETag", "etag", "mtime", "LastModified", "Last-Modified", "last_modified", "updated", "modificationTime")
 """What file systems call that which changes with a file."""
 
 
@@ -40,18 +40,18 @@ def _of(word: str) -> Iterator[Core]:
         if any(mark in path for mark in "*?["):
             paths: list[str] = sorted(system.glob(path))
             rows = [system.info(each) for each in paths]
-            yield from (_core(system, row) for row in rows if row["type"] == "file")
+            yield from (as_core(system, row) for row in rows if row["type"] == "file")
             if not rows:
                 raise UsageError(f"nothing matches {word}")
             return
         info = system.info(path)
         if info["type"] != "directory":
-            core = _core(system, info)
+            core = as_core(system, info)
             # a URL may say more than where in its system a file lies
             yield core._replace(url=word) if "://" in core.url else core
             return
         inside = system.find(path, detail=True)
-        yield from (_core(system, inside[name]) for name in sorted(inside) if _begins_as_one(system, name))
+        yield from (as_core(system, inside[name]) for name in sorted(inside) if _begins_as_one(system, name))
     except (OSError, ImportError, ValueError) as error:
         raise UsageError(f"cannot look into {word}: {getattr(error, 'strerror', None) or error}") from error
 
@@ -61,7 +61,8 @@ def _begins_as_one(system: Any, path: str) -> bool:
     return start.startswith(STARTS)
 
 
-def _core(system: Any, info: Mapping[str, Any]) -> Core:
+def as_core(system: Any, info: Mapping[str, Any]) -> Core:
+    """Of what the file system says."""
     stamp = next((str(info[name]) for name in STAMPS if info.get(name) is not None), "")
     name = str(info["name"])
     # a plain path stays one

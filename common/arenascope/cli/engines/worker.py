@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-import os
 import socket
-import tempfile
 import time
-from contextlib import contextmanager
-from importlib import import_module
-from typing import Any, Iterator, Optional
+from contextlib import AbstractContextManager, nullcontext
+from typing import Optional
 
 from ...analysis.figure_names import Document
 from ...base.errors import ArenascopeError
@@ -16,7 +13,9 @@ from ...base.internal_error import fault_line
 from ...base.printable import one_line
 from ...base.records import NamedTuple
 from ..several_subjects import document
+from ..shell import How
 from .engine_errors import last_line
+from .remote_core import Here, fetched
 from .which_cores import Core
 
 TRIES = 3
@@ -46,8 +45,8 @@ def look_at(task: Task, core: Core) -> Result:
         return Result(answer, error, lost, time.monotonic() - start, host=host)
 
     try:
-        with _here(core) as path:
-            answer = document(path, task.command, task.program)
+        with _here(core) as here:
+            answer = document(here.path, task.command, task.program, How(held=here.held))
     except (OSError, ArenascopeError) as error:
         return result(None, one_line(str(error)), lost=True)
     except Exception as error:
@@ -60,15 +59,5 @@ def lost(error: BaseException) -> Result:
     return Result(None, f"the worker was lost: {last_line(error)}", True)
 
 
-@contextmanager
-def _here(core: Core) -> Iterator[str]:
-    """A path where it can be read; what had to be copied is removed."""
-    if "://" not in core.url:
-        yield core.url
-        return
-    fsspec: Any = import_module("fsspec")
-    system, path = fsspec.url_to_fs(core.url)
-    with tempfile.TemporaryDirectory(prefix="arenascope-fleet-") as folder:
-        copy = os.path.join(folder, os.path.basename(path) or "core")
-        system.get_file(path, copy)
-        yield copy
+def _here(core: Core) -> AbstractContextManager[Here]:
+    return fetched(core) if "://" in core.url else nullcontext(Here(core.url))

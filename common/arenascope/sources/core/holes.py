@@ -20,7 +20,7 @@ from ..address_runs import Runs
 from ..elf.elf_file import PF_W, Segment
 from ..target import MappingUse, Pages, Region, Residency, Span, joined
 from .memory import CoreMemory, Held
-from .open_core import data_within
+from .open_core import CoreBytes, data_within
 
 BLOCK = 1 << 20
 # how much data is searched for the zero page that proves whose holes these are
@@ -153,7 +153,7 @@ class HoleResidency:
         size, searched = self._core.page_size, 0
         zeros = bytes(size)
         for start, end in zip(reversed(self._data.starts), reversed(self._data.ends)):
-            for offset, block in _blocks(self._core.file, start, end):
+            for offset, block in _blocks(self._core.held, start, end):
                 skip = -offset % size
                 if any(block[at : at + size] == zeros for at in range(skip, len(block) - size + 1, size)):
                     return True
@@ -203,7 +203,7 @@ class DenseResidency:
         size = self._core.page_size
         zeros = self._zero_block[:size]
         for low, high, shift in held:
-            for offset, block in _blocks(self._core.file, low + shift, high + shift):
+            for offset, block in _blocks(self._core.held, low + shift, high + shift):
                 # most zero pages come in long stretches: one comparison for those
                 if block == self._zero_block:
                     continue
@@ -211,16 +211,16 @@ class DenseResidency:
                     yield Span(offset - shift + at, offset - shift + at + size)
 
 
-def _blocks(file: int, start: int, end: int) -> Iterator[tuple[int, bytes]]:
-    """The file's bytes but for its holes; read rather than mapped, so that a whole core does not become this process's
-    RSS. A header may claim a hole of any size."""
-    at = start
-    for low, high in data_within(file, start, end):
+def _blocks(held: CoreBytes, start: int, end: int) -> Iterator[tuple[int, bytearray]]:
+    """The file's bytes but for its holes, each block until the next; read rather than mapped, so that a whole core does
+    not become this process's RSS. A header may claim a hole of any size."""
+    at, block = start, bytearray(BLOCK)
+    for low, high in held.data_within(start, end):
         # whole blocks are left out: pages lie as they did from `start` on
         at = max(at, low - (low - start) % BLOCK)
-        while at < high and (block := os.pread(file, min(BLOCK, end - at), at)):
-            yield at, block
-            at += len(block)
+        while at < high and (size := held.fill(memoryview(block)[: min(BLOCK, end - at)], at)):
+            yield at, block if size == BLOCK else block[:size]
+            at += size
 
 
 def core_residency(core: CoreMemory) -> Residency:
