@@ -120,6 +120,27 @@ def test_a_list_that_is_cut_says_so() -> None:
     assert "--limit" not in run_text(between(12).target(), "pins", "--limit", "0")
 
 
+def test_blocks_alike_are_one_row() -> None:
+    """With how many they are, and from what size to what size."""
+    image = HeapImage("2.36-64")
+    for size in (0x50, 0x60, 0x70, 0x50, 0x50, 0x50, 0x50, 0x50):
+        image.main.free(0xC00)
+        image.main.used(size)
+    pins = run_json(image.target(), "pins")["pins"]
+    text = run_text(image.target(), "pins")
+    rows = re.findall(r"^(0x\w+) +(\d+)  ", text, re.MULTILINE)
+    assert len(rows) < len(pins)
+    assert rows[0][0] == pins[0]["user_address"]
+    assert sum(int(blocks) for _, blocks in rows) == len(pins)
+    alike = {pin["bytes"] for pin in pins if pin["releases_bytes"] == pins[0]["releases_bytes"]}
+    assert len(alike) > 1
+    assert f"  {min(alike)} B to {max(alike)} B  " in text
+    # one alone needs no count
+    assert "blocks" not in next(
+        line for line in run_text(between(2).target(), "pins", "--limit", "1").splitlines() if line.startswith("block ")
+    )
+
+
 def test_blocks_that_keep_their_own_pages_are_left_out() -> None:
     image = between(4)
     image.main.used(0x50)

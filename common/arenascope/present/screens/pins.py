@@ -17,7 +17,18 @@ from .types import name_of
 if TYPE_CHECKING:
     from .held_by import HeldBy
 
-HEADERS = ("block", "size", "arena", "would return", "resident", "by", "held by", "what it keeps", "first word")
+HEADERS = (
+    "block",
+    "blocks",
+    "size",
+    "arena",
+    "would return",
+    "resident",
+    "by",
+    "held by",
+    "what it keeps",
+    "first word",
+)
 
 
 _VTABLE = re.compile(r"vtable for (.+)\+\d+")
@@ -55,6 +66,8 @@ def note_text(said: Statement) -> str:
     return NOTES[said.id].format(**said.figures)
 
 
+ALIKE = "blocks: so many are alike, of which the first is named; would return: each of them, by itself"
+ELEMENT, ANY_ELEMENT = re.compile(r"\[\d+\]"), "[…]"
 GROUPS = 5
 """So many types are shown."""
 TOGETHER = 3
@@ -104,16 +117,19 @@ def lines(
                 f"{count(ranking.count, 'block')} keep free memory from being returned, each by itself "
                 f"{style.size(pins[0].pin.gain.releases)} at most; the {len(pins):,} that keep the most:"
             )
+        rows = _rows(style, pins, header)
         yield from table(
             style,
             HEADERS,
-            [_row(style, shown, header) for shown in pins],
-            left=(0, 5, 6, 7, 8),
-            names=(6, 8),
-            optional=("held by", "first word"),
+            rows,
+            left=(0, 6, 7, 8, 9),
+            names=(7, 9),
+            optional=("blocks", "held by", "first word"),
             expendable=("first word", "resident", "by"),
         )
         yield from left_out(style, ranking.count - len(pins), "block")
+        if len(rows) < len(pins):
+            yield style.dim(ALIKE)
         yield ""
         yield from _notes(style, pins, header)
     if ranking.own_left_out:
@@ -175,11 +191,31 @@ def _both(style: Style, released: int, resident: Optional[int]) -> str:
     return style.size(released) + of_it
 
 
-def _row(style: Style, shown: Shown, header: int) -> list[str]:
+def _rows(style: Style, pins: Sequence[Shown], header: int) -> list[list[str]]:
+    """Those that differ by the block, its size or the number of an element alone, as one."""
+    alike: dict[tuple[str, ...], list[Shown]] = {}
+    for shown in pins:
+        alike.setdefault(tuple(ELEMENT.sub(ANY_ELEMENT, each) for each in _cells(style, shown)), []).append(shown)
+    return [
+        [
+            f"{group[0].pin.address + header:#x}",
+            f"{len(group)}" if len(alike) < len(pins) else "",
+            _sizes(style, [shown.pin.gain.bytes for shown in group]),
+            *(_cells(style, group[0]) if len(group) == 1 else cells),
+        ]
+        for cells, group in alike.items()
+    ]
+
+
+def _sizes(style: Style, sizes: Sequence[int]) -> str:
+    least, most = style.size(min(sizes)), style.size(max(sizes))
+    return least if least == most else f"{least} to {most}"
+
+
+def _cells(style: Style, shown: Shown) -> list[str]:
+    """All but which block it is, and its size."""
     pin = shown.pin
     return [
-        f"{pin.address + header:#x}",
-        style.size(pin.gain.bytes),
         f"{pin.arena} main" if pin.arena == 0 else str(pin.arena),
         style.size(pin.gain.releases),
         style.size(shown.resident),
