@@ -12,7 +12,7 @@ from ...analysis.report import ANONYMOUS, LIVE, PARTS, RESIDENT, SPACE, Picture
 from ...analysis.type_rows import TypeRow
 from ...base.model import Statement
 from ...base.records import NamedTuple
-from ..shared_text.text import BAR, Style, bar, count, held_size, next_lines, table
+from ..shared_text.text import BAR, GAP, Style, bar, count, held_size, next_lines, table
 from .advice_sentences import NOTHING_TO_SET
 from .growth import growth_sentence
 from .part_names import LABELS, size_of
@@ -192,40 +192,54 @@ def _parts(style: Style, picture: Picture, facts: Optional[Facts], full: bool, *
     whole, sizes = picture.known, {"live": 0, **picture.parts}
     shown = [name for name in PARTS if name in sizes]
     small = [] if full else [name for name in shown if SMALL * sizes[name] < whole and name not in LIVE[:1]]
-    rows = []
-    cells = WIDE_BAR if not style.width or style.width >= WIDTH else BAR
+    rows: list[list[str]] = []
+    drawn: dict[int, int] = {}
     last_live = max((name for name in shown if name in LIVE and name not in small), key=shown.index, default="")
     for name in shown:
         if name not in small:
             size = size_of(style, picture, name)
             share = _share(sizes[name], whole) if name in picture.parts else ""
-            rows.append([LABELS[name], size, share, bar(style, sizes[name], whole, cells)])
+            drawn[len(rows)] = sizes[name]
+            rows.append([LABELS[name], size, share, ""])
         if facts and name == last_live:
             several = sum(each in LIVE and each not in small for each in shown) > 1
             rows += _type_rows(style, facts, whole, every=every_type, within=WITHIN_ALL if several else WITHIN)
         if facts and facts.seen and name == "scraps":
             rows += _strander_rows(style, facts, every_type)
     if small:
-        rest = sum(sizes[name] for name in small)
-        rows.append(
-            [
-                f"{count(len(small), 'smaller part')} (--full)",
-                style.size(rest),
-                _share(rest, whole),
-                bar(style, rest, whole, cells),
-            ]
-        )
+        drawn[len(rows)] = rest = sum(sizes[name] for name in small)
+        rows.append([f"{count(len(small), 'smaller part')} (--full)", style.size(rest), _share(rest, whole), ""])
     name = MEASURES[picture.measure]
-    # of 80 columns a label gets 53, a bar 6
     what = "size" if picture.measure == SPACE else "resident"
     total = [name, style.size(whole), "", ""]
-    yield from table(style, ("part", what, "share", ""), rows, left=(0, 3), footer=total, optional=("",))
+    cells = _room_for_bars(style, [*rows, total])
+    if cells:
+        for at, part in drawn.items():
+            rows[at][-1] = bar(style, part, whole, cells)
+    yield from table(
+        style,
+        ("part", what, "share", ""),
+        rows,
+        left=(0, 3),
+        names=(0,),
+        footer=total,
+        optional=("",),
+        expendable=("", "share"),
+    )
     if picture.swapped:
         yield f"in swap besides: {style.size(picture.swapped)}"
     for owner in picture.others[:3]:
         if 20 * owner.bytes >= whole:
             whose = owner.maker or "outside malloc"
             yield f"{whose}: {style.size(owner.bytes)} at {owner.region.start:#x} ({owner.name or 'anonymous'})"
+
+
+def _room_for_bars(style: Style, rows: Sequence[Sequence[str]]) -> int:
+    """How many cells a bar has that is the whole; 0: no name is cut for bars."""
+    if not style.width:
+        return WIDE_BAR
+    room = style.width - sum(max(map(len, column)) + GAP for column in [*zip(*rows)][:-1])
+    return min(room, WIDE_BAR) if room >= BAR else 0
 
 
 def _strander_rows(style: Style, facts: Facts, every: bool) -> Iterator[list[str]]:
