@@ -8,6 +8,7 @@ import select
 import shutil
 import signal
 import subprocess
+import termios
 import time
 from functools import partial
 from pathlib import Path
@@ -123,6 +124,8 @@ def in_a_terminal(shell: str, lines: list[str], said: Path, folder: Path) -> lis
     try:
         os.write(terminal, f"source {start}\n".encode())
         for number, line in enumerate(["", *lines]):
+            if number == 1:
+                wait_for_editor(terminal)
             # ^U empties the line, ^T tells what stands there
             if number:
                 os.write(terminal, f"\x15{line}\t\x14".encode())
@@ -132,6 +135,14 @@ def in_a_terminal(shell: str, lines: list[str], said: Path, folder: Path) -> lis
         os.waitpid(pid, 0)
         os.close(terminal)
     return [line[2:-2] for line in answer.read_text().splitlines()[1:]]
+
+
+def wait_for_editor(terminal: int) -> None:
+    """Until the shell reads key by key: the kernel itself obeys ^U in a line that is typed before."""
+    limit = time.monotonic() + 60
+    while termios.tcgetattr(terminal)[3] & termios.ICANON:
+        assert time.monotonic() < limit
+        time.sleep(0.01)
 
 
 def wait_for(number: int, answer: Path, terminal: int) -> None:
