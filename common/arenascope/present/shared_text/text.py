@@ -37,6 +37,8 @@ NAME = 16
 """Texts, and what names a row, are not cut shorter than this."""
 ENOUGH = 40
 """Of a name that is shortened in the middle: for more of it no other column goes."""
+WIDEST_NEXT = 200
+"""Of a line that tells what to type next, where there is no terminal."""
 WIDEST_NAME = 60
 """Of a name where there is no terminal: a document has all of it."""
 _COLOURED = re.compile(r"(\033\[\d+m)(.*)(\033\[0m)", re.DOTALL)
@@ -160,10 +162,10 @@ def held_size(style: Style, size: int, alone: int) -> str:
 
 def next_lines(style: Style, *commands: str) -> Iterator[str]:
     """What to type next; a command is pasted whole, so that lines break between them."""
-    line = "next: "
+    line, width = "next: ", style.width or WIDEST_NEXT
     for number, command in enumerate(commands):
         tail = command + ("," if number + 1 < len(commands) else "")
-        if number and style.width and len(line) + len(tail) > style.width:
+        if number and len(line) + len(tail) > width:
             yield style.dim(line.rstrip())
             line = " " * len("next: ")
         line += f"{tail} "
