@@ -237,12 +237,15 @@ def test_what_is_written_comes_first(line: str, file: str, subjects: list[str], 
         ("types served served.core", "arenascope types served.core"),
         ("report static served.core", "arenascope report served.core"),
         ("trim twice", "2 processes"),
+        ("trim sreved.core", "mean served.core?"),
+        ("watch served.core", "file"),
     ],
 )
 def test_no_other_file_is_read_than_was_meant(line: str, said: str, folder: Path) -> None:
     words = line.split()
-    with pytest.raises(ArenascopeError, match=re.escape(said)):
+    with pytest.raises(ArenascopeError) as raised:
         Tree(words[:1]).parse_args(words)
+    assert said in str(raised.value)
 
 
 @pytest.mark.parametrize(
@@ -313,7 +316,7 @@ def test_the_command_may_be_left_out(line: str, whole: str) -> None:
 @pytest.mark.parametrize(
     ("line", "said"),
     [
-        ("reprot 1", "mean report?"),
+        ("reprot 1", "mean report"),
         ("1 trim", ": arenascope trim 1"),
         ("./a.core owners --json", ": arenascope owners ./a.core --json"),
         ("--versoin", "mean --version?"),

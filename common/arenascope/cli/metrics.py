@@ -22,7 +22,8 @@ from .subjects import PID_OPTION, as_subject
 
 OUTLINE = Outline(
     "Figures of processes for Prometheus (OpenMetrics): printed, into a file, or served.",
-    "A scrape holds each process while it is read. What cannot be read is down, and gives no figures.",
+    "Takes processes only, no cores. A scrape holds each process while it is read. What cannot be read is down, and "
+    "gives no figures.",
     "metrics 1234 --output /var/lib/node_exporter/textfile/malloc.prom\nmetrics 1234 --listen 9911",
     (
         Group(

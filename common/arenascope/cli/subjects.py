@@ -45,6 +45,8 @@ CORE_OPTION = argument(
 PAIR = 2
 """A subject, and a type's name, a file to write, or the program of a core."""
 CORE_SUFFIX = ".core"
+LIKE_A_CORE = re.compile(r".*\.core(\.\w+)?|core\..*|core")
+"""What files are called and processes are not."""
 WRITTEN = ("file",)
 """How a command that writes a file calls its only place."""
 
@@ -169,7 +171,10 @@ def _split(typed: str) -> Sequence[str]:
 
 def _pid(word: str) -> str:
     """Of what can only be a process."""
-    return word if word.isdigit() else pid_in(word) or _only_process(word) or _nothing(f"process {word!r}", word)
+    pid = word if word.isdigit() else pid_in(word) or _only_process(word)
+    if pid is None and os.path.isfile(word):
+        raise TargetError(f"{word} is a file: only a process can be named here", "ps -e lists the processes")
+    return pid or _nothing(f"process {word!r}", word)
 
 
 def _subject(word: str, alone: bool) -> str:
@@ -182,7 +187,7 @@ def _subject(word: str, alone: bool) -> str:
     if pid is None and program:
         return word
     if pid is None:
-        return _nothing(f"file or process {word!r}", word) if alone else word
+        return _nothing_here(word) if alone else word
     return as_subject(pid)
 
 
@@ -199,6 +204,14 @@ def _only_process(name: str) -> Optional[str]:
     if len(found) > 1:
         raise SeveralProcesses(name, found)
     return str(found[0].pid) if found else None
+
+
+def _nothing_here(word: str) -> NoReturn:
+    if LIKE_A_CORE.fullmatch(word):
+        raise TargetError(
+            f"there is no file {word!r} in this folder", with_suggestion(word, os.listdir(), "type its path")
+        )
+    _nothing(f"file or process {word!r}", word)
 
 
 def _nothing(what: str, word: str) -> NoReturn:

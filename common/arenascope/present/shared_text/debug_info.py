@@ -9,7 +9,7 @@ from ...base.model import Statement
 from ...base.printable import first_few, one_line
 from .text import count
 
-HOW = "build with -g, or install it (Debian: PACKAGE-dbgsym, of the package that `dpkg -S FILE` tells)"
+HOW = "compile with gcc -g, or apt install PACKAGE-dbgsym (`dpkg -S FILE` names PACKAGE)"
 
 
 def names_of(files: Sequence[str]) -> str:

@@ -6,6 +6,7 @@ from typing import Any, Iterator, Sequence
 
 from ...base import optional_libraries
 from ...base.errors import UsageError
+from ...base.suggestions import with_suggestion
 
 
 def ruled(headers: Sequence[str], rows: Sequence[Sequence[str]], align: Sequence[str]) -> list[str]:
@@ -31,7 +32,9 @@ def known_form(form: str) -> str:
         raise UsageError("--table needs tabulate, which is not installed for this Python", "pip install tabulate")
     known = tabulate.tabulate_formats
     if form not in known:
-        raise UsageError(f"there is no table format {form!r}", f"one of: {', '.join(known)}")
+        raise UsageError(
+            f"there is no table format {form!r}", with_suggestion(form, known, f"one of: {', '.join(known)}")
+        )
     return form
 
 

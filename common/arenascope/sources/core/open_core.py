@@ -181,4 +181,4 @@ def _check_kind(path: str, file: int, may_unpack: bool) -> Optional[Format]:
     for magic, what, hint in _FOREIGN:
         if start.startswith(magic):
             raise TargetError(f"{path} is {what}", hint.format(path=path))
-    raise TargetError(f"{path} is not an ELF file")
+    raise TargetError(f"{path} is not an ELF file", "give a core, or a process by its pid")
