@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from arenascope.blocks.recognise.class_names import with_short_names
+from arenascope.blocks.recognise.class_names import type_words, with_short_names
 from arenascope.commands.framework.answer import Answer
 from arenascope.present.shared_text.text import Style, table
 
@@ -46,6 +46,26 @@ WIDTH = 400
 )
 def test_a_name_is_short(long: str, short: str) -> None:
     assert with_short_names(long) == short
+
+
+@pytest.mark.parametrize(
+    ("name", "words"),
+    [
+        ("g_cache body", "what g_cache points to"),
+        ("_rtld_local+2760[][] body", "what _rtld_local+2760 leads to by 3 pointers"),
+        ("g_cache->+24->+8 body", "what g_cache->+24->+8 points to"),
+        ("g_pool[]->+8 body", "what g_pool[]->+8 points to"),
+        (f"Registry<{MAP}>+40 body", f"what Registry<{SHORT}>+40 points to"),
+        # bodies of containers, and what is no body
+        ("std::string body", "std::string body"),
+        ("Vec<u8> or String body", "Vec<u8> or String body"),
+        ("Request[]", "Request[]"),
+        ("Perl body arena", "Perl body arena"),
+        (MAP, SHORT),
+    ],
+)
+def test_a_block_that_only_its_holder_tells_of_is_named_in_words(name: str, words: str) -> None:
+    assert type_words(name) == words
 
 
 def test_screens_have_short_names_and_documents_whole_ones() -> None:

@@ -25,7 +25,7 @@ from ..present.formats.spool import Spool
 from ..present.json_documents import chunk_records as records
 from ..present.json_documents.record import Chunks, tallied
 from ..present.screens.chunks import FEW, Sizes, chunk_row, heading, summary_lines, table_of, typed_row
-from ..present.screens.types import name_of
+from ..present.screens.types import is_called, name_in_documents, name_of
 from ..session.first_chunks import ORDERS, Foremost, chunks_of
 from ..session.parallel_sweeps import Part, swept
 from ..session.problems import listed_not_met, parts_differ, problems_of, top_differs
@@ -207,7 +207,8 @@ def _sweep_types(context: Context, wanted: Filter, sweep: Sweep) -> None:
     sweep.doubtful = not (session.caches_known and session.fast_known)
     limit = 0 if options.summary or options.exact else options.limit if options.limit > 0 else None
     live = live_kinds(session, wanted.arena)
-    names = {index: name_of(kind) for index, kind in enumerate(live.kinds) if wanted.type.search(name_of(kind))}
+    called = name_in_documents if options.json else name_of
+    names = {index: called(kind) for index, kind in enumerate(live.kinds) if is_called(kind, wanted.type)}
     sweep.chosen = Sums()
     rows: list[tuple[int, int, int, str]] = []
     for heap in live.heaps:

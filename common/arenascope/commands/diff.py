@@ -9,7 +9,7 @@ from ..analysis.diff import OF_FILES, Change, Diff, compare
 from ..analysis.figure_names import CONTAINER
 from ..base.errors import ArenascopeError
 from ..base.model import Statement
-from ..blocks.recognise.class_names import named
+from ..blocks.recognise.class_names import type_words
 from ..present.json_documents import moment_records as records
 from ..present.json_documents.record import told
 from ..present.screens.growth import TITLES, amount_cell, change_cell, rate_cell, time_apart
@@ -164,8 +164,8 @@ def _named(change: Change, table: str) -> str:
     if table == "parts":
         return LABELS.get(change.name, change.name)
     if table == "types":
-        return named(change.name).name
-    return change.name if change.mostly is None else f"{change.name}: {change.mostly}"
+        return type_words(change.name)
+    return change.name if change.mostly is None else f"{change.name}: {type_words(change.mostly)}"
 
 
 def _sentence(style: Style, diff: Diff) -> str:

@@ -13,7 +13,7 @@ from ..base.user_data import UserData
 from ..present.formats.json import hexadecimal
 from ..present.json_documents import type_records as records
 from ..present.json_documents.record import told
-from ..present.screens.types import lines, name_of, note_text
+from ..present.screens.types import is_called, lines, note_text
 from ..present.shared_text.debug_info import without_types
 from ..session.problems import parts_differ, problems_of
 from .framework.arguments import RULES
@@ -59,13 +59,13 @@ AnyTyped = TypeVar("AnyTyped", bound=records.Typed)
     "List the types of live blocks: classes, containers, Python objects, text and others.",
     "types --by blocks --match Session",
     "C++ objects are recognised by their vtables, without symbols by RTTI in memory. A type that the contents only "
-    "suggest is marked as a guess. Other blocks are named by what points to them: bodies of strings and vectors, nodes "
-    "of hash tables, the buffers of an object (Session+40 body); the rest is listed by size. The rows and malloc's "
-    "bookkeeping sum to what is in use, blocks served by mmap included. What a type holds back would also leave memory "
-    "if all of its blocks were freed and malloc_trim(0) called: exact to the page, once they are really free "
-    "(see pins). NAME --values shows what the members of all objects of a type have in common, if debug information "
-    "declares it, wherever the objects are (blocks, arrays, nodes of containers). In the shell a live process is "
-    "copied, and runs on meanwhile.",
+    "suggest is marked as a guess. Other blocks are named by what points to them: bodies of strings and vectors, "
+    "nodes of hash tables, the buffers of an object (what Session+40 points to); the rest is listed by size. The rows "
+    "and malloc's bookkeeping sum to what is in use, blocks served by mmap included. What a type holds back would "
+    "also leave memory if all of its blocks were freed and malloc_trim(0) called: exact to the page, once they are "
+    "really free (see pins). NAME --values shows what the members of all objects of a type have in common, if debug "
+    "information declares it, wherever the objects are (blocks, arrays, nodes of containers). In the shell a live "
+    "process is copied, and runs on meanwhile.",
     arguments=(
         argument("name", metavar="NAME", nargs="?", help="only this type, by a name that types shows"),
         argument(
@@ -191,7 +191,7 @@ def _without_types(source: TypeSource) -> Statement:
 
 def _wanted(least: Optional[int], match: Optional[str]) -> Callable[[TypeRow], bool]:
     pattern = pattern_of(match or "")
-    return lambda row: row.bytes >= (least or 0) and pattern.search(name_of(row.kind)) is not None
+    return lambda row: row.bytes >= (least or 0) and is_called(row.kind, pattern)
 
 
 def looked_for_owners(context: Context) -> Optional[Looked]:

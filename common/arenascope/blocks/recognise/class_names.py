@@ -3,6 +3,7 @@ hold."""
 
 from __future__ import annotations
 
+import re
 from typing import Optional
 
 from ...base.records import NamedTuple
@@ -32,6 +33,11 @@ CONTROLS = {
     "boost::detail::sp_counted_impl_pd": APART,
 }
 """Templates of control blocks: what they are of is their first argument, or points to it."""
+BODY = " body"
+LIBRARIES_BODIES = re.compile(
+    r"(std::(string|u16string|u32string|wstring|vector|deque|function)|Vec|Vec<u8> or String) body"
+)
+"""What containers' words tell (containers.py). Any other body is what something alone points to."""
 
 
 class Named(NamedTuple):
@@ -61,6 +67,22 @@ def readable(name: str) -> str:
         return _shortened(name)
     except RecursionError:
         return name
+
+
+def type_words(name: str) -> str:
+    """A type's name for people: "g_pool[] body" is "what g_pool leads to by 2 pointers"."""
+    name = named(name).name
+    if not is_pointed_to(name):
+        return name
+    holder = name[: -len(BODY)]
+    start = holder.rstrip("[]")
+    pointers = 1 + holder[len(start) :].count("[]")
+    return f"what {start} points to" if pointers == 1 else f"what {start} leads to by {pointers} pointers"
+
+
+def is_pointed_to(name: str) -> bool:
+    """Whether it says no more than what points to the block."""
+    return name.endswith(BODY) and LIBRARIES_BODIES.fullmatch(name) is None
 
 
 def with_short_names(text: str) -> str:

@@ -19,7 +19,7 @@ from ...base.whole_file import write_whole
 from ...blocks.graph.leads import Owner
 from ...blocks.graph.refs import Search
 from ...blocks.map_strips import Picture, draw, lay_types, page_cells, page_rows
-from ...blocks.recognise.class_names import named
+from ...blocks.recognise.class_names import type_words
 from ...blocks.types_of_image import types_of
 from ...present.glossary import WORDS
 from ...present.json_documents.owner_records import Written
@@ -171,7 +171,7 @@ class Ticket:
         for section, key in TYPED:
             rows = self._sections[section].keys.get(key)
             types = [row.get("type") for row in rows] if isinstance(rows, list) else []
-            found.update({each: named(each).name for each in types if isinstance(each, str) and "<" in each})
+            found.update({each: type_words(each) for each in types if isinstance(each, str)})
         return {name: short for name, short in found.items() if short != name}
 
 

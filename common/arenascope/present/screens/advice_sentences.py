@@ -8,6 +8,7 @@ from ...analysis.advice import Advice
 from ...analysis.causes import Facts, lost_of, stranded_by
 from ...analysis.verdict import trim_seconds
 from ...base.model import whole
+from ...blocks.recognise.class_names import type_words
 from ..shared_text.text import count, duration
 from .owner_advice_sentences import OWNERS
 from .types import name_of
@@ -154,7 +155,7 @@ def _caches(figure: Figures, facts: Facts, say: Say) -> Words:
 
 def _apart(figure: Figures, facts: Facts, say: Say) -> Words:
     names = stranded_by(facts.strander).names
-    whose, name = strander(figure, names, say), names["type"]
+    whose, name = strander(figure, names, say), type_words(names["type"])
     return Words(
         f"allocate the blocks of {name} apart from short-lived blocks",
         f"{whose} lie among free pieces: freeing all of them would return {say(figure['beside_bytes'])} besides their "

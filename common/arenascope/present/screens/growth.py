@@ -7,7 +7,7 @@ from typing import Mapping, Optional, Sequence
 from ...analysis.figure_names import CONTAINER, IN_PASSING
 from ...analysis.grown_types import BLOCKS_OF_A_SIZE, Grown
 from ...base.model import Statement, whole
-from ...blocks.recognise.class_names import named
+from ...blocks.recognise.class_names import type_words
 from ..shared_text.text import Style, number, signed
 from .types import GUESS
 
@@ -60,7 +60,7 @@ def growth_headline(style: Style, grown: Optional[Sequence[Grown]]) -> str:
 def _grown_type(grown: Grown) -> str:
     if grown.kind == BLOCKS_OF_A_SIZE and grown.type[:1].isdigit():
         return f"blocks of {grown.type}"
-    return named(grown.type).name + ("" if grown.certain else GUESS)
+    return type_words(grown.type) + ("" if grown.certain else GUESS)
 
 
 def _grown_in(grown: Grown) -> str:

@@ -10,6 +10,7 @@ from ...blocks.graph.encodings import ALIKE
 from ...blocks.graph.leak_rows import LeakRow
 from ...blocks.graph.leaks import Leaks
 from ...blocks.graph.stale_alone import StaleRow
+from ...blocks.recognise.class_names import type_words
 from ..formats.json import address
 from ..json_documents.owner_records import Blocks, Leak
 from ..shared_text.text import Style, count, cut, left_out, next_lines, table
@@ -69,7 +70,7 @@ def lines(
         few, left = cut(stale, FEW if limit > 0 else None)
         for each in few:
             held = f"{style.size(each.bytes)} in {count(each.blocks, 'block')}"
-            yield f"  {each.name or NAMELESS} ({STALE_WORDS[each.why]}): {held}, as {each.samples[0]:#x}"
+            yield f"  {type_words(each.name or NAMELESS)} ({STALE_WORDS[each.why]}): {held}, as {each.samples[0]:#x}"
         yield from left_out(style, left, "such word")
     for encoding, numbers in leaks.saved.items():
         alone = "reached by pointers to one offset inside, like all blocks of their size"
@@ -97,7 +98,7 @@ def _table(style: Style, rows: Sequence[Sequence[str]]) -> Iterator[str]:
 
 def _cells(style: Style, row: LeakRow) -> list[str]:
     return [
-        row.type,
+        type_words(row.type),
         f"{row.blocks:,}",
         style.size(row.bytes),
         f"{style.size(row.all_bytes)} in {row.blocks + row.indirect_blocks:,}" if row.indirect_blocks else "",

@@ -14,6 +14,7 @@ from ...blocks.graph.owner_pages import Kept
 from ...blocks.graph.owners import UNREACHED, Holding, Leading
 from ...blocks.graph.refs import Search
 from ...blocks.graph.saved_owners import Owned
+from ...blocks.recognise.class_names import type_words
 from ..formats.json import hexadecimal
 from ..json_documents import owner_records as records
 from ..shared_text.marked_names import marked, unmarked
@@ -82,7 +83,7 @@ class Shown:
         way = [each.block for each in holding.way]
         if not way:
             return ""
-        types, path = self.types_of(holding), self._paths.held(holding.owner, way[-1])
+        types, path = [*map(type_words, self.types_of(holding))], self._paths.held(holding.owner, way[-1])
         place = f"{self.search.blocks.starts[way[-1]]:#x}"
         return f"{place} {' → '.join(types[-STEPS:])}" if path is None else f"{place} {path.on_screen} ({types[-1]})"
 

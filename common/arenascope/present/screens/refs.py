@@ -11,7 +11,7 @@ from ...blocks.graph.asked_address import Goal
 from ...blocks.graph.pointer_facts import Told, member_of
 from ...blocks.graph.refs import BLOCK, Ref
 from ...blocks.graph.root_names import Names
-from ...blocks.recognise.class_names import named
+from ...blocks.recognise.class_names import is_pointed_to, type_words
 from ...sources.target import Span
 from ..formats.json import address
 from ..json_documents import owner_records as records
@@ -83,7 +83,7 @@ class Shown:
         if goal.state == "mapping":
             return said + (f" of {goal.path}" if goal.path else ", not malloc's")
         if goal.number is not None and not self.told.is_size(goal.number):
-            said += f" ({named(self.told.type_of(goal.number) or '').name})"
+            said += f" ({type_words(self.told.type_of(goal.number) or '')})"
         inside = f"; {place:#x} is {place - goal.span.start:+,} in it" if place != goal.span.start else ""
         return f"{said} {STATE_WORDS[goal.state]}{inside}"
 
@@ -110,11 +110,14 @@ class Shown:
             place = f"{self.told.blocks.starts[ref.block]:#x}"
             if ref.offset is not None:  # not where one leads to another by a third, as PostgreSQL's contexts do
                 place += f" +{ref.offset}"
-            type = named(self.told.type_of(ref.block) or "").name
+            name = self.told.type_of(ref.block) or ""
+            type = type_words(name)
             field = self.told.field(ref)
             if field is not None and INNER.match(field) is None:
                 return f"{member_of(type, field)} {self.told.blocks.starts[ref.block]:#x} +{ref.offset}"
-            return f"block {place} ({type})" if self.told.is_size(ref.block) else f"{type} {place}"
+            return (
+                f"block {place} ({type})" if self.told.is_size(ref.block) or is_pointed_to(name) else f"{type} {place}"
+            )
         thread = of_thread(self.told.names, ref.tid)
         if ref.kind == "global":
             return f"{ref.name or 'a variable'}"

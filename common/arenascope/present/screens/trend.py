@@ -10,6 +10,7 @@ from ...analysis.grown_types import Grown
 from ...analysis.report import FREE, LIVE
 from ...analysis.trend import AT_ONCE, ENDED, STEADILY, STILL, UNEVENLY, Life, Reached, Series, Trend
 from ...base.about import PROGRAM
+from ...blocks.recognise.class_names import type_words
 from ..shared_text.text import Style, count, next_lines, signed, table
 from .growth import TITLES, amount_cell, change_cell, growth_headline, rate_cell, time_apart
 from .part_names import LABELS
@@ -167,6 +168,8 @@ def drawn(each: Series, width: int = DRAWN) -> str:
 
 
 def _label(each: Series) -> str:
+    if each.by == "type":
+        return type_words(each.name)
     return LABELS.get(each.name, each.name) if each.by == "part" else each.name
 
 

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Iterator, Mapping, Optional, Sequence
+from typing import Iterator, Mapping, Optional, Pattern, Sequence
 
 from ...analysis.type_rows import ORDERS, Totals, TypeRow
 from ...base.block_kinds import Kind
 from ...base.model import Statement
-from ...blocks.recognise.class_names import named
+from ...blocks.recognise.class_names import named, type_words
 from ..shared_text.debug_info import without_types_text
 from ..shared_text.text import (
     UNKNOWN,
@@ -54,7 +54,7 @@ HELD_BACK = (
     "memory lies on the same pages"
 )
 WITH_THEIRS = f"{THEIRS}: with all that only blocks of the type lead to, such as what their members point to"
-A_GUESS = f"{GUESS.strip()} a guess, by what is in the blocks"
+A_GUESS = f"{GUESS.strip()} a guess, by what is in the blocks, or points to them"
 
 
 def lines(
@@ -141,14 +141,28 @@ def note_text(said: Statement) -> str:
     return NOTES.get(said.id) or without_types_text(said)
 
 
+def is_called(kind: Kind, pattern: Pattern[str]) -> bool:
+    """By its name on a screen or in a document."""
+    return any(map(pattern.search, (name_of(kind), kind.name)))
+
+
 def name_of(kind: Kind) -> str:
+    return _whole_name(kind, short_name(kind))
+
+
+def name_in_documents(kind: Kind) -> str:
+    """The same of a row in a document."""
+    return _whole_name(kind, named(kind.name).name if kind.kind == "declared" else kind.name)
+
+
+def _whole_name(kind: Kind, name: str) -> str:
     owner = f" of {kind.owner}" if kind.owner and kind.kind != "holder" else ""
-    return short_name(kind) + owner + ("" if kind.certain else GUESS)
+    return name + owner + ("" if kind.certain else GUESS)
 
 
 def short_name(kind: Kind) -> str:
     """As people write it; a document has the debug information's own."""
-    return named(kind.name).name if kind.kind == "declared" else kind.name
+    return type_words(kind.name)
 
 
 def _folded(style: Style, rows: Sequence[TypeRow], live: int) -> Iterator[list[str]]:

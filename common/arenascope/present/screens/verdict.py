@@ -8,6 +8,7 @@ from ...analysis.causes import matters
 from ...analysis.figure_names import NAMELESS
 from ...analysis.report import ANONYMOUS, RESIDENT, SPACE
 from ...base.model import Statement, whole
+from ...blocks.recognise.class_names import type_words
 from ..shared_text.text import count
 
 Say = Callable[[Optional[int]], str]
@@ -126,7 +127,9 @@ def strander(figure: Figures, names: Names, say: Say) -> str:
     if "type" not in names:
         return ""
     guess = "" if names["certain"] == "yes" else ", by what is in them"
-    return f"{count(figure['type_blocks'], 'block')} of {names['type']}{guess} ({say(figure['type_bytes'])})"
+    return (
+        f"{count(figure['type_blocks'], 'block')} of {type_words(names['type'])}{guess} ({say(figure['type_bytes'])})"
+    )
 
 
 def _most(said: Statement, say: Say) -> str:
@@ -268,7 +271,7 @@ def lost_blocks(figure: Figures, names: Names, say: Say) -> str:
     if below:
         only = "it leads" if figure["type_blocks"] == 1 else "they lead"
         further = f" with {count(below, 'block')} that only {only} to"
-    return f"{part} of it {count(figure['type_blocks'], 'block')} of {names['type']}{further}"
+    return f"{part} of it {count(figure['type_blocks'], 'block')} of {type_words(names['type'])}{further}"
 
 
 def _lost(figure: Figures, names: Names, say: Say) -> Pair:
