@@ -71,6 +71,26 @@ def test_two_snapshots_and_the_sizes_that_grew(tmp_path: Path) -> None:
     assert back["seconds"] == found["seconds"] > 0
 
 
+@pytest.mark.parametrize("door", some(DOORS, "shell"))
+def test_what_takes_too_long_is_left_out(door: str, tmp_path: Path) -> None:
+    opened = DOORS[door]
+    if opened.available():
+        give_up(opened.available() or "")
+    short, whole = tmp_path / "short.json", tmp_path / "whole.json"
+    words = "--types --owners --sizes --take-at-most"
+    with Subject("bins") as subject:
+        image = Live(subject.pid, subject.program)
+        answers = opened.run(image, [f"snapshot {short} {words} 0.01 --json", f"snapshot {whole} {words} 0 --json"])
+    without, with_all = (valid_snapshot(json.loads(file.read_text())) for file in (short, whole))
+    assert {"types", "owners", "chunks"} & without.keys() == {"chunks"}
+    assert {"types", "owners", "chunks"} <= with_all.keys()
+    ids = [[each["id"] for each in answer.json()["problem_records"]] for answer in answers]
+    assert ["types-take-too-long" in each for each in ids] == [True, False]
+    found = diff_json(short, whole)
+    assert (found["owners"], found["types"]) == (None, [])
+    assert [each["id"] for each in found["problem_records"]] == ["snapshot-problem"]
+
+
 def names(subject: Subject) -> dict[str, int]:
     """malloc_usable_size of the fixture's named blocks."""
     blocks = subject.live_blocks

@@ -149,6 +149,7 @@ class ShellDoor:
             self._find_lists(target, self._still)
         if self._before_hold is not None:
             self._before_hold(target)
+            self.whole = self.whole and not image.is_spared
         if self.freeze is not None:
             self._begin(HELD, self._foretell(image))
             self.freeze.hold(image.pid, image.born)

@@ -11,7 +11,6 @@ from ..commands.steps.look_cost import LookCost, foretold_cost
 from ..present.shared_text.text import Style, duration
 from ..session.session import Session
 from ..sources.live.cgroups import memory_left
-from ..sources.live.process import ProcessImage
 from ..sources.live.procfiles import read_status
 from .shell import How, QuietDoor
 from .subjects import as_subject
@@ -73,6 +72,4 @@ class UnaskedTypes:
 def _foretold(pid: int) -> LookCost:
     """It runs on under the reader: what breaks is asked again when it is held."""
     with QuietDoor(as_subject(str(pid)), How(stop="none")) as door:
-        target = door.target()
-        assert isinstance(target.image, ProcessImage)
-        return foretold_cost(Session(target), target.image)
+        return foretold_cost(Session(door.target()))

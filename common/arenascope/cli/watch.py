@@ -18,7 +18,7 @@ from ..commands.framework.command import EXACT, Context
 from ..commands.snapshot import take
 from ..commands.steps import snapshot_folder
 from ..commands.steps.live_copy import expect_copy
-from ..commands.steps.look_cost import LookCost
+from ..commands.steps.look_cost import LookCost, LookLimit
 from ..present.screens.watch import Course, LiveScreen, Looked
 from ..present.shared_text.text import Style, duration
 from ..session.before_hold import read_moment
@@ -130,12 +130,13 @@ def _look_on(options: argparse.Namespace, pids: list[int], shown: _Show) -> None
     """Each of them again and again."""
     due = time.monotonic()
     unasked = _unasked(options, pids)
+    limits = _limits([pid for pid in pids if pid not in unasked], shown)
     number, took, told = 0, 0.0, False
     while True:
         began = time.monotonic()
         for pid in pids[:]:
             try:
-                _look_once(options, pid, unasked.get(pid), shown)
+                _look_once(options, pid, shown, unasked=unasked.get(pid), limit=limits.get(pid))
             except TargetError as error:
                 # a single one that was never there is an error as of every command
                 if not number and len(options.pids) == 1:
@@ -164,8 +165,19 @@ def _unasked(options: argparse.Namespace, pids: Sequence[int]) -> Mapping[int, U
     return {pid: UnaskedTypes(pid, rule) for pid in pids}
 
 
-def _look_once(options: argparse.Namespace, pid: int, unasked: Optional[UnaskedTypes], shown: _Show) -> None:
-    wanted = Wanted(bool(options.save), types=bool(options.types), owners=options.owners)
+def _limits(pids: Sequence[int], shown: _Show) -> Mapping[int, LookLimit]:
+    """None leaves anything out; they tell beforehand what takes long."""
+
+    def telling(pid: int) -> LookLimit:
+        return LookLimit(0, lambda said: shown.say(f"process {pid}: {said}"))
+
+    return {pid: telling(pid) for pid in pids}
+
+
+def _look_once(
+    options: argparse.Namespace, pid: int, shown: _Show, *, unasked: Optional[UnaskedTypes], limit: Optional[LookLimit]
+) -> None:
+    wanted = Wanted(bool(options.save), types=bool(options.types), owners=options.owners, limit=limit)
     if unasked is not None:
         why_not = unasked.why_not()
         wanted = wanted._replace(types=not why_not, owners=not why_not)
@@ -280,6 +292,7 @@ class Wanted(NamedTuple):
     save: bool = False
     types: bool = False
     owners: bool = False
+    limit: Optional[LookLimit] = None
 
 
 def look_whole(pid: int, early: bool) -> Looked:
@@ -293,7 +306,7 @@ def _look(pid: int, wanted: Wanted, early: bool) -> _Seen:
     with QuietDoor(as_subject(str(pid)), lists_of=0 if early and reads else None) as door:
         context = Context(door, argparse.Namespace(libc=0, json=True), reads=reads)
         if not reads:
-            expect_copy(context)
+            expect_copy(context, unless=wanted.limit.is_exceeded if wanted.limit is not None else None)
         session, at = context.session, time.time()
         picture = resident_picture(session, trims(session)) if session.started else None
         document = take(context, sizes=False, types=wanted.types, owners=wanted.owners) if wanted.save else None

@@ -19,7 +19,7 @@ from ..present.shared_text.text import Style, signed, table
 from ..session.before_hold import read_moment
 from ..session.problems import problems_of
 from .framework.command import Answer, Context, argument, command
-from .snapshot import take
+from .snapshot import look_limit, take, told_by
 from .steps.snapshot_file import read
 
 LONG_ENOUGH = 60
@@ -85,8 +85,10 @@ def diff_command(context: Context) -> Answer:
     if context.options.after is not None:
         after = read(context.options.after)
     else:
-        after = take(context, sizes="chunks" in before, types="types" in before, owners="owners" in before)
-        problems = problems_of(context.session)
+        sizes, types, owners = (name in before for name in ("chunks", "types", "owners"))
+        limit = look_limit(context, types or owners)
+        after = take(context, sizes=sizes, types=types, owners=owners, limit=limit)
+        problems = [*told_by(limit), *problems_of(context.session)]
     for name, document in (("the earlier", before), ("the later", after)):
         known = [sentence(each) for each in problems]
         problems += [

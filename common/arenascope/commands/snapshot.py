@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Iterable, Optional, Sequence
 from ..analysis.figure_names import Document
 from ..base.about import __version__
 from ..base.errors import UsageError
+from ..base.model import Statement
 from ..present.json_documents.moment_records import Snapshot
 from ..present.json_documents.snapshot_keys import OF_A_CONTAINER, OF_A_TYPE, OF_AN_OWNER, SECTIONS, SIZES
 from ..present.shared_text.problems import sentences
@@ -20,11 +21,14 @@ from .steps.snapshot_file import read, write
 
 if TYPE_CHECKING:
     from .steps.live_copy import Looked
+    from .steps.look_cost import LookLimit
 
 TYPES = {"types": ("types", "totals")}
 OWNERS = {"owners": ("owners", "live_bytes")}
 WORDS = {"chunks": "chunks --summary", "types": "types --limit 0", "owners": "owners --limit 0"}
 """What is asked of them."""
+AT_MOST = 30.0
+"""Seconds for which it looks for types and owners where nobody said."""
 LONGEST_PAUSE = 86400
 MOST_CONTAINERS = 1 << 12
 """Ways to containers, those first that hold most: a program has some hundreds."""
@@ -54,6 +58,13 @@ def load(door: Door, names: Iterable[str] = SECTIONS) -> dict[str, Asked]:
             help="also store each type's name, blocks and bytes, and containers' elements",
         ),
         argument("--owners", action="store_true", help="also store what each variable, thread and mapping alone keeps"),
+        argument(
+            "--take-at-most",
+            type=float,
+            default=AT_MOST,
+            metavar="SECONDS",
+            help=f"store no types and owners where they are foretold to take longer ({AT_MOST:g}; 0: in any case)",
+        ),
     ),
     lists=lambda options: not (options.sizes or options.types or options.owners),
     reads=read_moment,
@@ -62,8 +73,11 @@ def load(door: Door, names: Iterable[str] = SECTIONS) -> dict[str, Asked]:
 )
 def snapshot_command(context: Context) -> Answer:
     options = context.options
-    document = take(context, options.sizes, options.types, options.owners)
-    problems = problems_of(context.session)
+    if not options.take_at_most >= 0:
+        raise UsageError("--take-at-most is 0 or more")
+    limit = look_limit(context, options.types or options.owners, options.take_at_most)
+    document = take(context, options.sizes, options.types, options.owners, limit=limit)
+    problems = [*told_by(limit), *problems_of(context.session)]
     # a slow disk, or a FIFO's reader, must not keep the process standing still
     context.door.release()
     size = write(context.options.file, document)
@@ -76,9 +90,24 @@ def snapshot_command(context: Context) -> Answer:
     return Answer(Snapshot(file=context.options.file, bytes=size), lines, problems)
 
 
-def take(context: Context, sizes: bool, types: bool = False, owners: bool = False) -> Document:
+def look_limit(context: Context, wanted: bool, seconds: float = AT_MOST) -> Optional[LookLimit]:
+    """For types and owners; None where they are not wanted."""
+    if not wanted:
+        return None
+    from .steps.look_cost import LookLimit
+
+    return LookLimit(seconds, lambda said: context.door.notice(f"note: {said}\n"))
+
+
+def told_by(limit: Optional[LookLimit]) -> Sequence[Statement]:
+    return limit.problems if limit is not None else ()
+
+
+def take(
+    context: Context, sizes: bool, types: bool = False, owners: bool = False, limit: Optional[LookLimit] = None
+) -> Document:
     """A snapshot of what the context looks at. A core does not say when it was taken. With more than lists a live
-    process of the shell's runs on afterwards."""
+    process of the shell's runs on afterwards. What takes longer than `limit` is left out."""
     deep = {**(TYPES if types else {}), **(OWNERS if owners else {})}
     loaded = load(context.door, {**SECTIONS, **(SIZES if sizes else {}), **deep})
     if types and owners:
@@ -86,8 +115,10 @@ def take(context: Context, sizes: bool, types: bool = False, owners: bool = Fals
     if sizes or deep:
         from .steps.live_copy import expect_copy
 
-        expect_copy(context, if_room=not deep)
+        expect_copy(context, if_room=not deep, unless=limit.is_exceeded if limit is not None else None)
     session = context.session
+    if limit is not None and limit.is_exceeded(session):
+        deep = {}
     taken = time.time() if session.target.kind == "live" else None
     document: dict[str, object] = {
         "arenascope": __version__,
@@ -98,9 +129,9 @@ def take(context: Context, sizes: bool, types: bool = False, owners: bool = Fals
     for name, kept in SECTIONS.items():
         keys = loaded[name].answered(context).keys
         document[name] = {key: keys.get(key) for key in kept}
-    problems = problems_of(session)
+    problems = [*told_by(limit), *problems_of(session)]
     if sizes or deep:
-        beside = _apart(context, owners, if_sooner=not deep)
+        beside = _apart(context, "owners" in deep, if_sooner=not deep)
         for name, kept in SIZES.items() if sizes else ():
             answer = loaded[name].answered(beside)
             problems += [each for each in answer.problems if each not in problems]
@@ -115,7 +146,7 @@ def take(context: Context, sizes: bool, types: bool = False, owners: bool = Fals
                 **{key: answer.keys.get(key) for key in kept},
                 name: [{key: row[key] for key in told} for row in rows],
             }
-        if types:
+        if "types" in deep:
             document.update(_containers(beside.session))
     document["problems"] = sentences(problems)
     return document

@@ -51,7 +51,7 @@ function _shtab_arenascope_using
 end
 
 set -g _shtab_arenascope_commands arenas bins check chunk chunks containers diff heaps info leaks map mappings mmapped owner owners params pins refs report save snapshot stats threads trend trim types version top watch metrics mcp fleet help
-set -g _shtab_arenascope_opts_with_value --address --again --arena --by --cells --command --completion --core --count --debug-dir --engine --exact --graph --hold-at-most --html --interval --jobs --keep --libc --limit --listen --match --max --min --output --owners --pid --pprof --rules --save --schema --seconds --since --sort --stop --sysroot --table --type --types --until --via --words --workers -c -p
+set -g _shtab_arenascope_opts_with_value --address --again --arena --by --cells --command --completion --core --count --debug-dir --engine --exact --graph --hold-at-most --html --interval --jobs --keep --libc --limit --listen --match --max --min --output --owners --pid --pprof --rules --save --schema --seconds --since --sort --stop --sysroot --table --take-at-most --type --types --until --via --words --workers -c -p
 
 complete -c arenascope -e
 complete -c arenascope -f
@@ -526,6 +526,7 @@ complete -c arenascope -n '_shtab_arenascope_using; and test $_shtab_arenascope_
 complete -c arenascope -n '_shtab_arenascope_using snapshot' -l sizes -d 'also store the number of blocks of each size'
 complete -c arenascope -n '_shtab_arenascope_using snapshot' -l types -d 'also store each type'"'"'s name, blocks and bytes, and containers'"'"' elements'
 complete -c arenascope -n '_shtab_arenascope_using snapshot' -l owners -d 'also store what each variable, thread and mapping alone keeps'
+complete -c arenascope -n '_shtab_arenascope_using snapshot' -l take-at-most -x -d 'store no types and owners where they are foretold to take longer (30; 0: in any case)'
 complete -c arenascope -n '_shtab_arenascope_using snapshot' -l json -d 'one JSON document'
 complete -c arenascope -n '_shtab_arenascope_using snapshot' -l bytes -d 'exact bytes instead of units'
 complete -c arenascope -n '_shtab_arenascope_using snapshot' -l table -x -d 'the format of tables, one of tabulate'"'"'s: github, html, latex, rst, tsv and others'

@@ -675,6 +675,7 @@ _shtab_arenascope_snapshot_options=(
   "--sizes[also store the number of blocks of each size]"
   "--types[also store each type\'s name, blocks and bytes, and containers\' elements]"
   "--owners[also store what each variable, thread and mapping alone keeps]"
+  "--take-at-most=[store no types and owners where they are foretold to take longer (30\; 0\: in any case)]:SECONDS:"
   "--json[one JSON document]"
   "--bytes[exact bytes instead of units]"
   "--table=[the format of tables, one of tabulate\'s\: github, html, latex, rst, tsv and others]:FORMAT:"

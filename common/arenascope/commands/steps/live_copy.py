@@ -12,7 +12,7 @@ import os
 import stat
 import sys
 from contextlib import suppress
-from typing import TYPE_CHECKING, Union
+from typing import TYPE_CHECKING, Callable, Optional, Union
 
 from ...base.errors import ArenascopeError, RedactedError, TargetError, UsageError
 from ...base.hold_limits import HOLD
@@ -41,6 +41,8 @@ from ..framework.opened_session import opened_session
 
 if TYPE_CHECKING:
     from ...blocks.graph.core_identity import Identity
+
+Unless = Callable[[Session], bool]
 
 SLOW, SPEED = 256 << 20, 20 << 20
 """From so many bytes on it is said that numpy would help, by so many that are followed in a second without."""
@@ -76,11 +78,21 @@ class Looked(NamedTuple):
         return self.search.session
 
 
-def expect_copy(context: Context, if_room: bool = False, only_for_types: bool = False) -> None:
+def expect_copy(
+    context: Context, if_room: bool = False, only_for_types: bool = False, unless: Optional[Unless] = None
+) -> None:
     """A live process will be copied: what that takes is made ready while it runs on, where it is not held yet. Where
-    there is no room it is not held, or with `if_room` not copied. `only_for_types`: see look_at_a_copy."""
+    there is no room it is not held, or with `if_room` not copied. `only_for_types`: see look_at_a_copy. `unless`: where
+    this says so, it is not copied."""
+
+    def make_ready(target: Target) -> None:
+        if unless is None or not unless(Session(target, context.options.libc)):
+            _make_ready(context, target, if_room, only_for_types)
+        elif isinstance(target.image, ProcessImage):
+            target.image.is_spared = True
+
     if context.seen is None:
-        context.door.before_hold(lambda target: _make_ready(context, target, if_room, only_for_types))
+        context.door.before_hold(make_ready)
 
 
 def expect_save(context: Context, path: str) -> None:

@@ -1,10 +1,14 @@
-"""What a look for types and owners will take, told before it begins."""
+"""What a look for types and owners will take, told before it begins; and where it takes too long, it is left out."""
 
 from __future__ import annotations
 
+import math
 from contextlib import suppress
+from typing import Callable, Optional
 
+from ...base.model import Statement
 from ...base.records import NamedTuple
+from ...present.shared_text.text import duration
 from ...session.parallel_sweeps import likely_chunks
 from ...session.session import Session
 from ...sources.live.foretold_hold import IN_A_SECOND, time_to_copy
@@ -21,6 +25,12 @@ MOST = 10_000_000
 """Nobody needs to know how many more blocks there are."""
 
 
+LONG = 5.0
+"""Nobody waits so long without being told."""
+ROOM = 1.25
+"""What is advised is more than foretold by so much."""
+
+
 class LookCost(NamedTuple):
     """In seconds."""
 
@@ -28,12 +38,38 @@ class LookCost(NamedTuple):
     held: float
 
 
-def foretold_cost(session: Session, image: ProcessImage) -> LookCost:
-    """Of a process that runs on under the reader, which may end in any error."""
-    size = image.status.rss or 0
+class LookLimit:
+    """Whether types and owners take no longer than so many seconds; 0: they may. It is asked before a process is
+    held."""
+
+    def __init__(self, seconds: float, notice: Callable[[str], None]) -> None:
+        self._seconds, self._notice = seconds, notice
+        self._found: Optional[float] = None
+        """What they would take, once that was asked."""
+
+    def is_exceeded(self, session: Session) -> bool:
+        if self._found is None:
+            self._found = foretold_cost(session).whole
+            if self._found >= LONG and not self.problems:
+                self._notice(f"to tell types and owners takes about {duration(self._found)}")
+        return bool(self.problems)
+
+    @property
+    def problems(self) -> list[Statement]:
+        if not self._seconds or self._found is None or self._found <= self._seconds:
+            return []
+        enough = math.ceil(self._found * ROOM)
+        figures = {"seconds": round(self._found, 1), "at_most": self._seconds, "enough": enough}
+        return [Statement("types-take-too-long", figures)]
+
+
+def foretold_cost(session: Session) -> LookCost:
+    """Also of a process that runs on under the reader, which may end in any error."""
+    process = session.target.image if isinstance(session.target.image, ProcessImage) else None
+    size = (process.status.rss or 0) if process is not None else 0
     blocks = size // SMALL_BLOCK
     with suppress(Exception):
         blocks = likely_chunks(session, MOST) if session.started else 0
     whole = START + GDB * tells_types(session.target) + EACH_BLOCK * blocks + EACH_BYTE * size
-    hold = time_to_copy(image, size)
+    hold = time_to_copy(process, size) if process is not None else None
     return LookCost(whole, hold.seconds if hold is not None else size / IN_A_SECOND)

@@ -74,6 +74,8 @@ SENTENCES: Wording = {
     "rows-left-out": "`{key}` has {rows:,} rows, and the first {shown:,} are here",
     HOLD_OVER: "the process was let go after {milliseconds:,} ms, the limit: what was not read by then is missing "
     "(--hold-at-most allows more; a copy made by save has no limit)",
+    "types-take-too-long": "types and owners are not in this snapshot: they would take about {seconds:.0f} s, and "
+    "{at_most:g} are allowed (snapshot FILE --take-at-most {enough:.0f} has them)",
     "types-not-in-all": "{lacking:,} of {snapshots:,} snapshots do not tell types: of those moments none is known",
     "memory-lost": "{bytes} bytes of what was in memory could not be read, and are holes in the file",
     "roots-missing": "{mappings} mappings of {bytes} bytes are not in this image: pointers there are not known",

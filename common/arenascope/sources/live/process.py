@@ -40,6 +40,8 @@ class ProcessImage(LiveSource):
     _shared: Optional[SharedFiles] = None
     on_disk = False
     """There is too little memory for a copy."""
+    is_spared = False
+    """It is not copied after all: that would be for what takes too long."""
     _over: Optional[TargetError] = None
     """Why nothing more may be read."""
     _close = staticmethod(os.close)
