@@ -188,6 +188,25 @@ def test_the_type_that_grows_and_its_owner_are_named(folder: Path) -> None:
     assert re.match(r"\+12\.0 MiB .*\bConn\b.*`table`.*\+500\b", headline)
 
 
+def test_what_no_variable_holds_stands_without_quotes(folder: Path) -> None:
+    for minute in range(6):
+        rows = types_of(("str", 100 * minute, 12 * minute, "CPython"))
+        rows["types"][0]["held_by"]["kind"] = "runtime"
+        fill(folder, moment(minute, (50 + 12 * minute) * MIB, types=rows))
+    headline = run_text(everything("2.36-64").target(), "trend", str(folder)).splitlines()[0]
+    assert re.search(r"\bstr in heap of CPython \(", headline)
+
+
+@pytest.mark.parametrize(("apart", "told"), [(0.2, False), (1.0, True)])
+def test_seconds_are_too_short_for_a_rate_by_the_hour(folder: Path, apart: float, told: bool) -> None:
+    for number in range(4):
+        fill(folder, moment(number * apart, (50 + 12 * number) * MIB))
+    target = everything("2.36-64").target()
+    # as `diff` has it; what it is by the hour is in the document all the same
+    assert (" an hour" in run_text(target, "trend", str(folder))) is told
+    assert all(each["per_hour"] for each in run_json(target, "trend", str(folder))["series"] if each["by"] == "rss")
+
+
 def test_a_container_comes_before_what_lies_within_it(folder: Path) -> None:
     """Which has more elements, and holds less."""
     for minute in range(6):

@@ -12,7 +12,7 @@ from ..base.model import Statement
 from ..blocks.recognise.class_names import type_words
 from ..present.json_documents import moment_records as records
 from ..present.json_documents.record import told
-from ..present.screens.growth import TITLES, amount_cell, change_cell, rate_cell, time_apart
+from ..present.screens.growth import LONG_ENOUGH, TITLES, amount_cell, change_cell, rate_cell, time_apart
 from ..present.screens.part_names import LABELS
 from ..present.shared_text.problems import sentence
 from ..present.shared_text.text import Style, signed, table
@@ -22,8 +22,6 @@ from .framework.command import Answer, Context, argument, command
 from .snapshot import look_limit, take, told_by
 from .steps.snapshot_file import read
 
-LONG_ENOUGH = 60
-"""Over fewer seconds an hourly rate means nothing."""
 TREND = 64 << 10
 SHORT = {
     "live": "in use",

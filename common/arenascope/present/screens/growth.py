@@ -4,13 +4,15 @@ from __future__ import annotations
 
 from typing import Mapping, Optional, Sequence
 
-from ...analysis.figure_names import CONTAINER, IN_PASSING
+from ...analysis.figure_names import CONTAINER, NAMELESS
 from ...analysis.grown_types import BLOCKS_OF_A_SIZE, Grown
 from ...base.model import Statement, whole
 from ...blocks.recognise.class_names import type_words
 from ..shared_text.text import Style, number, signed
 from .types import GUESS
 
+LONG_ENOUGH = 60
+"""Over fewer seconds an hourly rate means nothing."""
 WHAT = {
     "live": "what the program holds",
     "free": "what malloc keeps free",
@@ -68,7 +70,8 @@ def _grown_in(grown: Grown) -> str:
         return ""
     if grown.owner_kind == "unreached":
         return ", which nothing leads to"
-    return f" in {grown.owner}" if grown.owner_kind in IN_PASSING else f" in `{grown.owner}`"
+    is_variable = grown.owner_kind == "global" and grown.owner != NAMELESS
+    return f" in `{grown.owner}`" if is_variable else f" in {grown.owner}"
 
 
 def growth_sentence(said: Statement) -> str:

@@ -12,7 +12,7 @@ from ...analysis.trend import AT_ONCE, ENDED, STEADILY, STILL, UNEVENLY, Life, R
 from ...base.about import PROGRAM
 from ...blocks.recognise.class_names import type_words
 from ..shared_text.text import Style, count, next_lines, signed, table
-from .growth import TITLES, amount_cell, change_cell, growth_headline, rate_cell, time_apart
+from .growth import LONG_ENOUGH, TITLES, amount_cell, change_cell, growth_headline, rate_cell, time_apart
 from .part_names import LABELS
 
 HOW = {
@@ -67,7 +67,8 @@ def _manner(style: Style, each: Series) -> str:
         return f"at once, at {since}"
     if each.how == ENDED:
         return f"from {since} until {clock(each.until)}, and held still since"
-    rate = f", {signed(style, each.per_hour)} an hour" if each.per_hour else ""
+    long_enough = each.moments[-1].seconds - each.moments[0].seconds >= LONG_ENOUGH
+    rate = f", {signed(style, each.per_hour)} an hour" if each.per_hour and long_enough else ""
     return f"{HOW[each.how]} since {since}{rate}"
 
 
@@ -135,12 +136,13 @@ def _next(style: Style, trend: Trend) -> Iterator[str]:
 
 
 def _table(style: Style, title: str, series: Sequence[Series], limit: int) -> Iterator[str]:
+    long_enough = series[0].moments[-1].seconds - series[0].moments[0].seconds >= LONG_ENOUGH
     rows = [
         [
             _label(each),
             amount_cell(style, each.by, each.moments[-1].value),
             change_cell(style, each.by, each.change),
-            rate_cell(style, each.by, each.per_hour) if each.per_hour and each.until is None else "",
+            rate_cell(style, each.by, each.per_hour) if each.per_hour and each.until is None and long_enough else "",
             clock(each.since),
             HOW[each.how],
             drawn(each),
@@ -150,7 +152,7 @@ def _table(style: Style, title: str, series: Sequence[Series], limit: int) -> It
     rate = "a minute" if series[0].by == CONTAINER else "an hour"
     headers = (title, "now", "change", rate, "since", "how", "over time")
     gone = ("how", "now", "since", rate)
-    yield from table(style, headers, rows, left=(0, 5, 6), names=(0,), expendable=gone, limit=limit)
+    yield from table(style, headers, rows, left=(0, 5, 6), names=(0,), optional=(rate,), expendable=gone, limit=limit)
 
 
 def drawn(each: Series, width: int = DRAWN) -> str:
