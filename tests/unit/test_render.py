@@ -122,6 +122,10 @@ def test_hints_stay_whole_commands() -> None:
     """Broken between two of them on a terminal, and nowhere else."""
     hints = [f"arenascope {name} 4711" for name in ("report --full", "mappings --sort address", "arenas")]
     assert list(next_lines(Style(width=0), *hints)) == [f"next: {', '.join(hints)}"]
+    # a pipe's reader has a terminal at last
+    many = list(next_lines(Style(width=0), *hints * 9))
+    assert len(many) > 1
+    assert max(map(len, many)) <= 200 < sum(map(len, many))
     narrow = list(next_lines(Style(width=40), *hints))
     assert [line[len("next: ") :].rstrip(",") for line in narrow] == hints
 
