@@ -13,7 +13,7 @@ from arenascope.commands.framework.overview import ALL
 from arenascope.present.glossary import TOPIC
 
 SHELLS = ("bash", "zsh", "fish")
-PROCESSES = {"bash": "_arenascope_pids", "zsh": "_pids", "fish": "(__fish_complete_pids)"}
+PROCESSES = {"bash": "_arenascope_pids", "zsh": "_arenascope_pids", "fish": "(__fish_complete_pids)"}
 SUBJECTS = {
     "bash": "_arenascope_pid_or_file",
     "zsh": "_arenascope_pid_or_file",
@@ -27,7 +27,14 @@ _arenascope_pid_or_file() {
     _arenascope_pids "$1"
     compgen -f -- "$1"
 }""",
-    "zsh": "_arenascope_pid_or_file() { _alternative 'pids:pid:_pids' 'files:file:_files' }",
+    # zsh's own _pids knows the processes of this terminal alone
+    "zsh": """_arenascope_pids() {
+    local -a found
+    found=(${${(f)"$(ps -u $UID -o pid=,comm= 2>/dev/null)"}##[[:blank:]]#})
+    found=(${found/ /:})
+    _describe process found
+}
+_arenascope_pid_or_file() { _alternative 'pids:pid:_arenascope_pids' 'files:file:_files' }""",
 }
 # bash takes --sort=free as three words, and shtab does not
 BASH_AFTER = """

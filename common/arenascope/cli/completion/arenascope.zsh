@@ -56,7 +56,7 @@ _shtab_arenascope_options=(
   "--lldbinit[the same for LLDB\: add it to \~\/.lldbinit]"
   "--completion=[print the completion script for bash, zsh or fish]:SHELL:(bash zsh fish)"
   "--schema=[print the JSON Schema of a command\'s --json, of errors (failed), or of a snapshot-file]:NAME:(arenas bins check chunk chunks containers diff heaps info leaks map mappings mmapped owner owners params pins refs report save snapshot stats threads trend trim types version top failed snapshot-file)"
-  "*"{-p,--pid}"[the process to read, by its pid or name (several pids\: 12,34), also where a file is called so]:PID:_pids"
+  "*"{-p,--pid}"[the process to read, by its pid or name (several pids\: 12,34), also where a file is called so]:PID:_arenascope_pids"
   "*"{-c,--core}"[the core file to read, also where its name is a number]:CORE:_files"
 )
 
@@ -72,7 +72,7 @@ _shtab_arenascope_arenas_options=(
   "--table=[the format of tables, one of tabulate\'s\: github, html, latex, rst, tsv and others]:FORMAT:"
   "--libc=[if the process has several glibcs, the Nth (see version)]:N:"
   {-h,--help}"[show this help]"
-  "*"{-p,--pid}"[the process to read, by its pid or name (several pids\: 12,34), also where a file is called so]:PID:_pids"
+  "*"{-p,--pid}"[the process to read, by its pid or name (several pids\: 12,34), also where a file is called so]:PID:_arenascope_pids"
   "*"{-c,--core}"[the core file to read, also where its name is a number]:CORE:_files"
   "--stop=[how a live process is stopped while it is read (ptrace)]:stop:(ptrace signal)"
   "--hold-at-most=[let it run on after MS milliseconds, and show what was read by then, marked as incomplete (an unfinished copy is discarded). The default, 20,000, is less than three health checks 10 s apart\; a trim that is applied has 120,000]:MS:"
@@ -98,7 +98,7 @@ _shtab_arenascope_bins_options=(
   "--table=[the format of tables, one of tabulate\'s\: github, html, latex, rst, tsv and others]:FORMAT:"
   "--libc=[if the process has several glibcs, the Nth (see version)]:N:"
   {-h,--help}"[show this help]"
-  "*"{-p,--pid}"[the process to read, by its pid or name (several pids\: 12,34), also where a file is called so]:PID:_pids"
+  "*"{-p,--pid}"[the process to read, by its pid or name (several pids\: 12,34), also where a file is called so]:PID:_arenascope_pids"
   "*"{-c,--core}"[the core file to read, also where its name is a number]:CORE:_files"
   "--stop=[how a live process is stopped while it is read (ptrace)]:stop:(ptrace signal)"
   "--hold-at-most=[let it run on after MS milliseconds, and show what was read by then, marked as incomplete (an unfinished copy is discarded). The default, 20,000, is less than three health checks 10 s apart\; a trim that is applied has 120,000]:MS:"
@@ -124,7 +124,7 @@ _shtab_arenascope_check_options=(
   "--table=[the format of tables, one of tabulate\'s\: github, html, latex, rst, tsv and others]:FORMAT:"
   "--libc=[if the process has several glibcs, the Nth (see version)]:N:"
   {-h,--help}"[show this help]"
-  "*"{-p,--pid}"[the process to read, by its pid or name (several pids\: 12,34), also where a file is called so]:PID:_pids"
+  "*"{-p,--pid}"[the process to read, by its pid or name (several pids\: 12,34), also where a file is called so]:PID:_arenascope_pids"
   "*"{-c,--core}"[the core file to read, also where its name is a number]:CORE:_files"
   "--stop=[how a live process is stopped while it is read (ptrace)]:stop:(ptrace signal)"
   "--hold-at-most=[let it run on after MS milliseconds, and show what was read by then, marked as incomplete (an unfinished copy is discarded). The default, 20,000, is less than three health checks 10 s apart\; a trim that is applied has 120,000]:MS:"
@@ -151,7 +151,7 @@ _shtab_arenascope_chunk_options=(
   "--table=[the format of tables, one of tabulate\'s\: github, html, latex, rst, tsv and others]:FORMAT:"
   "--libc=[if the process has several glibcs, the Nth (see version)]:N:"
   {-h,--help}"[show this help]"
-  "*"{-p,--pid}"[the process to read, by its pid or name (several pids\: 12,34), also where a file is called so]:PID:_pids"
+  "*"{-p,--pid}"[the process to read, by its pid or name (several pids\: 12,34), also where a file is called so]:PID:_arenascope_pids"
   "*"{-c,--core}"[the core file to read, also where its name is a number]:CORE:_files"
   "--stop=[how a live process is stopped while it is read (ptrace)]:stop:(ptrace signal)"
   "--hold-at-most=[let it run on after MS milliseconds, and show what was read by then, marked as incomplete (an unfinished copy is discarded). The default, 20,000, is less than three health checks 10 s apart\; a trim that is applied has 120,000]:MS:"
@@ -186,7 +186,7 @@ _shtab_arenascope_chunks_options=(
   "--table=[the format of tables, one of tabulate\'s\: github, html, latex, rst, tsv and others]:FORMAT:"
   "--libc=[if the process has several glibcs, the Nth (see version)]:N:"
   {-h,--help}"[show this help]"
-  "*"{-p,--pid}"[the process to read, by its pid or name (several pids\: 12,34), also where a file is called so]:PID:_pids"
+  "*"{-p,--pid}"[the process to read, by its pid or name (several pids\: 12,34), also where a file is called so]:PID:_arenascope_pids"
   "*"{-c,--core}"[the core file to read, also where its name is a number]:CORE:_files"
   "--stop=[how a live process is stopped while it is read (ptrace)]:stop:(ptrace signal)"
   "--hold-at-most=[let it run on after MS milliseconds, and show what was read by then, marked as incomplete (an unfinished copy is discarded). The default, 20,000, is less than three health checks 10 s apart\; a trim that is applied has 120,000]:MS:"
@@ -214,7 +214,7 @@ _shtab_arenascope_containers_options=(
   "--table=[the format of tables, one of tabulate\'s\: github, html, latex, rst, tsv and others]:FORMAT:"
   "--libc=[if the process has several glibcs, the Nth (see version)]:N:"
   {-h,--help}"[show this help]"
-  "*"{-p,--pid}"[the process to read, by its pid or name (several pids\: 12,34), also where a file is called so]:PID:_pids"
+  "*"{-p,--pid}"[the process to read, by its pid or name (several pids\: 12,34), also where a file is called so]:PID:_arenascope_pids"
   "*"{-c,--core}"[the core file to read, also where its name is a number]:CORE:_files"
   "--stop=[how a live process is stopped while it is read (ptrace)]:stop:(ptrace signal)"
   "--hold-at-most=[let it run on after MS milliseconds, and show what was read by then, marked as incomplete (an unfinished copy is discarded). The default, 20,000, is less than three health checks 10 s apart\; a trim that is applied has 120,000]:MS:"
@@ -239,7 +239,7 @@ _shtab_arenascope_diff_options=(
   "--table=[the format of tables, one of tabulate\'s\: github, html, latex, rst, tsv and others]:FORMAT:"
   "--libc=[if the process has several glibcs, the Nth (see version)]:N:"
   {-h,--help}"[show this help]"
-  "*"{-p,--pid}"[the process to read, by its pid or name (several pids\: 12,34), also where a file is called so]:PID:_pids"
+  "*"{-p,--pid}"[the process to read, by its pid or name (several pids\: 12,34), also where a file is called so]:PID:_arenascope_pids"
   "*"{-c,--core}"[the core file to read, also where its name is a number]:CORE:_files"
   "--stop=[how a live process is stopped while it is read (ptrace)]:stop:(ptrace signal)"
   "--hold-at-most=[let it run on after MS milliseconds, and show what was read by then, marked as incomplete (an unfinished copy is discarded). The default, 20,000, is less than three health checks 10 s apart\; a trim that is applied has 120,000]:MS:"
@@ -285,7 +285,7 @@ _shtab_arenascope_heaps_options=(
   "--table=[the format of tables, one of tabulate\'s\: github, html, latex, rst, tsv and others]:FORMAT:"
   "--libc=[if the process has several glibcs, the Nth (see version)]:N:"
   {-h,--help}"[show this help]"
-  "*"{-p,--pid}"[the process to read, by its pid or name (several pids\: 12,34), also where a file is called so]:PID:_pids"
+  "*"{-p,--pid}"[the process to read, by its pid or name (several pids\: 12,34), also where a file is called so]:PID:_arenascope_pids"
   "*"{-c,--core}"[the core file to read, also where its name is a number]:CORE:_files"
   "--stop=[how a live process is stopped while it is read (ptrace)]:stop:(ptrace signal)"
   "--hold-at-most=[let it run on after MS milliseconds, and show what was read by then, marked as incomplete (an unfinished copy is discarded). The default, 20,000, is less than three health checks 10 s apart\; a trim that is applied has 120,000]:MS:"
@@ -317,7 +317,7 @@ _shtab_arenascope_info_options=(
   "--table=[the format of tables, one of tabulate\'s\: github, html, latex, rst, tsv and others]:FORMAT:"
   "--libc=[if the process has several glibcs, the Nth (see version)]:N:"
   {-h,--help}"[show this help]"
-  "*"{-p,--pid}"[the process to read, by its pid or name (several pids\: 12,34), also where a file is called so]:PID:_pids"
+  "*"{-p,--pid}"[the process to read, by its pid or name (several pids\: 12,34), also where a file is called so]:PID:_arenascope_pids"
   "*"{-c,--core}"[the core file to read, also where its name is a number]:CORE:_files"
   "--stop=[how a live process is stopped while it is read (ptrace)]:stop:(ptrace signal)"
   "--hold-at-most=[let it run on after MS milliseconds, and show what was read by then, marked as incomplete (an unfinished copy is discarded). The default, 20,000, is less than three health checks 10 s apart\; a trim that is applied has 120,000]:MS:"
@@ -345,7 +345,7 @@ _shtab_arenascope_leaks_options=(
   "--table=[the format of tables, one of tabulate\'s\: github, html, latex, rst, tsv and others]:FORMAT:"
   "--libc=[if the process has several glibcs, the Nth (see version)]:N:"
   {-h,--help}"[show this help]"
-  "*"{-p,--pid}"[the process to read, by its pid or name (several pids\: 12,34), also where a file is called so]:PID:_pids"
+  "*"{-p,--pid}"[the process to read, by its pid or name (several pids\: 12,34), also where a file is called so]:PID:_arenascope_pids"
   "*"{-c,--core}"[the core file to read, also where its name is a number]:CORE:_files"
   "--stop=[how a live process is stopped while it is read (ptrace)]:stop:(ptrace signal)"
   "--hold-at-most=[let it run on after MS milliseconds, and show what was read by then, marked as incomplete (an unfinished copy is discarded). The default, 20,000, is less than three health checks 10 s apart\; a trim that is applied has 120,000]:MS:"
@@ -375,7 +375,7 @@ _shtab_arenascope_map_options=(
   "--table=[the format of tables, one of tabulate\'s\: github, html, latex, rst, tsv and others]:FORMAT:"
   "--libc=[if the process has several glibcs, the Nth (see version)]:N:"
   {-h,--help}"[show this help]"
-  "*"{-p,--pid}"[the process to read, by its pid or name (several pids\: 12,34), also where a file is called so]:PID:_pids"
+  "*"{-p,--pid}"[the process to read, by its pid or name (several pids\: 12,34), also where a file is called so]:PID:_arenascope_pids"
   "*"{-c,--core}"[the core file to read, also where its name is a number]:CORE:_files"
   "--stop=[how a live process is stopped while it is read (ptrace)]:stop:(ptrace signal)"
   "--hold-at-most=[let it run on after MS milliseconds, and show what was read by then, marked as incomplete (an unfinished copy is discarded). The default, 20,000, is less than three health checks 10 s apart\; a trim that is applied has 120,000]:MS:"
@@ -401,7 +401,7 @@ _shtab_arenascope_mappings_options=(
   "--table=[the format of tables, one of tabulate\'s\: github, html, latex, rst, tsv and others]:FORMAT:"
   "--libc=[if the process has several glibcs, the Nth (see version)]:N:"
   {-h,--help}"[show this help]"
-  "*"{-p,--pid}"[the process to read, by its pid or name (several pids\: 12,34), also where a file is called so]:PID:_pids"
+  "*"{-p,--pid}"[the process to read, by its pid or name (several pids\: 12,34), also where a file is called so]:PID:_arenascope_pids"
   "*"{-c,--core}"[the core file to read, also where its name is a number]:CORE:_files"
   "--stop=[how a live process is stopped while it is read (ptrace)]:stop:(ptrace signal)"
   "--hold-at-most=[let it run on after MS milliseconds, and show what was read by then, marked as incomplete (an unfinished copy is discarded). The default, 20,000, is less than three health checks 10 s apart\; a trim that is applied has 120,000]:MS:"
@@ -420,7 +420,7 @@ _shtab_arenascope_mappings_options=(
 _shtab_arenascope_mappings_defaults_added=0
 
 _shtab_arenascope_mcp_options=(
-  "*"{-p,--pid}"[the process to read, by its pid or name (several pids\: 12,34), also where a file is called so]:PID:_pids"
+  "*"{-p,--pid}"[the process to read, by its pid or name (several pids\: 12,34), also where a file is called so]:PID:_arenascope_pids"
   "*"{-c,--core}"[the core file to read, also where its name is a number]:CORE:_files"
   "--hold-at-most=[let it run on after MS milliseconds, and show what was read by then, marked as incomplete (an unfinished copy is discarded). The default, 20,000, is less than three health checks 10 s apart\; a trim that is applied has 120,000]:MS:"
   "--allow-apply[also a tool for \`trim --apply\`, which changes the process and asks nobody first]"
@@ -433,13 +433,13 @@ _shtab_arenascope_mcp_options=(
 _shtab_arenascope_mcp_defaults_added=0
 
 _shtab_arenascope_metrics_options=(
-  "*"{-p,--pid}"[the process to read, by its pid or name (several pids\: 12,34), also where a file is called so]:PID:_pids"
+  "*"{-p,--pid}"[the process to read, by its pid or name (several pids\: 12,34), also where a file is called so]:PID:_arenascope_pids"
   "--output=[replace FILE at once, in the older text format that textfile collectors read]:FILE:_files"
   "--listen=[serve them, on 127.0.0.1 unless HOST says otherwise]:[HOST:]PORT:"
   "--types=[also the N types that hold the most\: reads every chunk, and keeps a series for each type that was ever among them]:N:"
   "--owners=[likewise, the N variables that keep the most]:N:"
   {-h,--help}"[show this help]"
-  "(*)::the processes:_pids"
+  "(*)::the processes:_arenascope_pids"
 )
 
 # guard to ensure default positional specs are added only once per session
@@ -452,7 +452,7 @@ _shtab_arenascope_mmapped_options=(
   "--table=[the format of tables, one of tabulate\'s\: github, html, latex, rst, tsv and others]:FORMAT:"
   "--libc=[if the process has several glibcs, the Nth (see version)]:N:"
   {-h,--help}"[show this help]"
-  "*"{-p,--pid}"[the process to read, by its pid or name (several pids\: 12,34), also where a file is called so]:PID:_pids"
+  "*"{-p,--pid}"[the process to read, by its pid or name (several pids\: 12,34), also where a file is called so]:PID:_arenascope_pids"
   "*"{-c,--core}"[the core file to read, also where its name is a number]:CORE:_files"
   "--stop=[how a live process is stopped while it is read (ptrace)]:stop:(ptrace signal)"
   "--hold-at-most=[let it run on after MS milliseconds, and show what was read by then, marked as incomplete (an unfinished copy is discarded). The default, 20,000, is less than three health checks 10 s apart\; a trim that is applied has 120,000]:MS:"
@@ -479,7 +479,7 @@ _shtab_arenascope_owner_options=(
   "--table=[the format of tables, one of tabulate\'s\: github, html, latex, rst, tsv and others]:FORMAT:"
   "--libc=[if the process has several glibcs, the Nth (see version)]:N:"
   {-h,--help}"[show this help]"
-  "*"{-p,--pid}"[the process to read, by its pid or name (several pids\: 12,34), also where a file is called so]:PID:_pids"
+  "*"{-p,--pid}"[the process to read, by its pid or name (several pids\: 12,34), also where a file is called so]:PID:_arenascope_pids"
   "*"{-c,--core}"[the core file to read, also where its name is a number]:CORE:_files"
   "--stop=[how a live process is stopped while it is read (ptrace)]:stop:(ptrace signal)"
   "--hold-at-most=[let it run on after MS milliseconds, and show what was read by then, marked as incomplete (an unfinished copy is discarded). The default, 20,000, is less than three health checks 10 s apart\; a trim that is applied has 120,000]:MS:"
@@ -511,7 +511,7 @@ _shtab_arenascope_owners_options=(
   "--table=[the format of tables, one of tabulate\'s\: github, html, latex, rst, tsv and others]:FORMAT:"
   "--libc=[if the process has several glibcs, the Nth (see version)]:N:"
   {-h,--help}"[show this help]"
-  "*"{-p,--pid}"[the process to read, by its pid or name (several pids\: 12,34), also where a file is called so]:PID:_pids"
+  "*"{-p,--pid}"[the process to read, by its pid or name (several pids\: 12,34), also where a file is called so]:PID:_arenascope_pids"
   "*"{-c,--core}"[the core file to read, also where its name is a number]:CORE:_files"
   "--stop=[how a live process is stopped while it is read (ptrace)]:stop:(ptrace signal)"
   "--hold-at-most=[let it run on after MS milliseconds, and show what was read by then, marked as incomplete (an unfinished copy is discarded). The default, 20,000, is less than three health checks 10 s apart\; a trim that is applied has 120,000]:MS:"
@@ -535,7 +535,7 @@ _shtab_arenascope_params_options=(
   "--table=[the format of tables, one of tabulate\'s\: github, html, latex, rst, tsv and others]:FORMAT:"
   "--libc=[if the process has several glibcs, the Nth (see version)]:N:"
   {-h,--help}"[show this help]"
-  "*"{-p,--pid}"[the process to read, by its pid or name (several pids\: 12,34), also where a file is called so]:PID:_pids"
+  "*"{-p,--pid}"[the process to read, by its pid or name (several pids\: 12,34), also where a file is called so]:PID:_arenascope_pids"
   "*"{-c,--core}"[the core file to read, also where its name is a number]:CORE:_files"
   "--stop=[how a live process is stopped while it is read (ptrace)]:stop:(ptrace signal)"
   "--hold-at-most=[let it run on after MS milliseconds, and show what was read by then, marked as incomplete (an unfinished copy is discarded). The default, 20,000, is less than three health checks 10 s apart\; a trim that is applied has 120,000]:MS:"
@@ -566,7 +566,7 @@ _shtab_arenascope_pins_options=(
   "--table=[the format of tables, one of tabulate\'s\: github, html, latex, rst, tsv and others]:FORMAT:"
   "--libc=[if the process has several glibcs, the Nth (see version)]:N:"
   {-h,--help}"[show this help]"
-  "*"{-p,--pid}"[the process to read, by its pid or name (several pids\: 12,34), also where a file is called so]:PID:_pids"
+  "*"{-p,--pid}"[the process to read, by its pid or name (several pids\: 12,34), also where a file is called so]:PID:_arenascope_pids"
   "*"{-c,--core}"[the core file to read, also where its name is a number]:CORE:_files"
   "--stop=[how a live process is stopped while it is read (ptrace)]:stop:(ptrace signal)"
   "--hold-at-most=[let it run on after MS milliseconds, and show what was read by then, marked as incomplete (an unfinished copy is discarded). The default, 20,000, is less than three health checks 10 s apart\; a trim that is applied has 120,000]:MS:"
@@ -594,7 +594,7 @@ _shtab_arenascope_refs_options=(
   "--table=[the format of tables, one of tabulate\'s\: github, html, latex, rst, tsv and others]:FORMAT:"
   "--libc=[if the process has several glibcs, the Nth (see version)]:N:"
   {-h,--help}"[show this help]"
-  "*"{-p,--pid}"[the process to read, by its pid or name (several pids\: 12,34), also where a file is called so]:PID:_pids"
+  "*"{-p,--pid}"[the process to read, by its pid or name (several pids\: 12,34), also where a file is called so]:PID:_arenascope_pids"
   "*"{-c,--core}"[the core file to read, also where its name is a number]:CORE:_files"
   "--stop=[how a live process is stopped while it is read (ptrace)]:stop:(ptrace signal)"
   "--hold-at-most=[let it run on after MS milliseconds, and show what was read by then, marked as incomplete (an unfinished copy is discarded). The default, 20,000, is less than three health checks 10 s apart\; a trim that is applied has 120,000]:MS:"
@@ -627,7 +627,7 @@ _shtab_arenascope_report_options=(
   "--table=[the format of tables, one of tabulate\'s\: github, html, latex, rst, tsv and others]:FORMAT:"
   "--libc=[if the process has several glibcs, the Nth (see version)]:N:"
   {-h,--help}"[show this help]"
-  "*"{-p,--pid}"[the process to read, by its pid or name (several pids\: 12,34), also where a file is called so]:PID:_pids"
+  "*"{-p,--pid}"[the process to read, by its pid or name (several pids\: 12,34), also where a file is called so]:PID:_arenascope_pids"
   "*"{-c,--core}"[the core file to read, also where its name is a number]:CORE:_files"
   "--stop=[how a live process is stopped while it is read (ptrace)]:stop:(ptrace signal)"
   "--hold-at-most=[let it run on after MS milliseconds, and show what was read by then, marked as incomplete (an unfinished copy is discarded). The default, 20,000, is less than three health checks 10 s apart\; a trim that is applied has 120,000]:MS:"
@@ -652,7 +652,7 @@ _shtab_arenascope_save_options=(
   "--table=[the format of tables, one of tabulate\'s\: github, html, latex, rst, tsv and others]:FORMAT:"
   "--libc=[if the process has several glibcs, the Nth (see version)]:N:"
   {-h,--help}"[show this help]"
-  "*"{-p,--pid}"[the process to read, by its pid or name (several pids\: 12,34), also where a file is called so]:PID:_pids"
+  "*"{-p,--pid}"[the process to read, by its pid or name (several pids\: 12,34), also where a file is called so]:PID:_arenascope_pids"
   "*"{-c,--core}"[the core file to read, also where its name is a number]:CORE:_files"
   "--stop=[how a live process is stopped while it is read (ptrace)]:stop:(ptrace signal)"
   "--hold-at-most=[let it run on after MS milliseconds, and show what was read by then, marked as incomplete (an unfinished copy is discarded). The default, 20,000, is less than three health checks 10 s apart\; a trim that is applied has 120,000]:MS:"
@@ -681,7 +681,7 @@ _shtab_arenascope_snapshot_options=(
   "--table=[the format of tables, one of tabulate\'s\: github, html, latex, rst, tsv and others]:FORMAT:"
   "--libc=[if the process has several glibcs, the Nth (see version)]:N:"
   {-h,--help}"[show this help]"
-  "*"{-p,--pid}"[the process to read, by its pid or name (several pids\: 12,34), also where a file is called so]:PID:_pids"
+  "*"{-p,--pid}"[the process to read, by its pid or name (several pids\: 12,34), also where a file is called so]:PID:_arenascope_pids"
   "*"{-c,--core}"[the core file to read, also where its name is a number]:CORE:_files"
   "--stop=[how a live process is stopped while it is read (ptrace)]:stop:(ptrace signal)"
   "--hold-at-most=[let it run on after MS milliseconds, and show what was read by then, marked as incomplete (an unfinished copy is discarded). The default, 20,000, is less than three health checks 10 s apart\; a trim that is applied has 120,000]:MS:"
@@ -706,7 +706,7 @@ _shtab_arenascope_stats_options=(
   "--table=[the format of tables, one of tabulate\'s\: github, html, latex, rst, tsv and others]:FORMAT:"
   "--libc=[if the process has several glibcs, the Nth (see version)]:N:"
   {-h,--help}"[show this help]"
-  "*"{-p,--pid}"[the process to read, by its pid or name (several pids\: 12,34), also where a file is called so]:PID:_pids"
+  "*"{-p,--pid}"[the process to read, by its pid or name (several pids\: 12,34), also where a file is called so]:PID:_arenascope_pids"
   "*"{-c,--core}"[the core file to read, also where its name is a number]:CORE:_files"
   "--stop=[how a live process is stopped while it is read (ptrace)]:stop:(ptrace signal)"
   "--hold-at-most=[let it run on after MS milliseconds, and show what was read by then, marked as incomplete (an unfinished copy is discarded). The default, 20,000, is less than three health checks 10 s apart\; a trim that is applied has 120,000]:MS:"
@@ -731,7 +731,7 @@ _shtab_arenascope_threads_options=(
   "--table=[the format of tables, one of tabulate\'s\: github, html, latex, rst, tsv and others]:FORMAT:"
   "--libc=[if the process has several glibcs, the Nth (see version)]:N:"
   {-h,--help}"[show this help]"
-  "*"{-p,--pid}"[the process to read, by its pid or name (several pids\: 12,34), also where a file is called so]:PID:_pids"
+  "*"{-p,--pid}"[the process to read, by its pid or name (several pids\: 12,34), also where a file is called so]:PID:_arenascope_pids"
   "*"{-c,--core}"[the core file to read, also where its name is a number]:CORE:_files"
   "--stop=[how a live process is stopped while it is read (ptrace)]:stop:(ptrace signal)"
   "--hold-at-most=[let it run on after MS milliseconds, and show what was read by then, marked as incomplete (an unfinished copy is discarded). The default, 20,000, is less than three health checks 10 s apart\; a trim that is applied has 120,000]:MS:"
@@ -750,7 +750,7 @@ _shtab_arenascope_threads_options=(
 _shtab_arenascope_threads_defaults_added=0
 
 _shtab_arenascope_top_options=(
-  "--exact=[also a whole look at these, by pid or name, as \`report\` has it\: each is held once, briefly]:PID:_pids"
+  "--exact=[also a whole look at these, by pid or name, as \`report\` has it\: each is held once, briefly]:PID:_arenascope_pids"
   "--sort=[the order\: by free memory that is resident (free), by stranded, system or rss]:sort:(free stranded system rss)"
   "--limit=[show N processes at most (0\: all\; 20, or as many as the screen has room for)]:N:"
   "--once[one list, also on a terminal]"
@@ -765,7 +765,7 @@ _shtab_arenascope_top_options=(
 _shtab_arenascope_top_defaults_added=0
 
 _shtab_arenascope_trend_options=(
-  "--pid=[only this process (the one seen last)]:PID:_pids"
+  "--pid=[only this process (the one seen last)]:PID:_arenascope_pids"
   "--until=[predict when it reaches SIZE (8G, 512M), not its control group\'s limit]:SIZE:"
   "--html=[write one self-contained page with charts]:FILE:_files"
   "--limit=[show N rows of each table at most (0\: all)]:N:"
@@ -805,7 +805,7 @@ _shtab_arenascope_trim_options=(
   "--table=[the format of tables, one of tabulate\'s\: github, html, latex, rst, tsv and others]:FORMAT:"
   "--libc=[if the process has several glibcs, the Nth (see version)]:N:"
   {-h,--help}"[show this help]"
-  "*"{-p,--pid}"[the process to read, by its pid or name (several pids\: 12,34), also where a file is called so]:PID:_pids"
+  "*"{-p,--pid}"[the process to read, by its pid or name (several pids\: 12,34), also where a file is called so]:PID:_arenascope_pids"
   "*"{-c,--core}"[the core file to read, also where its name is a number]:CORE:_files"
   "--stop=[how a live process is stopped while it is read (ptrace)]:stop:(ptrace signal)"
   "--hold-at-most=[let it run on after MS milliseconds, and show what was read by then, marked as incomplete (an unfinished copy is discarded). The default, 20,000, is less than three health checks 10 s apart\; a trim that is applied has 120,000]:MS:"
@@ -839,7 +839,7 @@ _shtab_arenascope_types_options=(
   "--table=[the format of tables, one of tabulate\'s\: github, html, latex, rst, tsv and others]:FORMAT:"
   "--libc=[if the process has several glibcs, the Nth (see version)]:N:"
   {-h,--help}"[show this help]"
-  "*"{-p,--pid}"[the process to read, by its pid or name (several pids\: 12,34), also where a file is called so]:PID:_pids"
+  "*"{-p,--pid}"[the process to read, by its pid or name (several pids\: 12,34), also where a file is called so]:PID:_arenascope_pids"
   "*"{-c,--core}"[the core file to read, also where its name is a number]:CORE:_files"
   "--stop=[how a live process is stopped while it is read (ptrace)]:stop:(ptrace signal)"
   "--hold-at-most=[let it run on after MS milliseconds, and show what was read by then, marked as incomplete (an unfinished copy is discarded). The default, 20,000, is less than three health checks 10 s apart\; a trim that is applied has 120,000]:MS:"
@@ -865,7 +865,7 @@ _shtab_arenascope_version_options=(
   "--table=[the format of tables, one of tabulate\'s\: github, html, latex, rst, tsv and others]:FORMAT:"
   "--libc=[if the process has several glibcs, the Nth (see version)]:N:"
   {-h,--help}"[show this help]"
-  "*"{-p,--pid}"[the process to read, by its pid or name (several pids\: 12,34), also where a file is called so]:PID:_pids"
+  "*"{-p,--pid}"[the process to read, by its pid or name (several pids\: 12,34), also where a file is called so]:PID:_arenascope_pids"
   "*"{-c,--core}"[the core file to read, also where its name is a number]:CORE:_files"
   "--stop=[how a live process is stopped while it is read (ptrace)]:stop:(ptrace signal)"
   "--hold-at-most=[let it run on after MS milliseconds, and show what was read by then, marked as incomplete (an unfinished copy is discarded). The default, 20,000, is less than three health checks 10 s apart\; a trim that is applied has 120,000]:MS:"
@@ -884,7 +884,7 @@ _shtab_arenascope_version_options=(
 _shtab_arenascope_version_defaults_added=0
 
 _shtab_arenascope_watch_options=(
-  "*"{-p,--pid}"[the process to read, by its pid or name (several pids\: 12,34), also where a file is called so]:PID:_pids"
+  "*"{-p,--pid}"[the process to read, by its pid or name (several pids\: 12,34), also where a file is called so]:PID:_arenascope_pids"
   "--interval=[time between two looks (5)]:SECONDS:"
   "--count=[stop after N intervals (0\: when every process has ended)]:N:"
   "--lines[print one line per look, on a terminal, too]"
@@ -895,7 +895,7 @@ _shtab_arenascope_watch_options=(
   "--owners[with what each variable keeps in the snapshots\; copies it, too]"
   "--bytes[exact bytes instead of units]"
   {-h,--help}"[show this help]"
-  "(*)::a process\; with several, one line each:_pids"
+  "(*)::a process\; with several, one line each:_arenascope_pids"
 )
 
 # guard to ensure default positional specs are added only once per session
@@ -958,7 +958,13 @@ _shtab_arenascope() {
 }
 
 # Custom Preamble
-_arenascope_pid_or_file() { _alternative 'pids:pid:_pids' 'files:file:_files' }
+_arenascope_pids() {
+    local -a found
+    found=(${${(f)"$(ps -u $UID -o pid=,comm= 2>/dev/null)"}##[[:blank:]]#})
+    found=(${found/ /:})
+    _describe process found
+}
+_arenascope_pid_or_file() { _alternative 'pids:pid:_arenascope_pids' 'files:file:_files' }
 # End Custom Preamble
 
 
