@@ -109,7 +109,8 @@ def test_what_comes_next_can_be_pasted(bins, tmp_path, typed, named):
         assert done.returncode == 0, done.stderr
         return done.stdout.splitlines()
 
-    after = told(f"{typed.format(app=app)} arenas {bins.pid}")[-1]
+    answer = told(f"{typed.format(app=app)} arenas {bins.pid}")
+    (after,) = (line for line in answer if line.startswith("next: "))
     assert after.startswith(f"next: {named.format(app=app)} trim {bins.pid}, ")
     assert told(after[len("next: ") :].partition(",")[0])
 
@@ -432,8 +433,8 @@ def test_what_bins_sums_up_beside_bins_is_said(bins):
 def test_a_block_in_the_way_of_free_is_none_in_the_way_of_a_trim():
     """What pins names waits for no block: its hint leads there. The program has freed 100 MiB in front of it."""
     with Subject("pinned", guard_regions=False) as subject:
-        hint = arenascope("pins", subject.pid).stdout.splitlines()[-1]
-        (word,) = re.findall(rf", (?:\S+ )?(\w+) {subject.pid} \(what a trim returns while they stay\)", hint)
+        hint = arenascope("pins", subject.pid).stdout
+        (word,) = re.findall(rf" (\w+) {subject.pid} \(what a trim returns while they stay\)", hint)
         answer = arenascope(word, subject.pid).stdout
         before = subject.rollup("Rss")
         assert subject.send("trim") == "trimmed 1"
