@@ -111,7 +111,7 @@ def test_what_comes_next_can_be_pasted(bins, tmp_path, typed, named):
 
     answer = told(f"{typed.format(app=app)} arenas {bins.pid}")
     (after,) = (line for line in answer if line.startswith("next: "))
-    assert after.startswith(f"next: {named.format(app=app)} trim {bins.pid}, ")
+    assert after.startswith(f"next: {named.format(app=app)} trim {bins.pid},")
     assert told(after[len("next: ") :].partition(",")[0])
 
 
