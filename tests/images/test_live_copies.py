@@ -25,6 +25,7 @@ from arenascope.base.errors import MemoryReadError
 from arenascope.cli import several_subjects, shell
 from arenascope.commands.all_commands import find_command
 from arenascope.commands.steps import live_copy
+from arenascope.session.session import Session
 from arenascope.sources.core import copy_in_memory
 from arenascope.sources.core.copy_in_memory import CopyBytes, MemoryWriter, NoRoomInMemory, slots_for
 from arenascope.sources.core.core_image import CoreImage
@@ -288,6 +289,28 @@ def test_pages_are_touched_before_it_is_held(words, monkeypatch):
         assert look(subject.pid, words).error is None
         assert subject.quit() == 0
     assert done == ["touched", "held"]
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        "report --types",
+        "report --owners",
+        "report --html {file}",
+        "report --again 0.1 --types",
+        "snapshot --types {file}",
+        "snapshot --types --take-at-most 1e-6 {file}",
+        "snapshot --sizes {file}",
+    ],
+)
+def test_lists_are_followed_in_the_copy(words, tmp_path, monkeypatch):
+    """Not while the process is held: of many free chunks that takes a hundred times as long as to copy them."""
+    walked, walk = [], Session.walk_bins
+    monkeypatch.setattr(Session, "walk_bins", lambda self: (walked.append(type(self.target.image)), walk(self))[1])
+    with Subject("bins") as subject:
+        assert look(subject.pid, words.format(file=tmp_path / "file")).error is None
+        assert subject.quit() == 0
+    assert set(walked) == {saving.ProcessCopy}
 
 
 @pytest.mark.parametrize("when", ["touched", "copied"])

@@ -129,10 +129,10 @@ def report_command(context: Context) -> Answer:
     if context.options.owners or context.options.html:
         _held()
     ticket = _ticket(context)
-    session = context.session
+    session = _looked_at(context)
     say = Style().size
     # smaps and page tables first: reading memory can map zero pages
-    plans, context.means = trims(session), find_means(session)
+    plans, context.means = trims(session), find_means(session, context.target)
     facts_of = _facts_but_for_a_picture(session, plans)
     seen: list[Seen] = []
     owned: list[Looked] = []
@@ -144,10 +144,7 @@ def report_command(context: Context) -> Answer:
             ticket.read_at_once()
         owned.extend(_looked(context, counted))
         if _wants_types(context):
-            known = owned or counted
-            where = known[0].session if known else _apart(context)
-            seen.append(_types_of()(where).seen)
-            session.stopped |= where.stopped
+            seen.append(_types_of()(session).seen)
 
     def all_was_read() -> None:
         if before is None:
@@ -168,7 +165,7 @@ def report_command(context: Context) -> Answer:
     )
     judgement, causes = judge(facts), [(each, cause(each, say)) for each in find_causes(facts)]
     advice = [(each, words(each, facts, say)) for each in find_advice(facts)]
-    said_beside = list(notes(picture, in_a_call=_in_a_call(session, picture)))
+    said_beside = list(notes(picture, in_a_call=_in_a_call(context, picture)))
     if not session.started:
         said_beside += map(NO_BLOCKS.format, _asked(context.options))
     said = verdict(judgement, say, compared=facts.growth is not None)
@@ -183,13 +180,13 @@ def _types_of() -> Callable[[Session], Types]:
     return types_of
 
 
-def _apart(context: Context) -> Session:
-    """A live process of the shell's is copied, and let go."""
-    if not context.door.lets_go:
-        return context.session
-    from .steps.live_copy import session_apart
+def _looked_at(context: Context) -> Session:
+    """With what needs a copy a live process of the shell's is copied, and let go: its lists are read there as well."""
+    if context.door.lets_go and (_looks_into_blocks(context.options) or _counts_containers(context.options)):
+        from .steps.live_copy import look_apart
 
-    return session_apart(context)
+        look_apart(context)
+    return context.session
 
 
 def _ticket(context: Context) -> Optional[Ticket]:
@@ -211,8 +208,8 @@ def _looked(context: Context, counted: Sequence[Looked]) -> Iterator[Looked]:
     if options.owners or (options.html and not session.target.image.redacted):
         from .steps.live_copy import looked
 
-        yield counted[0] if counted else looked(context.beside(options))
-    elif session.target.kind == "core":
+        yield counted[0] if counted else looked(context)
+    elif context.target.kind == "core":
         from .steps.auto_owners import looked_unasked
 
         unasked = looked_unasked(context)
@@ -247,7 +244,7 @@ def _wants_types(context: Context) -> bool:
         return False
     if options.html and not session.target.image.redacted:
         return True
-    by_itself = session.target.kind == "core" and not options.json and not session.target.image.redacted
+    by_itself = context.target.kind == "core" and not options.json and not session.target.image.redacted
     return bool(options.types) or (by_itself and likely_chunks(session, BY_ITSELF) <= BY_ITSELF)
 
 
@@ -259,9 +256,10 @@ def _without_mappings(session: Session, plans: Sequence[Trim], grown: Optional[S
     return Conclusions(space, space_verdict(space, Style().size), notes=[NO_RESIDENCY], growth=grown)
 
 
-def _in_a_call(session: Session, picture: Picture) -> bool:
+def _in_a_call(context: Context, picture: Picture) -> bool:
     """Whether part of it could not be read as some thread was inside malloc."""
-    live = session.target.kind == "live" and session.started
+    session = context.session
+    live = context.target.kind == "live" and session.started
     return not picture.whole and live and any(each.mutex for each in session.headers)
 
 

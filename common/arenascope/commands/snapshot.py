@@ -116,14 +116,18 @@ def take(
         from .steps.live_copy import expect_copy
 
         expect_copy(context, if_room=not deep, unless=limit.is_exceeded if limit is not None else None)
-    session = context.session
-    if limit is not None and limit.is_exceeded(session):
+    asked_for_more = sizes or bool(deep)
+    if limit is not None and limit.is_exceeded(context.session):
         deep = {}
-    taken = time.time() if session.target.kind == "live" else None
+    if asked_for_more:
+        # the lists of free chunks are followed there as well
+        _look_apart(context, if_sooner=not deep)
+    session, target = context.session, context.target
+    taken = time.time() if target.kind == "live" else None
     document: dict[str, object] = {
         "arenascope": __version__,
         "taken": taken,
-        "target": {"kind": session.target.kind, "pid": session.target.pid},
+        "target": {"kind": target.kind, "pid": target.pid},
         "glibc": session.located.version,
     }
     for name, kept in SECTIONS.items():
@@ -131,7 +135,7 @@ def take(
         document[name] = {key: keys.get(key) for key in kept}
     problems = [*told_by(limit), *problems_of(session)]
     if sizes or deep:
-        beside = _apart(context, "owners" in deep, if_sooner=not deep)
+        beside = Context(context.door, context.options, session)
         for name, kept in SIZES.items() if sizes else ():
             answer = loaded[name].answered(beside)
             problems += [each for each in answer.problems if each not in problems]
@@ -154,13 +158,15 @@ def take(
 
 def take_counted(context: Context, containers: bool, counted: list[Looked]) -> Document:
     """A snapshot without types, with the elements of containers where they are wanted; `counted` gets in what."""
+    if containers:
+        _look_apart(context, if_sooner=False)
     document, session = take(context, sizes=False), context.session
     if not containers or not session.started or session.target.image.redacted:
         return document
     from ..blocks.declared.once_per_image import declared_in
     from .steps.live_copy import looked
 
-    counted.append(looked(context.beside(context.options)))
+    counted.append(looked(context))
     search = counted[0].search
     declared_in(search)
     return {**document, **_containers(search.session)}
@@ -205,13 +211,9 @@ def _containers(session: Session) -> Document:
     return {"containers": {"containers": [{key: row[key] for key in OF_A_CONTAINER} for row in kept]}}
 
 
-def _apart(context: Context, owners: bool, if_sooner: bool) -> Context:
-    """What goes through heaps is asked of the process's copy, where there is one; `if_sooner`: see look_at_a_copy."""
-    from .steps.live_copy import is_sooner_apart, looked, session_apart
+def _look_apart(context: Context, if_sooner: bool) -> None:
+    """All is asked of the process's copy, where there is one; `if_sooner`: see look_at_a_copy."""
+    from .steps.live_copy import is_sooner_apart, look_apart
 
-    if owners:
-        session = looked(context.beside(context.options)).session
-    else:
-        is_apart = context.door.lets_go and (not if_sooner or is_sooner_apart(context))
-        session = session_apart(context) if is_apart else context.session
-    return Context(context.door, context.options, session)
+    if context.door.lets_go and (not if_sooner or is_sooner_apart(context)):
+        look_apart(context)

@@ -77,7 +77,7 @@ def trim_command(context: Context) -> Answer:
     session = context.session
     context.check_arena(options.arena)
     plans = [trim for trim in trims(session, bounds=not options.json) if options.arena in (None, trim.plan.arena)]
-    context.means = find_means(session)
+    context.means = find_means(session, context.target)
     problems = problems_of(session)
     if any(trim.plan.brk_bytes is None and trim.plan.top is not None for trim in plans):
         problems.append(Statement("brk-not-found"))
@@ -91,7 +91,7 @@ def trim_command(context: Context) -> Answer:
         _check_soundness(context)
         applied = _apply(context, controller, plans)
     # a thread inside malloc would be let out of it first
-    lasting = unsound and session.target.kind == "live" and not any(each.mutex for each in session.headers)
+    lasting = unsound and context.target.kind == "live" and not any(each.mutex for each in session.headers)
     refused = sentence(unsound[0]) if lasting else context.means.lacks or None
     kept = list(reasons(plans, _all(context), session.locked))
     found = records.Trim(

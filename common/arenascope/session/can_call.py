@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from typing import Optional
+
 from ..base.model import SHELL_CALLS_INTO, Means
 from ..glibc.find.malloc_code import LOAD_SYMBOLS, UNKNOWN_CODE, MallocCode, lies_in_libc
+from ..sources.target import Target
 from .session import Session
 
 
@@ -14,8 +17,9 @@ def code_of(session: Session) -> MallocCode:
     )
 
 
-def find_means(session: Session) -> Means:
-    target = session.target
+def find_means(session: Session, target: Optional[Target] = None) -> Means:
+    """`target`: the process itself, where the session looks at a copy of it."""
+    target = target or session.target
     if target.kind != "live" or not session.started:
         return Means()
     shell = target.machine in SHELL_CALLS_INTO and target.pointer_size == 8

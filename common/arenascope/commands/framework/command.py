@@ -167,8 +167,10 @@ class Context:
         return self.opened
 
     def beside(self, options: argparse.Namespace) -> Context:
-        """A context for another command on the same target."""
-        return Context(self.door, options, self.session)
+        """A context for another command on the same target, and on its copy where that is looked at."""
+        beside = Context(self.door, options, self.session)
+        beside.seen = self.seen
+        return beside
 
     def renew(self) -> None:
         """Forgets what was read, once the process has moved."""
@@ -182,7 +184,7 @@ class Context:
 
     @cached_property
     def style(self) -> Style:
-        core = self.opened is not None and self.opened.target.kind == "core"
+        core = self.seen is not None and self.seen.kind == "core"
         style = self.door.style()._replace(exact=bool(self.options.bytes), core=core)
         if self.means is not None:
             style = style._replace(shell_calls=self.means.shell, lacks=self.means.lacks)

@@ -83,13 +83,13 @@ def expect_copy(
 ) -> None:
     """A live process will be copied: what that takes is made ready while it runs on, where it is not held yet. Where
     there is no room it is not held, or with `if_room` not copied. `only_for_types`: see look_at_a_copy. `unless`: where
-    this says so, it is not copied."""
+    this says so, it is copied only where there is room, and may be held for as long as any look."""
 
     def make_ready(target: Target) -> None:
-        if unless is None or not unless(Session(target, context.options.libc)):
-            _make_ready(context, target, if_room, only_for_types)
-        elif isinstance(target.image, ProcessImage):
-            target.image.is_spared = True
+        spared = unless is not None and unless(Session(target, context.options.libc))
+        _make_ready(context, target, if_room or spared, only_for_types)
+        if spared and isinstance(target.image, ProcessImage):
+            target.image.is_spared = target.image.room is None
 
     if context.seen is None:
         context.door.before_hold(make_ready)
@@ -138,24 +138,19 @@ def _make_ready(context: Context, target: Target, if_room: bool, only_for_types:
 
 def look_apart(context: Context) -> int:
     """From here on a live process of the shell's runs on, and the session is its copy's; how many bytes it lacks."""
+    known = context.opened.target.image if context.opened is not None else None
+    if isinstance(known, ProcessCopy):
+        return known.lost
     expect_copy(context)
     target = context.target
     image = target.image
     process = image if isinstance(image, ProcessImage) else None
     if process is None or not isinstance(target, ShellTarget):
         return 0
-    copy, lost = _copied(context, target, process)
+    copy = _copied(context, target, process)
     seen = ShellTarget(copy, *target.symbols_from)
     context.opened = opened_session(seen, context.options, context.door.processes)
-    return lost
-
-
-def session_apart(context: Context) -> Session:
-    """The same, while the context keeps its own session."""
-    expect_copy(context)
-    beside = context.beside(context.options)
-    look_apart(beside)
-    return beside.session
+    return copy.lost
 
 
 def is_sooner_apart(context: Context) -> bool:
@@ -302,15 +297,15 @@ def _room_in(folder: str) -> int:
     return min(free, int(SHARE * (memory_left() or 0))) if kind_of_disk(folder) in FILES_IN_MEMORY else free
 
 
-def _copied(context: Context, target: ShellTarget, process: ProcessImage) -> tuple[ProcessCopy, int]:
+def _copied(context: Context, target: ShellTarget, process: ProcessImage) -> ProcessCopy:
     """The copy never has a name."""
     registers, size = target.register_sets(), process.status.rss or 0
     if not process.on_disk:
         # what was not expected is copied into pages that are made meanwhile
         writer, process.room = process.room or MemoryWriter(_memory_for_copy(size)), None
         with suppress(NoRoomInMemory):
-            copy, saved = copy_process(process, target, writer, registers=registers, release=context.door.release)
-            return copy, saved.lost
+            copy, _ = copy_process(process, target, writer, registers=registers, release=context.door.release)
+            return copy
     with nameless_file(_with_room(size)) as file:
         saved = save_process(process, file, registers, context.door.release)
-        return ProcessCopy(f"/proc/self/fd/{file}", target), saved.lost
+        return ProcessCopy(f"/proc/self/fd/{file}", target, saved.lost)

@@ -15,7 +15,7 @@ from ...sources.live.foretold_hold import IN_A_SECOND, time_to_copy
 from ...sources.live.process import ProcessImage
 from .live_copy import tells_types
 
-START, EACH_BLOCK, EACH_BYTE = 0.3, 45e-6, 5e-9
+START, EACH_BLOCK, EACH_BYTE = 0.3, 20e-6, 5e-9
 """Seconds, measured: for its beginning, each block, and each byte that is copied."""
 GDB = 1.0
 """And for a GDB that reads debug information, without what it has much of."""

@@ -135,7 +135,7 @@ class Ticket:
 
     def _facts(self, concluded: Conclusions) -> dict[str, object]:
         """What lies beside the documents."""
-        located, target, door = self._context.session.located, self._context.session.target, self._context.door
+        located, target, door = self._context.session.located, self._context.target, self._context.door
         style = self._context.style
         held = concluded.facts.held if concluded.facts is not None else None
         return {

@@ -38,7 +38,7 @@ def save(target: Target, path: str, release: Callable[[], float], redact: bool) 
         written = image.save(file, target.register_sets(), release)
         if written is None:
             return None
-        return _redact_copy(target, ProcessCopy(f"/proc/self/fd/{file}", target), written, path)
+        return _redact_copy(target, ProcessCopy(f"/proc/self/fd/{file}", target, written.lost), written, path)
 
 
 def _redact_copy(target: Target, core: CoreImage, saved: Saved, path: str) -> Saved:

@@ -62,7 +62,7 @@ def copy_process(
 ) -> tuple[ProcessCopy, Saved]:
     """Into this process's memory. NoRoomInMemory where there is too little."""
     saved = _save(image, writer, registers, release)
-    return ProcessCopy(f"[copy of process {image.pid}]", target, writer.bytes), saved
+    return ProcessCopy(f"[copy of process {image.pid}]", target, saved.lost, writer.bytes), saved
 
 
 class _Seen(NamedTuple):
@@ -169,9 +169,10 @@ def _save(
 class ProcessCopy(CoreImage):
     """A process as it was; its files are the process's own."""
 
-    def __init__(self, path: str, target: Target, held: Optional[CoreBytes] = None) -> None:
-        """`held`: where it is in memory."""
+    def __init__(self, path: str, target: Target, lost: int, held: Optional[CoreBytes] = None) -> None:
+        """`lost`: how many bytes could not be copied; `held`: where it is in memory."""
         super().__init__(path, held=held)
+        self.lost = lost
         self._target = target
 
     def open_file(self, region: Region, likely: Sequence[str]) -> Optional[str]:
