@@ -35,6 +35,8 @@ from .framework.apply_trim import (
 )
 from .framework.command import ARENA, LIMIT, Answer, Context, argument, command, of_heap
 
+FOLLOWED = 12e-6
+"""Seconds for a free chunk, measured: it is followed twice, and checked."""
 UNKNOWN_BESIDE = ("mp-in-parts", "mp-not-found", "tcache-form", "caches-not-found", "cached-chunks-unowned")
 """What may not be known of a new release and is not needed to call malloc_trim, which touches no thread's cache."""
 
@@ -114,6 +116,7 @@ def trim_command(context: Context) -> Answer:
         kept=kept if applied is None or options.arena is None else (),
         may_apply=may_apply,
         refused=refused,
+        holds=_apply_holds(context) if may_apply and refused is None else None,
     )
     return Answer(found, of_heap(session, text), problems, status)
 
@@ -168,8 +171,6 @@ def _confirm(context: Context) -> bool:
 
 def _question(context: Context) -> str:
     """Takes a look for it, after which what this door itself holds has run on."""
-    from ..sources.live.foretold_hold import SWEEP
-
     options, target = context.options, context.target
     if target.kind != "live":
         raise RefusedError("is-a-core", "a core cannot be trimmed", "--apply needs the live process")
@@ -177,14 +178,24 @@ def _question(context: Context) -> str:
     parts = [trim.resident.trim for trim in plans] if options.arena is None else []
     parts += [trim.resident.tops for trim in plans] if options.tops else []
     whole = _all(context)
-    use, pid = target.image.memory_use(), target.pid
-    looked = context.door.release()
+    pid, holds = target.pid, _apply_holds(context)
+    context.door.release()
     context.renew()
-    # it will be read so twice, before and after threads have left malloc, and whole by `check`
-    holds = 2 * looked + use.rss / SWEEP if looked and use is not None else None
     calls = ["malloc_trim(0)"] if options.arena is None else []
     calls += ["madvise on the tops of thread arenas"] if options.tops else []
     return question(calls, pid, name_of(pid or 0), returns=total(parts, whole), holds=holds)
+
+
+def _apply_holds(context: Context) -> Optional[float]:
+    """An estimate of the seconds for which the shell would hold the process: its lists are followed before and after
+    threads have left malloc, and `check` reads it whole. None where something else holds it."""
+    from ..sources.live.foretold_hold import SWEEP
+
+    if not (context.door.lets_go and context.target.kind == "live" and context.session.started):
+        return None
+    chunks = sum(len(each.addresses) for arena in context.session.arenas for each in (*arena.bins, *arena.fastbins))
+    heaps = sum(header.system_mem for header in context.session.headers)
+    return FOLLOWED * chunks + heaps / SWEEP
 
 
 def _heed_ctrl_c(context: Context) -> None:

@@ -28,6 +28,8 @@ HEADERS = (
 EXPENDABLE = ("calls", "by madvise", "by brk", "tcache", "resident top", "top stays", "--tops", "stranded", "RSS falls")
 BY_BRK, TOPS = 2, 8
 """Of the figures in such a row."""
+LONG = 1.0
+"""Seconds that a process stands still for --apply: so many are worth a word beforehand."""
 WHOSE, WHOSE_TOLD = "pins --types", "whose blocks keep what is stranded"
 CAME_IN = 256 << 10
 """What makes RSS before, less what was returned, another figure than RSS after."""
@@ -45,9 +47,10 @@ def lines(
     kept: Sequence[Statement],
     may_apply: bool,
     refused: Optional[str],
+    holds: Optional[float] = None,
 ) -> Iterator[str]:
     """`whole`: the plans cover everything that was requested; `kept`: why what stays does; `refused`: why --apply would
-    be."""
+    be; `holds`: for how many seconds --apply would hold the process."""
     if applied is not None:
         yield from _applied_lines(style, applied)
         yield from _left_lines(style, applied, kept, tops)
@@ -63,7 +66,7 @@ def lines(
     if ranges:
         yield ""
         yield from _range_lines(style, plans, tops, limit)
-    yield from _apart(list(_duration(style, plans, may_apply, refused)))
+    yield from _apart(list(_duration(style, plans, may_apply, refused, holds=holds)))
     if not _returns_nothing(plans):
         return
     if _bytes_of(said, "pages-shared") >= WORTH:
@@ -192,7 +195,9 @@ def _range_lines(style: Style, plans: Sequence[Trim], tops: bool, limit: int) ->
     yield from table(style, headers, rows, left=(0, 1, 2, 4), limit=limit, what="range")
 
 
-def _duration(style: Style, plans: Sequence[Trim], may_apply: bool, refused: Optional[str]) -> Iterator[str]:
+def _duration(
+    style: Style, plans: Sequence[Trim], may_apply: bool, refused: Optional[str], *, holds: Optional[float]
+) -> Iterator[str]:
     calls = _calls(plans)
     resident = total(trim.resident.trim for trim in plans)
     if not resident or calls is None:
@@ -204,6 +209,10 @@ def _duration(style: Style, plans: Sequence[Trim], may_apply: bool, refused: Opt
         f"one arena at a time, for {duration(longest)} at most. "
         "Released pages that are used again fault in again."
     )
+    if holds is not None and holds >= LONG:
+        yield style.dim(
+            f"--apply holds the process for about {duration(holds)}: it checks the heap first (an estimate)"
+        )
     if may_apply and refused is not None:
         yield style.dim(f"--apply would be refused: {refused}")
     elif may_apply:
