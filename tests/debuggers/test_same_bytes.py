@@ -52,7 +52,8 @@ def told(outcome: Outcome, core: Core, symbols: bool) -> object:
     text = outcome.text.replace("arenascope ", "heap ")
     for subject in (str(core.path), "PID", "LATER"):
         text = text.replace(f" {subject}", "")
-    return text
+    # with a core's name in each of them these lines are folded
+    return text.replace(",\n      ", ", ")
 
 
 NAMING = ("chunk", "leaks", "map", "mmapped", "owner", "pins", "refs", "report", "snapshot", "types")
