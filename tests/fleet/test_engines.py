@@ -13,6 +13,7 @@ import subprocess
 import sys
 import time
 import zipfile
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, Iterator, Optional
 
@@ -139,14 +140,13 @@ def await_children(process: subprocess.Popen[str], folder: Optional[Path]) -> li
 
 def children_of(pid: int, folder: Optional[Path]) -> list[int]:
     """Processes that it started, and these; with a folder those that have a file of it open."""
-    found = []
-    for task in Path(f"/proc/{pid}/task").iterdir():
-        try:
-            children = [int(child) for child in (task / "children").read_text().split()]
-        except OSError:
-            continue
-        for child in children:
-            found += [*([child] if not folder or reads(child, folder) else []), *children_of(child, folder)]
+    found: list[int] = []
+    # whoever has ended meanwhile has neither threads nor children
+    with suppress(OSError):
+        for task in Path(f"/proc/{pid}/task").iterdir():
+            with suppress(OSError):
+                for child in map(int, (task / "children").read_text().split()):
+                    found += [*([child] if not folder or reads(child, folder) else []), *children_of(child, folder)]
     return found
 
 
