@@ -19,7 +19,7 @@ from schemas import valid
 from subjects import Subject
 
 from arenascope.blocks.recognise.containers import POOL
-from arenascope.cli import shell
+from arenascope.cli import main
 
 UNCACHED = {"GLIBC_TUNABLES": "glibc.malloc.tcache_count=0"}
 
@@ -401,9 +401,9 @@ def test_with_whom_pages_are_shared_is_said() -> None:
 
 def test_a_long_hold_says_whether_it_comes_again(subject: Subject, monkeypatch: pytest.MonkeyPatch) -> None:
     """None is long here at first, then any."""
-    monkeypatch.setattr(shell, "LONG", 1e9)
+    monkeypatch.setattr(main, "LONG", 1e9)
     told = [look(Path(str(subject.pid)), "arenas")[2]]
-    monkeypatch.setattr(shell, "LONG", 0.0)
+    monkeypatch.setattr(main, "LONG", 0.0)
     told.append(look(Path(str(subject.pid)), "arenas")[2])
     short, long = (re.split(r"[0-9.]+ ms", each) for each in told)
     assert (short[0], short[1], len(short)) == (long[0], "\n", len(long))
