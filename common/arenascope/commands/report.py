@@ -182,10 +182,10 @@ def _types_of() -> Callable[[Session], Types]:
 
 def _looked_at(context: Context) -> Session:
     """With what needs a copy a live process of the shell's is copied, and let go: its lists are read there as well."""
-    if context.door.lets_go and (_looks_into_blocks(context.options) or _counts_containers(context.options)):
-        from .steps.live_copy import look_apart
+    if _looks_into_blocks(context.options) or _counts_containers(context.options):
+        from .steps.live_copy import look_apart_if_let_go
 
-        look_apart(context)
+        look_apart_if_let_go(context)
     return context.session
 
 

@@ -112,16 +112,16 @@ def take(
     loaded = load(context.door, {**SECTIONS, **(SIZES if sizes else {}), **deep})
     if types and owners:
         loaded["types"] = asked(HELD, context.door.find_command)
-    if sizes or deep:
-        from .steps.live_copy import expect_copy
+    asked_for_more = sizes or bool(deep)
+    if asked_for_more:
+        from .steps.live_copy import expect_copy, look_apart_if_let_go
 
         expect_copy(context, if_room=not deep, unless=limit.is_exceeded if limit is not None else None)
-    asked_for_more = sizes or bool(deep)
     if limit is not None and limit.is_exceeded(context.session):
         deep = {}
     if asked_for_more:
         # the lists of free chunks are followed there as well
-        _look_apart(context, if_sooner=not deep)
+        look_apart_if_let_go(context, if_sooner=not deep)
     session, target = context.session, context.target
     taken = time.time() if target.kind == "live" else None
     document: dict[str, object] = {
@@ -159,7 +159,9 @@ def take(
 def take_counted(context: Context, containers: bool, counted: list[Looked]) -> Document:
     """A snapshot without types, with the elements of containers where they are wanted; `counted` gets in what."""
     if containers:
-        _look_apart(context, if_sooner=False)
+        from .steps.live_copy import look_apart_if_let_go
+
+        look_apart_if_let_go(context)
     document, session = take(context, sizes=False), context.session
     if not containers or not session.started or session.target.image.redacted:
         return document
@@ -209,11 +211,3 @@ def _containers(session: Session) -> Document:
         return {}
     kept = [dict(row_record(each).items()) for each in rows]
     return {"containers": {"containers": [{key: row[key] for key in OF_A_CONTAINER} for row in kept]}}
-
-
-def _look_apart(context: Context, if_sooner: bool) -> None:
-    """All is asked of the process's copy, where there is one; `if_sooner`: see look_at_a_copy."""
-    from .steps.live_copy import is_sooner_apart, look_apart
-
-    if context.door.lets_go and (not if_sooner or is_sooner_apart(context)):
-        look_apart(context)

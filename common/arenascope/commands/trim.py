@@ -15,6 +15,7 @@ from ..present.json_documents import trim_records as records
 from ..present.json_documents.record import told
 from ..present.screens.trim import call_line, lines, question, reason
 from ..present.shared_text.problems import sentence
+from ..present.shared_text.text import Style
 from ..session.before_hold import read_trims
 from ..session.can_call import find_means
 from ..session.problems import RUN_ON, problems_of
@@ -99,7 +100,7 @@ def trim_command(context: Context) -> Answer:
     found = records.Trim(
         arenas=[_row(trim, options.ranges) for trim in plans],
         totals=_totals(plans, _all(context)),
-        reasons=[told(each, reason(each)) for each in kept],
+        reasons=[told(each, reason(each, Style())) for each in kept],
         applied=_outcome(applied) if applied is not None else None,
     )
     status = 1 if applied and not applied.released_bytes else 0

@@ -44,11 +44,10 @@ def look_at_a_copy(context: Context, if_sooner: bool = False, only_for_types: bo
     a copy finds room, and holds it for less time than a sweep; `only_for_types`: and where it may tell types, of
     a small process, as these are never read while it is held."""
     if context.opened is None and context.door.lets_go:
-        from .steps.live_copy import expect_copy, is_sooner_apart, look_apart  # before the process is held
+        from .steps.live_copy import expect_copy, look_apart_if_let_go  # before the process is held
 
         expect_copy(context, if_room=if_sooner, only_for_types=only_for_types)
-        if not if_sooner or is_sooner_apart(context):
-            look_apart(context)
+        look_apart_if_let_go(context, if_sooner)
 
 
 AnyTyped = TypeVar("AnyTyped", bound=records.Typed)

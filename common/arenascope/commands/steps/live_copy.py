@@ -153,6 +153,12 @@ def look_apart(context: Context) -> int:
     return copy.lost
 
 
+def look_apart_if_let_go(context: Context, if_sooner: bool = False) -> None:
+    """The same of what this door lets go, and nothing of anything else; `if_sooner`: only where is_sooner_apart."""
+    if context.door.lets_go and (not if_sooner or is_sooner_apart(context)):
+        look_apart(context)
+
+
 def is_sooner_apart(context: Context) -> bool:
     """Whether memory was made ready for a copy, and it is held for less time by that than by a sweep: not where most of
     its memory is none of malloc's heaps, nor by a copy on a disk."""

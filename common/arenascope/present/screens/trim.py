@@ -166,18 +166,18 @@ KEPT: Mapping[str, str] = {
 }
 
 
-def reason(said: Statement) -> str:
-    """Why it stays, and what would release it; the same in every door and of every image."""
+def reason(said: Statement, style: Style) -> str:
+    """Why it stays, and what would release it; of `style` only how sizes are written counts."""
     size = said.figures["bytes"]
-    return KEPT[said.id].format(size=Style().size(None if size is None else int(size)))
+    return KEPT[said.id].format(size=style.size(None if size is None else int(size)))
 
 
 def _reason_line(said: Statement, style: Style, applies: bool) -> str:
     """With what to type here; `applies`: --apply is not refused."""
     if said.id != "tops-untouched":
-        return reason(said)
+        return reason(said, style)
     apply = f", or: {style.typed_to_apply('trim --apply --tops')}" if applies else ""
-    return f"{reason(said)} (see {style.typed('params')}){apply}"
+    return f"{reason(said, style)} (see {style.typed('params')}){apply}"
 
 
 def _range_lines(style: Style, plans: Sequence[Trim], tops: bool, limit: int) -> Iterator[str]:
