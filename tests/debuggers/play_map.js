@@ -1,8 +1,9 @@
 // What somebody does on the page of `heap map --html`; what comes of it is left (browser.py) for test_map.py.
 "use strict";
 
-// once the strips have been drawn
 setTimeout(() => {
+  // the observer draws what is in sight once the browser comes to it, on a busy machine later than this
+  for (const each of heaps) { each.visible = true; draw(each); }
   const heap = heaps[1], canvas = heap.canvas, box = canvas.getBoundingClientRect();
   const at = (part) => ({ clientX: box.left + part * box.width, clientY: box.top + 9, bubbles: true, cancelable: true, pointerId: 1 });
   canvas.setPointerCapture = () => {};   // there is no pointer
