@@ -36,7 +36,7 @@ GIB = 1 << 30
 def held(pid: int, words: str, early: bool) -> float:
     name, *rest = words.split()
     options = find_command(name).parser("arenascope").parse_args([*rest, "--json"])
-    options.hold_at_most = 120_000
+    options.hold_at_most = 120.0
     seen = several_subjects._look(several_subjects.Look(str(pid), name, options), early)
     seconds: float = json.loads(seen.text)["held_seconds"]
     return seconds

@@ -79,7 +79,7 @@ def _places(pid: int) -> _Read:
         return read(self, places)
 
     options = find_command("bins").parser("arenascope").parse_args(["--json"])
-    options.hold_at_most = 120_000
+    options.hold_at_most = 120.0
     setattr(short_hold, "ManyReader", kept)  # noqa: B010
     setattr(short_hold.NodeReader, "read", met)  # noqa: B010
     try:

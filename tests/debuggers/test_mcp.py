@@ -167,7 +167,7 @@ def test_errors_are_those_of_the_shell(subject: Subject, tmp_path: Path) -> None
 
 @needs_sdk
 def test_a_limit_of_time_is_told_and_kept(subject: Subject) -> None:
-    tools, (answer,) = spoken([subject.pid, "--hold-at-most", "1500"], [("arenas", {"subject": str(subject.pid)})])
+    tools, (answer,) = spoken([subject.pid, "--hold-at-most", "1.5s"], [("arenas", {"subject": str(subject.pid)})])
     assert all("1.5 s" in each.description for each in tools)
     assert 0 < answer.structured_content["held_seconds"] < 1.5
 

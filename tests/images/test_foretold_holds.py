@@ -97,10 +97,10 @@ def test_a_pipe_gets_no_bar(tmp_path):
     assert "--no-stop" in done.stderr
 
 
-def looked_at(pid, words, milliseconds):
+def looked_at(pid, words, seconds):
     name, *rest = words.split()
     options = find_command(name).parser("arenascope").parse_args([*rest, "--json"])
-    options.hold_at_most = milliseconds
+    options.hold_at_most = seconds
     return several_subjects.look(several_subjects.Look(str(pid), name, options, shell.How(declared=False)))
 
 
@@ -112,7 +112,7 @@ def test_a_process_is_not_held_in_vain(words, is_held, monkeypatch):
     monkeypatch.setattr(foretold_hold, "SMALL", 0)
     monkeypatch.setattr(foretold_hold, "_times", lambda image: [1000.0])  # as if the machine were that slow
     with Subject("big", "16") as subject:
-        seen = looked_at(subject.pid, words, 20_000)
+        seen = looked_at(subject.pid, words, 20.0)
         assert subject.quit() == 0
     assert (bool(holds), seen.status) == (is_held, 0 if is_held else 2)
     if not is_held:
@@ -139,7 +139,7 @@ def test_what_is_foretold_is_done(case, what, monkeypatch):
     if case == "no-time":
         monkeypatch.setattr(foretold_hold, "_times", lambda image: [1.0])
     with Subject("big", "16") as subject:
-        seen = looked_at(subject.pid, "check", 20_000)
+        seen = looked_at(subject.pid, "check", 20.0)
         assert subject.quit() == 0
     assert (seen.status, len(copies), told[-1].what) == (0, what == COPIED, what)
 
@@ -150,7 +150,7 @@ def test_it_is_measured_once(monkeypatch):
     monkeypatch.setattr(foretold_hold, "_sample", partial(noted, samples, sample))
     monkeypatch.setattr(foretold_hold, "SMALL", 0)
     with Subject("big", "16") as subject:
-        seen = looked_at(subject.pid, "check", 20_000)
+        seen = looked_at(subject.pid, "check", 20.0)
         assert subject.quit() == 0
     assert (seen.status, len(samples)) == (0, 1)
 
@@ -175,7 +175,7 @@ def test_it_is_told_where_a_copy_goes(words, left, what, tmp_path, monkeypatch):
     monkeypatch.setattr(foretold_hold, "SMALL", 0)
     monkeypatch.setattr(live_copy, "memory_left", lambda: left)
     with Subject("big", "16") as subject:
-        seen = looked_at(subject.pid, words if words == "types" else f"{words} {tmp_path / 'core'}", 20_000)
+        seen = looked_at(subject.pid, words if words == "types" else f"{words} {tmp_path / 'core'}", 20.0)
         assert subject.quit() == 0
     assert (seen.status, told[-1].what) == (0, what)
 

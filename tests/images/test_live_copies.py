@@ -62,7 +62,7 @@ while True:
 """
 
 
-def look(pid, words, at_most=120_000):
+def look(pid, words, at_most=120.0):
     name, *rest = words.split()
     options = find_command(name).parser("arenascope").parse_args([*rest, "--json"])
     options.hold_at_most = at_most

@@ -154,14 +154,23 @@ def test_a_hold_is_as_long_as_it_may_be(tmp_path):
     with Running(tmp_path, BUILD / "big", tmp_path, "160") as running:
         for words in (["chunks", "--summary"], ["arenas"]):
             done = arenascope(*words, running.pid, "--hold-at-most", "1", status=2)
-            assert re.search(rf"process {running.pid} .* 0\.001 s \(--hold-at-most", done.stderr)
+            assert re.search(rf"process {running.pid} .* 0\.001 s \(--hold-at-most \d+s ", done.stderr)
             # where we let it go before its guard did, for how long it was held
             paused = len(re.findall(r"^process \d+ .* [0-9.]+ m?s", done.stderr, re.MULTILINE))
             assert (done.stdout, done.stderr.count("\n") - paused) == ("", 1)
             assert comes_to(running.pid, "S")
-        assert arenascope("arenas", running.pid, "--hold-at-most", "120000").stdout
-        for wrong in ("0", "-1", "120001", "nan"):
-            assert wrong in arenascope("arenas", running.pid, f"--hold-at-most={wrong}", status=2).stderr
+        for most in ("120000", "120s", "2m"):
+            assert arenascope("arenas", running.pid, "--hold-at-most", most).stdout
+        for wrong, told in (
+            ("0", "0s"),
+            ("120001", "120.001s"),
+            ("3m", "180s"),
+            ("-1", "-1"),
+            ("nan", "nan"),
+            ("2x", "2x"),
+        ):
+            said = arenascope("arenas", running.pid, f"--hold-at-most={wrong}", status=2).stderr
+            assert (told in said, said.count("\n")) == (True, 1)
 
 
 def test_a_python_without_ctypes(bins, tmp_path):

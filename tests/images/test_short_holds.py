@@ -40,7 +40,7 @@ PASSES = 0.05
 """Seconds between what is found beforehand and the hold: the process goes on meanwhile."""
 
 
-def asked(pid, words, at_most=120_000):
+def asked(pid, words, at_most=120.0):
     name, *rest = words.split()
     options = find_command(name).parser("arenascope").parse_args([*rest, "--json"])
     options.hold_at_most = at_most
@@ -576,7 +576,7 @@ def test_a_copy_for_which_there_is_no_room_is_not_begun(monkeypatch, tmp_path):
 def test_types_of_half_a_copy_are_none(words):
     """What was not read in time is not told as a part: one line says so, and the process goes on."""
     with Subject("big", "160") as subject:
-        seen = several_subjects.look(asked(subject.pid, words, at_most=10))
+        seen = several_subjects.look(asked(subject.pid, words, at_most=0.01))
         assert re.search(rf"process {subject.pid} .* 0\.01 s \(--hold-at-most", seen.error)
         # it may not have come back to its wait yet
         assert (seen.status, thread_state(subject.pid, subject.pid) in "RSD") == (2, True)

@@ -1,7 +1,18 @@
 """For how long a process may be held."""
 
+from __future__ import annotations
+
+import math
+
 HOLD = 20.0
 """Seconds for which a process is held where nobody said: whoever asks it three times, 10 s apart, hears the third
 answer. The free lists of a heap of 50 GB take a quarter of it."""
 HOLD_AT_MOST = 120.0
 """And for a call (trim --apply), which is not broken off by half. Nobody may ask for more."""
+
+
+def allows_more(than: float, needed: float = 0.0) -> str:
+    """What to type where `than` seconds were too few; `needed`: so many are foretold."""
+    if than >= HOLD_AT_MOST:
+        return f"{HOLD_AT_MOST:g} s are the most"
+    return f"--hold-at-most {min(HOLD_AT_MOST, math.ceil(max(2 * than, 2 * needed))):g}s allows more"

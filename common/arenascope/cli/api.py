@@ -44,7 +44,7 @@ class Opened(Subject):
 
     def look(self, command: Command, options: Namespace) -> Document:
         if self._hold_at_most is not None:
-            options.hold_at_most = self._hold_at_most * 1000
+            options.hold_at_most = self._hold_at_most
         if self._holds:
             return self._look_again(command, options)
         return unbroken(lambda early: self._look(command, options, early))

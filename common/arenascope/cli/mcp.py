@@ -25,7 +25,7 @@ OUTLINE = Outline(
     "that needs no file is a tool, and its answer is the --json document. An assistant can look at what is named, and "
     "at nothing else. It changes nothing, unless --allow-apply is given, and sees nothing of what blocks hold, unless "
     "--with-values is. It needs MCP's SDK: pip install 'arenascope[mcp]'.",
-    "mcp redis-server\nmcp core.1234 -p 5678 --hold-at-most 500",
+    "mcp redis-server\nmcp core.1234 -p 5678 --hold-at-most 500ms",
     (
         Group(
             "options",

@@ -38,7 +38,7 @@ LARGEST = 400_000
 """Characters of an answer."""
 BY_VALUE: Mapping[str, Schema] = {
     "N": {"type": "integer", "minimum": 0, "maximum": MOST},
-    "SECONDS": {"type": "number", "minimum": 1, "maximum": MOST_SECONDS},
+    "TIME": {"type": "number", "minimum": 1, "maximum": MOST_SECONDS},
     "SIZE": {"type": "string", "pattern": r"^[0-9]{1,15}(\.[0-9]{1,6})?([KMGT](i?B)?)?$"},
     "REGEX": {"type": "string", "minLength": 1, "maxLength": LONGEST},
     "NAME": {"type": "string", "minLength": 1, "maxLength": LONGEST},
@@ -55,15 +55,15 @@ class Allowed(NamedTuple):
     apply: bool = False
     values: bool = False
     hold_at_most: Optional[float] = None
-    """In milliseconds; None: as always."""
+    """In seconds; None: as always."""
 
 
 class Named:
     """A process or core that was named. A process that gets its pid later is another."""
 
     def __init__(self, subject: str, allowed: Allowed) -> None:
-        self.subject, limit = subject, allowed.hold_at_most
-        self.opened = Opened(subject, How(), None if limit is None else limit / 1000)
+        self.subject = subject
+        self.opened = Opened(subject, How(), allowed.hold_at_most)
         pid = pid_in(subject)
         self.pid = None if pid is None else int(pid)
         self._born = self._born_now()

@@ -5,15 +5,16 @@ from __future__ import annotations
 import os
 import sys
 from contextlib import suppress
+from functools import partial
 from typing import TYPE_CHECKING, Callable, Optional, Sequence, TextIO, TypeVar
 
 from ..base.about import PROGRAM
 from ..base.argv import pid_in
 from ..base.errors import HoldEnded, HoldOver, ReadLate, TargetError, Unread, UsageError
-from ..base.hold_limits import HOLD, HOLD_AT_MOST
+from ..base.hold_limits import HOLD, HOLD_AT_MOST, allows_more
 from ..base.records import NamedTuple
 from ..commands.all_commands import find_command
-from ..commands.framework.arguments import argument
+from ..commands.framework.arguments import argument, seconds
 from ..present.shared_text.progress_bar import OverwrittenLine
 from ..present.shared_text.text import Style, folded, wants_colour
 from .waiting import Waiting
@@ -172,7 +173,7 @@ class ShellDoor:
             raise UsageError(
                 f"process {pid} has {threads:,} threads, which cannot all be stopped and read in "
                 f"{self.hold_at_most:g} s",
-                "--hold-at-most allows more",
+                allows_more(self.hold_at_most, threads * SECONDS_EACH),
             )
 
     def _foretell(self, image: ProcessImage) -> float:
@@ -186,7 +187,7 @@ class ShellDoor:
         from ..present.shared_text import hold_words
 
         if self.whole and hold.least > limit:
-            raise UsageError(hold_words.in_vain(image.pid, hold, limit), hold_words.MORE)
+            raise UsageError(hold_words.in_vain(image.pid, hold, limit), hold_words.more(limit, hold.seconds))
         said = hold_words.announced(image.pid, hold, limit, self.whole)
         self.notice(folded(said, terminal_width(sys.stderr)) + "\n")
         return hold.seconds
@@ -314,21 +315,20 @@ class QuietDoor(ShellDoor):
 
 HOLD_AT_MOST_OPTION = argument(
     "--hold-at-most",
-    type=float,
-    metavar="MS",
-    help="let it run on after MS milliseconds, and show what was read by then, marked as incomplete (an "
-    f"unfinished copy is discarded). The default, {HOLD * 1000:,.0f}, is less than three health checks 10 s "
-    f"apart; a trim that is applied has {HOLD_AT_MOST * 1000:,.0f}",
+    type=partial(seconds, bare="ms"),
+    metavar="TIME",
+    help="let it run on after so long (500ms, 2s; a number alone: milliseconds), and show what was read by then, "
+    f"marked as incomplete (an unfinished copy is discarded). The default, {HOLD:g}s, is less than three health checks "
+    f"10 s apart; a trim that is applied has {HOLD_AT_MOST:g}s",
 )
 WAYS_TO_STOP = ("ptrace", "signal")
 
 
-def check_how(how: How, seconds: float) -> None:
+def check_how(how: How, at_most: float) -> None:
     """UsageError where nothing can be looked at in that way, or be held for so long."""
-    if not 0 < seconds <= HOLD_AT_MOST:
+    if not 0 < at_most <= HOLD_AT_MOST:
         raise UsageError(
-            f"--hold-at-most {seconds * 1000:g} is no time to hold a process for",
-            f"more than 0 milliseconds, {HOLD_AT_MOST * 1000:,.0f} at most",
+            f"--hold-at-most {at_most:g}s is no time to hold a process for", f"more than 0, {HOLD_AT_MOST:g}s at most"
         )
     if how.sysroot is not None and not os.path.isdir(how.sysroot):
         raise UsageError(f"--sysroot {how.sysroot} is no folder", "it has that host's usr, lib and so on")
@@ -369,9 +369,9 @@ def unbroken(look: Callable[[bool], T]) -> T:
 
 def seconds_to_hold(options: Namespace) -> float:
     """What was asked for, or what is right where nothing was: a copy that takes longer is given up, a call is not."""
-    milliseconds = getattr(options, "hold_at_most", None)
-    if milliseconds is not None:
-        return float(milliseconds) / 1000
+    asked: Optional[float] = getattr(options, "hold_at_most", None)
+    if asked is not None:
+        return asked
     return HOLD_AT_MOST if getattr(options, "apply", False) else HOLD
 
 

@@ -8,6 +8,7 @@ import struct
 from typing import Callable, Optional, Sequence
 
 from ..base.errors import EndedError, RefusedError
+from ..base.hold_limits import allows_more
 from ..commands.framework.apply_trim import ELSEWHERE, Call, taken_back
 from ..glibc.find.malloc_code import StackFrame
 from ..sources.live import injection, messages
@@ -26,7 +27,6 @@ CALLERS = 10
 DOUBTS = 5
 """So often each of them for one that may be inside malloc: on aarch64 no table tells of a PLT's stubs, where one that
 calls in a loop is often met."""
-HOLD_MORE = "--hold-at-most allows more"
 
 
 class ShellController:
@@ -130,7 +130,9 @@ class ShellController:
         seconds = min(seconds, self.freeze.left)
         if seconds <= 0:
             raise RefusedError(
-                "no-time-for-a-call", "no time is left for a call, as the process has stood still for long", HOLD_MORE
+                "no-time-for-a-call",
+                "no time is left for a call, as the process has stood still for long",
+                allows_more(self.freeze.at_most),
             )
         for caller in now.callers(base):
             stand, thread, at_end = caller.stand, caller.thread, caller.at_end

@@ -15,7 +15,7 @@ from typing import Iterable, Mapping
 from ..analysis.top_order import DEFAULT, SORTS, Order
 from ..base.errors import ArenascopeError, UsageError
 from ..base.printable import one_line
-from ..commands.framework.arguments import HELP, Group, Outline, argument
+from ..commands.framework.arguments import HELP, Group, Outline, argument, seconds
 from ..commands.framework.command import EXACT
 from ..present.formats.json import envelope
 from ..present.json_documents.process_records import RunningProcess, Top, WholeLook
@@ -78,9 +78,9 @@ OUTLINE = Outline(
                 argument("--once", action="store_true", help="one list, also on a terminal"),
                 argument(
                     "--interval",
-                    type=float,
-                    metavar="SECONDS",
-                    help=f"time between two looks ({SECONDS:g}); in a pipe, too, it goes on then",
+                    type=seconds,
+                    metavar="TIME",
+                    help=f"time between two looks ({SECONDS:g}s); in a pipe, too, it goes on then",
                 ),
                 argument("--count", type=int, default=0, metavar="N", help="stop after N looks (0: none)"),
                 argument("--json", action="store_true", help="one JSON document a line, for each look"),

@@ -36,7 +36,7 @@ class Rule(NamedTuple):
             needed = max(cost.whole * self.processes / SHARE, cost.held / HELD) * ROOM
             return (
                 f"a look with them takes {duration(cost.whole)}, {duration(cost.held)} of it with the process held: "
-                f"too much every {self.interval:g} s; --interval {math.ceil(needed)} is enough"
+                f"too much every {self.interval:g} s; --interval {math.ceil(needed)}s is enough"
             )
         if left is None or MEMORY * copied > left:
             say = Style().size

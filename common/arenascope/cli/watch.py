@@ -13,7 +13,7 @@ from ..analysis.figure_names import Document
 from ..base.errors import ArenascopeError, TargetError, UsageError
 from ..base.printable import one_line
 from ..base.records import NamedTuple
-from ..commands.framework.arguments import HELP, Group, Outline, argument
+from ..commands.framework.arguments import HELP, Group, Outline, argument, seconds
 from ..commands.framework.command import EXACT, Context
 from ..commands.snapshot import take
 from ..commands.steps import snapshot_folder
@@ -63,7 +63,7 @@ OUTLINE = Outline(
             (
                 argument("pids", metavar="PID", nargs="*", default=[], help="a process; with several, one line each"),
                 PID_OPTION,
-                argument("--interval", type=float, default=5.0, metavar="SECONDS", help="time between two looks (5)"),
+                argument("--interval", type=seconds, default=5.0, metavar="TIME", help="time between two looks (5s)"),
                 argument(
                     "--count",
                     type=int,

@@ -50,7 +50,7 @@ from ..session.resident import resident_picture
 from ..session.session import Session
 from ..session.trims import trims
 from ..session.usage import full_usages
-from .framework.arguments import RULES
+from .framework.arguments import RULES, seconds
 from .framework.command import WITH_VALUES, Answer, Context, argument, command
 from .steps.snapshot_file import read
 
@@ -101,9 +101,10 @@ def _counts_containers(options: Namespace) -> bool:
         ),
         argument(
             "--again",
-            type=float,
-            metavar="SECONDS",
-            help="look twice, SECONDS apart, and show what grew (shell); with --types, which container",
+            type=seconds,
+            metavar="TIME",
+            help="look twice, this far apart (2m; a number alone: seconds), and show what grew (shell); with "
+            "--types, which container",
         ),
         WITH_VALUES,
         RULES,

@@ -16,6 +16,7 @@ from ..present.shared_text.text import count
 from ..session.before_hold import read_moment
 from ..session.problems import problems_of
 from ..session.session import Session
+from .framework.arguments import seconds
 from .framework.command import Answer, Asked, Context, Door, argument, asked, command
 from .steps.snapshot_file import read, write
 
@@ -60,10 +61,10 @@ def load(door: Door, names: Iterable[str] = SECTIONS) -> dict[str, Asked]:
         argument("--owners", action="store_true", help="also store what each variable, thread and mapping alone keeps"),
         argument(
             "--take-at-most",
-            type=float,
+            type=seconds,
             default=AT_MOST,
-            metavar="SECONDS",
-            help=f"store no types and owners where they are foretold to take longer ({AT_MOST:g}; 0: in any case)",
+            metavar="TIME",
+            help=f"store no types and owners where they are foretold to take longer ({AT_MOST:g}s; 0: in any case)",
         ),
     ),
     lists=lambda options: not (options.sizes or options.types or options.owners),
@@ -73,8 +74,6 @@ def load(door: Door, names: Iterable[str] = SECTIONS) -> dict[str, Asked]:
 )
 def snapshot_command(context: Context) -> Answer:
     options = context.options
-    if not options.take_at_most >= 0:
-        raise UsageError("--take-at-most is 0 or more")
     limit = look_limit(context, options.types or options.owners, options.take_at_most)
     document = take(context, options.sizes, options.types, options.owners, limit=limit)
     problems = [*told_by(limit), *problems_of(context.session)]

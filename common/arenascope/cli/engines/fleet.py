@@ -19,7 +19,7 @@ from ...base.printable import one_line
 from ...base.suggestions import with_suggestion
 from ...base.whole_file import write_whole
 from ...commands.all_commands import COMMAND_NAMES, find_command
-from ...commands.framework.arguments import HELP, Group, Outline, argument
+from ...commands.framework.arguments import HELP, Group, Outline, argument, seconds
 from ...present.formats.json import failure
 from ...present.shared_text.text import count
 from ..shell import typed_program
@@ -67,10 +67,10 @@ OUTLINE = Outline(
                 ),
                 argument(
                     "--seconds",
-                    type=float,
+                    type=seconds,
                     default=SECONDS,
-                    metavar="N",
-                    help=f"with --via: how long one host may take ({SECONDS})",
+                    metavar="TIME",
+                    help=f"with --via: how long one host may take ({SECONDS}s)",
                 ),
                 argument("--jsonl", action="store_true", help="also write one JSON document a line to standard output"),
                 argument(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import math
 from typing import Any, Callable, Iterator, Mapping, NoReturn, Optional, Sequence
 
 from ...base.argv import full_names
@@ -53,6 +54,21 @@ class Argument(NamedTuple):
 
 def argument(*names: str, help: str, **options: Any) -> Argument:
     return Argument(names, help, options)
+
+
+UNITS = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0}
+
+
+def seconds(text: str, bare: str = "s") -> float:
+    """The type of an argument that is a time: 300ms, 1.5s, 2m; a number alone is in `bare`."""
+    number = text.rstrip("hms")
+    try:
+        found = float(number) * UNITS[text[len(number) :] or bare]
+    except (ValueError, KeyError):
+        found = math.nan
+    if not 0 <= found < math.inf:
+        raise argparse.ArgumentTypeError(f"{text!r} is no time: 300ms, 1.5s and 2m are")
+    return found
 
 
 class HelpAsked(Exception):

@@ -188,7 +188,7 @@ def tells_types(target: Target) -> bool:
 
 def _finds_time(context: Context, process: ProcessImage, size: int) -> bool:
     allowed = getattr(context.options, "hold_at_most", None)
-    seconds = HOLD if allowed is None else allowed / 1000
+    seconds = HOLD if allowed is None else allowed
     hold = time_to_copy(process, size)
     return PLENTY * hold.seconds <= seconds if hold is not None else size <= IN_A_SECOND * seconds
 

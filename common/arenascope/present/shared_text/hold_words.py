@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from ...base.hold_limits import allows_more
 from ...sources.hold_time import COPIED, LISTED, SWEPT, WRITTEN, HoldTime
 from .text import Style, duration
 
@@ -14,7 +15,10 @@ WHY = {
 LESS = (
     "arenas --quick reads little; --no-stop does not stop it; what `save` has copied can be asked any number of times"
 )
-MORE = f"--hold-at-most allows more; {LESS}"
+
+
+def more(at_most: float, needed: float) -> str:
+    return f"{allows_more(at_most, needed)}; {LESS}"
 
 
 def _why(hold: HoldTime) -> str:
@@ -27,9 +31,9 @@ def announced(pid: int, hold: HoldTime, at_most: float, is_whole: bool) -> str:
     # what is swept and whole is a call (trim --apply), which nothing else does
     less = f"; {LESS}" if hold.what != SWEPT or not is_whole else ""
     if hold.seconds <= at_most:
-        return f"{will} (--hold-at-most limits it{less})"
+        return f"{will} (--hold-at-most 2s would limit it{less})"
     then = "there may be no answer" if is_whole else "the answer may be of a part"
-    return f"{will}; as only {at_most:g} s are allowed, {then} (--hold-at-most allows more{less})"
+    return f"{will}; as only {at_most:g} s are allowed, {then} ({allows_more(at_most, hold.seconds)}{less})"
 
 
 def in_vain(pid: int, hold: HoldTime, at_most: float) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Callable, Mapping, Optional, Sequence, Union
 
+from ...base.hold_limits import allows_more
 from ...base.model import HOLD_OVER, NOT_AS_COUNTED, OTHER_FILES, WHAT, Statement
 from .text import count
 
@@ -16,6 +17,14 @@ def _stopped(said: Statement) -> str:
     figures = said.figures
     done = [count(None if figures[many] is None else int(figures[many] or 0), many[:-1]) for many in figures]
     return f"stopped after {', '.join(done)}"
+
+
+def _hold_over(said: Statement) -> str:
+    seconds = float(said.figures["milliseconds"] or 0) / 1000
+    return (
+        f"the process was let go after {seconds:g} s, the limit: what was not read by then is missing "
+        f"({allows_more(seconds)}; a copy made by save has no limit)"
+    )
 
 
 def _block_count(said: Statement) -> str:
@@ -72,10 +81,9 @@ IN_ARENA = "{address} lies in arena {arena}: "
 SENTENCES: Wording = {
     "stopped": _stopped,
     "rows-left-out": "`{key}` has {rows:,} rows, and the first {shown:,} are here",
-    HOLD_OVER: "the process was let go after {milliseconds:,} ms, the limit: what was not read by then is missing "
-    "(--hold-at-most allows more; a copy made by save has no limit)",
+    HOLD_OVER: _hold_over,
     "types-take-too-long": "types and owners are not in this snapshot: they would take about {seconds:.0f} s, and "
-    "{at_most:g} are allowed (snapshot FILE --take-at-most {enough:.0f} has them)",
+    "{at_most:g} are allowed (snapshot FILE --take-at-most {enough:.0f}s has them)",
     "types-not-in-all": "{lacking:,} of {snapshots:,} snapshots do not tell types: of those moments none is known",
     "memory-lost": "{bytes} bytes of what was in memory could not be read, and are holes in the file",
     "roots-missing": "{mappings} mappings of {bytes} bytes are not in this image: pointers there are not known",

@@ -11,7 +11,7 @@ from typing import Callable, Optional, Sequence, TypeVar
 
 from ...base import background
 from ...base.errors import HoldEnded, HoldOver, RefusedError, TargetError
-from ...base.hold_limits import HOLD_AT_MOST
+from ...base.hold_limits import HOLD_AT_MOST, allows_more
 from ...base.model import HOLD_OVER, Statement
 from ...base.records import NamedTuple
 from ..elf.registers import ThreadRecord
@@ -101,7 +101,7 @@ class Freeze:
     def _too_long(self, who: str) -> HoldEnded:
         return HoldEnded(
             f"{who}: it had stood still for {self.at_most:g} s",
-            "--hold-at-most allows more; --no-stop does not stop it; arenas --quick reads little",
+            f"{allows_more(self.at_most)}; --no-stop does not stop it; arenas --quick reads little",
         )
 
     def is_over(self) -> bool:
