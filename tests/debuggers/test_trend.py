@@ -9,7 +9,7 @@ import subprocess
 import sys
 import time
 from pathlib import Path
-from typing import Any, Callable, Iterator
+from typing import Any, Callable, Iterator, Optional
 
 import pytest
 from browser import opened
@@ -19,6 +19,7 @@ from schemas import valid, valid_snapshot
 from subjects import Subject
 
 from arenascope.commands.steps import snapshot_folder
+from arenascope.present.screens.watch import NOTHING_GROWS
 from arenascope.present.shared_text.text import Style
 from arenascope.sources.live.cgroups import memory_limit
 
@@ -27,9 +28,10 @@ COMMAND = (sys.executable, str(ROOT / "bin" / "arenascope"))
 PLAY = HERE / "play_trend.js"
 
 
-def watch(subject: Subject, folder: Path, looks: int, after_each: Callable[[int], None], *words: str) -> str:
-    """Looks so often and keeps each; what was said on standard error."""
-    command = [*COMMAND, "watch", str(subject.pid), "--interval", "0.2", "--count", str(looks), "--save", str(folder)]
+def watch(subject: Subject, folder: Optional[Path], looks: int, after_each: Callable[[int], None], *words: str) -> str:
+    """Looks so often and keeps each, where there is a folder; what was said on standard error."""
+    command = [*COMMAND, "watch", str(subject.pid), "--interval", "0.2", "--count", str(looks)]
+    command += ["--save", str(folder)] if folder is not None else []
     with subprocess.Popen(
         [*command, *words], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=plain_environment()
     ) as watching:
@@ -147,6 +149,14 @@ def test_watch_and_trend_name_what_grows_and_whose_it_is(tmp_path: Path) -> None
     assert f"({grown['blocks']:+,} blocks" in headline
 
 
+@pytest.mark.parametrize(("option", "whose"), [("--types", False), ("--owners", True)])
+def test_what_grows_is_named_where_nothing_is_kept(option: str, whose: bool) -> None:
+    with Subject("mystery", "map", "2") as subject:
+        said = watch(subject, None, 3, lambda _: subject.send("tick") and None, option, "--interval", "2")
+    assert "node" in said
+    assert ("`table`" in said) is whose
+
+
 def test_it_is_named_unasked_where_a_look_costs_little(tmp_path: Path) -> None:
     saved = [tmp_path / name for name in ("unasked", "without", "often")]
     with Subject("mystery", "map", "2") as subject:
@@ -171,6 +181,7 @@ def test_of_what_does_not_grow_nothing_is_named(tmp_path: Path) -> None:
         said = watch(subject, tmp_path, 3, nothing, "--types", "--owners")
     assert trend(tmp_path)["grown"] == []
     assert "blocks" not in said
+    assert said.count(NOTHING_GROWS) == 1
     # no look is done in the interval that was asked for
     assert len(re.findall(r"\b0\.2 s", said)) == 1
 

@@ -84,8 +84,8 @@ OUTLINE = Outline(
                     "--types",
                     action="store_true",
                     default=None,
-                    help="types in each snapshot, whatever a look costs; by itself types and owners are saved where "
-                    "a look costs little of the interval",
+                    help="tell which type grows, and keep types in each snapshot, whatever a look costs; with --save "
+                    "alone there are types and owners where a look costs little of the interval",
                 ),
                 argument(
                     "--no-types", action="store_false", dest="types", default=None, help="no types in the snapshots"
@@ -93,7 +93,7 @@ OUTLINE = Outline(
                 argument(
                     "--owners",
                     action="store_true",
-                    help="with what each variable keeps in the snapshots; copies it, too",
+                    help="tell also who holds what grows, and keep in each snapshot what each variable keeps",
                 ),
                 EXACT,
                 HELP,
@@ -108,9 +108,9 @@ def run(options: argparse.Namespace) -> int:
         raise UsageError("--interval must be more than 0")
     if options.keep < FEWEST:
         raise UsageError(f"--keep {options.keep} is too few to tell a trend", f"{FEWEST} or more")
-    for name in ("types", "owners"):
-        if getattr(options, name) and not options.save:
-            raise UsageError(f"--{name} is for what is saved", f"watch PID --save FOLDER --{name}")
+    if options.owners and not options.save:
+        # whose it is is told of types that grow
+        options.types = True
     if options.save:
         snapshot_folder.make(options.save)
     pids = list(dict.fromkeys(map(int, options.pids)))
@@ -189,7 +189,7 @@ def _look_once(
     if unasked is not None and wanted.types:
         unasked.took(LookCost(time.monotonic() - began, seen.looked.held))
     shown.add(seen.looked)
-    if seen.document is not None:
+    if options.save and seen.document is not None:
         _keep(options, pid, seen.document, shown)
 
 
@@ -283,16 +283,20 @@ def _columns(style: Style, several: bool) -> list[str]:
 class _Seen(NamedTuple):
     looked: Looked
     document: Optional[Document]
-    """The snapshot, where one is kept."""
+    """A snapshot, where one was asked for, or types."""
 
 
 class Wanted(NamedTuple):
-    """What is kept of a look."""
+    """What is asked of a look."""
 
     save: bool = False
     types: bool = False
     owners: bool = False
     limit: Optional[LookLimit] = None
+
+    @property
+    def document(self) -> bool:
+        return self.save or self.types or self.owners
 
 
 def look_whole(pid: int, early: bool) -> Looked:
@@ -301,7 +305,7 @@ def look_whole(pid: int, early: bool) -> Looked:
 
 
 def _look(pid: int, wanted: Wanted, early: bool) -> _Seen:
-    started = born(pid) if wanted.save else None
+    started = born(pid) if wanted.document else None
     reads = None if wanted.types or wanted.owners else read_moment
     with QuietDoor(as_subject(str(pid)), lists_of=0 if early and reads else None) as door:
         context = Context(door, argparse.Namespace(libc=0, json=True), reads=reads)
@@ -309,7 +313,7 @@ def _look(pid: int, wanted: Wanted, early: bool) -> _Seen:
             expect_copy(context, unless=wanted.limit.is_exceeded if wanted.limit is not None else None)
         session, at = context.session, time.time()
         picture = resident_picture(session, trims(session)) if session.started else None
-        document = take(context, sizes=False, types=wanted.types, owners=wanted.owners) if wanted.save else None
+        document = take(context, sizes=False, types=wanted.types, owners=wanted.owners) if wanted.document else None
         door.release()
         held = door.held_seconds or 0.0
     name = one_line(name_of(pid))

@@ -43,9 +43,10 @@ EXPENDABLE = ("", "average", "resident", "module", "share", "holds back", THEIRS
 GUESS = " ?"
 """After the name of what is a guess."""
 NOTES = {
-    "pymalloc-apart": "CPython keeps objects of up to 512 bytes in arenas of its own, which it maps beside malloc: "
-    "they are not among these blocks",
+    "pymalloc-apart": "Python's objects of up to 512 bytes are not here: pymalloc keeps them in arenas beside malloc",
 }
+FIRST_NOTES = ("pymalloc-apart",)
+"""They say why what was expected is not in the table."""
 NO_VALUES = (
     "no values of members are known: debug information does not give these blocks a certain type, or they are empty"
 )
@@ -85,6 +86,7 @@ def lines(
         blocks, size = sum(row.blocks for row in rows), sum(row.bytes for row in rows)
         first = f"{asked}: {count(blocks, 'block')}, {style.size(size)}, {share(size, totals.bytes)} of the live bytes"
     yield style.bold(first)
+    yield from (note_text(each) for each in notes if each.id in FIRST_NOTES)
     yield ""
     if fold:
         whole = totals.blocks if by == "blocks" else live
@@ -125,7 +127,7 @@ def lines(
         yield style.dim(HELD_BACK)
     if THEIRS in headers:
         yield style.dim(WITH_THEIRS)
-    yield from map(note_text, notes)
+    yield from (note_text(each) for each in notes if each.id not in FIRST_NOTES)
     if rows:
         whose = [f"{style.typed('types --owners')} (who holds them)"] if owners else []
         if any(row.kind.kind == "declared" for row in rows):

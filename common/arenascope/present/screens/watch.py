@@ -26,6 +26,7 @@ MAX_TYPED = 64
 WIDEST = 100
 WIDE_BAR = 24
 MESSAGES = 3
+NOTHING_GROWS = "so far no type grows"
 
 
 class Looked(NamedTuple):
@@ -67,8 +68,9 @@ class Course:
             del self._typed[1:-1:2]
 
     def headline(self, style: Style) -> str:
-        """Which type grows, and whose it is; "" where none does, or nobody knows."""
-        return growth_headline(style, grown_types(self._typed))
+        """Which type grows, and whose it is; "" where nobody knows."""
+        grown = grown_types(self._typed)
+        return NOTHING_GROWS if grown == [] else growth_headline(style, grown)
 
     @property
     def rss(self) -> Optional[Series]:
