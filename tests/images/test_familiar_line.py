@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 from subjects import Subject
 
-from arenascope.sources.live.processes_by_name import names_of, other_pids, processes_called
+from arenascope.sources.live.processes_by_name import interpreter_called, names_of, other_pids, processes_called
 from arenascope.sources.live.procfiles import is_kernel_thread
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -98,6 +98,61 @@ def test_a_name_that_no_process_has(program: Path, tmp_path: Path) -> None:
             done = typed(tmp_path, *words)
             assert (done.returncode, done.stdout, done.stderr.count("\n")) == (2, "", 1)
             assert f"mean {NAME}" in done.stderr
+
+
+def test_a_script_that_an_interpreter_runs(tmp_path: Path) -> None:
+    """Also from the folder where it lies; two of them are listed."""
+    script, other = tmp_path / f"{NAME}.py", tmp_path / "other"
+    script.write_text("print('ready', flush=True); input()")
+    other.mkdir()
+    words = [sys.executable, "-X", "dev", "-u", script.name, "of its own"]
+
+    def started() -> subprocess.Popen[str]:
+        process = subprocess.Popen(words, cwd=tmp_path, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+        assert process.stdout is not None
+        assert process.stdout.readline() == "ready\n"
+        return process
+
+    with started() as one:
+        for folder in (tmp_path, other):
+            for line in (script.name, f"arenas {script.name}", f"arenas -p {script.name}"):
+                assert pid_in(typed(folder, *line.split(), "--json")) == one.pid, line
+        assert f"mean {script.name}?" in typed(other, "arenas", f"{NAME}.pz").stderr
+        with started() as two:
+            listed = typed(other, "arenas", script.name)
+            assert listed.returncode == 2
+            assert {f"{each.pid}" for each in (one, two)} == set(
+                re.findall(r"^ *([0-9]+) +[0-9.]+ MiB ", listed.stderr, re.M)
+            )
+            two.communicate("\n")
+        one.communicate("\n")
+
+
+@pytest.mark.parametrize(
+    ("line", "file"),
+    [
+        ("python3.11 -W ignore -u /srv/frag.py a.py", "/srv/frag.py"),
+        ("python3 frag.py -c x", "frag.py"),
+        ("python3 -Im http.server a.py", ""),
+        ("python3 -Xdev -cprint() a.py", ""),
+        ("python3", ""),
+        ("perl -I lib -w job.pl", "job.pl"),
+        ("perl -lane print a", ""),
+        ("ruby -r json -- server.rb", "server.rb"),
+        ("node --require ./first.js --inspect server.js", "server.js"),
+        ("node --eval=1 a.js", ""),
+        ("bash -e -o pipefail run.sh x", "run.sh"),
+        ("sh -ec true a", ""),
+        ("java -Xmx1g -cp a.jar -jar app.jar b.jar", "app.jar"),
+        ("java -cp a.jar Main b.jar", ""),
+        ("ssh host", None),
+        ("cat a.py", None),
+    ],
+)
+def test_which_word_is_the_script(line: str, file: str | None) -> None:
+    words = line.split()
+    interpreter = interpreter_called([words[0]])
+    assert (None if interpreter is None else interpreter.file_in(words)) == file
 
 
 def test_who_is_never_called() -> None:

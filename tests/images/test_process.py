@@ -301,6 +301,40 @@ int main(void) { setgid(65534); setuid(65534); prctl(PR_SET_DUMPABLE, 0); printf
     assert "sudo" in said
 
 
+@pytest.mark.needs_root
+@pytest.mark.skipif(os.geteuid() != 0, reason="needs root to take rights from it")
+def test_root_is_not_told_to_become_root(subject):
+    code = AS_USER.replace("os.setgid({user}); os.setuid({user})\n", "").format(
+        path=str(Path(arenascope.__file__).parents[1]), pid=subject.pid, address=subject.facts["block"]
+    )
+    words = ["setpriv", "--bounding-set", "-sys_ptrace", sys.executable, "-c", code]
+    said = subprocess.run(words, capture_output=True, text=True, check=True).stdout
+    assert "CAP_SYS_PTRACE" in said
+    assert "sudo" not in said
+
+
+# prctl(PR_SET_NO_NEW_PRIVS), then PR_SET_SECCOMP with a filter that refuses ptrace with EPERM
+FILTERED = """
+import ctypes, os, struct, sys
+number = {{"x86_64": 101, "aarch64": 117}}[os.uname().machine]
+codes = ((0x20, 0, 0, 0), (0x15, 0, 1, number), (0x06, 0, 0, 0x50001), (0x06, 0, 0, 0x7FFF0000))
+filter = ctypes.create_string_buffer(b"".join(struct.pack("HBBI", *code) for code in codes))
+program = ctypes.create_string_buffer(struct.pack("HxxxxxxQ", len(codes), ctypes.addressof(filter)))
+prctl = ctypes.CDLL(None, use_errno=True).prctl
+assert prctl(38, 1, 0, 0, 0) == 0 and prctl(22, 2, ctypes.c_void_p(ctypes.addressof(program)), 0, 0) == 0
+os.execv({program!r}, [{program!r}, "arenas", "{pid}"])
+"""
+
+
+def test_a_filter_on_system_calls_is_named(subject):
+    program = str(Path(__file__).resolve().parents[2] / "bin" / "arenascope")
+    code = FILTERED.format(program=program, pid=subject.pid)
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    assert done.returncode == 2
+    assert re.search(rf"hold process {subject.pid}: .*seccomp.*--no-stop", done.stderr)
+    assert "sudo" not in done.stderr
+
+
 def test_every_counter_of_smaps(subject):
     """Of one text: Pss changes whenever another process maps or leaves the same file."""
     text = Path(f"/proc/{subject.pid}/smaps").read_bytes()

@@ -151,9 +151,9 @@ def test_a_program_that_only_its_own_mount_namespace_has(program, start, tmp_pat
 
 def test_the_resident_part_is_the_whole_looks(subject):
     document, _ = printed("--exact", str(subject.pid), "--limit", "1")
-    (row,) = document["processes"]
+    (row,) = (each for each in document["processes"] if each["pid"] == subject.pid)
     exact = row["exact"]
-    assert row["pid"] == subject.pid
+    assert row["figures"] == "exact"
     assert exact["held_seconds"] > 0
     assert row["free_whole"]
     assert row["stranded_bytes"] == exact["stranded_bytes"]
@@ -178,6 +178,7 @@ def test_each_look_is_a_line(subject):
         (row,) = (each for each in document["processes"] if each["pid"] == subject.pid)
         assert row["system_bytes"] == subject.facts["arena"]
         assert row["exact"] is None
+        assert row["figures"] == ("estimate" if row["free_whole"] else "at-least")
         ranks = [each["free_resident_bytes"] for each in document["processes"] if each["arenas"]]
         assert [each for each in ranks if each is not None] == sorted(
             (each for each in ranks if each is not None), reverse=True

@@ -111,12 +111,23 @@ def test_where_the_budget_does_not_suffice_the_order_is_uncertain(subjects, alon
     if not limit:
         assert rows[many.pid].free_whole is False
         assert rows[many.pid].free_bytes < many.facts["free"]
+    assert {row.pid: row.figures for row in found.processes} == (
+        {few.pid: "estimate"} if limit else {few.pid: "estimate", many.pid: "at-least"}
+    )
     screen = list(top_lines(Style(), found, Shown("free")))
-    settle = f"top --once --exact {many.pid}"
-    assert screen[0].endswith(settle)
-    assert screen[-1].endswith(settle)
-    # which settles it
-    assert top.Looks(top._whole_looks([many.pid]), further=0).look().uncertain_pids == []
+    assert screen[0].endswith(f"top --once --exact {many.pid}")
+    assert sum("--once --exact" in line for line in screen) == 1
+    # which settles it, in one table
+    settled = top.Looks(top._whole_looks([many.pid]), further=0).look(limit)
+    assert settled.uncertain_pids == []
+    first = settled.processes[0]
+    assert (first.pid, first.figures) == (many.pid, "exact")
+    screen = list(top_lines(Style(width=0, exact=True), settled, Shown("free")))
+    assert not any("--once --exact" in line for line in screen)
+    assert sum(line.startswith("---") for line in screen) == 1
+    (row,) = (line for line in screen if line.split()[:1] == [str(many.pid)])
+    assert f"{first.exact.free_bytes:,}" in row
+    assert "≥" not in row
 
 
 def test_a_budget_is_kept_to(subjects, alone, monkeypatch):
@@ -178,8 +189,9 @@ def test_exact_takes_a_name(subjects, tmp_path):
                 pass
             words = [*ARENASCOPE, "top", "--once", "--json", "--limit", "1", "--exact", named.name]
             done = subprocess.run(words, text=True, capture_output=True, check=True, timeout=120)
-            (row,) = valid(json.loads(done.stdout))["processes"]
-            assert row["pid"] == process.pid
+            rows = valid(json.loads(done.stdout))["processes"]
+            (row,) = (row for row in rows if row["pid"] == process.pid)
+            assert row["figures"] == "exact"
             assert row["exact"]["free_bytes"] >= row["free_resident_bytes"]
         finally:
             process.kill()

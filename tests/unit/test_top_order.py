@@ -6,7 +6,7 @@ from typing import Optional
 
 import pytest
 
-from arenascope.analysis.top_order import Order
+from arenascope.analysis.top_order import Order, figures
 from arenascope.base.model import Tally
 from arenascope.present.json_documents.process_records import RunningProcess, WholeLook
 from arenascope.present.json_documents.record import tallied
@@ -42,6 +42,7 @@ def process(pid: int, free: int, more: int = 0, exact: Optional[int] = None) -> 
         stranded_bytes=free,
         free_whole=not more,
         exact=whole,
+        figures=figures(whole, not more),
     )
 
 
@@ -80,9 +81,30 @@ def test_these_are_always_known(sort: str, expected: list[int]) -> None:
     assert order.uncertain == []
 
 
-def test_those_that_were_looked_at_whole_are_first_and_by_what_that_found() -> None:
-    rows = [process(1, 500), process(2, 9, more=90, exact=10), process(3, 1, more=90, exact=80), process(4, 400)]
+def test_what_a_whole_look_found_has_its_place_among_the_others() -> None:
+    """And is shown beyond the limit, too: the first rows are the largest in any case."""
+    rows = [process(1, 500), process(2, 9, more=90, exact=10), process(3, 1, more=900, exact=80), process(4, 20)]
     order = Order(rows, "free", 3)
-    assert pids(order.shown) == [3, 2, 1]
+    assert [(row.pid, row.figures) for row in order.shown] == [
+        (1, "estimate"),
+        (3, "exact"),
+        (4, "estimate"),
+        (2, "exact"),
+    ]
     assert order.uncertain == []
-    assert pids(Order(rows, "free", 1).shown) == [3]
+    assert order.to_follow == []
+    assert pids(Order(rows, "free", 1).shown) == [1, 3, 2]
+
+
+def test_one_that_may_have_more_than_a_whole_look_found_elsewhere_is_told() -> None:
+    order = Order([process(1, 1, more=900, exact=40), process(2, 30, more=20)], "free", 0)
+    assert pids(order.shown) == [1, 2]
+    assert pids(order.uncertain) == [2]
+    assert pids(order.to_follow) == [2]
+
+
+def test_a_whole_look_that_did_not_tell_leaves_bounds() -> None:
+    unknown = process(1, 5, more=90, exact=1).exact
+    assert unknown is not None
+    unknown.free_bytes = None
+    assert [figures(unknown, whole) for whole in (True, False, None)] == ["estimate", "at-least", None]

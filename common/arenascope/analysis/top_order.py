@@ -32,14 +32,16 @@ class SeenProcess(FreeFigures, Protocol):
     def free_resident_bytes(self) -> Optional[int]: ...
 
     @property
-    def free_whole(self) -> Optional[bool]:
-        """Whether what is free was followed to its end."""
+    def figures(self) -> Optional[str]:
+        """One of FIGURES; None where nothing is known."""
 
     @property
     def exact(self) -> Optional[FreeFigures]: ...
 
 
 AnyProcess = TypeVar("AnyProcess", bound=SeenProcess)
+FIGURES = (EXACT, ESTIMATE, AT_LEAST) = ("exact", "estimate", "at-least")
+"""A whole look's; those of a look while it ran on, to the end of all lists; or as far as these were followed."""
 DEFAULT = "free"
 SORTS: Mapping[str, Callable[[SeenProcess], int]] = {
     "free": lambda each: _known(
@@ -57,56 +59,59 @@ def _known(*sizes: Optional[int]) -> int:
     return next((size for size in sizes if size is not None), -1)
 
 
+def figures(exact: Optional[FreeFigures], whole: Optional[bool]) -> Optional[str]:
+    """`whole`: whether what is free was followed to its end."""
+    if exact is not None and exact.free_bytes is not None:
+        return EXACT
+    return None if whole is None else ESTIMATE if whole else AT_LEAST
+
+
 def at_most(row: SeenProcess, sort: str) -> int:
     """What it may have: all of its arenas that was not seen to be free may be, too."""
     seen = SORTS[sort](row)
-    told = row.exact is not None and row.exact.free_bytes is not None
-    if row.free_whole is not False or sort in ALWAYS_KNOWN or told:
+    if row.figures != AT_LEAST or sort in ALWAYS_KNOWN:
         return seen
     return seen + max(0, (row.system_bytes or 0) - (row.free_bytes or 0))
 
 
 class Order(Generic[AnyProcess]):
-    """Processes as sorted: those of --exact first, then by what each has at least. `limit` are shown, 0: all."""
+    """Processes as sorted, by what each has at least, or by what --exact found. `limit` are shown, 0: all, and those of
+    --exact."""
 
     def __init__(self, rows: Sequence[AnyProcess], sort: str, limit: int) -> None:
-        by_size = sorted(rows, key=lambda row: (-SORTS[sort](row), row.pid))
+        self._rows = sorted(rows, key=lambda row: (-SORTS[sort](row), row.pid))
         self._sort = sort
-        self._first = [row for row in by_size if row.exact is not None]
-        self._others = [row for row in by_size if row.exact is None]
-        self._room = max(0, limit - len(self._first)) if limit else len(self._others)
-        self._limit = limit or len(rows)
+        self._room = limit or len(rows)
 
     @property
     def shown(self) -> list[AnyProcess]:
         """Those that may be the largest of all are among them, in place of the last."""
-        shown, hidden = self._others[: self._room], self._others[self._room :]
-        if shown:
+        shown, hidden = self._rows[: self._room], self._rows[self._room :]
+        if hidden:
             largest = SORTS[self._sort](shown[0])
             above = [row for row in hidden if at_most(row, self._sort) > largest]
             above = sorted(above, key=lambda row: -at_most(row, self._sort))[: len(shown) - 1]
-            pids = {row.pid for row in above}
-            shown = shown[: len(shown) - len(above)] + [row for row in hidden if row.pid in pids]
-        return (self._first + shown)[: self._limit]
+            shown = shown[: len(shown) - len(above)] + above
+        pids = {row.pid for row in shown}
+        return [row for row in self._rows if row.pid in pids or row.exact is not None]
 
     @property
     def uncertain(self) -> list[AnyProcess]:
         """Those that may belong further up than they are; of what is not shown, among what is."""
         found = []
-        for number, row in enumerate(self._others):
+        for number, row in enumerate(self._rows):
             above = min(number, self._room) - 1
-            if above >= 0 and at_most(row, self._sort) > SORTS[self._sort](self._others[above]):
+            if above >= 0 and at_most(row, self._sort) > SORTS[self._sort](self._rows[above]):
                 found.append(row)
         return found
 
     @property
     def to_follow(self) -> list[AnyProcess]:
         """Those that were not followed to their ends and are shown, or may have to be: what may be largest first."""
-        least = SORTS[self._sort](self._others[self._room - 1]) if self._room and len(self._others) > self._room else -1
-        parts = [row for row in self._first[: self._limit] if row.free_whole is False]
-        parts += [
+        least = SORTS[self._sort](self._rows[self._room - 1]) if len(self._rows) > self._room else -1
+        parts = [
             row
-            for number, row in enumerate(self._others)
-            if row.free_whole is False and (number < self._room or (self._room and at_most(row, self._sort) > least))
+            for number, row in enumerate(self._rows)
+            if row.figures == AT_LEAST and (number < self._room or at_most(row, self._sort) > least)
         ]
         return sorted(parts, key=lambda row: -at_most(row, self._sort))

@@ -14,6 +14,8 @@ ORDER_AT, BIG = 5, b"\2"
 TYPE_AT, PROGRAM_TYPES = 16, (2, 3)
 """e_type, and ET_EXEC and ET_DYN."""
 
+SCRIPTS = (".py", ".pl", ".rb", ".js", ".mjs", ".cjs", ".sh", ".php", ".jar")
+
 
 def full_names(words: Sequence[str], names: Sequence[str], usage: str, also: Sequence[str] = ()) -> list[str]:
     """Options by their whole names, wherever their start is clear: --lim is --limit, and so is -limit, as GDB's users
@@ -68,6 +70,11 @@ def is_program(path: str) -> bool:
     header = _beginning(path, TYPE_AT + 2)
     type = int.from_bytes(header[TYPE_AT:], "big" if header[ORDER_AT : ORDER_AT + 1] == BIG else "little")
     return header[: len(ELF)] == ELF and type in PROGRAM_TYPES
+
+
+def is_script(path: str) -> bool:
+    """Whether it is a regular file that an interpreter runs, by its name or its first line."""
+    return os.path.isfile(path) and (path.endswith(SCRIPTS) or _beginning(path, 2) == b"#!")
 
 
 def _beginning(path: str, size: int) -> bytes:

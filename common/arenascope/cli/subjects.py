@@ -8,7 +8,7 @@ from argparse import Namespace
 from typing import TYPE_CHECKING, NoReturn, Optional, Sequence
 
 from ..base.about import PROGRAM
-from ..base.argv import PROCESSES, is_elf, is_program, pid_in
+from ..base.argv import PROCESSES, is_elf, is_program, is_script, pid_in
 from ..base.errors import TargetError, UsageError
 from ..base.suggestions import with_suggestion
 from ..commands.framework.arguments import Parser, argument, places_of
@@ -22,7 +22,7 @@ SUBJECTS = argument(
     metavar="PID|CORE",
     nargs="*",
     default=[],
-    help="the process (by its pid, or its name where only one has it) or core file to read, at any position",
+    help="the process (by its pid, or its or its script's name where only one has it) or core file, at any position",
 )
 PID_OPTION = argument(
     "-p",
@@ -178,9 +178,9 @@ def _pid(word: str) -> str:
 
 
 def _subject(word: str, alone: bool) -> str:
-    """A pid or path. Of several that are looked at, one that is not there is told in its turn. A program in this folder
-    cannot be looked at: it names the process that runs it, as in any other folder."""
-    program = os.sep not in word and is_program(word)
+    """A pid or path. Of several that are looked at, one that is not there is told in its turn. A program or script in
+    this folder cannot be looked at: it names the process that runs it, as in any other folder."""
+    program = os.sep not in word and (is_program(word) or is_script(word))
     if may_be_file_or_pid(word) and not program:
         return word
     pid = _only_process(word)

@@ -12,7 +12,7 @@ import time
 from contextlib import suppress
 from typing import Iterable, Mapping
 
-from ..analysis.top_order import DEFAULT, SORTS, Order
+from ..analysis.top_order import DEFAULT, SORTS, Order, figures
 from ..base.errors import ArenascopeError, UsageError
 from ..base.printable import one_line
 from ..commands.framework.arguments import HELP, Group, Outline, argument, seconds
@@ -24,6 +24,7 @@ from ..present.screens.other_screen import OtherScreen
 from ..present.screens.top import Shown, top_lines
 from ..present.shared_text.text import Style, fitted
 from ..session.header_look import HeaderLook, HeaderReader
+from ..sources.live.kernel_refusal import barrier
 from ..sources.live.process_list import ListedProcess, list_processes
 from .keyboard import Keyboard
 from .shell import ShellDoor, unbroken
@@ -42,15 +43,16 @@ STEP = 4
 TRIES = 3
 """For one whose lists change meanwhile."""
 ROWS = 20
-AROUND, TABLE = 16, 5
-"""Lines of a screen around the table of processes, some of them broken in two; lines that a further table adds."""
+AROUND = 17
+"""Lines of a screen around the table's rows, some of them broken in two."""
 OUTLINE = Outline(
-    "List this machine's processes by free and stranded memory in malloc; none is stopped.",
+    "List this machine's processes by the free memory that their malloc holds; none is stopped.",
     "Of each process the headers of its arenas and the first chunks of its bins are read while it runs on. Those that "
     f"may be among the shown ones are followed further, by {FURTHER:,} chunks in all, which takes about two seconds "
     '(where looks are repeated: a fifth of the interval). "≥" marks what even so was not followed to its end. If that '
     "may change the order, the first line says so, and which command settles it. Thread caches and fastbins do not "
-    "count as free. On a terminal the list is renewed until q or Ctrl-C; in a pipe it is printed once.",
+    "count as free, but in exact figures. On a terminal the list is renewed until q or Ctrl-C; in a pipe it is printed "
+    "once.",
     "top\ntop --once --limit 5\ntop --exact 1234 5678\ntop --json --once | jq '.processes[0].pid'",
     (
         Group(
@@ -61,13 +63,13 @@ OUTLINE = Outline(
                     metavar="PID",
                     nargs="+",
                     default=[],
-                    help="also a whole look at these, by pid or name, as `report` has it: each is held once, briefly",
+                    help="exact figures of these, by pid or name, as `report` has them: each is held once, briefly",
                 ),
                 argument(
                     "--sort",
                     choices=tuple(SORTS),
                     default=DEFAULT,
-                    help="the order: by free memory that is resident (free), by stranded, system or rss",
+                    help="the order: by what is free and resident (free), by its stranded part, by system or rss",
                 ),
                 argument(
                     "--limit",
@@ -194,7 +196,7 @@ class Looks:
                     return
 
     def _row(self, listed: ListedProcess, look: HeaderLook) -> RunningProcess:
-        free = look.free
+        free, exact = look.free, self._whole.get(listed.pid)
         return RunningProcess(
             pid=listed.pid,
             user=self._user(look.uid),
@@ -210,7 +212,8 @@ class Looks:
             free_resident_bytes=free.resident if free else None,
             stranded_bytes=free.stranded if free else None,
             free_whole=free.whole if free else None,
-            exact=self._whole.get(listed.pid),
+            exact=exact,
+            figures=figures(exact, free.whole if free else None),
         )
 
     def _user(self, uid: int) -> str:
@@ -286,7 +289,7 @@ class _Screen(_Once):
     def rows(self, whole: int) -> int:
         from shutil import get_terminal_size  # a terminal has lines
 
-        return max(whole, 1, get_terminal_size().lines - AROUND - (whole + TABLE if whole else 0))
+        return max(1, get_terminal_size().lines - AROUND - whole)
 
     def draw(self, found: Top, seconds: float) -> None:
         style = _style(self._exact)
@@ -297,7 +300,8 @@ class _Screen(_Once):
 
 
 def _show(options: argparse.Namespace, interval: float, goes_on: bool) -> _Once:
-    how = Shown(options.sort)
+    barred = barrier()
+    how = Shown(options.sort, unread=barred.why if barred is not None else "sudo may")
     if goes_on and _is_screen(options):
         return _Screen(options.bytes, how._replace(note=f"every {interval:g} s, until q or Ctrl-C"))
     return _Once(options.json, options.bytes, how)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Annotated, Optional, Sequence
 
+from ...analysis.top_order import FIGURES
 from .record import Chunks, Document, Record, Size
 
 
@@ -42,13 +43,19 @@ class RunningProcess(Record):
         Optional[bool], "Whether all tops were read and all bins followed to their ends; else these are lower bounds"
     ]
     exact: Annotated[Optional[WholeLook], "With --exact: what a whole look found, once; null: it was not asked for"]
+    figures: Annotated[
+        Optional[str],
+        ("enum", FIGURES),
+        "What tells how much it has free, and its place: what is in exact; an estimate, read to the end of all lists "
+        "while it ran on; or at-least, lower bounds (free_whole is false). null: not known",
+    ]
 
 
 class Top(Document, command="top"):
     """What one look at all processes found, read while they ran on."""
 
     time: Annotated[float, "When, in seconds since 1970"]
-    processes: Annotated[Sequence[RunningProcess], "Up to --limit: those of --exact first, then as sorted"]
+    processes: Annotated[Sequence[RunningProcess], "Up to --limit as sorted, and those of --exact"]
     left_out: Annotated[Size, "How many more there are, beyond --limit"]
     uncertain_pids: Annotated[
         Sequence[Annotated[int, "A pid"]],

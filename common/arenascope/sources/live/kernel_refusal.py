@@ -6,9 +6,47 @@ import os
 from typing import Optional
 
 from ...base.errors import TargetError
+from ...base.records import NamedTuple
 from . import procfiles
 
 ALL_IDS = [b"0", b"0", b"4294967295"]
+CAP_SYS_PTRACE = 19
+SECCOMP_FILTER = 2
+
+
+class Barrier(NamedTuple):
+    """What keeps even root from looking at processes."""
+
+    why: str
+    hint: str
+
+
+def barrier() -> Optional[Barrier]:
+    """As far as it is known; None where root's rights, which we do not have, may suffice."""
+    if _scope() == 3:
+        return Barrier("kernel.yama.ptrace_scope is 3", "only a reboot lifts it; a core can be read")
+    if os.geteuid() != 0:
+        return None
+    if not int(procfiles.status_row(os.getpid(), "CapEff"), 16) >> CAP_SYS_PTRACE & 1:
+        return Barrier("root has no CAP_SYS_PTRACE here", "in a container: --cap-add SYS_PTRACE")
+    return Barrier(
+        "root is refused, too", "perhaps by a security module such as SELinux, or by what isolates this container"
+    )
+
+
+def holding_hint() -> str:
+    """What helps where a process may be read and ptrace is refused: a filter on system calls holds behind sudo, too."""
+    others = "--stop signal or --no-stop"
+    if procfiles.status_number(os.getpid(), "Seccomp") == SECCOMP_FILTER:
+        return f"a seccomp filter may forbid ptrace here: use {others}"
+    return f"use {others}" if os.geteuid() == 0 else f"use sudo, {others}"
+
+
+def _scope() -> int:
+    try:
+        return int(procfiles.read_bytes("/proc/sys/kernel/yama/ptrace_scope"))
+    except (OSError, ValueError):
+        return 0
 
 
 def refusal(pid: int, uid: int) -> TargetError:
@@ -20,15 +58,13 @@ def refusal(pid: int, uid: int) -> TargetError:
             f"{message} from inside the user namespace {namespace}, which has no rights outside of it",
             f"run arenascope where process {pid} was started",
         )
+    barred = barrier()
+    if barred is not None:
+        return TargetError(f"{message}: {barred.why}", barred.hint)
     if uid != os.geteuid():
         who = "root's" if uid == 0 else f"user {uid}'s"
         return TargetError(f"{message}, which is {who}", "use sudo; in a container also --cap-add SYS_PTRACE")
-    try:
-        scope = int(procfiles.read_bytes("/proc/sys/kernel/yama/ptrace_scope"))
-    except (OSError, ValueError):
-        scope = 0
-    if scope == 3:
-        return TargetError(f"{message}: kernel.yama.ptrace_scope is 3", "only a reboot lifts it; a core can be read")
+    scope = _scope()
     if scope == 2:
         return TargetError(f"{message}: kernel.yama.ptrace_scope is 2", "use sudo")
     if scope == 1:

@@ -14,7 +14,7 @@ from ..elf.kernel_records import AT_PAGESZ, is_secure, parse_auxv
 from ..elf.sysroot import open_regular
 from ..kernel_words import Timer, Watched
 from . import procfiles
-from .kernel_refusal import refusal
+from .kernel_refusal import barrier, refusal
 from .live_source import LiveSource
 from .pagemap import PagemapResidency
 
@@ -345,7 +345,9 @@ def _find_process(pid: int) -> tuple[procfiles.Status, int]:
     except (FileNotFoundError, ProcessLookupError) as error:
         raise TargetError(f"there is no process {pid}", "ps -e lists those that can be seen here") from error
     except PermissionError as error:
-        raise TargetError(f"process {pid} may not be looked at", "run as its user, or with sudo") from error
+        barred = barrier()
+        hint = barred.hint if barred is not None else "run as its user, or with sudo"
+        raise TargetError(f"process {pid} may not be looked at", hint) from error
     if status.state in "ZX":
         raise TargetError(f"process {pid} ({status.name}) has ended and waits for its parent: it has no memory left")
     if status.rss is None and procfiles.is_kernel_thread(pid):

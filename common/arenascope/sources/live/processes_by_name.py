@@ -3,12 +3,48 @@
 from __future__ import annotations
 
 import os
+import re
 from contextlib import suppress
-from typing import Iterator, Optional
+from typing import Iterable, Iterator, Optional, Sequence
 
 from ...base.records import NamedTuple
 from ..elf.kernel_records import undeleted
 from .procfiles import name_of, read_bytes, status_row
+
+
+class Interpreter(NamedTuple):
+    called: str
+    """What its executable is called; this and the others are patterns."""
+    code: str
+    """The option behind which there is code, or a module, in place of a file."""
+    valued: str
+    """Options that take the next word."""
+    behind: str = ""
+    """The option without which there is no file."""
+
+    def file_in(self, words: Sequence[str]) -> str:
+        """What it was started with; "" without a file."""
+        if self.behind:
+            words = words[words.index(self.behind) :] if self.behind in words else ()
+        before = ""
+        for word in words[1:]:
+            if re.fullmatch(self.code, word):
+                return ""
+            if word[:1] not in ("-", "+") and not re.fullmatch(self.valued, before):
+                return word
+            before = word
+        return ""
+
+
+INTERPRETERS = (
+    Interpreter(r"(python|pypy)[\d.]*", r"-[bBdEiIOPqRsSuvx]*[cm].*", r"-[WX]|--check-hash-based-pycs"),
+    Interpreter(r"perl[\d.]*", r"-[acnpwWlsStTuUX]*[eE].*", r"-I"),
+    Interpreter(r"ruby[\d.]*", r"-[alnpsw]*e.*", r"-[CEIr]"),
+    Interpreter(r"node|nodejs", r"-[ep]|-pe|--(eval|print)(=.*)?", r"-[rC]|--(require|import|loader|conditions)"),
+    Interpreter(r"(ba|da|k|mk|z|a|)sh", r"-[A-Za-z]*[cs]", r"[-+][oO]|--(rcfile|init-file)"),
+    Interpreter(r"php[\d.]*", r"-r.*", r"-[cdz]"),
+    Interpreter(r"java", r"-version", r"-cp", behind="-jar"),
+)
 
 
 class NamedProcess(NamedTuple):
@@ -20,7 +56,8 @@ class NamedProcess(NamedTuple):
 
 
 def processes_called(name: str) -> list[NamedProcess]:
-    """Those of which /proc/PID/comm or the executable's base name is `name`, the largest first; never this one."""
+    """Those of which /proc/PID/comm, the executable's base name or that of the script which it runs is `name`, the
+    largest first; never this one."""
     found = [_running(pid) for pid in other_pids() if name in names_of(pid)]
     return sorted((each for each in found if each is not None), key=lambda each: (-each.resident, each.pid))
 
@@ -34,14 +71,27 @@ def names_of(pid: int) -> set[str]:
     found = {name_of(pid)}
     with suppress(OSError):
         found.add(os.path.basename(undeleted(os.readlink(f"/proc/{pid}/exe"))))
+    interpreter = interpreter_called(found)
+    if interpreter is not None:
+        # of these alone: the kernel may let wait who reads the words of a process
+        with suppress(OSError):
+            found.add(os.path.basename(interpreter.file_in(_words(pid))))
     return found - {""}
+
+
+def interpreter_called(names: Iterable[str]) -> Optional[Interpreter]:
+    return next((each for each in INTERPRETERS if any(re.fullmatch(each.called, name) for name in names)), None)
+
+
+def _words(pid: int) -> Sequence[str]:
+    return os.fsdecode(read_bytes(f"/proc/{pid}/cmdline")).rstrip("\0").split("\0")
 
 
 def _running(pid: int) -> Optional[NamedProcess]:
     """None where it has no memory: a kernel thread, a zombie, or one that has ended."""
     try:
         resident = status_row(pid, "VmRSS")
-        words = os.fsdecode(read_bytes(f"/proc/{pid}/cmdline")).rstrip("\0").split("\0")
+        words = _words(pid)
     except OSError:
         return None
     return NamedProcess(pid, int(resident.split()[0]) * 1024, " ".join(words)) if resident else None

@@ -17,6 +17,7 @@ from typing import Optional, Sequence
 from ...base.errors import TargetError
 from ..elf.kernel_records import NT_386_TLS, NT_ARM_TLS, NT_PRSTATUS, REGISTER_NOTES
 from . import procfiles
+from .kernel_refusal import holding_hint
 from .stop_wait import Wait
 
 PTRACE_GETREGSET, PTRACE_SEIZE, PTRACE_INTERRUPT, PTRACE_DETACH = 0x4204, 0x4206, 0x4207, 17
@@ -77,9 +78,7 @@ class Tracer:
                 raise TargetError(
                     f"process {self.pid} is already traced by process {tracer}", "ask there, or use --no-stop"
                 )
-            raise TargetError(
-                f"cannot hold process {self.pid}: {os.strerror(error)}", "use sudo, --stop signal or --no-stop"
-            )
+            raise TargetError(f"cannot hold process {self.pid}: {os.strerror(error)}", holding_hint())
         self.held[tid] = 0
         self.ptrace(PTRACE_INTERRUPT, tid, None, None)
         return True

@@ -29,7 +29,8 @@ class Stopper:
             self._switch = _continued_at_our_end(self._pid)
             self._send(signal.SIGSTOP)
         except PermissionError:
-            raise TargetError(f"not permitted to stop process {self._pid}", "use sudo, or --no-stop") from None
+            hint = "use --no-stop" if os.geteuid() == 0 else "use sudo, or --no-stop"
+            raise TargetError(f"not permitted to stop process {self._pid}", hint) from None
         wait = Wait(self._pid, until)
         while running := self._running():
             for tid, state in running:
