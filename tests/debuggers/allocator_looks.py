@@ -104,8 +104,12 @@ def check_replaced(looks: Looks, name: str, how: str) -> None:
             assert how in document["allocators"][0]["how"], where
             assert document["allocators"][0]["instead"]
             assert document["complete"] is False
-            past = [each["names"] for each in document["problem_records"] if each["id"] == "malloc-replaced"]
-            assert past == [{"allocators": f"{name} ({document['allocators'][0]['how']})"}], where
+            (past,) = [each for each in document["problem_records"] if each["id"] == "malloc-replaced"]
+            assert past["names"]["allocators"] == f"{name} ({document['allocators'][0]['how']})", where
+            assert document["allocators"][0]["instead"] in past["names"]["ask"], where
+            if command == "arenas":
+                held = document["totals"]["system_bytes"] + document["mmapped"]["bytes"]
+                assert past["figures"]["glibc_bytes"] == held, where
         for where, text in looks.words(command):
             assert f"{name} ({document['allocators'][0]['how']}) " in text, where
             assert document["allocators"][0]["instead"] in text, where

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import subprocess
 import sys
 from pathlib import Path
@@ -9,6 +10,7 @@ from pathlib import Path
 import pytest
 from allocator_looks import Looks, build, check_replaced, check_share, library, serving
 from looks import ROOT, plain_environment, run
+from subjects import Subject
 
 BESIDE = ROOT / "fixtures" / "beside.c"
 
@@ -40,13 +42,27 @@ def test_it_is_told_once() -> None:
             while Path(f"/proc/{sleeping.pid}/stat").read_text().rpartition(")")[2].split()[0] != "S":
                 assert sleeping.poll() is None
             assert "jemalloc" in Path(f"/proc/{sleeping.pid}/maps").read_text()
-            for command in ("arenas", "bins", "report", "version"):
+            for command in ("arenas", "bins", "report", "trim", "types", "version"):
                 done = run([sys.executable, str(ROOT / "bin" / "arenascope"), command, str(sleeping.pid)])
                 assert done.stdout.count("serves malloc") == 1, done.stdout
+                assert command == "version" or "jemalloc" in done.stdout.splitlines()[0]
+                # of what is in use nothing is known
+                assert "0 B" not in done.stdout, done.stdout
                 assert done.stderr.count("stood still") == 1, done.stderr
                 assert "stops" not in done.stderr, done.stderr
         finally:
             sleeping.kill()
+
+
+def test_its_memory_is_not_trimmed() -> None:
+    """That is no doubt about glibc's heap, and the process stays as it is."""
+    with Subject("beside", env={"LD_PRELOAD": library("jemalloc")}) as subject:
+        before = subject.rollup("Rss")
+        words = ["trim", str(subject.pid), "--apply", "-y", "--json"]
+        done = run([sys.executable, str(ROOT / "bin" / "arenascope"), *words])
+        assert subject.rollup("Rss") == before
+    assert [each["id"] for each in json.loads(done.stdout)["problem_records"]] == ["malloc-replaced"]
+    assert done.status == 2
 
 
 @pytest.mark.full

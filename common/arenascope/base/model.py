@@ -39,6 +39,8 @@ OTHER_FILES = "other-files"
 """The id by which an answer says that files which are here are not those of the modules in memory."""
 NOT_AS_COUNTED = "block-count"
 """The id by which an answer says that mp_ counts other blocks served by mmap than were found."""
+REPLACED = "malloc-replaced"
+"""The id by which an answer says that malloc does not lead to glibc's heap, of which alone it tells."""
 HOLD_OVER = "hold-over"
 """The id by which an answer says that it holds only what was read in the time for which the process may be held."""
 

@@ -6,7 +6,7 @@ from typing import Callable, Iterable, Iterator, Mapping, Optional, Sequence
 
 from ..analysis.trim import Trim
 from ..analysis.usage import ArenaUsage, orphans, total, total_tally
-from ..base.model import Tally
+from ..base.model import REPLACED, Tally
 from ..present.formats.json import hexadecimal
 from ..present.json_documents.allocator_rows import other_allocators, share_record
 from ..present.json_documents.arena_records import Arena, ArenaFigures, Arenas, ArenaThread
@@ -14,7 +14,7 @@ from ..present.json_documents.record import tallied
 from ..present.screens.allocators import allocators_lines
 from ..present.shared_text.text import AT_MOST, NO_HEAP, Style, count, cut, next_lines, number, table
 from ..session.before_hold import read_trims
-from ..session.glibc_share import REPLACED, share_of
+from ..session.glibc_share import share_of
 from ..session.problems import problems_of
 from ..session.trims import trims
 from ..session.usage import full_usages, mmapped_tally, quick_usages
@@ -121,6 +121,9 @@ def _lines(
 ) -> Iterator[str]:
     """`beside`: of other allocators."""
     style, session = context.style, context.session
+    if any(each.replaces_malloc for each in session.located.allocators):
+        yield from (*beside, "")
+        beside = ()
     if not session.started:
         yield NO_HEAP
         yield from beside

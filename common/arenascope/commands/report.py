@@ -17,7 +17,7 @@ from ..analysis.trim import Trim
 from ..analysis.type_rows import TypeRow
 from ..analysis.verdict import address_space, judge
 from ..base.errors import ArenascopeError
-from ..base.model import Statement
+from ..base.model import REPLACED, Statement
 from ..glibc.params import arena_limit
 from ..glibc.release_table import alike
 from ..present.formats.json import hexadecimal
@@ -43,7 +43,6 @@ from ..present.shared_text.marked_names import unmarked_names
 from ..present.shared_text.text import NO_HEAP, Style
 from ..session.before_hold import read_moment
 from ..session.can_call import find_means
-from ..session.glibc_share import REPLACED
 from ..session.parallel_sweeps import likely_chunks
 from ..session.problems import depends_on_mp, problems_of
 from ..session.resident import resident_picture
@@ -294,8 +293,8 @@ def _answer(
         named = not context.session.target.image.redacted
         options = context.options
         text = lines(context.style, picture, concluded, full=options.full, named=named, asked=_asked(options))
-    # without a heap the first sentence says who serves malloc
-    return Answer(found, text, problems, told=[] if context.session.started else [REPLACED])
+    # the first sentence says who serves malloc
+    return Answer(found, text, problems, told=[REPLACED] if picture is not None else [])
 
 
 def _asked(options: Namespace) -> list[str]:

@@ -18,6 +18,7 @@ from ..present.shared_text.problems import sentence
 from ..present.shared_text.text import Style
 from ..session.before_hold import read_trims
 from ..session.can_call import find_means
+from ..session.glibc_share import replaced
 from ..session.problems import RUN_ON, problems_of
 from ..session.session import Session
 from ..session.trims import trims
@@ -36,6 +37,7 @@ from .framework.apply_trim import (
 )
 from .framework.command import ARENA, LIMIT, Answer, Context, argument, command, of_heap
 
+OTHERS = "serves malloc in this process: malloc_trim does nothing for its memory"
 FOLLOWED = 12e-6
 """Seconds for a free chunk, measured: it is followed twice, and checked."""
 UNKNOWN_BESIDE = ("mp-in-parts", "mp-not-found", "tcache-form", "caches-not-found", "cached-chunks-unowned")
@@ -95,7 +97,9 @@ def trim_command(context: Context) -> Answer:
         applied = _apply(context, controller, plans)
     # a thread inside malloc would be let out of it first
     lasting = unsound and context.target.kind == "live" and not any(each.mutex for each in session.headers)
+    past = replaced(session)
     refused = sentence(unsound[0]) if lasting else context.means.lacks or None
+    refused = refused if past is None else f"{past.names['allocators']} {OTHERS}"
     kept = list(reasons(plans, _all(context), session.locked))
     found = records.Trim(
         arenas=[_row(trim, options.ranges) for trim in plans],
@@ -156,6 +160,7 @@ def _prepare(context: Context) -> Controller:
     if not asked:
         _confirm(context)
     before = Session(context.target, context.options.libc)
+    _check_whose_malloc(before)
     settle(controller, before)
     context.renew()
     check_locks(context.session)
@@ -175,6 +180,7 @@ def _question(context: Context) -> str:
     options, target = context.options, context.target
     if target.kind != "live":
         raise RefusedError("is-a-core", "a core cannot be trimmed", "--apply needs the live process")
+    _check_whose_malloc(context.session)
     plans = [trim for trim in trims(context.session) if options.arena in (None, trim.plan.arena)]
     parts = [trim.resident.trim for trim in plans] if options.arena is None else []
     parts += [trim.resident.tops for trim in plans] if options.tops else []
@@ -204,6 +210,13 @@ def _heed_ctrl_c(context: Context) -> None:
     if context.session.stopped:
         context.door.notice("nothing was done\n")
         raise KeyboardInterrupt
+
+
+def _check_whose_malloc(session: Session) -> None:
+    """Nothing of what another allocator holds would go back."""
+    past = replaced(session)
+    if past is not None:
+        raise RefusedError(past.id, f"{past.names['allocators']} {OTHERS}", f"ask {past.names['ask']}")
 
 
 def _check_soundness(context: Context) -> None:

@@ -8,7 +8,7 @@ from typing import Iterable, Iterator, Optional, Sequence
 from ..base import optional_libraries
 from ..base.about import __version__
 from ..base.errors import ArenascopeError, UsageError
-from ..base.model import Allocator, Statement
+from ..base.model import REPLACED, Allocator, Statement
 from ..glibc.candidates import UNASKED, Trail
 from ..glibc.find.main_arena import Located
 from ..glibc.find.which_allocator import find_allocators
@@ -23,7 +23,7 @@ from ..present.screens.candidates import candidates_lines, candidates_of
 from ..present.screens.evidence import check_words, evidence
 from ..present.shared_text.debug_info import missing_line
 from ..present.shared_text.problems import sentence
-from ..session.glibc_share import REPLACED, share_of
+from ..session.glibc_share import share_of
 from ..session.problems import problems_of, unknown_release
 from ..session.session import Session
 from .framework.command import Answer, Context, argument, command

@@ -4,21 +4,29 @@ from __future__ import annotations
 
 from typing import Optional
 
-from ..base.model import Statement
+from ..analysis.usage import total
+from ..base.model import REPLACED, Statement
 from ..base.records import NamedTuple
 from .block_parts import pages_of
 from .session import Session
 
-REPLACED = "malloc-replaced"
-
 
 def replaced(session: Session) -> Optional[Statement]:
-    """The problem that malloc does not lead to the arenas."""
+    """The problem that malloc does not lead to glibc's heap: how much that holds, and whom to ask instead."""
     others = [each for each in session.located.allocators if each.replaces_malloc]
     if not others:
         return None
     names = " and ".join(f"{each.name} ({each.how})" for each in others)
-    return Statement(REPLACED, names={"allocators": names})
+    ask = "; ".join(f"{each.name}: {each.instead}" for each in others)
+    return Statement(REPLACED, {"glibc_bytes": _heap_bytes(session)}, {"allocators": names, "ask": ask})
+
+
+def _heap_bytes(session: Session) -> Optional[int]:
+    """What glibc's malloc has from the system, free or in use."""
+    if not session.started:
+        return 0
+    mapped = session.params.values.get("mmapped_mem") if session.params else None
+    return total([mapped, *(header.system_mem for header in session.headers)], session.all_arenas)
 
 
 class Share(NamedTuple):

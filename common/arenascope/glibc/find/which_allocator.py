@@ -48,22 +48,23 @@ KINDS = (
         "jemalloc",
         r"libjemalloc",
         ("mallctl", "je_mallctl", "_rjem_mallctl"),
-        "malloc_stats_print() prints its figures (redis: MEMORY MALLOC-STATS; MEMORY PURGE returns its free pages), "
-        "MALLOC_CONF=stats_print:true does so at exit, jeprof reads its profiles",
+        "malloc_stats_print() prints its figures, MALLOC_CONF=stats_print:true does so at exit, "
+        'mallctl("arena.N.purge") returns free pages (redis: MEMORY MALLOC-STATS, MEMORY PURGE), jeprof reads its '
+        "profiles",
         strings=(b"<jemalloc>: ",),
     ),
     Kind(
         "tcmalloc",
         r"libtcmalloc",
         ("tc_malloc", "_ZN15MallocExtension8instanceEv", "TCMallocInternalMalloc"),
-        "MallocExtension::GetStats prints its figures, pprof reads its profiles",
+        "MallocExtension::GetStats prints its figures, ReleaseFreeMemory returns free pages, pprof reads its profiles",
         strings=(b"tcmalloc: large alloc", b"TCMALLOC_SAMPLE_PARAMETER"),
     ),
     Kind(
         "mimalloc",
         r"libmimalloc",
         ("mi_version", "mi_malloc"),
-        "MIMALLOC_SHOW_STATS=1 prints its figures at exit",
+        "MIMALLOC_SHOW_STATS=1 prints its figures at exit, mi_collect(true) returns free pages",
         strings=(b"mimalloc: ",),
     ),
     Kind(

@@ -190,7 +190,8 @@ def pages_line(style: Style, held: HeldSums) -> Iterator[str]:
 
 def _parts(style: Style, picture: Picture, facts: Optional[Facts], full: bool, *, every_type: bool) -> Iterator[str]:
     whole, sizes = picture.known, {"live": 0, **picture.parts}
-    shown = [name for name in PARTS if name in sizes]
+    # without a heap, all that is in use is another allocator's, and not known
+    shown = [name for name in PARTS if name in sizes and (name not in LIVE or facts is None or facts.started)]
     small = [] if full else [name for name in shown if SMALL * sizes[name] < whole and name not in LIVE[:1]]
     rows: list[list[str]] = []
     drawn: dict[int, int] = {}

@@ -49,6 +49,12 @@ def places(number: int) -> str:
 
 def verdict(said: Statement, say: Say, compared: bool = False) -> str:
     """The answer, where the image tells which pages are in memory. `compared`: there was another moment."""
+    serves = said.names["serves_malloc"]
+    first = f"{serves} serves malloc here, and arenascope reads glibc's malloc alone. " if serves else ""
+    return f"{first}{_of_glibc(said, say, compared)}{'.' if serves and said.id == 'no-heap' else ''}"
+
+
+def _of_glibc(said: Statement, say: Say, compared: bool) -> str:
     figure = whole(said.figures)
     name = NAMES[said.names["measure"]]
     if not figure["started"]:
@@ -111,10 +117,9 @@ def space_verdict(said: Statement, say: Say) -> str:
 
 
 def _not_started(said: Statement, say: Say) -> str:
-    serves, may = said.names["serves_malloc"], said.names["may_serve_malloc"]
+    may = said.names["may_serve_malloc"]
     why = f"{may} may serve malloc here" if may else "malloc has not been called"
-    why = f"{serves} serves malloc here" if serves else why
-    text = f"glibc's malloc has no heap: {why}"
+    text = "glibc's malloc has no heap" + ("" if said.names["serves_malloc"] else f": {why}")
     return text if said.id == "no-heap" else f"{text}. {_judgement(said.id, whole(said.figures), say)}"
 
 

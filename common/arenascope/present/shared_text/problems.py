@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Callable, Mapping, Optional, Sequence, Union
 
 from ...base.hold_limits import allows_more
-from ...base.model import HOLD_OVER, NOT_AS_COUNTED, OTHER_FILES, WHAT, Statement
-from .text import count
+from ...base.model import HOLD_OVER, NOT_AS_COUNTED, OTHER_FILES, REPLACED, WHAT, Statement
+from .text import Style, count
 
 Wording = Mapping[str, Union[str, Callable[[Statement], str]]]
 """What a statement of each id says."""
@@ -48,6 +48,14 @@ def _in_file(said: Statement) -> str:
 def _in_mapping(said: Statement) -> str:
     address, start, end, path = (said.names[key] for key in ("address", "start", "end", "path"))
     return f"{address} lies in no chunk: it is in the mapping {start} to {end}{' ' + path if path else ''}"
+
+
+def _replaced(said: Statement) -> str:
+    size = said.figures["glibc_bytes"]
+    heap = f"whose heap holds {Style().size(int(size))}" if size else "which has no heap here"
+    heap = "which has only what bypasses that" if size is None else heap
+    allocators, ask = said.names["allocators"], said.names["ask"]
+    return f"{allocators} serves malloc in this process, and arenascope reads glibc's malloc alone, {heap}; ask {ask}"
 
 
 HELP = {
@@ -104,7 +112,7 @@ SENTENCES: Wording = {
     "stacks-empty": "the stacks of {empty} of {threads} threads are empty in this core. gcore leaves them so where "
     "guard pages lie in the same mapping (glibc 2.42 and later); take it by kill -ABRT PID",
     "heap-absent": PER_ARENA + "its heap at {address} is not in this image, or not all of it",
-    "malloc-replaced": "{allocators} serves malloc in this process: glibc's arenas hold only what bypasses it",
+    REPLACED: _replaced,
     "release-unknown": "this image does not tell glibc's version: read with the layout of {layout_of}",
     "environment-unknown": "the environment that the process was started with is not in this image",
     "brk-not-found": "__curbrk was not found: whether the main arena's top would be trimmed is not known",
