@@ -7,6 +7,7 @@ import json
 import os
 import shutil
 import subprocess
+import sys
 from contextlib import suppress
 from pathlib import Path
 from typing import Any, Iterator, Optional
@@ -18,9 +19,10 @@ from partial import look
 from subjects import Subject
 
 import arenascope
+from arenascope.base.model import OTHER_FILES
 from arenascope.base.programs import find_program
 from arenascope.cli.shell import How, ShellDoor
-from arenascope.sources import types_by_gdb
+from arenascope.sources import gdb_child, types_by_gdb
 from arenascope.sources.core import stacks
 from arenascope.sources.core.core_image import CoreImage
 from arenascope.sources.core.stacks import write_stacks
@@ -299,6 +301,33 @@ def test_what_is_missing_is_told(subject: Subject, monkeypatch: pytest.MonkeyPat
     assert note["id"] == "no-declared-types"
     assert "kinds.stripped" in note["names"]["files"]
     assert str(stripped.program) in version["without_debug_information"]
+
+
+def test_without_a_gdb_that_is_what_is_missing(subject: Subject, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The program has debug information, and nothing here reads it."""
+    pid = Path(str(subject.pid))
+    monkeypatch.setenv("PATH", "/nonexistent")
+    (note,) = notes(pid, "--declared")
+    assert (note["id"], note["names"]["why"]) == ("no-gdb", "not-found")
+    assert [each["id"] for each in json.loads(look(pid, "containers --json", "--declared")[1])["notes"]] == ["no-gdb"]
+    monkeypatch.setattr(gdb_child, "find_program", lambda name: "/bin/false")
+    (note,) = notes(pid, "--declared")
+    assert (note["id"], note["names"]["why"]) == ("no-gdb", "no-answer")
+
+
+def test_a_program_that_is_not_here_is_what_is_missing(subject: Subject, tmp_path: Path) -> None:
+    """It may well have been built with -g."""
+    core = tmp_path / "core"
+    shutil.move(subject.kernel_core(), core)
+    wrong = tmp_path / "root" / subject.program.relative_to("/")
+    wrong.parent.mkdir(parents=True)
+    wrong.write_bytes(Path(sys.executable).read_bytes())
+    for command in ("types --json", "containers --json", "version --json"):
+        found = json.loads(look(core, command, "--declared", "--sysroot", str(tmp_path / "root"))[1])
+        (problem,) = [each for each in found["problem_records"] if each["id"] == OTHER_FILES]
+        assert problem["names"]["unlike"] == str(wrong), command
+        told = [each for each in found.get("notes", []) if each["id"] in ("no-declared-types", "no-containers")]
+        assert not any(each["figures"]["files"] for each in told), command
 
 
 def notes(image: Path, *options: str) -> list[dict[str, Any]]:

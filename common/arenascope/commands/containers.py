@@ -10,11 +10,11 @@ from ..present.formats.json import hexadecimal
 from ..present.json_documents import container_records as records
 from ..present.json_documents.record import told
 from ..present.screens.containers import lines, note_text
-from ..present.shared_text.debug_info import names_of
+from ..present.shared_text.debug_info import names_of, without_debug_information
 from ..session.problems import problems_of
 from .framework.arguments import RULES
 from .framework.command import LIMIT, Answer, Context, always, argument, command, of_heap, parse_size
-from .types import pattern_of
+from .types import not_read, pattern_of
 
 if TYPE_CHECKING:
     from ..blocks.declared.container_rows import ContainerRow
@@ -100,11 +100,14 @@ def _notes(context: Context, search: Search, rows: Sequence[ContainerRow]) -> Se
     source, named = session.target.types, declared_in(search)
     if source is None:
         return [Statement("types-not-asked", names={"door": context.door.name})]
+    why = not_read(source)
+    if why is not None:
+        return [why]
     # of a program whose containers are main's this reason comes first
     is_without = context.door.name == "shell" and not source.locals()
     notes = [Statement("locals-not-known")] if is_without else []
     if not rows:
-        without = source.without()
+        without = without_debug_information(session.target, source) or ()
         notes.append(Statement("no-containers", {"files": len(without)}, {"files": names_of(without)}))
     if named is not None and named.damaged:
         kinds = ", ".join(name for name, _ in named.damaged.most_common(NAMED))

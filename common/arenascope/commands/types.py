@@ -14,7 +14,7 @@ from ..present.formats.json import hexadecimal
 from ..present.json_documents import type_records as records
 from ..present.json_documents.record import told
 from ..present.screens.types import is_called, lines, note_text
-from ..present.shared_text.debug_info import without_types
+from ..present.shared_text.debug_info import names_of, without_debug_information
 from ..session.problems import parts_differ, problems_of
 from .framework.arguments import RULES
 from .framework.command import (
@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from ..blocks.declared.type_values import TypeValues
     from ..present.screens.held_by import Held, HeldMost
     from ..sources.debug_info_types import TypeSource
+    from ..sources.target import Target
     from .steps.live_copy import Looked
 
 OWNERS = argument("--owners", action="store_true", help="who holds them (the default for a small core)")
@@ -112,7 +113,7 @@ def types_command(context: Context) -> Answer:
             notes.append(Statement("pymalloc-apart"))
         untold = not options.quick and not any(row.kind.kind == "declared" for row in rows)
         if untold and session.target.types is not None:
-            notes.append(_without_types(session.target.types))
+            notes += without_types(session.target, session.target.types)
         if options.name:
             from .steps.type_values import asked_for
 
@@ -180,12 +181,27 @@ def pattern_of(match: str) -> Pattern[str]:
         raise UsageError(f"{match}: {error}", "'Session|Buffer' is one") from None
 
 
-def _without_types(source: TypeSource) -> Statement:
-    from ..sources.types_by_gdb import TypesByGdb  # a debugger knows types without it
+def without_types(target: Target, source: TypeSource) -> Sequence[Statement]:
+    """Why no types of the program itself are known. Of a program whose file is not here a problem tells it."""
+    why = not_read(source)
+    if why is not None:
+        return [why]
+    files = without_debug_information(target, source)
+    return [] if files is None else [Statement("no-declared-types", {"files": len(files)}, {"files": names_of(files)})]
 
-    if isinstance(source, TypesByGdb) and source.unread:
+
+def not_read(source: TypeSource) -> Optional[Statement]:
+    """Why what debug information there is says nothing in the shell."""
+    # a debugger knows types without it
+    from ..sources.gdb_child import lacking
+    from ..sources.types_by_gdb import TypesByGdb
+
+    if not isinstance(source, TypesByGdb):
+        return None
+    if source.unread:
         return Statement("debug-information-not-read", {"bytes": source.unread})
-    return without_types(source.without())
+    ended = source.is_over and source.has_files
+    return Statement("no-gdb", names={"why": lacking() or "no-answer"}) if ended else None
 
 
 def _wanted(least: Optional[int], match: Optional[str]) -> Callable[[TypeRow], bool]:

@@ -21,7 +21,7 @@ from ..present.json_documents.record import told
 from ..present.screens.allocators import allocators_lines, copies_lines
 from ..present.screens.candidates import candidates_lines, candidates_of
 from ..present.screens.evidence import check_words, evidence
-from ..present.shared_text.debug_info import missing_line
+from ..present.shared_text.debug_info import missing_line, without_debug_information
 from ..present.shared_text.problems import sentence
 from ..session.glibc_share import share_of
 from ..session.problems import problems_of, unknown_release
@@ -61,6 +61,8 @@ def version_command(context: Context) -> Answer:
     share = share_record(share_of(context.session)) if problem is None else None
     types = context.target.types if problem is None else None
     without = types.without() if types is not None else None
+    if types is not None:
+        context.session.asks_names = True
     found = records.Version(
         arenascope=__version__,
         debugger=door[0] if door else None,
@@ -78,7 +80,7 @@ def version_command(context: Context) -> Answer:
     if trail is not None:
         found = records.Version.of(found, candidates=_candidates(context, trail, problem))
     problems = [Statement("no-glibc", text=problem)] if problem else problems_of(context.session)
-    said = _lines(context, problem, checks, trail, libraries=libraries.values(), without=without or ())
+    said = _lines(context, problem, checks, trail, libraries=libraries.values())
     return Answer(found, said, problems, told=[REPLACED])
 
 
@@ -145,7 +147,6 @@ def _lines(
     checks: Sequence[Check],
     trail: Optional[Trail],
     libraries: Iterable[str],
-    without: Sequence[str],
 ) -> Iterator[str]:
     yield f"arenascope {__version__}"
     yield from context.door.describe()
@@ -169,6 +170,8 @@ def _lines(
     yield from allocators_lines(context.style, session.located.allocators, share_of(session))
     if context.session.started:
         yield f"threads' arenas and caches found {HOW[context.session.threads_found.how]}"
+    types = context.target.types
+    without = without_debug_information(context.target, types) if types is not None else None
     if without:
         yield missing_line(without)
     held = sum(check.held for check in checks)

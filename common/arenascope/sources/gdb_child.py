@@ -50,6 +50,11 @@ def start(owner: object, folders: Sequence[str], modules: str) -> Optional[GdbCh
     return None
 
 
+def lacking() -> str:
+    """What it needs, and is not here."""
+    return "one-file" if _script() is None else "not-found" if find_program("gdb") is None else ""
+
+
 def version() -> list[object]:
     """Of the code by which it answers."""
     folder = os.path.dirname(_script() or "")

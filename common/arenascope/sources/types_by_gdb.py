@@ -70,7 +70,7 @@ class TypesByGdb:
         self._target: _Image = weakref.proxy(target)
         self._most = most
         self._gdb: Optional[GdbChild] = None
-        self._is_over = False
+        self.is_over = False
         """No GDB answers any more."""
         self._is_agreed = False
         """It has answered what an earlier one had, in the same way."""
@@ -156,9 +156,9 @@ class TypesByGdb:
         with suppress(OSError):
             if write_stacks(self._gdb.core.fileno(), image, THREADS):
                 found = self._answer("frames", [[each.module.load, each.module.bias] for each in self._files])
-        if self._is_over:
+        if self.is_over:
             # what a stack holds ended it: another one has the files
-            self._is_over = self._is_agreed = False
+            self.is_over = self._is_agreed = False
         return found
 
     def facts(self, type: int) -> TypeFacts:
@@ -202,20 +202,20 @@ class TypesByGdb:
             self._is_agreed = True
             self._is_as_before()
         answer = self._answer(kind, about)
-        if not self._is_over:
+        if not self.is_over:
             log.append(self._entry(kind, about, answer))
             if kind != "variables":
                 self._answers[key] = answer
         return answer
 
     def _has_gdb(self) -> bool:
-        if self._gdb is None and not self._is_over:
+        if self._gdb is None and not self.is_over:
             self._gdb = self._start()
-            self._is_over = self._gdb is None
-        return not self._is_over
+            self.is_over = self._gdb is None
+        return not self.is_over
 
     def _answer(self, kind: str, about: object) -> object:
-        if self._gdb is None or self._is_over:
+        if self._gdb is None or self.is_over:
             return None
         is_answered, answer = False, None
         try:
@@ -237,7 +237,7 @@ class TypesByGdb:
         return start(self, self._target.debug_folders, as_line(self._modules))
 
     def _end(self) -> None:
-        self._is_over = True
+        self.is_over = True
         if self._gdb is not None:
             self._gdb.end()
             self._gdb = None
@@ -305,7 +305,7 @@ class TypesByGdb:
         for entry in self._recall():
             about = self._asked_as(entry)
             answer = self._answer(entry.kind, about)
-            if self._is_over or not _same(self._entry(entry.kind, about, answer), entry):
+            if self.is_over or not _same(self._entry(entry.kind, about, answer), entry):
                 self._file.remove()
                 self._end()
                 return

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Iterator, Optional, Sequence
 
 from ...base.model import Statement
 from ...blocks.recognise.class_names import named
+from ..shared_text.debug_info import NOT_READ, without_types_text
 from ..shared_text.text import Style, count, next_lines, share, table, word
 from .types import GUESS
 
@@ -88,8 +89,8 @@ def note_text(said: Statement) -> str:
             "variables of functions are not known, as no thread's stack could be followed here: "
             "GDB or LLDB may know more, by heap containers"
         )
+    if said.id in NOT_READ:
+        return without_types_text(said)
     files = said.names["files"]
-    missing = (
-        f"; {files} have no debug information: with it (-g, or debug symbols) theirs are known, too" if files else ""
-    )
+    missing = f"; without debug information (-g, or debug symbols) those of {files} are not known" if files else ""
     return f"no variable whose type is known leads to a container{missing}"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from typing import Iterator, Optional
+from typing import Iterator, Optional, Sequence
 
 from ...base.model import OTHER_FILES, Statement
 from ...base.printable import first_few
@@ -15,25 +15,30 @@ from .modules import Module, Modules
 
 
 def other_files(target: Target) -> Optional[Statement]:
-    """Which they are; None where there are none. Of a module whose build-id cannot be read nothing is proved."""
-    known = {os.path.basename(module.name): module for module in _modules(target)}
-    if not known:
+    """Which they are; None where there are none."""
+    unproven = [*unproven_modules(target)]
+    if not unproven:
         return None
-    names = sorted(known)
-    said = {"named": first_few(names), "door": target.door, "kind": target.kind, **_tried(target, known[names[0]])}
+    names = sorted({os.path.basename(module.name) for module in unproven})
+    said = {"named": first_few(names), "door": target.door, "kind": target.kind, **_tried(target, unproven)}
     return Statement(OTHER_FILES, {"modules": len(names)}, said)
 
 
-def _tried(target: Target, module: Module) -> dict[str, str]:
-    """Below a sysroot: where no file is, or one of another build."""
-    region = module.regions[0]
+def _tried(target: Target, modules: Sequence[Module]) -> dict[str, str]:
+    """Below a sysroot: a file of another build, or where the first one's is not."""
+    tried: dict[str, str] = {}
     if not isinstance(target, ImageTarget):
-        return {}
-    place = target.place_below_sysroot(region)
-    return {} if place is None else {"unlike" if target.local_paths(region) else "absent": place}
+        return tried
+    for module in modules:
+        place = target.place_below_sysroot(module.regions[0])
+        if place is not None and target.local_paths(module.regions[0]):
+            return {"unlike": place}
+        tried = tried or ({} if place is None else {"absent": place})
+    return tried
 
 
-def _modules(target: Target) -> Iterator[Module]:
+def unproven_modules(target: Target) -> Iterator[Module]:
+    """Of a module whose build-id cannot be read nothing is proved."""
     modules = Modules(target, programs_of(target.regions()))
     for module in modules.all:
         inside = build_id_in_memory(target.read, module.base)
