@@ -8,10 +8,12 @@ import pty
 import re
 import subprocess
 import sys
+import time
 from functools import partial
 from pathlib import Path
 
 import pytest
+from schemas import valid
 from subjects import Subject
 from terminal_output import rest_of
 
@@ -120,6 +122,49 @@ def test_a_process_is_not_held_in_vain(words, is_held, monkeypatch):
         assert re.search(r"\bMiB\b.* 20 s \(--hold-at-most", seen.error)
 
 
+ASKED = {"--types": "types", "--types --owners": "types and owners", "--html {page}": "types, owners and leaks"}
+
+
+@pytest.mark.at_most(3)
+@pytest.mark.parametrize("case", ["foretold", "cut", "stopped"])
+@pytest.mark.parametrize("words", ASKED)
+def test_a_report_without_a_copy_is_the_plain_one(words, case, monkeypatch, tmp_path):
+    """Of types and owners half a copy tells nothing; where memory is, is told without one."""
+    copy = live_copy.copy_process
+
+    def copied(*few, **more):
+        if case == "stopped":
+            raise KeyboardInterrupt
+        time.sleep(1.0)
+        return copy(*few, **more)
+
+    if case == "foretold":
+        monkeypatch.setattr(foretold_hold, "SMALL", 0)
+        monkeypatch.setattr(foretold_hold, "_times", lambda image: [1000.0])
+    else:
+        monkeypatch.setattr(live_copy, "copy_process", copied)
+    page = tmp_path / "page.html"
+    with Subject("big", "16") as subject:
+        seen = looked_at(subject.pid, f"report {words}".format(page=page), 0.8)
+        plain = json.loads(looked_at(subject.pid, "report", 20.0).text)
+        assert subject.quit() == 0
+    part = valid(json.loads(seen.text))
+    (problem,) = part["problem_records"]
+    assert (seen.error, seen.status, part["complete"]) == (None, 130 if case == "stopped" else 0, False)
+    assert (problem["id"], problem["names"]) == (
+        "stopped" if case == "stopped" else "hold-over",
+        {"left_out": ASKED[words]},
+    )
+    assert (part["types"], part["held"], plain["complete"]) == (None, None, True)
+    assert [part[key] for key in ("parts", "judgement", "rss_bytes")] == [
+        plain[key] for key in ("parts", "judgement", "rss_bytes")
+    ]
+    if case != "stopped":
+        assert re.search(r"--hold-at-most \d+s ", problem["text"])
+    if "html" in words:
+        assert problem["text"] in page.read_text()
+
+
 def noted(done, work, *few, **more):
     done.append(work)
     return work(*few, **more)
@@ -192,6 +237,6 @@ def test_it_stood_still_by_its_own_clock(how):
         assert subject.send("check") == "intact"  # it is answered once it runs on
         subject.send("truth")
         assert int((subject.folder / "truth" / "standing.txt").read_text()) > 1_000_000
-        assert held.drop() == 0.0
+        assert held.drop() == 2.0
         assert re.search(r"\b2 s\b", str(ended[0]))
         assert subject.quit() == 0

@@ -586,7 +586,7 @@ def test_types_of_half_a_copy_are_none(words):
 @pytest.mark.at_most(1)
 @pytest.mark.parametrize(
     "words",
-    some(["types", "owners", "leaks", "save", "save --redact", "report --types", "pins --owners"], "leaks", "save"),
+    some(["types", "owners", "leaks", "save", "save --redact", "pins --owners"], "leaks", "save"),
 )
 def test_what_copies_is_bound_by_itself(words, monkeypatch, tmp_path):
     """As any look is where nobody said how long: nothing is told of half a copy, and nothing is left of it."""

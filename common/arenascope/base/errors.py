@@ -5,7 +5,8 @@
     ├── TargetError                 there is no process or core to look at, or it cannot be opened
     │   ├── RedactedError           it was left out of the file
     │   └── HoldEnded               a live process was let go before it was read whole
-    │       └── ReadLate            as nobody knew that more of it would be read
+    │       ├── ReadLate            as nobody knew that more of it would be read
+    │       └── HoldTooShort        as it may be held no longer, or not held at all, as that is foretold
     ├── MemoryReadError             these bytes cannot be read
     ├── NotFoundError               no glibc heap could be located in this image
     ├── NoTypeError                 no block certainly has the type that is asked for
@@ -80,6 +81,16 @@ class ReadLate(HoldEnded):
 
     def __init__(self, message: str) -> None:
         super().__init__(message, "look again", again=True)
+
+
+class HoldTooShort(HoldEnded):
+    """It may be held for `at_most` seconds, which were too few. With `foretold` it was not held: it takes so many."""
+
+    def __init__(self, message: str, hint: str, at_most: float, *, foretold: float = 0.0) -> None:
+        super().__init__(message, hint)
+        self.at_most, self.foretold = at_most, foretold
+        if foretold:
+            self.id = UsageError.id
 
 
 class HoldOver(KeyboardInterrupt):

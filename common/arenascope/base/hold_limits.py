@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import math
+from typing import Mapping, Optional
+
+from .model import HOLD_OVER, Statement
 
 HOLD = 20.0
 """Seconds for which a process is held where nobody said: whoever asks it three times, 10 s apart, hears the third
@@ -16,3 +19,12 @@ def allows_more(than: float, needed: float = 0.0) -> str:
     if than >= HOLD_AT_MOST:
         return f"{HOLD_AT_MOST:g} s are the most"
     return f"--hold-at-most {min(HOLD_AT_MOST, math.ceil(max(2 * than, 2 * needed))):g}s allows more"
+
+
+def hold_over(at_most: float, foretold: float = 0.0, names: Optional[Mapping[str, str]] = None) -> Statement:
+    """For the reader of what was read in `at_most` seconds; `foretold`: so many it would have taken."""
+    limit = round(at_most * 1000, 3)
+    figures = {"milliseconds": int(limit) if limit % 1 == 0 else limit}
+    return Statement(
+        HOLD_OVER, {**figures, "foretold_milliseconds": round(foretold * 1000)} if foretold else figures, names or {}
+    )

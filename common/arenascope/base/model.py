@@ -43,6 +43,8 @@ REPLACED = "malloc-replaced"
 """The id by which an answer says that malloc does not lead to glibc's heap, of which alone it tells."""
 HOLD_OVER = "hold-over"
 """The id by which an answer says that it holds only what was read in the time for which the process may be held."""
+LEFT_OUT = "left_out"
+"""Among the names of that, or of "stopped": what was asked for, and is not in the answer, as it takes a copy."""
 
 
 class Finding(NamedTuple):

@@ -9,6 +9,7 @@ import json
 import os
 import sys
 from argparse import Namespace
+from copy import copy
 from typing import Iterator, Optional, Sequence
 
 from ..analysis.figure_names import Document
@@ -61,6 +62,8 @@ class _Collecting(QuietDoor):
 
 def look(asked: Look) -> Seen:
     """One subject; its error is data."""
+    # a look that begins again may do so with others
+    asked = asked._replace(options=copy(asked.options))
     try:
         return unbroken(lambda early: _look(asked, early))
     except ArenascopeError as error:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Callable, Optional, Sequence, TextIO, TypeVar
 
 from ..base.about import PROGRAM
 from ..base.argv import pid_in
-from ..base.errors import HoldEnded, HoldOver, ReadLate, TargetError, Unread, UsageError
+from ..base.errors import HoldEnded, HoldOver, HoldTooShort, ReadLate, TargetError, Unread, UsageError
 from ..base.hold_limits import HOLD, HOLD_AT_MOST, allows_more
 from ..base.records import NamedTuple
 from ..commands.all_commands import find_command
@@ -165,19 +165,21 @@ class ShellDoor:
         return target
 
     def _check_time(self, pid: int) -> None:
-        """UsageError before it is held where what must be whole cannot be done in time."""
+        """HoldTooShort before it is held where what must be whole cannot be done in time."""
         from ..sources.live.procfiles import status_number
 
         threads = status_number(pid, "Threads") if self.whole and self.how.stop != "none" else 0
         if threads * SECONDS_EACH > self.hold_at_most:
-            raise UsageError(
+            raise HoldTooShort(
                 f"process {pid} has {threads:,} threads, which cannot all be stopped and read in "
                 f"{self.hold_at_most:g} s",
                 allows_more(self.hold_at_most, threads * SECONDS_EACH),
+                self.hold_at_most,
+                foretold=threads * SECONDS_EACH,
             )
 
     def _foretell(self, image: ProcessImage) -> float:
-        """For how long it will be held, in seconds; 0.0: not long. UsageError where that would be for nothing."""
+        """For how long it will be held, in seconds; 0.0: not long. HoldTooShort where that would be for nothing."""
         from ..sources.live.foretold_hold import foretold
 
         chunks = len(self._still.nodes) if self._still is not None else None
@@ -187,7 +189,8 @@ class ShellDoor:
         from ..present.shared_text import hold_words
 
         if self.whole and hold.least > limit:
-            raise UsageError(hold_words.in_vain(image.pid, hold, limit), hold_words.more(limit, hold.seconds))
+            in_vain, more = hold_words.in_vain(image.pid, hold, limit), hold_words.more(limit, hold.seconds)
+            raise HoldTooShort(in_vain, more, limit, foretold=hold.seconds)
         said = hold_words.announced(image.pid, hold, limit, self.whole)
         self.notice(folded(said, terminal_width(sys.stderr)) + "\n")
         return hold.seconds

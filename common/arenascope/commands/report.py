@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from argparse import Namespace
 from functools import partial
 from typing import TYPE_CHECKING, Callable, Iterable, Iterator, Optional, Sequence
 
@@ -16,7 +15,7 @@ from ..analysis.report import PARTS, Picture
 from ..analysis.trim import Trim
 from ..analysis.type_rows import TypeRow
 from ..analysis.verdict import address_space, judge
-from ..base.errors import ArenascopeError
+from ..base.errors import HoldOver, HoldTooShort
 from ..base.model import REPLACED, Statement
 from ..glibc.params import arena_limit
 from ..glibc.release_table import alike
@@ -51,7 +50,16 @@ from ..session.trims import trims
 from ..session.usage import full_usages
 from .framework.arguments import RULES, seconds
 from .framework.command import WITH_VALUES, Answer, Context, argument, command
-from .steps.snapshot_file import read
+from .steps.report_copy import (
+    STOPPED,
+    asked,
+    counts_containers,
+    looks_into_blocks,
+    once_more,
+    stopped_before,
+    takes_copy,
+    without_copy,
+)
 
 if TYPE_CHECKING:
     from ..blocks.graph.leads import Owner
@@ -65,20 +73,6 @@ BY_ITSELF = 150_000
 """So many of a core's chunks are looked at unasked: half a second at most."""
 NOT_TOLD = ("snapshot-is-later", "growth-unknown")
 """Of two moments: they do not say whether it grew."""
-
-
-def _looks_into_blocks(options: Namespace) -> bool:
-    return bool(options.types or options.owners or options.html)
-
-
-def _counts_containers(options: Namespace) -> bool:
-    """At both moments: where the snapshot has them, or both looks are for types."""
-    if options.since is None:
-        return options.again is not None and bool(options.types)
-    try:
-        return "containers" in read(options.since)
-    except ArenascopeError:
-        return False  # which the command will say
 
 
 @command(
@@ -108,20 +102,29 @@ def _counts_containers(options: Namespace) -> bool:
         WITH_VALUES,
         RULES,
     ),
-    lists=lambda options: not (_looks_into_blocks(options) or _counts_containers(options)),
+    lists=lambda options: not takes_copy(options),
     reads=read_moment,
-    whole=_looks_into_blocks,
+    whole=looks_into_blocks,
 )
 def report_command(context: Context) -> Answer:
+    try:
+        return _report(context)
+    except HoldTooShort as error:
+        if not takes_copy(context.options):
+            raise
+        raise once_more(context.options, error) from None
+
+
+def _report(context: Context) -> Answer:
     options, before = context.options, None
-    if _looks_into_blocks(options) or _counts_containers(options):
+    if takes_copy(options):
         from .steps.live_copy import expect_copy
 
         expect_copy(context)
     if options.since is not None or options.again is not None:
         from .snapshot import moment_before
 
-        before = moment_before(context, _counts_containers(options))
+        before = moment_before(context, counts_containers(options))
     if context.options.types or context.options.html:
         from .steps import live_copy as live_copy  # loaded while the process still runs
 
@@ -156,7 +159,7 @@ def report_command(context: Context) -> Answer:
         look_closer()
     if picture is None:
         known = _without_mappings(session, plans, grown)
-        known = known._replace(notes=[*known.notes, *map(NOT_HERE.format, _asked(context.options))])
+        known = known._replace(notes=[*known.notes, *map(NOT_HERE.format, asked(context.options))])
         return _answer(context, None, known, ticket, owned=owned)
     facts = facts_of(picture)._replace(
         seen=seen[0] if seen else None,
@@ -167,7 +170,7 @@ def report_command(context: Context) -> Answer:
     advice = [(each, words(each, facts, say)) for each in find_advice(facts)]
     said_beside = list(notes(picture, in_a_call=_in_a_call(context, picture)))
     if not session.started:
-        said_beside += map(NO_BLOCKS.format, _asked(context.options))
+        said_beside += map(NO_BLOCKS.format, asked(context.options))
     said = verdict(judgement, say, compared=facts.growth is not None)
     concluded = Conclusions(judgement, said, causes, advice, notes=said_beside, growth=grown, facts=facts)
     return _answer(context, picture, concluded, ticket, owned=owned)
@@ -182,10 +185,17 @@ def _types_of() -> Callable[[Session], Types]:
 
 def _looked_at(context: Context) -> Session:
     """With what needs a copy a live process of the shell's is copied, and let go: its lists are read there as well."""
-    if _looks_into_blocks(context.options) or _counts_containers(context.options):
+    if takes_copy(context.options):
         from .steps.live_copy import look_apart_if_let_go
 
-        look_apart_if_let_go(context)
+        try:
+            look_apart_if_let_go(context)
+        except HoldOver as over:
+            raise over.ended from None
+        except KeyboardInterrupt:
+            if context.seen is None:
+                raise  # nothing was held yet
+            raise once_more(context.options) from None
     return context.session
 
 
@@ -205,7 +215,9 @@ def _looked(context: Context, counted: Sequence[Looked]) -> Iterator[Looked]:
     # a page says of each of its parts why it is not there
     if session.stopped or not (session.started or options.html):
         return
-    if options.owners or (options.html and not session.target.image.redacted):
+    if without_copy(options) is not None:
+        pass
+    elif options.owners or (options.html and not session.target.image.redacted):
         from .steps.live_copy import looked
 
         yield counted[0] if counted else looked(context)
@@ -240,7 +252,7 @@ def _held() -> Callable[[Context, Looked], Optional[HeldSums]]:
 def _wants_types(context: Context) -> bool:
     """Of a core they cost people nothing but time; a document is the same for a process and its core."""
     session, options = context.session, context.options
-    if not session.started or session.stopped:
+    if not session.started or session.stopped or without_copy(options) is not None:
         return False
     if options.html and not session.target.image.redacted:
         return True
@@ -269,7 +281,7 @@ def _growth(context: Context, before: Optional[Document], counted: list[Looked])
         return None
     from .snapshot import take_counted
 
-    return growth(before, take_counted(context, _counts_containers(context.options), counted))
+    return growth(before, take_counted(context, counts_containers(context.options), counted))
 
 
 def _told(grown: Optional[Statement]) -> Optional[str]:
@@ -284,22 +296,21 @@ def _answer(
     ticket: Optional[Ticket],
     owned: Sequence[Looked],
 ) -> Answer:
-    problems = problems_of(context.session)
+    lacking, stopped = without_copy(context.options), context.session.stopped
+    if stopped and lacking is None and ticket is None and asked(context.options):
+        lacking = stopped_before(context.options)
+    problems = [*([lacking] if lacking is not None else []), *problems_of(context.session)]
+    context.session.stopped |= lacking is not None and lacking.id == STOPPED
     found = _found(context, picture, concluded)
     if ticket is not None:
-        return ticket.answer(found, concluded, problems, *owned[:1])
+        return ticket.answer(found, concluded, problems, owned[0] if owned else None, without_copy=lacking)
     text: Iterable[str] = [concluded.verdict]
     if picture or context.session.started or concluded.growth:
         named = not context.session.target.image.redacted
         options = context.options
-        text = lines(context.style, picture, concluded, full=options.full, named=named, asked=_asked(options))
+        text = lines(context.style, picture, concluded, full=options.full, named=named, asked=asked(options))
     # the first sentence says who serves malloc
     return Answer(found, text, problems, told=[REPLACED] if picture is not None else [])
-
-
-def _asked(options: Namespace) -> list[str]:
-    """What is told by option alone."""
-    return [name for name in ("types", "owners") if getattr(options, name)]
 
 
 THRESHOLDS = ("trim_threshold", "mmap_threshold", "top_pad")

@@ -31,7 +31,7 @@ from ...present.screens.owners import NO_SUM, whose
 from ...present.screens.report import NO_SUM as NO_SUM_OF_STEPS
 from ...present.screens.report import Conclusions, effect_of, facts_matter, holds_most, pages_line, worth_telling
 from ...present.screens.types import name_of
-from ...present.shared_text.problems import sentences
+from ...present.shared_text.problems import sentence, sentences
 from ...present.shared_text.text import Style
 from ...session.problems import problems_of
 from ..framework.command import Answer, Context, asked
@@ -97,12 +97,18 @@ class Ticket:
         concluded: Conclusions,
         problems: list[Statement],
         looked: Optional[Looked] = None,
+        *,
+        without_copy: Optional[Statement] = None,
     ) -> Answer:
         """The report's, once the page is written where --html says. `looked`: what pointers were followed in, the
-        process's copy where there is one."""
+        process's copy where there is one; `without_copy`: why there is none, where it takes one."""
         context = self._context
         path, style = context.options.html, context.style
-        self._read_apart(looked)
+        if without_copy is None:
+            self._read_apart(looked)
+        else:
+            failed = Section({"failed": sentence(without_copy)})
+            self._sections.update({words.partition(" ")[0]: failed for words in (*self._apart, "map")})
         if STOPPED in self._sections.values():
             context.session.stopped = True
             problems.append(Statement("stopped", {"parts": len(self._sections) - self._count(STOPPED)}))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Callable, Mapping, Optional, Sequence, Union
 
 from ...base.hold_limits import allows_more
-from ...base.model import HOLD_OVER, NOT_AS_COUNTED, OTHER_FILES, REPLACED, WHAT, Statement
+from ...base.model import HOLD_OVER, LEFT_OUT, NOT_AS_COUNTED, OTHER_FILES, REPLACED, WHAT, Statement
 from .text import Style, count
 
 Wording = Mapping[str, Union[str, Callable[[Statement], str]]]
@@ -15,12 +15,19 @@ PER_ARENA = "arena {arena}: "
 
 def _stopped(said: Statement) -> str:
     figures = said.figures
+    if LEFT_OUT in said.names:
+        return f"stopped: this answer is without {said.names[LEFT_OUT]}, or not with all of them"
     done = [count(None if figures[many] is None else int(figures[many] or 0), many[:-1]) for many in figures]
     return f"stopped after {', '.join(done)}"
 
 
 def _hold_over(said: Statement) -> str:
-    seconds = float(said.figures["milliseconds"] or 0) / 1000
+    seconds, foretold = (float(said.figures.get(f"{each}milliseconds") or 0) / 1000 for each in ("", "foretold_"))
+    if LEFT_OUT in said.names:
+        return (
+            f"this answer is without {said.names[LEFT_OUT]}: to copy the process takes longer than the {seconds:g} s "
+            f"for which it may be held ({allows_more(seconds, foretold)})"
+        )
     return (
         f"the process was let go after {seconds:g} s, the limit: what was not read by then is missing "
         f"({allows_more(seconds)}; a copy made by save has no limit)"

@@ -10,9 +10,9 @@ from contextlib import suppress
 from typing import Callable, Optional, Sequence, TypeVar
 
 from ...base import background
-from ...base.errors import HoldEnded, HoldOver, RefusedError, TargetError
-from ...base.hold_limits import HOLD_AT_MOST, allows_more
-from ...base.model import HOLD_OVER, Statement
+from ...base.errors import HoldEnded, HoldOver, HoldTooShort, RefusedError, TargetError
+from ...base.hold_limits import HOLD_AT_MOST, allows_more, hold_over
+from ...base.model import Statement
 from ...base.records import NamedTuple
 from ..elf.registers import ThreadRecord
 from ..target import RegisterSet, RegisterSets
@@ -99,9 +99,10 @@ class Freeze:
         return HoldEnded(f"{who}: what held it was killed", "look again")
 
     def _too_long(self, who: str) -> HoldEnded:
-        return HoldEnded(
+        return HoldTooShort(
             f"{who}: it had stood still for {self.at_most:g} s",
             f"{allows_more(self.at_most)}; --no-stop does not stop it; arenas --quick reads little",
+            self.at_most,
         )
 
     def is_over(self) -> bool:
@@ -120,8 +121,7 @@ class Freeze:
     @property
     def cut(self) -> Statement:
         """And for the reader of what had been read until then."""
-        milliseconds = round(self.at_most * 1000, 3)
-        return Statement(HOLD_OVER, {"milliseconds": int(milliseconds) if milliseconds % 1 == 0 else milliseconds})
+        return hold_over(self.at_most)
 
     def records(self, tids: Optional[Sequence[int]] = None) -> list[ThreadRecord]:
         """The threads' registers, or those of these, where holding them gives a right to see them."""
@@ -156,9 +156,12 @@ class Freeze:
 
     def drop(self) -> float:
         """Lets go, whatever happened."""
-        with suppress(HoldEnded):
+        try:
             return self.release()
-        return 0.0
+        except HoldTooShort:
+            return self.at_most
+        except HoldEnded:
+            return 0.0
 
     def _broken(self) -> HoldEnded:
         """The guard is gone."""
