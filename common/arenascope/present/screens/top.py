@@ -65,7 +65,8 @@ def top_lines(style: Style, found: Top, shown: Shown) -> Iterator[str]:
     if found.processes:
         yield style.dim(f"sorted by {SORTED[shown.sort]}")
     if any(each.figures == AT_LEAST for each in found.processes):
-        yield style.dim(f"{LOWER}at least: not all free chunks were followed; --exact PID: all")
+        every = "" if found.uncertain_pids else "; --exact PID: all"
+        yield style.dim(f"{LOWER}at least: not all free chunks were followed{every}")
     if whole:
         when = time.strftime("%H:%M:%S", time.localtime(max(each.time for each in whole)))
         yield style.dim(f"exact: as of {when}, each held once; estimates are without thread caches and fastbins")
