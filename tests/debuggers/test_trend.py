@@ -9,11 +9,12 @@ import subprocess
 import sys
 import time
 from pathlib import Path
-from typing import Any, Callable, Iterator, Optional
+from typing import Any, Callable, Iterator, Optional, Union
 
 import pytest
 from browser import opened
 from control_groups import memory_group
+from lifetimes import dies_with_us
 from looks import HERE, ROOT, plain_environment
 from schemas import valid, valid_snapshot
 from subjects import Subject
@@ -28,7 +29,13 @@ COMMAND = (sys.executable, str(ROOT / "bin" / "arenascope"))
 PLAY = HERE / "play_trend.js"
 
 
-def watch(subject: Subject, folder: Optional[Path], looks: int, after_each: Callable[[int], None], *words: str) -> str:
+def watch(
+    subject: Union[Subject, subprocess.Popen[str]],
+    folder: Optional[Path],
+    looks: int,
+    after_each: Callable[[int], None],
+    *words: str,
+) -> str:
     """Looks so often and keeps each, where there is a folder; what was said on standard error."""
     command = [*COMMAND, "watch", str(subject.pid), "--interval", "0.2", "--count", str(looks)]
     command += ["--save", str(folder)] if folder is not None else []
@@ -157,6 +164,45 @@ def test_what_grows_is_named_where_nothing_is_kept(option: str, whose: bool) -> 
     assert ("`table`" in said) is whose
 
 
+ORDERS = """
+class Order:
+    def __init__(self):
+        self.number = 1.5
+orders = []
+for line in open(0):
+    orders += [Order() for _ in range(20000)]
+    print("ready", flush=True)
+"""
+
+
+def test_of_python_s_objects_it_is_told_whom_to_ask(tmp_path: Path) -> None:
+    """Where pymalloc has them, beside malloc."""
+    with subprocess.Popen(
+        [sys.executable, "-c", ORDERS],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+        env={"PATH": "/usr/bin:/bin"},
+        preexec_fn=dies_with_us(),
+    ) as python:
+        assert python.stdin is not None
+        assert python.stdout is not None
+
+        def more(number: int) -> None:
+            assert python.stdin is not None
+            assert python.stdout is not None
+            print(file=python.stdin, flush=True)
+            python.stdout.readline()
+
+        more(0)
+        said = watch(python, tmp_path, 3, more, "--no-types")
+        python.stdin.close()
+    # once, though it stays true
+    assert said.count("memray") == 1
+    (instead,) = re.findall(r"CPython .*", said)
+    assert instead in trend(tmp_path)["verdict"]
+
+
 def test_it_is_named_unasked_where_a_look_costs_little(tmp_path: Path) -> None:
     saved = [tmp_path / name for name in ("unasked", "without", "often")]
     with Subject("mystery", "map", "2") as subject:
@@ -183,7 +229,7 @@ def test_of_what_does_not_grow_nothing_is_named(tmp_path: Path) -> None:
     assert "blocks" not in said
     assert said.count(NOTHING_GROWS) == 1
     # no look is done in the interval that was asked for
-    assert len(re.findall(r"\b0\.2 s", said)) == 1
+    assert len(re.findall(r"\b0\.2 s.* \d+ ms\b", said)) == 1
 
 
 def test_started_again(tmp_path: Path) -> None:

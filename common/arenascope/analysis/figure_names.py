@@ -10,6 +10,8 @@ from __future__ import annotations
 
 from typing import Any, Mapping
 
+from ..base.model import Allocator
+
 Document = Mapping[str, Any]
 """What JSON says of a moment, or a row of that: whoever reads a file has checked its form."""
 NAMELESS = "a variable"
@@ -17,6 +19,15 @@ CONTAINER = "container"
 """The kind of figure that counts elements, no bytes."""
 IN_PASSING = ("stack", "register")
 """Kinds of owners that hold what is being worked on: what they have comes and goes with every request."""
+
+
+def allocators_of(document: Document) -> list[Allocator]:
+    """Of a snapshot; older ones do not tell."""
+    rows = (document.get("arenas") or {}).get("allocators") or ()
+    return [
+        Allocator(row["name"], row["how"], row["replaces_malloc"], row["instead"], shadowed_by=row["shadowed_by"])
+        for row in rows
+    ]
 
 
 def arena_name(row: Document) -> str:

@@ -10,6 +10,8 @@ from .trend import STEADILY, Moment, judged
 from .usage import total
 
 BLOCKS_OF_A_SIZE, TYPE = "size", "type"
+NAMED, WORTH_NAMING = 3, 0.1
+"""At most so many of them are named, each of which brought that much of what types grew by."""
 LONG_ENOUGH = 10
 """Over fewer seconds a rate per minute means nothing."""
 
@@ -63,6 +65,13 @@ def grown_types(documents: Sequence[Document]) -> Optional[list[Grown]]:
     last = told[-1][1]
     found = (_grown(name, [(taken, types.get(name, _Rows())) for taken, types in told]) for name in last)
     return sorted((each for each in found if each is not None), key=lambda each: (not each.steadily, -each.bytes))
+
+
+def worth_naming(grown: Sequence[Grown]) -> Sequence[Grown]:
+    """The first, and what grows as it does and matters beside it."""
+    least = WORTH_NAMING * sum(each.bytes for each in grown)
+    alike = [each for each in grown[1:] if each.steadily == grown[0].steadily and each.bytes >= least]
+    return [*grown[:1], *alike][:NAMED]
 
 
 def without_types(documents: Sequence[Document]) -> int:

@@ -67,6 +67,12 @@ def _kind(
     return "grew-too-little" if is_doubtful and is_fast else "held-still"
 
 
+def is_outside_malloc(changes: Mapping[str, Optional[int]]) -> bool:
+    """By how much each part of resident memory changed: whether most of what grew is neither malloc's nor a file's."""
+    other = changes.get("other") or 0
+    return other >= NOTABLE and other >= max(change or 0 for change in changes.values())
+
+
 def _sum(changes: list[Optional[int]]) -> Optional[int]:
     known = [change for change in changes if change is not None]
     return sum(known) if len(known) == len(changes) else None

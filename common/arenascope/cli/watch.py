@@ -133,10 +133,10 @@ def _look_on(options: argparse.Namespace, pids: list[int], shown: _Show) -> None
     limits = _limits([pid for pid in pids if pid not in unasked], shown)
     number, took, told = 0, 0.0, False
     while True:
-        began = time.monotonic()
+        began, held = time.monotonic(), 0.0
         for pid in pids[:]:
             try:
-                _look_once(options, pid, shown, unasked=unasked.get(pid), limit=limits.get(pid))
+                held += _look_once(options, pid, shown, unasked=unasked.get(pid), limit=limits.get(pid))
             except TargetError as error:
                 # a single one that was never there is an error as of every command
                 if not number and len(options.pids) == 1:
@@ -151,8 +151,11 @@ def _look_on(options: argparse.Namespace, pids: list[int], shown: _Show) -> None
         if min(took, before) > options.interval and not told:
             # one that took long tells of that moment alone
             told = True
-            every = duration(min(took, before))
-            shown.say(f"looks take longer than {options.interval:g} s: there is one every {every}")
+            rest = "finding the types in a copy" if options.types else "adding up what was read"
+            shown.say(
+                f"looks take longer than {options.interval:g} s: there is one every {duration(min(took, before))}; "
+                f"of that a process stands still for {duration(held / max(1, len(pids)))}, {rest} takes the rest"
+            )
         due = max(due + options.interval, time.monotonic())
         time.sleep(max(0.0, due - time.monotonic()))
 
@@ -176,7 +179,8 @@ def _limits(pids: Sequence[int], shown: _Show) -> Mapping[int, LookLimit]:
 
 def _look_once(
     options: argparse.Namespace, pid: int, shown: _Show, *, unasked: Optional[UnaskedTypes], limit: Optional[LookLimit]
-) -> None:
+) -> float:
+    """For how many seconds the process was held."""
     wanted = Wanted(bool(options.save), types=bool(options.types), owners=options.owners, limit=limit)
     if unasked is not None:
         why_not = unasked.why_not()
@@ -191,6 +195,7 @@ def _look_once(
     shown.add(seen.looked)
     if options.save and seen.document is not None:
         _keep(options, pid, seen.document, shown)
+    return seen.looked.held
 
 
 def _keep(options: argparse.Namespace, pid: int, document: Document, shown: _Show) -> None:
@@ -240,7 +245,7 @@ class _Lines:
         self._columns = _columns(style, several)
         self._before: dict[int, Optional[int]] = {}
         self._courses: dict[int, Course] = {}
-        self._headlines: dict[int, str] = {}
+        self._headlines: dict[int, list[str]] = {}
         self.looks = 0
 
     def add(self, looked: Looked) -> None:
@@ -255,10 +260,9 @@ class _Lines:
         """Beside the rows, which programs read: to standard error, where it is another than before."""
         course = self._courses.setdefault(looked.pid, Course(looked))
         course.add(looked, looked.at)
-        headline = course.headline(self._style)
-        if headline and headline != self._headlines.get(looked.pid):
-            self._headlines[looked.pid] = headline
-            sys.stderr.write(f"{course.who}: {headline}\n")
+        before, now = self._headlines.get(looked.pid, []), course.headlines(self._style)
+        self._headlines[looked.pid] = now
+        sys.stderr.writelines(f"{course.who}: {each}\n" for each in now if each not in before)
 
     def say(self, message: str) -> None:
         sys.stderr.write(f"arenascope watch: {message}\n")
@@ -321,7 +325,8 @@ def _look(pid: int, wanted: Wanted, early: bool) -> _Seen:
         limit = memory_limit(pid)
         target = {**document["target"], "started": started, "name": name}
         document = {**document, "target": target, "limit": None if limit is None else limit._asdict()}
-    looked = Looked(pid, name, picture, len(session.headers), held=held, at=at, types=(document or {}).get("types"))
+    types, allocators = (document or {}).get("types"), session.located.allocators
+    looked = Looked(pid, name, picture, len(session.headers), held=held, at=at, types=types, allocators=allocators)
     return _Seen(looked, document)
 
 

@@ -6,13 +6,23 @@ from argparse import Namespace
 from typing import Iterator, Optional, Sequence
 
 from ..analysis.diff import OF_FILES, Change, Diff, compare
-from ..analysis.figure_names import CONTAINER
+from ..analysis.figure_names import CONTAINER, Document, allocators_of
 from ..base.errors import ArenascopeError
 from ..base.model import Statement
 from ..blocks.recognise.class_names import type_words
 from ..present.json_documents import moment_records as records
 from ..present.json_documents.record import told
-from ..present.screens.growth import LONG_ENOUGH, TITLES, amount_cell, change_cell, rate_cell, time_apart
+from ..present.screens.allocators import outside_malloc_lines
+from ..present.screens.growth import (
+    HOUR,
+    LONG_ENOUGH,
+    MINUTE,
+    TITLES,
+    amount_cell,
+    change_cell,
+    rate_cell,
+    time_apart,
+)
 from ..present.screens.part_names import LABELS
 from ..present.shared_text.problems import sentence
 from ..present.shared_text.text import Style, signed, table
@@ -104,7 +114,7 @@ def diff_command(context: Context) -> Answer:
         verdict=verdict,
         judgement=told(judgement, verdict),
     )
-    return Answer(found, _lines(context, diff), problems)
+    return Answer(found, _lines(context, diff, after), problems)
 
 
 def _judge(diff: Diff) -> Statement:
@@ -131,9 +141,11 @@ def _whole(value: Optional[float]) -> Optional[int]:
     return None if value is None else round(value)
 
 
-def _lines(context: Context, diff: Diff) -> Iterator[str]:
+def _lines(context: Context, diff: Diff, after: Document) -> Iterator[str]:
     style = context.style
     yield style.bold(_sentence(style, diff))
+    if diff.one_process is not False:
+        yield from outside_malloc_lines(allocators_of(after), {each.name: each.change for each in diff.parts})
     why_not = _no_rates(diff)
     rates = why_not is None
     for name, by in TABLES.items():
@@ -227,4 +239,4 @@ def _rate(style: Style, diff: Diff, change: Change, by: str) -> str:
     """Nothing for what is not a trend: a few pages, and pages of files, which the kernel maps and drops at will."""
     if by != CONTAINER and (abs(change.change or 0) < TREND or change.name in OF_FILES):
         return ""
-    return rate_cell(style, by, diff.per_hour(change.change))
+    return rate_cell(style, by, diff.per_hour(change.change), MINUTE if by == CONTAINER else HOUR)

@@ -60,6 +60,8 @@ MEANINGS: Mapping[tuple[str, ...], str] = {
     "it up for more memory, and back down to return the end of the main arena's top to the kernel.",
     ("bss", ".bss", ".data"): "Where the variables of a program or library lie: .data those with a first value, .bss "
     "the others.",
+    ("cache", "~/.cache/arenascope"): "What was read of debug information, kept for the next run in "
+    "~/.cache/arenascope (below XDG_CACHE_HOME, if that is set). It may be deleted at any time.",
     ("cached",): "Freed, but in a thread's cache or in a fastbin: its header still looks in use. A trim returns what "
     "fastbins hold, never what thread caches do.",
     ("calls",): "How many calls of madvise malloc_trim would make: one for each free chunk that covers whole pages.",
@@ -142,8 +144,8 @@ MEANINGS: Mapping[tuple[str, ...], str] = {
     "returned only as a whole.",
     ("parameter", "params", "asked for"): "A setting of malloc's (mallopt(3)), 'asked for' by an environment variable "
     "such as MALLOC_ARENA_MAX or by GLIBC_TUNABLES.",
-    ("per hour",): "A change between two moments, scaled to an hour. Two moments less than a minute apart are too "
-    "close for that.",
+    ("per hour", "an hour", "a minute"): "A change between two moments, scaled to an hour or a "
+    "minute. Two moments less than a minute apart are too close for that.",
     ("pid",): "A process's number, as `ps` shows it.",
     ("pin", "pins", "pinned", "what it keeps"): "A block in use that keeps free memory beside it from being returned, "
     "because memory is returned only in whole pages, or only from the end of a heap.",
@@ -202,6 +204,8 @@ MEANINGS: Mapping[tuple[str, ...], str] = {
     "bins, and the end of the main arena's top.",
     ("trim_threshold",): "free() returns a top to the kernel by itself only once it is at least this large (128 KiB "
     "at first; it grows with mmap_threshold).",
+    ("uninstall", "undo"): "Delete the checkout, or uninstall it with what installed it; then delete "
+    "~/.cache/arenascope, and the line with arena.py in ~/.gdbinit and ~/.lldbinit.",
     ("unsorted bin", "unsorted"): "A bin of chunks freed lately, of any size, not yet sorted into small and large "
     "bins.",
     ("would return", "goes back", "return", "released", "give back"): "Goes from the process to the kernel. If it was "

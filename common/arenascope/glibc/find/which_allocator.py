@@ -127,8 +127,8 @@ KINDS = (
         "CPython",
         r"libpython3",
         ("_PyObject_DebugMallocStats", "PyObject_Malloc"),
-        "sys._debugmallocstats() prints what its arenas hold, tracemalloc who allocated; PYTHONMALLOC=malloc gives all "
-        "to malloc",
+        "memray attach PID tells who allocates in it, as does tracemalloc where the program starts it; "
+        "sys._debugmallocstats() prints what its arenas hold; started with PYTHONMALLOC=malloc it has all from malloc",
         own_heap=True,
         mapped_as=r"cpython:",
     ),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 SECTIONS = {
     "report": ("rss_bytes", "swap_bytes", "parts", "measure"),
-    "arenas": ("arenas", "mmapped", "totals"),
+    "arenas": ("arenas", "mmapped", "totals", "allocators"),
     "bins": ("bins",),
     "threads": ("threads",),
     "params": ("params", "arenas"),

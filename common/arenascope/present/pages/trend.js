@@ -133,8 +133,10 @@ function fold(table, still) {
   addEventListener("beforeprint", () => show(true));
   show(false);
 }
+// as the sentences above have it
+const RATE = last - first < 7200 ? { words: "a minute", parts: 60 } : { words: "an hour", parts: 1 };
 const COLUMNS = [["", label], ["before", (each) => each.before, amount], ["now", (each) => each.after, amount], ["change", (each) => each.change, signed],
-  ["an hour", (each) => each.until === null && each.per_hour || 0, (value, each) => value ? signed(value, each) : ""], ["since", (each) => each.since || 0, (value) => value ? moment(value) : ""],
+  [RATE.words, (each) => each.until === null && Math.round(each.per_hour / RATE.parts) || 0, (value, each) => value ? signed(value, each) : ""], ["since", (each) => each.since || 0, (value) => value ? moment(value) : ""],
   ["how", (each) => HOW[each.how]]];
 for (const [by, title] of Object.entries(TITLES)) {
   const rows = data.series.filter((each) => each.by === by);

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Iterator, Optional, Sequence
+from typing import Iterator, Mapping, Optional, Sequence
 
+from ...analysis.growth import is_outside_malloc
 from ...base.model import Allocator
 from ...glibc.find.several_glibcs import Copy
 from ...session.glibc_share import Share
@@ -30,6 +31,14 @@ def allocators_lines(style: Style, allocators: Sequence[Allocator], share: Optio
         if each.shadowed_by:
             does = "is loaded, yet malloc does not lead to it"
         yield f"{each.name} ({each.how}) {does}{'' if number else of_it}; {each.instead}"
+
+
+def outside_malloc_lines(allocators: Sequence[Allocator], changes: Mapping[str, Optional[int]]) -> Iterator[str]:
+    """Whom to ask where what grew is not malloc's. `changes`: by how much each part of resident memory did."""
+    for each in allocators if is_outside_malloc(changes) else ():
+        if not each.shadowed_by:
+            where = f"outside glibc's malloc, where {each.name} has a heap of its own"
+            yield f"most of what grew is {where}: {each.instead}"
 
 
 def _share_text(style: Style, share: Optional[Share]) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Mapping, Optional, Sequence
 
 from ...analysis.figure_names import CONTAINER, NAMELESS
-from ...analysis.grown_types import BLOCKS_OF_A_SIZE, Grown
+from ...analysis.grown_types import BLOCKS_OF_A_SIZE, Grown, worth_naming
 from ...base.model import Statement, whole
 from ...blocks.recognise.class_names import type_words
 from ..shared_text.text import Style, number, signed
@@ -13,6 +13,9 @@ from .types import GUESS
 
 LONG_ENOUGH = 60
 """Over fewer seconds an hourly rate means nothing."""
+MINUTE, HOUR = 60, 3600
+SHORT = 2 * HOUR
+"""Of less than that a rate by the minute tells more."""
 WHAT = {
     "live": "what the program holds",
     "free": "what malloc keeps free",
@@ -39,24 +42,44 @@ def change_cell(style: Style, by: str, change: Optional[int]) -> str:
     return f"{change:+,}" if by == CONTAINER and change is not None else signed(style, change)
 
 
-def rate_cell(style: Style, by: str, per_hour: Optional[float]) -> str:
-    """Of containers by the minute."""
+def rate_cell(style: Style, by: str, per_hour: Optional[float], unit: int = HOUR) -> str:
+    """`unit`: in so many seconds."""
+    rate = None if per_hour is None else round(per_hour * unit / HOUR)
     if by == CONTAINER:
-        return "" if per_hour is None else f"{per_hour / 60:+,.0f}"
-    return signed(style, None if per_hour is None else round(per_hour))
+        return "" if rate is None else f"{rate:+,}"
+    return signed(style, rate)
 
 
-def growth_headline(style: Style, grown: Optional[Sequence[Grown]]) -> str:
-    """ "+12.0 MiB a minute: Conn in `table` (+5,900 blocks in 3.0 min)"; "" where no type grew, or nobody knows."""
-    if not grown:
-        return ""
-    most, over = grown[0], time_apart(grown[0].seconds)
-    is_rate = most.per_minute_bytes is not None
-    change = f"{signed(style, most.per_minute_bytes)} a minute" if is_rate else f"{signed(style, most.bytes)} in {over}"
-    headline = f"{change}: {_grown_type(most)}{_grown_in(most)}"
-    if most.blocks is None:
+def unit_of_rates(seconds: float) -> int:
+    """Of what was seen over that time, so that a screen has one."""
+    return MINUTE if seconds < SHORT else HOUR
+
+
+def in_a_unit(unit: int) -> str:
+    return "a minute" if unit == MINUTE else "an hour"
+
+
+def rate_words(style: Style, per_hour: float, seconds: float) -> str:
+    """ "+12.0 MiB a minute", of what was seen over so many seconds."""
+    unit = unit_of_rates(seconds)
+    return f"{rate_cell(style, 'rss', per_hour, unit)} {in_a_unit(unit)}"
+
+
+def growth_headlines(style: Style, grown: Optional[Sequence[Grown]]) -> list[str]:
+    """ "+12.0 MiB a minute: Conn in `table` (+5,900 blocks in 3.0 min)" of each type worth a word; none where no type
+    grew, or nobody knows."""
+    return [_headline(style, each) for each in worth_naming(grown or ())]
+
+
+def _headline(style: Style, grown: Grown) -> str:
+    over, per_minute = time_apart(grown.seconds), grown.per_minute_bytes
+    change = f"{signed(style, grown.bytes)} in {over}"
+    if per_minute is not None:
+        change = rate_words(style, per_minute * HOUR / MINUTE, grown.seconds)
+    headline = f"{change}: {_grown_type(grown)}{_grown_in(grown)}"
+    if grown.blocks is None:
         return headline
-    return f"{headline} ({most.blocks:+,} blocks{f' in {over}' if is_rate else ''})"
+    return f"{headline} ({grown.blocks:+,} blocks{'' if per_minute is None else f' in {over}'})"
 
 
 def _grown_type(grown: Grown) -> str:
@@ -101,7 +124,7 @@ def growth_sentence(said: Statement) -> str:
         return f"{when} it {'hardly grew' if little else 'did not grow'}: {_listed(style, figures)}."
     kind = said.id.partition("-")[0]
     change = figures[f"{kind}_change_bytes"]
-    rate = f", {signed(style, round(change * 3600 / seconds))} an hour" if seconds else ""
+    rate = f", {rate_words(style, change * HOUR / seconds, seconds)}" if seconds else ""
     return f"{when} {WHAT[kind]} grew: {signed(style, change)}{rate} ({_listed(style, figures)})."
 
 
@@ -114,4 +137,4 @@ def _listed(style: Style, figures: Mapping[str, int]) -> str:
 def time_apart(seconds: float) -> str:
     if seconds < 120:
         return f"{seconds:.1f} s"
-    return f"{seconds / 60:.1f} min" if seconds < 7200 else f"{seconds / 3600:.1f} h"
+    return f"{seconds / MINUTE:.1f} min" if seconds < SHORT else f"{seconds / HOUR:.1f} h"

@@ -5,14 +5,26 @@ from __future__ import annotations
 import time
 from typing import Iterator, Optional, Sequence
 
-from ...analysis.figure_names import CONTAINER
+from ...analysis.figure_names import CONTAINER, allocators_of
 from ...analysis.grown_types import Grown
 from ...analysis.report import FREE, LIVE
 from ...analysis.trend import AT_ONCE, ENDED, STEADILY, STILL, UNEVENLY, Life, Reached, Series, Trend
 from ...base.about import PROGRAM
 from ...blocks.recognise.class_names import type_words
 from ..shared_text.text import Style, count, next_lines, signed, table
-from .growth import LONG_ENOUGH, TITLES, amount_cell, change_cell, growth_headline, rate_cell, time_apart
+from .allocators import outside_malloc_lines
+from .growth import (
+    LONG_ENOUGH,
+    TITLES,
+    amount_cell,
+    change_cell,
+    growth_headlines,
+    in_a_unit,
+    rate_cell,
+    rate_words,
+    time_apart,
+    unit_of_rates,
+)
 from .part_names import LABELS
 
 HOW = {
@@ -67,8 +79,8 @@ def _manner(style: Style, each: Series) -> str:
         return f"at once, at {since}"
     if each.how == ENDED:
         return f"from {since} until {clock(each.until)}, and held still since"
-    long_enough = each.moments[-1].seconds - each.moments[0].seconds >= LONG_ENOUGH
-    rate = f", {signed(style, each.per_hour)} an hour" if each.per_hour and long_enough else ""
+    over = each.moments[-1].seconds - each.moments[0].seconds
+    rate = f", {rate_words(style, each.per_hour, over)}" if each.per_hour and over >= LONG_ENOUGH else ""
     return f"{HOW[each.how]} since {since}{rate}"
 
 
@@ -94,14 +106,19 @@ def clock(when: Optional[float]) -> str:
 
 
 def verdict(style: Style, trend: Trend, grown: Optional[Sequence[Grown]]) -> str:
-    """Which type grows first, where one does."""
-    headline = growth_headline(style, grown)
-    return f"{headline}. {sentence(style, trend)}" if headline else sentence(style, trend)
+    return ". ".join(_sentences(style, trend, grown))
+
+
+def _sentences(style: Style, trend: Trend, grown: Optional[Sequence[Grown]]) -> Sequence[str]:
+    """Whom to ask of what is not malloc's, and which types grow, before the rest."""
+    changes = {each.name: each.change for each in trend.series if each.by == "part"}
+    outside = outside_malloc_lines(allocators_of(trend.life.documents[-1]), changes)
+    return [*outside, *growth_headlines(style, grown), sentence(style, trend)]
 
 
 def lines(style: Style, trend: Trend, grown: Optional[Sequence[Grown]], limit: int) -> Iterator[str]:
     life, series = trend.life, trend.series
-    yield from map(style.bold, filter(None, (growth_headline(style, grown), sentence(style, trend))))
+    yield from map(style.bold, _sentences(style, trend, grown))
     moments = count(len(life.documents), "snapshot")
     yield style.dim(f"{_who(life)}: {moments}, {clock(life.first)} to {clock(life.last)}")
     if trend.before:
@@ -136,20 +153,26 @@ def _next(style: Style, trend: Trend) -> Iterator[str]:
 
 
 def _table(style: Style, title: str, series: Sequence[Series], limit: int) -> Iterator[str]:
-    long_enough = series[0].moments[-1].seconds - series[0].moments[0].seconds >= LONG_ENOUGH
+    over = series[0].moments[-1].seconds - series[0].moments[0].seconds
+    unit = unit_of_rates(over)
+
+    def rate_of(each: Series) -> str:
+        is_told = each.per_hour and each.until is None and over >= LONG_ENOUGH
+        return rate_cell(style, each.by, each.per_hour, unit) if is_told else ""
+
     rows = [
         [
             _label(each),
             amount_cell(style, each.by, each.moments[-1].value),
             change_cell(style, each.by, each.change),
-            rate_cell(style, each.by, each.per_hour) if each.per_hour and each.until is None and long_enough else "",
+            rate_of(each),
             clock(each.since),
             HOW[each.how],
             drawn(each),
         ]
         for each in series
     ]
-    rate = "a minute" if series[0].by == CONTAINER else "an hour"
+    rate = in_a_unit(unit)
     headers = (title, "now", "change", rate, "since", "how", "over time")
     gone = ("how", "now", "since", rate)
     yield from table(style, headers, rows, left=(0, 5, 6), names=(0,), optional=(rate,), expendable=gone, limit=limit)

@@ -12,9 +12,11 @@ from ...analysis.figure_names import Document
 from ...analysis.grown_types import grown_types
 from ...analysis.report import PARTS, Picture
 from ...analysis.trend import STILL, Moment, Series, judged
+from ...base.model import Allocator
 from ...base.records import NamedTuple
 from ..shared_text.text import Style, bar, duration, signed, table
-from .growth import growth_headline, time_apart
+from .allocators import outside_malloc_lines
+from .growth import growth_headlines, rate_words, time_apart
 from .other_screen import OtherScreen
 from .part_names import LABELS, size_of
 from .trend import HOW, drawn
@@ -42,6 +44,8 @@ class Looked(NamedTuple):
     """When it was, by the clock: types and owners take their time to tell."""
     types: Optional[Document] = None
     """What a snapshot of it has of types; None where it was not asked for them."""
+    allocators: Sequence[Allocator] = ()
+    """Beside glibc's malloc."""
 
 
 class Course:
@@ -67,10 +71,17 @@ class Course:
         if len(self._typed) > MAX_TYPED:
             del self._typed[1:-1:2]
 
-    def headline(self, style: Style) -> str:
-        """Which type grows, and whose it is; "" where nobody knows."""
+    def headlines(self, style: Style) -> list[str]:
+        """Whom to ask of what is not malloc's; which types grow, and whose they are, as far as anybody knows."""
         grown = grown_types(self._typed)
-        return NOTHING_GROWS if grown == [] else growth_headline(style, grown)
+        types = [NOTHING_GROWS] if grown == [] else growth_headlines(style, grown)
+        return [*outside_malloc_lines(self.last.allocators, self.changes), *types]
+
+    @property
+    def changes(self) -> Mapping[str, int]:
+        """By part of resident memory, since the first look."""
+        before, now = (each.picture.parts if each.picture is not None else {} for each in (self.first, self.last))
+        return {name: now.get(name, 0) - before.get(name, 0) for name in PARTS if name in now or name in before}
 
     @property
     def rss(self) -> Optional[Series]:
@@ -130,16 +141,13 @@ def _one(style: Style, course: Course) -> Iterator[str]:
         yield style.bold(f"{course.who}: no heap: glibc's malloc has not been called")
         return
     yield style.bold(f"{course.who}: RSS {style.size(picture.rss)}{_growth(style, rss)}")
-    headline = course.headline(style)
-    if headline:
-        yield style.bold(headline)
+    yield from map(style.bold, course.headlines(style))
     yield drawn(rss, min(style.width or WIDEST, WIDEST))
     yield ""
-    before = course.first.picture.parts if course.first.picture is not None else {}
-    names = [name for name in PARTS if picture.parts.get(name) or before.get(name)]
     rows = [
-        [LABELS[name], size_of(style, picture, name), _change(style, picture.parts, before, name), share]
-        for name in names
+        [LABELS[name], size_of(style, picture, name), signed(style, change) if change else "", share]
+        for name, change in course.changes.items()
+        if change or picture.parts.get(name)
         for share in [bar(style, picture.parts.get(name, 0), picture.rss or 0, WIDE_BAR)]
     ]
     headers = ("part of resident memory", "now", "change", "share of RSS")
@@ -169,11 +177,6 @@ def _growth(style: Style, rss: Series) -> str:
     over = rss.moments[-1].seconds - rss.moments[0].seconds
     if not over:
         return ""
-    rate = f", {signed(style, rss.per_hour)} an hour" if rss.per_hour and rss.until is None else ""
+    rate = f", {rate_words(style, rss.per_hour, over)}" if rss.per_hour and rss.until is None else ""
     how = f" ({HOW[rss.how]}{rate})" if rss.how != STILL else ""
     return f", {signed(style, rss.change)} in {time_apart(over)}{how}"
-
-
-def _change(style: Style, now: Mapping[str, int], before: Mapping[str, int], name: str) -> str:
-    change = now.get(name, 0) - before.get(name, 0)
-    return signed(style, change) if change else ""
