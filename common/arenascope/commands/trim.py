@@ -216,7 +216,7 @@ def _check_whose_malloc(session: Session) -> None:
     """Nothing of what another allocator holds would go back."""
     past = replaced(session)
     if past is not None:
-        raise RefusedError(past.id, f"{past.names['allocators']} {OTHERS}", f"ask {past.names['ask']}")
+        raise RefusedError("malloc-replaced", f"{past.names['allocators']} {OTHERS}", f"ask {past.names['ask']}")
 
 
 def _check_soundness(context: Context) -> None:
