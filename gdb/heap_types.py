@@ -68,6 +68,8 @@ class GdbTypes(WithVariables):
         self._classes: dict[tuple[tuple[int, int], ...], dict[str, list[gdb.Symbol]]] = {}
         self._names: dict[str, Optional[int]] = {}
         self._believed: dict[gdb.Objfile, bool] = {}
+        self._of_file: Optional[dict[tuple[str, int], list[tuple[gdb.Type, int]]]] = None
+        """Of the source file whose types are listed, by name and size: two functions may have types of one name."""
         self._variables = variables(target, self)
 
     # types
@@ -75,14 +77,12 @@ class GdbTypes(WithVariables):
     def facts(self, type: int) -> TypeFacts:
         if type not in self._facts:
             known = self._known[type]
+            name = spelled(known.name)
             try:
-                self._facts[type] = (
-                    self._describe(known) if known.complete else TypeFacts(spelled(known.name), known.form, 0)
-                )
+                facts = self._describe(known) if known.complete else TypeFacts(name, known.form, 0)
             except (gdb.error, RuntimeError, ValueError, TypeError, AttributeError):
-                self._facts[type] = TypeFacts(
-                    spelled(known.name), "other", known.type.sizeof or 0, language=known.language
-                )
+                facts = TypeFacts(name, "other", known.type.sizeof or 0, language=known.language)
+            self._facts[type] = facts
         return self._facts[type]
 
     def _describe(self, known: _Known) -> TypeFacts:
@@ -126,8 +126,8 @@ class GdbTypes(WithVariables):
 
     def _tag(self, kind: gdb.Type) -> Optional[Field]:
         """Of a Rust enum the number that tells which variant there is."""
-        for each in (each for each in kind.fields() if each.artificial and not each.name):
-            if each.type is not None and each.bitpos is not None:
+        for each in kind.fields():
+            if each.artificial and not each.name and each.type is not None and each.bitpos is not None:
                 return Field("", each.bitpos // 8, self._number(each.type, "rust"))
         return None
 
@@ -210,15 +210,19 @@ class GdbTypes(WithVariables):
         """Of all source files that have a function, but the C library's, which are a thousand. (`info types` takes
         seconds; of GDB/MI's list GDB 13 writes a second one to where the first went, which may be gone.)"""
         found: set[int] = set()
-        for block in self._source_files():
-            for symbol in block:
-                number = self._named(symbol, symbol.name) if symbol.addr_class == gdb.SYMBOL_LOC_TYPEDEF else None
-                if number is not None and number not in found and self._known[number].form in ("struct", "union"):
+        for blocks in self._source_files():
+            # each of its types is compared with others' once, however many have it as a member: in CPython a hundred
+            self._of_file = {}
+            symbols = (each for block in blocks for each in block if each.addr_class == gdb.SYMBOL_LOC_TYPEDEF)
+            numbers = dict.fromkeys(self._named(each, each.name) for each in symbols)
+            self._of_file = None
+            for number in (each for each in numbers if each is not None and each not in found):
+                if self._known[number].form in ("struct", "union"):
                     found.add(number)
                     yield number
 
-    def _source_files(self) -> Iterator[gdb.Block]:
-        """What each declares, for itself alone and for others."""
+    def _source_files(self) -> Iterator[Sequence[gdb.Block]]:
+        """What each declares, for others and for itself alone."""
         seen: set[tuple[int, int]] = set()
         modules = [region for region, _ in self._target.module_files() if not region.finds_malloc]
         for address in (address for region in modules for address in self._target.functions(region)):
@@ -226,9 +230,7 @@ class GdbTypes(WithVariables):
             if block is None or (block.global_block.start, block.global_block.end) in seen:
                 continue
             seen.add((block.global_block.start, block.global_block.end))
-            yield block.global_block
-            if block.static_block is not None:
-                yield block.static_block
+            yield [each for each in (block.global_block, block.static_block) if each is not None]
 
     def without(self) -> Sequence[str]:
         described: set[Optional[str]] = set()
@@ -250,9 +252,8 @@ class GdbTypes(WithVariables):
             return True
         if file not in self._believed:
             build_id: Optional[str] = getattr(file, "build_id", None)
-            self._believed[file] = self._target.is_believed(build_id) and (
-                build_id is None or self._target.is_mapped(build_id)
-            )
+            is_there = build_id is None or self._target.is_mapped(build_id)
+            self._believed[file] = self._target.is_believed(build_id) and is_there
         return self._believed[file]
 
     # numbers
@@ -281,6 +282,15 @@ class GdbTypes(WithVariables):
 
     def _intern(self, kind: gdb.Type, name: str, language: str) -> int:
         form = FORMS.get(kind.code, "other")
+        if self._of_file is None or form not in ("struct", "union") or not name:
+            return self._intern_anew(kind, name, form, language)
+        alike = self._of_file.setdefault((name, kind.sizeof), [])
+        number = next((number for known, number in alike if known == kind), None)
+        if number is None:
+            alike.append((kind, number := self._intern_anew(kind, name, form, language)))
+        return number
+
+    def _intern_anew(self, kind: gdb.Type, name: str, form: Form, language: str) -> int:
         if form == "struct" and _has_variants(kind):
             form = "union"
         if form == "integer" and kind.sizeof == 1 and name.endswith("char"):
@@ -288,9 +298,9 @@ class GdbTypes(WithVariables):
         if not self._believes_file(getattr(kind, "objfile", None)):
             return self._add(("strange", name), _Known(kind, name, form, language, complete=False))
         if form in ("struct", "union") and not kind.sizeof and name:
-            named = self.by_name(name)
-            if named is not None:
-                return named
+            complete = self.by_name(name)
+            if complete is not None:
+                return complete
         return self._add(self._key(kind, name, form, language), _Known(kind, name, form, language))
 
     def _add(self, key: Key, known: _Known) -> int:
@@ -361,17 +371,10 @@ def _bits(kind: gdb.Type) -> Iterator[BitField]:
 
 
 def _is_polymorphic(kind: gdb.Type, depth: int = 0) -> bool:
-    for field in kind.fields():
-        if (field.name or "").startswith(("_vptr.", "_vptr$")):
-            return True
-        if (
-            field.is_base_class
-            and field.type is not None
-            and depth < 64
-            and _is_polymorphic(field.type.strip_typedefs(), depth + 1)
-        ):
-            return True
-    return False
+    fields = kind.fields()
+    bases = (each.type.strip_typedefs() for each in fields if each.is_base_class and each.type is not None)
+    has_table = any((each.name or "").startswith(("_vptr.", "_vptr$")) for each in fields)
+    return has_table or (depth < 64 and any(_is_polymorphic(each, depth + 1) for each in bases))
 
 
 def _has_variants(kind: gdb.Type) -> bool:

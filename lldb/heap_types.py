@@ -109,11 +109,9 @@ class LldbTypes(WithVariables):
         if form in ("pointer", "reference"):
             return facts._replace(target=self._target_of(kind, known.module, form))
         if form == "array":
-            element, length = _element(kind), _length(kind)
+            target, length = self.number(_element(kind), known.module), _length(kind)
             # LLDB has one of int[] as long as an element
-            return facts._replace(
-                target=self.number(element, known.module), length=length, size=facts.size if length else 0
-            )
+            return facts._replace(target=target, length=length, size=facts.size if length else 0)
         if form == "enum":
             values = dict(known.module.enumerators(kind))
             return facts._replace(enumerators=values, signed=any(value < 0 for value in values.values()))
@@ -247,9 +245,10 @@ class LldbTypes(WithVariables):
         library = {region.start for region, _ in self._target.module_files() if region.finds_malloc}
         told: set[int] = set()
         for module in (each for each in self.modules if self._target.start_of(each.module) not in library):
-            for each in module.module.GetTypes(STRUCTS):
-                number = self.number(each, module) if each.GetByteSize() else -1
-                if number not in told and number >= 0 and self._known[number].name:
+            # each source file brings those without a name anew: tens of thousands in CPython
+            named = (each for each in module.module.GetTypes(STRUCTS) if not NAMELESS.search(each.GetName() or ""))
+            for number in (self.number(each, module) for each in named if each.GetByteSize()):
+                if number not in told and self._known[number].name:
                     told.add(number)
                     yield number
 

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Iterator, Mapping, Optional, Protocol, Sequenc
 
 from ..base.errors import ArenascopeError
 from ..base.records import NamedTuple
+from ..base.when_gone import when_gone
 from .answer_cache import AnswerFile, Entry
 from .core.memory import CoreMemory
 from .debug_info_types import Local, ThreadLocal, TypedVariable, TypeFacts
@@ -70,8 +71,7 @@ class TypesByGdb:
         self._target: _Image = weakref.proxy(target)
         self._most = most
         self._gdb: Optional[GdbChild] = None
-        self.is_over = False
-        """No GDB answers any more."""
+        self.is_over = False  # no GDB answers any more
         self._is_agreed = False
         """It has answered what an earlier one had, in the same way."""
         self._facts: dict[int, TypeFacts] = {}
@@ -259,7 +259,7 @@ class TypesByGdb:
         except (ValueError, IndexError, TypeError, RecursionError):
             for known in (self._facts, self._variables, self._begins, self._nothing, self._answers):
                 known.clear()
-        weakref.finalize(self, partial(_keep, self._file, self._log, len(self._log)))
+        when_gone(self, partial(_keep, self._file, self._log, len(self._log)))
         return self._log
 
     @cached_property
