@@ -8,7 +8,7 @@ from typing import Any, Optional, cast
 
 import pytest
 
-from arenascope.analysis.advice import find_advice
+from arenascope.analysis.advice import OF_LEAKS, find_advice
 from arenascope.analysis.causes import Facts, find_causes
 from arenascope.analysis.held_or_lost import HeldSums, Keeper, Lost
 from arenascope.analysis.holds_back import Group, Held, Seen
@@ -236,6 +236,38 @@ def test_who_holds_what_is_in_use_is_why_it_stays() -> None:
     assert "12.0 MiB" in told[0][0][2]
     assert "26.0 MiB" in others
     assert not {"held-by-owner", "held-by-others"} & {name for name, *_ in told[70 * MIB]}
+
+
+@pytest.mark.parametrize(
+    ("possible", "unknown", "doubted", "expected"),
+    [
+        (4 * MIB, 0, False, {"look-into-possible-leak": "leaks --possible"}),
+        (0, 4 * MIB, False, {"search-for-leak": "leaks"}),
+        # `leaks` does not know it either
+        (0, 4 * MIB, True, {}),
+        (4096, 4096, False, {}),
+    ],
+)
+def test_what_may_be_lost_leads_to_leaks(possible: int, unknown: int, doubted: bool, expected: dict[str, str]) -> None:
+    held = HeldSums(
+        live=60 * MIB,
+        reached=60 * MIB - possible - unknown,
+        possible=possible,
+        lost=0,
+        unknown=unknown,
+        lost_blocks=0,
+        doubted=doubted,
+        keepers=(),
+    )
+    picture = Picture({"live": 60 * MIB}, RESIDENT, 60 * MIB, None, None, (), ())
+    facts = Facts(picture, None, 4096, (), 1, None, started=True, calls=1, tunables=True, release="2.36", held=held)
+    told = {each.id: words(each, facts, Style().size) for each in find_advice(facts) if each.id in OF_LEAKS}
+    assert {id: said.commands(Style())[0] for id, said in told.items()} == {
+        id: Style().typed(command) for id, command in expected.items()
+    }
+    assert all("4.0 MiB" in said.action for said in told.values())
+    # what may be lost is not called held
+    assert ("4.0 MiB" in verdict(judge(facts), Style().size)) is (possible + unknown > MIB)
 
 
 @pytest.mark.parametrize(

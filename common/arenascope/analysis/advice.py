@@ -19,6 +19,8 @@ WORTH_A_CHANGE = 8 << 20
 """Nobody puts another allocator under a program for less."""
 WORTH_MENDING = 64 << 10
 """A leak of less is a trifle: it is told of, and where to look."""
+OF_LEAKS = ("mend-leak", "look-into-possible-leak", "search-for-leak")
+"""What leads to `leaks`."""
 LOOKS = ("look-again", "find-what-grew")
 """What tells more of what is in use."""
 
@@ -59,7 +61,8 @@ def find_advice(facts: Facts) -> list[Advice]:
     # whether what is in use is needed has to be known before any of it is cleared
     looks = [each for each in in_use if each.id in LOOKS]
     settled = [each for each in in_use if each.id not in LOOKS]
-    return [*first, *helps, *rest, *looks, *_clear(facts), *settled, *_small_leak(facts), *_folklore(facts)]
+    perhaps = list(_perhaps_lost(facts))
+    return [*first, *helps, *rest, *looks, *perhaps, *_clear(facts), *settled, *_small_leak(facts), *_folklore(facts)]
 
 
 def _sure(advice: Advice) -> float:
@@ -187,6 +190,15 @@ def _small_leak(facts: Facts) -> Iterator[Advice]:
     """Found, but not why memory stays: comes last."""
     if facts.held is not None and facts.held.lost >= WORTH_MENDING and not facts.matters(facts.held.lost):
         yield _mend(facts.held)
+
+
+def _perhaps_lost(facts: Facts) -> Iterator[Advice]:
+    """`leaks` tells more of it; where the image lacks something, it does not."""
+    held = facts.held
+    if held is not None and facts.matters(held.possible):
+        yield Advice("look-into-possible-leak", None, {"bytes": held.possible, "live_bytes": held.live})
+    if held is not None and facts.matters(held.unknown) and not held.doubted:
+        yield Advice("search-for-leak", None, {"bytes": held.unknown, "live_bytes": held.live})
 
 
 def _mend(held: HeldSums) -> Advice:

@@ -269,6 +269,22 @@ def _leak(figure: Figures, facts: Facts, say: Say) -> Words:
     )
 
 
+def _possible_leak(figure: Figures, facts: Facts, say: Say) -> Words:
+    return Words(
+        f"see whether {say(figure['bytes'])} is lost: only pointers to the insides of its blocks lead there",
+        f"possibly lost, of {say(figure['live_bytes'])} in blocks: such a pointer may be a number that looks like one",
+        (Typed("leaks --possible", "which blocks they are"),),
+    )
+
+
+def _unsearched_leak(figure: Figures, facts: Facts, say: Say) -> Words:
+    return Words(
+        f"find out whether {say(figure['bytes'])} is lost: no plain pointer leads there",
+        f"of {say(figure['live_bytes'])} in blocks; encoded pointers were not looked for here",
+        (Typed("leaks", "looks for encoded pointers, too"),),
+    )
+
+
 def _ask(figure: Figures, facts: Facts, say: Say) -> Words:
     instead = tuple(f"{each.name}: {each.instead}" for each in facts.allocators)
     names = " and ".join(dict.fromkeys(each.name for each in facts.allocators))
@@ -324,6 +340,8 @@ ADVICE: Mapping[str, Callable[[Figures, Facts, Say], Words]] = {
     "keep-type-apart": _apart,
     "other-allocator": _allocator,
     "mend-leak": _leak,
+    "look-into-possible-leak": _possible_leak,
+    "search-for-leak": _unsearched_leak,
     "look-again": _again,
     "find-what-grew": _grew,
     "nothing-more-to-tune": _nothing_more,

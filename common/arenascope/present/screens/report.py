@@ -5,7 +5,7 @@ from __future__ import annotations
 import textwrap
 from typing import Collection, Iterator, Optional, Sequence
 
-from ...analysis.advice import Advice
+from ...analysis.advice import OF_LEAKS, Advice
 from ...analysis.causes import Facts
 from ...analysis.held_or_lost import FIRST, HeldSums
 from ...analysis.report import ANONYMOUS, LIVE, PARTS, RESIDENT, SPACE, Picture
@@ -128,18 +128,30 @@ def lines(
     more = [] if full else [f"{style.typed('report --full')} (all parts, costs, other ways)"]
     facts = concluded.facts
     in_use = concluded.judgement.id == "live-data"
-    if named and held is None and in_use:
+    if named and held is None and (in_use or concluded.judgement.id == "live-and-freed"):
         more.insert(0, f"{style.typed('report --owners')} (whether it is a leak, whose it is)")
     if named and facts and not facts.seen and (facts.matters(facts.part("scraps")) or in_use):
         # what is in use types says by itself; what is stranded takes the report's own figures, and a longer look
         more.insert(0, f"{style.typed('types' if in_use else 'report --types')} (what the blocks are)")
-    whose = ["owners", *(["leaks"] if held.lost or held.possible or held.unknown else [])] if held is not None else []
+    if held is not None:
+        more.append(style.typed("owners"))
+        more += [] if any(each.id in OF_LEAKS for each, _ in todo) else _next_leaks(style, held)
     # neither a trim nor a block in the way says more of what is not malloc's, or in use
     names: tuple[str, ...] = ("arenas",) if in_use else ("trim", "pins", "arenas")
     if concluded.judgement.id in ELSEWHERE:
         started = concluded.facts is None or concluded.facts.started
         names = ("mappings", "arenas") if started else ("mappings",)
-    yield from next_lines(style, *more, *map(style.typed, [*whose, *names]))
+    yield from next_lines(style, *more, *map(style.typed, names))
+
+
+def _next_leaks(style: Style, held: HeldSums) -> Iterator[str]:
+    """So little of it that no advice names the command."""
+    if held.lost:
+        yield f"{style.typed('leaks')} ({style.size(held.lost)} that nothing leads to)"
+    elif held.possible:
+        yield f"{style.typed('leaks --possible')} ({style.size(held.possible)} that is possibly lost)"
+    elif held.unknown:
+        yield style.typed("leaks")
 
 
 def facts_matter(concluded: Conclusions, size: int) -> bool:

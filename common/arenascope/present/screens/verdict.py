@@ -94,14 +94,16 @@ def _to_give_back(said: Statement, say: Say) -> str:
 
 def _proof(figure: Figures, say: Say, compared: bool) -> str:
     """What following pointers has told of memory in use."""
-    lost, unknown = figure["lost_bytes"], figure["unknown_bytes"]
+    lost, unknown, possible = figure["lost_bytes"], figure["unknown_bytes"], figure["possible_bytes"]
     if _matters(figure, "lost_bytes"):
         leak = "A leak" if 2 * lost >= figure["live_bytes"] else "In part a leak"
         return f"{leak}: nothing leads to {say(lost)} in {count(figure['lost_blocks'], 'block')} any more"
     if _matters(figure, "unknown_bytes"):
         return f"It is in use; whether {say(unknown)} of it, to which no plain pointer leads, is lost is not known"
-    but = f" but {say(lost + unknown)}" if lost + unknown else ""
-    held = f"It is in use, and all of it{but} is held: {'hardly a leak' if lost else 'no leak'}"
+    if _matters(figure, "possible_bytes"):
+        return f"It is in use; {say(possible)} of it is possibly lost: only pointers to insides of blocks lead there"
+    but = f" but {say(lost + unknown + possible)}" if lost + unknown + possible else ""
+    held = f"It is in use, and all of it{but} is held: {'hardly a leak' if lost + possible else 'no leak'}"
     return held if compared else f"{held}, though it may be more than is needed, or grow"
 
 
