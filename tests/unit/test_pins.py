@@ -165,6 +165,24 @@ def test_what_keeps_it_first_is_said() -> None:
         assert pin["note"] == ", then ".join(each["text"] for each in pin["note_records"])
 
 
+def test_a_cache_that_is_full_takes_no_more() -> None:
+    """What free() does first is told of the caches as they are."""
+    for full, kind in ((0, "cached-first"), (1, "cached-unless-full"), (2, "caches-full")):
+        image = between(4)
+        threads = image.thread(0, image.main), image.thread(1, image.main)
+        for thread in threads:
+            thread.cached(0x50)
+        for thread in threads[:full]:
+            while thread.accepts(0x50):
+                thread.cached(0x50)
+        figures = {"slots": 7, "full": full, "threads": 2} if full else {"slots": 7}
+        for pin in run_json(image.target(), "pins")["pins"]:
+            assert [(each["id"], each["figures"]) for each in pin["note_records"]] == [
+                (kind, figures),
+                ("in-fastbin-first", {}),
+            ]
+
+
 def test_nothing_is_in_the_way() -> None:
     image = HeapImage("2.36-64")
     image.main.used(0x100)

@@ -6,7 +6,7 @@ import pytest
 
 from arenascope.blocks.recognise.class_names import type_words, with_short_names
 from arenascope.commands.framework.answer import Answer
-from arenascope.present.shared_text.text import Style, table
+from arenascope.present.shared_text.text import Style, shortened_name, table
 
 STRING = "std::__cxx11::basic_string<char, std::char_traits<char>, std::allocator<char>>"
 MAP = (
@@ -77,3 +77,18 @@ def test_screens_have_short_names_and_documents_whole_ones() -> None:
     # the columns are as wide as what is shown
     assert max(map(len, said.splitlines()[1:])) < len(SHORT) + 10
     assert answer.found == {"name": MAP}
+
+
+@pytest.mark.parametrize(
+    ("name", "short"),
+    [
+        ("0x5641 _out.file._read_ptr (char[] of _FILE._read_ptr)", "0x5641 _out.file._read_ptr"),
+        ("0x5641 out.ptr (char[] of _FILE._read_ptr)", "0x5641 out.ptr (char[] o…_ptr)"),
+        ("0x5641 table.rows (std::function<void ()> and a tail)", "0x5641 table.rows (std::fu…ail)"),
+        ("0x5641 a_long_table.of_all_its_rows (Row)", "0x5641 a_long_table.of_…ts_rows"),
+        ("void (*)(int, std::string, std::string)", "void (*)(int, std::…::string)"),
+    ],
+)
+def test_what_stands_behind_a_name_is_cut_by_itself(name: str, short: str) -> None:
+    """Its end is not the name's."""
+    assert shortened_name(name, len(short)) == short

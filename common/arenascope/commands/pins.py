@@ -297,6 +297,15 @@ class _Notes(NamedTuple):
         word = self.session.memory.try_word(pin.address + self.session.layout.header)
         return text_of(self.session.target.describe(word)) if word else None
 
+    def _cached(self, index: int, slots: int) -> Statement:
+        """Whether a thread's cache takes one more of that bin."""
+        caches = self.session.thread_caches
+        full = sum(any(each.index == index and each.chunks >= slots for each in cache.bins) for cache in caches)
+        if not full:
+            return Statement("cached-first", {"slots": slots})
+        kind = "caches-full" if full == len(caches) else "cached-unless-full"
+        return Statement(kind, {"slots": slots, "full": full, "threads": len(caches)})
+
     def notes(self, pin: Pin) -> list[Statement]:
         """What comes first, in order."""
         session, layout, params = self.session, self.session.layout, self.session.params
@@ -309,7 +318,7 @@ class _Notes(NamedTuple):
         if params and slots:
             largest, bins = params.get("tcache_max_bytes") or 0, params.get("tcache_bins") or 0
             if size < largest if layout.behaviour.tcache_logarithmic else tcache_index(layout, size) < bins:
-                notes.append(Statement("cached-first", {"slots": slots}))
+                notes.append(self._cached(tcache_index(layout, size), slots))
         if layout.fastbins and size <= (default_max_fast(layout) if session.max_fast is None else session.max_fast):
             notes.append(Statement("in-fastbin-first"))
         return notes

@@ -57,6 +57,9 @@ class Shown(NamedTuple):
 NOTES = {
     "own-thread-cache": "is glibc's own: the cache of thread {tid}, which goes when that ends",
     "cached-first": "free() puts it into the calling thread's cache first, which keeps up to {slots} of its size",
+    "cached-unless-full": "free() puts it into the calling thread's cache first, unless that is full of its size "
+    "({slots}): those of {full} of {threads} threads are",
+    "caches-full": "no thread's cache has room for it: {slots} of its size are in each",
     "in-fastbin-first": "it lies in a fastbin until malloc_trim, or a free() that leaves 64 KiB free, merges it",
 }
 """What keeps a block from being free right after free()."""

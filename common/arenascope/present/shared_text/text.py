@@ -44,6 +44,8 @@ WIDEST_NAME = 60
 _COLOURED = re.compile(r"(\033\[\d+m)(.*)(\033\[0m)", re.DOTALL)
 _ADDRESS = re.compile(r"(?:0x[0-9a-f]+)?|\?")
 _ADDRESS_FIRST = re.compile(r"0x[0-9a-f]+ ")
+_BESIDE = re.compile(r"(.+?) \(((?:[^()]|\([^()]*\))*)\)")
+"""What stands in brackets behind a name: its type."""
 _INDENT = re.compile(r"\s*(?:(?:[-→]|\d+\.|next:|note:) )?")
 
 
@@ -339,6 +341,11 @@ def shortened_name(text: str, width: int) -> str:
     address = _ADDRESS_FIRST.match(text)
     if address and address.end() < width:
         return address[0] + shortened_name(text[address.end() :], width - address.end())
+    beside = _BESIDE.fullmatch(text)
+    if beside:
+        # its end would pass for the name's
+        room = width - len(beside[1]) - len(" ()")
+        return f"{beside[1]} ({shortened_name(beside[2], room)})" if room >= SHORT else shortened_name(beside[1], width)
     end = (width - 1) // 3
     return f"{text[: width - 1 - end]}{CUT}{text[len(text) - end :]}"
 
