@@ -140,6 +140,8 @@ class Foretold:
 def foretell(gdb: Gdb, subject: Subject, symbols: bool = True) -> Foretold:
     image = gdb.look_at(Live(subject.pid, subject.program), symbols)
     (outcome,) = gdb.drive(image, [{"do": f"heap {TRIM}"}])
+    for kept in (each["kept"] for each in outcome.json()["arenas"]):
+        assert kept["top_resident_bytes"] <= kept["top_bytes"]
     return Foretold(outcome.json(), subject.curbrk())
 
 

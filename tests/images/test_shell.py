@@ -452,7 +452,9 @@ def test_a_block_in_the_way_of_free_is_none_in_the_way_of_a_trim():
 
 
 def test_trim_apply_wants_somebody_to_ask(bins):
-    assert "-y" in arenascope("trim", bins.pid, "--apply", status=2).stderr
+    refused = arenascope("trim", bins.pid, "--apply", status=2).stderr
+    assert "-y" in refused
+    assert "stood still" not in refused
 
 
 @pytest.mark.parametrize("answer", ["n", "y"])
@@ -472,9 +474,17 @@ def test_trim_apply_asks_with_what_it_would_bring(answer):
             status = Path(f"/proc/{subject.pid}/status").read_text()
             assert "TracerPid:\t0\n" in status
             os.write(ours, f"{answer}\n".encode())
-            done, _ = asking.communicate(timeout=60)
-        (brings,) = re.findall(rf"hoard \({subject.pid}\)\?.* ([\d.]+ MiB) .* [\d.]+ m?s ", asked.decode())
+            done, told = asking.communicate(timeout=60)
+        ((brings, total, unit, looked),) = re.findall(
+            rf"hoard \({subject.pid}\)\?.* ([\d.]+ MiB) .* ([\d.]+) (m?s) .* (\d+) ms ", asked.decode()
+        )
         assert (f"{brings} returned" in done.decode()) is (answer == "y")
+        ((stood, stops),) = re.findall(r"stood still for ([\d.]+) ms( \(2 stops\))?", told.decode())
+        # what was agreed to is more than the look before, and not a fraction of what came
+        assert bool(stops) is (answer == "y")
+        assert int(looked) + 50 <= float(total) * (1000 if unit == "s" else 1) + 5
+        if answer == "n":
+            assert abs(int(looked) - float(stood)) <= 1
         assert subject.send("check") == "intact"
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from types import SimpleNamespace
-from typing import Any, Optional, cast
+from typing import Any, Optional, Sequence, cast
 
 import pytest
 
@@ -187,6 +187,24 @@ def test_what_little_there_is_to_give_back_is_said(returnable: int, tops: int, t
     picture = Picture(parts, RESIDENT, sum(parts.values()), None, None, (), ())
     facts = Facts(picture, None, 4096, (), 1, None, started=True, calls=1, tunables=True, release="2.36")
     assert verdict(judge(facts), Style().size).endswith(f"{ONE_LOOK}; {told}")
+
+
+@pytest.mark.parametrize(
+    ("returnable", "tops", "told"),
+    [(0, 0, ()), (300 << 10, 0, ("300.0 KiB",)), (0, MIB, ("1.0 MiB",)), (4096, MIB, ("4.0 KiB", "1.0 MiB"))],
+)
+def test_what_a_trim_returns_is_said_where_most_is_not_malloc_s(
+    returnable: int, tops: int, told: Sequence[str]
+) -> None:
+    """However little: a table below has it."""
+    parts = {"live": 0, "returnable": returnable, "thread_tops": tops, "files": 20 * MIB}
+    picture = Picture(parts, RESIDENT, sum(parts.values()), None, None, (), ())
+    facts = Facts(picture, None, 4096, (), 1, None, started=True, calls=1, tunables=True, release="2.36")
+    said = judge(facts)
+    assert said.id == "mostly-mapped-files"
+    judged = verdict(said, Style().size).partition("Most of it")[2]
+    assert tuple(re.findall(r"[\d.]+ [KM]iB", judged)) == told
+    assert ("cannot help" in judged) is not told
 
 
 @pytest.mark.parametrize(

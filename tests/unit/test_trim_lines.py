@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import re
 from typing import Sequence
 
 import pytest
 
 from arenascope.analysis.trim import ArenaTrim, Residents, Trim
 from arenascope.base.model import Applied, Range, Statement
-from arenascope.present.screens.trim import lines
+from arenascope.present.screens.trim import lines, question
 from arenascope.present.shared_text.text import Style
 
 MIB = 1 << 20
@@ -43,6 +44,26 @@ def test_what_would_return_nothing_is_not_advised(resident: int, stranded: int, 
     text = shown(resident, said(stranded))
     assert [each for each in (PINS, TRIM, REPORT) if each in text] == [told]
     assert ("3 madvise calls" in text) is bool(resident)
+
+
+def test_what_apply_stops_a_process_for_is_told_apart_from_the_call() -> None:
+    """However short: 46 ms are much for who was told of one."""
+    ranges = [Range(0x10000 * at, MIB) for at in range(3)]
+    plan = ArenaTrim(0, 0x7000, ranges, 0, None, Range(0, 0), 0, 0, None, 0, complete=True)
+    how = {"whole": True, "ranges": False, "tops": False, "may_apply": True, "limit": 0, "kept": ()}
+    held, elsewhere = (
+        "\n".join(lines(SHELL, [Trim(plan, Residents(MIB, 0, 0))], None, refused=None, holds=holds, **how))
+        for holds in (0.234, None)
+    )
+    assert "230 ms" in held
+    assert "230 ms" not in elsewhere
+    asked = question(["malloc_trim(0)"], 7, "x", returns=MIB, takes=0.011, held=0.046, holds=0.234)
+    assert re.findall(r"([\d.]+ \w+) in about (11 ms) .* (230 ms) .* (46 ms)", asked) == [
+        ("1.0 MiB", "11 ms", "230 ms", "46 ms")
+    ]
+    # a debugger holds it anyway
+    unheld = question(["malloc_trim(0)"], 7, "x", returns=MIB, takes=0.011, held=0.0, holds=None)
+    assert re.findall(r"\d+ ms", unheld) == ["11 ms"]
 
 
 def after(kept: Sequence[Statement], tops: bool = False, refused: int = 0) -> str:

@@ -263,7 +263,7 @@ class ShellDoor:
             raise UsageError("there is nobody to ask", "-y says yes beforehand")
         asked = question()
         self._waiting.end()
-        sys.stderr.write(f"{asked} (y or n) ")
+        sys.stderr.write(folded(f"{asked} (y or n)", terminal_width(sys.stderr)) + " ")
         sys.stderr.flush()
         return sys.stdin.readline().strip().lower() in ("y", "yes")
 

@@ -7,6 +7,7 @@ from typing import Optional, Sequence
 from ..analysis.left_by_trim import reasons
 from ..analysis.trim import Trim
 from ..analysis.usage import total
+from ..analysis.verdict import trim_seconds
 from ..base.argv import pid_in
 from ..base.errors import RefusedError, UsageError
 from ..base.model import Applied, Range, Statement
@@ -38,8 +39,14 @@ from .framework.apply_trim import (
 from .framework.command import ARENA, LIMIT, Answer, Context, argument, command, of_heap
 
 OTHERS = "serves malloc in this process: malloc_trim does nothing for its memory"
-FOLLOWED = 12e-6
-"""Seconds for a free chunk, measured: it is followed twice, and checked."""
+LOOK, APPLY = 0.015, 0.05
+"""Seconds, measured: for these a look, and --apply after it, stop a process at the least."""
+EACH_FREE, EACH_RANGE, EACH_BLOCK = 8e-6, 70e-6, 0.3e-6
+"""And for a chunk in a list (each time), for a range that is released, for a chunk that is checked."""
+BLOCK = 100
+"""Bytes, where nothing tells how large blocks are."""
+MOST = 10_000_000
+"""Nobody needs to know how many more blocks there are."""
 UNKNOWN_BESIDE = ("mp-in-parts", "mp-not-found", "tcache-form", "caches-not-found", "cached-chunks-unowned")
 """What may not be known of a new release and is not needed to call malloc_trim, which touches no thread's cache."""
 
@@ -121,7 +128,7 @@ def trim_command(context: Context) -> Answer:
         kept=kept if applied is None or options.arena is None else (),
         may_apply=may_apply,
         refused=refused,
-        holds=_apply_holds(context) if may_apply and refused is None else None,
+        holds=_holds(context, plans) if may_apply and refused is None else None,
     )
     return Answer(found, of_heap(session, text), problems, status)
 
@@ -138,6 +145,9 @@ def _all(context: Context) -> bool:
 
 def _prepare(context: Context) -> Controller:
     """Asks, then brings every thread out of malloc, so that what is planned afterwards stands still."""
+    # loaded before the process is held
+    from ..session import check  # noqa: F401
+
     asked = context.options.yes
     pid = pid_in(context.door.style().subject)
     if pid is not None:
@@ -177,32 +187,56 @@ def _confirm(context: Context) -> bool:
 
 def _question(context: Context) -> str:
     """Takes a look for it, after which what this door itself holds has run on."""
+    from ..session.parallel_sweeps import likely_chunks
+
     options, target = context.options, context.target
     if target.kind != "live":
         raise RefusedError("is-a-core", "a core cannot be trimmed", "--apply needs the live process")
-    _check_whose_malloc(context.session)
-    plans = [trim for trim in trims(context.session) if options.arena in (None, trim.plan.arena)]
+    session = context.session
+    _check_whose_malloc(session)
+    plans = [trim for trim in trims(session) if options.arena in (None, trim.plan.arena)]
     parts = [trim.resident.trim for trim in plans] if options.arena is None else []
     parts += [trim.resident.tops for trim in plans] if options.tops else []
-    whole = _all(context)
-    pid, holds = target.pid, _apply_holds(context)
-    context.door.release()
+    returns = total(parts, _all(context))
+    takes = trim_seconds(returns or 0, _ranges(plans))
+    with Stopwatch() as counting:
+        blocks = likely_chunks(session, MOST) if context.door.lets_go and session.started else 0
+    looks, applies = LOOK + EACH_FREE * _listed(session), _apply_seconds(session, plans, blocks)
+    pid, held = target.pid, context.door.release()
     context.renew()
+    # a machine that is slow, or busy with others, still is when the look is taken again
+    slow = max(1.0, (held - counting.seconds) / looks)
     calls = ["malloc_trim(0)"] if options.arena is None else []
     calls += ["madvise on the tops of thread arenas"] if options.tops else []
-    return question(calls, pid, name_of(pid or 0), returns=total(parts, whole), holds=holds)
+    holds = held + slow * applies if held else None
+    name = name_of(pid or 0)
+    return question(calls, pid, name, returns=returns, takes=slow * takes, held=held, holds=holds)
 
 
-def _apply_holds(context: Context) -> Optional[float]:
-    """An estimate of the seconds for which the shell would hold the process: its lists are followed before and after
-    threads have left malloc, and `check` reads it whole. None where something else holds it."""
-    from ..sources.live.foretold_hold import SWEEP
-
-    if not (context.door.lets_go and context.target.kind == "live" and context.session.started):
+def _holds(context: Context, plans: Sequence[Trim]) -> Optional[float]:
+    """For how many seconds --apply would stop the process in all, an estimate: a look for the question, and what comes
+    after the answer. None where something else holds it."""
+    session = context.session
+    if not (context.door.lets_go and session.started):
         return None
-    chunks = sum(len(each.addresses) for arena in context.session.arenas for each in (*arena.bins, *arena.fastbins))
-    heaps = sum(header.system_mem for header in context.session.headers)
-    return FOLLOWED * chunks + heaps / SWEEP
+    heaps = sum(header.system_mem for header in session.headers)
+    free = sum((trim.plan.release_bytes or 0) + (trim.plan.kept_bytes or 0) for trim in plans)
+    return LOOK + EACH_FREE * _listed(session) + _apply_seconds(session, plans, max(heaps - free, 0) // BLOCK)
+
+
+def _apply_seconds(session: Session, plans: Sequence[Trim], blocks: int) -> float:
+    """What comes after the answer: threads leave malloc, the plan is made again, `check` reads the heap, the call."""
+    ranges = _ranges(plans)
+    call = trim_seconds(total(trim.resident.trim for trim in plans) or 0, ranges)
+    return APPLY + EACH_FREE * _listed(session) + EACH_RANGE * ranges + EACH_BLOCK * blocks + call
+
+
+def _listed(session: Session) -> int:
+    return sum(len(each.addresses) for arena in session.arenas for each in (*arena.bins, *arena.fastbins))
+
+
+def _ranges(plans: Sequence[Trim]) -> int:
+    return sum(len(trim.plan.ranges) for trim in plans)
 
 
 def _heed_ctrl_c(context: Context) -> None:
@@ -243,19 +277,23 @@ def _apply(context: Context, controller: Controller, plans: Sequence[Trim]) -> A
     predicted: list[Optional[int]] = []
     ranges = [each for trim in plans for each in trim.plan.madvise or ()]
     before = _in_memory(context, ranges)
-    with Stopwatch() as watch:
-        if context.options.arena is None:
+    seconds = 0.0
+    if context.options.arena is None:
+        with Stopwatch() as watch:
             call_trim(controller, context.session)
-            predicted += [trim.resident.trim for trim in plans]
-            calls.append(_released("malloc_trim(0)", "range", len(ranges), _kept(before, _in_memory(context, ranges))))
-        if context.options.tops:
-            tops = [(trim.plan.address, trim.plan.tops) for trim in plans if trim.plan.tops]
-            inside = [each for _, each in tops]
-            before = _in_memory(context, inside)
+        seconds += watch.seconds
+        predicted += [trim.resident.trim for trim in plans]
+        calls.append(_released("malloc_trim(0)", "range", len(ranges), _kept(before, _in_memory(context, ranges))))
+    if context.options.tops:
+        tops = [(trim.plan.address, trim.plan.tops) for trim in plans if trim.plan.tops]
+        inside = [each for _, each in tops]
+        before = _in_memory(context, inside)
+        with Stopwatch() as watch:
             refused = release_tops(controller, context.session, tops)
-            refused = max(refused, _kept(before, _in_memory(context, inside)))
-            predicted += [trim.resident.tops for trim in plans]
-            calls.append(_released("madvise", "top", len(tops), refused))
+        seconds += watch.seconds
+        refused = max(refused, _kept(before, _in_memory(context, inside)))
+        predicted += [trim.resident.tops for trim in plans]
+        calls.append(_released("madvise", "top", len(tops), refused))
     end = context.target.image.memory_use() or MemoryUse(0, 0)
     # the call itself touches a page or two of stack and data
     released = max(start.anonymous - end.anonymous, 0)
@@ -264,7 +302,7 @@ def _apply(context: Context, controller: Controller, plans: Sequence[Trim]) -> A
         end.rss,
         predicted_bytes=total(predicted),
         released_bytes=released,
-        seconds=watch.seconds,
+        seconds=seconds,
         calls=calls,
     )
 

@@ -38,8 +38,8 @@ MEANINGS: Mapping[tuple[str, ...], str] = {
     "shared.",
     ("accessible",): "Of a thread arena's heap, the part from its start that can be read and written. The rest of the "
     "heap is reserved address space.",
-    ("address space", "virtual memory", "VSZ"): "Addresses that the process may use, whether or not there is memory "
-    "behind them. Only what is resident costs memory.",
+    ("address space", "addresses", "virtual memory", "VSZ"): "Addresses that the process may use, whether or not there "
+    "is memory behind them. Only what is resident costs memory.",
     (
         "allocator",
     ): "The library that serves malloc in a process. Of others than glibc's arenascope tells the name, and does not "
@@ -68,7 +68,12 @@ MEANINGS: Mapping[tuple[str, ...], str] = {
     "of the blocks that make up a list, a tree or a hash table.",
     ("bookkeeping",): "What malloc keeps for itself in the heaps: headers of heaps and arenas, and fenceposts. "
     "Headlines count it as in use; `heap chunks` and `heap map` also say how much it is.",
-    ("break", "brk", "by brk", "program break"): "The end of the memory that the main arena grows into. malloc moves "
+    (
+        "break",
+        "brk",
+        "addresses by brk",
+        "program break",
+    ): "The end of the memory that the main arena grows into. malloc moves "
     "it up for more memory, and back down to return the end of the main arena's top to the kernel.",
     ("bss", ".bss", ".data"): "Where the variables of a program or library lie: .data those with a first value, .bss "
     "the others.",
@@ -188,7 +193,10 @@ MEANINGS: Mapping[tuple[str, ...], str] = {
     ("lost", "leak", "leaked", "perhaps lost", "possibly lost"): "Of a block in use: nothing leads to it any "
     "more, so that nobody can free it. Possibly: only pointers to its inside do, which may be old. Perhaps: only "
     "stale words do.",
-    ("madvise", "by madvise"): "The call by which malloc_trim returns whole pages in the middle of a heap: their "
+    (
+        "madvise",
+        "addresses by madvise",
+    ): "The call by which malloc_trim returns whole pages in the middle of a heap: their "
     "addresses stay, the memory behind them goes.",
     ("main arena", "main", "main_arena"): "Arena 0, the one that every process starts with. It is the only one that "
     "grows by the break, and the only one whose top malloc_trim cuts.",

@@ -60,14 +60,21 @@ def thresholds_of(session: Session, header: ArenaHeader, rules: Rules) -> Option
 
 def _residents(session: Session, plan: ArenaTrim) -> Residents:
     """The break moves back over locked pages; madvise does not."""
-    going = kept = tops = None
+    going = tops = None
     if plan.madvise is not None and plan.brk_bytes is not None:
         going = [*until_locked(plan.madvise, session.locked), *([plan.brk_range] if plan.brk_range else [])]
-    if plan.top is not None:
-        kept = [plan.top] if plan.top.bytes else []
     if plan.tops_bytes is not None:
         tops = [*until_locked([plan.tops] if plan.tops else [], session.locked)]
-    return Residents(*(resident_bytes(session, ranges) for ranges in (going, kept, tops)))
+    return Residents(
+        resident_bytes(session, going), _within(session, plan.top) if plan.top else None, resident_bytes(session, tops)
+    )
+
+
+def _within(session: Session, top: Range) -> Optional[int]:
+    """What of this top itself is in memory: the page that it begins in is not all its own."""
+    first, page = Range(top.address, min(top.bytes, 1)), session.target.page_size
+    pages, shared = (resident_bytes(session, [each] if each.bytes else []) for each in (top, first))
+    return None if pages is None else max(pages - (top.address % page if shared else 0), 0)
 
 
 def resident_bytes(session: Session, ranges: Optional[Iterable[Range]]) -> Optional[int]:

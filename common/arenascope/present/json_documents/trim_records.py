@@ -46,7 +46,7 @@ class Applied(Record):
     rss_after: Annotated[Size, "RSS afterwards"]
     predicted_bytes: Annotated[Optional[Size], "What was predicted"]
     released_bytes: Annotated[int, "What was released"]
-    seconds: Annotated[float, "How long it took"]
+    seconds: Annotated[float, "How long the calls took"]
     calls: Annotated[Sequence[Annotated[Told, "Of a call"]], "What each call released"]
 
 

@@ -268,8 +268,8 @@ function trim() {
     ...(released && back !== null && back < released ? [" (it would give up ", said("trim/totals/release_bytes"), " of addresses, ", back ? "the rest of them" : "all of them", " not in memory)"] : []),
     ...(documents.trim.arenas.length > 1 ? ["; the tops of thread arenas, which it never touches, have ", said("trim/totals/tops_resident_bytes", or), " more (--tops)."] : ["."])));
   const keys = ["madvise_bytes", "brk_bytes", "resident_bytes", "kept/top_bytes", "kept/top_resident_bytes", "kept/subpage_bytes", "kept/tcache_bytes", "tops_bytes"];
-  const names = ["by madvise", "by brk", "RSS falls", "top stays", "its pages in memory", "stranded", "tcache", "--tops"];
-  const hints = { "by madvise": "whole free pages between blocks", "by brk": "the end of the main arena's top", "RSS falls": "what of both is in memory", "top stays": "free, at the arena's end",
+  const names = ["addresses by madvise", "addresses by brk", "RSS falls", "top stays", "its pages in memory", "stranded", "tcache", "--tops"];
+  const hints = { "addresses by madvise": "whole free pages between blocks", "addresses by brk": "the end of the main arena's top", "RSS falls": "what of both is in memory", "top stays": "free, at the arena's end",
     stranded: "free, in pages that blocks in use share", tcache: "free, kept by threads", "--tops": "what trim --tops would give back besides" };
   table(box, "trim/arenas", [["arena", "index", text, { name: "fixed" }], ...keys.map((key, index) => [names[index], key, size, { hint: hints[names[index]] }])], { sort: "RSS falls" });
   const reasons = put("ul");

@@ -15,9 +15,8 @@ from ..shared_text.text import AT_LEAST, Style, count, duration, number, table
 RESIDENT = "resident_bytes"
 HEADERS = (
     "arena",
-    "by madvise",
+    "addresses",
     "calls",
-    "by brk",
     "RSS falls",
     "top stays",
     "resident top",
@@ -25,11 +24,9 @@ HEADERS = (
     "tcache",
     "--tops",
 )
-EXPENDABLE = ("calls", "by madvise", "by brk", "tcache", "resident top", "top stays", "--tops", "stranded", "RSS falls")
-BY_BRK, TOPS = 2, 8
+EXPENDABLE = ("calls", "tcache", "resident top", "top stays", "addresses", "--tops", "stranded", "RSS falls")
+TOPS = 7
 """Of the figures in such a row."""
-LONG = 1.0
-"""Seconds that a process stands still for --apply: so many are worth a word beforehand."""
 WHOSE, WHOSE_TOLD = "pins --types", "whose blocks keep what is stranded"
 CAME_IN = 256 << 10
 """What makes RSS before, less what was returned, another figure than RSS after."""
@@ -50,7 +47,7 @@ def lines(
     holds: Optional[float] = None,
 ) -> Iterator[str]:
     """`whole`: the plans cover everything that was requested; `kept`: why what stays does; `refused`: why --apply would
-    be; `holds`: for how many seconds --apply would hold the process."""
+    be; `holds`: for how many seconds --apply would hold the process in all, an estimate."""
     if applied is not None:
         yield from _applied_lines(style, applied)
         yield from _left_lines(style, applied, kept, tops)
@@ -91,8 +88,6 @@ def _returns_nothing(plans: Sequence[Trim]) -> bool:
 def _row(style: Style, trim: Trim) -> list[str]:
     """A "-" stands for what cannot be of this arena."""
     plan, cells = trim.plan, _figures(style, [trim])
-    if plan.arena:
-        cells[BY_BRK] = "-"
     if plan.tops_bytes == 0:
         cells[TOPS] = "-"
     return [str(plan.arena) if plan.arena else f"{plan.arena} main", *cells]
@@ -103,9 +98,8 @@ def _figures(style: Style, plans: Sequence[Trim]) -> list[str]:
     kept = [trim.plan for trim in plans]
     released = total(plan.release_bytes for plan in kept)
     return [
-        style.size(total(plan.madvise_bytes for plan in kept)),
+        style.size(released),
         number(_calls(plans)),
-        style.size(total(plan.brk_bytes for plan in kept)),
         _at_least(style, total(trim.resident.trim for trim in plans), _bound(plans, "trim"), released),
         style.size(total(plan.top and plan.top.bytes for plan in kept)),
         _at_least(style, total(trim.resident.top for trim in plans), _bound(plans, "top"), None),
@@ -205,13 +199,14 @@ def _duration(
     worst = max(plans, key=lambda trim: trim.resident.trim or 0)
     longest = trim_seconds(worst.resident.trim or 0, _calls([worst]) or 0)
     yield style.dim(
-        f"it would take about {duration(trim_seconds(resident, calls))} ({count(calls, 'madvise call')}) and lock "
-        f"one arena at a time, for {duration(longest)} at most. "
+        f"malloc_trim would take about {duration(trim_seconds(resident, calls))} ({count(calls, 'madvise call')}) "
+        f"and lock one arena at a time, for {duration(longest)} at most. "
         "Released pages that are used again fault in again."
     )
-    if holds is not None and holds >= LONG:
+    if holds is not None:
         yield style.dim(
-            f"--apply holds the process for about {duration(holds)}: it checks the heap first (an estimate)"
+            f"--apply stops the process for about {duration(round(holds, 2))} in all, as it checks the heap first "
+            "(an estimate)"
         )
     if may_apply and refused is not None:
         yield style.dim(f"--apply would be refused: {refused}")
@@ -221,14 +216,28 @@ def _duration(
 
 
 def question(
-    calls: Sequence[str], pid: Optional[int], name: str, *, returns: Optional[int], holds: Optional[float]
+    calls: Sequence[str],
+    pid: Optional[int],
+    name: str,
+    *,
+    returns: Optional[int],
+    takes: float,
+    held: float,
+    holds: Optional[float],
 ) -> str:
-    """Before anything is done; `returns`: what leaves memory; `holds`: an estimate of how long it stands still for it,
-    where nothing holds it before. None: not known."""
+    """Before anything is done; `returns`: what leaves memory, None: not known; `takes`: seconds for the calls alone;
+    `held`: those for which the process stood still for this question; `holds`: those in all, None where something else
+    holds it."""
     who = f"{one_line(name)} ({pid})" if name else f"process {pid}"
-    effects = [] if returns is None else [f"returns {Style().size(returns) if returns else 'nothing'}"]
+    effects = []
+    if returns is not None:
+        within = f" in about {duration(takes)}" if returns else ""
+        effects.append(f"returns {Style().size(returns) if returns else 'nothing'}{within}")
     if holds is not None:
-        effects.append(f"holds the process for about {duration(holds)} (an estimate)")
+        effects.append(
+            f"stops the process for about {duration(round(holds, 2))} in all, to look and to check the heap first "
+            f"(an estimate; {duration(held)} of it for this question)"
+        )
     return f"Call {' and '.join(calls)} in {who}?" + (f" It {' and '.join(effects)}" if effects else "")
 
 
@@ -236,7 +245,7 @@ def _applied_lines(style: Style, applied: Applied) -> Iterator[str]:
     returned = style.size(applied.released_bytes) if applied.released_bytes > 0 else "nothing"
     yield style.bold(
         f"RSS {style.size(applied.rss_before)} before, {style.size(applied.rss_after)} after: "
-        f"{returned} returned in {applied.seconds * 1000:.0f} ms"
+        f"{returned} returned in {duration(applied.seconds)} (the call alone)"
     )
     yield f"predicted: {style.size(applied.predicted_bytes)}"
     came = applied.rss_after - applied.rss_before + max(0, applied.released_bytes)

@@ -71,7 +71,7 @@ def _of_glibc(said: Statement, say: Say, compared: bool) -> str:
         text += f", {say(figure['unread_bytes'])} in arenas that could not be read whole"
     if said.id != "live-data":
         most = _most(said, say) if said.id not in (*ELSEWHERE, "unread") else ""
-        judgement = _judgement(said.id, figure, say).rstrip(".")
+        judgement = _judgement(said, say).rstrip(".")
         return f"{text}. {judgement}{f'; {most}' if most else ''}."
     proven = figure.get("lost_bytes") is not None
     in_use = _proof(figure, say, compared) if proven else JUDGEMENTS[said.id] if compared else ONE_LOOK
@@ -122,7 +122,7 @@ def _not_started(said: Statement, say: Say) -> str:
     may = said.names["may_serve_malloc"]
     why = f"{may} may serve malloc here" if may else "malloc has not been called"
     text = "glibc's malloc has no heap" + ("" if said.names["serves_malloc"] else f": {why}")
-    return text if said.id == "no-heap" else f"{text}. {_judgement(said.id, whole(said.figures), say)}"
+    return text if said.id == "no-heap" else f"{text}. {_judgement(said, say)}"
 
 
 def _matters(figure: Figures, name: str) -> bool:
@@ -169,10 +169,21 @@ def _trim(said: Statement, size: str) -> str:
     return f"malloc_trim returns {size} now" if resident else f"malloc_trim would have returned {size}"
 
 
-def _judgement(kind: str, figure: Figures, say: Say) -> str:
+def _trimming(said: Statement, say: Say) -> str:
+    """What it would help, where most is not malloc's."""
+    figure = whole(said.figures)
+    returned, tops = (figure.get(name, 0) for name in ("returnable_bytes", "thread_tops_bytes"))
+    if not returned + tops:
+        return "trimming cannot help"
+    trims = _trim(said, say(returned) if returned else "nothing")
+    return f"{trims}; {say(tops)} lies in tops of thread arenas (trim --tops)" if tops else trims
+
+
+def _judgement(said: Statement, say: Say) -> str:
+    kind, figure = said.id, whole(said.figures)
     text = JUDGEMENTS[kind]
     if kind.startswith("mostly-"):
-        return f"{text}: trimming {'helps little' if _matters(figure, 'free_bytes') else 'cannot help'}."
+        return f"{text}: {_trimming(said, say)}."
     if kind == "freed-thresholds-grew":
         # sizes of free pieces do not tell a large block from small ones that were freed side by side
         perhaps = "perhaps " if figure["large_free_bytes"] > figure["tops_at_default_bytes"] else ""
