@@ -287,10 +287,11 @@ def test_growth_takes_two_moments(door: str, tmp_path: Path) -> None:
     ]
 
 
-def test_the_shell_looks_twice_by_itself() -> None:
+@pytest.mark.parametrize("types", [False, True], ids=["short", "types"])
+def test_the_shell_looks_twice_by_itself(types: bool) -> None:
     with Subject("mystery", "map", "8") as subject:
         twice = subprocess.Popen(
-            [*SHELL, "report", str(subject.pid), "--again", "3", "--json"],
+            [*SHELL, "report", str(subject.pid), "--again", "3", "--json", *["--types"] * types],
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
             text=True,
@@ -303,7 +304,11 @@ def test_the_shell_looks_twice_by_itself() -> None:
         grown = subject.rollup("Anonymous") - before
         said, more = twice.communicate(timeout=100)
     assert twice.returncode == 0, more
-    growth = valid(json.loads(said))["growth"]
+    document = valid(json.loads(said))
+    growth = document["growth"]
+    assert "node" in document["grown"][0]["type"] if types else document["grown"] is None
+    # what was told is not advised
+    assert any(" watch " in each for each in document["advice"][0]["how"]) is not types
     assert "second look" in first
     assert "(2 stops)" in more
     assert growth["id"] == "live-grew"

@@ -50,6 +50,8 @@ class Facts(NamedTuple):
     """Whether they are held, and by whom, where pointers were followed."""
     growth: Optional[str] = None
     """What two moments showed; None: there is one, or the two do not tell."""
+    tells_types_that_grow: bool = False
+    """The two name some."""
 
     @property
     def rss(self) -> int:

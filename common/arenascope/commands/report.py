@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from argparse import Namespace
 from functools import partial
 from typing import TYPE_CHECKING, Callable, Iterable, Iterator, Optional, Sequence
 
 from ..analysis.advice import Advice, find_advice
 from ..analysis.causes import Facts, find_causes
 from ..analysis.figure_names import Document
+from ..analysis.grown_types import Grown, grown_types
 from ..analysis.growth import growth
 from ..analysis.held_or_lost import HeldSums
 from ..analysis.holds_back import Seen
@@ -22,9 +24,10 @@ from ..glibc.release_table import alike
 from ..present.formats.json import hexadecimal
 from ..present.json_documents import report_records as records
 from ..present.json_documents.allocator_rows import allocator_shares
+from ..present.json_documents.moment_records import GrownType
 from ..present.json_documents.record import told
 from ..present.screens.advice_sentences import words
-from ..present.screens.growth import growth_sentence
+from ..present.screens.growth import growth_sentence, time_apart
 from ..present.screens.part_names import label_of
 from ..present.screens.report import (
     NO_BLOCKS,
@@ -71,6 +74,8 @@ TYPES = 20
 """So many types are in the document."""
 BY_ITSELF = 150_000
 """So many of a core's chunks are looked at unasked: half a second at most."""
+ALIKE = 1.1
+"""A time that is at most so many times another is told as that."""
 NOT_TOLD = ("snapshot-is-later", "growth-unknown")
 """Of two moments: they do not say whether it grew."""
 
@@ -90,14 +95,14 @@ NOT_TOLD = ("snapshot-is-later", "growth-unknown")
         argument(
             "--since",
             metavar="FILE",
-            help="show what grew since this snapshot; of one made with --types, which container",
+            help="show what grew since this snapshot; of one made with --types, which types and which container",
         ),
         argument(
             "--again",
             type=seconds,
             metavar="TIME",
             help="look twice, this far apart (2m; a number alone: seconds), and show what grew (shell); with "
-            "--types, which container",
+            "--types, which types and which container",
         ),
         WITH_VALUES,
         RULES,
@@ -139,13 +144,12 @@ def _report(context: Context) -> Answer:
     facts_of = _facts_but_for_a_picture(session, plans)
     seen: list[Seen] = []
     owned: list[Looked] = []
-    counted: list[Looked] = []
 
     def look_closer() -> None:
         # after all that tells what is in memory
         if ticket is not None:
             ticket.read_at_once()
-        owned.extend(_looked(context, counted))
+        owned.extend(_looked(context))
         if _wants_types(context):
             seen.append(_types_of()(session).seen)
 
@@ -154,7 +158,7 @@ def _report(context: Context) -> Answer:
             look_closer()
 
     picture = resident_picture(session, plans, all_was_read)
-    grown = _growth(context, before, counted)
+    grown, types_grown = _growth(context, before)
     if before is not None or (picture is None and ticket is not None):
         look_closer()
     if picture is None:
@@ -165,14 +169,17 @@ def _report(context: Context) -> Answer:
         seen=seen[0] if seen else None,
         held=_held()(context, owned[0]) if owned else None,
         growth=_told(grown),
+        tells_types_that_grow=bool(types_grown),
     )
     judgement, causes = judge(facts), [(each, cause(each, say)) for each in find_causes(facts)]
     advice = [(each, words(each, facts, say)) for each in find_advice(facts)]
-    said_beside = list(notes(picture, in_a_call=_in_a_call(context, picture)))
+    said_beside = [*notes(picture, in_a_call=_in_a_call(context, picture)), *_further_apart(options, grown)]
     if not session.started:
         said_beside += map(NO_BLOCKS.format, asked(context.options))
     said = verdict(judgement, say, compared=facts.growth is not None)
-    concluded = Conclusions(judgement, said, causes, advice, notes=said_beside, growth=grown, facts=facts)
+    concluded = Conclusions(
+        judgement, said, causes, advice, notes=said_beside, growth=grown, types_grown=types_grown, facts=facts
+    )
     return _answer(context, picture, concluded, ticket, owned=owned)
 
 
@@ -208,9 +215,9 @@ def _ticket(context: Context) -> Optional[Ticket]:
     return Ticket(context)
 
 
-def _looked(context: Context, counted: Sequence[Looked]) -> Iterator[Looked]:
+def _looked(context: Context) -> Iterator[Looked]:
     """What pointers are followed in, where they are: with --owners a live process of the shell's is copied, and let go.
-    Of a core that is not large unasked. `counted`: what it was copied into before."""
+    Of a core that is not large unasked."""
     session, options = context.session, context.options
     # a page says of each of its parts why it is not there
     if session.stopped or not (session.started or options.html):
@@ -220,7 +227,7 @@ def _looked(context: Context, counted: Sequence[Looked]) -> Iterator[Looked]:
     elif options.owners or (options.html and not session.target.image.redacted):
         from .steps.live_copy import looked
 
-        yield counted[0] if counted else looked(context)
+        yield looked(context)
     elif context.target.kind == "core":
         from .steps.auto_owners import looked_unasked
 
@@ -275,13 +282,22 @@ def _in_a_call(context: Context, picture: Picture) -> bool:
     return not picture.whole and live and any(each.mutex for each in session.headers)
 
 
-def _growth(context: Context, before: Optional[Document], counted: list[Looked]) -> Optional[Statement]:
-    """`counted` gets what containers were counted in."""
+def _growth(context: Context, before: Optional[Document]) -> tuple[Optional[Statement], Optional[list[Grown]]]:
+    """What grew, and which types, where both moments tell them."""
     if before is None:
-        return None
-    from .snapshot import take_counted
+        return None, None
+    from .snapshot import take_moment
 
-    return growth(before, take_counted(context, counts_containers(context.options), counted))
+    after = take_moment(context, counts_containers(context.options))
+    grown = growth(before, after)
+    return grown, grown_types([before, after]) if _told(grown) else None
+
+
+def _further_apart(options: Namespace, grown: Optional[Statement]) -> Iterator[str]:
+    """Than was asked for."""
+    again, seconds = options.again, grown.figures.get("seconds") if grown else None
+    if again and seconds and seconds >= max(ALIKE * again, again + 1):
+        yield f"the two looks are {time_apart(seconds)} apart, not {again:g} s, as each takes its time"
 
 
 def _told(grown: Optional[Statement]) -> Optional[str]:
@@ -366,6 +382,7 @@ def _found(context: Context, picture: Optional[Picture], concluded: Conclusions)
         held=_sums(concluded.facts.held) if concluded.facts and concluded.facts.held else None,
         judgement=told(concluded.judgement, concluded.verdict),
         growth=grown and told(grown, growth_sentence(grown)),
+        grown=None if concluded.types_grown is None else [GrownType.of(each) for each in concluded.types_grown],
         measure=picture.measure if picture else None,
         html=None,
     )

@@ -12,7 +12,7 @@ from ..base.model import Statement
 from ..present.json_documents.moment_records import Snapshot
 from ..present.json_documents.snapshot_keys import OF_A_CONTAINER, OF_A_TYPE, OF_AN_OWNER, SECTIONS, SIZES
 from ..present.shared_text.problems import sentences
-from ..present.shared_text.text import count
+from ..present.shared_text.text import count, duration
 from ..session.before_hold import read_moment
 from ..session.problems import problems_of
 from ..session.session import Session
@@ -21,7 +21,6 @@ from .framework.command import Answer, Asked, Context, Door, argument, asked, co
 from .steps.snapshot_file import read, write
 
 if TYPE_CHECKING:
-    from .steps.live_copy import Looked
     from .steps.look_cost import LookLimit
 
 TYPES = {"types": ("types", "totals")}
@@ -155,25 +154,17 @@ def take(
     return document
 
 
-def take_counted(context: Context, containers: bool, counted: list[Looked]) -> Document:
-    """A snapshot without types, with the elements of containers where they are wanted; `counted` gets in what."""
-    if containers:
+def take_moment(context: Context, types: bool) -> Document:
+    """A snapshot, with types and the elements of containers where they are wanted and the image tells them."""
+    if types:
         from .steps.live_copy import look_apart_if_let_go
 
         look_apart_if_let_go(context)
-    document, session = take(context, sizes=False), context.session
-    if not containers or not session.started or session.target.image.redacted:
-        return document
-    from ..blocks.declared.once_per_image import declared_in
-    from .steps.live_copy import looked
-
-    counted.append(looked(context))
-    search = counted[0].search
-    declared_in(search)
-    return {**document, **_containers(search.session)}
+        types = context.session.started and not context.target.image.redacted
+    return take(context, sizes=False, types=types)
 
 
-def moment_before(context: Context, containers: bool) -> Optional[Document]:
+def moment_before(context: Context, types: bool) -> Optional[Document]:
     """What a report is compared with: a snapshot, or a first look."""
     since, again = context.options.since, context.options.again
     if since is not None and again is not None:
@@ -190,10 +181,13 @@ def moment_before(context: Context, containers: bool) -> Optional[Document]:
             "what is looked at here stands still",
             "save a snapshot, let the process run, then: report --since FILE",
         )
-    before = take_counted(context, containers, [])
+    before = take_moment(context, types)
     context.door.release()
-    context.door.notice(f"the second look follows in {again:g} s\n")
-    time.sleep(again)
+    took = time.time() - before["taken"]
+    wait = max(0.0, again - took)
+    when = f"in {duration(wait)}" if wait else f"at once: the first took {duration(took)}"
+    context.door.notice(f"the second look follows {when}\n")
+    time.sleep(wait)
     context.renew()
     return before
 

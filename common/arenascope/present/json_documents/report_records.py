@@ -6,6 +6,7 @@ from typing import Annotated, Optional, Sequence
 
 from ...analysis.report import PARTS
 from .arena_records import ALLOCATORS, AllocatorShare
+from .moment_records import GrownType
 from .owner_records import Root, Written
 from .record import JUDGEMENT, Address, Document, Record, Size, Told
 from .type_records import HOLDS_BACK, Typed
@@ -126,6 +127,9 @@ class Report(Document, command="report"):
     ]
     judgement: Annotated[Told, JUDGEMENT]
     growth: Annotated[Optional[Told], "With --since or --again: what grew, by two moments"]
+    grown: Annotated[
+        Optional[Sequence[GrownType]], "The types that grew between the two, as in trend; null: not told by both"
+    ]
     measure: Annotated[
         Optional[str],
         ("enum", ("resident", "anonymous", "address-space")),

@@ -229,7 +229,7 @@ def _grew(figure: Figures, facts: Facts, say: Say) -> Words:
     return Words(
         "find who allocates what grew: no setting changes what is in use",
         _what_is_in_use(figure, facts, say),
-        (ByType(), Typed("owners", "who holds most"), PROFILER),
+        (*(() if facts.tells_types_that_grow else (ByType(),)), Typed("owners", "who holds most"), PROFILER),
         all_apply=True,
     )
 

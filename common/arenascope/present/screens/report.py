@@ -7,6 +7,7 @@ from typing import Collection, Iterator, Optional, Sequence
 
 from ...analysis.advice import OF_LEAKS, Advice
 from ...analysis.causes import Facts
+from ...analysis.grown_types import Grown
 from ...analysis.held_or_lost import FIRST, HeldSums
 from ...analysis.report import ANONYMOUS, LIVE, PARTS, RESIDENT, SPACE, Picture
 from ...analysis.type_rows import TypeRow
@@ -14,7 +15,7 @@ from ...base.model import Statement
 from ...base.records import NamedTuple
 from ..shared_text.text import BAR, GAP, Style, bar, count, held_size, next_lines, table
 from .advice_sentences import NOTHING_TO_SET
-from .growth import growth_sentence
+from .growth import growth_headlines, growth_sentence
 from .part_names import LABELS, size_of
 from .types import name_of
 from .verdict import ELSEWHERE, Pair
@@ -59,6 +60,8 @@ class Conclusions(NamedTuple):
     notes: Sequence[str] = ()
     growth: Optional[Statement] = None
     """Where there is an earlier moment to compare with."""
+    types_grown: Optional[Sequence[Grown]] = None
+    """The same, where both tell types."""
     facts: Optional[Facts] = None
     """What they were drawn from."""
 
@@ -90,8 +93,8 @@ def lines(
     for line in textwrap.wrap(concluded.verdict, width, break_long_words=False, break_on_hyphens=False):
         yield style.bold(line)
     if concluded.growth:
-        for line in textwrap.wrap(growth_sentence(concluded.growth), width):
-            yield style.bold(line)
+        for sentence in (*growth_headlines(style, concluded.types_grown), growth_sentence(concluded.growth)):
+            yield from map(style.bold, textwrap.wrap(sentence, width))
     for note in concluded.notes:
         yield from textwrap.wrap(f"note: {note}", width)
     if picture is not None:
