@@ -228,6 +228,8 @@ def test_every_figure_is_one_of_a_commands_json(tmp_path: Path) -> None:
     assert told["copied"] == next(
         command for each in data_of(file.read_text())["ways"] for _, command in each if command
     )
+    # it goes to others, who have arenascope elsewhere
+    assert "bin/arenascope" not in file.read_text()
     assert told["button"] == "copied"
     check_what_a_reader_has_to_find(told["said"], documents)
     parts = [each for each in documents["report"]["parts"] if each["bytes"]]

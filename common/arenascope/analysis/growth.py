@@ -13,6 +13,8 @@ NOTABLE = 128 << 10
 """What a program takes and gives back in steady operation."""
 SHARE = 1000
 """And the same as a fraction of what is resident."""
+NOT_TOLD = ("snapshot-is-later", "growth-unknown")
+"""Of two moments: they do not say whether it grew."""
 DOUBTFUL, TOLD_IN = 8, 3600
 """Less than that by so many times may be the begin of a growth, if it would bring as much in so many seconds."""
 
@@ -46,6 +48,11 @@ def growth(before: Document, after: Document) -> Statement:
         names["container"] = filled.name
     changed = {"live": live, "free": free, "elsewhere": elsewhere}
     return Statement(_kind(diff.rss.after, rss, changed, diff.seconds), figures, names)
+
+
+def what_they_show(grown: Optional[Statement]) -> Optional[str]:
+    """Two moments, where they show something."""
+    return grown.id if grown and "seconds" in grown.figures and grown.id not in NOT_TOLD else None
 
 
 def _kind(

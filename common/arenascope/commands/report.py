@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from argparse import Namespace
 from functools import partial
 from typing import TYPE_CHECKING, Callable, Iterable, Iterator, Optional, Sequence
 
@@ -10,7 +9,7 @@ from ..analysis.advice import Advice, find_advice
 from ..analysis.causes import Facts, find_causes
 from ..analysis.figure_names import Document
 from ..analysis.grown_types import Grown, grown_types
-from ..analysis.growth import growth
+from ..analysis.growth import growth, what_they_show
 from ..analysis.held_or_lost import HeldSums
 from ..analysis.holds_back import Seen
 from ..analysis.report import PARTS, Picture
@@ -27,7 +26,7 @@ from ..present.json_documents.allocator_rows import allocator_shares
 from ..present.json_documents.moment_records import GrownType
 from ..present.json_documents.record import told
 from ..present.screens.advice_sentences import words
-from ..present.screens.growth import growth_sentence, time_apart
+from ..present.screens.growth import further_apart, growth_sentence
 from ..present.screens.part_names import label_of
 from ..present.screens.report import (
     NO_BLOCKS,
@@ -74,10 +73,6 @@ TYPES = 20
 """So many types are in the document."""
 BY_ITSELF = 150_000
 """So many of a core's chunks are looked at unasked: half a second at most."""
-ALIKE = 1.1
-"""A time that is at most so many times another is told as that."""
-NOT_TOLD = ("snapshot-is-later", "growth-unknown")
-"""Of two moments: they do not say whether it grew."""
 
 
 @command(
@@ -168,12 +163,12 @@ def _report(context: Context) -> Answer:
     facts = facts_of(picture)._replace(
         seen=seen[0] if seen else None,
         held=_held()(context, owned[0]) if owned else None,
-        growth=_told(grown),
+        growth=what_they_show(grown),
         tells_types_that_grow=bool(types_grown),
     )
     judgement, causes = judge(facts), [(each, cause(each, say)) for each in find_causes(facts)]
     advice = [(each, words(each, facts, say)) for each in find_advice(facts)]
-    said_beside = [*notes(picture, in_a_call=_in_a_call(context, picture)), *_further_apart(options, grown)]
+    said_beside = [*notes(picture, in_a_call=_in_a_call(context, picture)), *further_apart(options.again, grown)]
     if not session.started:
         said_beside += map(NO_BLOCKS.format, asked(context.options))
     said = verdict(judgement, say, compared=facts.growth is not None)
@@ -290,19 +285,7 @@ def _growth(context: Context, before: Optional[Document]) -> tuple[Optional[Stat
 
     after = take_moment(context, counts_containers(context.options))
     grown = growth(before, after)
-    return grown, grown_types([before, after]) if _told(grown) else None
-
-
-def _further_apart(options: Namespace, grown: Optional[Statement]) -> Iterator[str]:
-    """Than was asked for."""
-    again, seconds = options.again, grown.figures.get("seconds") if grown else None
-    if again and seconds and seconds >= max(ALIKE * again, again + 1):
-        yield f"the two looks are {time_apart(seconds)} apart, not {again:g} s, as each takes its time"
-
-
-def _told(grown: Optional[Statement]) -> Optional[str]:
-    """What two moments showed, where they showed something."""
-    return grown.id if grown and "seconds" in grown.figures and grown.id not in NOT_TOLD else None
+    return grown, grown_types([before, after]) if what_they_show(grown) else None
 
 
 def _answer(
@@ -317,6 +300,8 @@ def _answer(
         lacking = stopped_before(context.options)
     problems = [*([lacking] if lacking is not None else []), *problems_of(context.session)]
     context.session.stopped |= lacking is not None and lacking.id == STOPPED
+    if ticket is not None:
+        context.style = context.style.elsewhere
     found = _found(context, picture, concluded)
     if ticket is not None:
         return ticket.answer(found, concluded, problems, owned[0] if owned else None, without_copy=lacking)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Mapping, Optional, Sequence
+from typing import Iterator, Mapping, Optional, Sequence
 
 from ...analysis.figure_names import CONTAINER, NAMELESS
 from ...analysis.grown_types import BLOCKS_OF_A_SIZE, Grown, worth_naming
@@ -14,6 +14,8 @@ from .types import GUESS
 LONG_ENOUGH = 60
 """Over fewer seconds an hourly rate means nothing."""
 MINUTE, HOUR = 60, 3600
+ALIKE = 1.1
+"""A time that is at most so many times another is told as that."""
 SHORT = 2 * HOUR
 """Of less than that a rate by the minute tells more."""
 WHAT = {
@@ -126,6 +128,13 @@ def growth_sentence(said: Statement) -> str:
     change = figures[f"{kind}_change_bytes"]
     rate = f", {rate_words(style, change * HOUR / seconds, seconds)}" if seconds else ""
     return f"{when} {WHAT[kind]} grew: {signed(style, change)}{rate} ({_listed(style, figures)})."
+
+
+def further_apart(again: Optional[float], said: Optional[Statement]) -> Iterator[str]:
+    """Than was asked for."""
+    seconds = said.figures.get("seconds") if said is not None else None
+    if again and seconds and seconds >= max(ALIKE * again, again + 1):
+        yield f"the two looks are {time_apart(seconds)} apart, not {again:g} s, as each takes its time"
 
 
 def _listed(style: Style, figures: Mapping[str, int]) -> str:

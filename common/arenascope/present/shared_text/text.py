@@ -6,6 +6,7 @@ import os
 import re
 from typing import Iterable, Iterator, Optional, Sequence, TypeVar
 
+from ...base.about import PROGRAM
 from ...base.model import SHELL_CALLS_INTO
 from ...base.printable import one_line
 from ...base.records import NamedTuple
@@ -97,6 +98,11 @@ class Style(NamedTuple):
     """The shell can make this process call something."""
     lacks: str = ""
     """Why no door can."""
+
+    @property
+    def elsewhere(self) -> Style:
+        """For a page, which goes to others: where this arenascope lies is of no use there."""
+        return self._replace(program=PROGRAM) if self.subject else self
 
     @property
     def running(self) -> bool:
