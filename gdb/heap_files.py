@@ -214,7 +214,7 @@ def answers_of(asked: Asked) -> Mapping[str, Callable[..., object]]:
         "by_name": types.by_name,
         "classes_at": types.classes_at,
         "pointer_to": types.pointer_to,
-        "structs": lambda _: list(types.structs()),
+        "structs": lambda of_program: list(types.structs(bool(of_program))),
     }
 
 

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Callable, Iterator, Mapping, Optional, Sequenc
 import gdb
 
 from arenascope.base.records import NamedTuple
-from arenascope.sources.debug_info_types import Argument, BitField, Field, Form, TypeFacts
-from arenascope.sources.debugged_variables import WithVariables
+from arenascope.sources.debug_info_types import Argument, BitField, Field, Form, SizedStruct, TypeFacts
+from arenascope.sources.debugged_variables import WithVariables, modules_with_structs
 from arenascope.sources.elf.elf_file import has_debug_information
 from arenascope.sources.type_spelling import language_of, spelled, within
 
@@ -206,11 +206,11 @@ class GdbTypes(WithVariables):
         known = self._known[type]
         return self._number(known.type.target().array(length - 1), known.language)
 
-    def structs(self) -> Iterator[int]:
-        """Of all source files that have a function, but the C library's, which are a thousand. (`info types` takes
-        seconds; of GDB/MI's list GDB 13 writes a second one to where the first went, which may be gone.)"""
+    def structs(self, of_program: bool = False) -> Iterator[SizedStruct]:
+        """Of all source files that have a function. (`info types` takes seconds; of GDB/MI's list GDB 13 writes a
+        second one to where the first went, which may be gone.)"""
         found: set[int] = set()
-        for blocks in self._source_files():
+        for blocks in self._source_files(of_program):
             # each of its types is compared with others' once, however many have it as a member: in CPython a hundred
             self._of_file = {}
             symbols = (each for block in blocks for each in block if each.addr_class == gdb.SYMBOL_LOC_TYPEDEF)
@@ -219,12 +219,12 @@ class GdbTypes(WithVariables):
             for number in (each for each in numbers if each is not None and each not in found):
                 if self._known[number].form in ("struct", "union"):
                     found.add(number)
-                    yield number
+                    yield SizedStruct(number, self._known[number].type.sizeof)
 
-    def _source_files(self) -> Iterator[Sequence[gdb.Block]]:
+    def _source_files(self, of_program: bool) -> Iterator[Sequence[gdb.Block]]:
         """What each declares, for others and for itself alone."""
         seen: set[tuple[int, int]] = set()
-        modules = [region for region, _ in self._target.module_files() if not region.finds_malloc]
+        modules = modules_with_structs(self._target, of_program)
         for address in (address for region in modules for address in self._target.functions(region)):
             block = gdb.block_for_pc(address)
             if block is None or (block.global_block.start, block.global_block.end) in seen:

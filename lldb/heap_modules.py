@@ -46,6 +46,13 @@ class DescribedModule:
             found.setdefault(unit.GetFileSpec().basename or "", []).append(unit)
         return found
 
+    def structs(self, with_typedefs: bool) -> Sequence[lldb.SBType]:
+        """And unions. One that only a typedef names has that name once LLDB has read the typedef; each source file
+        brings all of these anew."""
+        typedefs = self.module.GetTypes(lldb.eTypeClassTypedef) if with_typedefs else ()
+        apart = {(each.GetName(), each.GetByteSize()): each for each in typedefs}
+        return [*self.module.GetTypes(STRUCTS), *apart.values()]
+
     @cached_property
     def templates(self) -> Mapping[str, Sequence[lldb.SBType]]:
         """By their names up to the arguments: FindTypes finds none that has an enumerator among them."""

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Callable, Iterator, Mapping, Optional, Sequenc
 import lldb
 
 from arenascope.base.records import NamedTuple
-from arenascope.sources.debug_info_types import Argument, Field, Form, TypeFacts
-from arenascope.sources.debugged_variables import WithVariables
+from arenascope.sources.debug_info_types import Argument, Field, Form, SizedStruct, TypeFacts
+from arenascope.sources.debugged_variables import WithVariables, modules_with_structs
 from arenascope.sources.elf.demangle import demangle
 from arenascope.sources.type_spelling import literal, number_in, parts_of, spelled, within
 
@@ -34,7 +34,6 @@ FORMS: Mapping[int, Form] = {
     lldb.eTypeClassEnumeration: "enum",
     lldb.eTypeClassFunction: "function",
 }
-STRUCTS = lldb.eTypeClassStruct | lldb.eTypeClassClass | lldb.eTypeClassUnion
 CHARACTERS = ("char", "signed char", "unsigned char", "wchar_t", "char8_t", "char16_t", "char32_t")
 NAMELESS = re.compile(r"\((?:unnamed|anonymous) (?:struct|class|union|enum)[^()]*\)$")
 MADE_UP = re.compile(r"\bvoid\b|<>|\(unnamed |\(anonymous (?!namespace)|'lambda|\(lambda")
@@ -240,17 +239,18 @@ class LldbTypes(WithVariables):
     def set_facts(self, number: int, facts: TypeFacts) -> None:
         self._facts[number] = facts
 
-    def structs(self) -> Iterator[int]:
-        """Without the C library's and the loader's, as from GDB."""
-        library = {region.start for region, _ in self._target.module_files() if region.finds_malloc}
-        told: set[int] = set()
-        for module in (each for each in self.modules if self._target.start_of(each.module) not in library):
+    def structs(self, of_program: bool = False) -> Iterator[SizedStruct]:
+        asked = {each.start for each in modules_with_structs(self._target, of_program)}
+        others, told = {region.start for region, _ in self._target.module_files()} - asked, set[int]()
+        for module in (each for each in self.modules if self._target.start_of(each.module) not in others):
             # each source file brings those without a name anew: tens of thousands in CPython
-            named = (each for each in module.module.GetTypes(STRUCTS) if not NAMELESS.search(each.GetName() or ""))
-            for number in (self.number(each, module) for each in named if each.GetByteSize()):
-                if number not in told and self._known[number].name:
+            listed = module.structs(with_typedefs=of_program)
+            for each in (each for each in listed if not NAMELESS.search(each.GetName() or "")):
+                is_struct = _form(each.GetCanonicalType()) in ("struct", "union") and each.GetByteSize()
+                number = self.number(each, module) if is_struct else -1
+                if number not in told and number >= 0 and self._known[number].name:
                     told.add(number)
-                    yield number
+                    yield SizedStruct(number, each.GetByteSize())
 
     def without(self) -> Sequence[str]:
         modules = [each.module for each in self.modules]

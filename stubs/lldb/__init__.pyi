@@ -39,6 +39,7 @@ eTypeClassFunction: int
 eTypeClassPointer: int
 eTypeClassReference: int
 eTypeClassStruct: int
+eTypeClassTypedef: int
 eTypeClassUnion: int
 eTypeClassVector: int
 eTypeIsFloat: int

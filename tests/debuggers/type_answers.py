@@ -31,8 +31,7 @@ class Answers:
 
     def structs(self) -> list[tuple[str, int]]:
         """Names and sizes of all."""
-        found = (self.types.facts(each) for each in self.types.structs())
-        return [(facts.name, facts.size) for facts in found]
+        return [(self.types.facts(each.type).name, each.size) for each in self.types.structs()]
 
     def all(self, addresses: Sequence[int], names: Sequence[str] = ()) -> dict[str, Any]:
         variables = {hex(at): each._asdict() for at, each in self.types.variables(addresses).items()}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Iterator, Mapping, Optional, Sequence
 
-from arenascope.sources.debug_info_types import Field, Local, ThreadLocal, TypedVariable, TypeFacts
+from arenascope.sources.debug_info_types import Field, Local, SizedStruct, ThreadLocal, TypedVariable, TypeFacts
 
 WORD = 8
 
@@ -21,6 +21,7 @@ class DeclaredTypes:
         self.beside: list[int] = []
         """Structs that the source file of every function has."""
         self.asked_beside: list[int] = []
+        self.structs_asked = 0
         self.int = self.add(TypeFacts("int", "integer", 4, signed=True))
         self.long = self.add(TypeFacts("long", "integer", 8, signed=True))
         self.double = self.add(TypeFacts("double", "float", 8))
@@ -85,8 +86,9 @@ class DeclaredTypes:
         known = [at for at, each in enumerate(self.all) if each.form == "pointer" and each.target == type]
         return known[0] if known else self.to(type)
 
-    def structs(self) -> Iterator[int]:
-        return (at for at, each in enumerate(self.all) if each.form == "struct")
+    def structs(self, of_program: bool = False) -> Iterator[SizedStruct]:
+        self.structs_asked += 1
+        return (SizedStruct(at, each.size) for at, each in enumerate(self.all) if each.form == "struct")
 
     def structs_beside(self, code: int, least: int, most: int) -> Sequence[int]:
         self.asked_beside.append(code)

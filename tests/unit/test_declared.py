@@ -69,7 +69,7 @@ class Program:
         target = self.image.target()
         for address, word, size in self._later:
             self.image.space.put(address, word, size)
-        session = Session(target)
+        self.session = session = Session(target)
         self.rules = session.memo.keep(UsersRules(rules))
         blocks = live_blocks(session)
         search = Search(session, blocks, find_roots(session, blocks))

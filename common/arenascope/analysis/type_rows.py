@@ -23,6 +23,8 @@ class TypeRow(NamedTuple):
     """What more would go back to the system if all of them were freed; None where that is not known."""
     samples: Sequence[int]
     """What malloc returned for the first of them."""
+    may_be: Sequence[str] = ()
+    """A guess, where nothing is known but their size: structs, the likeliest first."""
 
 
 class Totals(NamedTuple):

@@ -41,6 +41,8 @@ STALE = (
 )
 """Why a word that leads to a block is no pointer that holds it: see blocks/graph/stale_words.py."""
 
+BY_SIZE = "its size"
+"""How a block is known of which nothing else is."""
 POINTED = "what points to it"
 """How a block is known that is named after its holder alone: one row for all that have the name."""
 

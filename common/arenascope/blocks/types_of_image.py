@@ -9,12 +9,14 @@ from ..analysis.holds_back import Held, Holdings, HoldSearch, Seen, Typed, seen
 from ..analysis.in_memory import Present
 from ..analysis.type_rows import Totals, TypeRow
 from ..base import optional_libraries
+from ..base.block_kinds import BY_SIZE
 from ..base.model import ArenaHeader, Heap
 from ..base.records import NamedTuple
 from ..session.block_parts import pages_of
 from ..session.resident import resident_spans
 from ..session.session import Session
 from ..session.trims import thresholds_of, trim_rules
+from .declared.fitting_structs import fitting_structs
 from .live_blocks import Live
 from .long_runs_with_numpy import long_runs
 from .name_all_blocks import live_kinds
@@ -71,6 +73,18 @@ def _with_held(row: TypeRow, held: Optional[Held]) -> TypeRow:
     if held is None:
         return row
     return row._replace(holds_back=held.releases if held.resident is None else held.resident)
+
+
+def with_guesses(session: Session, rows: Sequence[TypeRow]) -> list[TypeRow]:
+    """Where blocks are known by their size alone, what they may be; after Ctrl-C nothing more is known of any."""
+    if session.stopped:
+        return [*rows]
+    try:
+        found = fitting_structs(session, (each for each in rows if each.kind.how == BY_SIZE))
+    except KeyboardInterrupt:
+        session.stopped = True
+        return [*rows]
+    return [each._replace(may_be=found.get(each.samples[0], ())) for each in rows]
 
 
 def holdings_of(session: Session, live: Live, present: InMemory) -> Holdings:

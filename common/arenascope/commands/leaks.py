@@ -31,7 +31,7 @@ LOST = 1
 )
 def leaks_command(context: Context) -> Answer:
     # as in refs
-    from ..blocks.graph.leak_rows import rows_of
+    from ..blocks.graph.leak_rows import rows_of, with_guesses
     from ..blocks.graph.leaks import find_leaks
     from ..blocks.graph.stale_alone import stale_rows
     from ..present.formats.json import address
@@ -44,7 +44,8 @@ def leaks_command(context: Context) -> Answer:
     blocks = look.search.blocks
     strength = "possible" if leaks.unwatched else "definite"
     lost = [] if leaks.unknown else rows_of(look.search, leaks.definite, strength)
-    possible = rows_of(look.search, leaks.possible, "possible")
+    lost = with_guesses(look.search, leaks.definite, lost)
+    possible = with_guesses(look.search, leaks.possible, rows_of(look.search, leaks.possible, "possible"))
     stale = stale_rows(look.search) if leaks.stale.blocks else []
     unknown = leaks.definite.blocks() if leaks.unknown else ()
     found = Leaks(

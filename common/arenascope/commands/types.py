@@ -86,7 +86,7 @@ AnyTyped = TypeVar("AnyTyped", bound=records.Typed)
     whole=always,
 )
 def types_command(context: Context) -> Answer:
-    from ..blocks.types_of_image import types_of  # by few commands, and a debugger loads all of them
+    from ..blocks.types_of_image import types_of, with_guesses  # by few commands, and a debugger loads all of them
 
     options = context.options
     if options.values and not options.name:
@@ -104,6 +104,7 @@ def types_command(context: Context) -> Answer:
     totals = Totals(0, 0, used=0, mmapped=0, bookkeeping=0, foreign=0, damaged=0)
     problems: list[Statement] = []
     notes: list[Statement] = []
+    more: Sequence[Statement] = ()
     if session.started:
         seen = types_of(session, options.arena, holders=not options.quick)
         live, rows, totals = seen.live, seen.rows, seen.totals
@@ -114,6 +115,8 @@ def types_command(context: Context) -> Answer:
         untold = not options.quick and not any(row.kind.kind == "declared" for row in rows)
         if untold and session.target.types is not None:
             notes += without_types(session.target, session.target.types)
+        if not options.quick:
+            rows = with_guesses(session, rows)
         if options.name:
             from .steps.type_values import asked_for
 
@@ -141,7 +144,7 @@ def types_command(context: Context) -> Answer:
     if values is not None:
         from .steps.type_values import values_lines
 
-        text = values_lines(context.style, values, limit=options.limit)
+        text = values_lines(context.style, values, limit=options.limit, notes=map(note_text, more))
         return Answer(found, of_heap(session, text), [*problems, *problems_of(session)])
     named = sum(row.bytes for row in rows if row.kind.certain and row.kind.kind not in ("size", "zeros"))
     holders = {number: each.words for number, each in held_by.items()}
@@ -245,6 +248,7 @@ def _row(row: TypeRow, held_by: Optional[HeldMost], retained: Optional[int]) -> 
         holds_back_bytes=row.holds_back,
         held_by=held_by.owner if held_by is not None else None,
         retained_bytes=retained,
+        may_be=row.may_be,
         samples=[hexadecimal(each) for each in row.samples],
     )
 

@@ -17,6 +17,7 @@ from ..base.about import __version__
 from ..base.errors import ArenascopeError
 from ..base.records import NamedTuple
 from ..base.whole_file import write_whole
+from .gdb_answers import as_list
 
 LARGEST = 16 << 20
 MOST_FILES = 50
@@ -30,6 +31,19 @@ class Entry(NamedTuple):
     kind: str
     about: object
     answer: object
+
+
+def key_of(kind: str, about: object) -> tuple[str, object]:
+    """Of a question."""
+    return kind, tuple(about) if isinstance(about, list) else about
+
+
+def is_same(entry: Entry, other: Entry) -> bool:
+    if entry.kind != "variables":
+        return entry == other
+    # how far a variable reaches depends on what was asked, where an array ends it
+    rows = [[as_list(row)[:3] for row in as_list(each.answer or [])] for each in (entry, other)]
+    return rows[0] == rows[1]
 
 
 def folder() -> Optional[str]:

@@ -85,6 +85,13 @@ class TypeFacts(NamedTuple):
     """Of a union that is an enum of Rust's: the number that tells which of its fields there is."""
 
 
+class SizedStruct(NamedTuple):
+    """A named struct, and how large it is."""
+
+    type: int
+    size: int
+
+
 class TypedVariable(NamedTuple):
     """A variable that has one place in memory."""
 
@@ -166,8 +173,9 @@ class TypeSource(Protocol):
     def pointer_to(self, type: int) -> int:
         """The type T* of T."""
 
-    def structs(self) -> Iterator[int]:
-        """All named structs of all modules: slow. For what only all of them can tell (container_of)."""
+    def structs(self, of_program: bool = False) -> Iterator[SizedStruct]:
+        """All named structs of all modules, or of the program's own file: slow. For what only all of them can tell
+        (container_of)."""
 
     def structs_beside(self, code: int, least: int, most: int) -> Sequence[int]:
         """Those of so many bytes that the source file of the function at this address has: quick."""

@@ -17,9 +17,9 @@ from typing import TYPE_CHECKING, Iterator, Mapping, Optional, Protocol, Sequenc
 from ..base.errors import ArenascopeError
 from ..base.records import NamedTuple
 from ..base.when_gone import when_gone
-from .answer_cache import AnswerFile, Entry
+from .answer_cache import AnswerFile, Entry, is_same, key_of
 from .core.memory import CoreMemory
-from .debug_info_types import Local, ThreadLocal, TypedVariable, TypeFacts
+from .debug_info_types import Local, SizedStruct, ThreadLocal, TypedVariable, TypeFacts
 from .debugged_variables import THREADS
 from .elf.elf_file import INFORMATION, module_build_id, proven_files
 from .gdb_answers import as_addresses, as_facts, as_int, as_list, as_number, as_text
@@ -184,9 +184,14 @@ class TypesByGdb:
         number = as_number(self._ask("pointer_to", type))
         return number if number is not None else NO_TYPE
 
-    def structs(self) -> Iterator[int]:
+    def structs(self, of_program: bool = False) -> Iterator[SizedStruct]:
+        program = next(iter(self._target.module_runs()), None)
+        if of_program and not (program and self._modules and self._modules[0].regions[0].start == program[0].start):
+            return
         with suppress(ValueError):
-            yield from map(as_int, as_list(self._ask("structs", None) or []))
+            for row in as_list(self._ask("structs", of_program) or []):
+                type, size = as_list(row)
+                yield SizedStruct(as_int(type), as_int(size))
 
     def without(self) -> Sequence[str]:
         known = {each.regions[0].path for each in self._modules}
@@ -195,7 +200,7 @@ class TypesByGdb:
     def _ask(self, kind: str, about: object) -> object:
         """None where there is no answer, and no GDB that would give one."""
         log = self._recall()
-        key = _key(kind, about)
+        key = key_of(kind, about)
         if key in self._answers:
             return self._answers[key]
         if self._has_gdb() and not self._is_agreed:
@@ -277,7 +282,7 @@ class TypesByGdb:
             return
         if entry.kind == "facts":
             self._take_facts(entry.answer)
-        self._answers[_key(entry.kind, self._asked_as(entry))] = entry.answer
+        self._answers[key_of(entry.kind, self._asked_as(entry))] = entry.answer
 
     def _asked_as(self, entry: Entry) -> object:
         """What an entry is about, here."""
@@ -305,7 +310,7 @@ class TypesByGdb:
         for entry in self._recall():
             about = self._asked_as(entry)
             answer = self._answer(entry.kind, about)
-            if self.is_over or not _same(self._entry(entry.kind, about, answer), entry):
+            if self.is_over or not is_same(self._entry(entry.kind, about, answer), entry):
                 self._file.remove()
                 self._end()
                 return
@@ -352,22 +357,10 @@ class TypesByGdb:
         return found
 
 
-def _key(kind: str, about: object) -> tuple[str, object]:
-    return kind, tuple(about) if isinstance(about, list) else about
-
-
 def _keep(file: AnswerFile, log: Sequence[Entry], known: int) -> None:
     """Once nobody asks any more."""
     if len(log) > known:
         file.write(log)
-
-
-def _same(entry: Entry, other: Entry) -> bool:
-    if entry.kind != "variables":
-        return entry == other
-    # how far a variable reaches depends on what was asked, where an array ends it
-    rows = [[as_list(row)[:3] for row in as_list(each.answer or [])] for each in (entry, other)]
-    return rows[0] == rows[1]
 
 
 class _Found(NamedTuple):

@@ -167,7 +167,7 @@ class TypeTable:
 
     def structs(self) -> Iterator[int]:
         """Of the source: all of them, which takes long."""
-        return self._source.structs()
+        return (each.type for each in self._source.structs())
 
     def structs_beside(self, code: int, least: int, most: int) -> Sequence[int]:
         return self._source.structs_beside(code, least, most)

@@ -12,6 +12,7 @@ from ...analysis.type_rows import SAMPLES
 from ...base.block_kinds import Kind
 from ...base.records import NamedTuple
 from ..block_index import WEAK
+from ..declared.fitting_structs import fitting_structs
 from ..declared.once_per_image import declared_kinds
 from ..named_by_holders import of_libstdcxx
 from ..recognise.containers import LEAST_POOL, POOL, is_pool
@@ -37,6 +38,8 @@ class LeakRow(NamedTuple):
     strength: str
     samples: Sequence[int]
     """What malloc returned for some of them."""
+    may_be: Sequence[str] = ()
+    """As in TypeRow."""
 
     @property
     def all_bytes(self) -> int:
@@ -92,6 +95,19 @@ def rows_of(search: Search, lumps: Lumps, strength: str) -> list[LeakRow]:
     return sorted(rows, key=lambda each: (-each.all_bytes, each.type))
 
 
+def with_guesses(search: Search, lumps: Lumps, rows: Sequence[LeakRow]) -> list[LeakRow]:
+    """Of blocks of which nothing is known but their size, what they may be."""
+    unnamed = [each for each in rows if each.type == by_size(each.bytes // each.blocks)]
+    found = fitting_structs(search.session, unnamed, lumps.heads)
+    return [each._replace(may_be=found.get(each.samples[0], ())) for each in rows]
+
+
+@cache
+def by_size(size: int) -> str:
+    """What of nothing is known but how large it is."""
+    return f"{size:,} bytes"
+
+
 class _OfSize(NamedTuple):
     """Heads of one size."""
 
@@ -113,12 +129,6 @@ def _by_size(blocks: LiveBlocks, heads: Sequence[int]) -> dict[int, _OfSize]:
                 if not wanted:
                     break
     return found
-
-
-@cache
-def by_size(size: int) -> str:
-    """What of nothing is known but how large it is."""
-    return f"{size:,} bytes"
 
 
 def types_of(search: Search, numbers: Sequence[int]) -> Mapping[int, Kind]:

@@ -19,7 +19,7 @@ from __future__ import annotations
 from itertools import repeat
 from typing import Iterable, Mapping, Optional, Sequence
 
-from ...base.block_kinds import Kind
+from ...base.block_kinds import BY_SIZE, Kind
 from ...base.records import NamedTuple
 from ...sources.memory import Memory
 from .contents import ENCODINGS, LETTERS, LOOKED_AT, STARTS, are_addresses, text_in
@@ -52,7 +52,7 @@ BEGINS = Kind("first bytes are zero", "zeros", certain=False, how="its first byt
 POINTERS = Kind("mostly pointers", "pointers", certain=False, how="its words")
 TEXTS = {name: Kind(f"text, {name}", "text", certain=False, how="its bytes") for name in ENCODINGS}
 NODES = {name: Kind(name, "node", certain=False, how="its links, which lead back") for name in (TREE, LIST, PAGES)}
-UNTOLD = Kind("remains of objects", "size", how="its size")
+UNTOLD = Kind("remains of objects", "size", how=BY_SIZE)
 """It begins as an array does, of something of another size."""
 
 
@@ -358,5 +358,5 @@ class Catalogue:
         index = self._by_size.get(usable)
         if index is None:
             name = _sized(usable + self._word)
-            index = self._by_size[usable] = self.plain(Kind(name, "size", how="its size"))
+            index = self._by_size[usable] = self.plain(Kind(name, "size", how=BY_SIZE))
         return index

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import chain
 from typing import Iterable, Iterator, Optional, Sequence
 
 from ...analysis.type_rows import TypeRow
@@ -17,7 +18,7 @@ from ...present.json_documents import value_records
 from ...present.screens.type_values import key_text
 from ...present.screens.type_values import lines as values_lines
 from ...present.screens.types import GUESS, name_of
-from ...present.shared_text.text import CUT, word
+from ...present.shared_text.text import CUT, count, word
 from ...session.session import Session
 
 __all__ = ("Asked", "asked_for", "record", "values_lines")
@@ -40,6 +41,15 @@ class Asked(NamedTuple):
 def asked_for(session: Session, rows: Sequence[TypeRow], name: str, with_values: bool) -> Asked:
     """By any name that a screen has; NoTypeError. With values, where these are known."""
     name = _whole(rows, name)
+    found = _asked_for(session, rows, name, with_values=with_values)
+    more = [
+        Statement("may-be-more", {"blocks": row.blocks}, {"type": row.kind.name, "chunk": f"{row.samples[0]:#x}"})
+        for row in _may_be(name, rows)
+    ]
+    return found._replace(notes=[*found.notes, *more])
+
+
+def _asked_for(session: Session, rows: Sequence[TypeRow], name: str, with_values: bool) -> Asked:
     named = session.memo.get(NamedBlocks)
     called = [row for row in rows if _plain(name) in _names(row)]
     if not with_values and called:
@@ -48,7 +58,7 @@ def asked_for(session: Session, rows: Sequence[TypeRow], name: str, with_values:
     if named is None or named.layouts is None or values is None:
         if with_values:
             raise NoTypeError("the program's types are not known here", "containers tells why")
-        raise NoTypeError(f"no block is a {name}", _like(name, _all_names(rows)))
+        raise _unknown(name, rows, _like(name, _all_names(rows)))
     types = types_called(named, _plain(name))
     written = sorted({named.layouts.types.text(each.type) for each in types})
     if with_values and len(types) == 1:
@@ -65,8 +75,21 @@ def asked_for(session: Session, rows: Sequence[TypeRow], name: str, with_values:
         raise NoTypeError(f"{name} may be any of {len(types)} types: {', '.join(written[:FEW])}", hint)
     if types:
         hint = f"types {word(name)} --values tells of those in other blocks"
-        raise NoTypeError(f"no block certainly has a {name}", None if with_values else hint)
-    raise NoTypeError(f"no block is a {name}", _like(name, [*_all_names(rows), *_structs(named)]))
+        raise _unknown(name, rows, None if with_values else hint)
+    raise _unknown(name, rows, _like(name, [*_all_names(rows), *_structs(named)]))
+
+
+def _unknown(name: str, rows: Sequence[TypeRow], hint: Optional[str]) -> NoTypeError:
+    """Which blocks may be of it says more than `hint`."""
+    for row in _may_be(name, rows):
+        hint = f"{count(row.blocks, 'block')} of {row.kind.name} may be: chunk {row.samples[0]:#x} shows one"
+        break
+    return NoTypeError(f"no block is known to be a {name}", hint)
+
+
+def _may_be(name: str, rows: Sequence[TypeRow]) -> Iterator[TypeRow]:
+    """Those whose blocks may be of that type."""
+    return (row for row in rows if _plain(name) in {*row.may_be, *map(with_short_names, row.may_be)})
 
 
 def _plain(name: str) -> str:
@@ -80,7 +103,7 @@ def _names(row: TypeRow) -> set[str]:
 
 
 def _all_names(rows: Sequence[TypeRow]) -> Iterator[str]:
-    return (_plain(name_of(row.kind)) for row in rows)
+    return chain((_plain(name_of(row.kind)) for row in rows), *(row.may_be for row in rows))
 
 
 def _structs(named: NamedBlocks) -> Iterator[str]:

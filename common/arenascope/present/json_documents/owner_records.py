@@ -15,6 +15,11 @@ STATES = ("used", "mmapped", "tcache", "fast", "free", "mapping")
 WRITTEN = "The way to it as the program would write it, as in owner; null: its debug information tells none"
 HELD_BY = "Who holds it: as in owners; null without --owners, and where it is not known"
 
+MAY_BE = (
+    "Of blocks that are known by their size alone: the structs of the program, three at most, that this size and what "
+    "is in the blocks allow, the likeliest first: a guess; empty: nothing can be said"
+)
+
 
 class Owner(Record):
     """Any, also nobody."""
@@ -180,6 +185,7 @@ class Leak(Record):
     """All of one type."""
 
     type: Annotated[str, "What they are"]
+    may_be: Annotated[Sequence[Annotated[str, "A struct's name"]], MAY_BE]
     blocks: Annotated[Size, "How many nothing leads to; a cycle counts as one"]
     bytes: Annotated[Size, "Their bytes"]
     indirect_blocks: Annotated[Size, "How many blocks only these lead to"]

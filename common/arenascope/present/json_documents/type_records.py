@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Annotated, Optional, Sequence
 
 from ...base.block_kinds import KINDS
-from .owner_records import Owner
+from .owner_records import MAY_BE, Owner
 from .record import Address, Document, Record, Size, Told
 from .value_records import Values
 
@@ -35,6 +35,7 @@ class TypeRow(Typed):
     """All live blocks that are of a kind."""
 
     how: Annotated[str, "By what it was known"]
+    may_be: Annotated[Sequence[Annotated[str, "A struct's name"]], MAY_BE]
     resident_bytes: Annotated[Optional[Size], "What of that is in memory"]
     holds_back_bytes: Annotated[Optional[Size], HOLDS_BACK]
     owner: Annotated[Optional[str], "Whose they are, where another block or a variable tells"]

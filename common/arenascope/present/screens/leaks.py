@@ -15,6 +15,7 @@ from ..formats.json import address
 from ..json_documents.owner_records import Blocks, Leak
 from ..shared_text.text import Style, count, cut, left_out, next_lines, table
 from .refs import STALE_WORDS
+from .types import may_be
 
 SURE = 4
 FEW = 5
@@ -81,6 +82,7 @@ def lines(
     if shown:
         yield from _table(style, shown)
         yield from left_out(style, more, "row")
+        yield from (may_be(each.type, each.may_be) for each in cut(rows, limit)[0] if each.may_be)
         yield ""
     typed = [style.typed(f"chunk {rows[0].samples[0]:#x}")] if rows else []
     typed += [style.typed("leaks --possible")] if perhaps and not with_possible else []

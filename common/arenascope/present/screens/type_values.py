@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Iterator, Optional, Union
+from typing import TYPE_CHECKING, Iterable, Iterator, Optional, Union
 
 from ...base.user_data import quoted
 from ..shared_text.text import Style, count, next_lines, share, table
@@ -21,7 +21,7 @@ MANY = 10
 """Of fewer integers it means little that they lie so many apart."""
 
 
-def lines(style: Style, values: TypeValues, limit: Optional[int]) -> Iterator[str]:
+def lines(style: Style, values: TypeValues, limit: Optional[int], notes: Iterable[str]) -> Iterator[str]:
     yield style.bold(_in_common(values))
     yield ""
     yield from table(
@@ -33,6 +33,7 @@ def lines(style: Style, values: TypeValues, limit: Optional[int]) -> Iterator[st
         expendable=("average", "type"),
         limit=limit,
     )
+    yield from notes
     yield from next_lines(style, style.typed("containers"))
 
 

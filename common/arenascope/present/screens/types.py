@@ -121,6 +121,7 @@ def lines(
     )
     headers = next(table_lines, "")
     yield from (headers, *table_lines)
+    yield from (may_be(row.kind.name, row.may_be) for row in cut(rows, limit)[0] if row.may_be)
     if any(not row.kind.certain for row in cut(rows, limit)[0]):
         yield style.dim(A_GUESS)
     if "holds back" in headers and any((row.holds_back or 0) > row.bytes for row in cut(rows, limit)[0]):
@@ -136,10 +137,18 @@ def lines(
         yield from next_lines(style, *whose, style.typed(f"chunk {rows[0].samples[0]:#x}"), style.typed("pins"))
 
 
+def may_be(name: str, structs: Sequence[str]) -> str:
+    """Of blocks of which only their size is known."""
+    return f"{name} may be: {', '.join(map(type_words, structs))} (a guess, by their size and contents)"
+
+
 def note_text(said: Statement) -> str:
     if said.id == "no-values":
         several = int(said.figures["types"] or 0) > 1
         return f"values are told of one type: {said.names['types']}" if several else NO_VALUES
+    if said.id == "may-be-more":
+        blocks, names = count(int(said.figures["blocks"] or 0), "block"), said.names
+        return f"{blocks} of {names['type']} may be more of them (a guess): chunk {names['chunk']} shows one"
     return NOTES.get(said.id) or without_types_text(said)
 
 
