@@ -214,7 +214,7 @@ def test_what_ended_threads_left_is_told() -> None:
     [
         ("foreign", ["mappings", "refs ADDRESS"]),
         pytest.param("scattered", ["chunks --summary"], marks=pytest.mark.full),
-        pytest.param("map", ["report --again 30", "types"], marks=pytest.mark.full),
+        pytest.param("map", ["report --owners", "report --again 30", "types"], marks=pytest.mark.full),
         pytest.param("large", ["trim --apply", "chunks --summary"], marks=pytest.mark.full),
     ],
 )

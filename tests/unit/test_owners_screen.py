@@ -30,12 +30,13 @@ LOST = Holding(Owner(UNREACHED, None), 1, 1, 500, 1, 500)
     [
         ([ONE], ["`g_one`", "100 B"]),
         ([PARTLY], ["`g_one`", "100 B", "40 B"]),
-        ([LOST, ONE], ["`g_one`", "100 B"]),
+        ([LOST, ONE], ["500 B", "`g_one`", "100 B"]),
+        ([ONE, LOST._replace(bytes=90)], ["`g_one`", "100 B"]),
         ([LOST], []),
     ],
 )
 def test_whoever_holds_most_is_named(held: Sequence[Holding], said: Sequence[str]) -> None:
-    search: Any = SimpleNamespace(blocks=_Blocks(sum(each.bytes for each in held)), names={})
+    search: Any = SimpleNamespace(blocks=_Blocks(sum(each.bytes for each in held)), names={}, memo=Memo())
     told = summary(Style(), Shown(search, Owned(Owners(held, (), (), ()), None), {}, Paths(search, NOWHERE)))
     assert re.findall(r"`\w+`|\d+ B", told) == [f"{search.blocks.bytes} B", *said]
 

@@ -48,6 +48,8 @@ class Facts(NamedTuple):
     """What the live blocks are, where that was looked at."""
     held: Optional[HeldSums] = None
     """Whether they are held, and by whom, where pointers were followed."""
+    redacted: bool = False
+    """Nothing tells what points to blocks."""
     growth: Optional[str] = None
     """What two moments showed; None: there is one, or the two do not tell."""
     tells_types_that_grow: bool = False

@@ -163,6 +163,7 @@ def _report(context: Context) -> Answer:
     facts = facts_of(picture)._replace(
         seen=seen[0] if seen else None,
         held=_held()(context, owned[0]) if owned else None,
+        redacted=session.target.image.redacted,
         growth=what_they_show(grown),
         tells_types_that_grow=bool(types_grown),
     )
@@ -307,8 +308,7 @@ def _answer(
         return ticket.answer(found, concluded, problems, owned[0] if owned else None, without_copy=lacking)
     text: Iterable[str] = [concluded.verdict]
     if picture or context.session.started or concluded.growth:
-        named = not context.session.target.image.redacted
-        options = context.options
+        named, options = not context.session.target.image.redacted, context.options
         text = lines(context.style, picture, concluded, full=options.full, named=named, asked=asked(options))
     # the first sentence says who serves malloc
     return Answer(found, text, problems, told=[REPLACED] if picture is not None else [])

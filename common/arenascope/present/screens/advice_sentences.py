@@ -196,6 +196,7 @@ def _most_of(facts: Facts, say: Say) -> str:
     )
 
 
+OWNERS_TELL = Typed("report --owners", "whether it is lost, and who holds it")
 PROFILER = "a heap profiler (heaptrack, memray, bpf memleak): who allocated them"
 
 
@@ -218,10 +219,14 @@ def _which_blocks(figure: Figures, facts: Facts) -> Typed:
 
 
 def _again(figure: Figures, facts: Facts, say: Say) -> Words:
+    found = facts.held is not None or facts.redacted
+    first = (
+        "look a second time, to see whether it grows" if found else "see whether it is lost, and then whether it grows"
+    )
     return Words(
-        "look a second time, to see whether it grows: no setting changes what is in use",
+        f"{first}: no setting changes what is in use",
         _what_is_in_use(figure, facts, say),
-        (Later(), _which_blocks(figure, facts), PROFILER),
+        (*(() if found else (OWNERS_TELL,)), Later(), _which_blocks(figure, facts), PROFILER),
     )
 
 
@@ -240,7 +245,7 @@ def _nothing(figure: Figures, facts: Facts, say: Say) -> Words:
         _what_is_in_use(figure, facts, say),
         (
             # what was lost once does not grow either
-            *([Typed("report --owners", "whether it is lost, and who holds it")] if facts.held is None else ()),
+            *([OWNERS_TELL] if facts.held is None and not facts.redacted else ()),
             _which_blocks(figure, facts),
             PROFILER,
         ),

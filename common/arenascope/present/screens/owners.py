@@ -186,8 +186,12 @@ def summary(style: Style, shown: Shown, resident: Optional[int] = None) -> str:
     said += in_memory(style, blocks.bytes, resident, "at most ")
     if largest is None:
         return said
-    much = held_size(style, largest.bytes, largest.alone_bytes)
-    return f"{said}; {shown.words(largest)} holds most, {much}{_most_jointly(style, shown)}"
+    much, of = held_size(style, largest.bytes, largest.alone_bytes), ""
+    lost = _lost(shown)
+    if lost is not None and lost.bytes > largest.bytes:
+        leads = "nothing leads" if nobody(shown.search) == NOBODY else "no plain pointer leads"
+        said, of = f"{said}; {leads} to {style.size(lost.bytes)} of it", " of the rest"
+    return f"{said}; {shown.words(largest)} holds most{of}, {much}{_most_jointly(style, shown)}"
 
 
 def _most_jointly(style: Style, shown: Shown) -> str:
@@ -202,12 +206,16 @@ def _largest(shown: Shown) -> Optional[Holding]:
     return next((each for each in shown.owners.holdings if each.owner.kind != UNREACHED), None)
 
 
+def _lost(shown: Shown) -> Optional[Holding]:
+    return next((each for each in shown.owners.holdings if each.owner.kind == UNREACHED), None)
+
+
 def lines(
     style: Style, shown: Shown, limit: int, written: Sequence[records.Written], *, resident: Optional[int]
 ) -> Iterator[str]:
     """`written`: the files that were; `resident`: at most so much of all blocks is in memory."""
     blocks, holdings, largest = shown.search.blocks, shown.owners.holdings, _largest(shown)
-    lost = next((each for each in holdings if each.owner.kind == UNREACHED), None)
+    lost = _lost(shown)
     yield style.bold(summary(style, shown, resident))
     for each in written:
         yield f"{each.file}: {style.size(each.bytes)} written"

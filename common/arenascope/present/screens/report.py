@@ -14,7 +14,7 @@ from ...analysis.type_rows import TypeRow
 from ...base.model import Statement
 from ...base.records import NamedTuple
 from ..shared_text.text import BAR, GAP, Style, bar, count, held_size, next_lines, table
-from .advice_sentences import NOTHING_TO_SET
+from .advice_sentences import NOTHING_TO_SET, OWNERS_TELL
 from .growth import growth_headlines, growth_sentence
 from .part_names import LABELS, size_of
 from .types import name_of
@@ -131,7 +131,8 @@ def lines(
     more = [] if full else [f"{style.typed('report --full')} (all parts, costs, other ways)"]
     facts = concluded.facts
     in_use = concluded.judgement.id == "live-data"
-    if named and held is None and (in_use or concluded.judgement.id == "live-and-freed"):
+    told = any(OWNERS_TELL in words.ways for _, words in todo)
+    if named and not told and held is None and (in_use or concluded.judgement.id == "live-and-freed"):
         more.insert(0, f"{style.typed('report --owners')} (whether it is a leak, whose it is)")
     if named and facts and not facts.seen and (facts.matters(facts.part("scraps")) or in_use):
         # what is in use types says by itself; what is stranded takes the report's own figures, and a longer look

@@ -29,8 +29,8 @@ JUDGEMENTS = {
     "mostly-mapped-files": "Most of it is mapped files",
     "mostly-shared-memory": "Most of it is shared memory",
     "mostly-not-malloc": "More than half of it lies outside malloc",
-    "freed": "Not a leak: the program freed it, malloc keeps it.",
-    "freed-thresholds-grew": "Not a leak: the program freed it, malloc keeps it.",
+    "freed": "What is free is no leak: the program freed it, malloc keeps it.",
+    "freed-thresholds-grew": "What is free is no leak: the program freed it, malloc keeps it.",
     "live-data": "It is in use",
     "live-and-freed": "Memory in use and freed memory both matter here.",
 }
@@ -40,7 +40,7 @@ STAYS = ("returnable_bytes", "thread_tops_bytes", "scraps_bytes", "tcache_bytes"
 """What of free memory a judgement names the most of."""
 ONLY_FREEING = "it would return only once those blocks are freed and malloc_trim is called, or the program restarts"
 """Of what is stranded."""
-ONE_LOOK = "It is in use: one look cannot show whether it is needed or grows forever"
+ONE_LOOK = "It is in use: whether it is needed, lost or growing this look does not show"
 
 
 def places(number: int) -> str:
