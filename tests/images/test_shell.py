@@ -439,6 +439,15 @@ def test_what_bins_sums_up_beside_bins_is_said(bins):
     assert f"({Style().size(sum(caches))} " in headline
 
 
+def test_types_says_which_blocks_owners_leaves_out(bins):
+    """A program has not asked for glibc's own, which lie among the others."""
+    headlines = [arenascope(name, bins.pid).stdout.splitlines()[0] for name in ("types", "owners")]
+    ((blocks, caches),) = re.findall(r"^([\d,]+) [^(]*\((\d+) ", headlines[0])
+    (owned,) = re.findall(r"([\d,]+) blocks", headlines[1])
+    assert int(blocks.replace(",", "")) - int(caches) == int(owned.replace(",", ""))
+    assert int(caches) == len(json.loads(arenascope("threads", bins.pid, "--json").stdout)["threads"])
+
+
 def test_a_block_in_the_way_of_free_is_none_in_the_way_of_a_trim():
     """What pins names waits for no block: its hint leads there. The program has freed 100 MiB in front of it."""
     with Subject("pinned", guard_regions=False) as subject:

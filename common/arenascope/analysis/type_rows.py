@@ -38,6 +38,8 @@ class Totals(NamedTuple):
     bookkeeping: int
     foreign: int
     damaged: int
+    caches: int = 0
+    """How many of the blocks are glibc's thread caches, which owners and leaks leave out."""
 
 
 PYMALLOC = 512

@@ -15,6 +15,7 @@ from ..glibc.chunk import SIZE_BITS
 from ..session.session import Session
 from ..sources.target import Span
 from .live_blocks import Live, Typed
+from .name_all_blocks import THREAD_CACHE
 from .recognise.all_recognisers import NONE
 
 
@@ -143,4 +144,5 @@ def summed(session: Session, live: Live) -> tuple[list[TypeRow], Totals]:
         bookkeeping=sum(gaps[kind] for kind in BOOKKEEPING),
         foreign=gaps["foreign"],
         damaged=gaps["damage"],
+        caches=sum(row.blocks for row in rows if row.kind == THREAD_CACHE),
     )

@@ -189,7 +189,10 @@ const whose = () => brief("whose", "Whose they are", "owners", [["whose", (_, in
 function types() {
   const box = told("types", "All types of blocks");
   if (!box) return;
+  // owners and leaks leave these out
+  const caches = documents.types.types.find((row) => row.type === "glibc's thread cache")?.blocks;
   box.append(says(said("types/totals/bytes"), " in ", said("types/totals/blocks", number), " live blocks",
+    caches ? ` (${number(caches)} of them glibc's thread ${caches === 1 ? "cache" : "caches"})` : "",
     ...(documents.types.totals.resident_bytes === null ? [] : [", ", said("types/totals/resident_bytes"), " of it in memory"]),
     ...(documents.types.totals.bookkeeping_bytes ? ["; ", said("types/totals/bookkeeping_bytes"), " is malloc's bookkeeping"] : []), ".",
     documents.types.left_out ? ` Not shown: ${many(documents.types.left_out, "more type")}.` : ""));

@@ -80,7 +80,9 @@ def lines(
     `asked`: for one type alone."""
     live = totals.bytes + totals.bookkeeping + totals.foreign + totals.damaged
     memory = in_memory(style, totals.bytes, resident)
-    first = f"{count(totals.blocks, 'live block')}, {style.size(totals.bytes)}{memory}: "
+    caches = totals.caches
+    theirs = f" ({count(caches, 'is', 'are')} glibc's thread {'cache' if caches == 1 else 'caches'})" if caches else ""
+    first = f"{count(totals.blocks, 'live block')}{theirs}, {style.size(totals.bytes)}{memory}: "
     first += f"the type of {style.size(named)} is certain"
     if asked:
         blocks, size = sum(row.blocks for row in rows), sum(row.bytes for row in rows)
