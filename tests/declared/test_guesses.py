@@ -69,9 +69,14 @@ def test_the_true_type_is_among_a_few(seen: Seen, command: str) -> None:
     blocks = seen.sited.expected()
     largest = max(guessed, key=lambda each: each["bytes"])
     assert largest["may_be"] == seen.planted.allowed
-    for row in guessed:
-        truth = {canonical(blocks[int(each, 16)].type) for each in row["samples"]}
-        assert seen.planted.true in {*truth} & {*row["may_be"]}, row
+    # a guess may be wrong: of server's lost std::string objects one is as large as what else is lost
+    wrong = [
+        row
+        for row in guessed
+        if not {canonical(blocks[int(each, 16)].type) for each in row["samples"]} & {*row["may_be"]}
+    ]
+    assert sum(row["blocks"] for row in wrong) <= 1, wrong
+    assert largest not in wrong
     if command == "types":
         # no name, and as certain as before
         assert {(each["kind"], each["certain"], each["how"]) for each in guessed} == {("size", True, "its size")}
