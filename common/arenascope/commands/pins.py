@@ -301,7 +301,7 @@ class _Notes(NamedTuple):
         """Whether a thread's cache takes one more of that bin."""
         caches = self.session.thread_caches
         full = sum(any(each.index == index and each.chunks >= slots for each in cache.bins) for cache in caches)
-        if not full:
+        if not full or not self.session.caches_known:
             return Statement("cached-first", {"slots": slots})
         kind = "caches-full" if full == len(caches) else "cached-unless-full"
         return Statement(kind, {"slots": slots, "full": full, "threads": len(caches)})
