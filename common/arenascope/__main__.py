@@ -16,6 +16,7 @@ def run() -> "NoReturn":
     """Starts and ends faster than plain Python would: each look at a heap is a new program."""
     try:
         _go_first()
+        sys.unraisablehook = _heard_again
         _leave_out_other_folders()
         # what importing creates stays: there is nothing to collect
         gc.disable()
@@ -30,6 +31,19 @@ def run() -> "NoReturn":
         status = INTERRUPTED
     # all is written; destroying every object would cost a tenth of the start
     os._exit(status)
+
+
+def _heard_again(unraisable: "sys.UnraisableHookArgs") -> None:
+    """Ctrl-C while Python destroyed an object, which it only tells: once it is done with that, it is pressed again."""
+    if unraisable.exc_type is not KeyboardInterrupt:
+        sys.__unraisablehook__(unraisable)
+        return
+    from signal import SIGINT, pthread_kill
+    from threading import Timer, main_thread
+
+    again = Timer(0.02, pthread_kill, (main_thread().ident, SIGINT))
+    again.daemon = True
+    again.start()
 
 
 def _go_first() -> None:

@@ -117,7 +117,7 @@ def test_a_script_that_an_interpreter_runs(tmp_path: Path) -> None:
         for folder in (tmp_path, other):
             for line in (script.name, f"arenas {script.name}", f"arenas -p {script.name}"):
                 assert pid_in(typed(folder, *line.split(), "--json")) == one.pid, line
-        assert f"mean {script.name}?" in typed(other, "arenas", f"{NAME}.pz").stderr
+        assert f"mean {script.name}" in typed(other, "arenas", f"{NAME}.pz").stderr
         with started() as two:
             listed = typed(other, "arenas", script.name)
             assert listed.returncode == 2

@@ -14,6 +14,7 @@ from typing import Iterator, Optional, Sequence
 
 from ..analysis.figure_names import Document
 from ..analysis.report import PARTS
+from ..base.about import INTERRUPTED
 from ..base.errors import ArenascopeError
 from ..base.internal_error import STATUS, fault_id, fault_line
 from ..base.printable import one_line
@@ -125,6 +126,9 @@ def run(looks: Sequence[Look], jobs: int, lines: bool) -> int:
             sys.stdout.write(f"{seen.error}\n\n" if seen.error else "\n")
         sys.stdout.flush()
         worst = max(worst, seen.status)
+        if seen.status == INTERRUPTED:
+            # Ctrl-C ends more than the look that heard it
+            break
     return worst
 
 

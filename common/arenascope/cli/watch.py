@@ -320,6 +320,9 @@ def _look(pid: int, wanted: Wanted, early: bool) -> _Seen:
         document = take(context, sizes=False, types=wanted.types, owners=wanted.owners) if wanted.document else None
         door.release()
         held = door.held_seconds or 0.0
+        if session.stopped or context.session.stopped:
+            # Ctrl-C ends more than the look that heard it
+            raise KeyboardInterrupt
     name = one_line(name_of(pid))
     if document is not None:
         limit = memory_limit(pid)
