@@ -135,11 +135,14 @@ def columns_of(lines: Sequence[str]) -> Iterator[dict[str, list[str]]]:
 
 
 def as_whole(cell: str, whole: str) -> bool:
-    """A name may lack its middle, a text its end, a number nothing."""
+    """A name may lack its middle, and the type in brackets behind it, a text its end, a number nothing."""
     before, cut, after = cell.partition("…")
-    if not cut or cell == whole:
-        return cell == whole
-    return not NUMBER.fullmatch(whole) and whole.startswith(before) and whole.endswith(after)
+    name, _, type = whole.rpartition(" (")
+    name = name if name and not type.startswith("--") else whole
+    if cell in (whole, name):
+        return True
+    ends = whole.endswith(after) or name.endswith(after)
+    return bool(cut) and not NUMBER.fullmatch(whole) and whole.startswith(before) and ends
 
 
 TABLES = {

@@ -205,7 +205,7 @@ def _duration(
     )
     if holds is not None:
         yield style.dim(
-            f"--apply stops the process for about {duration(round(holds, 2))} in all, as it checks the heap first "
+            f"to apply it stops the process for about {duration(round(holds, 2))} in all, as the heap is checked first "
             "(an estimate)"
         )
     if may_apply and refused is not None:

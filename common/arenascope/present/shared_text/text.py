@@ -45,7 +45,7 @@ WIDEST_NAME = 60
 _COLOURED = re.compile(r"(\033\[\d+m)(.*)(\033\[0m)", re.DOTALL)
 _ADDRESS = re.compile(r"(?:0x[0-9a-f]+)?|\?")
 _ADDRESS_FIRST = re.compile(r"0x[0-9a-f]+ ")
-_BESIDE = re.compile(r"(.+?) \(((?:[^()]|\([^()]*\))*)\)")
+_BESIDE = re.compile(r"(.+?) \((?!--)((?:[^()]|\([^()]*\))*)\)")
 """What stands in brackets behind a name: its type."""
 _INDENT = re.compile(r"\s*(?:(?:[-→]|\d+\.|next:|note:) )?")
 
