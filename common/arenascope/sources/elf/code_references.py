@@ -40,8 +40,7 @@ MOST = 1 << 22
 LONGEST_PATH = 200
 SOURCE = re.compile(rb"(?:\./)?((?:[\w+.-]*/)*)([\w+-][\w.+-]*\.(?:c|cc|cpp|cxx|h|hh|hpp|rs|go))")
 ENDING = re.compile(rb"\.(?:c|cc|cpp|cxx|h|hh|hpp|rs|go)\0")
-STRING = re.compile(rb"[A-Za-z_][\w.:]{7,79}\n?\0")
-"""One that may be a name: a sentence (\"pop from empty list\") is none."""
+STRING = re.compile(rb"[ -~]{8,80}\n?\0")
 LETTER = re.compile(rb"[A-Za-z_]")
 LEAST_LETTERS, LETTERS = 8, 0.7
 """In a string that tells something there are so many at least, and such a part."""
