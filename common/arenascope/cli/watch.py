@@ -26,7 +26,7 @@ from ..session.resident import resident_picture
 from ..session.trims import trims
 from ..sources.live.cgroups import memory_limit
 from ..sources.live.procfiles import born, name_of
-from .shell import QuietDoor, ShellDoor, unbroken
+from .shell import QuietDoor, ShellDoor, typed_program, unbroken
 from .subjects import PID_OPTION, as_subject
 from .unasked_types import Rule, UnaskedTypes
 
@@ -120,7 +120,7 @@ def run(options: argparse.Namespace) -> int:
     finally:
         shown.close()
         if options.save and shown.looks:
-            sys.stderr.write(f"next: arenascope trend {one_line(options.save)}\n")
+            sys.stderr.write(f"next: {typed_program()} trend {one_line(options.save)}\n")
     if not shown.looks:
         raise TargetError("none of these processes could be looked at")
     return 0
