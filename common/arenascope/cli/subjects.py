@@ -22,7 +22,7 @@ SUBJECTS = argument(
     metavar="PID|CORE",
     nargs="*",
     default=[],
-    help="the process (by its pid, or its or its script's name where only one has it) or core file, at any position",
+    help="the process (by its pid, its name or its script's, where only one has it) or core file, at any position",
 )
 PID_OPTION = argument(
     "-p",

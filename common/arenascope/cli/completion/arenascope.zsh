@@ -84,7 +84,7 @@ _shtab_arenascope_arenas_options=(
   "--jobs=[use N worker processes, for several PID\|CORE or for one core\'s heaps (0\: chosen automatically)]:N:"
   "*--debug-dir=[also look for debug symbols under DIR\/.build-id]:DIR:_files -/"
   "--sysroot=[look below DIR for the files that a core names, and under DIR\/usr\/lib\/debug for debug symbols\: for a core from another host or a container]:DIR:_files -/"
-  "(*)::the process (by its pid, or its or its script\'s name where only one has it) or core file, at any position:_arenascope_pid_or_file"
+  "(*)::the process (by its pid, its name or its script\'s, where only one has it) or core file, at any position:_arenascope_pid_or_file"
 )
 
 # guard to ensure default positional specs are added only once per session
@@ -110,7 +110,7 @@ _shtab_arenascope_bins_options=(
   "--jobs=[use N worker processes, for several PID\|CORE or for one core\'s heaps (0\: chosen automatically)]:N:"
   "*--debug-dir=[also look for debug symbols under DIR\/.build-id]:DIR:_files -/"
   "--sysroot=[look below DIR for the files that a core names, and under DIR\/usr\/lib\/debug for debug symbols\: for a core from another host or a container]:DIR:_files -/"
-  "(*)::the process (by its pid, or its or its script\'s name where only one has it) or core file, at any position:_arenascope_pid_or_file"
+  "(*)::the process (by its pid, its name or its script\'s, where only one has it) or core file, at any position:_arenascope_pid_or_file"
 )
 
 # guard to ensure default positional specs are added only once per session
@@ -136,7 +136,7 @@ _shtab_arenascope_check_options=(
   "--jobs=[use N worker processes, for several PID\|CORE or for one core\'s heaps (0\: chosen automatically)]:N:"
   "*--debug-dir=[also look for debug symbols under DIR\/.build-id]:DIR:_files -/"
   "--sysroot=[look below DIR for the files that a core names, and under DIR\/usr\/lib\/debug for debug symbols\: for a core from another host or a container]:DIR:_files -/"
-  "(*)::the process (by its pid, or its or its script\'s name where only one has it) or core file, at any position:_arenascope_pid_or_file"
+  "(*)::the process (by its pid, its name or its script\'s, where only one has it) or core file, at any position:_arenascope_pid_or_file"
 )
 
 # guard to ensure default positional specs are added only once per session
@@ -164,7 +164,7 @@ _shtab_arenascope_chunk_options=(
   "*--debug-dir=[also look for debug symbols under DIR\/.build-id]:DIR:_files -/"
   "--sysroot=[look below DIR for the files that a core names, and under DIR\/usr\/lib\/debug for debug symbols\: for a core from another host or a container]:DIR:_files -/"
   "(*):an address, or an expression:_arenascope_pid_or_file"
-  "(*)::the process (by its pid, or its or its script\'s name where only one has it) or core file, at any position:_arenascope_pid_or_file"
+  "(*)::the process (by its pid, its name or its script\'s, where only one has it) or core file, at any position:_arenascope_pid_or_file"
 )
 
 # guard to ensure default positional specs are added only once per session
@@ -198,7 +198,7 @@ _shtab_arenascope_chunks_options=(
   "--jobs=[use N worker processes, for several PID\|CORE or for one core\'s heaps (0\: chosen automatically)]:N:"
   "*--debug-dir=[also look for debug symbols under DIR\/.build-id]:DIR:_files -/"
   "--sysroot=[look below DIR for the files that a core names, and under DIR\/usr\/lib\/debug for debug symbols\: for a core from another host or a container]:DIR:_files -/"
-  "(*)::the process (by its pid, or its or its script\'s name where only one has it) or core file, at any position:_arenascope_pid_or_file"
+  "(*)::the process (by its pid, its name or its script\'s, where only one has it) or core file, at any position:_arenascope_pid_or_file"
 )
 
 # guard to ensure default positional specs are added only once per session
@@ -226,7 +226,7 @@ _shtab_arenascope_containers_options=(
   "--jobs=[use N worker processes, for several PID\|CORE or for one core\'s heaps (0\: chosen automatically)]:N:"
   "*--debug-dir=[also look for debug symbols under DIR\/.build-id]:DIR:_files -/"
   "--sysroot=[look below DIR for the files that a core names, and under DIR\/usr\/lib\/debug for debug symbols\: for a core from another host or a container]:DIR:_files -/"
-  "(*)::the process (by its pid, or its or its script\'s name where only one has it) or core file, at any position:_arenascope_pid_or_file"
+  "(*)::the process (by its pid, its name or its script\'s, where only one has it) or core file, at any position:_arenascope_pid_or_file"
 )
 
 # guard to ensure default positional specs are added only once per session
@@ -253,7 +253,7 @@ _shtab_arenascope_diff_options=(
   "--sysroot=[look below DIR for the files that a core names, and under DIR\/usr\/lib\/debug for debug symbols\: for a core from another host or a container]:DIR:_files -/"
   ":the earlier snapshot:_arenascope_pid_or_file"
   ":the later one\; without it, now:_arenascope_pid_or_file"
-  "(*)::the process (by its pid, or its or its script\'s name where only one has it) or core file, at any position:_arenascope_pid_or_file"
+  "(*)::the process (by its pid, its name or its script\'s, where only one has it) or core file, at any position:_arenascope_pid_or_file"
 )
 
 # guard to ensure default positional specs are added only once per session
@@ -297,7 +297,7 @@ _shtab_arenascope_heaps_options=(
   "--jobs=[use N worker processes, for several PID\|CORE or for one core\'s heaps (0\: chosen automatically)]:N:"
   "*--debug-dir=[also look for debug symbols under DIR\/.build-id]:DIR:_files -/"
   "--sysroot=[look below DIR for the files that a core names, and under DIR\/usr\/lib\/debug for debug symbols\: for a core from another host or a container]:DIR:_files -/"
-  "(*)::the process (by its pid, or its or its script\'s name where only one has it) or core file, at any position:_arenascope_pid_or_file"
+  "(*)::the process (by its pid, its name or its script\'s, where only one has it) or core file, at any position:_arenascope_pid_or_file"
 )
 
 # guard to ensure default positional specs are added only once per session
@@ -329,7 +329,7 @@ _shtab_arenascope_info_options=(
   "--jobs=[use N worker processes, for several PID\|CORE or for one core\'s heaps (0\: chosen automatically)]:N:"
   "*--debug-dir=[also look for debug symbols under DIR\/.build-id]:DIR:_files -/"
   "--sysroot=[look below DIR for the files that a core names, and under DIR\/usr\/lib\/debug for debug symbols\: for a core from another host or a container]:DIR:_files -/"
-  "(*)::the process (by its pid, or its or its script\'s name where only one has it) or core file, at any position:_arenascope_pid_or_file"
+  "(*)::the process (by its pid, its name or its script\'s, where only one has it) or core file, at any position:_arenascope_pid_or_file"
 )
 
 # guard to ensure default positional specs are added only once per session
@@ -357,7 +357,7 @@ _shtab_arenascope_leaks_options=(
   "--jobs=[use N worker processes, for several PID\|CORE or for one core\'s heaps (0\: chosen automatically)]:N:"
   "*--debug-dir=[also look for debug symbols under DIR\/.build-id]:DIR:_files -/"
   "--sysroot=[look below DIR for the files that a core names, and under DIR\/usr\/lib\/debug for debug symbols\: for a core from another host or a container]:DIR:_files -/"
-  "(*)::the process (by its pid, or its or its script\'s name where only one has it) or core file, at any position:_arenascope_pid_or_file"
+  "(*)::the process (by its pid, its name or its script\'s, where only one has it) or core file, at any position:_arenascope_pid_or_file"
 )
 
 # guard to ensure default positional specs are added only once per session
@@ -387,7 +387,7 @@ _shtab_arenascope_map_options=(
   "--jobs=[use N worker processes, for several PID\|CORE or for one core\'s heaps (0\: chosen automatically)]:N:"
   "*--debug-dir=[also look for debug symbols under DIR\/.build-id]:DIR:_files -/"
   "--sysroot=[look below DIR for the files that a core names, and under DIR\/usr\/lib\/debug for debug symbols\: for a core from another host or a container]:DIR:_files -/"
-  "(*)::the process (by its pid, or its or its script\'s name where only one has it) or core file, at any position:_arenascope_pid_or_file"
+  "(*)::the process (by its pid, its name or its script\'s, where only one has it) or core file, at any position:_arenascope_pid_or_file"
 )
 
 # guard to ensure default positional specs are added only once per session
@@ -413,7 +413,7 @@ _shtab_arenascope_mappings_options=(
   "--jobs=[use N worker processes, for several PID\|CORE or for one core\'s heaps (0\: chosen automatically)]:N:"
   "*--debug-dir=[also look for debug symbols under DIR\/.build-id]:DIR:_files -/"
   "--sysroot=[look below DIR for the files that a core names, and under DIR\/usr\/lib\/debug for debug symbols\: for a core from another host or a container]:DIR:_files -/"
-  "(*)::the process (by its pid, or its or its script\'s name where only one has it) or core file, at any position:_arenascope_pid_or_file"
+  "(*)::the process (by its pid, its name or its script\'s, where only one has it) or core file, at any position:_arenascope_pid_or_file"
 )
 
 # guard to ensure default positional specs are added only once per session
@@ -426,7 +426,7 @@ _shtab_arenascope_mcp_options=(
   "--allow-apply[also a tool for \`trim --apply\`, which changes the process and asks nobody first]"
   "--with-values[also the program\'s own data\: keys of containers, values, words of blocks]"
   {-h,--help}"[show this help]"
-  "(*)::the process (by its pid, or its or its script\'s name where only one has it) or core file, at any position:_arenascope_pid_or_file"
+  "(*)::the process (by its pid, its name or its script\'s, where only one has it) or core file, at any position:_arenascope_pid_or_file"
 )
 
 # guard to ensure default positional specs are added only once per session
@@ -464,7 +464,7 @@ _shtab_arenascope_mmapped_options=(
   "--jobs=[use N worker processes, for several PID\|CORE or for one core\'s heaps (0\: chosen automatically)]:N:"
   "*--debug-dir=[also look for debug symbols under DIR\/.build-id]:DIR:_files -/"
   "--sysroot=[look below DIR for the files that a core names, and under DIR\/usr\/lib\/debug for debug symbols\: for a core from another host or a container]:DIR:_files -/"
-  "(*)::the process (by its pid, or its or its script\'s name where only one has it) or core file, at any position:_arenascope_pid_or_file"
+  "(*)::the process (by its pid, its name or its script\'s, where only one has it) or core file, at any position:_arenascope_pid_or_file"
 )
 
 # guard to ensure default positional specs are added only once per session
@@ -492,7 +492,7 @@ _shtab_arenascope_owner_options=(
   "*--debug-dir=[also look for debug symbols under DIR\/.build-id]:DIR:_files -/"
   "--sysroot=[look below DIR for the files that a core names, and under DIR\/usr\/lib\/debug for debug symbols\: for a core from another host or a container]:DIR:_files -/"
   ":an address, or an expression:_arenascope_pid_or_file"
-  "(*)::the process (by its pid, or its or its script\'s name where only one has it) or core file, at any position:_arenascope_pid_or_file"
+  "(*)::the process (by its pid, its name or its script\'s, where only one has it) or core file, at any position:_arenascope_pid_or_file"
 )
 
 # guard to ensure default positional specs are added only once per session
@@ -523,7 +523,7 @@ _shtab_arenascope_owners_options=(
   "--jobs=[use N worker processes, for several PID\|CORE or for one core\'s heaps (0\: chosen automatically)]:N:"
   "*--debug-dir=[also look for debug symbols under DIR\/.build-id]:DIR:_files -/"
   "--sysroot=[look below DIR for the files that a core names, and under DIR\/usr\/lib\/debug for debug symbols\: for a core from another host or a container]:DIR:_files -/"
-  "(*)::the process (by its pid, or its or its script\'s name where only one has it) or core file, at any position:_arenascope_pid_or_file"
+  "(*)::the process (by its pid, its name or its script\'s, where only one has it) or core file, at any position:_arenascope_pid_or_file"
 )
 
 # guard to ensure default positional specs are added only once per session
@@ -547,7 +547,7 @@ _shtab_arenascope_params_options=(
   "--jobs=[use N worker processes, for several PID\|CORE or for one core\'s heaps (0\: chosen automatically)]:N:"
   "*--debug-dir=[also look for debug symbols under DIR\/.build-id]:DIR:_files -/"
   "--sysroot=[look below DIR for the files that a core names, and under DIR\/usr\/lib\/debug for debug symbols\: for a core from another host or a container]:DIR:_files -/"
-  "(*)::the process (by its pid, or its or its script\'s name where only one has it) or core file, at any position:_arenascope_pid_or_file"
+  "(*)::the process (by its pid, its name or its script\'s, where only one has it) or core file, at any position:_arenascope_pid_or_file"
 )
 
 # guard to ensure default positional specs are added only once per session
@@ -578,7 +578,7 @@ _shtab_arenascope_pins_options=(
   "--jobs=[use N worker processes, for several PID\|CORE or for one core\'s heaps (0\: chosen automatically)]:N:"
   "*--debug-dir=[also look for debug symbols under DIR\/.build-id]:DIR:_files -/"
   "--sysroot=[look below DIR for the files that a core names, and under DIR\/usr\/lib\/debug for debug symbols\: for a core from another host or a container]:DIR:_files -/"
-  "(*)::the process (by its pid, or its or its script\'s name where only one has it) or core file, at any position:_arenascope_pid_or_file"
+  "(*)::the process (by its pid, its name or its script\'s, where only one has it) or core file, at any position:_arenascope_pid_or_file"
 )
 
 # guard to ensure default positional specs are added only once per session
@@ -607,7 +607,7 @@ _shtab_arenascope_refs_options=(
   "*--debug-dir=[also look for debug symbols under DIR\/.build-id]:DIR:_files -/"
   "--sysroot=[look below DIR for the files that a core names, and under DIR\/usr\/lib\/debug for debug symbols\: for a core from another host or a container]:DIR:_files -/"
   ":an address, or an expression:_arenascope_pid_or_file"
-  "(*)::the process (by its pid, or its or its script\'s name where only one has it) or core file, at any position:_arenascope_pid_or_file"
+  "(*)::the process (by its pid, its name or its script\'s, where only one has it) or core file, at any position:_arenascope_pid_or_file"
 )
 
 # guard to ensure default positional specs are added only once per session
@@ -639,7 +639,7 @@ _shtab_arenascope_report_options=(
   "--jobs=[use N worker processes, for several PID\|CORE or for one core\'s heaps (0\: chosen automatically)]:N:"
   "*--debug-dir=[also look for debug symbols under DIR\/.build-id]:DIR:_files -/"
   "--sysroot=[look below DIR for the files that a core names, and under DIR\/usr\/lib\/debug for debug symbols\: for a core from another host or a container]:DIR:_files -/"
-  "(*)::the process (by its pid, or its or its script\'s name where only one has it) or core file, at any position:_arenascope_pid_or_file"
+  "(*)::the process (by its pid, its name or its script\'s, where only one has it) or core file, at any position:_arenascope_pid_or_file"
 )
 
 # guard to ensure default positional specs are added only once per session
@@ -665,7 +665,7 @@ _shtab_arenascope_save_options=(
   "*--debug-dir=[also look for debug symbols under DIR\/.build-id]:DIR:_files -/"
   "--sysroot=[look below DIR for the files that a core names, and under DIR\/usr\/lib\/debug for debug symbols\: for a core from another host or a container]:DIR:_files -/"
   ":where to write it:_arenascope_pid_or_file"
-  "(*)::the process (by its pid, or its or its script\'s name where only one has it) or core file, at any position:_arenascope_pid_or_file"
+  "(*)::the process (by its pid, its name or its script\'s, where only one has it) or core file, at any position:_arenascope_pid_or_file"
 )
 
 # guard to ensure default positional specs are added only once per session
@@ -694,7 +694,7 @@ _shtab_arenascope_snapshot_options=(
   "*--debug-dir=[also look for debug symbols under DIR\/.build-id]:DIR:_files -/"
   "--sysroot=[look below DIR for the files that a core names, and under DIR\/usr\/lib\/debug for debug symbols\: for a core from another host or a container]:DIR:_files -/"
   ":where to write it:_arenascope_pid_or_file"
-  "(*)::the process (by its pid, or its or its script\'s name where only one has it) or core file, at any position:_arenascope_pid_or_file"
+  "(*)::the process (by its pid, its name or its script\'s, where only one has it) or core file, at any position:_arenascope_pid_or_file"
 )
 
 # guard to ensure default positional specs are added only once per session
@@ -718,7 +718,7 @@ _shtab_arenascope_stats_options=(
   "--jobs=[use N worker processes, for several PID\|CORE or for one core\'s heaps (0\: chosen automatically)]:N:"
   "*--debug-dir=[also look for debug symbols under DIR\/.build-id]:DIR:_files -/"
   "--sysroot=[look below DIR for the files that a core names, and under DIR\/usr\/lib\/debug for debug symbols\: for a core from another host or a container]:DIR:_files -/"
-  "(*)::the process (by its pid, or its or its script\'s name where only one has it) or core file, at any position:_arenascope_pid_or_file"
+  "(*)::the process (by its pid, its name or its script\'s, where only one has it) or core file, at any position:_arenascope_pid_or_file"
 )
 
 # guard to ensure default positional specs are added only once per session
@@ -743,7 +743,7 @@ _shtab_arenascope_threads_options=(
   "--jobs=[use N worker processes, for several PID\|CORE or for one core\'s heaps (0\: chosen automatically)]:N:"
   "*--debug-dir=[also look for debug symbols under DIR\/.build-id]:DIR:_files -/"
   "--sysroot=[look below DIR for the files that a core names, and under DIR\/usr\/lib\/debug for debug symbols\: for a core from another host or a container]:DIR:_files -/"
-  "(*)::the process (by its pid, or its or its script\'s name where only one has it) or core file, at any position:_arenascope_pid_or_file"
+  "(*)::the process (by its pid, its name or its script\'s, where only one has it) or core file, at any position:_arenascope_pid_or_file"
 )
 
 # guard to ensure default positional specs are added only once per session
@@ -786,7 +786,7 @@ _shtab_arenascope_trend_options=(
   "*--debug-dir=[also look for debug symbols under DIR\/.build-id]:DIR:_files -/"
   "--sysroot=[look below DIR for the files that a core names, and under DIR\/usr\/lib\/debug for debug symbols\: for a core from another host or a container]:DIR:_files -/"
   ":where the snapshots are:_arenascope_pid_or_file"
-  "(*)::the process (by its pid, or its or its script\'s name where only one has it) or core file, at any position:_arenascope_pid_or_file"
+  "(*)::the process (by its pid, its name or its script\'s, where only one has it) or core file, at any position:_arenascope_pid_or_file"
 )
 
 # guard to ensure default positional specs are added only once per session
@@ -817,7 +817,7 @@ _shtab_arenascope_trim_options=(
   "--jobs=[use N worker processes, for several PID\|CORE or for one core\'s heaps (0\: chosen automatically)]:N:"
   "*--debug-dir=[also look for debug symbols under DIR\/.build-id]:DIR:_files -/"
   "--sysroot=[look below DIR for the files that a core names, and under DIR\/usr\/lib\/debug for debug symbols\: for a core from another host or a container]:DIR:_files -/"
-  "(*)::the process (by its pid, or its or its script\'s name where only one has it) or core file, at any position:_arenascope_pid_or_file"
+  "(*)::the process (by its pid, its name or its script\'s, where only one has it) or core file, at any position:_arenascope_pid_or_file"
 )
 
 # guard to ensure default positional specs are added only once per session
@@ -852,7 +852,7 @@ _shtab_arenascope_types_options=(
   "*--debug-dir=[also look for debug symbols under DIR\/.build-id]:DIR:_files -/"
   "--sysroot=[look below DIR for the files that a core names, and under DIR\/usr\/lib\/debug for debug symbols\: for a core from another host or a container]:DIR:_files -/"
   ":only this type, by a name that types shows:_arenascope_pid_or_file"
-  "(*)::the process (by its pid, or its or its script\'s name where only one has it) or core file, at any position:_arenascope_pid_or_file"
+  "(*)::the process (by its pid, its name or its script\'s, where only one has it) or core file, at any position:_arenascope_pid_or_file"
 )
 
 # guard to ensure default positional specs are added only once per session
@@ -877,7 +877,7 @@ _shtab_arenascope_version_options=(
   "--jobs=[use N worker processes, for several PID\|CORE or for one core\'s heaps (0\: chosen automatically)]:N:"
   "*--debug-dir=[also look for debug symbols under DIR\/.build-id]:DIR:_files -/"
   "--sysroot=[look below DIR for the files that a core names, and under DIR\/usr\/lib\/debug for debug symbols\: for a core from another host or a container]:DIR:_files -/"
-  "(*)::the process (by its pid, or its or its script\'s name where only one has it) or core file, at any position:_arenascope_pid_or_file"
+  "(*)::the process (by its pid, its name or its script\'s, where only one has it) or core file, at any position:_arenascope_pid_or_file"
 )
 
 # guard to ensure default positional specs are added only once per session
