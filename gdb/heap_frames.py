@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import weakref
 from contextlib import contextmanager, suppress
-from typing import TYPE_CHECKING, Iterator, Optional, Sequence
+from typing import TYPE_CHECKING, Iterator, NamedTuple, Optional, Sequence
 
 import gdb
 
-from arenascope.base.records import NamedTuple
 from arenascope.sources.debug_info_types import Frame, Local
 from arenascope.sources.debugged_variables import FRAMES, LARGEST_IN_REGISTERS, THREADS
 

@@ -5,11 +5,10 @@ from __future__ import annotations
 import weakref
 from collections import defaultdict
 from contextlib import suppress
-from typing import TYPE_CHECKING, Callable, Iterator, Mapping, Optional, Sequence, Union
+from typing import TYPE_CHECKING, Callable, Iterator, Mapping, NamedTuple, Optional, Sequence, Union
 
 import gdb
 
-from arenascope.base.records import NamedTuple
 from arenascope.sources.debug_info_types import Argument, BitField, Field, Form, SizedStruct, TypeFacts
 from arenascope.sources.debugged_variables import WithVariables, modules_with_structs
 from arenascope.sources.elf.elf_file import has_debug_information

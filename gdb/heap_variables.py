@@ -5,11 +5,10 @@ from __future__ import annotations
 import re
 from contextlib import suppress
 from functools import partial
-from typing import TYPE_CHECKING, Callable, Iterator, Mapping, Optional, Sequence
+from typing import TYPE_CHECKING, Callable, Iterator, Mapping, NamedTuple, Optional, Sequence
 
 import gdb
 
-from arenascope.base.records import NamedTuple
 from arenascope.sources.debug_info_types import Local, TypedVariable
 from arenascope.sources.debugged_variables import THREADS, DebuggedVariables, plain_name
 from arenascope.sources.elf.address_names import NamedSymbol

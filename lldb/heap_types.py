@@ -5,11 +5,10 @@ from __future__ import annotations
 import re
 import weakref
 from functools import cached_property
-from typing import TYPE_CHECKING, Callable, Iterator, Mapping, Optional, Sequence
+from typing import TYPE_CHECKING, Callable, Iterator, Mapping, NamedTuple, Optional, Sequence
 
 import lldb
 
-from arenascope.base.records import NamedTuple
 from arenascope.sources.debug_info_types import Argument, Field, Form, SizedStruct, TypeFacts
 from arenascope.sources.debugged_variables import WithVariables, modules_with_structs
 from arenascope.sources.elf.demangle import demangle

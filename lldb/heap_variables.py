@@ -7,11 +7,10 @@ from __future__ import annotations
 
 from collections import Counter
 from functools import cached_property
-from typing import TYPE_CHECKING, Iterator, Mapping, Optional, Sequence
+from typing import TYPE_CHECKING, Iterator, Mapping, NamedTuple, Optional, Sequence
 
 import lldb
 
-from arenascope.base.records import NamedTuple
 from arenascope.blocks.graph.memory_with_files import with_constants
 from arenascope.sources.debug_info_types import Frame, Local, TypedVariable
 from arenascope.sources.debugged_variables import (

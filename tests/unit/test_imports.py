@@ -5,15 +5,12 @@ from __future__ import annotations
 import ast
 import re
 import sys
-import typing
 from functools import cache
 from pathlib import Path
-from typing import Any, Iterator
+from typing import Iterator
 
 import pytest
 from loaded_modules import FEW_NEED, loaded_after, loaded_by_shell
-
-from arenascope.base import records
 
 # all read each module once
 pytestmark = pytest.mark.xdist_group("imports")
@@ -303,52 +300,6 @@ def test_help_loads_nothing_for_many_processes() -> None:
 def test_version_loads_nothing_that_reads() -> None:
     reads = (f"{OURS}.analysis", f"{OURS}.glibc", f"{OURS}.session", f"{OURS}.sources")
     assert sorted(each for each in loaded_by_shell("--version") if each.startswith(reads)) == []
-
-
-def test_records_are_named_tuples() -> None:
-    """Those of records.py, which are made sooner than typing's; it takes annotations as they are written."""
-    assert [
-        name for name, tree in trees().items() for target, _ in imported(name, tree) if target == "dataclasses"
-    ] == []
-    for name, tree in trees().items():
-        taken = {each.name: node for _, node in imported(name, tree) for each in getattr(node, "names", ())}
-        if "NamedTuple" in taken and name != "base/records":
-            source = taken["NamedTuple"]
-            assert isinstance(source, ast.ImportFrom), name
-            assert (source.module or "").endswith("records"), name
-            assert "annotations" in taken, name
-
-
-def test_a_record_is_what_typing_makes_of_it() -> None:
-    code = """
-from __future__ import annotations
-class Point(NamedTuple):
-    "Where."
-    x: int
-    y: Optional[int] = None
-    names: Mapping[str, int] = {}
-    SIDES = 2
-
-    @property
-    def sum(self) -> int:
-        return self.x + (self.y or 0)
-"""
-    made = []
-    for source in (typing, records):
-        space: dict[str, Any] = {"NamedTuple": source.NamedTuple, "__name__": __name__}
-        exec(code, space)
-        made.append(space["Point"])
-    theirs, ours = made
-    for each in ("__doc__", "__module__", "__qualname__", "__name__", "_fields", "_field_defaults", "__match_args__"):
-        assert getattr(theirs, each, None) == getattr(ours, each, None), each
-    for kind in made:
-        assert (kind(1), kind(1, 2).sum, kind(x=3)._replace(y=4), kind.SIDES) == ((1, None, {}), 3, (3, 4, {}), 2)
-        assert repr(kind(1)) == "Point(x=1, y=None, names={})"
-        with pytest.raises(TypeError):
-            kind()
-        with pytest.raises(AttributeError):
-            kind(1).x = 2
-    assert list(theirs.__annotations__) == list(ours.__annotations__)
 
 
 def is_version(node: ast.AST) -> bool:

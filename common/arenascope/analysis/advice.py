@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Iterator, Mapping, Optional
+from typing import Iterator, Mapping, NamedTuple, Optional
 
-from ..base.records import NamedTuple
 from .causes import Facts, lost_of, stranded_by
 from .held_or_lost import HeldSums
 from .params import MMAP_THRESHOLD, TRIM_THRESHOLD

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Iterator, Optional, Sequence
+from typing import Iterator, NamedTuple, Optional, Sequence
 
 from ..base.model import Allocator, Params, Statement
-from ..base.records import NamedTuple
 from .held_or_lost import HeldSums, Holder, Joint, Keeper, Turn
 from .holds_back import Group, Seen
 from .params import MMAP_THRESHOLD, TRIM_THRESHOLD

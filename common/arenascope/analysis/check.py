@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from collections import Counter
-from typing import Optional, Sequence
+from typing import NamedTuple, Optional, Sequence
 
 from ..base.model import Breach
-from ..base.records import NamedTuple
 
 PASSING = frozenset(
     [

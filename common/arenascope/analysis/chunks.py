@@ -8,10 +8,9 @@ from __future__ import annotations
 from bisect import bisect_left
 from collections import Counter
 from itertools import compress, islice
-from typing import Iterable, Iterator, Mapping, Optional, Sequence
+from typing import Iterable, Iterator, Mapping, NamedTuple, Optional, Sequence
 
 from ..base.model import Piece, Run, Tally
-from ..base.records import NamedTuple
 from ..glibc.chunk import PREV_INUSE, SIZE_BITS
 
 BATCH = 1 << 16

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Callable, Iterable, Iterator, Mapping, Optional, Sequence
+from typing import Callable, Iterable, Iterator, Mapping, NamedTuple, Optional, Sequence
 
-from ..base.records import NamedTuple
 from .figure_names import CONTAINER, IN_PASSING, Document, arena_name, bin_name, owner_name, size_name
 from .report import OF_ARENAS
 

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from statistics import median_low
-from typing import Mapping, Optional, Sequence
+from typing import Mapping, NamedTuple, Optional, Sequence
 
-from ..base.records import NamedTuple
 from .figure_names import Document
 from .report import FREE, LIVE
 

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Optional, Sequence
+from typing import NamedTuple, Optional, Sequence
 
 from ..base.model import Range
-from ..base.records import NamedTuple
 from .heap_ends import Tail
 from .ranking import Step
 from .trim import Rules, systrim

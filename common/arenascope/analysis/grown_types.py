@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Iterable, Iterator, Optional, Sequence
+from typing import Iterable, Iterator, NamedTuple, Optional, Sequence
 
-from ..base.records import NamedTuple
 from .figure_names import Document, owner_name
 from .trend import STEADILY, Moment, judged
 from .usage import total

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from collections import deque
-from typing import Callable, Iterable, Optional, Sequence
+from typing import Callable, Iterable, NamedTuple, Optional, Sequence
 
 from ..base.model import Heap
-from ..base.records import NamedTuple
 
 Block = tuple[int, int, str]
 """(address, bytes, "used", "tcache", "fast" or "free"); or what is no block: "header", "fencepost", "top" ..."""

@@ -14,10 +14,9 @@ becomes of the rest; only what is free at the ends of heaps depends on other hea
 from __future__ import annotations
 
 from collections import Counter
-from typing import Iterable, Iterator, Optional, Sequence
+from typing import Iterable, Iterator, NamedTuple, Optional, Sequence
 
 from ..base.model import Heap, Range
-from ..base.records import NamedTuple
 from ..sources.target import Span
 from .freeing import Break, HeapTrim, Thresholds
 from .heap_ends import Tail

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Mapping, Optional, Sequence
+from typing import Mapping, NamedTuple, Optional, Sequence
 
-from ..base.records import NamedTuple
 from ..sources.target import MappingUse
 from .report import Extent, bss_name, extents_in, part_of
 

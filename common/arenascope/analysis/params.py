@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Mapping, Optional, Sequence
+from typing import Mapping, NamedTuple, Optional, Sequence
 
 from ..base.model import Params, Statement
-from ..base.records import NamedTuple
 from ..glibc.params import MAX_FAST, ArenaLimit, default_max_fast, max_fast_of
 from ..glibc.process_layout import Layout
 from ..glibc.tunables import Request, requests

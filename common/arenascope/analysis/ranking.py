@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import heapq
-from typing import Optional, Sequence
+from typing import NamedTuple, Optional, Sequence
 
 from ..base.model import Range
-from ..base.records import NamedTuple
 
 WORTH = 65536
 """A block that keeps this much besides itself is a pin, however large it is."""

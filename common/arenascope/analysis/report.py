@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from bisect import bisect_left
-from typing import Callable, Iterable, Mapping, Optional, Sequence
+from typing import Callable, Iterable, Mapping, NamedTuple, Optional, Sequence
 
 from ..base.mapping_names import HUGE_PAGES, SHARED_MEMORY
-from ..base.records import NamedTuple
 from ..sources.target import MappingUse, Region, Span
 from .resident import ArenaResident
 

@@ -5,10 +5,9 @@ from __future__ import annotations
 from bisect import bisect_right
 from itertools import repeat
 from operator import add, le
-from typing import Iterable, Sequence
+from typing import Iterable, NamedTuple, Sequence
 
 from ..base.model import Arena, Range
-from ..base.records import NamedTuple
 from ..sources.target import Span
 from .params import MMAP_THRESHOLD
 from .trim import ArenaTrim, Chunk

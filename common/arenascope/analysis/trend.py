@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from typing import AbstractSet, Iterable, Iterator, Mapping, Optional, Sequence
+from typing import AbstractSet, Iterable, Iterator, Mapping, NamedTuple, Optional, Sequence
 
-from ..base.records import NamedTuple
 from .diff import figures_of, held_by_containers
 from .figure_names import CONTAINER, Document
 from .growth import NOTABLE, SHARE

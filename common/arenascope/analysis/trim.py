@@ -6,10 +6,9 @@ malloc_consolidate runs first; its outcome does not depend on the order, so neig
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Iterable, Iterator, Optional, Sequence, TypeVar
+from typing import TYPE_CHECKING, Iterable, Iterator, NamedTuple, Optional, Sequence, TypeVar
 
 from ..base.model import Arena, Range
-from ..base.records import NamedTuple
 from ..glibc.process_layout import Layout
 from ..sources.target import Span
 

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Callable, Iterable, Optional, Sequence
+from typing import Callable, Iterable, NamedTuple, Optional, Sequence
 
 from ..base.block_kinds import Kind
-from ..base.records import NamedTuple
 
 SAMPLES = 3
 

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Iterable, Mapping, Optional, Sequence
+from typing import Iterable, Mapping, NamedTuple, Optional, Sequence
 
 from ..base.model import Arena, ArenaHeader, Heap, Tally, ThreadCache
-from ..base.records import NamedTuple
 from ..sources.target import Pages
 
 

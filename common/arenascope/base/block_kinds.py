@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Optional
-
-from .records import NamedTuple
+from typing import NamedTuple, Optional
 
 KINDS = (
     "declared",

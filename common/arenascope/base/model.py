@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Mapping, Optional, Sequence, Union, cast
-
-from .records import NamedTuple
+from typing import Mapping, NamedTuple, Optional, Sequence, Union, cast
 
 
 class Statement(NamedTuple):

@@ -6,8 +6,9 @@ A user's own screen has it. What is made to be sent on (JSON, pages, profiles, s
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 from .printable import MARK, one_line
-from .records import NamedTuple
 
 LONGEST = 40
 """So many characters of a text are shown."""

@@ -7,9 +7,8 @@ from bisect import bisect_right
 from collections import Counter
 from itertools import accumulate, islice
 from types import ModuleType
-from typing import TYPE_CHECKING, Iterator, Optional, Sequence
+from typing import TYPE_CHECKING, Iterator, NamedTuple, Optional, Sequence
 
-from ..base.records import NamedTuple
 from ..glibc.chunk import SIZE_BITS
 from ..session.session import Session
 from ..sources.target import Span

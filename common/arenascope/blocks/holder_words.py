@@ -5,12 +5,11 @@ from __future__ import annotations
 from bisect import bisect_left
 from heapq import merge
 from types import ModuleType
-from typing import Callable, Container, Iterable, Iterator, Optional, Sequence
+from typing import Callable, Container, Iterable, Iterator, NamedTuple, Optional, Sequence
 
 from ..base.array_types import words_of
 from ..base.block_kinds import Kind
 from ..base.count_work import Meter
-from ..base.records import NamedTuple
 from ..session.session import Session
 from .block_index import Index, Known
 from .pointer_finder import FastFinder

@@ -7,10 +7,9 @@ are looked for where what variables point to leads, a few pointers deep. All of 
 from __future__ import annotations
 
 from collections import Counter, deque
-from typing import Iterable, Iterator, Sequence
+from typing import Iterable, Iterator, NamedTuple, Sequence
 
 from ..base.block_kinds import POINTED, Kind
-from ..base.records import NamedTuple
 from .block_index import WEAK, Index
 from .recognise.all_recognisers import EXACT, NONE
 

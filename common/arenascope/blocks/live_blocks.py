@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from itertools import chain, islice
-from typing import Iterator, Sequence, Union
+from typing import Iterator, NamedTuple, Sequence, Union
 
 from ..base.block_kinds import Kind
 from ..base.model import ArenaHeader, Gap, Heap, MmappedBlock
-from ..base.records import NamedTuple
 from ..glibc.chunk import PREV_INUSE, SIZE_BITS
 from ..session.session import Session
 from .recognise.all_recognisers import NONE

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from bisect import bisect_left
-from typing import TYPE_CHECKING, Iterator, Mapping, Optional, Sequence
+from typing import TYPE_CHECKING, Iterator, Mapping, NamedTuple, Optional, Sequence
 
 from ..analysis.heap_map import LAYERS, SPLITS, Strip, between, cell_bytes, overlap
 from ..analysis.trim import plan_trim, until_locked
 from ..analysis.type_rows import TypeRow, in_order
 from ..base.model import ArenaHeader, Heap, Piece, Range, Statement
-from ..base.records import NamedTuple
 from ..session.parallel_sweeps import Part, swept
 from ..session.problems import listed_not_met, parts_differ, top_differs
 from ..session.resident import resident_spans

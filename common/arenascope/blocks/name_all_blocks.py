@@ -11,13 +11,12 @@ from bisect import bisect_left
 from collections import Counter
 from itertools import accumulate, compress, islice, repeat
 from operator import sub
-from typing import Iterable, Iterator, Optional, Sequence
+from typing import Iterable, Iterator, NamedTuple, Optional, Sequence
 
 from ..base import optional_libraries
 from ..base.block_kinds import Kind
 from ..base.errors import MemoryReadError, RedactedError
 from ..base.model import ArenaHeader, MmappedBlock, Piece, Run
-from ..base.records import NamedTuple
 from ..glibc.chunk import PREV_INUSE, SIZE_BITS
 from ..session.parallel_sweeps import Part, swept
 from ..session.session import Session

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Callable, Iterable, Iterator, Sequence
+from typing import Callable, Iterable, Iterator, NamedTuple, Sequence
 
 from ..base.block_kinds import Kind
 from ..base.count_work import Meter
-from ..base.records import NamedTuple
 from ..glibc.mmapped import without
 from ..session.session import Session
 from ..sources.target import Region, Span

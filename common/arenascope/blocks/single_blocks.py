@@ -7,11 +7,10 @@ blocks are seen, the class's usual size tells; here it is looked for in the same
 from __future__ import annotations
 
 from collections import Counter
-from typing import Iterator, Optional, Sequence
+from typing import Iterator, NamedTuple, Optional, Sequence
 
 from ..base.block_kinds import Kind
 from ..base.model import Heap
-from ..base.records import NamedTuple
 from ..glibc.chunk import PREV_INUSE, SIZE_BITS
 from ..session.parallel_sweeps import likely_chunks
 from ..session.session import Session

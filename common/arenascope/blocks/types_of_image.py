@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from itertools import chain
-from typing import Callable, Iterable, Iterator, Mapping, Optional, Sequence
+from typing import Callable, Iterable, Iterator, Mapping, NamedTuple, Optional, Sequence
 
 from ..analysis.holds_back import Held, Holdings, HoldSearch, Seen, Typed, seen
 from ..analysis.in_memory import Present
@@ -11,7 +11,6 @@ from ..analysis.type_rows import Totals, TypeRow
 from ..base import optional_libraries
 from ..base.block_kinds import BY_SIZE
 from ..base.model import ArenaHeader, Heap
-from ..base.records import NamedTuple
 from ..session.block_parts import pages_of
 from ..session.resident import resident_spans
 from ..session.session import Session

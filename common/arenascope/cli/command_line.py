@@ -8,12 +8,11 @@ from __future__ import annotations
 import argparse
 import os
 from functools import partial
-from typing import Callable, Optional, Sequence
+from typing import Callable, NamedTuple, Optional, Sequence
 
 from ..base.about import PROGRAM
 from ..base.argv import full_names
 from ..base.errors import UsageError
-from ..base.records import NamedTuple
 from ..base.suggestions import with_suggestion
 from ..commands.all_commands import COMMAND_NAMES, all_commands, find_command
 from ..commands.framework.arguments import HELP, Group, OneLine, Outline, Parser, Settle, argument, names_of, options_of

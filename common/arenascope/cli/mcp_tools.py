@@ -8,13 +8,12 @@ from __future__ import annotations
 
 import json
 from argparse import Namespace
-from typing import Any, Mapping, Optional, Sequence
+from typing import Any, Mapping, NamedTuple, Optional, Sequence
 
 from ..base.argv import pid_in
 from ..base.errors import TargetError, UsageError
 from ..base.model import Statement
 from ..base.printable import one_line, printable
-from ..base.records import NamedTuple
 from ..commands.all_commands import all_commands
 from ..commands.framework.arguments import Argument
 from ..commands.framework.command import LIMIT, WITH_VALUES, Command

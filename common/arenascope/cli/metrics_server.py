@@ -10,11 +10,10 @@ import asyncio
 import contextlib
 import signal
 import socket
-from typing import Any, Callable, Optional, Sequence
+from typing import Any, Callable, NamedTuple, Optional, Sequence
 
 from ..base.errors import ArenascopeError
 from ..base.internal_error import fault_line
-from ..base.records import NamedTuple
 
 MAX_CONNECTIONS = 64
 """Connections at a time; one more and the oldest whose request is not complete goes."""

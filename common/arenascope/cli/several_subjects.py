@@ -10,7 +10,7 @@ import os
 import sys
 from argparse import Namespace
 from copy import copy
-from typing import Iterator, Optional, Sequence
+from typing import Iterator, NamedTuple, Optional, Sequence
 
 from ..analysis.figure_names import Document
 from ..analysis.report import PARTS
@@ -18,7 +18,6 @@ from ..base.about import INTERRUPTED
 from ..base.errors import ArenascopeError
 from ..base.internal_error import STATUS, fault_id, fault_line
 from ..base.printable import one_line
-from ..base.records import NamedTuple
 from ..commands.all_commands import find_command
 from ..commands.framework.command import Context, answer
 from ..commands.snapshot import take

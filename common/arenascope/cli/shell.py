@@ -6,13 +6,12 @@ import os
 import sys
 from contextlib import suppress
 from functools import partial
-from typing import TYPE_CHECKING, Callable, Optional, Sequence, TextIO, TypeVar
+from typing import TYPE_CHECKING, Callable, NamedTuple, Optional, Sequence, TextIO, TypeVar
 
 from ..base.about import PROGRAM
 from ..base.argv import pid_in
 from ..base.errors import HoldEnded, HoldOver, HoldTooShort, ReadLate, TargetError, Unread, UsageError
 from ..base.hold_limits import HOLD, HOLD_AT_MOST, allows_more
-from ..base.records import NamedTuple
 from ..commands.all_commands import find_command
 from ..commands.framework.arguments import argument, seconds
 from ..present.shared_text.progress_bar import OverwrittenLine

@@ -5,10 +5,9 @@ from __future__ import annotations
 import signal
 from bisect import bisect_left
 from functools import cached_property
-from typing import Iterator, Mapping, Optional, Sequence
+from typing import Iterator, Mapping, NamedTuple, Optional, Sequence
 
 from ..base.errors import RefusedError
-from ..base.records import NamedTuple
 from ..commands.framework.apply_trim import ELSEWHERE, LOCK_WAITS, gone
 from ..glibc.find.malloc_code import StackFrame
 from ..session.session import Session

@@ -4,9 +4,8 @@ Before the first one that is foretold from the process as it runs; then what the
 from __future__ import annotations
 
 import math
-from typing import Optional
+from typing import NamedTuple, Optional
 
-from ..base.records import NamedTuple
 from ..commands.steps.look_cost import LookCost, foretold_cost
 from ..present.shared_text.text import Style, duration
 from ..session.session import Session

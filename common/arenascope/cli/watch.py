@@ -7,12 +7,11 @@ import argparse
 import os
 import sys
 import time
-from typing import Mapping, Optional, Protocol, Sequence
+from typing import Mapping, NamedTuple, Optional, Protocol, Sequence
 
 from ..analysis.figure_names import Document
 from ..base.errors import ArenascopeError, TargetError, UsageError
 from ..base.printable import one_line
-from ..base.records import NamedTuple
 from ..commands.framework.arguments import HELP, Group, Outline, argument, seconds
 from ..commands.framework.command import EXACT, Context
 from ..commands.snapshot import take

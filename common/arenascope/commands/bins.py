@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Iterator, Optional
+from typing import Iterator, NamedTuple, Optional
 
 from ..base.model import Bin
-from ..base.records import NamedTuple
 from ..present.json_documents.arena_records import BinRow, Bins
 from ..present.shared_text.text import AT_LEAST, Style, count, cut, left_out, number, table
 from ..session.before_hold import read_lists

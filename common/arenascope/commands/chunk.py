@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Iterator, Optional, Sequence, Union
+from typing import TYPE_CHECKING, Iterator, NamedTuple, Optional, Sequence, Union
 
 from ..base.block_kinds import Kind
 from ..base.errors import MemoryReadError, UsageError
 from ..base.model import ArenaHeader, Heap, MmappedBlock, Statement
-from ..base.records import NamedTuple
 from ..base.user_data import UserData
 from ..glibc.bins import bin_kind, find_bin
 from ..glibc.chunks.blocks import Placed, find_blocks

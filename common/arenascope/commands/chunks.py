@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from itertools import islice
-from typing import Iterable, Iterator, Optional, Pattern, Sequence
+from typing import Iterable, Iterator, NamedTuple, Optional, Pattern, Sequence
 
 from ..analysis.chunks import (
     ExactSize,
@@ -19,7 +19,6 @@ from ..analysis.chunks import (
 from ..base.count_work import Meter, metered
 from ..base.errors import UsageError
 from ..base.model import ArenaHeader, Piece, Statement, Tally
-from ..base.records import NamedTuple
 from ..glibc.chunks.blocks import Block
 from ..present.formats.spool import Spool
 from ..present.json_documents import chunk_records as records

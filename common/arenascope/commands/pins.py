@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from itertools import islice
-from typing import TYPE_CHECKING, Iterable, Iterator, Mapping, Optional, Sequence
+from typing import TYPE_CHECKING, Iterable, Iterator, Mapping, NamedTuple, Optional, Sequence
 
 from ..analysis.heap_ends import Block, Tail
 from ..analysis.holds_back import Group
@@ -12,7 +12,6 @@ from ..analysis.ranking import Gain, Pin, Ranking, Step, Together, bytes_of
 from ..analysis.trim import Rules, until_locked
 from ..analysis.usage import total
 from ..base.model import ArenaHeader, Heap, Piece, Run, Statement
-from ..base.records import NamedTuple
 from ..glibc.chunks.blocks import blocks
 from ..glibc.params import default_max_fast
 from ..glibc.tcache import tcache_index

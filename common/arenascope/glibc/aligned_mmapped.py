@@ -9,11 +9,10 @@ from __future__ import annotations
 from bisect import bisect_left
 from functools import cached_property
 from itertools import combinations, islice
-from typing import Callable, Iterator, Optional, Sequence
+from typing import Callable, Iterator, NamedTuple, Optional, Sequence
 
 from ..base.errors import MemoryReadError
 from ..base.model import MmappedBlock
-from ..base.records import NamedTuple
 from ..sources.memory import Memory
 from ..sources.region_index import RegionIndex
 from ..sources.target import Region

@@ -15,12 +15,11 @@ from functools import partial
 from itertools import compress, repeat
 from operator import add, eq
 from types import ModuleType
-from typing import TYPE_CHECKING, Iterable, Mapping, Optional, Sequence
+from typing import TYPE_CHECKING, Iterable, Mapping, NamedTuple, Optional, Sequence
 
 from ..base import optional_libraries
 from ..base.array_types import words_of
 from ..base.background import Beside
-from ..base.records import NamedTuple
 from ..sources.free_chunk_reader import Followed, NodeWords, ReadNodes, ReadPair
 from .chunk import PREV_INUSE, SIZE_BITS, Sizes
 from .process_layout import Layout

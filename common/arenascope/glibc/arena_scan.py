@@ -5,10 +5,9 @@ Bin 127 is never used (bin_index ends at 126), so its pair of words always holds
 
 from __future__ import annotations
 
-from typing import Iterator, Optional
+from typing import Iterator, NamedTuple, Optional
 
 from ..base.errors import MemoryReadError
-from ..base.records import NamedTuple
 from ..sources.memory import Memory
 
 BLOCK = 1 << 20

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from array import array
 from contextlib import suppress
-from typing import Iterator, Mapping, Optional, Sequence
+from typing import Iterator, Mapping, NamedTuple, Optional, Sequence
 
 from ..base.count_work import MakeMeter, Meter, metered
 from ..base.errors import MemoryReadError, Unread
 from ..base.model import ArenaHeader, Bin, Finding, Lists, Statement, cannot_read
-from ..base.records import NamedTuple
 from ..base.worker_pool import share_out
 from ..sources.free_chunk_reader import Followed
 from ..sources.memory import Memory

@@ -5,10 +5,9 @@ Where somebody asks for one, walkers also examine what they would no longer need
 
 from __future__ import annotations
 
-from typing import Iterable, Optional
+from typing import Iterable, NamedTuple, Optional
 
 from ..base.model import Statement
-from ..base.records import NamedTuple
 
 KINDS = ("main_arena", "mp_", "layout", "thread_arena", "thread_caches")
 

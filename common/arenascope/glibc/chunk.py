@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from array import array
-from typing import Mapping, Optional
+from typing import Mapping, NamedTuple, Optional
 
 from ..base.errors import MemoryReadError
 from ..base.model import Bin, Finding, Statement
-from ..base.records import NamedTuple
 from ..sources.memory import Memory
 from .process_layout import Layout
 

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 from ..base.errors import MemoryReadError
 from ..base.model import ArenaHeader, Range
-from ..base.records import NamedTuple
 from ..sources.memory import Memory
 from .bins import LAST_USED, NBINS, UNSORTED, bin_sizes
 from .chunk import PREV_INUSE, SIZE_BITS

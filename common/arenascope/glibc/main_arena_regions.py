@@ -7,11 +7,10 @@ two fenceposts, or to top.
 
 from __future__ import annotations
 
-from typing import Iterator, Optional, Sequence
+from typing import Iterator, NamedTuple, Optional, Sequence
 
 from ..base.errors import MemoryReadError
 from ..base.model import ArenaHeader, Finding, Heap, Params, Statement
-from ..base.records import NamedTuple
 from ..sources.memory import Memory
 from ..sources.target import Region
 from .arena import has_heap

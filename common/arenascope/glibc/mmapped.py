@@ -11,11 +11,10 @@ from bisect import bisect_left, bisect_right
 from enum import Enum
 from itertools import combinations
 from math import comb
-from typing import Iterable, Iterator, Optional, Protocol, Sequence
+from typing import Iterable, Iterator, NamedTuple, Optional, Protocol, Sequence
 
 from ..base.errors import MemoryReadError
 from ..base.model import Heap, MmappedBlock, Tally
-from ..base.records import NamedTuple
 from ..sources.memory import Memory
 from ..sources.target import Region, Residency
 from .aligned_mmapped import Inner, Try, is_private, without_some

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import struct
-from typing import Optional
+from typing import NamedTuple, Optional
 
 from ..base.model import ArenaHeader, Params, Statement, Tally
-from ..base.records import NamedTuple
 from ..sources.memory import Memory
 from ..sources.target import Target
 from . import release_table

@@ -6,10 +6,9 @@ A Layout is made once per Session and passed on; nothing further down asks for a
 from __future__ import annotations
 
 from functools import cache
-from typing import Mapping, Optional
+from typing import Mapping, NamedTuple, Optional
 
 from ..base.model import Finding, Statement
-from ..base.records import NamedTuple
 from ..sources.target import StructInfo
 from . import release_table
 from .release_table import Behaviour, Field, Release

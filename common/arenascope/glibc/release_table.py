@@ -7,9 +7,7 @@ Beside each row stands glibc's commit that made the change: `git show` in glibc'
 
 from __future__ import annotations
 
-from typing import Mapping, Optional, Union
-
-from ..base.records import NamedTuple
+from typing import Mapping, NamedTuple, Optional, Union
 
 Release = tuple[int, int]
 

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import struct
-from typing import Optional, Sequence
+from typing import NamedTuple, Optional, Sequence
 
 from ..base.errors import MemoryReadError, Unread
 from ..base.model import Finding, Lists, Statement, cannot_read
-from ..base.records import NamedTuple
 from ..sources.memory import Memory
 from .chunk import OneWay, Sizes, masked
 from .process_layout import Layout, TcacheLayout

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Mapping, Optional
+from typing import Mapping, NamedTuple, Optional
 
 from ..base.model import Statement
-from ..base.records import NamedTuple
 from .release_table import Behaviour
 
 # the environment's name: mp_'s field, or that of a variable beside it

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import textwrap
-from typing import Iterator, Mapping, Optional, Sequence
+from typing import Iterator, Mapping, NamedTuple, Optional, Sequence
 
-from ..base.records import NamedTuple
 from .shared_text.text import HELP_WIDTH
 
 TOPIC = "words"

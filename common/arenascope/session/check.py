@@ -6,12 +6,11 @@ from array import array
 from bisect import bisect_left
 from functools import partial
 from itertools import islice
-from typing import Callable, Iterable, Iterator, Optional, Sequence, Union
+from typing import Callable, Iterable, Iterator, NamedTuple, Optional, Sequence, Union
 
 from ..analysis.check import Busy, with_transients
 from ..base.count_work import Meter, Unseen, metered
 from ..base.model import Arena, ArenaHeader, Breach, Finding, Piece, Statement
-from ..base.records import NamedTuple
 from ..base.worker_pool import share_out
 from ..glibc.arena import has_heap
 from ..glibc.check.arenas import header_breaches, mmapped_breach

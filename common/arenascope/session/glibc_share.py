@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Optional
+from typing import NamedTuple, Optional
 
 from ..analysis.usage import total
 from ..base.model import REPLACED, Statement
-from ..base.records import NamedTuple
 from .block_parts import pages_of
 from .session import Session
 

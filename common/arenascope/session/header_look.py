@@ -8,12 +8,11 @@ seen of it.
 from __future__ import annotations
 
 import os
-from typing import Iterable, Optional, Sequence
+from typing import Iterable, NamedTuple, Optional, Sequence
 
 from ..analysis.trim import advised
 from ..base.errors import ArenascopeError, MemoryReadError
 from ..base.model import ArenaHeader, Finding, Range, Tally
-from ..base.records import NamedTuple
 from ..glibc import params
 from ..glibc.arena import has_heap, is_closed, walk_ring
 from ..glibc.find.libc_file import LIBC_NAME

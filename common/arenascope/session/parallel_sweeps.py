@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import os
 from contextlib import AbstractContextManager, closing
-from typing import Callable, Generator, Generic, Iterator, Optional, Sequence, TypeVar
+from typing import Callable, Generator, Generic, Iterator, NamedTuple, Optional, Sequence, TypeVar
 
 from ..analysis.heap_ends import TOGETHER
 from ..base.count_work import Meter, Unseen, metered
 from ..base.model import ArenaHeader, Finding, Heap, Piece, Run
-from ..base.records import NamedTuple
 from ..base.worker_pool import SHARES, share_out
 from ..glibc.chunks.cuts import cuts
 from ..sources.target import Span

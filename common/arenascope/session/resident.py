@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from functools import partial
-from typing import Callable, Mapping, Optional, Sequence
+from typing import Callable, Mapping, NamedTuple, Optional, Sequence
 
 from ..analysis.in_memory import Present
 from ..analysis.report import Extent, Picture, picture
 from ..analysis.resident import ArenaResident, arena_resident, clipped
 from ..analysis.trim import Trim
 from ..base.model import Heap, Range
-from ..base.records import NamedTuple
 from ..glibc.find.which_allocator import maker_of
 from ..sources.target import MappingUse, Pages, Region, Residency, Span
 from .block_parts import parts_of, split

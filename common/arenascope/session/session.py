@@ -6,13 +6,12 @@ Made per command and dropped with it, so that a continued process is never read 
 from __future__ import annotations
 
 from functools import cache, cached_property, partial
-from typing import Iterator, Mapping, Optional, Sequence
+from typing import Iterator, Mapping, NamedTuple, Optional, Sequence
 
 from ..base.count_work import MakeMeter, unseen
 from ..base.memo import Memo
 from ..base.model import Arena, ArenaHeader, Finding, Heap, Lists, MmappedBlock, Params, Piece, Tally, ThreadCache
 from ..base.printable import one_line
-from ..base.records import NamedTuple
 from ..base.worker_pool import how_many
 from ..glibc import aligned_mmapped, bins, fastbins, main_arena_regions, mmapped, params, tcache
 from ..glibc.arena import has_heap, is_closed, walk_ring

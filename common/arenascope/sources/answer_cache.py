@@ -11,11 +11,10 @@ import json
 import os
 import stat
 from contextlib import suppress
-from typing import Optional, Sequence
+from typing import NamedTuple, Optional, Sequence
 
 from ..base.about import __version__
 from ..base.errors import ArenascopeError
-from ..base.records import NamedTuple
 from ..base.whole_file import write_whole
 from .gdb_answers import as_list
 

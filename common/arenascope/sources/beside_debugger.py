@@ -12,10 +12,9 @@ import sys
 from abc import ABC, abstractmethod
 from contextlib import suppress
 from functools import cached_property
-from typing import Callable, Iterable, Iterator, Mapping, Optional, Sequence
+from typing import Callable, Iterable, Iterator, Mapping, NamedTuple, Optional, Sequence
 
 from ..base.errors import ArenascopeError, MemoryReadError, TargetError, UsageError
-from ..base.records import NamedTuple
 from .core.core_image import CoreImage
 from .elf.address_names import programs_of
 from .elf.elf_file import build_id_in_memory, differ

@@ -7,9 +7,7 @@ command. Whoever follows pointers (`blocks/declared/`) asks for few types, once 
 
 from __future__ import annotations
 
-from typing import Iterator, Literal, Mapping, Optional, Protocol, Sequence
-
-from ..base.records import NamedTuple
+from typing import Iterator, Literal, Mapping, NamedTuple, Optional, Protocol, Sequence
 
 Form = Literal[
     "struct",

@@ -8,9 +8,7 @@ that knows where the chunks lie reads them together (sources/live/bulk_reads.py)
 from __future__ import annotations
 
 from array import array
-from typing import Callable, Iterator, Mapping, Optional, Protocol, Sequence
-
-from ..base.records import NamedTuple
+from typing import Callable, Iterator, Mapping, NamedTuple, Optional, Protocol, Sequence
 
 Words = tuple[int, int, int]
 """(size word, fd, bk) of a free chunk: no record, as there may be millions."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ..base.records import NamedTuple
+from typing import NamedTuple
 
 COPIED, WRITTEN, SWEPT, LISTED = "copied", "written", "swept", "listed"
 """What is done meanwhile: all memory is copied, or written to a disk, every heap read from end to end, or the words of

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ..base.records import NamedTuple
+from typing import NamedTuple
 
 
 class Watched(NamedTuple):

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import json
-from typing import Optional, Sequence
+from typing import NamedTuple, Optional, Sequence
 
 from ..base.errors import MemoryReadError
-from ..base.records import NamedTuple
 from .elf.address_names import Naming, WithSymbols
 from .target import ByteOrder, Place, Region
 

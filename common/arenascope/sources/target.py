@@ -6,11 +6,10 @@ heaps that unit tests build. An Image behind it answers for the kernel. Each com
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Callable, Iterable, Literal, Mapping, Optional, Protocol, Sequence, Union
+from typing import TYPE_CHECKING, Callable, Iterable, Literal, Mapping, NamedTuple, Optional, Protocol, Sequence, Union
 
 from ..base.mapping_names import HUGE_PAGES, may_be_shared
 from ..base.model import Statement
-from ..base.records import NamedTuple
 from .free_chunk_reader import Nodes, ReadNodes
 from .kernel_words import Timer, Watched
 

@@ -10,9 +10,8 @@ from __future__ import annotations
 
 import re
 from itertools import product
-from typing import Iterator, Mapping, Optional, Sequence
+from typing import Iterator, Mapping, NamedTuple, Optional, Sequence
 
-from ..base.records import NamedTuple
 from .elf.declarators import Type, listed, pointing
 
 DEEPEST = 64

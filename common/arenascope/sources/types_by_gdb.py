@@ -12,10 +12,9 @@ import weakref
 from bisect import bisect_right
 from contextlib import suppress
 from functools import cached_property, partial
-from typing import TYPE_CHECKING, Iterator, Mapping, Optional, Protocol, Sequence
+from typing import TYPE_CHECKING, Iterator, Mapping, NamedTuple, Optional, Protocol, Sequence
 
 from ..base.errors import ArenascopeError
-from ..base.records import NamedTuple
 from ..base.when_gone import when_gone
 from .answer_cache import AnswerFile, Entry, is_same, key_of
 from .core.memory import CoreMemory

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Iterable, Optional, Protocol, Sequence
+from typing import Iterable, NamedTuple, Optional, Protocol, Sequence
 
-from ...base.records import NamedTuple
 from ...sources.debug_info_types import Field, TypeFacts
 
 CONTAINER, VTABLE, EXACT, ARRAY, LOCAL, RULE, WEAK, FIELD = range(8)

@@ -8,9 +8,8 @@ hash table). Their elements are counted by following the links, as some may have
 from __future__ import annotations
 
 from itertools import groupby
-from typing import Iterable, Iterator, Optional, Sequence
+from typing import Iterable, Iterator, NamedTuple, Optional, Sequence
 
-from ...base.records import NamedTuple
 from .claims import LOCAL
 from .members import PAIR
 from .memory_reader import MemoryReader

@@ -8,9 +8,8 @@ from __future__ import annotations
 
 from functools import reduce
 from operator import or_
-from typing import AbstractSet, Iterator, Literal, Optional, Sequence
+from typing import AbstractSet, Iterator, Literal, NamedTuple, Optional, Sequence
 
-from ...base.records import NamedTuple
 from ...sources.debug_info_types import Field, TypeFacts, TypeSource
 from .claims import Container, Library
 

@@ -11,9 +11,8 @@ Where another block proves it as well, or the same block another type, there is 
 
 from __future__ import annotations
 
-from typing import Iterator, Optional, Sequence
+from typing import Iterator, NamedTuple, Optional, Sequence
 
-from ...base.records import NamedTuple
 from .claims import CONTAINER, EXACT, LOCAL
 from .containers.forms import OfNodes
 from .containers.libstdcxx_pointers import Owned

@@ -4,9 +4,8 @@ leads to just what its type says."""
 from __future__ import annotations
 
 from itertools import count, repeat
-from typing import Iterable, Optional, Sequence
+from typing import Iterable, NamedTuple, Optional, Sequence
 
-from ...base.records import NamedTuple
 from ..recognise.module_memory import PAGE_SHIFT
 from .claims import ARRAY, EXACT, FIELD
 from .containers.forms import OfBody

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Optional
+from typing import NamedTuple, Optional
 
-from ...base.records import NamedTuple
 from .claims import Claim
 from .layouts import Layouts, Slot
 from .named_blocks import UNNUMBERED, BlockName, Form

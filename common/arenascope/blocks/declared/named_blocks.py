@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from array import array
 from collections import Counter
-from typing import Iterator, Literal, Mapping, Optional, Sequence
+from typing import Iterator, Literal, Mapping, NamedTuple, Optional, Sequence
 
 from ...base.block_kinds import Kind
-from ...base.records import NamedTuple
 from ...sources.debug_info_types import Frame
 from ..block_index import WEAK
 from ..graph.blocks import LiveBlocks

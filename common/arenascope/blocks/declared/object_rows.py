@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from types import ModuleType
-from typing import TYPE_CHECKING, Optional, Sequence
+from typing import TYPE_CHECKING, NamedTuple, Optional, Sequence
 
-from ...base.records import NamedTuple
 from .many_objects import Found, Plan
 from .name_numbers import Claimed
 from .named_blocks import UNNUMBERED

@@ -10,9 +10,8 @@ from __future__ import annotations
 import re
 from array import array
 from collections import Counter
-from typing import Iterator, Optional
+from typing import Iterator, NamedTuple, Optional
 
-from ...base.records import NamedTuple
 from .named_blocks import ELEMENT, NOBODY, NamedBlocks
 from .path_text import is_pointed_to
 

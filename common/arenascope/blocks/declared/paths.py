@@ -5,9 +5,8 @@ from __future__ import annotations
 import re
 from bisect import bisect_right
 from functools import cached_property
-from typing import Callable, Optional, Sequence
+from typing import Callable, NamedTuple, Optional, Sequence
 
-from ...base.records import NamedTuple
 from ...base.user_data import UserData
 from ..graph.leads import Owner
 from ..graph.refs import Ref, Search

@@ -9,9 +9,8 @@ array of char, programs also keep pointers in; there the blocks themselves have 
 from __future__ import annotations
 
 from array import array
-from typing import Iterable, Iterator, Literal, Optional
+from typing import Iterable, Iterator, Literal, NamedTuple, Optional
 
-from ...base.records import NamedTuple
 from ...sources.debug_info_types import TypeFacts
 from ...sources.memory import Memory
 from ..graph.blocks import LiveBlocks

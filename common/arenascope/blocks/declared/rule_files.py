@@ -9,11 +9,10 @@ from __future__ import annotations
 import os
 import pkgutil
 from contextlib import suppress
-from typing import Iterator, Optional
+from typing import Iterator, NamedTuple, Optional
 
 from ...base.errors import UsageError
 from ...base.programs import is_ours
-from ...base.records import NamedTuple
 from ...session.session import Session
 from ...session.users_rules import UsersRules
 from ...sources.elf.address_names import programs_of

@@ -16,9 +16,7 @@ behind # is for people.
 from __future__ import annotations
 
 import re
-from typing import Iterator, Literal, Optional, Union
-
-from ...base.records import NamedTuple
+from typing import Iterator, Literal, NamedTuple, Optional, Union
 
 PLACE = re.compile(r"(?P<holder>[^\s.][^.]*?)\.(?P<member>[A-Za-z_]\w*(?:\.[A-Za-z_]\w*)*)")
 CONDITION = re.compile(r"(\.|->)(\w+(?:\.\w+)*) (==|!=|<|>|<=|>=) (-?\w[\w:]*)")

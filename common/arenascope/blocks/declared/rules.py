@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from operator import eq, ge, gt, le, lt, ne
-from typing import Iterator, Mapping, Optional, Sequence, Union
+from typing import Iterator, Mapping, NamedTuple, Optional, Sequence, Union
 
 from ...base.errors import UsageError
 from ...base.model import Statement
-from ...base.records import NamedTuple
 from ...sources.debug_info_types import BitField, Field
 from .layouts import TypeTable
 from .memory_reader import MemoryReader

@@ -11,10 +11,9 @@ from collections import Counter
 from hashlib import blake2b
 from itertools import islice
 from math import gcd
-from typing import Iterable, Iterator, Optional, Sequence, Union
+from typing import Iterable, Iterator, NamedTuple, Optional, Sequence, Union
 
 from ...base.count_work import Meter
-from ...base.records import NamedTuple
 from ...sources.debug_info_types import BitField, TypeFacts
 from ..recognise.class_names import named as readable
 from .layouts import DEEPEST, Layouts

@@ -7,9 +7,8 @@ from __future__ import annotations
 
 import struct
 from itertools import islice
-from typing import Iterator, Literal, Optional, Union
+from typing import Iterator, Literal, NamedTuple, Optional, Union
 
-from ...base.records import NamedTuple
 from ...base.user_data import is_cut, is_plain, quoted
 from ...sources.debug_info_types import TypeFacts
 from ...sources.memory import Memory

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Optional
+from typing import NamedTuple, Optional
 
-from ...base.records import NamedTuple
 from ..recognise.module_memory import PAGE_SHIFT
 from .containers import libcxx, libstdcxx_pointers
 from .layouts import Layout, TypeTable

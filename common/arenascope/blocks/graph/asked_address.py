@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Optional
+from typing import NamedTuple, Optional
 
-from ...base.records import NamedTuple
 from ...glibc.chunks.blocks import Placed, find_blocks
 from ...sources.target import Span
 from .blocks import heap_spans

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from array import array
 from itertools import filterfalse
-from typing import Iterator, Sequence
+from typing import Iterator, NamedTuple, Sequence
 
-from ...base.records import NamedTuple
 from .descendants import AT_ONCE, edges_of, fast
 from .dominators import Targets
 from .edge import FLAGS, INSIDE

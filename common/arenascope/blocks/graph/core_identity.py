@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from array import array
 from hashlib import sha256
-from typing import Callable, Sequence
+from typing import Callable, NamedTuple, Sequence
 
-from ...base.records import NamedTuple
 from ...session.session import Session
 from .blocks import heap_spans
 from .memory_windows import Words

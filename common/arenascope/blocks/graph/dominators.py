@@ -7,9 +7,7 @@ from __future__ import annotations
 
 from array import array
 from itertools import accumulate
-from typing import Callable, Iterable, Iterator, Sequence
-
-from ...base.records import NamedTuple
+from typing import Callable, Iterable, Iterator, NamedTuple, Sequence
 
 Targets = Callable[[int], Iterable[int]]
 NONE = -1

@@ -7,9 +7,8 @@ from bisect import bisect_left
 from itertools import accumulate
 from operator import add
 from types import ModuleType
-from typing import TYPE_CHECKING, Collection, Optional, Sequence, Union
+from typing import TYPE_CHECKING, Collection, NamedTuple, Optional, Sequence, Union
 
-from ...base.records import NamedTuple
 from ..recognise.postgres import Member
 from .blocks import LiveBlocks, heap_spans
 from .edge import DEEP, FLAGS, STALE, is_low_number

@@ -8,9 +8,8 @@ from __future__ import annotations
 
 from array import array
 from types import ModuleType
-from typing import TYPE_CHECKING, Callable, Iterator, Literal, Mapping, Optional, Sequence
+from typing import TYPE_CHECKING, Callable, Iterator, Literal, Mapping, NamedTuple, Optional, Sequence
 
-from ...base.records import NamedTuple
 from ...sources.memory import Memory
 from ...sources.target import Span
 from .memory_windows import Window

@@ -12,10 +12,9 @@ import zlib
 from array import array
 from hashlib import sha256
 from mmap import mmap
-from typing import Iterator, Mapping, Optional, Sequence, Union
+from typing import Iterator, Mapping, NamedTuple, Optional, Sequence, Union
 
 from ...base.errors import ArenascopeError
-from ...base.records import NamedTuple
 from ...session.session import Session
 from ...sources.target import Span
 from ..declared.once_per_image import is_typed

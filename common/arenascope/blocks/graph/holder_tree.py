@@ -7,9 +7,8 @@ back to a type above it.
 from __future__ import annotations
 
 from array import array
-from typing import Callable, Iterable, Optional, Sequence
+from typing import Callable, Iterable, NamedTuple, Optional, Sequence
 
-from ...base.records import NamedTuple
 from .owner_pages import NOBODY
 from .owners import Holding, Owners
 from .refs import Search

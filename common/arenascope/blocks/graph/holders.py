@@ -5,10 +5,9 @@ from __future__ import annotations
 from array import array
 from bisect import bisect_left
 from collections import Counter
-from typing import Iterator, Mapping, Optional
+from typing import Iterator, Mapping, NamedTuple, Optional
 
 from ...base.block_kinds import Kind
-from ...base.records import NamedTuple
 from ..live_blocks import Live
 from ..name_all_blocks import live_kinds
 from ..recognise.all_recognisers import NONE

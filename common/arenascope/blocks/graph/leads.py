@@ -5,9 +5,8 @@ from __future__ import annotations
 import re
 from array import array
 from bisect import bisect_right
-from typing import Iterator, Optional, Sequence
+from typing import Iterator, NamedTuple, Optional, Sequence
 
-from ...base.records import NamedTuple
 from ..declared.holding_locals import HoldingLocals
 from .edge import FLAGS, STALE
 from .edges import Graph

@@ -6,11 +6,10 @@ from array import array
 from collections import Counter
 from functools import cache
 from itertools import islice
-from typing import Mapping, Sequence
+from typing import Mapping, NamedTuple, Sequence
 
 from ...analysis.type_rows import SAMPLES
 from ...base.block_kinds import Kind
-from ...base.records import NamedTuple
 from ..block_index import WEAK
 from ..declared.fitting_structs import fitting_structs
 from ..declared.once_per_image import declared_kinds

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from array import array
-from typing import Iterable, Iterator, Mapping, Sequence
+from typing import Iterable, Iterator, Mapping, NamedTuple, Sequence
 
 from ...base.model import Statement
-from ...base.records import NamedTuple
 from ...session.problems import miscounted
 from ...session.session import Session
 from ...sources.target import Span

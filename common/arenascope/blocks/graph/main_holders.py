@@ -11,9 +11,8 @@ from __future__ import annotations
 
 from array import array
 from types import ModuleType
-from typing import TYPE_CHECKING, Callable, Iterable, Iterator, Sequence
+from typing import TYPE_CHECKING, Callable, Iterable, Iterator, NamedTuple, Sequence
 
-from ...base.records import NamedTuple
 from .descendants import MANY, edges_of, fast
 from .edge import DEEP, FLAGS, STALE
 from .edges import Graph

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
-from typing import Iterator, Optional, Sequence
+from typing import Iterator, NamedTuple, Optional, Sequence
 
 from ...base.errors import MemoryReadError
-from ...base.records import NamedTuple
 from ...session.session import Session
 from ...sources.memory import Memory
 from ...sources.target import Residency, SharedMemory, Span

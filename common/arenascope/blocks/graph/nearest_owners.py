@@ -11,9 +11,8 @@ from collections import Counter, deque
 from functools import cached_property
 from itertools import accumulate
 from types import ModuleType
-from typing import Iterator, Optional, Sequence
+from typing import Iterator, NamedTuple, Optional, Sequence
 
-from ...base.records import NamedTuple
 from .descendants import AT_ONCE, fast
 from .edge import FLAGS
 from .edges import Graph

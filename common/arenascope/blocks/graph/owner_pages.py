@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Callable
-
-from ...base.records import NamedTuple
+from typing import Callable, NamedTuple
 
 NOBODY = -1
 

@@ -6,9 +6,8 @@ Where a block seems to be nobody's, encoded pointers count as well: see leaks.py
 from __future__ import annotations
 
 from array import array
-from typing import Iterable, Iterator, Mapping, Optional, Sequence
+from typing import Iterable, Iterator, Mapping, NamedTuple, Optional, Sequence
 
-from ...base.records import NamedTuple
 from .dominators import Dominators, dominators
 from .edge import FLAGS, STALE
 from .edges import Further, Graph, SecondLook, build, with_more

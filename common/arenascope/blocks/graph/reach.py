@@ -5,9 +5,8 @@ from __future__ import annotations
 import re
 from array import array
 from bisect import bisect_right
-from typing import Iterable, Iterator, Optional, Sequence
+from typing import Iterable, Iterator, NamedTuple, Optional, Sequence
 
-from ...base.records import NamedTuple
 from ...sources.target import Span
 from ..pointer_finder import Finder
 from .descendants import AT_ONCE, Spread, fast

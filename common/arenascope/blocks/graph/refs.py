@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from functools import cached_property
 from types import ModuleType
-from typing import Callable, Iterator, Optional, Sequence, Union
+from typing import Callable, Iterator, NamedTuple, Optional, Sequence, Union
 
 from ...base.block_kinds import ROOT_KINDS
 from ...base.count_work import Meter
 from ...base.memo import Memo
-from ...base.records import NamedTuple
 from ...session.session import Session
 from ...sources.target import Span
 from ..pointer_finder import FastFinder, Finder, finder_of, library

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Callable, Iterator, Optional, Sequence
+from typing import Callable, Iterator, NamedTuple, Optional, Sequence
 
 from ...analysis.causes import WORTH
 from ...analysis.held_or_lost import FIRST, Beside, HeldSums, Holder, Joint, Keeper, Lost, Turn
-from ...base.records import NamedTuple
 from .edges import build
 from .leads import Owner
 from .leak_rows import rows_of

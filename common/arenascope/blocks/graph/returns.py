@@ -10,12 +10,11 @@ from __future__ import annotations
 from bisect import bisect_left
 from heapq import merge
 from itertools import islice
-from typing import TYPE_CHECKING, Iterator, Optional, Sequence, Union
+from typing import TYPE_CHECKING, Iterator, NamedTuple, Optional, Sequence, Union
 
 from ...analysis.in_memory import Present
 from ...analysis.trim import first_whole
 from ...base.model import Heap
-from ...base.records import NamedTuple
 from ...session.block_parts import pages_of
 from ...session.session import Session
 from ...sources.target import Span

@@ -5,12 +5,11 @@ from __future__ import annotations
 from functools import reduce
 from operator import or_
 from types import ModuleType
-from typing import TYPE_CHECKING, Iterator, Sequence
+from typing import TYPE_CHECKING, Iterator, NamedTuple, Sequence
 
 from ...analysis.in_memory import Present
 from ...analysis.trim import first_whole
 from ...base.model import Heap
-from ...base.records import NamedTuple
 from ...session.session import Session
 from .blocks import LiveBlocks
 from .owner_pages import NOBODY, Join, Kept, nobodys

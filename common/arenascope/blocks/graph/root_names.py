@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import struct
 from bisect import bisect_right
-from typing import Optional, Sequence
+from typing import NamedTuple, Optional, Sequence
 
 from ...base.errors import ArenascopeError
-from ...base.records import NamedTuple
 from ...glibc.find.dtv import Dtv
 from ...session.session import Session
 from ...sources.elf.address_names import names_of, place_of

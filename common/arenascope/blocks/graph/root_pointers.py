@@ -5,10 +5,9 @@ from __future__ import annotations
 from array import array
 from itertools import accumulate
 from types import ModuleType
-from typing import Iterator, Optional, Protocol, Sequence
+from typing import Iterator, NamedTuple, Optional, Protocol, Sequence
 
 from ...base.count_work import Meter
-from ...base.records import NamedTuple
 from ...sources.target import Span
 from ..pointer_finder import Finder
 from .edge import FLAGS, STALE, edge_to, is_low_number

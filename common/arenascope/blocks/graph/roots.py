@@ -6,10 +6,9 @@ nor what an arena has given up. See docs/owners.md.
 
 from __future__ import annotations
 
-from typing import Collection, Iterator, Mapping, Optional, Sequence
+from typing import Collection, Iterator, Mapping, NamedTuple, Optional, Sequence
 
 from ...base.mapping_names import may_be_shared
-from ...base.records import NamedTuple
 from ...glibc.find.dtv import Dtv, read_dtv
 from ...glibc.find.stack_cache import CachedStack, cached_stacks
 from ...session.session import Session

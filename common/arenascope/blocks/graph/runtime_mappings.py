@@ -7,9 +7,8 @@ in front of each page where its parts lie. What nothing tells of stays a mapping
 from __future__ import annotations
 
 from itertools import islice
-from typing import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import Callable, Iterable, Iterator, Mapping, NamedTuple, Sequence
 
-from ...base.records import NamedTuple
 from ...glibc.find.which_allocator import maker_of
 from ...session.session import Session
 from ...sources.memory import Memory

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import json
-from typing import Iterator, Optional, Sequence
+from typing import Iterator, NamedTuple, Optional, Sequence
 
 from ...base.block_kinds import STALE
-from ...base.records import NamedTuple
 from ...session.session import Session
 from .blocks import LiveBlocks, heap_spans
 from .leads import OWN, VECTORS, Owner

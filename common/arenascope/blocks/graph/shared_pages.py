@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from operator import or_
-from typing import Iterator, Mapping, Optional, Sequence
+from typing import Iterator, Mapping, NamedTuple, Optional, Sequence
 
-from ...base.records import NamedTuple
 from .owner_pages import Kept
 from .owners import ALONE, JOINTLY, find_owners
 from .refs import Search

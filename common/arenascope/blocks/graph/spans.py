@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from bisect import bisect_right
-from typing import Iterable, Iterator, Optional
+from typing import Iterable, Iterator, NamedTuple, Optional
 
-from ...base.records import NamedTuple
 from ...sources.target import Span
 
 

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import re
-from typing import Iterator, Optional, Sequence
+from typing import Iterator, NamedTuple, Optional, Sequence
 
 from ...analysis.type_rows import SAMPLES
-from ...base.records import NamedTuple
 from .descendants import Spread
 from .edge import FLAGS, STALE
 from .edges import Graph, build

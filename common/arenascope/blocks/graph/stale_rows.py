@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Callable, Iterator, Mapping, Optional, Sequence
+from typing import Callable, Iterator, Mapping, NamedTuple, Optional, Sequence
 
-from ...base.records import NamedTuple
 from ...glibc.find.libc_file import LIBC_NAME
 from ...sources.memory import Memory
 from ...sources.target import Span

@@ -17,10 +17,9 @@ from bisect import bisect_left, bisect_right
 from itertools import islice
 from operator import le
 from types import ModuleType
-from typing import TYPE_CHECKING, Iterator, Optional, Sequence, Union
+from typing import TYPE_CHECKING, Iterator, NamedTuple, Optional, Sequence, Union
 
 from ...base.block_kinds import STALE as WHYS
-from ...base.records import NamedTuple
 from ...sources.target import Span
 from .blocks import LiveBlocks
 

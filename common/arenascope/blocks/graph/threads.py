@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from collections import Counter
-from typing import Iterator, Mapping, Optional, Sequence
+from typing import Iterator, Mapping, NamedTuple, Optional, Sequence
 
-from ...base.records import NamedTuple
 from ...glibc.find.dtv import Dtv
 from ...glibc.find.stack_cache import UsedStack, used_stacks
 from ...glibc.find.stacks import MAIN

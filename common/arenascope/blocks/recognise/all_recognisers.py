@@ -17,10 +17,9 @@ only.
 from __future__ import annotations
 
 from itertools import repeat
-from typing import Iterable, Mapping, Optional, Sequence
+from typing import Iterable, Mapping, NamedTuple, Optional, Sequence
 
 from ...base.block_kinds import BY_SIZE, Kind
-from ...base.records import NamedTuple
 from ...sources.memory import Memory
 from .contents import ENCODINGS, LETTERS, LOOKED_AT, STARTS, are_addresses, text_in
 from .cplusplus import Classes, ClassName

@@ -4,9 +4,7 @@ hold."""
 from __future__ import annotations
 
 import re
-from typing import Optional
-
-from ...base.records import NamedTuple
+from typing import NamedTuple, Optional
 
 INLINE = ("std::__1::", "std::__cxx11::", "std::__ndk1::", "std::__2::")
 """Namespaces that nobody writes."""

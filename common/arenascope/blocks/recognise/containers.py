@@ -9,9 +9,8 @@ many nodes as it counts, that lead back to it, or text that ends where it says.
 
 from __future__ import annotations
 
-from typing import Callable, Iterator, Optional, Protocol, Sequence
+from typing import Callable, Iterator, NamedTuple, Optional, Protocol, Sequence
 
-from ...base.records import NamedTuple
 from ...sources.target import Span
 from .container_numbers import MOST_NODES, ONES, STDIO, may_be_of_cplusplus, may_be_of_rust, may_have_streams
 from .contents import PLAIN, SHORTEST

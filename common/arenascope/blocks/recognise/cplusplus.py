@@ -8,9 +8,8 @@ the mangled name.
 from __future__ import annotations
 
 import re
-from typing import Optional
+from typing import NamedTuple, Optional
 
-from ...base.records import NamedTuple
 from ...sources.elf.demangle import demangle
 from .class_names import named
 from .module_memory import Ground

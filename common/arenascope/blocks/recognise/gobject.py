@@ -11,10 +11,9 @@ GSlice, up to GLib 2.74, has arenas of its own unless G_SLICE=always-malloc says
 from __future__ import annotations
 
 import re
-from typing import Iterator, Optional, Sequence
+from typing import Iterator, NamedTuple, Optional, Sequence
 
 from ...base.block_kinds import Kind
-from ...base.records import NamedTuple
 from .module_memory import Ground
 from .size_fits import fits
 

@@ -5,9 +5,8 @@ place: part of its hash, or that it is empty. The holder's four words lead to wh
 from __future__ import annotations
 
 from itertools import groupby
-from typing import Iterator, Optional, Sequence
+from typing import Iterator, NamedTuple, Optional, Sequence
 
-from ...base.records import NamedTuple
 from ...sources.memory import Memory
 from ...sources.target import Span
 from .size_fits import fits

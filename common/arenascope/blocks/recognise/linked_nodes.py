@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Optional, Sequence
+from typing import NamedTuple, Optional, Sequence
 
-from ...base.records import NamedTuple
 from ...glibc.chunk import SIZE_BITS
 from ...sources.memory import Memory
 from .size_fits import SLACK

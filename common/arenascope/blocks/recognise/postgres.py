@@ -10,10 +10,9 @@ is in front of its size since 16, and before in the header of each piece.
 from __future__ import annotations
 
 import struct
-from typing import Optional
+from typing import NamedTuple, Optional
 
 from ...base.block_kinds import Kind
-from ...base.records import NamedTuple
 from .contents import PLAIN
 from .module_memory import PAGE_SHIFT, Ground
 from .size_fits import fits

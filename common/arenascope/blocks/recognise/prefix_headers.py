@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Optional, Protocol, Sequence
-
-from ...base.records import NamedTuple
+from typing import NamedTuple, Optional, Protocol, Sequence
 
 
 class Front(NamedTuple):

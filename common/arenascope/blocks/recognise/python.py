@@ -9,10 +9,9 @@ table of a dict's keys, which says how large it is.
 from __future__ import annotations
 
 import re
-from typing import Callable, Optional, Sequence
+from typing import Callable, NamedTuple, Optional, Sequence
 
 from ...base.block_kinds import POINTED, Kind
-from ...base.records import NamedTuple
 from .module_memory import PAGE_SHIFT, Ground
 from .size_fits import LARGEST_PAGE, fits
 

@@ -8,10 +8,9 @@ many there is room for; its strings are tagged pointers.
 from __future__ import annotations
 
 import struct
-from typing import Optional
+from typing import NamedTuple, Optional
 
 from ...base.block_kinds import Kind
-from ...base.records import NamedTuple
 from .contents import PLAIN
 from .module_memory import PAGE_SHIFT, Ground
 from .size_fits import fits

@@ -7,11 +7,10 @@ import tempfile
 import time
 from contextlib import contextmanager, suppress
 from importlib import import_module
-from typing import Any, Iterator, Optional
+from typing import Any, Iterator, NamedTuple, Optional
 
 from ...base.argv import ELF
 from ...base.errors import ArenascopeError, TargetError
-from ...base.records import NamedTuple
 from ...sources.core.ranged_core import RangedBytes
 from .engine_errors import engine_errors
 from .which_cores import Core, as_core

@@ -14,11 +14,10 @@ from contextlib import suppress
 from datetime import datetime, timezone
 from itertools import islice
 from signal import SIGINT
-from typing import Iterator, Optional, Sequence
+from typing import Iterator, NamedTuple, Optional, Sequence
 
 from ...base.errors import UsageError
 from ...base.printable import one_line
-from ...base.records import NamedTuple
 from ..several_subjects import row
 from .engine_errors import LONGEST
 from .on_host import END, READY, START

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from importlib import import_module
-from typing import Any, Iterable, Iterator, Mapping
+from typing import Any, Iterable, Iterator, Mapping, NamedTuple
 
 from ...base.argv import ELF
 from ...base.errors import UsageError
-from ...base.records import NamedTuple
 from ...sources.core.compressions import FORMATS
 
 STARTS = (ELF, *(form.magic for form in FORMATS))

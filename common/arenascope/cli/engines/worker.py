@@ -5,13 +5,12 @@ from __future__ import annotations
 import socket
 import time
 from contextlib import AbstractContextManager, nullcontext
-from typing import Optional
+from typing import NamedTuple, Optional
 
 from ...analysis.figure_names import Document
 from ...base.errors import ArenascopeError
 from ...base.internal_error import fault_line
 from ...base.printable import one_line
-from ...base.records import NamedTuple
 from ..several_subjects import document
 from ..shell import How
 from .engine_errors import last_line

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from itertools import chain
-from typing import TYPE_CHECKING, Iterable, Iterator, Mapping, Optional, Sequence, Union
+from typing import TYPE_CHECKING, Iterable, Iterator, Mapping, NamedTuple, Optional, Sequence, Union
 
 from ...base.model import REPLACED, Statement
 from ...base.printable import printable
-from ...base.records import NamedTuple
 from ...blocks.recognise.class_names import with_short_names
 from ...present.json_documents.record import Document
 from ...present.shared_text.problems import first_sentences, sentence

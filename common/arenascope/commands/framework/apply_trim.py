@@ -8,12 +8,11 @@ everything is read again, as they may have changed it.
 from __future__ import annotations
 
 import time
-from typing import AbstractSet, Callable, Iterator, Optional, Protocol, Sequence
+from typing import AbstractSet, Callable, Iterator, NamedTuple, Optional, Protocol, Sequence
 
 from ...base.errors import RefusedError
 from ...base.model import Range
 from ...base.printable import one_line
-from ...base.records import NamedTuple
 from ...glibc.find.brk import exported
 from ...glibc.find.malloc_code import LOAD_SYMBOLS, UNKNOWN_CODE, MallocCode, StackFrame
 from ...glibc.find.stacks import Stacks

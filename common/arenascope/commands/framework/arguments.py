@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import argparse
 import math
-from typing import Any, Callable, Iterator, Mapping, NoReturn, Optional, Sequence
+from typing import Any, Callable, Iterator, Mapping, NamedTuple, NoReturn, Optional, Sequence
 
 from ...base.argv import full_names
 from ...base.errors import UsageError
-from ...base.records import NamedTuple
 from ...base.suggestions import with_suggestion
 from ...present.shared_text.text import HELP_WIDTH
 

@@ -7,13 +7,12 @@ import re
 from contextlib import contextmanager
 from functools import cache, cached_property
 from itertools import chain
-from typing import TYPE_CHECKING, Callable, Iterator, Optional, Protocol, Sequence
+from typing import TYPE_CHECKING, Callable, Iterator, NamedTuple, Optional, Protocol, Sequence
 
 from ...base.about import INTERRUPTED
 from ...base.errors import UsageError
 from ...base.model import HOLD_OVER
 from ...base.printable import printable
-from ...base.records import NamedTuple
 from ...base.user_data import UserData, user_data
 from ...present.formats.json import envelope, written
 from ...present.formats.spool import in_blocks

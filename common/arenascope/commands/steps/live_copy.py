@@ -12,13 +12,12 @@ import os
 import stat
 import sys
 from contextlib import suppress
-from typing import TYPE_CHECKING, Callable, Optional, Union
+from typing import TYPE_CHECKING, Callable, NamedTuple, Optional, Union
 
 from ...base.errors import ArenascopeError, RedactedError, TargetError, UsageError
 from ...base.hold_limits import HOLD
 from ...base.model import Statement
 from ...base.programs import find_program
-from ...base.records import NamedTuple
 from ...base.whole_file import kind_of_disk, nameless_file
 from ...blocks.graph.blocks import LiveBlocks, live_blocks
 from ...blocks.graph.refs import Search

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import math
 from contextlib import suppress
-from typing import Callable, Optional
+from typing import Callable, NamedTuple, Optional
 
 from ...base.model import Statement
-from ...base.records import NamedTuple
 from ...present.shared_text.text import duration
 from ...session.parallel_sweeps import likely_chunks
 from ...session.session import Session

@@ -8,13 +8,12 @@ from __future__ import annotations
 
 import re
 import time
-from typing import Callable, Iterator, Mapping, Optional, Sequence
+from typing import Callable, Iterator, Mapping, NamedTuple, Optional, Sequence
 
 from ...analysis.figure_names import Document
 from ...base import optional_libraries
 from ...base.errors import ArenascopeError
 from ...base.model import Statement
-from ...base.records import NamedTuple
 from ...base.whole_file import write_whole
 from ...blocks.graph.leads import Owner
 from ...blocks.graph.refs import Search

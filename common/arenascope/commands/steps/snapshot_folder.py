@@ -6,11 +6,10 @@ import os
 import re
 import time
 from contextlib import suppress
-from typing import Iterator, Sequence
+from typing import Iterator, NamedTuple, Sequence
 
 from ...analysis.figure_names import Document
 from ...base.errors import ArenascopeError, UsageError
-from ...base.records import NamedTuple
 from .snapshot_file import looks_like_one, read, write
 
 MAX_FILES = 100_000

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from itertools import chain
-from typing import Iterable, Iterator, Optional, Sequence
+from typing import Iterable, Iterator, NamedTuple, Optional, Sequence
 
 from ...analysis.type_rows import TypeRow
 from ...base.errors import NoTypeError
 from ...base.model import Statement
-from ...base.records import NamedTuple
 from ...base.user_data import UserData
 from ...blocks.declared.named_blocks import NamedBlocks
 from ...blocks.declared.once_per_image import values_of

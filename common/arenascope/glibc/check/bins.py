@@ -6,11 +6,10 @@ bins.walk_bins has followed every list that is whole. One that is not is read ag
 from __future__ import annotations
 
 from itertools import repeat
-from typing import Iterator, Mapping, Optional, Sequence
+from typing import Iterator, Mapping, NamedTuple, Optional, Sequence
 
 from ...base.errors import MemoryReadError
 from ...base.model import ArenaHeader, Bin, Breach, Statement
-from ...base.records import NamedTuple
 from ...sources.memory import Memory
 from ..arena_bounds import Reach
 from ..bins import NBINS, UNSORTED, bin_kind, bin_sizes, min_large_size

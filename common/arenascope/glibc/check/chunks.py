@@ -5,10 +5,9 @@ from __future__ import annotations
 from bisect import bisect_left, bisect_right
 from itertools import chain, islice, repeat
 from operator import sub
-from typing import Iterable, Mapping, Optional, Sequence
+from typing import Iterable, Mapping, NamedTuple, Optional, Sequence
 
 from ...base.model import ArenaHeader, Breach, Gap, Piece, Run, Statement
-from ...base.records import NamedTuple
 from ...sources.memory import Memory
 from ..chunk import IS_MMAPPED, NON_MAIN_ARENA, PREV_INUSE, SIZE_BITS
 from ..chunks.resync import find_chain

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from collections import Counter
-from typing import AbstractSet, Iterator, Optional, Sequence
+from typing import AbstractSet, Iterator, NamedTuple, Optional, Sequence
 
 from ...base.errors import MemoryReadError
 from ...base.model import Arena, Breach, Finding, Statement, ThreadCache
-from ...base.records import NamedTuple
 from ...sources.memory import Memory
 from ..arena_of_chunk import Owners
 from ..process_layout import Layout

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from bisect import bisect_left
-from typing import Iterable, Iterator, Mapping, Optional, Sequence, Union
+from typing import Iterable, Iterator, Mapping, NamedTuple, Optional, Sequence, Union
 
 from ...base.model import Bin, Gap, Piece, Run
-from ...base.records import NamedTuple
 from ..chunk import PREV_INUSE, SIZE_BITS
 
 Block = tuple[int, int, str]

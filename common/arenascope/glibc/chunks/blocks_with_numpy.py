@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from types import ModuleType
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from ...base.model import Run
-from ...base.records import NamedTuple
 from ..chunk import PREV_INUSE, SIZE_BITS
 
 if TYPE_CHECKING:

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Mapping, Optional, Sequence
+from typing import Mapping, NamedTuple, Optional, Sequence
 
 from ...base.errors import MemoryReadError
-from ...base.records import NamedTuple
 from ...sources.memory import Memory
 from ...sources.target import ThreadInfo
 

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import re
-from typing import Mapping, Optional, Sequence
+from typing import Mapping, NamedTuple, Optional, Sequence
 
 from ...base.errors import MemoryReadError
 from ...base.model import Allocator, Statement
-from ...base.records import NamedTuple
 from ...sources.elf.address_names import modules_of
 from ...sources.elf.elf_file import glibc_version, module_build_id, proven_files
 from ...sources.memory import Memory

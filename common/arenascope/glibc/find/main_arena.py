@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Iterator, Optional, Sequence
+from typing import Iterator, NamedTuple, Optional, Sequence
 
 from ...base.errors import NotFoundError
 from ...base.model import Allocator, Statement
-from ...base.records import NamedTuple
 from ...sources.elf.elf_file import differ
 from ...sources.memory import Memory
 from ...sources.target import Region, Target

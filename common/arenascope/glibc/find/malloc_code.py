@@ -6,10 +6,9 @@ static functions. So a frame counts by its place: all of malloc is one object fi
 
 from __future__ import annotations
 
-from typing import Callable, Optional, Sequence
+from typing import Callable, NamedTuple, Optional, Sequence
 
 from ...base.errors import ArenascopeError
-from ...base.records import NamedTuple
 from ...sources.elf.address_names import modules_of
 from ...sources.elf.symbols import dynamic_symbols
 from ...sources.memory import Memory

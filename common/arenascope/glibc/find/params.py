@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Iterator, Optional, Sequence
+from typing import Iterator, NamedTuple, Optional, Sequence
 
 from ...base.errors import MemoryReadError
 from ...base.model import ArenaHeader, Params, Statement
-from ...base.records import NamedTuple
 from ...sources.memory import Memory
 from ...sources.target import Region, Span, Target
 from .. import release_table

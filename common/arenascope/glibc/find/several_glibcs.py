@@ -5,11 +5,10 @@ Number 0 is the one that serves the program's malloc; the others follow, the lar
 
 from __future__ import annotations
 
-from typing import Iterator, Optional, Sequence
+from typing import Iterator, NamedTuple, Optional, Sequence
 
 from ...base.errors import ArenascopeError, MemoryReadError, UsageError
 from ...base.model import NONCONTIGUOUS, Statement
-from ...base.records import NamedTuple
 from ...sources.elf.address_names import modules_of
 from ...sources.elf.elf_file import PT_INTERP, Elf
 from ...sources.memory import Memory

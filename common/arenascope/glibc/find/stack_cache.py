@@ -5,10 +5,9 @@ What lies on these is nobody's any more, but for the vector of TLS blocks, which
 
 from __future__ import annotations
 
-from typing import Optional
+from typing import NamedTuple, Optional
 
 from ...base.errors import MemoryReadError
-from ...base.records import NamedTuple
 from ...sources.memory import Memory
 from ...sources.target import Span
 from .libc_file import Libc

@@ -6,10 +6,9 @@ So it is believed as far as unwind tables cover it, and known to be all only whe
 
 from __future__ import annotations
 
-from typing import Iterator, Optional, Sequence
+from typing import Iterator, NamedTuple, Optional, Sequence
 
 from ...base.errors import MemoryReadError
-from ...base.records import NamedTuple
 from ...sources.elf.stack_frames import MACHINES, Unwinder
 from ...sources.elf.unwind import UnwindTables
 from ...sources.memory import Memory

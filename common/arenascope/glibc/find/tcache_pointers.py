@@ -7,11 +7,10 @@ believed by what it leads to. Where none is, nothing is known: a cache that was 
 from __future__ import annotations
 
 from collections import Counter
-from typing import Iterator, Mapping, Optional, Sequence
+from typing import Iterator, Mapping, NamedTuple, Optional, Sequence
 
 from ...base.errors import ArenascopeError, MemoryReadError
 from ...base.model import ArenaHeader, Statement
-from ...base.records import NamedTuple
 from ...sources.elf.elf_file import PT_TLS, Elf, proven_files
 from ...sources.elf.symbols import tls_offsets
 from ...sources.memory import Memory

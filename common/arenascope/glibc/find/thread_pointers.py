@@ -10,10 +10,9 @@ from __future__ import annotations
 
 from collections import Counter
 from contextlib import suppress
-from typing import AbstractSet, Iterator, Mapping, Optional, Sequence
+from typing import AbstractSet, Iterator, Mapping, NamedTuple, Optional, Sequence
 
 from ...base.errors import MemoryReadError
-from ...base.records import NamedTuple
 from ...sources.memory import Memory
 from ...sources.target import Region, Span, ThreadInfo
 from .brk import exported

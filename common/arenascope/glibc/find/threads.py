@@ -9,10 +9,9 @@ from __future__ import annotations
 
 from collections import Counter
 from functools import partial
-from typing import Callable, Container, Mapping, Optional, Sequence
+from typing import Callable, Container, Mapping, NamedTuple, Optional, Sequence
 
 from ...base.model import ArenaHeader, Statement
-from ...base.records import NamedTuple
 from ...sources.memory import Memory
 from ...sources.target import Target, ThreadInfo
 from ..candidates import UNASKED, Trail

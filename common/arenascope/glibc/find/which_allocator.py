@@ -7,11 +7,10 @@ malloc. What has a heap of its own beside malloc (Go, a JVM) leaves glibc's aren
 from __future__ import annotations
 
 import re
-from typing import Iterator, Optional, Sequence
+from typing import Iterator, NamedTuple, Optional, Sequence
 
 from ...base.errors import ArenascopeError
 from ...base.model import Allocator
-from ...base.records import NamedTuple
 from ...sources.elf.address_names import modules_of
 from ...sources.elf.modules import LinkedPlace, Module, Modules
 from ...sources.target import Region, Target

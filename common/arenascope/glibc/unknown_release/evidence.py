@@ -6,10 +6,9 @@ For releases that the table does not know. Each rule is tried on every arena, an
 from __future__ import annotations
 
 import struct
-from typing import Iterable, Mapping, Optional, Sequence
+from typing import Iterable, Mapping, NamedTuple, Optional, Sequence
 
 from ...base.errors import MemoryReadError
-from ...base.records import NamedTuple
 from ...sources.memory import Memory
 from ...sources.target import Region
 from ..arena_scan import Hit, next_offset

@@ -5,11 +5,10 @@ Distributions ship backports and new releases come, so a version string only say
 
 from __future__ import annotations
 
-from typing import Callable, Iterable, Iterator, Optional, Sequence
+from typing import Callable, Iterable, Iterator, NamedTuple, Optional, Sequence
 
 from ...base.errors import MemoryReadError, NotFoundError
 from ...base.model import Statement
-from ...base.records import NamedTuple
 from ...sources.memory import Memory
 from .. import release_table
 from ..arena import doubt_thread_arena

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from collections import Counter
-from typing import Callable, Iterator, Mapping, Optional, Sequence
+from typing import Callable, Iterator, Mapping, NamedTuple, Optional, Sequence
 
-from ...base.records import NamedTuple
 from ...sources.memory import Memory
 from ..process_layout import Layout, Struct
 from ..unknown_release.evidence import PAGE, Raw, Top, majority, not_less, told_apart

@@ -8,10 +8,9 @@ between is taken from the newest row where all stand as they do there and it hol
 from __future__ import annotations
 
 import struct
-from typing import Iterator, Mapping, Optional
+from typing import Iterator, Mapping, NamedTuple, Optional
 
 from ...base.model import ArenaHeader, Finding, Statement
-from ...base.records import NamedTuple
 from ...sources.memory import Memory
 from .. import release_table
 from ..params import INTS

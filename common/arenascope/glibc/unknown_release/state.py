@@ -6,11 +6,10 @@ ends, system_mem by what it must add up to; what merely stands in a likely place
 
 from __future__ import annotations
 
-from typing import Iterator, Mapping, Optional, Sequence, Union
+from typing import Iterator, Mapping, NamedTuple, Optional, Sequence, Union
 
 from ...base.errors import NotFoundError
 from ...base.model import ARENA_FLAGS, NONCONTIGUOUS, ArenaHeader
-from ...base.records import NamedTuple
 from ...sources.memory import Memory
 from ..arena_scan import PREFIX_LIMIT, Hit, follow_ring, next_offset, scan
 from ..chunk import IS_MMAPPED, PREV_INUSE, masked

@@ -6,11 +6,10 @@ of the lists say where the counts are and what they count.
 
 from __future__ import annotations
 
-from typing import Iterator, Optional, Sequence
+from typing import Iterator, NamedTuple, Optional, Sequence
 
 from ...base.errors import MemoryReadError
 from ...base.model import Finding
-from ...base.records import NamedTuple
 from ...sources.memory import Memory
 from ..chunk import masked
 from ..process_layout import Layout, TcacheLayout

@@ -7,9 +7,7 @@ bytes after their length.
 from __future__ import annotations
 
 import gzip
-from typing import Iterable, Sequence
-
-from ...base.records import NamedTuple
+from typing import Iterable, NamedTuple, Sequence
 
 NUMBER, BYTES = 0, 2
 

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import sys
-from typing import Callable, Iterable, Iterator, Mapping, Optional, Sequence
+from typing import Callable, Iterable, Iterator, Mapping, NamedTuple, Optional, Sequence
 
 from ...analysis.chunks import ExactSize, SizeClass, Sums, total
 from ...base.model import Tally
-from ...base.records import NamedTuple
 from ..shared_text.text import WIDEST_NAME, Style, count, in_use, number, shortened_name, table
 
 STATE_WORDS = {

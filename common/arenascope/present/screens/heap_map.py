@@ -5,12 +5,11 @@ from __future__ import annotations
 import math
 import os
 from itertools import groupby
-from typing import Callable, Iterator, Mapping, Optional, Sequence
+from typing import Callable, Iterator, Mapping, NamedTuple, Optional, Sequence
 
 from ...analysis.heap_map import LAYERS, PARTS, SPLITS, Strip
 from ...analysis.usage import total
 from ...base.printable import PLAIN
-from ...base.records import NamedTuple
 from ..json_documents.owner_records import Written
 from ..shared_text.text import AT_LEAST, AT_MOST, NO_HEAP, UNKNOWN, Laid, Style, count, in_use, left_out, table
 

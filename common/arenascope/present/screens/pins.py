@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING, Iterator, Mapping, Optional, Sequence
+from typing import TYPE_CHECKING, Iterator, Mapping, NamedTuple, Optional, Sequence
 
 from ...analysis.holds_back import Group
 from ...analysis.ranking import Pin, Ranking, Together
 from ...base.model import Statement
 from ...base.printable import first_few
-from ...base.records import NamedTuple
 from ..json_documents.chunk_records import PinSums
 from ..shared_text.text import Style, count, left_out, next_lines, table
 from .types import name_of

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Iterator, Mapping, Optional, Sequence
+from typing import Iterator, Mapping, NamedTuple, Optional, Sequence
 
 from ...base.model import Statement
-from ...base.records import NamedTuple
 from ...blocks.declared.paths import INNER, Paths
 from ...blocks.graph.asked_address import Goal
 from ...blocks.graph.pointer_facts import Told, member_of

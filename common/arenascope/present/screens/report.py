@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import textwrap
-from typing import Collection, Iterator, Optional, Sequence
+from typing import Collection, Iterator, NamedTuple, Optional, Sequence
 
 from ...analysis.advice import OF_LEAKS, Advice
 from ...analysis.causes import Facts
@@ -12,7 +12,6 @@ from ...analysis.held_or_lost import FIRST, HeldSums
 from ...analysis.report import ANONYMOUS, LIVE, PARTS, RESIDENT, SPACE, Picture
 from ...analysis.type_rows import TypeRow
 from ...base.model import Statement
-from ...base.records import NamedTuple
 from ..shared_text.text import BAR, GAP, Style, bar, count, held_size, next_lines, table
 from .advice_sentences import NOTHING_TO_SET, OWNERS_TELL
 from .growth import growth_headlines, growth_sentence

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import time
-from typing import Iterator, Optional
+from typing import Iterator, NamedTuple, Optional
 
 from ...analysis.top_order import AT_LEAST, DEFAULT, EXACT
-from ...base.records import NamedTuple
 from ..json_documents.process_records import RunningProcess, Top
 from ..shared_text.text import Style, count, duration, next_lines, number, table
 

@@ -6,14 +6,13 @@ It is drawn in place, on the terminal's other screen; the last one stays when it
 from __future__ import annotations
 
 import time
-from typing import Callable, Iterator, Mapping, Optional, Sequence, TextIO
+from typing import Callable, Iterator, Mapping, NamedTuple, Optional, Sequence, TextIO
 
 from ...analysis.figure_names import Document
 from ...analysis.grown_types import grown_types
 from ...analysis.report import PARTS, Picture
 from ...analysis.trend import STILL, Moment, Series, judged
 from ...base.model import Allocator
-from ...base.records import NamedTuple
 from ..shared_text.text import Style, bar, duration, signed, table
 from .allocators import outside_malloc_lines
 from .growth import growth_headlines, rate_words, time_apart

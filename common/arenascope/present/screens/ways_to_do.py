@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Optional, Union
+from typing import NamedTuple, Optional, Union
 
-from ...base.records import NamedTuple
 from ..shared_text.text import Style
 
 

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Callable, Mapping, Union
+from typing import Callable, Mapping, NamedTuple, Union
 
 from ...base.model import Breach, Statement
-from ...base.records import NamedTuple
 from .findings import WORDS, finding_words
 
 

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import os
 import re
-from typing import Iterable, Iterator, Optional, Sequence, TypeVar
+from typing import Iterable, Iterator, NamedTuple, Optional, Sequence, TypeVar
 
 from ...base.about import PROGRAM
 from ...base.model import SHELL_CALLS_INTO
 from ...base.printable import one_line
-from ...base.records import NamedTuple
 from ...blocks.recognise.class_names import with_short_names
 from .table_forms import in_form, ruled
 

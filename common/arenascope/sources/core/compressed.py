@@ -13,12 +13,11 @@ import tempfile
 import time
 from contextlib import contextmanager
 from io import FileIO
-from typing import Callable, Iterator, Optional
+from typing import Callable, Iterator, NamedTuple, Optional
 
 from ...base.errors import TargetError
 from ...base.model import Statement
 from ...base.programs import find_program
-from ...base.records import NamedTuple
 from ..elf.elf_file import MAGIC
 from .compressions import Format, window_log
 

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Optional, Sequence
-
-from ...base.records import NamedTuple
+from typing import NamedTuple, Optional, Sequence
 
 
 class Format(NamedTuple):

@@ -8,9 +8,8 @@ is not to be had, as far as the process has it mapped: what it has not is left o
 from __future__ import annotations
 
 from bisect import bisect_right
-from typing import Iterable, Iterator, Optional, Protocol, Sequence
+from typing import Iterable, Iterator, NamedTuple, Optional, Protocol, Sequence
 
-from ...base.records import NamedTuple
 from ..elf.elf_file import PF_R, PF_W, PF_X, Segment
 from ..elf.kernel_records import FileMapping
 from ..elf.notes import Note

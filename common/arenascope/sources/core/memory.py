@@ -10,11 +10,10 @@ import os
 from bisect import bisect_left, bisect_right
 from contextlib import suppress
 from functools import cached_property
-from typing import TYPE_CHECKING, Iterator, Mapping, Optional, Sequence, TypeVar
+from typing import TYPE_CHECKING, Iterator, Mapping, NamedTuple, Optional, Sequence, TypeVar
 
 from ...base.errors import MemoryReadError, TargetError
 from ...base.model import Statement
-from ...base.records import NamedTuple
 from .. import target
 from ..elf import environment
 from ..elf.elf_file import ET_CORE, PT_LOAD, PT_NOTE, Elf, Segment, file_reader

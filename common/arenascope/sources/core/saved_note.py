@@ -11,9 +11,8 @@ import sys
 import zlib
 from array import array
 from itertools import accumulate
-from typing import Iterable, Mapping, Optional, Sequence
+from typing import Iterable, Mapping, NamedTuple, Optional, Sequence
 
-from ...base.records import NamedTuple
 from ..address_runs import Runs
 from ..elf.kernel_records import NT_MOMENT, NT_RESIDENT, NT_SWAPPED, OWN
 from ..elf.notes import Note

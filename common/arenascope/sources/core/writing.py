@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import os
 import struct
-from typing import Iterable, Iterator, Sequence
+from typing import Iterable, Iterator, NamedTuple, Sequence
 
-from ...base.records import NamedTuple
 from ..elf.elf_file import ET_CORE, MAGIC, PN_XNUM, PT_LOAD, PT_NOTE, Segment
 from ..elf.kernel_records import NT_AUXV, NT_FILE, NT_PRPSINFO, NT_PRSTATUS, NT_SIGINFO, FileMapping
 from ..elf.notes import Note

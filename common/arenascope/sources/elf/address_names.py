@@ -8,10 +8,9 @@ from __future__ import annotations
 import os
 import struct
 from bisect import bisect_right
-from typing import TYPE_CHECKING, Collection, Iterator, Optional, Protocol, Sequence
+from typing import TYPE_CHECKING, Collection, Iterator, NamedTuple, Optional, Protocol, Sequence
 
 from ...base.errors import ArenascopeError, TargetError
-from ...base.records import NamedTuple
 from ..target import Place, Region
 from .bss import memory_end
 from .elf_file import (

@@ -13,10 +13,9 @@ from array import array
 from bisect import bisect_left, bisect_right
 from collections import Counter
 from itertools import islice
-from typing import Collection, Iterable, Iterator, Mapping, Optional, Sequence
+from typing import Collection, Iterable, Iterator, Mapping, NamedTuple, Optional, Sequence
 
 from ...base.count_work import Meter, Unseen
-from ...base.records import NamedTuple
 from ..target import Span, joined
 from .address_names import names_of
 from .elf_file import ET_EXEC, MAX_TABLES, PF_W, PF_X, PT_LOAD, SHT_SYMTAB, ElfFile, Segment

@@ -10,9 +10,8 @@ from __future__ import annotations
 
 import zlib
 from contextlib import suppress
-from typing import Iterator, Mapping, Optional, Sequence
+from typing import Iterator, Mapping, NamedTuple, Optional, Sequence
 
-from ...base.records import NamedTuple
 from ..target import ByteOrder
 from ..type_spelling import spelled, within
 from .elf_file import ElfFile

@@ -11,11 +11,10 @@ import os
 import re
 import struct
 from functools import cached_property
-from typing import Callable, Iterable, Iterator, Optional
+from typing import Callable, Iterable, Iterator, NamedTuple, Optional
 
 from ...base.argv import ELF
 from ...base.errors import ArenascopeError, TargetError
-from ...base.records import NamedTuple
 from ..target import ByteOrder, Span
 from .notes import Buffer, Note, gnu_build_id, parse_notes, string_at
 from .sysroot import file_within, open_regular

@@ -8,9 +8,8 @@ from __future__ import annotations
 from bisect import bisect_right
 from contextlib import suppress
 from functools import cached_property
-from typing import Iterator, Mapping, Optional, Sequence
+from typing import Iterator, Mapping, NamedTuple, Optional, Sequence
 
-from ...base.records import NamedTuple
 from ..target import ByteOrder
 from .unwind import Cursor
 

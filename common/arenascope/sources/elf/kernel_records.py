@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import struct
-from typing import Mapping, Optional
-
-from ...base.records import NamedTuple
+from typing import Mapping, NamedTuple, Optional
 
 # <linux/elf.h>: "CORE" and "LINUX" own the notes of cores, and the sets of ptrace(2) have the same numbers
 NT_PRSTATUS, NT_PRPSINFO, NT_AUXV, NT_SIGINFO, NT_FILE = 1, 3, 6, 0x53494749, 0x46494C45

@@ -7,10 +7,9 @@ module (heaps, stacks) stays unknown; its cores have mappings, but neither the f
 from __future__ import annotations
 
 import os
-from typing import Iterator, Mapping, Optional, Sequence
+from typing import Iterator, Mapping, NamedTuple, Optional, Sequence
 
 from ...base.errors import ArenascopeError, MemoryReadError
-from ...base.records import NamedTuple
 from ..memory import Memory
 from ..target import Region
 from .elf_file import PF_R, PF_W, PF_X, PT_DYNAMIC, PT_LOAD, Elf

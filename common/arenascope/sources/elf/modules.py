@@ -9,10 +9,9 @@ import os
 import struct
 from contextlib import suppress
 from functools import cached_property
-from typing import Iterable, Iterator, Optional, Sequence
+from typing import Iterable, Iterator, NamedTuple, Optional, Sequence
 
 from ...base.errors import ArenascopeError, MemoryReadError
-from ...base.records import NamedTuple
 from ..target import Region, Span, Target, joined
 from .elf_file import PT_DYNAMIC, PT_TLS, SHT_SYMTAB, Elf, ElfFile, Segment
 from .environment import read_string

@@ -5,9 +5,7 @@ from __future__ import annotations
 import mmap
 import os
 import struct
-from typing import Iterable, Iterator, Optional, Union
-
-from ...base.records import NamedTuple
+from typing import Iterable, Iterator, NamedTuple, Optional, Union
 
 Buffer = Union[bytes, bytearray, memoryview, mmap.mmap]
 

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import struct
-from typing import Mapping, Optional, Sequence
+from typing import Mapping, NamedTuple, Optional, Sequence
 
-from ...base.records import NamedTuple
 from ..target import ByteOrder, ThreadInfo
 from .machines import EM_386, EM_AARCH64, EM_ARM, EM_LOONGARCH, EM_PPC, EM_PPC64, EM_RISCV, EM_S390, EM_X86_64
 

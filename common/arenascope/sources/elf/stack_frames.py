@@ -5,10 +5,9 @@ x86-64 and aarch64. What a signal handler interrupted is found in the frame that
 
 from __future__ import annotations
 
-from typing import Callable, Iterator, Mapping, Sequence
+from typing import Callable, Iterator, Mapping, NamedTuple, Sequence
 
 from ...base.errors import MemoryReadError
-from ...base.records import NamedTuple
 from ..memory import Memory
 from .unwind import CannotUnwind, Cursor, Row, Rule, UnwindTables
 

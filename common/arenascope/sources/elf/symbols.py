@@ -5,10 +5,9 @@ from __future__ import annotations
 import struct
 import sys
 from operator import itemgetter
-from typing import Iterable, Iterator, Optional, Sequence
+from typing import Iterable, Iterator, NamedTuple, Optional, Sequence
 
 from ...base.errors import ArenascopeError, TargetError
-from ...base.records import NamedTuple
 from .elf_file import PT_DYNAMIC, SHT_DYNSYM, SHT_SYMTAB, Elf, ElfFile, Read, Section, Segment, proven_files
 from .machines import EM_ALPHA, EM_S390
 

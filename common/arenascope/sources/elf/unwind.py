@@ -6,10 +6,9 @@ it says of a stack is therefore believed only as far as every frame of it lies i
 
 from __future__ import annotations
 
-from typing import Mapping, Optional, Sequence
+from typing import Mapping, NamedTuple, Optional, Sequence
 
 from ...base.errors import ArenascopeError
-from ...base.records import NamedTuple
 from ..memory import Memory
 from ..target import ByteOrder, Region
 from .elf_file import Elf

@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import os
 from contextlib import suppress
-from typing import Iterator, Optional, Sequence
-
-from ...base.records import NamedTuple
+from typing import Iterator, NamedTuple, Optional, Sequence
 
 MOUNTS, AVAILABLE = "/proc/self/mountinfo", "/proc/meminfo"
 NONE = 1 << 60

@@ -11,9 +11,8 @@ the thread needs nobody. What differs by machine is its Processor: injection_x86
 from __future__ import annotations
 
 import struct
-from typing import Mapping, Optional, Protocol, Sequence
+from typing import Mapping, NamedTuple, Optional, Protocol, Sequence
 
-from ...base.records import NamedTuple
 from ..memory import Memory
 
 FUTEX_WAKE_OP_PRIVATE = 5 | 128

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import os
-from typing import Optional
+from typing import NamedTuple, Optional
 
 from ...base.errors import TargetError
-from ...base.records import NamedTuple
 from . import procfiles
 
 ALL_IDS = [b"0", b"0", b"4294967295"]

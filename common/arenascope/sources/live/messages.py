@@ -8,9 +8,7 @@ from __future__ import annotations
 import marshal
 import os
 import select
-from typing import Optional, Sequence, Union, get_args
-
-from ...base.records import NamedTuple
+from typing import NamedTuple, Optional, Sequence, Union, get_args
 
 
 class Hold(NamedTuple):

@@ -16,9 +16,8 @@ import sys
 from array import array
 from contextlib import suppress
 from functools import cached_property
-from typing import Callable, Iterator, Optional
+from typing import Callable, Iterator, NamedTuple, Optional
 
-from ...base.records import NamedTuple
 from ..region_index import RegionIndex
 from ..target import Region
 from . import procfiles

@@ -17,10 +17,9 @@ from contextlib import suppress
 from fcntl import ioctl
 from functools import cached_property
 from struct import Struct
-from typing import Iterable, Iterator, Optional, Protocol, Sequence
+from typing import Iterable, Iterator, NamedTuple, Optional, Protocol, Sequence
 
 from ...base.errors import TargetError
-from ...base.records import NamedTuple
 from ..address_runs import Runs
 from ..target import Pages, Span, joined
 from .pagekinds import IN_SWAP, PageKinds

@@ -7,13 +7,12 @@ import os
 import signal
 import time
 from contextlib import suppress
-from typing import Callable, Optional, Sequence, TypeVar
+from typing import Callable, NamedTuple, Optional, Sequence, TypeVar
 
 from ...base import background
 from ...base.errors import HoldEnded, HoldOver, HoldTooShort, RefusedError, TargetError
 from ...base.hold_limits import HOLD_AT_MOST, allows_more, hold_over
 from ...base.model import Statement
-from ...base.records import NamedTuple
 from ..elf.registers import ThreadRecord
 from ..target import RegisterSet, RegisterSets
 from . import guard, messages

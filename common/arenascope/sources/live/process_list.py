@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import os
-from typing import Iterator, Optional
+from typing import Iterator, NamedTuple, Optional
 
-from ...base.records import NamedTuple
 from .processes_by_name import other_pids
 from .procfiles import PF_KTHREAD, named_stat
 

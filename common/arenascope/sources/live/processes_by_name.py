@@ -5,9 +5,8 @@ from __future__ import annotations
 import os
 import re
 from contextlib import suppress
-from typing import Iterable, Iterator, Optional, Sequence
+from typing import Iterable, Iterator, NamedTuple, Optional, Sequence
 
-from ...base.records import NamedTuple
 from ..elf.kernel_records import undeleted
 from .procfiles import name_of, read_bytes, status_row
 

@@ -5,11 +5,10 @@ from __future__ import annotations
 import os
 import re
 from functools import cached_property
-from typing import Callable, Iterator, Optional, Sequence, Union, overload
+from typing import Callable, Iterator, NamedTuple, Optional, Sequence, Union, overload
 
 from ...base.errors import TargetError
 from ...base.mapping_names import HUGE_PAGES
-from ...base.records import NamedTuple
 from ..elf.kernel_records import undeleted
 from ..target import MappingUse, MemoryUse, Region, Span
 

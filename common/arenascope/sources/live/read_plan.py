@@ -10,11 +10,10 @@ from array import array
 from itertools import repeat
 from operator import add
 from types import ModuleType
-from typing import TYPE_CHECKING, Iterator, Optional, Sequence
+from typing import TYPE_CHECKING, Iterator, NamedTuple, Optional, Sequence
 
 from ...base import optional_libraries
 from ...base.array_types import words_of
-from ...base.records import NamedTuple
 
 if TYPE_CHECKING:
     from ...base.array_types import Numbers

@@ -5,11 +5,10 @@ from __future__ import annotations
 import os
 import time
 from contextlib import suppress
-from typing import Callable, Optional, Sequence, Union
+from typing import Callable, NamedTuple, Optional, Sequence, Union
 
 from ...base.background import Beside
 from ...base.errors import TargetError
-from ...base.records import NamedTuple
 from ..core.copy_in_memory import MemoryWriter, NoRoomInMemory, slots_for
 from ..core.core_image import CoreImage
 from ..core.core_layout import Piece, first_notes, lay_out, may_have_own, pieces_of, whole_piece

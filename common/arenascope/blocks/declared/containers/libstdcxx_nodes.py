@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Mapping, Optional, Sequence
+from typing import Mapping, NamedTuple, Optional, Sequence
 
-from ....base.records import NamedTuple
 from ....sources.debug_info_types import Field, TypeFacts
 from ..claims import CONTAINER, EXACT, Claim, Container, Reader, Types
 from .forms import Form, Node, OfNodes

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Iterable, Mapping, Optional
+from typing import Iterable, Mapping, NamedTuple, Optional
 
-from ....base.records import NamedTuple
 from ....sources.debug_info_types import Argument, Field, TypeFacts
 from ....sources.type_spelling import parts_of, spelled
 from ..claims import CONTAINER, Claim, Container, Reader, Types

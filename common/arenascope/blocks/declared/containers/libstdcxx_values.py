@@ -3,9 +3,8 @@ symbol of a function tells. And paths."""
 
 from __future__ import annotations
 
-from typing import Iterable, Mapping, Optional, Sequence
+from typing import Iterable, Mapping, NamedTuple, Optional, Sequence
 
-from ....base.records import NamedTuple
 from ....sources.debug_info_types import Field, TypeFacts
 from ....sources.type_spelling import parts_of
 from ..claims import CONTAINER, Claim, Container, Reader, Types

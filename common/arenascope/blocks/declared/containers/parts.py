@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Optional, Sequence
+from typing import NamedTuple, Optional, Sequence
 
-from ....base.records import NamedTuple
 from ....sources.debug_info_types import Field, TypeFacts
 from ..claims import ARRAY, CONTAINER, EXACT, Claim, Reader, Types
 

@@ -4,9 +4,8 @@ others are told by what is left."""
 
 from __future__ import annotations
 
-from typing import Iterator, Optional, Sequence
+from typing import Iterator, NamedTuple, Optional, Sequence
 
-from ....base.records import NamedTuple
 from ....sources.debug_info_types import TypeFacts
 from ..claims import Container, Reader, Types
 from .forms import OfValue

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Optional, Sequence
+from typing import NamedTuple, Optional, Sequence
 
-from ....base.records import NamedTuple
 from ..claims import Reader
 
 TALLEST = 128
