@@ -68,7 +68,7 @@ def copying(pid: int, rounds: int) -> Iterator[str]:
 
 def on_disk(pid: int, rounds: int) -> Iterator[str]:
     """Of what is never looked at without a copy: one in memory that is there beforehand, against one in a file."""
-    yield from _against(pid, rounds, ALWAYS_COPYING, "copied into a file", without=("memory_left", lambda: None))
+    yield from _against(pid, rounds, ALWAYS_COPYING, "copied into a file", without=("_memory_for_copy", lambda size: 0))
 
 
 def _against(

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import re
-from typing import Optional
 
 import pytest
 
@@ -27,10 +26,10 @@ MOST = LookCost(SHARE * INTERVAL, HELD * INTERVAL)
         (MOST._replace(whole=MOST.whole + 1), 1, MEMORY * MIB, False),
         (MOST._replace(held=MOST.held + 1), 1, MEMORY * MIB, False),
         (MOST, 1, MEMORY * MIB - 1, False),
-        (MOST, 1, None, False),
+        (MOST, 1, 0, False),
     ],
 )
-def test_a_look_costs_little(cost: LookCost, processes: int, left: Optional[int], fits: bool) -> None:
+def test_a_look_costs_little(cost: LookCost, processes: int, left: int, fits: bool) -> None:
     assert (not Rule(INTERVAL, processes).why_not(cost, MIB, left)) == fits
 
 

@@ -4,7 +4,7 @@ Before the first one that is foretold from the process as it runs; then what the
 from __future__ import annotations
 
 import math
-from typing import NamedTuple, Optional
+from typing import NamedTuple
 
 from ..commands.steps.look_cost import LookCost, foretold_cost
 from ..present.shared_text.text import Style, duration
@@ -29,7 +29,7 @@ class Rule(NamedTuple):
     processes: int = 1
     """How many are looked at in it, one after the other."""
 
-    def why_not(self, cost: LookCost, copied: int, left: Optional[int]) -> str:
+    def why_not(self, cost: LookCost, copied: int, left: int) -> str:
         """Why such a look is too much, and which interval would do; "" where it is not. `left`: see memory_left."""
         if cost.whole * self.processes > SHARE * self.interval or cost.held > HELD * self.interval:
             needed = max(cost.whole * self.processes / SHARE, cost.held / HELD) * ROOM
@@ -37,7 +37,7 @@ class Rule(NamedTuple):
                 f"a look with them takes {duration(cost.whole)}, {duration(cost.held)} of it with the process held: "
                 f"too much every {self.interval:g} s; --interval {math.ceil(needed)}s is enough"
             )
-        if left is None or MEMORY * copied > left:
+        if MEMORY * copied > left:
             say = Style().size
             return f"a copy of it takes {say(copied)} and {say(left)} of memory are left: too little"
         return ""

@@ -272,8 +272,6 @@ def search_of(session: Session, blocks: LiveBlocks) -> Search:
 def _memory_for_copy(size: int) -> int:
     """So much of it may lie in memory; TargetError where there is not even enough for what is made of it."""
     left = memory_left()
-    if left is None:
-        return 0
     beside = BESIDE + min(size // 3, size // 8 + BESIDE_AT_MOST)
     if left < beside:
         say = Style().size
@@ -287,7 +285,7 @@ def _with_room(size: int) -> str:
     left = {each: _room_in(each) for each in folders or ["."]}
     folder = next((each for each, free in left.items() if free > size), None)
     if folder is None:
-        said = {"memory": int(SHARE * (memory_left() or 0)), **left}
+        said = {"memory": int(SHARE * memory_left()), **left}
         told = ", ".join(f"{Style().size(free)} in {each}" for each, free in said.items())
         raise TargetError(
             f"it takes a copy of the process, {Style().size(size)}, for which there is no room: {told} left",
@@ -299,7 +297,7 @@ def _with_room(size: int) -> str:
 def _room_in(folder: str) -> int:
     disk = os.statvfs(folder)
     free = disk.f_bavail * disk.f_frsize
-    return min(free, int(SHARE * (memory_left() or 0))) if kind_of_disk(folder) in FILES_IN_MEMORY else free
+    return min(free, int(SHARE * memory_left())) if kind_of_disk(folder) in FILES_IN_MEMORY else free
 
 
 def _copied(context: Context, target: ShellTarget, process: ProcessImage) -> ProcessCopy:

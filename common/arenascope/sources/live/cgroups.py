@@ -25,20 +25,16 @@ class MemoryLimit(NamedTuple):
 
 def memory_limit(pid: int) -> Optional[MemoryLimit]:
     """The one that leaves the least, of its own group and those around it; None where there is none."""
-    return _least([limit for folder in _folders(pid) for limit in _limits(folder, ENDS)])
+    limits = (limit for folder in _folders(pid) for limit in _limits(folder, ENDS))
+    return min(limits, key=lambda each: each.bytes - (each.used or 0), default=None)
 
 
-def memory_left() -> Optional[int]:
-    """So many bytes this process may take now before anything is killed or made to wait for it; None where it is in a
-    group whose files are not to be seen."""
-    left = [_available()]
-    folders = [*_folders(os.getpid())]
-    if not folders and os.path.exists("/proc/self/cgroup"):
-        return None
-    least = _least([limit for folder in folders for limit in _limits(folder, (*ENDS, *SLOWS))])
-    if least is not None:
-        left.append(least.bytes - (least.used or 0))
-    return max(0, min(left))
+def memory_left() -> int:
+    """How many bytes this process may take now before anything is killed or made to wait for it.
+
+    Where the group's files are not mounted, as in a bare root, no limit can be read and the machine's memory counts."""
+    limits = [limit for folder in _folders(os.getpid()) for limit in _limits(folder, (*ENDS, *SLOWS))]
+    return max(0, min([_available(), *(each.bytes - (each.used or 0) for each in limits)]))
 
 
 def _available() -> int:
@@ -47,10 +43,6 @@ def _available() -> int:
         rows = dict(line.split()[:2] for line in file)
         return int(rows["MemAvailable:"]) * 1024
     return 0
-
-
-def _least(limits: Sequence[MemoryLimit]) -> Optional[MemoryLimit]:
-    return min(limits, key=lambda each: each.bytes - (each.used or 0), default=None)
 
 
 def _folders(pid: int) -> Iterator[str]:
