@@ -20,15 +20,13 @@ from typing import Iterable, Iterator
 
 import covered
 import pytest
-from lifetimes import lasting_folder, remove_folders
+from lifetimes import remove_folders
 
 MEASURED = pytest.StashKey[object]()
 UNTRACED = pytest.StashKey[bool]()
 COUNTED = ("passed", "failed", "skipped")
 # GDB would ask whether to load symbols from there
 os.environ.pop("DEBUGINFOD_URLS", None)
-# not the user's own, where what one test has made is known to the next run
-os.environ["XDG_CACHE_HOME"] = str(lasting_folder("arenascope-cache-"))
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:

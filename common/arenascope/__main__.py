@@ -20,11 +20,9 @@ def run() -> "NoReturn":
         _leave_out_other_folders()
         # what importing creates stays: there is nothing to collect
         gc.disable()
-        from .base.when_gone import before_exit
         from .cli.main import main
 
         status = main(loaded=_all_is_loaded)
-        before_exit()
     except KeyboardInterrupt:
         # while it was loaded, or a second one while main() made an end of the first
         sys.stderr.write(STOPPED)

@@ -13,7 +13,6 @@ from pathlib import Path
 from typing import Any, Iterator, Optional
 
 import pytest
-from choice import some
 from looks import give_up
 from partial import look
 from subjects import Subject
@@ -164,33 +163,11 @@ def test_locals_of_frames(subject: Subject) -> None:
     assert (array.form, array.length, array.size, types.facts(array.target).name) == ("array", 5, 40, "long")
 
 
-def test_locals_have_the_same_types_where_answers_are_kept(
-    subject: Subject, cache: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Only where they are is asked anew, of a GDB that has answered nothing else."""
-    place = first_of(subject)
-    core = subject.kernel_core()
-    types = of_core(core)
-    first = locals_of_main(types), told(types, place)
-    TARGETS.clear()
-    del types
-    asked = []
-    ask = GdbChild.ask
-    monkeypatch.setattr(GdbChild, "ask", lambda self, kind, about: asked.append(kind) or ask(self, kind, about))
-    types = of_core(core)
-    assert (locals_of_main(types), told(types, place)) == first
-    assert asked == ["frames"]
-    # what comes then has numbers as ever
-    (variable,) = types.variables([place]).values()
-    two = types.pointer_to(variable.type)
-    assert types.facts(two).target == variable.type
-    (path,) = cached()
-    assert "frames" not in {kind for kind, _, _ in json.loads(path.read_text())[1]}
-
-
 def test_what_ends_it_at_frames_costs_locals_alone(subject: Subject, monkeypatch: pytest.MonkeyPatch) -> None:
+    place = first_of(subject)
     types = of_core(subject.kernel_core())
     number = types.by_name("thing")
+    (variable,) = types.variables([place + 4]).values()
     ask = GdbChild.ask
 
     def ends(child: GdbChild, kind: str, about: object) -> object:
@@ -201,7 +178,9 @@ def test_what_ends_it_at_frames_costs_locals_alone(subject: Subject, monkeypatch
     monkeypatch.setattr(GdbChild, "ask", ends)
     assert types.locals() == []
     assert number is not None
-    assert types.facts(types.pointer_to(number)).target == number
+    # a second one gives the same numbers
+    assert types.pointer_to(number) == variable.type
+    assert types.facts(types.pointer_to(variable.type)).target == variable.type
 
 
 def test_it_opens_nothing_that_a_core_names(subject: Subject, tmp_path: Path) -> None:
@@ -241,7 +220,7 @@ def debuggers() -> set[int]:
     return found
 
 
-def test_it_ends_with_the_look(subject: Subject, cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_it_ends_with_the_look(subject: Subject, monkeypatch: pytest.MonkeyPatch) -> None:
     """A program that uses the API goes on; nothing waits until garbage is collected."""
     started = []
     monkeypatch.setattr(TypesByGdb, "_start", lambda self, start=TypesByGdb._start: started.append(1) or start(self))
@@ -348,121 +327,19 @@ def test_no_process_is_held_for_it(subject: Subject) -> None:
     assert copy.types.by_name("thing") is not None
 
 
-def cached() -> list[Path]:
-    return [*(Path(os.environ["XDG_CACHE_HOME"]) / "arenascope" / "types").glob("*.json")]
-
-
-@pytest.fixture
-def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def test_nothing_is_kept_of_one_look_for_the_next(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Two programs of one build-id: the second is named by its own debug information."""
     folder = tmp_path / "cache"
     monkeypatch.setenv("XDG_CACHE_HOME", str(folder))
-    return folder / "arenascope" / "types"
-
-
-def told(types: TypesByGdb, address: int) -> list[object]:
-    """As the tracer asks: a variable, its type, what that leads to."""
-    found = types.variables([address, address + 64])
-    (variable,) = found.values()
-    target = types.facts(variable.type).target
-    assert target is not None
-    return [found, target, types.facts(target), types.by_name("thing"), types.by_name("nothing")]
-
-
-class Started(AssertionError):
-    """A GDB was, though all should be known."""
-
-
-def no_gdb(types: TypesByGdb, monkeypatch: pytest.MonkeyPatch) -> TypesByGdb:
-    def start() -> None:
-        raise Started
-
-    monkeypatch.setattr(types, "_start", start)
-    return types
-
-
-def test_what_was_answered_is_kept(subject: Subject, cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Also for another process of the program, at other addresses."""
-    types = types_of(subject)
-    first = told(types, first_of(subject))
-    assert types._gdb is not None
-    TARGETS.clear()
-    del types
-    (path,) = cached()
-    assert (path.stat().st_mode & 0o777, cache.stat().st_mode & 0o777) == (0o600, 0o700)
-    again = no_gdb(types_of(subject), monkeypatch)
-    assert told(again, first_of(subject)) == first
-    with Subject(str(subject.program)) as other:
-        place, elsewhere = first_of(subject), first_of(other)
-        assert place != elsewhere
-        found, *rest = told(no_gdb(types_of(other), monkeypatch), elsewhere)
-        assert rest == first[1:]
-        assert isinstance(found, dict)
-        assert [each.address for each in found.values()] == [elsewhere]
-
-
-def test_what_is_not_known_is_asked_with_the_same_numbers(subject: Subject, cache: Path) -> None:
-    types = types_of(subject)
-    target = told(types, first_of(subject))[1]
-    assert isinstance(target, int)
-    pointer = types.pointer_to(target)
-    TARGETS.clear()
-    del types
-    types = types_of(subject)
-    # nothing else was asked of this GDB
-    two = types.pointer_to(pointer)
-    assert types.facts(two).target == pointer
-    assert types.facts(pointer).target == target
-    assert types._gdb is not None
-
-
-def test_other_answers_than_kept_ones_end_it(subject: Subject, cache: Path) -> None:
-    types = types_of(subject)
-    told(types, first_of(subject))
-    TARGETS.clear()
-    del types
-    (path,) = cached()
-    path.write_text(path.read_text().replace("thing", "other"))
-    types = types_of(subject)
-    assert types.by_name("something else") is None
-    assert types._gdb is None
-    assert not cached()
-
-
-@pytest.mark.parametrize(
-    "text", some(["", "[", "[1, 2]", '["KEY", [[1]]]', '["KEY", [["variables", [[9, 1]], [1]]]]'], "[")
-)
-def test_damaged_answers_are_none(subject: Subject, cache: Path, text: str) -> None:
-    types = types_of(subject)
-    expected = told(types, first_of(subject))
-    TARGETS.clear()
-    del types
-    (path,) = cached()
-    key = json.dumps(json.loads(path.read_text())[0])
-    path.write_text(text.replace('"KEY"', key))
-    assert told(types_of(subject), first_of(subject)) == expected
-
-
-def test_answers_that_others_may_have_written_are_none(
-    subject: Subject, cache: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    types = types_of(subject)
-    told(types, first_of(subject))
-    TARGETS.clear()
-    del types
-    (path,) = cached()
-    address = first_of(subject)
-    path.chmod(0o620)
-    with pytest.raises(Started):
-        told(no_gdb(types_of(subject), monkeypatch), address)
-    path.chmod(0o600)
-    cache.chmod(0o770)
-    with pytest.raises(Started):
-        told(no_gdb(types_of(subject), monkeypatch), address)
-    cache.chmod(0o700)
-    elsewhere = path.rename(cache / "elsewhere")
-    path.symlink_to(elsewhere)
-    with pytest.raises(Started):
-        told(no_gdb(types_of(subject), monkeypatch), address)
+    for name in ("stolen", "honest"):
+        source, program = tmp_path / f"{name}.c", tmp_path / name
+        source.write_text((SOURCE + SCRIPT % "").replace("struct thing", f"struct {name}"))
+        build_id = "-Wl,--build-id=0x0123456789abcdef0123456789abcdef01234567"
+        subprocess.run(["gcc", "-g", "-O0", build_id, "-o", program, source], check=True)
+        with Subject(str(program)) as subject:
+            rows = json.loads(look(Path(str(subject.pid)), "types --json", "--declared")[1])["types"]
+        assert {row["type"] for row in rows} & {"stolen", "honest"} == {name}
+    assert not folder.exists()
 
 
 def test_a_gdb_that_others_may_have_put_there(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

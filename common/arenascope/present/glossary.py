@@ -86,8 +86,6 @@ MEANINGS: Mapping[tuple[str, ...], str] = {
         "all of them",
     ): "How much memory it is; of blocks and chunks with the chunks' headers. In `heap owners --by type` all of "
     "them, average and largest count what only each block leads to as well.",
-    ("cache", "~/.cache/arenascope"): "What was read of debug information, kept for the next run in "
-    "~/.cache/arenascope (below XDG_CACHE_HOME, if that is set). It may be deleted at any time.",
     ("cached",): "Freed, but in a thread's cache or in a fastbin: its header still looks in use. A trim returns what "
     "fastbins hold, never what thread caches do.",
     ("calls",): "How many calls of madvise malloc_trim would make: one for each free chunk that covers whole pages.",
@@ -314,7 +312,7 @@ MEANINGS: Mapping[tuple[str, ...], str] = {
     ): "What a block is: what the program or debug information calls it, or a guess by its contents. Where nothing "
     "tells, blocks of a size are one type.",
     ("uninstall", "undo"): "Delete the checkout, or uninstall it with what installed it; then delete "
-    "~/.cache/arenascope, and the line with arena.py in ~/.gdbinit and ~/.lldbinit.",
+    "the line with arena.py in ~/.gdbinit and ~/.lldbinit.",
     ("unsorted bin", "unsorted"): "A bin of chunks freed lately, of any size, not yet sorted into small and large "
     "bins.",
     (

@@ -27,10 +27,6 @@ def as_list(value: object) -> list[object]:
     return value
 
 
-def as_addresses(value: object) -> list[int]:
-    return [as_int(each) for each in as_list(value)]
-
-
 def as_number(value: object) -> Optional[int]:
     return value if isinstance(value, int) else None
 

@@ -55,15 +55,6 @@ def lacking() -> str:
     return "one-file" if _script() is None else "not-found" if find_program("gdb") is None else ""
 
 
-def version() -> list[object]:
-    """Of the code by which it answers."""
-    folder = os.path.dirname(_script() or "")
-    with suppress(OSError):
-        code = [each.stat() for each in os.scandir(folder) if each.name.endswith(".py")] if folder else []
-        return [max((each.st_mtime_ns for each in code), default=0), sum(each.st_size for each in code)]
-    return []
-
-
 def _script() -> Optional[str]:
     """Inside the installed package, or in the checkout; a zipapp has none."""
     for folder in (os.path.join(PACKAGE, "doors", "gdb"), os.path.join(PACKAGE, "..", "..", "gdb")):

@@ -11,17 +11,15 @@ import struct
 import weakref
 from bisect import bisect_right
 from contextlib import suppress
-from functools import cached_property, partial
+from functools import cached_property
 from typing import TYPE_CHECKING, Iterator, Mapping, NamedTuple, Optional, Protocol, Sequence
 
 from ..base.errors import ArenascopeError
-from ..base.when_gone import when_gone
-from .answer_cache import AnswerFile, Entry, is_same, key_of
 from .core.memory import CoreMemory
 from .debug_info_types import Local, SizedStruct, ThreadLocal, TypedVariable, TypeFacts
 from .debugged_variables import THREADS
 from .elf.elf_file import INFORMATION, module_build_id, proven_files
-from .gdb_answers import as_addresses, as_facts, as_int, as_list, as_number, as_text
+from .gdb_answers import as_facts, as_int, as_list, as_number, as_text
 from .memory import Read
 from .module_files import ModuleFile, as_line
 from .target import Region
@@ -32,8 +30,6 @@ if TYPE_CHECKING:
 UNASKED = 64 << 20
 """Bytes read where nobody says how many. For each MiB GDB 13 takes 15 ms and 1.5 MiB; 10 MiB where all is looked at."""
 DEBUG = (".debug_", ".zdebug_")
-AT_CODE = ("classes_at", "types_at")
-"""Questions about an address of code."""
 NOTHING, NO_TYPE = TypeFacts("", "other", 0), -1
 
 
@@ -60,6 +56,12 @@ class _Variable(NamedTuple):
     size: int
 
 
+class _Question(NamedTuple):
+    kind: str
+    about: object
+    answer: object
+
+
 class TypesByGdb:
     """Of a core or a process, by the files that are proven to be its modules'."""
 
@@ -71,8 +73,6 @@ class TypesByGdb:
         self._most = most
         self._gdb: Optional[GdbChild] = None
         self.is_over = False  # no GDB answers any more
-        self._is_agreed = False
-        """It has answered what an earlier one had, in the same way."""
         self._facts: dict[int, TypeFacts] = {}
         self._variables: dict[int, _Variable] = {}
         self._begins: list[int] = []
@@ -80,11 +80,10 @@ class TypesByGdb:
         self._nothing: set[int] = set()
         """What lies in no variable."""
         self._answers: dict[tuple[str, object], object] = {}
-        self._log: Optional[list[Entry]] = None
-        """All questions and answers; first those of an earlier look at these files."""
+        self._numbering: list[_Question] = []
+        """What was asked until now, in order: a second GDB that is asked the same gives types the same numbers."""
 
     def variables(self, addresses: Sequence[int]) -> Mapping[int, TypedVariable]:
-        self._recall()
         asked = [each for each in addresses if each not in self._nothing and self._at(each) is None]
         if asked:
             with suppress(ValueError):
@@ -145,8 +144,7 @@ class TypesByGdb:
         return ()
 
     def _frames(self) -> object:
-        """Where variables of frames are, without their types: no type gets a number by it. It is not kept, as threads
-        stand elsewhere at the next look."""
+        """Where variables of frames are, without their types: no type gets a number by it."""
         from .core.stacks import write_stacks
 
         image, found = self._target.image, None
@@ -157,7 +155,7 @@ class TypesByGdb:
                 found = self._answer("frames", [[each.module.load, each.module.bias] for each in self._files])
         if self.is_over:
             # what a stack holds ended it: another one has the files
-            self.is_over = self._is_agreed = False
+            self.is_over = False
         return found
 
     def facts(self, type: int) -> TypeFacts:
@@ -198,28 +196,35 @@ class TypesByGdb:
 
     def _ask(self, kind: str, about: object) -> object:
         """None where there is no answer, and no GDB that would give one."""
-        log = self._recall()
-        key = key_of(kind, about)
+        key = kind, tuple(about) if isinstance(about, list) else about
         if key in self._answers:
             return self._answers[key]
-        if self._has_gdb() and not self._is_agreed:
-            self._is_agreed = True
-            self._is_as_before()
         answer = self._answer(kind, about)
-        if not self.is_over:
-            log.append(self._entry(kind, about, answer))
-            if kind != "variables":
-                self._answers[key] = answer
+        if kind == "variables":
+            rows = _without_sizes(answer)
+            self._numbering.append(_Question(kind, [at for _, at, _ in rows], rows))
+        elif not self.is_over:
+            self._answers[key] = answer
+            self._numbering.append(_Question(kind, about, answer))
         return answer
 
     def _has_gdb(self) -> bool:
         if self._gdb is None and not self.is_over:
             self._gdb = self._start()
             self.is_over = self._gdb is None
+            self._number_again()
         return not self.is_over
 
+    def _number_again(self) -> None:
+        """Asks a second GDB what the first was asked. It ends where its answers differ."""
+        for kind, about, expected in self._numbering:
+            answer = self._answer(kind, about)
+            if (_without_sizes(answer) if kind == "variables" else answer) != expected:
+                self._end()
+                return
+
     def _answer(self, kind: str, about: object) -> object:
-        if self._gdb is None or self.is_over:
+        if not self._has_gdb() or self._gdb is None:
             return None
         is_answered, answer = False, None
         try:
@@ -245,84 +250,6 @@ class TypesByGdb:
         if self._gdb is not None:
             self._gdb.end()
             self._gdb = None
-
-    # what was answered before
-
-    def _recall(self) -> list[Entry]:
-        """What was asked until now."""
-        if self._log is not None:
-            return self._log
-        self._log = []
-        if not self._modules or self.unread:
-            return self._log
-        entries = self._file.read()
-        try:
-            for each in entries:
-                self._take(each)
-            self._log += entries
-        except (ValueError, IndexError, TypeError, RecursionError):
-            for known in (self._facts, self._variables, self._begins, self._nothing, self._answers):
-                known.clear()
-        when_gone(self, partial(_keep, self._file, self._log, len(self._log)))
-        return self._log
-
-    @cached_property
-    def _file(self) -> AnswerFile:
-        from .gdb_child import version
-
-        return AnswerFile([(each.module.build_id, each.size) for each in self._found], version())
-
-    def _take(self, entry: Entry) -> None:
-        """What an earlier GDB has said."""
-        if entry.kind == "variables":
-            rows = [as_list(each) for each in as_list(entry.answer or [])]
-            answer = [[name, self._absolute(at), type, size] for name, at, type, size in rows]
-            self._take_variables(as_addresses(self._asked_as(entry)), answer)
-            return
-        if entry.kind == "facts":
-            self._take_facts(entry.answer)
-        self._answers[key_of(entry.kind, self._asked_as(entry))] = entry.answer
-
-    def _asked_as(self, entry: Entry) -> object:
-        """What an entry is about, here."""
-        if entry.kind == "variables":
-            return [self._absolute(each) for each in as_list(entry.about)]
-        return self._absolute(entry.about) if entry.kind in AT_CODE else entry.about
-
-    def _entry(self, kind: str, about: object, answer: object) -> Entry:
-        """Of an array of pointers every word may have been asked for: one is enough."""
-        if kind in AT_CODE:
-            return Entry(kind, self._relative(as_int(about)), answer)
-        if kind != "variables":
-            return Entry(kind, about, answer)
-        rows = [as_list(each) for each in as_list(answer or [])]
-        words = as_addresses(about)
-        first: dict[object, int] = {}
-        for word in words:
-            variable = next((at for _, at, _, size in rows if as_int(at) <= word < as_int(at) + as_int(size)), None)
-            first.setdefault(variable if variable is not None else -word, word)
-        relative = [[name, self._relative(as_int(at)), type, size] for name, at, type, size in rows]
-        return Entry(kind, [self._relative(each) for each in first.values()], relative)
-
-    def _is_as_before(self) -> None:
-        """This GDB answers the same questions as the earlier one, and so gives types the same numbers; or it ends."""
-        for entry in self._recall():
-            about = self._asked_as(entry)
-            answer = self._answer(entry.kind, about)
-            if self.is_over or not is_same(self._entry(entry.kind, about, answer), entry):
-                self._file.remove()
-                self._end()
-                return
-
-    def _relative(self, address: int) -> list[int]:
-        for index, module in enumerate(self._modules):
-            if module.regions[0].start <= address < module.regions[-1].end:
-                return [index, address - module.regions[0].start]
-        return [-1, address]
-
-    def _absolute(self, place: object) -> int:
-        index, offset = map(as_int, as_list(place))
-        return offset if index < 0 else self._modules[index].regions[0].start + offset
 
     @property
     def has_files(self) -> bool:
@@ -356,10 +283,9 @@ class TypesByGdb:
         return found
 
 
-def _keep(file: AnswerFile, log: Sequence[Entry], known: int) -> None:
-    """Once nobody asks any more."""
-    if len(log) > known:
-        file.write(log)
+def _without_sizes(variables: object) -> list[list[object]]:
+    """How far a variable reaches depends on what was asked, where an array ends it."""
+    return [as_list(row)[:3] for row in as_list(variables or [])]
 
 
 class _Found(NamedTuple):
