@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 import signal
-import socket
 import subprocess
 import sys
 import urllib.request
@@ -63,8 +62,3 @@ class Serving:
 
     def samples(self) -> dict[tuple[str, str], float]:
         return samples(parse_text(self.get()))
-
-    def connect(self, text: bytes) -> socket.socket:
-        made = socket.create_connection(("127.0.0.1", self.port), timeout=60)
-        made.sendall(text)
-        return made

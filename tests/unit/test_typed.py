@@ -24,7 +24,6 @@ EDGES = {
         "common/arenascope/cli/engines/parquet_table.py",
         "common/arenascope/cli/mcp_server.py",
         "common/arenascope/cli/metrics.py",
-        "common/arenascope/cli/metrics_server.py",
         "common/arenascope/present/shared_text/progress_bar.py",
         "common/arenascope/present/shared_text/table_forms.py",
     ),

@@ -7,8 +7,10 @@ from __future__ import annotations
 
 import argparse
 import sys
+import threading
+import time
 from importlib import import_module
-from typing import Any, Iterator, Mapping, Optional, Sequence
+from typing import Any, Iterator, Mapping, NoReturn, Optional, Sequence
 
 from ..analysis.diff import Figure, figures_of
 from ..base import optional_libraries
@@ -72,10 +74,12 @@ def run(options: argparse.Namespace) -> int:
         if not 0 <= number <= MAX_SERIES:
             raise UsageError(f"--{name} {number} is no number of series for each process", f"0 to {MAX_SERIES}")
     collector = Collector(options.pids, options.types, options.owners)
+    registry: Any = import_module("prometheus_client").CollectorRegistry()
+    registry.register(collector)
     if options.listen:
-        return _serve(options.listen, collector)
+        _serve(options.listen, registry)
     form = "prometheus_client.exposition" if options.output else "prometheus_client.openmetrics.exposition"
-    text: bytes = import_module(form).generate_latest(_Read(list(collector.collect())))
+    text: bytes = import_module(form).generate_latest(registry)
     if options.output:
         write_whole(options.output, text)
     else:
@@ -83,34 +87,25 @@ def run(options: argparse.Namespace) -> int:
     return 2 if collector.failed else 0
 
 
-def _serve(where: str, collector: Collector) -> int:
-    host, _, port = where.rpartition(":")
-    if not (port.isascii() and port.isdigit() and len(port) <= 5 and int(port) <= LAST_PORT):
-        raise UsageError(f"--listen {where} names no port", "--listen 9911, or --listen 0.0.0.0:9911")
-    exposition = import_module("prometheus_client.exposition")
-
-    def encode(families: Sequence[Any], accept: str) -> tuple[bytes, str]:
-        write, kind = exposition.choose_encoder(accept)
-        return write(_Read(families)), kind
-
-    def say(text: str) -> None:
-        sys.stderr.write(text)
-        sys.stderr.flush()
-
-    from .metrics_server import serve  # few looks serve anybody
-
-    serve(host.strip("[]") or "127.0.0.1", int(port), lambda: list(collector.collect()), encode, say=say)
-    return 0
-
-
-class _Read:
-    """Families that were read, where prometheus-client wants a registry."""
-
-    def __init__(self, families: Sequence[Any]) -> None:
-        self._families = families
-
-    def collect(self) -> Sequence[Any]:
-        return self._families
+def _serve(address: str, registry: Any) -> NoReturn:
+    """Serves the figures by prometheus-client's own server, until Ctrl-C."""
+    host, _, typed = address.rpartition(":")
+    if not (typed.isascii() and typed.isdigit() and len(typed) <= 5 and int(typed) <= LAST_PORT):
+        raise UsageError(f"--listen {address} names no port", "--listen 9911, or --listen 0.0.0.0:9911")
+    host, port = host.strip("[]") or "127.0.0.1", int(typed)
+    where = f"[{host}]" if ":" in host else host
+    try:
+        started = import_module("prometheus_client").start_http_server(port, host, registry)
+    except (OSError, UnicodeError) as error:
+        why = getattr(error, "strerror", None) or error
+        raise ArenascopeError(f"cannot listen on {where}:{port}: {why}") from error
+    # releases before 0.20 return nothing, so that the port that 0 became stays unknown
+    port = started[0].server_port if started else port
+    sys.stderr.write(f"serving http://{where}:{port}/metrics, Ctrl-C ends it\n")
+    sys.stderr.flush()
+    while True:
+        # the kernel may give Ctrl-C to a thread of the server, which does not wake this one
+        time.sleep(1)
 
 
 class _Subject:
@@ -145,15 +140,21 @@ class _Subject:
 
 
 class Collector:
-    """Reads every process anew, one after the other, each in one look."""
+    """Reads every process anew, one after the other, each in one look. Scrapes that come at the same time take turns:
+    only one of them can hold a process."""
 
     def __init__(self, pids: Sequence[str], types: int = 0, owners: int = 0) -> None:
         """`types` and `owners`: so many of each process."""
         self.subjects = [_Subject(pid) for pid in pids]
         self.types, self.owners = types, owners
         self.failed = False
+        self._reading = threading.Lock()
 
-    def collect(self) -> Iterator[Any]:
+    def collect(self) -> Sequence[Any]:
+        with self._reading:
+            return list(self._families())
+
+    def _families(self) -> Iterator[Any]:
         core = import_module("prometheus_client.core")
 
         def gauge(name: str, text: str, labels: Sequence[str]) -> Any:
