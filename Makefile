@@ -16,7 +16,7 @@ SHORT        = not full and not soak and not fuzz
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: zipapp release debian docs docs-site matrix stories help setup demo test test-all newcomer flaky check soak fuzz bench fixtures releases clean
+.PHONY: zipapp release debian docs docs-site stories help setup demo test test-all newcomer flaky check soak fuzz bench fixtures releases clean
 
 help: ## list these targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-9s %s\n", $$1, $$2 }' Makefile
@@ -47,8 +47,7 @@ test: setup fixtures ## what tells most, some 5 minutes on two processors (PYTES
 test-all: setup-all fixtures releases ## the whole matrix: every release, machine, LLDB and program; 40 to 60 minutes
 	@echo "test-all: as make test, and every scenario through every door on each glibc release, other machines under QEMU,"
 	@echo "test-all: other allocators, real programs. 40 to 60 minutes on two processors."
-	@rm -rf build/coverage && mkdir -p build/coverage
-	@ARENASCOPE_COVERAGE=$(CURDIR)/build/coverage $(PYTHON) -m pytest -n $(JOBS) --dist loadgroup $(PYTEST_ARGS) </dev/null
+	@$(PYTHON) -m pytest -n $(JOBS) --dist loadgroup $(PYTEST_ARGS) </dev/null
 
 flaky: ## run the tests N times, and show how each run came off (TARGET=test-all, LOAD=1 on busy cores)
 	@$(ANY_PYTHON) scripts/flaky.py $(N) --target $(TARGET) $(if $(LOAD),--load)
@@ -80,10 +79,6 @@ docs: setup-check ## renew docs/commands.md, the man page and docs/schema from t
 # Material would tell at each run of a successor
 docs-site: setup-site ## make a site of docs/, build/site/index.html (a dead link is an error)
 	@NO_MKDOCS_2_WARNING=1 $(PYTHON) -m mkdocs build --quiet
-
-matrix: setup-all fixtures releases ## run the tests that the support matrix counts, and renew docs/support-matrix.md
-	@$(PYTHON) -m pytest -q -n $(JOBS) --dist loadgroup --cells fixtures/build/cells.json tests/debuggers tests/machines </dev/null
-	@$(PYTHON) scripts/matrix.py fixtures/build/cells.json
 
 bench: setup fixtures ## measure what docs/speed.md says (BENCH_ARGS=--write writes it there)
 	@$(PYTHON) benchmarks/bench.py $(BENCH_ARGS)

@@ -58,7 +58,7 @@ def album(request: pytest.FixtureRequest) -> Album:
 
 @pytest.fixture
 def sight(request: pytest.FixtureRequest, album: Album) -> Sights[View]:
-    return Sights(request.param, album.sight, request.node.user_properties)
+    return Sights(request.param, album.sight)
 
 
 @pytest.fixture(scope="module")

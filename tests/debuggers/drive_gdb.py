@@ -6,13 +6,9 @@ word, from debug information alone, against which arenascope is held.
 
 import json
 import os
-import sys
 import time
 
 import gdb
-
-sys.path.append(os.path.dirname(os.path.abspath(__file__)))
-from covered import covered
 
 
 def as_data(value):
@@ -63,5 +59,4 @@ def main():
             results.flush()
 
 
-with covered():
-    main()
+main()

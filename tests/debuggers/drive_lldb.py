@@ -12,7 +12,6 @@ import time
 import lldb
 
 sys.path.append(os.path.dirname(os.path.abspath(__file__)))
-from covered import covered
 
 
 def do(debugger, line):
@@ -46,7 +45,7 @@ def python(debugger, statements):
 
 def __lldb_init_module(debugger, internal_dict):
     perform = {"do": do, "complete": complete, "python": python}
-    with covered(), open(os.environ["ARENASCOPE_RESULTS"], "w") as results:
+    with open(os.environ["ARENASCOPE_RESULTS"], "w") as results:
         for step in json.loads(os.environ["ARENASCOPE_STEPS"]):
             ((kind, words),) = step.items()
             start = time.monotonic()

@@ -10,8 +10,6 @@ from pathlib import Path
 
 sys.path.append(str(Path(__file__).resolve().parents[2] / "common"))
 
-from covered import covered
-
 from arenascope.cli.main import main
 
 
@@ -27,7 +25,7 @@ def perform(step):
     return result
 
 
-with covered(), open(os.environ["ARENASCOPE_RESULTS"], "w") as results:
+with open(os.environ["ARENASCOPE_RESULTS"], "w") as results:
     for each in json.loads(os.environ["ARENASCOPE_STEPS"]):
         start = time.monotonic()
         found = perform(each)

@@ -90,20 +90,18 @@ class Looks(Generic[AnyView]):
 
 @dataclass(frozen=True)
 class Sights(Generic[AnyView]):
-    """What came of them, and where it is noted how each was judged."""
+    """The looks, with a function that takes each."""
 
     looks: Looks[AnyView]
     sight: Callable[[AnyView], Any]
-    properties: list[tuple[str, object]]
 
     def judge(self, test: Callable[[Any], None]) -> None:
         found: dict[str, list[tuple[AnyView, BaseException]]] = {"failed": [], "skipped": []}
         for view in self.looks.views:
-            outcome, failure = "passed", attempt(lambda view=view: test(self.sight(view)))
+            failure = attempt(lambda view=view: test(self.sight(view)))
             if failure is not None:
                 outcome = "skipped" if isinstance(failure, pytest.skip.Exception) else "failed"
                 found[outcome].append((view, failure))
-            self.properties.append(("cell", (cell_of(view), outcome)))
         if found["failed"]:
             pytest.fail(self._told(found["failed"]), pytrace=False)
         if len(found["skipped"]) == len(self.looks.views):

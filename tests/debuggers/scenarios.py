@@ -207,8 +207,6 @@ def _taken() -> Iterator[View]:
 
 SHORT = frozenset(few((view for view in every_view() if is_unlike(view.scenario) and view.door in NEWEST), traits=1))
 """The looks that `make test` takes, but for scenarios that are for LATER."""
-TRACED = frozenset(few((view for view in every_view() if view in SHORT), traits=0))
-"""Of each scenario one of these, from each side in turns."""
 TAKEN = SHORT.union(_taken())
 """And `make test-all`."""
 

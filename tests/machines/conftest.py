@@ -22,4 +22,4 @@ def machine_album() -> Album:
 
 @pytest.fixture
 def sight(request: pytest.FixtureRequest, machine_album: Album) -> Sights[View]:
-    return Sights(request.param, machine_album.sight, request.node.user_properties)
+    return Sights(request.param, machine_album.sight)

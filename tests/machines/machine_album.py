@@ -8,11 +8,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from covered import only_if
 from emulated import Emulated, Trimmed
 from looks import Core
 from machine_doors import over_stub, through
-from machine_table import CORE, GDB_NAME, STUB, Machine, Scenario, View, subjects, views
+from machine_table import CORE, GDB_NAME, STUB, Machine, Scenario, View, views
 from made_once import Kept, Said, Seen, by_command, unless_failed
 
 TRIM = "trim --ranges --json"
@@ -38,9 +37,7 @@ class Photographs:
         self.seen: dict[tuple[str, str, bool], Seen] = {}
         # a search of all memory for them takes seconds over the stub
         asked = [name for name in COMMANDS if name != MMAPPED or scenario.name == "mmapped"]
-        # what looks at it is traced for one heap of each byte order
-        first = next(each for each in subjects() if each[0].byte_order == machine.byte_order)
-        with only_if((machine, scenario) == first), Emulated(machine, scenario) as subject:
+        with Emulated(machine, scenario) as subject:
             for symbols, found in zip((True, False), over_stub(machine, subject.program, subject.socket, asked)):
                 self.seen[GDB_NAME, STUB, symbols] = dict(zip(asked, found))
             subject.wait_until_ready()

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import ast
 import json
 import re
 from pathlib import Path
-from typing import Iterator, Sequence
+from typing import Iterator
 
 import pytest
 from fake_door import run_text
@@ -17,7 +16,6 @@ from arenascope.cli import main as cli
 from arenascope.cli import watch
 from arenascope.commands.all_commands import COMMAND_NAMES, all_commands, find_command
 from arenascope.commands.framework.overview import help_text
-from arenascope.present import glossary
 from arenascope.present.glossary import IN_JSON, WORDS, find_word
 from arenascope.present.json_documents.schemas import schemas
 from arenascope.present.screens import top
@@ -33,7 +31,6 @@ LOOKS = (
 )
 DRAWN = {"", "█ used ░ free"}
 """Bars, of which one has its own legend."""
-SOURCES = Path(glossary.__file__).parents[1]
 
 
 def headings(text: str) -> Iterator[str]:
@@ -45,40 +42,6 @@ def headings(text: str) -> Iterator[str]:
             ends = [each.span() for each in re.finditer("-+", rule)]
             if len(ends) > 1:
                 yield from (above[start:end].strip() for start, end in ends)
-
-
-def test_every_heading_in_the_sources_is_explained() -> None:
-    """Of each call of table(): those of screens, too, that no image here leads to."""
-    found = {heading.strip() for path in SOURCES.rglob("*.py") for heading in written(ast.parse(path.read_text()))}
-    assert {"most frequent", "retained", "held by", "an hour", "█ used ░ free"} <= found
-    assert not {each for each in found - DRAWN if not find_word(each)}, "a word of WORDS in glossary.py explains it"
-
-
-def written(module: ast.Module) -> Iterator[str]:
-    for function in (each for each in ast.walk(module) if isinstance(each, ast.FunctionDef)):
-        for call in (each for each in ast.walk(function) if isinstance(each, ast.Call)):
-            if isinstance(call.func, ast.Name) and call.func.id == "table" and len(call.args) > 1:
-                yield from texts_in(call.args[1], (function, module))
-
-
-def texts_in(node: ast.AST, scopes: Sequence[ast.AST]) -> Iterator[str]:
-    """Also of what a name in there stands for."""
-    for each in ast.walk(node):
-        if isinstance(each, ast.Constant) and isinstance(each.value, str):
-            yield each.value
-        elif isinstance(each, ast.Name):
-            values = ([*assigned(scope, each.id)] for scope in scopes)
-            for value in next(filter(None, values), []):
-                yield from texts_in(value, scopes)
-
-
-def assigned(scope: ast.AST, name: str) -> Iterator[ast.AST]:
-    for each in ast.walk(scope):
-        targets = (
-            each.targets if isinstance(each, ast.Assign) else [each.target] if isinstance(each, ast.AnnAssign) else []
-        )
-        if any(isinstance(target, ast.Name) and target.id == name for target in targets) and each.value is not None:
-            yield each.value
 
 
 def test_every_heading_is_explained() -> None:
