@@ -21,7 +21,7 @@ from arenascope.commands.all_commands import all_commands, find_command  # noqa:
 from arenascope.commands.framework.arguments import Argument, Group, Outline  # noqa: E402
 from arenascope.commands.framework.command import COMMON  # noqa: E402
 from arenascope.present.glossary import IN_JSON, WORDS, listed  # noqa: E402
-from arenascope.present.json_documents.schemas import as_text, schemas  # noqa: E402
+from arenascope.present.json_documents.schemas import as_text, whole_schema  # noqa: E402
 
 HEAD = """# Commands
 
@@ -154,7 +154,7 @@ PAGES = {
     "docs/scripts.md": scripts_page,
     "docs/commands.md": reference,
     "docs/arenascope.1": man_page,
-    **{f"docs/schema/{name}.json": partial(as_text, schema) for name, schema in schemas().items()},
+    "docs/schema/arenascope.json": lambda: as_text(whole_schema()),
 }
 if find_spec("shtab"):
     from completion import SHELLS, completion
@@ -164,8 +164,7 @@ if find_spec("shtab"):
 
 
 def main() -> int:
-    expected = {ROOT / name for name in PAGES}
-    stale = [str(path.relative_to(ROOT)) for path in (ROOT / "docs" / "schema").glob("*.json") if path not in expected]
+    stale = []
     for name, make in PAGES.items():
         path, text = ROOT / name, make()
         if (path.read_text() if path.exists() else "") == text:

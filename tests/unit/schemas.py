@@ -1,4 +1,7 @@
-"""Holds documents against docs/schema/, by as much of JSON Schema as that uses: any other word of it is an error."""
+"""Holds documents against docs/schema/arenascope.json, by as much of JSON Schema as that uses.
+
+Any other word of JSON Schema is an error.
+"""
 
 from __future__ import annotations
 
@@ -8,7 +11,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any, Callable, Iterator
 
-FOLDER = Path(__file__).resolve().parents[2] / "docs" / "schema"
+FILE = Path(__file__).resolve().parents[2] / "docs" / "schema" / "arenascope.json"
 TYPES: dict[str, Callable[[Any], bool]] = {
     "integer": lambda value: isinstance(value, int) and not isinstance(value, bool),
     "number": lambda value: isinstance(value, (int, float)) and not isinstance(value, bool),
@@ -18,7 +21,9 @@ TYPES: dict[str, Callable[[Any], bool]] = {
     "object": lambda value: isinstance(value, dict),
     "null": lambda value: value is None,
 }
-DESCRIBED = "described in common/arenascope/present/json_documents/, from which `make docs` writes docs/schema/"
+DESCRIBED = (
+    "described in common/arenascope/present/json_documents/, from which `make docs` writes docs/schema/arenascope.json"
+)
 # the contract's order
 ENVELOPE = [
     "schema",
@@ -52,8 +57,10 @@ ROW_KEYS = {
     ("trim", "arenas"): "index address madvise_bytes brk_bytes resident_bytes kept tops_bytes tops_range",
 }
 KNOWN = {
-    "$schema",
-    "title",
+    "$ref",
+    "allOf",
+    "anyOf",
+    "unevaluatedProperties",
     "description",
     "type",
     "enum",
@@ -71,16 +78,36 @@ MAX_ROWS = 2000
 
 
 @cache
+def definitions() -> dict[str, Any]:
+    known: dict[str, Any] = json.loads(FILE.read_text())["$defs"]
+    return known
+
+
 def schema(name: str) -> dict[str, Any]:
-    path = FOLDER / f"{name}.json"
-    assert path.exists(), f"what {name} answers is {DESCRIBED}"
-    read: dict[str, Any] = json.loads(path.read_text())
-    return read
+    assert name in definitions(), f"what {name} answers is {DESCRIBED}"
+    return followed({"$ref": f"#/$defs/{name}"})
+
+
+def followed(rule: dict[str, Any]) -> dict[str, Any]:
+    """The schema that a reference leads to."""
+    while "$ref" in rule:
+        beginning, place, *path = rule["$ref"].split("/")
+        assert (beginning, place) == ("#", "$defs")
+        rule = definitions()
+        for name in path:
+            rule = rule[name]
+    return rule
 
 
 def wrong(value: Any, rule: dict[str, Any], where: str = "") -> Iterator[str]:
     """Every place where the value is not as the schema says."""
+    rule = followed(rule)
     assert set(rule) <= KNOWN, f"{set(rule) - KNOWN} is not known here"
+    for each in rule.get("allOf", ()):
+        yield from wrong(value, each, where)
+    if "anyOf" in rule:
+        found = [list(wrong(value, each, where)) for each in rule["anyOf"]]
+        yield from min(found, key=lambda errors: (bool(errors), -len(errors)))
     if "enum" in rule and not any(value == each and type(value) is type(each) for each in rule["enum"]):
         yield f"{where}: {value!r} is none of {rule['enum']}"
     kinds = rule.get("type", [])
@@ -113,7 +140,11 @@ def _wrong_rows(value: list[Any], rule: dict[str, Any], where: str) -> Iterator[
 
 
 def _wrong_keys(value: dict[str, Any], rule: dict[str, Any], where: str) -> Iterator[str]:
-    known, others = rule.get("properties", {}), rule.get("additionalProperties", True)
+    others = rule.get("additionalProperties", rule.get("unevaluatedProperties", True))
+    known = dict(rule.get("properties", {}))
+    for each in rule.get("allOf", ()):
+        # checked there
+        known.update({key: {} for key in followed(each)["properties"].keys() - known.keys()})
     for key in rule.get("required", ()):
         if key not in value:
             yield f"{where}.{key} is missing"

@@ -71,9 +71,9 @@ def test_each_key_leads_to_the_word_of_the_screens() -> None:
         assert f"`{key}`" in said
         assert key not in names - {"live"}
     assert help_text("arenascope", all_commands(), ["stranded"]) == help_text("arenascope", all_commands(), ["scraps"])
-    described = schemas()["report"]["properties"]["parts"]["items"]["properties"]["part"]["description"]
+    described = schemas()["report"]["$defs"]["Part"]["properties"]["part"]["description"]
     assert "scraps: stranded" in described
-    assert "stood still" in schemas()["arenas"]["properties"]["held_seconds"]["description"]
+    assert "stood still" in schemas()["arenas"]["$defs"]["envelope"]["properties"]["held_seconds"]["description"]
 
 
 def test_each_key_is_written() -> None:

@@ -1,24 +1,32 @@
-"""docs/schema/ describes every document: of each command, the snapshot file, and what tests hold documents against."""
+"""docs/schema/arenascope.json describes every document: of each command, and the snapshot file.
+
+contract.txt has the keys, values and ids that scripts may rely on.
+"""
 
 from __future__ import annotations
 
 import json
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Annotated, Any, get_type_hints
+from typing import Annotated, Any, Iterator, get_type_hints
 
 import pytest
 from fake_door import run_json
 from heap_mixtures import everything
 from heapbuilder import HeapImage
-from schemas import FOLDER, schema, valid_snapshot, wrong
+from schemas import FILE, definitions, followed, schema, valid_snapshot, wrong
 
 from arenascope.cli import main as cli
 from arenascope.cli.command_line import INSTEAD
+from arenascope.commands import params
 from arenascope.commands.all_commands import COMMAND_NAMES
 from arenascope.commands.framework.api_subject import Subject
 from arenascope.present.json_documents.record import Record
 from arenascope.present.json_documents.schemas import COMMANDS
+from arenascope.present.screens import evidence, pins, trim, types, verdict
+from arenascope.present.screens.advice_sentences import ADVICE
+from arenascope.present.shared_text import breaches
+from arenascope.present.shared_text.problems import SENTENCES
 
 NAMES = {*COMMAND_NAMES, "top", "failed", "snapshot-file"}
 # with the options that bring keys of their own
@@ -33,20 +41,81 @@ WORDS = {
 }
 
 
+WENT: set[str] = set()
+"""Keys ("report.held.owners[] tid"), values ("owner.held_by kind=tls") and ids ("ids trim-once") of contract.txt that
+are no more."""
+CONTRACT = Path(__file__).with_name("contract.txt")
+TABLES_OF_IDS = (
+    *(params.NOTES, ADVICE, evidence.WORDS, pins.NOTES, trim.KEPT, types.NOTES),
+    *(verdict.JUDGEMENTS, verdict.CAUSES, breaches.BREACHES, breaches.WORDS, SENTENCES),
+)
+
+
 def test_each_command_has_one() -> None:
-    assert {path.stem for path in FOLDER.glob("*.json")} == NAMES, "`make docs`"
+    whole = json.loads(FILE.read_text())
+    assert {each["$ref"] for each in whole["anyOf"]} == {f"#/$defs/{name}" for name in NAMES}, "`make docs`"
     for name in COMMAND_NAMES:
         assert schema(name)["properties"]["command"]["enum"] == [name]
 
 
 def test_the_command_prints_each(capsys: pytest.CaptureFixture[str]) -> None:
-    """However it was installed; of a command also behind its name."""
+    """However it was installed; of a command also behind its name. What is printed needs no other file."""
     (asked,) = (each for each in INSTEAD.arguments if each.names == ("--schema",))
     assert {*asked.choices} == NAMES
-    for words in (["--schema", "failed"], ["--schema", "top"], ["top", "--schema"], ["report", "--schema"]):
+    for words in (["top", "--schema"], *(["--schema", name] for name in sorted(NAMES))):
         assert cli.main(words) == 0
         name = next(word for word in words if word[:1] != "-")
-        assert capsys.readouterr().out == (FOLDER / f"{name}.json").read_text()
+        printed = json.loads(capsys.readouterr().out)
+        assert printed.pop("$schema").endswith("2020-12/schema")
+        own = printed.pop("$defs")
+        assert printed == schema(name)
+        assert own == {each: definitions()[each] for each in own}
+        assert {each.split("/")[2] for each in references([printed, own])} == own.keys()
+
+
+def references(rule: object) -> Iterator[str]:
+    if isinstance(rule, dict):
+        yield from [rule["$ref"]] if isinstance(rule.get("$ref"), str) else []
+        rule = list(rule.values())
+    for each in rule if isinstance(rule, list) else ():
+        yield from references(each)
+
+
+def contract() -> Iterator[str]:
+    """What contract.txt lists, each as WENT has it."""
+    for line in CONTRACT.read_text().splitlines():
+        place, _, keys = line.partition(": ")
+        if place[0] == "#":
+            continue
+        for word in keys.split():
+            key, _, values = word.partition("=")
+            yield f"{place} {key}"
+            yield from (f"{place} {key}={value}" for value in values.split("|") if value)
+
+
+def described(rule: dict[str, Any], place: str) -> Iterator[str]:
+    """The same of a schema of today's."""
+    rule = followed(rule)
+    for each in (*rule.get("allOf", ()), *rule.get("anyOf", ()), *rule.get("prefixItems", ())):
+        yield from described(each, place)
+    for key, inner in rule.get("properties", {}).items():
+        yield f"{place} {key}"
+        yield from (f"{place} {key}={value}" for value in followed(inner).get("enum", ()))
+        yield from described(inner, f"{place}.{key}")
+    for inside, mark in (("items", "[]"), ("additionalProperties", ".*")):
+        if isinstance(rule.get(inside), dict):
+            yield from described(rule[inside], place + mark)
+
+
+def test_no_key_and_no_id_is_lost() -> None:
+    """But for what is in WENT."""
+    found = {each for name in NAMES for each in described(schema(name), name)}
+    # whatever each command's document has
+    found |= {"*" + each[len("report") :] for each in found if each.startswith("report")}
+    found |= {f"ids {each}" for table in TABLES_OF_IDS for each in table}
+    known = set(contract())
+    assert len(known) > 1900
+    assert known - found == WENT
 
 
 @pytest.mark.parametrize(

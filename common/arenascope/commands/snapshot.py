@@ -9,8 +9,14 @@ from ..analysis.figure_names import Document
 from ..base.about import __version__
 from ..base.errors import UsageError
 from ..base.model import Statement
-from ..present.json_documents.moment_records import Snapshot
-from ..present.json_documents.snapshot_keys import OF_A_CONTAINER, OF_A_TYPE, OF_AN_OWNER, SECTIONS, SIZES
+from ..present.json_documents.moment_records import (
+    OF_A_CONTAINER,
+    OF_A_TYPE,
+    OF_AN_OWNER,
+    SECTIONS,
+    SIZES,
+    Snapshot,
+)
 from ..present.shared_text.problems import sentences
 from ..present.shared_text.text import count, duration
 from ..session.before_hold import read_moment

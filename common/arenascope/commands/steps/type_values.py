@@ -13,7 +13,7 @@ from ...blocks.declared.named_blocks import NamedBlocks
 from ...blocks.declared.once_per_image import values_of
 from ...blocks.declared.type_values import Column, TypeValues, objects_of, types_called
 from ...blocks.recognise.class_names import with_short_names
-from ...present.json_documents import value_records
+from ...present.json_documents import type_records
 from ...present.screens.type_values import key_text
 from ...present.screens.type_values import lines as values_lines
 from ...present.screens.types import GUESS, name_of
@@ -131,13 +131,13 @@ def _like(name: str, names: Iterable[str]) -> str:
     return f"did you mean {', '.join(dict.fromkeys(found))}?" if found else "types shows what there is"
 
 
-def record(values: TypeValues, shown: UserData) -> value_records.Values:
-    return value_records.Values.of(values, members=[_member(each, shown.in_documents) for each in values.columns])
+def record(values: TypeValues, shown: UserData) -> type_records.Values:
+    return type_records.Values.of(values, members=[_member(each, shown.in_documents) for each in values.columns])
 
 
-def _member(column: Column, with_values: bool) -> value_records.Member:
+def _member(column: Column, with_values: bool) -> type_records.MemberValues:
     measured = with_values or column.form in ("text", "elements")
-    return value_records.Member.of(
+    return type_records.MemberValues.of(
         column,
         member=column.place.name,
         least=column.least if measured else None,
@@ -145,7 +145,7 @@ def _member(column: Column, with_values: bool) -> value_records.Member:
         average=column.average if measured else None,
         apart=column.apart if column.apart > 1 else None,
         most_frequent=[
-            value_records.Frequent(value=key_text(column, key) if with_values else None, objects=number)
+            type_records.Frequent(value=key_text(column, key) if with_values else None, objects=number)
             for key, number in column.frequent()
         ],
     )

@@ -6,7 +6,7 @@ from typing import Annotated, Optional, Sequence
 
 from .record import Address, Chunks, Document, Record, Size, Told
 
-Index = Annotated[int, "The arena's place in the ring from main_arena, which is 0; malloc_info's <heap nr>"]
+Index = Annotated[int, "The arena's number, malloc_info's <heap nr>; 0: main_arena"]
 ArenaOrNone = Annotated[Optional[int], "The arena's index"]
 
 
@@ -146,9 +146,7 @@ class Threads(Document, command="threads"):
     """What threads found."""
 
     threads: Annotated[Sequence[ThreadRow], "By tid"]
-    unattached_arenas: Annotated[
-        Optional[Sequence[Annotated[int, "An index"]]], "Arenas that no thread uses; null: not known"
-    ]
+    unattached_arenas: Annotated[Optional[Sequence[int]], "Arenas that no thread uses; null: not known"]
 
 
 class Param(Record):

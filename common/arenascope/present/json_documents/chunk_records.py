@@ -64,7 +64,7 @@ class ChunkList(Document, command="chunks"):
     summary: Summary
     sizes: Annotated[Sequence[SizeRow], "A histogram"]
     chunks: Annotated[
-        Union[Sequence[Annotated[ChunkRow, "A chunk"]], Spool],
+        Union[Sequence[ChunkRow], Spool],
         "Arena by arena in address order, or as --sort has them; --limit at most",
     ]
     left_out: Annotated[Optional[Size], "How many more there are; null where it was stopped"]
@@ -114,7 +114,7 @@ class Chunk(Record):
     certain: Annotated[Optional[bool], "False for a guess, by what it holds"]
     how: Annotated[Optional[str], "By what it was known"]
     members: Annotated[
-        Optional[Sequence[Annotated[Member, "A member"]]],
+        Optional[Sequence[Member]],
         "What it has in it; null: no debug information tells its type",
     ]
     words: Annotated[Sequence[Word], "Its first words"]
@@ -181,7 +181,14 @@ Ranges = Sequence[
 ]
 
 
-class Pin(Record):
+class Returned(Record):
+    """What would return to the system, range by range."""
+
+    ranges: Annotated[Ranges, "With --ranges: what would return"] = ()
+    already: Annotated[Ranges, "With --ranges: what of that would return without freeing anything"] = ()
+
+
+class Pin(Returned, first=True):
     """A block in use."""
 
     address: Annotated[Address, "Its header"]
@@ -199,9 +206,7 @@ class Pin(Record):
     user_address: Annotated[Address, "What malloc returned"]
     resident_bytes: Annotated[Optional[int], "What of that is in memory"]
     note: Annotated[Optional[str], "What comes before"]
-    note_records: Annotated[Sequence[Annotated[Told, "What comes first"]], "The same, apart from its words"]
-    ranges: Annotated[Ranges, "With --ranges: what would return"] = ()
-    already: Annotated[Ranges, "With --ranges: what of that would return without it"] = ()
+    note_records: Annotated[Sequence[Told], "The same, apart from its words"]
 
 
 class PinSums(Gain, first=True):
@@ -211,7 +216,7 @@ class PinSums(Gain, first=True):
     bytes: Annotated[Size, "Their bytes"]
 
 
-class Tail(Record):
+class Tail(Returned, first=True):
     """An arena's."""
 
     arena: Index
@@ -220,8 +225,6 @@ class Tail(Record):
     lowest: Annotated[Address, "The lowest"]
     releases_bytes: Annotated[Size, "What would return to the system"]
     resident_bytes: Annotated[Optional[int], "What of that is in memory"]
-    ranges: Annotated[Ranges, "With --ranges: what would return"] = ()
-    already: Annotated[Ranges, "With --ranges: what of that would return without them"] = ()
 
 
 class Pending(Record):
@@ -287,7 +290,7 @@ class Check(Document, command="check"):
     judgement: Annotated[Told, JUDGEMENT]
 
 
-Cells = Optional[Sequence[Annotated[Size, "Bytes"]]]
+Cells = Optional[Sequence[Size]]
 
 
 class Strip(Record):
@@ -298,7 +301,7 @@ class Strip(Record):
     end: Annotated[Address, "Where it ends"]
     cell_bytes: Annotated[Size, "What a cell stands for"]
     types: Annotated[
-        Sequence[Annotated[Sequence[Annotated[Size, "Bytes"]], "A type's"]],
+        Sequence[Sequence[Size]],
         "With --types: for each type its bytes in each cell",
     ] = ()
     used: Annotated[Cells, "In use: bytes in each cell; null: not known"]

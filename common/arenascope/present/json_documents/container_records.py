@@ -14,9 +14,7 @@ class Container(Record):
     path: Annotated[str, "The way to them, as the program would write it; [] stands for any element"]
     type: Annotated[str, "As it is declared; of lists and trees that of their elements"]
     form: Annotated[str, ("enum", CONTAINER_FORMS), "What it is"]
-    links: Annotated[
-        Sequence[Annotated[str, "A member"]], "By which its elements lead to each other, where the program links them"
-    ]
+    links: Annotated[Sequence[str], "By which its elements lead to each other, where the program links them"]
     certain: Annotated[bool, "False: something on the way is a guess"]
     containers: Annotated[Size, "How many of them have blocks"]
     elements: Annotated[Size, "How many elements they have together"]
@@ -33,4 +31,4 @@ class Containers(Document, command="containers"):
 
     containers: Annotated[Sequence[Container], "What holds most first; --limit at most"]
     left_out: Annotated[Size, "How many more rows there are"]
-    notes: Annotated[Sequence[Annotated[Told, "A note"]], "What is not among them, and why"]
+    notes: Annotated[Sequence[Told], "What is not among them, and why"]

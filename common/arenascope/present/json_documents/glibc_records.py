@@ -51,10 +51,10 @@ class Candidate(Record):
 
     name: Annotated[str, "An address, a release, a distance from the thread pointer; once in its list"]
     taken: Annotated[bool, "Whether it is the one that was taken"]
-    for_: Annotated[Sequence[Annotated[str, "In words"]], "What spoke for it"]
-    against: Annotated[Sequence[Annotated[str, "In words"]], "What spoke against it"]
-    for_records: Annotated[Sequence[Annotated[Told, "A reason to take it"]], "The same, with ids"]
-    against_records: Annotated[Sequence[Annotated[Told, "A reason not to take it"]], "The same, with ids"]
+    for_: Annotated[Sequence[str], "What spoke for it"]
+    against: Annotated[Sequence[str], "What spoke against it"]
+    for_records: Annotated[Sequence[Told], "The same, with ids"]
+    against_records: Annotated[Sequence[Told], "The same, with ids"]
 
 
 Found = Annotated[Sequence[Candidate], "Empty where nothing did"]

@@ -10,6 +10,22 @@ from ...base.block_kinds import KINDS
 from .owner_records import OWNER_KINDS
 from .record import JUDGEMENT, Document, Record, Size, Told
 
+SECTIONS = {
+    "report": ("rss_bytes", "swap_bytes", "parts", "measure"),
+    "arenas": ("arenas", "mmapped", "totals", "allocators"),
+    "bins": ("bins",),
+    "threads": ("threads",),
+    "params": ("params", "arenas"),
+}
+SIZES = {"chunks": ("summary", "sizes")}
+OF_A_TYPE = ("type", "kind", "module", "certain", "blocks", "bytes", "resident_bytes", "holds_back_bytes")
+OF_A_CONTAINER = ("path", "type", "form", "containers", "elements", "held_bytes")
+OF_AN_OWNER = (
+    *("kind", "name", "tid", "stale", "type", "held_bytes", "blocks"),
+    *("retained_bytes", "retained_resident_bytes", "returns_bytes"),
+)
+"""The keys of each command's JSON that a snapshot keeps; of its rows these."""
+
 
 class Snapshot(Document, command="snapshot"):
     """What snapshot wrote."""

@@ -48,7 +48,7 @@ class Leading(Record):
     """Who else leads to what an owner does not hold alone."""
 
     owners: Annotated[
-        Sequence[Annotated[Root, "One of them"]],
+        Sequence[Root],
         "Whoever leads to a hundredth of that or more, the most first",
     ]
     whole: Annotated[bool, "These are all of those; else others lead there as well"]
@@ -185,7 +185,7 @@ class Leak(Record):
     """All of one type."""
 
     type: Annotated[str, "What they are"]
-    may_be: Annotated[Sequence[Annotated[str, "A struct's name"]], MAY_BE]
+    may_be: Annotated[Sequence[str], MAY_BE]
     blocks: Annotated[Size, "How many nothing leads to; a cycle counts as one"]
     bytes: Annotated[Size, "Their bytes"]
     indirect_blocks: Annotated[Size, "How many blocks only these lead to"]
@@ -195,7 +195,7 @@ class Leak(Record):
         ("enum", STRENGTHS),
         "possible: only pointers to insides lead to it, or epoll may, which this image lacks",
     ]
-    samples: Annotated[Sequence[Annotated[Address, "A block"]], "What malloc returned for some of them"]
+    samples: Annotated[Sequence[Address], "What malloc returned for some of them"]
 
 
 class Saved(Blocks, first=True):
@@ -212,7 +212,7 @@ class StaleWords(Blocks, first=True):
         "The words: a member or an array of blocks of a type, what these blocks are, or a variable; null: not known",
     ]
     why: Annotated[str, ("enum", STALE), "Why they are stale"]
-    samples: Annotated[Sequence[Annotated[Address, "A block"]], "What malloc returned for some to which they lead"]
+    samples: Annotated[Sequence[Address], "What malloc returned for some to which they lead"]
 
 
 class Leaks(Document, command="leaks"):

@@ -28,9 +28,7 @@ class RunningProcess(Record):
     user: Annotated[str, "Whose it is: a name, or the number where there is none"]
     name: Annotated[str, "As the kernel has it"]
     rss_bytes: Annotated[Size, "RSS, as ps shows it: it may lag behind by some pages"]
-    allocators: Annotated[
-        Sequence[Annotated[str, "A name"]], "What serves malloc in place of glibc, as far as that is known"
-    ]
+    allocators: Annotated[Sequence[str], "What serves malloc in place of glibc, as far as that is known"]
     arenas: Annotated[Optional[Size], "How many"]
     system_bytes: Annotated[Optional[Size], "What the arenas have taken from the kernel and not returned"]
     mmapped: Annotated[Chunks, "Blocks with mappings of their own"]
@@ -58,7 +56,7 @@ class Top(Document, command="top"):
     processes: Annotated[Sequence[RunningProcess], "Up to --limit as sorted, and those of --exact"]
     left_out: Annotated[Size, "How many more there are, beyond --limit"]
     uncertain_pids: Annotated[
-        Sequence[Annotated[int, "A pid"]],
+        Sequence[int],
         "Those that may belong further up, also of what is left out: not all of their free chunks were followed",
     ]
     unread: Annotated[Size, "How many could not be read: most of them are not permitted"]

@@ -147,10 +147,8 @@ class Glibc(Record):
 SCHEMA = 1
 ENVELOPE = "envelope"
 Form = Annotated[int, ("enum", (SCHEMA,)), "The form of these documents"]
-Problems = Annotated[
-    Sequence[Annotated[str, "One of them, in words"]], "What a reader must know before trusting a figure"
-]
-ProblemRecords = Annotated[Sequence[Annotated[Told, "A problem"]], "The same, apart from their words"]
+Problems = Annotated[Sequence[str], "What a reader must know before trusting a figure"]
+ProblemRecords = Annotated[Sequence[Told], "The same, apart from their words"]
 
 
 class Envelope(Record):

@@ -34,7 +34,7 @@ class Advice(Told, first=True):
     effect_bytes: Annotated[Optional[Size], "What it would have changed here; null: not known"]
     bound: Annotated[bool, "Whether that is an upper bound"]
     evidence: Annotated[str, "The figures that speak for it, in words"]
-    how: Annotated[Sequence[Annotated[str, "A way"]], "How it is done, the usual way first"]
+    how: Annotated[Sequence[str], "How it is done, the usual way first"]
     cost: Annotated[Optional[str], "What it costs"]
     not_when: Annotated[Optional[str], "When not to"]
 
@@ -65,14 +65,14 @@ class Keeper(Root):
 class Joint(Record):
     """Some owners."""
 
-    owners: Annotated[Sequence[Annotated[Root, "One of them"]], "Who they are"]
+    owners: Annotated[Sequence[Root], "Who they are"]
     retained_bytes: Annotated[Size, "What they lead to"]
 
 
 class Turn(Record):
     """Whoever is freed next."""
 
-    owners: Annotated[Sequence[Annotated[Root, "One of them"]], "Who they are; none: nobody"]
+    owners: Annotated[Sequence[Root], "Who they are; none: nobody"]
     retained_bytes: Annotated[Size, "What they lead to"]
     alone_bytes: Annotated[Size, "What leaves memory if only that is freed, and malloc_trim(0) called"]
     returns_bytes: Annotated[Size, "What does in all, with those before: pages that they share among it"]
@@ -115,7 +115,7 @@ class Report(Document, command="report"):
     causes: Annotated[Sequence[Cause], "Why it stays"]
     advice: Annotated[Sequence[Advice], "What to do, the most helpful first; then what would not help"]
     other_mappings: Annotated[Sequence[OtherMapping], "The largest that are not this malloc's"]
-    allocators: Annotated[Sequence[Annotated[AllocatorShare, "One of them"]], ALLOCATORS]
+    allocators: Annotated[Sequence[AllocatorShare], ALLOCATORS]
     types: Annotated[
         Optional[Sequence[TypeOfReport]],
         "What the live blocks are, what there is most of first, 20 at most; null: not looked at",

@@ -1,37 +1,47 @@
-"""Every JSON Schema of docs/schema/, by its name; and their pieces (draft 2020-12), of a typed record
-(record.py) by its annotations, and of other things."""
+"""The JSON Schema (draft 2020-12) of each document, made from the annotations of its typed record (record.py).
+
+All of them together are docs/schema/arenascope.json: each record is one of its `$defs`, and so is each document.
+"""
 
 from __future__ import annotations
 
 import json
-from typing import Annotated, Any, Sequence, Union, get_args, get_origin, get_type_hints
+from typing import Annotated, Any, Iterator, Mapping, Optional, Sequence, Union, get_args, get_origin, get_type_hints
 
 from ..glossary import word_of_key
 
-# whose documents these are
+# importing them adds their documents to COMMANDS
 from . import (  # noqa: F401
     arena_records,
     chunk_records,
     container_records,
     glibc_records,
     mapping_records,
+    moment_records,
     owner_records,
     process_records,
     report_records,
     trim_records,
     type_records,
 )
-from . import moment_records as moments
+from .moment_records import OF_A_CONTAINER, OF_A_TYPE, OF_AN_OWNER, SECTIONS, SIZES, SnapshotFile
 from .record import ENVELOPE, Document, Envelope, Failed, InList, Record, key_of
-from .snapshot_keys import OF_A_CONTAINER, OF_A_TYPE, OF_AN_OWNER, SECTIONS, SIZES
 
 Schema = dict[str, Any]
+DIALECT = "https://json-schema.org/draft/2020-12/schema"
+TITLE = "The documents that arenascope prints with --json, and the file that snapshot writes"
+DEFS, REF = "$defs", "$ref"
+FAILED = "failed"
+SNAPSHOT = "snapshot-file"
 OPTIONAL = "optional"
 PLAIN: dict[object, str] = {int: "integer", float: "number", str: "string", bool: "boolean"}
+COMMANDS = {kind.of_command: kind for kind in sorted(Document.__subclasses__(), key=lambda kind: kind.of_command)}
+WIDTH = 120
 
 
 def _plain(kind: str, meaning: str, null: bool, **more: Any) -> Schema:
-    return {"description": meaning, "type": [kind, "null"] if null else kind, **more}
+    described = {"description": meaning} if meaning else {}
+    return {**described, "type": [kind, "null"] if null else kind, **more}
 
 
 def one_of(meaning: str, *values: Any) -> Schema:
@@ -46,123 +56,196 @@ def optional(schema: Schema) -> Schema:
     return {**schema, OPTIONAL: True}
 
 
-def record(meaning: str, null: bool = False, /, **keys: Schema) -> Schema:
+def record(meaning: str, /, **keys: Schema) -> Schema:
     """An object with exactly these keys."""
+    return {"description": meaning, "type": "object", "additionalProperties": False, **_contents(keys)}
+
+
+def _contents(keys: Mapping[str, Schema]) -> Schema:
     properties = {
         key: {name: value for name, value in schema.items() if name != OPTIONAL} for key, schema in keys.items()
     }
     for key, schema in properties.items():
         word = word_of_key(key)
-        if word is not None:
+        if word is not None and "description" in schema:
             schema["description"] += f" (on screens: {word})"
     required = [key for key, schema in keys.items() if OPTIONAL not in schema]
-    return _plain("object", meaning, null, properties=properties, required=required, additionalProperties=False)
+    return {"required": required, "properties": properties}
 
 
-def keys_of(kind: type[Record]) -> dict[str, Schema]:
-    """By the fields' annotations; of a Document its own keys."""
-    hints = get_type_hints(kind, include_extras=True)
-    own = [name for name in kind._fields if not (name == ENVELOPE and issubclass(kind, Document))]
-    schemas = {name: schema_of(hints[name]) for name in own}
-    return {key_of(name): optional(each) if hasattr(kind, name) else each for name, each in schemas.items()}
+def _to(name: str) -> Schema:
+    return {REF: f"#/{DEFS}/{name}"}
 
 
-def schema_of(hint: object, meaning: str = "") -> Schema:
-    """Of a field's annotation. `meaning`: of what it stands in, which says more."""
-    null, more = False, {}
-    while get_origin(hint) in (Annotated, Union):
-        first, *others = get_args(hint)
-        null |= type(None) in others
-        hint = first
-        for each in others:
-            if isinstance(each, str):
-                meaning = meaning or each
-            elif isinstance(each, tuple):
-                more[each[0]] = each[1]
-    if isinstance(hint, type) and issubclass(hint, Record):
-        return record(meaning or (hint.__doc__ or "").rstrip("."), null, **keys_of(hint))
-    if "enum" in more:
-        return one_of(meaning, *more["enum"], *([None] if null else []))
-    inner = [schema_of(each) for each in get_args(hint)]
-    origin = get_origin(hint)
-    if origin is tuple:
-        return _plain("array", meaning, null, prefixItems=inner, items=False, minItems=len(inner))
-    if origin is not None and len(inner) == 1:
-        return _plain("array", meaning, null, items=inner[0])
-    if origin is not None:
-        # an object whose keys are data
-        return _plain("object", meaning, False, additionalProperties=inner[1])
-    return _plain(PLAIN[hint], meaning, null, **more)
+def _key_of(kind: type[Record], key: str) -> Schema:
+    """The same as a key of a record."""
+    return {REF: f"#/{DEFS}/{kind.__name__}/properties/{key}"}
 
 
-DIALECT = "https://json-schema.org/draft/2020-12/schema"
-COMMANDS = {kind.of_command: kind for kind in sorted(Document.__subclasses__(), key=lambda kind: kind.of_command)}
-DOCUMENTS = {name: keys_of(kind) for name, kind in COMMANDS.items()}
-"""Each command's own keys."""
-FAILED = "failed"
-SNAPSHOT = "snapshot-file"
+class Definitions:
+    """Makes the schema of each record once; whatever has such a record refers to it."""
+
+    def __init__(self) -> None:
+        self.kinds: dict[str, type[Record]] = {}
+        self.made: dict[str, Schema] = {}
+
+    def keys_of(self, kind: type[Record]) -> dict[str, Schema]:
+        """A schema for each field of the record; the envelope of a Document is left out."""
+        hints = get_type_hints(kind, include_extras=True)
+        own = [name for name in kind._fields if not (name == ENVELOPE and issubclass(kind, Document))]
+        schemas = {name: self._inherited(kind, name) or self.schema_of(hints[name]) for name in own}
+        return {key_of(name): optional(each) if hasattr(kind, name) else each for name, each in schemas.items()}
+
+    def _inherited(self, kind: type[Record], name: str) -> Optional[Schema]:
+        """A field of another record that this one extends."""
+        if name in kind.__annotations__:
+            return None
+        base = next(each for each in kind.__mro__[1:] if name in each.__annotations__)
+        assert issubclass(base, Record)
+        self._reference(base, "", null=False)
+        return _key_of(base, name)
+
+    def schema_of(self, hint: object, meaning: str = "") -> Schema:
+        """The schema of a field's annotation. `meaning` is the text of an annotation around it, which says more."""
+        null, more = False, {}
+        while get_origin(hint) in (Annotated, Union):
+            first, *others = get_args(hint)
+            null |= type(None) in others
+            hint = first
+            for each in others:
+                if isinstance(each, str):
+                    meaning = meaning or each
+                elif isinstance(each, tuple):
+                    more[each[0]] = each[1]
+        if isinstance(hint, type) and issubclass(hint, Record):
+            return self._reference(hint, meaning, null)
+        if "enum" in more:
+            return one_of(meaning, *more["enum"], *([None] if null else []))
+        inner = [self.schema_of(each) for each in get_args(hint)]
+        origin = get_origin(hint)
+        if origin is tuple:
+            return _plain("array", meaning, null, prefixItems=inner, items=False, minItems=len(inner))
+        if origin is not None and len(inner) == 1:
+            return _plain("array", meaning, null, items=inner[0])
+        if origin is not None:
+            # an object whose keys are data
+            return _plain("object", meaning, False, additionalProperties=inner[1])
+        return _plain(PLAIN[hint], meaning, null, **more)
+
+    def _reference(self, kind: type[Record], meaning: str, null: bool) -> Schema:
+        name, described = kind.__name__, (kind.__doc__ or "").rstrip(".")
+        if name not in self.kinds:
+            self.kinds[name] = kind
+            self.made[name] = record(described, **self.keys_of(kind))
+        assert self.kinds[name] is kind, f"two records are called {name}"
+        reference = {"anyOf": [_to(name), {"type": "null"}]} if null else _to(name)
+        return {"description": meaning, **reference} if meaning else reference
+
+
+def whole_schema() -> Schema:
+    """All documents: docs/schema/arenascope.json."""
+    definitions = Definitions()
+    keys = {name: definitions.keys_of(kind) for name, kind in COMMANDS.items()}
+    documents = {name: _command(name, own) for name, own in keys.items()}
+    before = {**definitions.keys_of(InList), **definitions.keys_of(Envelope)}
+    definitions.made[ENVELOPE] = {"description": "What every document has", "type": "object", **_contents(before)}
+    failed = {**definitions.keys_of(Failed), "command": one_of("What was asked", *COMMANDS)}
+    documents[FAILED] = record("What --json prints of what could not be read, and a line of --jsonl", **failed)
+    documents[SNAPSHOT] = _snapshot(definitions, keys)
+    records = dict(sorted(definitions.made.items()))
+    return {"$schema": DIALECT, "title": TITLE, "anyOf": [*map(_to, documents)], DEFS: {**documents, **records}}
 
 
 def schemas() -> dict[str, Schema]:
-    by_name = {name: _command(name, keys) for name, keys in DOCUMENTS.items()}
-    by_name[FAILED] = _titled(
-        "What --json prints of what could not be read, and a line of --jsonl",
-        record(
-            "What stands in its document's place",
-            **{**keys_of(Failed), "command": one_of("What was asked", *DOCUMENTS)},
-        ),
-    )
-    by_name[SNAPSHOT] = _titled("The file that snapshot writes", _snapshot())
-    return by_name
+    """The schema of each document by its name; each has the `$defs` that it refers to, and so needs no other file."""
+    known: Mapping[str, Schema] = whole_schema()[DEFS]
+    names = [*COMMANDS, FAILED, SNAPSHOT]
+    return {name: {"$schema": DIALECT, **known[name], DEFS: _needed(known, known[name])} for name in names}
+
+
+def _needed(known: Mapping[str, Schema], schema: Schema) -> dict[str, Schema]:
+    found: set[str] = set()
+    pending = [schema]
+    while pending:
+        new = {*_references(pending.pop())} - found
+        found |= new
+        pending += [known[name] for name in new]
+    return {name: known[name] for name in sorted(found)}
+
+
+def _references(schema: object) -> Iterator[str]:
+    if isinstance(schema, dict):
+        if isinstance(schema.get(REF), str):
+            yield schema[REF].split("/")[2]
+        for each in schema.values():
+            yield from _references(each)
+    elif isinstance(schema, list):
+        for each in schema:
+            yield from _references(each)
 
 
 def as_text(schema: Schema) -> str:
-    """As its file has it, and as --schema prints it."""
-    return json.dumps(schema, indent=1, ensure_ascii=False) + "\n"
+    """As docs/schema/arenascope.json has it, and as --schema prints it: what fits on a line stands on one."""
+    return _laid_out(schema, "", "") + "\n"
 
 
-def _titled(title: str, schema: Schema) -> Schema:
-    return {"$schema": DIALECT, "title": title, **schema}
+def _laid_out(value: Any, label: str, indent: str) -> str:
+    """JSON, behind the key that it belongs to."""
+    line = indent + label + json.dumps(value, ensure_ascii=False)
+    if len(line) < WIDTH or not isinstance(value, (dict, list)):
+        return line
+    inner = indent + " "
+    if isinstance(value, dict):
+        parts = [_laid_out(each, f"{json.dumps(key)}: ", inner) for key, each in value.items()]
+        short = [key == "items" or not isinstance(each, dict) for key, each in value.items()]
+    else:
+        parts = [_laid_out(each, "", inner) for each in value]
+        short = [True] * len(parts)
+    begin, end = "{}" if isinstance(value, dict) else "[]"
+    return f"{indent}{label}{begin}\n" + ",\n".join(_filled(parts, short)) + f"\n{indent}{end}"
 
 
-def _command(name: str, keys: dict[str, Any]) -> Schema:
-    return _titled(
-        f"What {name} --json prints",
-        record(
-            "One document",
-            **keys_of(InList),
-            **{**keys_of(Envelope), "command": one_of("The command", name)},
-            **keys,
-        ),
-    )
+def _filled(parts: Sequence[str], short: Sequence[bool]) -> Iterator[str]:
+    """Lines of which each has as many of the short parts as fit."""
+    line, may_grow = "", False
+    for part, is_short in zip(parts, short):
+        joined = f"{line}, {part.lstrip()}"
+        if line and may_grow and is_short and "\n" not in joined and len(joined) < WIDTH:
+            line = joined
+            continue
+        if line:
+            yield line
+        line, may_grow = part, is_short
+    yield line
 
 
-def _snapshot() -> Schema:
+def _command(name: str, own: dict[str, Schema]) -> Schema:
+    schema = {"type": "object", "unevaluatedProperties": False, "allOf": [_to(ENVELOPE)]}
+    return {"description": f"What {name} --json prints", **schema, **_contents({"command": {"enum": [name]}, **own})}
+
+
+def _snapshot(definitions: Definitions, keys: Mapping[str, dict[str, Schema]]) -> Schema:
     """Keys of commands' own documents, as far as they are kept."""
 
-    def part(name: str, keys: Sequence[str]) -> Schema:
-        return record(f"Of {name}", **{key: DOCUMENTS[name][key] for key in keys})
+    def part(name: str, kept: Sequence[str]) -> Schema:
+        return record(f"Of {name}", **{key: keys[name][key] for key in kept})
 
-    def rows_of(name: str, keys: Sequence[str], **more: Schema) -> Schema:
-        """Of its rows some keys."""
-        asked = DOCUMENTS[name][name]
-        known = asked["items"]["properties"]
-        return {**asked, "items": record("A row", **{key: known[key] for key in keys}, **more)}
+    def rows_of(name: str, row: type[Record], kept: Sequence[str], **more: Schema) -> Schema:
+        """Some keys of its rows."""
+        return {**keys[name][name], "items": record("A row", **{key: _key_of(row, key) for key in kept}, **more)}
 
-    held_by = optional(DOCUMENTS["types"]["types"]["items"]["properties"]["held_by"])
-    types = record("Of types", types=rows_of("types", OF_A_TYPE, held_by=held_by), totals=DOCUMENTS["types"]["totals"])
-    containers = record("Of containers", containers=rows_of("containers", OF_A_CONTAINER))
-    live = DOCUMENTS["owners"]["live_bytes"]
-    owners = record("Of owners", owners=rows_of("owners", OF_AN_OWNER), live_bytes=live)
-    kept = {name: part(name, keys) for name, keys in SECTIONS.items()}
-    sizes = {name: optional(part(name, keys)) for name, keys in SIZES.items()}
+    held_by = optional(_key_of(type_records.TypeRow, "held_by"))
+    types = rows_of("types", type_records.TypeRow, OF_A_TYPE, held_by=held_by)
+    containers = rows_of("containers", container_records.Container, OF_A_CONTAINER)
+    owners = rows_of("owners", owner_records.Held, OF_AN_OWNER)
+    sizes = {name: optional(part(name, kept)) for name, kept in SIZES.items()}
     return record(
-        "Figures of one moment, without a byte of what the blocks hold",
-        **keys_of(moments.SnapshotFile),
-        **kept,
+        "The file that snapshot writes: figures of one moment, without a byte of what the blocks hold",
+        **definitions.keys_of(SnapshotFile),
+        **{name: part(name, kept) for name, kept in SECTIONS.items()},
         **sizes,
-        types=optional(types),
-        containers=optional(containers),
-        owners=optional(owners),
-        problems=keys_of(Envelope)["problems"],
+        types=optional(record("Of types", types=types, totals=keys["types"]["totals"])),
+        containers=optional(record("Of containers", containers=containers)),
+        owners=optional(record("Of owners", owners=owners, live_bytes=keys["owners"]["live_bytes"])),
+        problems=definitions.keys_of(Envelope)["problems"],
     )

@@ -47,7 +47,7 @@ class Applied(Record):
     predicted_bytes: Annotated[Optional[Size], "What was predicted"]
     released_bytes: Annotated[int, "What was released"]
     seconds: Annotated[float, "How long the calls took"]
-    calls: Annotated[Sequence[Annotated[Told, "Of a call"]], "What each call released"]
+    calls: Annotated[Sequence[Told], "What each call released"]
 
 
 class Trim(Document, command="trim"):
@@ -55,7 +55,5 @@ class Trim(Document, command="trim"):
 
     arenas: Annotated[Sequence[ArenaTrim], "In the ring's order"]
     totals: Annotated[TrimTotals, "Of all arenas; null where one is not known"]
-    reasons: Annotated[
-        Sequence[Annotated[Told, "Of a kind of memory"]], "Why the rest stays, and what would release it"
-    ]
+    reasons: Annotated[Sequence[Told], "Why the rest stays, and what would release it"]
     applied: Annotated[Optional[Applied], "With --apply: the outcome"]

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from typing import Annotated, Optional, Sequence
 
-from ...base.block_kinds import KINDS
+from ...base.block_kinds import KINDS, MEMBER_FORMS
 from .owner_records import MAY_BE, Owner
 from .record import Address, Document, Record, Size, Told
-from .value_records import Values
 
 HOLDS_BACK = "What more would return to the system if all of them were freed; null: not known"
 HELD_MOST = "Who holds most of them: as in owners; null without --owners, and where it is not known"
+OF_WHAT = "of a text its length, of a container its elements, else the value: null without --with-values"
 
 
 class Typed(Record):
@@ -35,7 +35,7 @@ class TypeRow(Typed):
     """All live blocks that are of a kind."""
 
     how: Annotated[str, "By what it was known"]
-    may_be: Annotated[Sequence[Annotated[str, "A struct's name"]], MAY_BE]
+    may_be: Annotated[Sequence[str], MAY_BE]
     resident_bytes: Annotated[Optional[Size], "What of that is in memory"]
     holds_back_bytes: Annotated[Optional[Size], HOLDS_BACK]
     owner: Annotated[Optional[str], "Whose they are, where another block or a variable tells"]
@@ -44,7 +44,7 @@ class TypeRow(Typed):
         Optional[Size],
         "Their bytes with those of all that these blocks alone lead to; null without --owners",
     ]
-    samples: Annotated[Sequence[Annotated[Address, "A block"]], "The first of them: what malloc returned"]
+    samples: Annotated[Sequence[Address], "The first of them: what malloc returned"]
 
 
 class TypeTotals(Record):
@@ -60,12 +60,45 @@ class TypeTotals(Record):
     damaged_bytes: Annotated[Size, "What could not be read as chunks"]
 
 
+class Frequent(Record):
+    """A value that many objects have."""
+
+    value: Annotated[Optional[str], "As the screen has it; null without --with-values"]
+    objects: Annotated[Size, "How many have it; of a member with too many values perhaps a few more"]
+
+
+class MemberValues(Record):
+    """A member of all objects."""
+
+    member: Annotated[str, "Its name; with those of the members that it lies in"]
+    type: Annotated[str, "Its type"]
+    form: Annotated[str, ("enum", MEMBER_FORMS), "What of it is told"]
+    objects: Annotated[Size, "Of how many it could be read"]
+    unreadable: Annotated[Size, "Of how many not: not in memory, damaged, or not yet made"]
+    nulls: Annotated[Size, "How many pointers are null"]
+    distinct: Annotated[Optional[Size], "How many values there are; null: more than are counted"]
+    least: Annotated[Optional[float], f"The least; {OF_WHAT}"]
+    greatest: Annotated[Optional[float], f"The greatest; {OF_WHAT}"]
+    average: Annotated[Optional[float], f"The average; {OF_WHAT}"]
+    apart: Annotated[Optional[int], "Of integers: all differ by multiples of this; null: they do not"]
+    most_frequent: Annotated[Sequence[Frequent], "The most frequent ones first"]
+
+
+class Values(Record):
+    """What all objects of a type have in common."""
+
+    type: Annotated[str, "The type"]
+    objects: Annotated[Size, "How many there are in blocks that certainly have it"]
+    blocks: Annotated[Size, "In how many blocks"]
+    members: Annotated[Sequence[MemberValues], "In the order in which they lie there"]
+
+
 class Types(Document, command="types"):
     """What types found."""
 
     types: Annotated[Sequence[TypeRow], "What there is most of first, or as --by has it; --limit at most"]
     left_out: Annotated[Size, "How many more types there are"]
-    notes: Annotated[Sequence[Annotated[Told, "A note"]], "What is not among them"]
+    notes: Annotated[Sequence[Told], "What is not among them"]
     totals: Annotated[
         TypeTotals,
         "All of them, shown or not: bytes, bookkeeping, foreign and damaged ones sum to used and mmapped",
