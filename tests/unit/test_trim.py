@@ -7,7 +7,6 @@ from typing import Iterable, Optional, Sequence
 
 import pytest
 
-from arenascope.analysis.left_by_trim import reasons
 from arenascope.analysis.resident import all_inside, covered
 from arenascope.analysis.trim import (
     ArenaTrim,
@@ -17,6 +16,7 @@ from arenascope.analysis.trim import (
     Trim,
     consolidate,
     plan_trim,
+    reasons,
     systrim,
     until_locked,
 )

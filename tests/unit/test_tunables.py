@@ -9,8 +9,8 @@ import pytest
 from arenascope.analysis.params import describe_params
 from arenascope.base.model import Params
 from arenascope.glibc import release_table
+from arenascope.glibc.params import parse_number, requests
 from arenascope.glibc.process_layout import from_table
-from arenascope.glibc.tunables import parse_number, requests
 
 Asked = tuple[str, Optional[int], Optional[str]]
 """As it stands there, its value, and why it is not heard."""

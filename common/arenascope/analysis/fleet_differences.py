@@ -5,7 +5,7 @@ from __future__ import annotations
 from statistics import median_low
 from typing import Mapping, NamedTuple, Optional, Sequence
 
-from .figure_names import Document
+from .diff import Document
 from .report import FREE, LIVE
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Iterable, Iterator, NamedTuple, Optional, Sequence
 
-from .figure_names import Document, owner_name
+from .diff import Document, owner_name
 from .trend import STEADILY, Moment, judged
 from .usage import total
 

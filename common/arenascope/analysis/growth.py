@@ -5,8 +5,7 @@ from __future__ import annotations
 from typing import Mapping, Optional
 
 from ..base.model import Statement
-from .diff import compare
-from .figure_names import Document
+from .diff import Document, compare
 from .report import FREE, LIVE
 
 NOTABLE = 128 << 10

@@ -18,11 +18,9 @@ from typing import Iterable, Iterator, NamedTuple, Optional, Sequence
 
 from ..base.model import Heap, Range
 from ..sources.target import Span
-from .freeing import Break, HeapTrim, Thresholds
 from .heap_ends import Tail
 from .in_memory import Present
-from .pins import TRIES_TRIMMING
-from .ranking import WORTH, Step
+from .pins import TRIES_TRIMMING, WORTH, Break, HeapTrim, Step, Thresholds
 from .trim import Rules, advised, until_locked
 from .type_rows import TypeRow, in_order
 

@@ -5,9 +5,8 @@ from __future__ import annotations
 from typing import Mapping, NamedTuple, Optional, Sequence
 
 from ..base.model import Params, Statement
-from ..glibc.params import MAX_FAST, ArenaLimit, default_max_fast, max_fast_of
+from ..glibc.params import MAX_FAST, ArenaLimit, Request, default_max_fast, max_fast_of, requests
 from ..glibc.process_layout import Layout
-from ..glibc.tunables import Request, requests
 
 SIZES = {
     "trim_threshold",

@@ -7,13 +7,129 @@ malloc_trim(0) afterwards, which then finds pages between two free pieces that t
 
 from __future__ import annotations
 
-from typing import Callable, Iterable, Optional, Sequence
+import heapq
+from typing import Callable, Iterable, NamedTuple, Optional, Sequence
 
 from ..base.model import Heap, Range
-from .freeing import Break, HeapTrim, Shrunk, Thresholds
 from .heap_ends import Block, Live, Tail, walk_heap
-from .ranking import Gain, Pin, Ranking, Step, Together, bytes_of
-from .trim import Rules, advised
+from .trim import Rules, advised, systrim
+
+WORTH = 65536
+"""A block that keeps this much besides itself is a pin, however large it is."""
+
+LARGE = 1 << 20
+"""What a single block must keep for nobody to ask what else there is."""
+
+
+class Step(NamedTuple):
+    """A system call that gives memory back."""
+
+    how: str
+    """"munmap", "madvise" or "brk"."""
+    range: Range
+
+
+def bytes_of(steps: Sequence[Step]) -> int:
+    return sum(step.range.bytes for step in steps)
+
+
+class Gain(NamedTuple):
+    """What freeing something brings, beyond what comes back without it."""
+
+    bytes: int
+    """Of what is freed itself."""
+    gone: tuple[Step, ...]
+    already: tuple[Step, ...]
+    """What of that goes back without it: at the next malloc_trim, or at any other free() of 64 KiB."""
+
+    @property
+    def releases(self) -> int:
+        return bytes_of(self.gone) - bytes_of(self.already)
+
+    @property
+    def kept(self) -> int:
+        """What it keeps of what is free already."""
+        return self.releases - self.bytes
+
+
+class Pin(NamedTuple):
+    """A live block, and what its free() would bring."""
+
+    address: int
+    arena: int
+    reason: str
+    """"top": it ends where a top begins, or would; "between": it lies between free pieces."""
+    by: str
+    """"free": free() itself gives it back; "trim": malloc_trim(0) after it."""
+    gain: Gain
+
+
+class Together(NamedTuple):
+    """The last blocks below an arena's top, all freed, the lowest first."""
+
+    lowest: int
+    arena: int
+    blocks: int
+    gain: Gain
+
+
+class Ranking:
+    """The best `limit` (None: all), how many there were, and the best of each arena: those can be added up."""
+
+    def __init__(self, limit: Optional[int], own: bool = False) -> None:
+        self.limit = limit
+        self.own = own
+        """Include blocks that would mainly give back their own pages."""
+        self.count = 0
+        self.in_all = 0
+        """What they would release, one by one: what two of them keep together is in neither."""
+        self.own_left_out = 0
+        self.best: dict[int, Pin] = {}
+        self.together: list[Together] = []
+        self._kept: list[tuple[int, int, int, Pin]] = []
+
+    def absorb(self, other: Ranking) -> None:
+        """What another was offered later."""
+        self.count += other.count
+        self.in_all += other.in_all
+        self.own_left_out += other.own_left_out
+        for entry in other._kept:
+            self._keep(entry)
+        for pin in other.best.values():
+            self._compare(pin)
+
+    def offer(self, pin: Pin) -> None:
+        gain = pin.gain
+        if not self.own and gain.kept < min(gain.bytes, WORTH):
+            self.own_left_out += 1
+            return
+        self.count += 1
+        self.in_all += gain.releases
+        self._keep((gain.releases, -gain.bytes, -pin.address, pin))
+        self._compare(pin)
+
+    def _keep(self, entry: tuple[int, int, int, Pin]) -> None:
+        if self.limit is None or len(self._kept) < self.limit:
+            heapq.heappush(self._kept, entry)
+        elif self._kept and entry > self._kept[0]:
+            heapq.heapreplace(self._kept, entry)
+
+    def _compare(self, pin: Pin) -> None:
+        best = self.best.get(pin.arena)
+        if best is None or pin.gain.releases > best.gain.releases:
+            self.best[pin.arena] = pin
+
+    @property
+    def one_tells(self) -> bool:
+        """Whether a single block explains much of what is kept; else it is many small ones, which have something in
+        common."""
+        largest = max((pin.gain.releases for pin in self.best.values()), default=0)
+        return largest >= LARGE and 4 * largest >= self.in_all
+
+    @property
+    def pins(self) -> Sequence[Pin]:
+        return [entry[3] for entry in sorted(self._kept, reverse=True)]
+
 
 TRIES_TRIMMING = 65536
 """FASTBIN_CONSOLIDATION_THRESHOLD, since 2.43 ATTEMPT_TRIMMING_THRESHOLD: a smaller chunk triggers nothing."""
@@ -127,3 +243,93 @@ class PinSearch:
                 break
         if best is not None and best.blocks > 1 and best.gain.kept > 0:
             self.ranking.together.append(best)
+
+
+class Thresholds(NamedTuple):
+    """mp_'s, and what a heap shrinks by."""
+
+    trim_threshold: int
+    top_pad: int
+    heap_page: int
+    """heap_info.pagesize; before 2.35 the system's."""
+
+
+class Break(NamedTuple):
+    """The end of the main arena's top, and how it moved so far."""
+
+    end: int
+    rules: Rules
+    limits: Thresholds
+    steps: tuple[Step, ...] = ()
+
+    def freed(self, top: int, tries: bool) -> Break:
+        """After a free() that left top beginning there."""
+        enough = tries and self.end - top >= self.limits.trim_threshold
+        return self._moved(top, self.limits.top_pad) if enough else self
+
+    def trimmed(self, top: int) -> Break:
+        """After malloc_trim(0)."""
+        return self._moved(top, 0)
+
+    def _moved(self, top: int, pad: int) -> Break:
+        # None: the break is not known; less than 0: a top of MINSIZE makes malloc_trim grow it
+        bytes_back = systrim(top, self.end - top, self.rules, pad) or 0
+        if bytes_back <= 0:
+            return self
+        end = self.end - bytes_back
+        step = Step("brk", Range(end, bytes_back))
+        return self._replace(end=end, rules=self.rules._replace(brk=end), steps=(*self.steps, step))
+
+
+class Shrunk(NamedTuple):
+    """What heap_trim leaves."""
+
+    steps: tuple[Step, ...]
+    """What goes back."""
+    heap: int
+    """The heap that top is in then, by its number."""
+
+
+class HeapTrim(NamedTuple):
+    """heap_trim on a thread's arena, whose heaps end in `tails`, the newest last."""
+
+    tails: Sequence[Optional[Tail]]
+    rules: Rules
+    limits: Thresholds
+
+    def shrunk(self, freed: Optional[int] = None, start: int = 0) -> Shrunk:
+        """What is free at the end of heap `freed` begins at `start`,
+        as malloc_consolidate leaves it; at the ends of the others, where it does now."""
+        starts = [tail.start if tail else 0 for tail in self.tails]
+        if freed is not None:
+            starts[freed] = start
+        layout = self.rules.layout
+        index = len(self.tails) - 1
+        steps: list[Step] = []
+        tail = self.tails[index]
+        while tail and index and starts[index] == tail.heap.address + layout.heap.size:
+            before = self.tails[index - 1]
+            if before is None:
+                break
+            room = before.heap.end - starts[index - 1] + layout.heap_max - before.heap.bytes
+            if room < self.limits.top_pad + layout.min_size + self.limits.heap_page:
+                break
+            steps.append(Step("munmap", Range(tail.heap.address, tail.heap.bytes)))
+            index -= 1
+            tail = before
+        extra = self._shrinks(tail.heap.end - starts[index]) if tail else 0
+        if tail and extra > 0:
+            steps.append(Step("madvise", Range(tail.heap.end - extra, extra)))
+        return Shrunk(tuple(steps), index)
+
+    def _shrinks(self, top_bytes: int) -> int:
+        """By how much the heap that top is in gets smaller."""
+        layout, page, threshold = self.rules.layout, self.limits.heap_page, self.limits.trim_threshold
+        rule = layout.behaviour.heap_trim_threshold
+        extra = (top_bytes - layout.min_size - 1 - self.limits.top_pad) // page * page
+        if rule == "top":
+            return extra if top_bytes >= threshold else 0
+        if rule == "extra":
+            # a comparison of signed numbers, there alone
+            return extra if extra >= threshold - (threshold >> 8 * layout.word - 1 << 8 * layout.word) else 0
+        return extra

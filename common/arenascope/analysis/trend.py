@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from typing import AbstractSet, Iterable, Iterator, Mapping, NamedTuple, Optional, Sequence
 
-from .diff import figures_of, held_by_containers
-from .figure_names import CONTAINER, Document
+from .diff import CONTAINER, Document, figures_of, held_by_containers
 from .growth import NOTABLE, SHARE
 
 STEADILY, AT_ONCE, UNEVENLY, ENDED, STILL = "steadily", "at-once", "unevenly", "ended", "held-still"

@@ -12,7 +12,7 @@ from argparse import Namespace
 from copy import copy
 from typing import Iterator, NamedTuple, Optional, Sequence
 
-from ..analysis.figure_names import Document
+from ..analysis.diff import Document
 from ..analysis.report import PARTS
 from ..base.about import INTERRUPTED
 from ..base.errors import ArenascopeError

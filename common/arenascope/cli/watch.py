@@ -9,7 +9,7 @@ import sys
 import time
 from typing import Mapping, NamedTuple, Optional, Protocol, Sequence
 
-from ..analysis.figure_names import Document
+from ..analysis.diff import Document
 from ..base.errors import ArenascopeError, TargetError, UsageError
 from ..base.printable import one_line
 from ..commands.framework.arguments import HELP, Group, Outline, argument, seconds

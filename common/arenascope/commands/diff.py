@@ -5,8 +5,7 @@ from __future__ import annotations
 from argparse import Namespace
 from typing import Iterator, Optional, Sequence
 
-from ..analysis.diff import OF_FILES, Change, Diff, compare
-from ..analysis.figure_names import CONTAINER, Document, allocators_of
+from ..analysis.diff import CONTAINER, OF_FILES, Change, Diff, Document, allocators_of, compare
 from ..base.errors import ArenascopeError
 from ..base.model import Statement
 from ..blocks.recognise.class_names import type_words

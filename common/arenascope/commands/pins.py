@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING, Iterable, Iterator, Mapping, NamedTuple, Optio
 
 from ..analysis.heap_ends import Block, Tail
 from ..analysis.holds_back import Group
-from ..analysis.pins import PinSearch
-from ..analysis.ranking import Gain, Pin, Ranking, Step, Together, bytes_of
+from ..analysis.pins import Gain, Pin, PinSearch, Ranking, Step, Together, bytes_of
 from ..analysis.trim import Rules, until_locked
 from ..analysis.usage import total
 from ..base.model import ArenaHeader, Heap, Piece, Run, Statement

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Callable, Iterable, Iterator, Optional, Sequen
 
 from ..analysis.advice import Advice, find_advice
 from ..analysis.causes import Facts, find_causes
-from ..analysis.figure_names import Document
+from ..analysis.diff import Document
 from ..analysis.grown_types import Grown, grown_types
 from ..analysis.growth import growth, what_they_show
 from ..analysis.held_or_lost import HeldSums

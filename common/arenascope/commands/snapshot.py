@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from typing import TYPE_CHECKING, Iterable, Optional, Sequence
 
-from ..analysis.figure_names import Document
+from ..analysis.diff import Document
 from ..base.about import __version__
 from ..base.errors import UsageError
 from ..base.model import Statement

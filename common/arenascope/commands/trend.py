@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Optional, Sequence
 
-from ..analysis.figure_names import Document
+from ..analysis.diff import Document
 from ..analysis.grown_types import grown_types, without_types
 from ..analysis.trend import Life, Series, Trend, lives, reached, series_of, succession
 from ..base.errors import UsageError

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from typing import Optional, Sequence
 
-from ..analysis.left_by_trim import reasons
-from ..analysis.trim import Trim
+from ..analysis.trim import Trim, reasons
 from ..analysis.usage import total
 from ..analysis.verdict import trim_seconds
 from ..base.argv import pid_in

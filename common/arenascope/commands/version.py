@@ -14,7 +14,7 @@ from ..glibc.find.main_arena import Located
 from ..glibc.find.which_allocator import find_allocators
 from ..glibc.process_layout import Check, Layout
 from ..glibc.release_table import NEVER, text
-from ..glibc.unknown_release.layout_checks import prove
+from ..glibc.unknown_release.fitting_layout import prove
 from ..present.json_documents import glibc_records as records
 from ..present.json_documents.allocator_rows import copies_of, other_allocators, share_record
 from ..present.json_documents.record import told

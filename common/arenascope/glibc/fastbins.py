@@ -7,7 +7,7 @@ from typing import Iterator
 from ..base.errors import MemoryReadError, Unread
 from ..base.model import ArenaHeader, Bin, Finding, Lists, cannot_read
 from ..sources.memory import Memory
-from .arena_bounds import Reach
+from .arena import Reach
 from .chunk import OneWay
 from .process_layout import Layout
 

@@ -15,9 +15,9 @@ from ..base.errors import ArenascopeError, MemoryReadError
 from ..base.model import ArenaHeader, Finding, Range, Tally
 from ..glibc import params
 from ..glibc.arena import has_heap, is_closed, walk_ring
+from ..glibc.bins import first_chunks
 from ..glibc.find.libc_file import LIBC_NAME
 from ..glibc.find.which_allocator import find_allocators
-from ..glibc.first_in_bins import first_chunks
 from ..glibc.process_layout import Layout
 from ..sources.elf.address_names import programs_of
 from ..sources.elf.elf_file import module_build_id

@@ -10,7 +10,7 @@ from ..analysis.heap_ends import TOGETHER
 from ..base.count_work import Meter, Unseen, metered
 from ..base.model import ArenaHeader, Finding, Heap, Piece, Run
 from ..base.worker_pool import SHARES, share_out
-from ..glibc.chunks.cuts import cuts
+from ..glibc.chunks.sweep import cuts
 from ..sources.target import Span
 from .session import Session
 

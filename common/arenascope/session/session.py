@@ -13,9 +13,8 @@ from ..base.memo import Memo
 from ..base.model import Arena, ArenaHeader, Finding, Heap, Lists, MmappedBlock, Params, Piece, Tally, ThreadCache
 from ..base.printable import one_line
 from ..base.worker_pool import how_many
-from ..glibc import aligned_mmapped, bins, fastbins, main_arena_regions, mmapped, params, tcache
-from ..glibc.arena import has_heap, is_closed, walk_ring
-from ..glibc.arena_bounds import Reaches, reaches_of
+from ..glibc import bins, fastbins, main_arena_regions, mmapped, params, tcache
+from ..glibc.arena import Reaches, has_heap, is_closed, reaches_of, walk_ring
 from ..glibc.arena_of_chunk import Owners
 from ..glibc.candidates import UNASKED
 from ..glibc.chunk import masked
@@ -368,7 +367,7 @@ class Session:
         ranges = partial(mmapped.search_ranges, self.layout, self.regions, arenas, residency=residency)
         mp_ = self._mp if self.located.layout.mmaps_proven else None
         counted = params.counts(mp_) if mp_ else None
-        inner = aligned_mmapped.Inner(self.memory, self.layout, self.target.page_size, self.regions)
+        inner = mmapped.Inner(self.memory, self.layout, self.target.page_size, self.regions)
         return mmapped.find_mmapped(inner, ranges, counted, alone=not self.located.others)
 
     @property

@@ -5,7 +5,7 @@ from __future__ import annotations
 from bisect import bisect_left
 from typing import Iterable, Optional, Sequence
 
-from ..analysis.freeing import Thresholds
+from ..analysis.pins import Thresholds
 from ..analysis.resident import covered
 from ..analysis.trim import ArenaTrim, Residents, Rules, Trim, plan_trim, until_locked
 from ..base.model import ArenaHeader, Range

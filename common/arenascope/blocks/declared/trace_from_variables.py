@@ -11,7 +11,7 @@ from contextlib import contextmanager
 from typing import Iterator, Sequence
 
 from ...base.count_work import Meter
-from ...glibc.find.dtv import STATIC
+from ...glibc.find.thread_pointers import STATIC
 from ...session.users_rules import UsersRules
 from ...sources.debug_info_types import Frame, TypedVariable, TypeSource
 from ...sources.elf.address_names import modules_of

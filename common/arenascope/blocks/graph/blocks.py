@@ -153,7 +153,7 @@ def _adder(session: Session, own: set[int], numpy: Optional[ModuleType]) -> Call
     not_live = numpy.array(sorted(own), dtype=numpy.uint64)
 
     def at_once(run: Run, to: Stretch, besides: list[Span]) -> None:
-        from ...glibc.chunks.blocks_with_numpy import chunks
+        from ...glibc.chunks.blocks import chunks
 
         addresses, sizes, taken, live = chunks(numpy, run)
         starts = addresses + numpy.uint64(header)

@@ -7,7 +7,7 @@ from bisect import bisect_right
 from typing import NamedTuple, Optional, Sequence
 
 from ...base.errors import ArenascopeError
-from ...glibc.find.dtv import Dtv
+from ...glibc.find.thread_pointers import Dtv
 from ...session.session import Session
 from ...sources.elf.address_names import names_of, place_of
 from ...sources.elf.code_references import Variables, bytes_of_code, find_variables

@@ -5,10 +5,9 @@ from __future__ import annotations
 from collections import Counter
 from typing import Iterator, Mapping, NamedTuple, Optional, Sequence
 
-from ...glibc.find.dtv import Dtv
 from ...glibc.find.stack_cache import UsedStack, used_stacks
 from ...glibc.find.stacks import MAIN
-from ...glibc.find.thread_pointers import AT_BLOCK
+from ...glibc.find.thread_pointers import AT_BLOCK, Dtv
 from ...session.session import Session
 from ...sources.elf.kernel_records import NT_FPREGSET, NT_VECTORS, NT_X86_XSTATE, OWN
 from ...sources.elf.machines import EM_386, EM_AARCH64, EM_X86_64

@@ -7,7 +7,7 @@ import time
 from contextlib import AbstractContextManager, nullcontext
 from typing import NamedTuple, Optional
 
-from ...analysis.figure_names import Document
+from ...analysis.diff import Document
 from ...base.errors import ArenascopeError
 from ...base.internal_error import fault_line
 from ...base.printable import one_line

@@ -10,7 +10,7 @@ import re
 import time
 from typing import Callable, Iterator, Mapping, NamedTuple, Optional, Sequence
 
-from ...analysis.figure_names import Document
+from ...analysis.diff import Document
 from ...base import optional_libraries
 from ...base.errors import ArenascopeError
 from ...base.model import Statement

@@ -14,7 +14,7 @@ import stat
 import zlib
 from typing import Any, Mapping
 
-from ...analysis.figure_names import Document
+from ...analysis.diff import Document
 from ...base.argv import is_elf
 from ...base.errors import UsageError
 from ...base.whole_file import write_whole

@@ -8,7 +8,7 @@ import time
 from contextlib import suppress
 from typing import Iterator, NamedTuple, Sequence
 
-from ...analysis.figure_names import Document
+from ...analysis.diff import Document
 from ...base.errors import ArenascopeError, UsageError
 from .snapshot_file import looks_like_one, read, write
 

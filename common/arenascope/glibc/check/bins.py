@@ -11,7 +11,7 @@ from typing import Iterator, Mapping, NamedTuple, Optional, Sequence
 from ...base.errors import MemoryReadError
 from ...base.model import ArenaHeader, Bin, Breach, Statement
 from ...sources.memory import Memory
-from ..arena_bounds import Reach
+from ..arena import Reach
 from ..bins import NBINS, UNSORTED, bin_kind, bin_sizes, min_large_size
 from ..chunk import SIZE_BITS
 from ..process_layout import Layout

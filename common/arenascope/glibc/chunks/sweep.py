@@ -2,18 +2,231 @@
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections import Counter
 from functools import reduce
+from itertools import accumulate, count
 from operator import or_
-from typing import Generator, Iterator, Optional, Sequence
+from typing import Container, Generator, Iterator, Optional, Sequence
 
-from ...base.model import ArenaHeader, Finding, Gap, Heap, Piece, Run, Statement
+from ...base.errors import MemoryReadError
+from ...base.model import ArenaHeader, Ends, Finding, Gap, Heap, Piece, Run, Statement
 from ...sources.memory import Memory
 from ...sources.target import Span
 from ..chunk import IS_MMAPPED, NON_MAIN_ARENA, PREV_INUSE, SIZE_BITS
 from ..process_layout import Layout
-from .follow import Follower, Trail
-from .resync import PROVEN, find_chain
+
+MANY = 1 << 17
+"""How many chunks are followed at a time, however small."""
+LARGE, PAGE = 64 << 10, 4096
+"""Of chunks as large as that, only pages with a size word are read: the others may never have been touched."""
+
+
+class Trail:
+    """Chunks that lie back to back, by their size words: what was followed in one go."""
+
+    def __init__(self) -> None:
+        self.raws: list[int] = []
+        self.counts: Counter[int] = Counter()
+        """How many there are of each size word."""
+        self.end = 0
+        """Where the last of them ends."""
+        self.follow: Optional[int] = None
+        """The size word there; None where it cannot be read."""
+        self.broken = False
+        """That word is no chunk's."""
+        self.marks: list[tuple[int, int]] = []
+        """(index, address) of the chunks that were watched for."""
+        self.free = Ends([], [], [])
+        """Where those end that the word after them calls free."""
+
+
+class Follower:
+    """Follows size words from chunk to chunk, up to the last chunk's end at `limit`."""
+
+    feet = False
+    """Whether a trail's `free` is asked for: while its words are at hand."""
+
+    def __init__(self, memory: Memory, least: int, start: int, limit: int, end: int, stops: Sequence[int]) -> None:
+        """`least`: the size of the smallest chunk; `end`: the heap's; `stops`: chunks to watch for, by address."""
+        self.memory = memory
+        self.least = least
+        self.limit = limit
+        self.end = end
+        self.stops = stops
+        # of top no more than its header: its pages may never have been touched
+        self._until = min(end, limit + 2 * memory.pointer_size)
+        self._ahead = memory.read_ahead(start, self._until)
+        self._are_large = False
+        """The chunks met last."""
+
+    def follow(self, position: int, span: int) -> Trail:
+        """Some `span` bytes of chunks from here on, or fewer where something other than a chunk follows."""
+        word, start, trail = self.memory.pointer_size, position, Trail()
+        view: Sequence[int] = ()
+        index = 0
+        while position < self.limit and position - start < span and len(trail.raws) < MANY and not trail.broken:
+            view = self._window(position)
+            most = min(len(view), (self.limit - position) // word)
+            if not most:
+                break
+            before = len(trail.raws)
+            index = self._step(view, most, position, trail)
+            # counted while the next block is being read
+            followed = trail.raws[before:]
+            trail.counts.update(followed)
+            if self.feet:
+                self._add_ends(trail.free, before, followed, view, position)
+            trail.broken = index < most
+            self._are_large = len(followed) * LARGE <= index * word
+            position += index * word
+        trail.end = position
+        if position < self.end:
+            trail.follow = view[index] if index < len(view) else self.memory.try_word(position + word)
+            if self.feet and trail.follow is not None and not trail.follow & PREV_INUSE:
+                foot = view[index - 1] if 0 < index <= len(view) else self.memory.try_word(position)
+                trail.free.add([len(trail.raws)], [position], [foot])
+        return trail
+
+    def _add_ends(self, free: Ends, before: int, raws: Sequence[int], view: Sequence[int], position: int) -> None:
+        """Those in a window: `raws` were found there, `before` others in front of them."""
+        word = self.memory.pointer_size
+        # in words, as in the window
+        places = accumulate([raw >> 3 for raw in raws] if word == 8 else [raw >> 3 << 1 for raw in raws], initial=0)
+        ends = [(at, place) for at, raw, place in zip(count(before), raws, places) if not raw & PREV_INUSE]
+        feet: list[Optional[int]] = [view[place - 1] for _, place in ends]
+        if ends and not ends[0][1]:
+            # in front of the window
+            feet[0] = self.memory.try_word(position)
+        free.add([at for at, _ in ends], [position + place * word for _, place in ends], feet)
+
+    def _window(self, position: int) -> Sequence[int]:
+        """The words from this chunk's size field on."""
+        word = self.memory.pointer_size
+        base = position + word
+        words = self._ahead.words_from(base) if self._ahead and not self._are_large else ()
+        if words:
+            return words
+        most = -base % PAGE or PAGE if self._are_large else self.memory.BLOCK
+        size = min(most, self._until - base) // word * word
+        while size >= word:
+            try:
+                return self.memory.block(base, size)
+            except MemoryReadError:
+                # what can be read ends somewhere in here
+                size = size // 8 // word * word
+        return ()
+
+    def _step(self, view: Sequence[int], count: int, position: int, trail: Trail) -> int:
+        """Goes through a window, and stops at each chunk that is watched for; the index where it ended."""
+        word, least, words, stops = self.memory.pointer_size, self.least, trail.raws, self.stops
+        step = _step64 if word == 8 else _step32
+        index, at = 0, bisect_left(stops, position)
+        while at < len(stops) and index < count:
+            bound = (stops[at] - position) // word
+            if bound >= count:
+                break
+            index = step(view, index, bound, least, words)
+            if index < bound:
+                return index
+            if index == bound:
+                trail.marks.append((len(words), stops[at]))
+                at += 1
+            else:
+                # inside another chunk
+                at = bisect_left(stops, position + index * word, at)
+        return step(view, index, count, least, words)
+
+
+def _step64(view: Sequence[int], index: int, count: int, least: int, words: list[int]) -> int:
+    """Follows size words up to `count`; a size in words is the size word without its three flags."""
+    append = words.append
+    while index < count:
+        raw = view[index]
+        if raw < least:
+            break
+        append(raw)
+        index += raw >> 3
+    return index
+
+
+def _step32(view: Sequence[int], index: int, count: int, least: int, words: list[int]) -> int:
+    append = words.append
+    while index < count:
+        raw = view[index]
+        if raw < least:
+            break
+        append(raw)
+        index += raw >> 3 << 1
+    return index
+
+
+SURE = 64
+"""After damage, this many consecutive headers are no coincidence."""
+PROVEN = 1 << 20
+"""Bytes of somebody else's may be written to look like headers: theirs are followed to where they end."""
+BLOCK = 64 << 10
+SEARCHED = 256 << 20
+"""How much is searched at most: somebody else's sbrk can be large."""
+
+
+def find_chain(
+    memory: Memory, layout: Layout, main: bool, start: int, limit: int, sure: int = SURE, searched: int = SEARCHED
+) -> Optional[int]:
+    """The first address from which headers lead to `limit`, to a fencepost or through enough chunks; None: nowhere.
+
+    Bytes that look like headers by chance, or are left over from merged blocks, can give a place too early.
+    """
+    start = layout.first_aligned(start)
+    verdicts: dict[int, bool] = {}
+    wrong = IS_MMAPPED | layout.mask & ~SIZE_BITS | (NON_MAIN_ARENA if main else 0)
+    word, step = layout.word, layout.align
+    position = start
+    while position < min(limit, start + searched):
+        size = min(BLOCK, limit - position)
+        block = memory.try_read(position, size)
+        if block is None:
+            # whole pages are there or not
+            position += -(position + word) % 4096 or step
+            position = layout.first_aligned(position)
+            continue
+        for index, raw in enumerate(memory.unpack_words(block)[1 :: step // word]):
+            chunk = position + index * step
+            if raw < layout.min_size or raw & wrong or chunk + (raw & ~SIZE_BITS) > limit:
+                continue
+            if _leads_on(memory, layout, chunk, limit, wrong=wrong, sure=sure, verdicts=verdicts):
+                return chunk
+        position += -(-size // step) * step
+    return None
+
+
+def _leads_on(
+    memory: Memory, layout: Layout, chunk: int, limit: int, *, wrong: int, sure: int, verdicts: dict[int, bool]
+) -> bool:
+    path: list[int] = []
+    good = False
+    for _ in range(sure):
+        if chunk in verdicts:
+            good = verdicts[chunk]
+            break
+        if chunk == limit:
+            good = True
+            break
+        raw = memory.try_word(chunk + layout.word)
+        if raw is None or chunk > limit:
+            break
+        if raw & ~SIZE_BITS == layout.header and path:
+            good = (memory.try_word(chunk + layout.header + layout.word) or 0) & PREV_INUSE == PREV_INUSE
+            break
+        if raw < layout.min_size or raw & wrong:
+            break
+        path.append(chunk)
+        chunk += raw & ~SIZE_BITS
+    else:
+        good = True
+    verdicts.update(dict.fromkeys(path, good))
+    return good
+
 
 SPAN = 64 << 20
 """How many bytes of a heap are followed before they are handed out."""
@@ -195,3 +408,60 @@ class Sweep:
         if end > position:
             yield self._gap(position, end, "foreign")
         return end
+
+
+SEARCHED_FOR_A_CUT = 128 << 10
+"""Blocks may be so large that there is no header for long: then it is not cut there, and there is little to do."""
+FOLLOWED = 1024
+"""How many chunks in a row, at most, are looked at for a place to cut."""
+
+
+def cuts(
+    memory: Memory, layout: Layout, header: ArenaHeader, heap: Heap, listed: Container[int], every: int, after: int
+) -> list[int]:
+    """Chunks, so many bytes apart. Each is in use, and so is what lies in front; at least `after` in use follow it:
+    so far do rules look that judge blocks by their neighbours."""
+    limit = header.top if heap.address <= header.top < heap.end else heap.end
+    places: list[int] = []
+    position = first_chunk(layout, header, heap) + every
+    while position + every // 2 < limit:
+        cut = _near(memory, layout, header, position, limit=limit, listed=listed, after=after)
+        if cut is not None:
+            places.append(cut)
+        position = max(position, cut or 0) + every
+    return places
+
+
+def _near(
+    memory: Memory,
+    layout: Layout,
+    header: ArenaHeader,
+    position: int,
+    limit: int,
+    listed: Container[int],
+    after: int,
+) -> Optional[int]:
+    start = find_chain(memory, layout, header.main, position, limit=limit, searched=SEARCHED_FOR_A_CUT)
+    if start is None:
+        return None
+    wanted = PREV_INUSE | (0 if header.main else NON_MAIN_ARENA)
+    cut: Optional[int] = None
+    in_use = 0
+    before, chunk, raw = 0, start, memory.try_word(start + layout.word)
+    for followed in range(FOLLOWED):
+        if raw is None or raw < layout.min_size or chunk >= limit:
+            return None
+        following = chunk + (raw & ~SIZE_BITS)
+        next_raw = memory.try_word(following + layout.word) if following < limit else None
+        if next_raw is None:
+            return None
+        used = bool(next_raw & PREV_INUSE) and chunk not in listed
+        if cut is not None:
+            in_use += used
+            if in_use >= after:
+                return cut
+        elif followed >= SURE and used and raw & (PREV_INUSE | NON_MAIN_ARENA) == wanted and before not in listed:
+            # the first ones may be left over inside a block that was merged: they lead to real ones soon
+            cut = chunk
+        before, chunk, raw = chunk, following, next_raw
+    return None

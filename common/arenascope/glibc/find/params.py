@@ -14,8 +14,8 @@ from ..arena_scan import Hit
 from ..candidates import UNASKED, Trail
 from ..params import doubt_params, read_params
 from ..process_layout import Layout, Struct, from_table
-from ..unknown_release.evidence import Surroundings
 from ..unknown_release.fitting_layout import candidates
+from ..unknown_release.state import Surroundings
 
 NEAR = 0x4000
 """mp_ precedes main_arena by 0x900 to 0x940 bytes in the builds that were looked at."""

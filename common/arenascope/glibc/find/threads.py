@@ -2,7 +2,7 @@
 
 Without symbols the two words are recognised by value: one equals a known arena, the other points to a
 tcache_perthread_struct (tcache_pointers.py). Both lie at the same distance from every thread's pointer: near it, and
-where the program has large TLS of its own, in one of the blocks that ld.so's vector tells (dtv.py).
+where the program has large TLS of its own, in one of the blocks that ld.so's vector tells (thread_pointers.py).
 """
 
 from __future__ import annotations
@@ -16,9 +16,9 @@ from ...sources.memory import Memory
 from ...sources.target import Target, ThreadInfo
 from ..candidates import UNASKED, Trail
 from ..process_layout import Layout
-from .dtv import STATIC, TLS_BIAS, read_dtv
 from .libc_file import Libc
 from .tcache_pointers import ARENA_NAMES, SAMPLE, Blocks, CacheFinder, CachePlace
+from .thread_pointers import STATIC, TLS_BIAS, read_dtv
 
 WINDOW = 4096
 SPANS = (1, 4, 16)

@@ -5,22 +5,22 @@ Distributions ship backports and new releases come, so a version string only say
 
 from __future__ import annotations
 
-from typing import Callable, Iterable, Iterator, NamedTuple, Optional, Sequence
+from typing import AbstractSet, Callable, Iterable, Iterator, Mapping, NamedTuple, Optional, Sequence
 
 from ...base.errors import MemoryReadError, NotFoundError
-from ...base.model import Statement
+from ...base.model import ArenaHeader, Finding, Heap, Statement
+from ...glibc import release_table
 from ...sources.memory import Memory
-from .. import release_table
-from ..arena import doubt_thread_arena
-from ..arena_scan import Hit
+from ..arena import doubt_thread_arena, doubt_top, has_heap, is_closed, walk_ring
+from ..arena_scan import Hit, wrong_bins
 from ..candidates import UNASKED, Trail
 from ..chunk import masked, reveal
-from ..heap import heap_for_ptr
+from ..heap import heap_for_ptr, walk_heaps
 from ..process_layout import Check, Layout, from_table, tcache_forms
 from ..release_table import Release
 from ..tcache import LIST_LIMIT, chunk_sizes, damaged_bins, read_if_sized, tcache_sizes
-from ..unknown_release.debug_info import clashes
-from ..unknown_release.evidence import PAGE, PAGES_BEHIND, Surroundings, majority
+from .debug_info import clashes
+from .state import PAGE, PAGES_BEHIND, Surroundings, majority, not_less
 
 MANY_THREADS = 1 << 16
 LEAST_HEAP_MAX = 4 * (64 << 10)
@@ -57,8 +57,6 @@ def derive_layout(
                 trail.add("layout", DEBUG, (Statement("places-as-the-row"),))
             return _taken(row, trail, row_name(row))
     if debug is not None:
-        from ..unknown_release.layout_checks import believed
-
         sound = believed(memory, debug, hit.ring[0], around().near)
         said = (Statement("kept-by-most-arenas" if sound else "kept-by-too-few-arenas"),)
         trail.add("layout", DEBUG, said if sound else (), () if sound else said)
@@ -226,7 +224,7 @@ def _same(layout: Layout, shape: Release, machine: str) -> bool:
 
 
 def _with_unknown_lists(memory: Memory, layout: Layout, hit: Hit) -> Layout:
-    from ..unknown_release.lists import heap_extents, unknown_lists
+    from .state import heap_extents, unknown_lists
 
     inside = heap_extents(memory, layout, hit.ring)
     return layout._replace(unknown=(*layout.unknown, *unknown_lists(memory, layout, hit.ring, inside)))
@@ -361,3 +359,76 @@ def _how_it_ends(memory: Memory, layout: Layout, entry: int, to_user: int) -> Op
             if position & layout.mask or masked(memory.try_word(position - layout.word) or 0) != masked(size or 1):
                 break
     return None
+
+
+def prove(
+    memory: Memory,
+    layout: Layout,
+    headers: Sequence[ArenaHeader],
+    heaps: Mapping[int, Sequence[Heap]],
+    bases: AbstractSet[int],
+) -> list[Check]:
+    """The checks; `bases` are the words that may be sbrk_base: mp_'s, or all that stand near main_arena."""
+    grown = [header for header in headers if has_heap(layout, header)]
+    threads = [header for header in grown if not header.main]
+    parts = {header.index: heaps.get(header.index, ()) for header in headers}
+    checks = [
+        Check(Statement("ring-closes"), int(is_closed(headers))),
+        _each(
+            "bins-lead-back",
+            [wrong_bins(memory, each.address + layout.arena["bins"]) == 0 for each in headers if each.initialised],
+        ),
+        _each("no-heap-holds-nothing", [not each.system_mem for each in headers if each not in grown]),
+        _each("top-ends-at-page", [not doubt_top(memory, layout, each) for each in grown]),
+        _each("heap-info-names-arena", [not doubt_thread_arena(memory, layout, each.address) for each in threads]),
+        _each("top-ends-with-heap", [_ends(each, parts[each.index]) for each in threads]),
+        _each("system-mem-sums-heaps", [_sum(parts[each.index]) == each.system_mem for each in threads]),
+        *_of_main(grown, heaps, bases),
+        _each(
+            "max-system-mem-in-pages",
+            [not_less({0: each.max_system_mem}, {0: each.system_mem}, 1 << 46) for each in grown],
+        ),
+        _each("flags-not-contiguous", [each.flags in (2, 3, 6, 7) for each in threads]),
+    ]
+    return [check for check in checks if check.of]
+
+
+def _of_main(
+    grown: Sequence[ArenaHeader], heaps: Mapping[int, Sequence[Heap]], bases: AbstractSet[int]
+) -> Iterator[Check]:
+    main = next((header for header in grown if header.main), None)
+    if main is None:
+        return
+    if main.contiguous:
+        yield Check(Statement("sbrk-base-is-top-end"), int(bool(main.system_mem) and main.brk_base in bases))
+    elif heaps.get(0):
+        yield Check(Statement("system-mem-sums-regions"), int(_sum(heaps[0]) == main.system_mem))
+
+
+def _ends(header: ArenaHeader, heaps: Sequence[Heap]) -> bool:
+    return bool(heaps) and header.top_bytes is not None and header.top + header.top_bytes == heaps[-1].end
+
+
+def _sum(heaps: Sequence[Heap]) -> int:
+    return sum(heap.bytes for heap in heaps)
+
+
+def _each(what: str, answers: Sequence[bool]) -> Check:
+    return Check(Statement(what), sum(answers), len(answers))
+
+
+def believed(memory: Memory, layout: Layout, main_arena: int, bases: AbstractSet[int]) -> bool:
+    """Whether most arenas pass each of these checks with the layout of debug information, and they prove enough."""
+    doubts: list[Finding] = []
+    headers = walk_ring(memory, layout, main_arena, doubts)
+    heaps = {
+        header.index: walk_heaps(memory, layout, header, doubts)
+        for header in headers
+        if not header.main and has_heap(layout, header)
+    }
+    checks = prove(memory, layout, headers, heaps, bases=bases)
+    main_alone = [header for header in headers if has_heap(layout, header)][:1]
+    # brk was refused, and no thread's arena shows where system_mem is either
+    silent = main_alone and not heaps and not main_alone[0].contiguous
+    # a ring that is broken shows when it is walked
+    return all(2 * check.times > check.of for check in checks[1:]) and not silent

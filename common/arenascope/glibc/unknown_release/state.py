@@ -6,18 +6,123 @@ ends, system_mem by what it must add up to; what merely stands in a likely place
 
 from __future__ import annotations
 
-from typing import Iterator, Mapping, NamedTuple, Optional, Sequence, Union
+import struct
+from collections import Counter
+from typing import Callable, Iterable, Iterator, Mapping, NamedTuple, Optional, Sequence, Union
 
-from ...base.errors import NotFoundError
-from ...base.model import ARENA_FLAGS, NONCONTIGUOUS, ArenaHeader
+from ...base.errors import MemoryReadError, NotFoundError
+from ...base.model import ARENA_FLAGS, NONCONTIGUOUS, ArenaHeader, Finding, Statement
 from ...sources.memory import Memory
+from ...sources.target import Region
 from ..arena_scan import PREFIX_LIMIT, Hit, follow_ring, next_offset, scan
-from ..chunk import IS_MMAPPED, PREV_INUSE, masked
+from ..chunk import IS_MMAPPED, NON_MAIN_ARENA, PREV_INUSE, masked
+from ..fastbins import fastbin_size
+from ..heap import heap_for_ptr
 from ..main_arena_regions import Ground, main_regions
-from ..process_layout import Layout, Struct
-from ..unknown_release.evidence import Raw, Surroundings, Top, majority, not_less, read_raws, read_top, told_apart
-from ..unknown_release.heaps import Heaps, derive_heaps
-from ..unknown_release.lists import place_lists
+from ..process_layout import Layout, Struct, fastbin_count
+
+WINDOW = 10
+"""How many words are examined from next_free on: up to max_system_mem they are 4 so far."""
+PAGE = 4096
+"""Every page size is a multiple of it; an arena grows and shrinks by pages."""
+PAGES_BEHIND = 4 << 20
+"""A few transparent huge pages."""
+
+
+class Surroundings(NamedTuple):
+    """What the image shows besides the arenas."""
+
+    mappings: Sequence[Region]
+    page: int
+    near: frozenset[int]
+    """The words around main_arena and mp_: one of them is sbrk_base."""
+    threads: int
+    """How many there are; 0 where that is not known."""
+
+
+class Top(NamedTuple):
+    """An arena's last chunk; `address` is 0 where it has no memory yet (initial_top)."""
+
+    address: int
+    end: int
+
+
+class Raw(NamedTuple):
+    """One arena, before anything is known of its members but `bins` and `next`."""
+
+    place: int
+    """In the ring: 0 is main_arena."""
+    address: int
+    head: bytes
+    """From its start to `bins`."""
+    after_bins: tuple[int, ...]
+    """The words from next_free on."""
+
+    def word(self, memory: Memory, offset: int) -> int:
+        value: int = struct.unpack_from(memory.mark + memory.code, self.head, offset)[0]
+        return value
+
+    def u32(self, memory: Memory, offset: int) -> int:
+        value: int = struct.unpack_from(memory.mark + "I", self.head, offset)[0]
+        return value
+
+
+def read_raws(memory: Memory, hit: Hit) -> list[Raw]:
+    """The arenas of the ring that can be read."""
+    word = memory.pointer_size
+    size = hit.bins - hit.ring[0]
+    raws = []
+    for index, address in enumerate(hit.ring):
+        start = address + size + next_offset(word) + word
+        for count in (WINDOW, 4):
+            try:
+                raws.append(Raw(index, address, memory.read(address, size), memory.words(start, count)))
+                break
+            except MemoryReadError:
+                continue
+    return raws
+
+
+def majority(votes: Iterable[Optional[bool]]) -> bool:
+    """Whether more say yes than no, and at least one does; None abstains."""
+    cast = [vote for vote in votes if vote is not None]
+    return bool(cast) and 2 * sum(cast) > len(cast)
+
+
+def read_top(memory: Memory, layout: Layout, raw: Raw, offset: int) -> Optional[Top]:
+    """The top chunk if `top` were at this offset; None where there is none."""
+    address = raw.word(memory, offset)
+    if address in (0, raw.address + len(raw.head) - layout.header):
+        return Top(0, 0)
+    if not layout.aligned(address):
+        return None
+    size_word = memory.try_word(address + layout.word)
+    if size_word is None or not size_word & PREV_INUSE or size_word & (IS_MMAPPED | NON_MAIN_ARENA):
+        return None
+    size = masked(size_word)
+    if size < layout.min_size or (address + size) % PAGE:
+        return None
+    return Top(address, address + size)
+
+
+def not_less(values: Mapping[int, int], least: Mapping[int, int], bound: int) -> bool:
+    """Whether this can be the peak of what `least` is: pages above it, or a few below (systrim, since 2.19)."""
+
+    def fits(value: int, base: int) -> bool:
+        if not value and not base:
+            return True
+        more = value - base
+        return more % PAGE == 0 and (0 <= more < bound or (value >= PAGE and 0 < -more <= PAGES_BEHIND))
+
+    return majority(fits(values[index], base) for index, base in least.items() if index in values)
+
+
+def told_apart(candidates: Sequence[tuple[int, Mapping[int, int]]]) -> Optional[int]:
+    """The first of the places that can hold a value; None where they hold different ones, which decides nothing."""
+    if not candidates or any(values != candidates[0][1] for _, values in candidates):
+        return None
+    return candidates[0][0]
+
 
 MOST_BEHIND = 512
 """So many bytes of new members may follow those that are known."""
@@ -271,3 +376,198 @@ class _State(NamedTuple):
             if values.get(0) and sum(values.values()) <= most_threads:
                 fitting.append(place)
         return fitting[0] if len(fitting) == 1 else None
+
+
+WORDS_LIMIT = 64
+"""No heap_info is longer (5 words at most so far)."""
+HEAPS_LIMIT = 65536
+
+
+class Heaps(NamedTuple):
+    """What the heaps of the threads' arenas show."""
+
+    heap_max: int
+    struct: Struct
+    sums: Mapping[int, int]
+    """By the arenas' place in the ring: what their heaps sum to, which system_mem must be."""
+
+
+class _Own(NamedTuple):
+    """One thread arena: its first heap's words and those of the heap that its top lies in."""
+
+    raw: Raw
+    first: tuple[int, tuple[int, ...]]
+    newest: tuple[int, tuple[int, ...]]
+    end: int
+
+
+def derive_heaps(memory: Memory, layout: Layout, raws: Sequence[Raw], tops: Mapping[int, Top]) -> Optional[Heaps]:
+    """None where no heap_info fits what most arenas show."""
+    others = [raw for raw in raws if raw.place]
+    if not others:
+        return Heaps(layout.heap_max, layout.heap, {})
+    sizes = [layout.heap_max, *(1 << bits for bits in range(16, 34 if layout.word == 8 else 29))]
+    for heap_max in dict.fromkeys(sizes):
+        size, _ = Counter(raw.address & (heap_max - 1) for raw in others).most_common(1)[0]
+        if not 4 * layout.word <= size <= WORDS_LIMIT * layout.word:
+            continue
+        owned = [own for raw in others for own in _own(memory, raw, tops.get(raw.place), heap_max, size=size)]
+        form = _struct(memory, owned, heap_max, size) if 2 * len(owned) > len(others) else None
+        if form is not None:
+            return form
+    return None
+
+
+def _own(memory: Memory, raw: Raw, top: Optional[Top], heap_max: int, size: int) -> Iterator[_Own]:
+    """Nothing where this arena's heaps cannot be read like this."""
+    first = raw.address & ~(heap_max - 1)
+    if top is None or not top.address or raw.address - first != size:
+        return
+    newest = top.address & ~(heap_max - 1)
+    words = _words(memory, first, size), _words(memory, newest, size)
+    if words[0] and words[1]:
+        yield _Own(raw, (first, words[0]), (newest, words[1]), top.end)
+
+
+def _words(memory: Memory, heap: int, size: int) -> tuple[int, ...]:
+    return memory.try_words(heap, size // memory.pointer_size) or ()
+
+
+def _struct(memory: Memory, owned: Sequence[_Own], heap_max: int, size: int) -> Optional[Heaps]:
+    places = range(size // memory.pointer_size)
+    ar_ptr = _best(places, lambda k: [own.first[1][k] == own.newest[1][k] == own.raw.address for own in owned])
+    end = _best(places, lambda k: [own.newest[1][k] == own.end - own.newest[0] for own in owned])
+    if ar_ptr is None or end is None:
+        return None
+    rest = [k for k in (ar_ptr + 1, *places) if k in places and k not in (ar_ptr, end)]
+    chained = [own for own in owned if own.first[0] != own.newest[0]]
+    prev = _best(rest, lambda k: [_chain(memory, own, k, heap_max, size=size) is not None for own in chained or owned])
+    if prev is None:
+        return None
+    chains = {own.raw.place: _chain(memory, own, prev, heap_max, size=size) for own in owned}
+    heaps = [heap for chain in chains.values() for heap in chain or ()]
+    sizes = {n: words[end] for n, words in enumerate(heaps)}
+    rest = [k for k in (end + 1, *places) if k in places and k not in (ar_ptr, end, prev)]
+    access = [(k, {n: words[k] for n, words in enumerate(heaps)}) for k in dict.fromkeys(rest)]
+    access = [
+        (k, values)
+        for k, values in access
+        if not_less(values, sizes, heap_max) and majority(values[n] >= sizes[n] for n in sizes)
+    ]
+    mprotect = told_apart(access)
+    if mprotect is None:
+        return None
+    word = memory.pointer_size
+    offsets = {"ar_ptr": ar_ptr * word, "prev": prev * word, "size": end * word, "mprotect_size": mprotect * word}
+    sums = {
+        index: sum(words[end] for words in chain)
+        for index, chain in chains.items()
+        if chain and all(not words[end] % PAGE and words[end] <= heap_max for words in chain)
+    }
+    return Heaps(heap_max, Struct(offsets, size), sums)
+
+
+def _best(places: Sequence[int], votes: Callable[[int], Sequence[bool]]) -> Optional[int]:
+    """The place with the most votes, the first of equals; None without a majority."""
+    cast = {place: votes(place) for place in places}
+    return max((place for place in cast if majority(cast[place])), key=lambda place: sum(cast[place]), default=None)
+
+
+def _chain(memory: Memory, own: _Own, prev: int, heap_max: int, size: int) -> Optional[list[tuple[int, ...]]]:
+    """The heaps from the newest back to the first, if the word at this place links them."""
+    chain: list[tuple[int, ...]] = []
+    seen: set[int] = set()
+    heap, words = own.newest
+    while heap not in seen and len(chain) < HEAPS_LIMIT:
+        seen.add(heap)
+        chain.append(words)
+        if heap == own.first[0]:
+            return chain if not words[prev] else None
+        heap = words[prev]
+        words = _words(memory, heap, size) if heap and not heap & (heap_max - 1) else ()
+        if not words:
+            return None
+    return None
+
+
+HUGE = 2 << 20
+"""Where brk was refused: this much in front of top is taken to be the arena's."""
+
+
+def place_lists(memory: Memory, layout: Layout, raws: Sequence[Raw]) -> Layout:
+    """The layout with fastbinsY where words in front of top prove them."""
+    start = _fastbins(memory, layout, raws)
+    if start is None:
+        return layout
+    arena = Struct({**layout.arena.offsets, "fastbinsY": start}, layout.arena.size)
+    return layout._replace(arena=arena, fastbins=fastbin_count(layout.word, layout.align))
+
+
+def heap_extents(memory: Memory, layout: Layout, arenas: Sequence[int]) -> Callable[[int], bool]:
+    """Says whether an address lies among the chunks of these arenas."""
+    main, known = arenas[0], set(arenas)
+    word = memory.pointer_size
+    top, system, flags = (memory.try_word(main + layout.arena[name]) or 0 for name in ("top", "system_mem", "flags"))
+    end = top + masked(memory.try_word(top + word) or 0)
+    start = end - system if not flags & NONCONTIGUOUS else top & -HUGE
+
+    def leads(value: int) -> bool:
+        if start <= value < end:
+            return True
+        heap = heap_for_ptr(layout, value)
+        owner = memory.try_word(heap + layout.heap["ar_ptr"]) if heap else None
+        if owner not in known or owner == main:
+            return False
+        header = layout.heap.size + (layout.arena.size if heap == heap_for_ptr(layout, owner) else 0)
+        return value - heap >= header
+
+    return leads
+
+
+def unknown_lists(memory: Memory, layout: Layout, arenas: Sequence[int], leads: Callable[[int], bool]) -> list[Finding]:
+    """Words of malloc_state that are no known member's and lead to chunks: what they hold is not known."""
+    taken: set[int] = set()
+    counts = {"bins": 254, "fastbinsY": layout.fastbins, "binmap": 16 // layout.word}
+    for name, offset in layout.arena.offsets.items():
+        taken.update(offset + n * layout.word for n in range(counts.get(name, 1)))
+    findings = []
+    for index, arena in enumerate(arenas):
+        for offset in range(layout.word, layout.arena.size, layout.word):
+            if offset in taken:
+                continue
+            value = memory.try_word(arena + offset) or 0
+            if value >= PAGE and leads(value):
+                findings.append(
+                    Finding(
+                        Statement("list-unknown", {"offset": offset}, {"leads_to": f"{value:#x}"}),
+                        arena,
+                        index,
+                        unknown="list-unknown",
+                    )
+                )
+    return findings
+
+
+def _fastbins(memory: Memory, layout: Layout, raws: Sequence[Raw]) -> Optional[int]:
+    """Where the words in front of top are heads of lists of fast chunks, each of its own size; None where none is."""
+    count = fastbin_count(layout.word, layout.align)
+    filled: dict[int, int] = {}
+    for start in range(layout.word, layout.arena["top"] - (count - 1) * layout.word, layout.word):
+        votes = [_heads(memory, layout, raw, start, count=count) for raw in raws]
+        if majority(vote is not None for vote in votes) and any(votes):
+            filled[start] = sum(vote or 0 for vote in votes)
+    return max(filled, key=filled.__getitem__, default=None)
+
+
+def _heads(memory: Memory, layout: Layout, raw: Raw, start: int, count: int) -> Optional[int]:
+    """How many fastbins would not be empty; None where a word is neither 0 nor a chunk of its bin's size."""
+    filled = 0
+    for index in range(count):
+        chunk = raw.word(memory, start + index * layout.word)
+        if not chunk:
+            continue
+        size = memory.try_word(chunk + layout.word)
+        if size is None or not layout.aligned(chunk) or masked(size) != fastbin_size(layout, index):
+            return None
+        filled += 1
+    return filled

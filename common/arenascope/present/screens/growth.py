@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Iterator, Mapping, Optional, Sequence
 
-from ...analysis.figure_names import CONTAINER, NAMELESS
+from ...analysis.diff import CONTAINER, NAMELESS
 from ...analysis.grown_types import BLOCKS_OF_A_SIZE, Grown, worth_naming
 from ...base.model import Statement, whole
 from ...blocks.recognise.class_names import type_words

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Iterator, Sequence
 
-from ...analysis.figure_names import NAMELESS
+from ...analysis.diff import NAMELESS
 from ...blocks.graph.blocks import LiveBlocks
 from ...blocks.graph.encodings import ALIKE
 from ...blocks.graph.leak_rows import LeakRow

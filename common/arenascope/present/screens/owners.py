@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Iterator, Mapping, Optional, Sequence
 
-from ...analysis.figure_names import NAMELESS
+from ...analysis.diff import NAMELESS
 from ...base.block_kinds import Kind
 from ...blocks.declared.paths import Paths
 from ...blocks.graph.costs_by_type import TypeCost

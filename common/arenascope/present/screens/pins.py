@@ -6,7 +6,7 @@ import re
 from typing import TYPE_CHECKING, Iterator, Mapping, NamedTuple, Optional, Sequence
 
 from ...analysis.holds_back import Group
-from ...analysis.ranking import Pin, Ranking, Together
+from ...analysis.pins import Pin, Ranking, Together
 from ...base.model import Statement
 from ...base.printable import first_few
 from ..json_documents.chunk_records import PinSums

@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from typing import Iterator, Optional, Sequence
 
-from ...analysis.figure_names import CONTAINER, allocators_of
+from ...analysis.diff import CONTAINER, allocators_of
 from ...analysis.grown_types import Grown
 from ...analysis.report import FREE, LIVE
 from ...analysis.trend import AT_ONCE, ENDED, STEADILY, STILL, UNEVENLY, Life, Reached, Series, Trend

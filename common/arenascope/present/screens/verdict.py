@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Callable, Mapping, Optional
 
 from ...analysis.causes import matters
-from ...analysis.figure_names import NAMELESS
+from ...analysis.diff import NAMELESS
 from ...analysis.report import ANONYMOUS, RESIDENT, SPACE
 from ...base.model import Statement, whole
 from ...blocks.recognise.class_names import type_words

@@ -8,7 +8,7 @@ from __future__ import annotations
 import time
 from typing import Callable, Iterator, Mapping, NamedTuple, Optional, Sequence, TextIO
 
-from ...analysis.figure_names import Document
+from ...analysis.diff import Document
 from ...analysis.grown_types import grown_types
 from ...analysis.report import PARTS, Picture
 from ...analysis.trend import STILL, Moment, Series, judged
