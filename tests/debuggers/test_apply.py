@@ -13,6 +13,7 @@ from applying import ANOTHER_WAY, APPLY, FREE, OWN_PAGES, applied, drive, lives_
 from doors import Core, Gdb
 from gdb_terminal import Terminal
 from looks import one_line
+from marks import in_full
 from subjects import Subject
 
 
@@ -157,8 +158,7 @@ SETTINGS = {
 }
 
 
-@pytest.mark.at_most(1)
-@pytest.mark.parametrize("chosen", [SETTINGS, {}], ids=["chosen", "default"])
+@pytest.mark.parametrize("chosen", [SETTINGS, *in_full({})], ids=["chosen", "default"])
 def test_settings_thread_and_frame_stay(gdb: Gdb, chosen: dict[str, str]) -> None:
     look = [
         *(f"show {name}" for name in SETTINGS),
@@ -216,8 +216,9 @@ def test_enter_does_not_repeat_it() -> None:
         lives_on(subject)
 
 
-@pytest.mark.at_most(2)
-@pytest.mark.parametrize(("answer", "expected"), [("n", "trim: "), ("", "trim: "), ("y", " returned ")])
+@pytest.mark.parametrize(
+    ("answer", "expected"), [("n", "trim: "), ("", "trim: "), pytest.param("y", " returned ", marks=pytest.mark.full)]
+)
 def test_it_asks_first(answer: str, expected: str) -> None:
     with Subject("hoard", "2", "8") as subject:
         with Terminal(["-p", str(subject.pid)]) as terminal:

@@ -13,6 +13,7 @@ from applying import APPLY, CONSOLIDATE, FREE, applied, drive, lives_on, stands_
 from doors import DOORS, GDB, LOAD, SHELL, Live
 from lldb_door import LLDB_LOAD, NEWEST_LLDB
 from looks import HERE, Outcome, failure_id, one_line, opened
+from marks import in_full
 from platforms import HOST, ROOT
 from subjects import Subject
 
@@ -158,8 +159,7 @@ def test_names_alone_put_nobody_inside_malloc(door: str) -> None:
         lives_on(subject)
 
 
-@pytest.mark.at_most(1)
-@pytest.mark.parametrize("kind", ["use_after_free_nextsize", "wrong_arena", "overflow"])
+@pytest.mark.parametrize("kind", ["use_after_free_nextsize", *in_full("wrong_arena", "overflow")])
 def test_a_damaged_heap_is_not_called_into(kind: str) -> None:
     """malloc_trim could abort: what `heap check` sees is asked before."""
     with Subject("corrupt", kind) as subject:
@@ -206,8 +206,10 @@ def may_be(shape: tuple[str, ...]) -> set[str]:
     return {"refused"} if "bare" in shape else {"refused", "ran out"}
 
 
-@pytest.mark.at_most(1)
-@pytest.mark.parametrize(("door", "shape"), [(GDB.name, ("deep",)), (NEWEST_LLDB.name, ("bare", "alternate"))])
+@pytest.mark.parametrize(
+    ("door", "shape"),
+    [(GDB.name, ("deep",)), pytest.param(NEWEST_LLDB.name, ("bare", "alternate"), marks=pytest.mark.full)],
+)
 def test_a_few_instructions_of_malloc(door: str, shape: tuple[str, ...]) -> None:
     assert set(every_instruction(door, shape, 6, 1)) <= may_be(shape)
 

@@ -6,8 +6,8 @@ from typing import Mapping, Optional
 
 import pytest
 from applying import APPLY, CONSOLIDATE, FREE, applied, drive, lives_on, stands_at, stop_at, tell
-from choice import some
 from doors import Gdb
+from marks import in_full
 from subjects import Subject
 
 MIDDLES = (
@@ -53,14 +53,13 @@ def test_the_only_thread_stands_inside_malloc(gdb: Gdb, places: tuple[str, ...],
         lives_on(subject)
 
 
-@pytest.mark.at_most(1)
 @pytest.mark.parametrize(
     "places",
     [
         ("_int_malloc",),
         pytest.param(FREE, marks=pytest.mark.full),
         pytest.param(("sysmalloc",), marks=pytest.mark.full),
-        ("systrim",),
+        *in_full(("systrim",)),
     ],
     ids=first,
 )
@@ -93,9 +92,8 @@ def rounds(gdb: Gdb, number: int, kind: str, symbols: bool) -> None:
 
 
 @pytest.mark.full
-@pytest.mark.in_turns("kind", "symbols")
-@pytest.mark.parametrize("symbols", some([True, False], True), ids=["symbols", "stripped"])
-@pytest.mark.parametrize("kind", some(["own-arenas", "one-arena", "crowd"], "own-arenas"))
+@pytest.mark.parametrize("symbols", [True, False], ids=["symbols", "stripped"])
+@pytest.mark.parametrize("kind", ["own-arenas", "one-arena", "crowd"])
 def test_a_process_that_never_stands_still(gdb: Gdb, kind: str, symbols: bool) -> None:
     rounds(gdb, 3, kind, symbols)
 

@@ -10,6 +10,7 @@ from doors import ARENA_PY, LOAD, Gdb
 from extensions import STAND_INS, Extension, real, stand_in
 from gdb_terminal import Terminal
 from lldb_door import LLDB_LOAD, Lldb
+from marks import full_after, in_full
 from subjects import Subject
 
 from arenascope.commands.framework.debugger_doors import SETTING, SUMMARY, taken
@@ -67,8 +68,7 @@ def test_a_real_one(gdb: Gdb, subject: Subject, tmp_path: Path, name: str, way: 
     both_work(gdb, subject, real(name, tmp_path, gdb), ours_first, way, tmp_path)
 
 
-@pytest.mark.at_most(1)
-@pytest.mark.parametrize("name", STAND_INS)
+@pytest.mark.parametrize("name", full_after(1, STAND_INS))
 def test_at_a_prompt(subject: Subject, tmp_path: Path, name: str) -> None:
     """`heap` is ours at the first prompt; an extension that is loaded hours later does not end the session either."""
     theirs = stand_in(name, tmp_path)
@@ -155,8 +155,7 @@ def test_no_word(gdb: Gdb) -> None:
     assert drive_with(gdb, "") == ("", True, True)
 
 
-@pytest.mark.at_most(2)
-@pytest.mark.parametrize("word", ["two words", "-x", "1", "info"])
+@pytest.mark.parametrize("word", ["two words", "1", *in_full("-x", "info")])
 def test_a_word_that_cannot_be_had(gdb: Gdb, word: str) -> None:
     said, usual, always = drive_with(gdb, word)
     (line,) = said.splitlines()

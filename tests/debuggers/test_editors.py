@@ -11,11 +11,11 @@ from pathlib import Path
 from typing import Any, Iterator, Optional, Sequence
 
 import pytest
-from choice import some
 from dap import Dap
 from doors import ARENA_PY
 from lldb_door import LLDB_ARENA_PY, NEWEST_LLDB
 from looks import ROOT, give_up, plain_environment
+from marks import full_after
 from platforms import BUILD, why_absent
 from subjects import Subject
 
@@ -111,7 +111,7 @@ def is_whole(dap: Dap, image: object, frame: Optional[int], escape: str) -> None
     assert dap.process.poll() is None
 
 
-@pytest.mark.parametrize("version", some(VERSIONS, NEWEST))
+@pytest.mark.parametrize("version", full_after(1, VERSIONS))
 def test_lldb_dap_on_a_core(version: int, subject: Subject, core: Path) -> None:
     with lldb_dap(version) as dap:
         load = {"initCommands": [f"command script import {LLDB_ARENA_PY}"]}

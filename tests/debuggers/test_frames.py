@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 from applying import drive
 from doors import Gdb
+from marks import in_full
 from platforms import HOST
 from subjects import Subject
 
@@ -49,9 +50,10 @@ def ours(subject: Subject) -> object:
     return json.loads(subprocess.run(command, env=environment, capture_output=True, text=True, check=True).stdout)
 
 
-@pytest.mark.at_most(1)
 @pytest.mark.skipif(HOST.machine != "x86_64", reason="the shell runs and calls x86-64 processes alone")
-@pytest.mark.parametrize("fixture", [("waiting", "30"), ("workers", "2", "2"), ("interrupted", "deep", "alternate")])
+@pytest.mark.parametrize(
+    "fixture", [("waiting", "30"), *in_full(("workers", "2", "2"), ("interrupted", "deep", "alternate"))]
+)
 def test_frames_are_those_of_a_debugger(gdb: Gdb, fixture: tuple[str, ...]) -> None:
     """Through system calls, 400 floors of a handler, and from its stack to the one that it interrupted."""
     with Subject(*fixture) as subject:

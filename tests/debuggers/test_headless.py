@@ -10,9 +10,9 @@ from pathlib import Path
 from typing import Any, Sequence
 
 import pytest
-from choice import some
 from doors import DOORS, GDB, NEWEST, Core, Live
 from looks import Outcome, opened
+from marks import full_after
 from platforms import Platform, host_and
 from schemas import problem_ids
 from subjects import Subject, fixture_program
@@ -43,9 +43,8 @@ def check(outcomes: Sequence[Outcome], truth: dict[str, Any]) -> None:
     assert cached["chunks"] == notes["cached"] > 0
 
 
-@pytest.mark.at_most(1)
-@pytest.mark.parametrize("platform", WHERE)
-@pytest.mark.parametrize("how", HOW)
+@pytest.mark.parametrize("platform", full_after(1, WHERE))
+@pytest.mark.parametrize("how", full_after(1, HOW))
 def test_by_the_shell(how: str, platform: Platform) -> None:
     """No debugger attaches to such a process: the kernel traces no zombie."""
     with Subject("headless", how, platform=platform) as subject:
@@ -56,9 +55,8 @@ def test_by_the_shell(how: str, platform: Platform) -> None:
         assert chunk.json()["chunk"]["state"] == "tcache"
 
 
-@pytest.mark.at_most(1)
-@pytest.mark.parametrize("platform", WHERE)
-@pytest.mark.parametrize("how", HOW)
+@pytest.mark.parametrize("platform", full_after(1, WHERE))
+@pytest.mark.parametrize("how", full_after(1, HOW))
 def test_in_a_core(how: str, platform: Platform) -> None:
     """Which does not list that thread."""
     with Subject("headless", how, platform=platform) as subject:
@@ -69,7 +67,7 @@ def test_in_a_core(how: str, platform: Platform) -> None:
                 check(opened(DOORS[name]).run(image, COMMANDS, symbols), truth)
 
 
-@pytest.mark.parametrize("how", some(HOW, "left"))
+@pytest.mark.parametrize("how", full_after(1, HOW))
 def test_in_a_core_of_one_thread(how: str) -> None:
     """As gcore writes it of a thread. What malloc_info() left on the stack of one without an arena is not its arena."""
     with Subject("headless", how) as subject:
@@ -87,7 +85,7 @@ def test_in_a_core_of_one_thread(how: str) -> None:
     assert problem_ids(threads.json()) == ["caches-not-found", "thread-arenas-not-found"]
 
 
-@pytest.mark.parametrize("how", some(HOW, "left"))
+@pytest.mark.parametrize("how", full_after(1, HOW))
 def test_under_gdb(tmp_path: Path, how: str) -> None:
     """Begun there. What GDB 13 writes as a core of it has no memory: it looks for the mappings at the zombie's."""
     program = fixture_program("headless")
@@ -99,7 +97,7 @@ def test_under_gdb(tmp_path: Path, how: str) -> None:
     check(outcomes[:2], truth)
 
 
-@pytest.mark.parametrize("how", some(HOW, "left"))
+@pytest.mark.parametrize("how", full_after(1, HOW))
 def test_under_lldb(tmp_path: Path, how: str) -> None:
     """LLDB 14 itself hangs as soon as such a thread has exited."""
     program = fixture_program("headless")

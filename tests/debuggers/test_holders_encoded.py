@@ -11,10 +11,10 @@ from pathlib import Path
 from typing import Any, Iterator, Mapping, NamedTuple
 
 import pytest
-from choice import some
 from doors import DOORS, NEWEST, Live
 from lifetimes import dies_with_us
 from looks import opened
+from marks import in_full
 from partial import look
 from schemas import valid
 
@@ -124,7 +124,7 @@ def blocks_of(document: Mapping[str, Any]) -> dict[str, int]:
 HELD, LOST = 2000, 3000
 
 
-@pytest.mark.parametrize("by", some(["numpy", "hand"], "numpy"))
+@pytest.mark.parametrize("by", ["numpy", *in_full("hand")])
 def test_whoever_holds_it_so_is_its_owner(by: str, program: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     reason = "numpy is not installed: scripts/setup.sh installs it"
     numpy = pytest.importorskip("numpy", reason=reason) if by == "numpy" else None

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Any, Iterator, Sequence
 
 import pytest
-from choice import some
 from looks import Live
+from marks import in_full
 from platforms import ELSEWHERE, HOST, Platform
 from shell_door import SHELL
 from subjects import Subject
@@ -82,7 +82,7 @@ def test_each_of_ten_holds_back_what_leaves_memory_without_it(platform: Platform
     assert unmapped  # a whole heap of one size
 
 
-@pytest.mark.parametrize("numbers", some([range(3), range(10)], range(3)), ids=len)
+@pytest.mark.parametrize("numbers", [range(3), *in_full(range(10))], ids=len)
 def test_each_of_ten_classes_by_its_name(numbers: range) -> None:
     """One after the other: what is left is another heap each time."""
     held = []

@@ -14,10 +14,10 @@ from pathlib import Path
 from typing import Any, Callable, Iterator
 
 import pytest
-from choice import some
 from doors import DOORS, NEWEST, Live
 from lifetimes import dies_with_us
 from looks import ROOT, give_up, opened
+from marks import in_full
 from partial import look
 from platforms import ELSEWHERE
 from schemas import valid
@@ -56,7 +56,7 @@ def subject() -> Iterator[Subject]:
         yield held
 
 
-@pytest.mark.parametrize("image", some(["live", "saved", "gcore"], "live", "saved"))
+@pytest.mark.parametrize("image", ["live", *in_full("saved", "gcore")])
 def test_what_was_dropped_is_lost(subject: Subject, tmp_path: Path, image: str) -> None:
     seen: object = subject.pid
     if image == "saved":
@@ -110,7 +110,7 @@ int main(void) {
 """
 
 
-@pytest.mark.parametrize("by", some(["numpy", "hand"], "numpy"))
+@pytest.mark.parametrize("by", ["numpy", *in_full("hand")])
 def test_a_pointer_far_inside_a_block(by: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """None of its pages is in memory."""
     reason = "numpy is not installed: scripts/setup.sh installs it"
@@ -333,7 +333,7 @@ time.sleep(1000)
 
 
 @pytest.mark.full
-@pytest.mark.parametrize("allocator", some(["pymalloc", "malloc"], "pymalloc"))
+@pytest.mark.parametrize("allocator", ["pymalloc", "malloc"])
 def test_python_has_lost_nothing(allocator: str) -> None:
     environment = {"PYTHONMALLOC": allocator, "PATH": "/usr/bin:/bin"}
     python = subprocess.Popen(

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 from doors import ARENA_PY, LOAD, ROOT, Gdb, enables_settings
+from marks import in_full
 from overviews import COMMANDS, groups, shell_help
 from schemas import valid
 from subjects import Subject
@@ -77,18 +78,13 @@ def test_loading_prints_nothing(gdb: Gdb) -> None:
     assert (finished.status, finished.stdout, finished.stderr) == (0, "", "")
 
 
-@pytest.mark.at_most(3)
 @pytest.mark.parametrize(
     "how",
     [
         "path from elsewhere",
-        "relative path",
         "symlink",
-        "relative symlink",
-        "twice",
         "from a Python script",
-        "from a command file",
-        "-x",
+        *in_full("relative path", "relative symlink", "twice", "from a command file", "-x"),
     ],
 )
 def test_loads_from_anywhere(gdb: Gdb, subject: Subject, tmp_path: Path, how: str) -> None:
@@ -158,8 +154,7 @@ Heap(), Chunks()
 """
 
 
-@pytest.mark.at_most(1)
-@pytest.mark.parametrize("theirs", [ANOTHER, ANOTHER_PREFIX], ids=["a command", "a prefix"])
+@pytest.mark.parametrize("theirs", [ANOTHER, *in_full(ANOTHER_PREFIX)], ids=["a command", "a prefix"])
 def test_another_extension_comes_later(gdb: Gdb, subject: Subject, tmp_path: Path, theirs: str) -> None:
     """Then `heap` is theirs, and ours is left whole under `arenascope`; sourced again we still let them have it."""
     (tmp_path / "another.py").write_text(theirs)
@@ -252,24 +247,24 @@ def test_every_help_has_an_example_under_its_prefix(gdb: Gdb) -> None:
         assert f":\n  {prefix} {command}" in outcome.text.partition("\nexample")[2], outcome.command
 
 
-@pytest.mark.at_most(3)
 @pytest.mark.parametrize(
     ("start", "expected"),
     [
         ("heap ar", ["heap arenas"]),
-        ("heap m", ["heap map", "heap mappings", "heap mmapped"]),
-        ("heap arenas --j", ["heap arenas --json"]),
         ("heap arenas --bytes --j", ["heap arenas --bytes --json"]),
-        (
+        ("heap arenas --limit fr", []),
+        pytest.param("heap m", ["heap map", "heap mappings", "heap mmapped"], marks=pytest.mark.full),
+        pytest.param("heap arenas --j", ["heap arenas --json"], marks=pytest.mark.full),
+        pytest.param(
             "heap arenas -",
             [f"heap arenas --{name}" for name in ("bytes", "help", "json", "libc", "limit", "quick", "sort", "table")],
+            marks=pytest.mark.full,
         ),
-        ("heap arenas --q", ["heap arenas --quick"]),
-        ("heap arenas --sort fr", ["heap arenas --sort free"]),
-        ("heap arenas --limit fr", []),
-        ("heap he", ["heap heaps", "heap help"]),
-        ("heap help ar", ["heap help arenas"]),
-        ("arenascope bins --a", ["arenascope bins --arena"]),
+        pytest.param("heap arenas --q", ["heap arenas --quick"], marks=pytest.mark.full),
+        pytest.param("heap arenas --sort fr", ["heap arenas --sort free"], marks=pytest.mark.full),
+        pytest.param("heap he", ["heap heaps", "heap help"], marks=pytest.mark.full),
+        pytest.param("heap help ar", ["heap help arenas"], marks=pytest.mark.full),
+        pytest.param("arenascope bins --a", ["arenascope bins --arena"], marks=pytest.mark.full),
     ],
 )
 def test_completion(gdb: Gdb, start: str, expected: list[str]) -> None:

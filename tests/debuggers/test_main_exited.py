@@ -12,10 +12,10 @@ from pathlib import Path
 from typing import Iterator, NamedTuple
 
 import pytest
-from choice import some
 from doors import GDB, Live
 from lifetimes import dies_with_us
 from looks import one_line, opened, plain_environment
+from marks import in_full
 from shell_door import SHELL
 
 THREADS, CACHED, SIZE = 3, 5, 200
@@ -102,7 +102,7 @@ def caches(rows: list[dict[str, object]], tids: list[int]) -> dict[int, int]:
     return {row["tid"]: row["tcache"]["chunks"] for row in rows if row["tid"] in tids}
 
 
-@pytest.mark.parametrize("how", some(["--stop ptrace", "--stop signal", "--no-stop"], "--stop ptrace"))
+@pytest.mark.parametrize("how", ["--stop ptrace", *in_full("--stop signal", "--no-stop")])
 def test_every_command_in_the_shell(exited: Exited, how: str) -> None:
     words = ["report", "arenas", "threads", "trim", "pins", "check", "chunks", "map", "mmapped", "params", "version"]
     before = exited.rollup("Rss")

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 from doors import DOORS, Core, Image, Live
 from looks import opened
+from marks import full_after
 from shell_door import SHELL
 from subjects import Subject
 
@@ -29,8 +30,7 @@ def check_parts(mappings: dict[str, Any], report: dict[str, Any]) -> None:
     assert parts == {name: reported.get(name, 0) for name in parts}
 
 
-@pytest.mark.at_most(3)
-@pytest.mark.parametrize("words", SUBJECTS, ids=" ".join)
+@pytest.mark.parametrize("words", full_after(3, SUBJECTS), ids=" ".join)
 def test_each_mapping_of_the_kernels_and_whose_it_is(words: tuple[str, ...]) -> None:
     with Subject(*words, guard_regions=False) as subject:
         mappings, report = look(Live(subject.pid, subject.program))

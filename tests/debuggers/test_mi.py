@@ -9,9 +9,9 @@ from pathlib import Path
 from typing import Any, Sequence
 
 import pytest
-from choice import some
 from doors import ARENA_PY, Gdb, Live
 from looks import plain_environment
+from marks import in_full
 from subjects import Subject
 
 pytestmark = pytest.mark.xdist_group("mi")
@@ -119,7 +119,7 @@ def image(tmp_path_factory: pytest.TempPathFactory) -> Sequence[str]:
         return [str(subject.program), str(core)]
 
 
-@pytest.mark.parametrize("width", some([40, 0, 200], 40))
+@pytest.mark.parametrize("width", [40, *in_full(0, 200)])
 def test_console_at_any_width(image: Sequence[str], width: int) -> None:
     """As VS Code's `-exec heap report` has it, and as a client that names MI's console."""
     requests = [

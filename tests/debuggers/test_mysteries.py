@@ -12,9 +12,9 @@ from pathlib import Path
 from typing import Any, Mapping, NamedTuple
 
 import pytest
-from choice import some
 from doors import DOORS, Core, Live, give_up
 from looks import ROOT, plain_environment
+from marks import full_after, in_full
 from scenarios import BY_ID
 from schemas import valid
 from subjects import Subject
@@ -126,9 +126,8 @@ def effects(report: Mapping[str, Any]) -> dict[str, int]:
     return {each["id"]: each["effect_bytes"] for each in report["advice"]}
 
 
-@pytest.mark.at_most(5)
 @pytest.mark.xdist_group("mysteries")
-@pytest.mark.parametrize("story", STORIES)
+@pytest.mark.parametrize("story", full_after(5, STORIES))
 def test_what_is_said_of_it(story: str) -> None:
     is_told(look(story).report, STORIES[story])
 
@@ -142,8 +141,7 @@ def is_told(report: Mapping[str, Any], expected: Story) -> None:
         assert {name: said[cause][name] for name in figures} == figures
 
 
-@pytest.mark.at_most(1)
-@pytest.mark.parametrize("story", HUGE_STORIES)
+@pytest.mark.parametrize("story", full_after(1, HUGE_STORIES))
 def test_huge_pages_are_a_cause_where_much_of_them_is_free(story: str) -> None:
     each = HUGE_STORIES[story]
     with Subject("mystery", *(each.told or (story,)), env=each.env) as subject:
@@ -337,7 +335,7 @@ def test_a_snapshot_of_another_process_tells_no_growth(tmp_path: Path) -> None:
     assert all(each["per_hour"] is None for each in diff.json()["parts"])
 
 
-@pytest.mark.parametrize("story", some(["foreign", "large", "ended"], "large"))
+@pytest.mark.parametrize("story", ["large", *in_full("foreign", "ended")])
 def test_a_core_without_holes_tells_parts_of_address_space(story: str) -> None:
     """GDB's: what was in memory it does not tell, but what is mapped, and whose that is."""
     with Subject("mystery", story) as subject:
@@ -362,7 +360,7 @@ def test_a_core_without_holes_tells_parts_of_address_space(story: str) -> None:
 
 
 @pytest.mark.full
-@pytest.mark.parametrize("name", some(["hoard", "many_heaps", "random-1"], "hoard"))
+@pytest.mark.parametrize("name", ["hoard", "many_heaps", "random-1"])
 def test_fewer_arenas_are_not_advised_where_they_bring_little(name: str) -> None:
     """Each has much free outside two arenas; what keeps it there would keep it in one."""
     each = BY_ID[name]

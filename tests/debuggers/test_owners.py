@@ -13,6 +13,7 @@ from choice import some
 from doors import DOORS, NEWEST, Live
 from lifetimes import dies_with_us
 from looks import opened
+from marks import in_full
 from partial import beside_each_other, look
 from schemas import valid
 from subjects import Subject, may_look_into_shared_memory
@@ -102,8 +103,7 @@ def answer(image: Path, *words: str) -> dict[str, Any]:
     return found
 
 
-@pytest.mark.at_most(1)
-@pytest.mark.parametrize("image", ["live", "saved", "gcore", "kernel", "kernel, saved anew"])
+@pytest.mark.parametrize("image", ["live", *in_full("saved", "gcore", "kernel", "kernel, saved anew")])
 def test_who_holds_it(images: dict[str, Told], image: str) -> None:
     assert len(images[image].ways) >= 30
     known = [each for each in images[image].ways if image in ("live", "saved") or each.way not in OF_THE_KERNEL]

@@ -9,8 +9,8 @@ from typing import Any, Optional
 import pytest
 from album import PINS as RANGES
 from album import WITH_PINS, Album, Sight
-from choice import some
 from doors import Gdb, Live
+from marks import in_full
 from platforms import ELSEWHERE
 from scenarios import Scenario, scenario, seen
 from shell_door import SHELL
@@ -187,9 +187,7 @@ def inside(parts: dict[tuple[int, int], int], steps: list[list[Any]]) -> int:
     )
 
 
-@pytest.mark.parametrize(
-    "name", some(["pinned-main", "pinned-thread", "many_heaps", "random-3-no-pad"], "pinned-main", "random-3-no-pad")
-)
+@pytest.mark.parametrize("name", ["pinned-main", "random-3-no-pad", *in_full("pinned-thread", "many_heaps")])
 def test_rss_falls_by_what_it_says(name: str) -> None:
     one = next(each for each in AT_HOME if each.name == name)
     with Subject(one.fixture, *one.arguments, env=one.env) as subject:
@@ -203,7 +201,7 @@ def test_rss_falls_by_what_it_says(name: str) -> None:
         assert 0 < pin["resident_bytes"] == fall <= pin["releases_bytes"]
 
 
-@pytest.mark.parametrize("seed", some(["1", "2", "5", "6"], "1"))
+@pytest.mark.parametrize("seed", ["1", *in_full("2", "5", "6")])
 def test_several_together(seed: str, gdb: Gdb) -> None:
     """The last blocks below a top, freed from the lowest on."""
     one = uncached("together", "random", seed, tunables=NO_FASTBINS)

@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import Any, Mapping, Optional
 
 import pytest
-from choice import some
 from doors import DOORS, Core
+from marks import full_after, in_full
 from platforms import ELSEWHERE, HOST, Platform
 from secret_bytes import leaked, libraries_of, present, secrets_of
 from subjects import Subject
@@ -56,7 +56,7 @@ def answers(file: object, program: Path) -> list[dict[str, Any]]:
     return [without_symbols(said(each.json())) for each in DOORS["shell"].run(Core(Path(str(file)), program), looks)]
 
 
-@pytest.mark.parametrize("source", some(["live", "saved", "gcore", "kernel"], "live", "kernel"))
+@pytest.mark.parametrize("source", ["live", *in_full("saved", "gcore", "kernel")])
 @pytest.mark.parametrize("platform", [*WIDTHS, *OTHERS])
 def test_no_word_of_a_secret_is_left(platform: Platform, source: str, tmp_path: Path) -> None:
     redacted = tmp_path / "redacted"
@@ -82,7 +82,7 @@ def test_no_word_of_a_secret_is_left(platform: Platform, source: str, tmp_path: 
 
 
 @pytest.mark.full
-@pytest.mark.parametrize("source", some(["live", "saved", "kernel"], "kernel"))
+@pytest.mark.parametrize("source", ["live", "saved", "kernel"])
 def test_of_a_libc_whose_file_is_gone_nothing_is_taken_for_the_file_s(source: str, tmp_path: Path) -> None:
     redacted, folder = tmp_path / "redacted", tmp_path / "libraries"
     folder.mkdir()
@@ -105,7 +105,7 @@ def test_of_a_libc_whose_file_is_gone_nothing_is_taken_for_the_file_s(source: st
         assert source != "live" or whole == zeroed
 
 
-@pytest.mark.parametrize("damage", some(DAMAGES, "header"))
+@pytest.mark.parametrize("damage", full_after(1, DAMAGES))
 @pytest.mark.parametrize("platform", WIDTHS)
 def test_of_a_damaged_heap_only_what_is_proved_is_kept(platform: Platform, damage: str, tmp_path: Path) -> None:
     redacted = tmp_path / "redacted"

@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import Any, Iterable
 
 import pytest
-from choice import some
 from doors import DOORS, Core, Live, give_up
+from marks import in_full
 from scenarios import AT_HOME, BY_ID, Scenario, scenario
 from subjects import Subject
 
@@ -108,8 +108,7 @@ def test_the_shell_says_rss_to_the_byte(each: Scenario) -> None:
     assert sum(by_part(document).values()) == document["rss_bytes"]
 
 
-@pytest.mark.at_most(1)
-@pytest.mark.parametrize("name", some(["hoard", "pinned-thread", "random-1", "bins-static"], "hoard", "pinned-thread"))
+@pytest.mark.parametrize("name", ["hoard", *in_full("pinned-thread", "random-1", "bins-static")])
 def test_what_malloc_trim_returns_is_that_part(name: str) -> None:
     with start(BY_ID[name]) as subject:
         document = DOORS["shell"].run(Live(subject.pid, subject.program), [REPORT])[0].json()

@@ -16,9 +16,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from choice import some
 from doors import DOORS, Core, Live, give_up
 from looks import ROOT, plain_environment
+from marks import full_after, in_full
 from scenarios import BY_ID, Scenario, scenario
 from schemas import valid
 from subjects import Subject
@@ -91,8 +91,7 @@ def said(document: dict[str, Any]) -> dict[str, Any]:
     return found
 
 
-@pytest.mark.at_most(1)
-@pytest.mark.parametrize("each", in_turn(0))
+@pytest.mark.parametrize("each", full_after(1, in_turn(0)))
 def test_it_answers_as_the_process_would_have(each: Scenario, tmp_path: Path) -> None:
     file = tmp_path / "saved.core"
     with start(each) as subject:
@@ -219,12 +218,10 @@ def is_traced(pid: int) -> bool:
     return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] == "t"
 
 
-@pytest.mark.at_most(1)
-@pytest.mark.in_turns("words", "number")
-@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGINT])
+@pytest.mark.parametrize("number", [signal.SIGKILL, *in_full(signal.SIGINT)])
 @pytest.mark.parametrize(
     "words",
-    some(["save {pid} {file}", "save {pid} {file} --redact", "owners {pid}"], "save {pid} {file}", "owners {pid}"),
+    ["save {pid} {file}", *in_full("save {pid} {file} --redact", "owners {pid}")],
 )
 def test_an_end_in_the_middle_leaves_the_process_running(words: str, number: int, tmp_path: Path) -> None:
     """And nothing of what was copied, which only its owner could have opened."""
@@ -264,8 +261,7 @@ REDACTED = ("arenas", "bins", "trim --ranges", "heaps", "check", "pins", "map", 
 REDACTED = (*REDACTED, "info", "stats", "threads")
 
 
-@pytest.mark.at_most(1)
-@pytest.mark.parametrize("each", in_turn(1))
+@pytest.mark.parametrize("each", full_after(1, in_turn(1)))
 def test_what_is_redacted_gives_the_same_figures(each: Scenario, tmp_path: Path) -> None:
     file = tmp_path / "saved.core"
     with start(each) as subject:

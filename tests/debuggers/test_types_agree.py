@@ -6,10 +6,10 @@ from pathlib import Path
 from typing import Any, Iterator, Sequence
 
 import pytest
-from choice import some
 from doors import GDB, Door, Live
 from lldb_door import EVERY_LLDB, NEWEST_LLDB
 from looks import opened
+from marks import full_after
 from subjects import Subject
 from test_type_sources import ask
 from typed import BUILDS, Build, rows_of, text_of
@@ -55,7 +55,7 @@ def named(answers: Answers) -> dict[str, list[Sequence[object]]]:
     return {name: sorted(shapes, key=str) for name, shapes in found.items()}
 
 
-@pytest.mark.parametrize("build", some(BUILDS, BUILDS[0]), ids=lambda build: build.name)
+@pytest.mark.parametrize("build", full_after(1, BUILDS), ids=lambda build: build.name)
 @pytest.mark.parametrize("door", EVERY_LLDB, ids=lambda door: door.name)
 def test_facts_are_equal(door: Door, build: Build, tmp_path: Path) -> None:
     opened(door)

@@ -15,9 +15,9 @@ from pathlib import Path
 from typing import Iterator, Sequence
 
 import pytest
-from choice import some
 from doors import DOORS, NEWEST, Live, give_up
 from looks import ROOT, plain_environment
+from marks import full_after, in_full
 from subjects import Subject
 
 from arenascope.present.screens.part_names import LABELS
@@ -90,7 +90,7 @@ def too_wide(lines: Sequence[str], columns: int) -> list[str]:
     return [line for line in lines if len(line) > columns and len(line.split()) > 1]
 
 
-@pytest.mark.parametrize("columns", some([40, 80, 120], 40))
+@pytest.mark.parametrize("columns", [40, *in_full(80, 120)])
 def test_in_the_shell(subject: Subject, columns: int) -> None:
     wide = {}
     for command in COMMANDS:
@@ -153,9 +153,8 @@ NO_LIMIT = 1000
 READABLE = 300
 
 
-@pytest.mark.at_most(1)
-@pytest.mark.parametrize("fixture", TABLES)
-@pytest.mark.parametrize("columns", some([40, 80, 120, 200], 80))
+@pytest.mark.parametrize("fixture", full_after(1, TABLES))
+@pytest.mark.parametrize("columns", [80, *in_full(40, 120, 200)])
 def test_each_cell_is_that_of_a_screen_as_wide_as_it_needs(fixture: str, columns: int) -> None:
     """No number is cut at any width, and of a name the middle alone."""
     with Subject(fixture, *(["12", "3"] if fixture == "hoard" else [])) as running:
@@ -179,8 +178,7 @@ def test_each_cell_is_that_of_a_screen_as_wide_as_it_needs(fixture: str, columns
                 assert narrow[0]["whose"] == wide[0]["whose"]
 
 
-@pytest.mark.at_most(1)
-@pytest.mark.parametrize("command", ["types --owners", "owners"])
+@pytest.mark.parametrize("command", ["types --owners", *in_full("owners")])
 def test_without_a_terminal_names_alone_are_cut(command: str) -> None:
     with Subject("kinds") as running:
         name, *words = command.split()
@@ -255,7 +253,7 @@ def test_eighty_columns_are_enough_for_every_part(subject: Subject) -> None:
         assert not [line for line in parts if "…" in line]
 
 
-@pytest.mark.parametrize("door", some(["gdb", "lldb"], "gdb"))
+@pytest.mark.parametrize("door", ["gdb", *in_full("lldb")])
 def test_in_a_debugger(subject: Subject, door: str) -> None:
     wrong = "chunk a_name_that_is_nowhere_to_be_found + another_name_that_is_nowhere_to_be_found_either"
     lines = in_debugger(subject, door, [*COMMANDS, *([wrong] if door == "gdb" else [])])

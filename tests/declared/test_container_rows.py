@@ -9,9 +9,9 @@ from pathlib import Path
 from typing import Any, NamedTuple, Sequence
 
 import pytest
-from choice import some
 from doors import GDB, Core, Door, Image, Live
 from looks import opened
+from marks import full_after, in_full
 from schemas import valid
 from shell_door import SHELL
 from sites import PROGRAMS, Count, Sited, sited_blocks
@@ -65,11 +65,8 @@ def agrees(rows: Sequence[Row], counts: dict[str, Count]) -> None:
     assert found == expected
 
 
-@pytest.mark.at_most(1)
 @pytest.mark.needs_gdb
-@pytest.mark.parametrize(
-    "asked", some(ASKED, *ASKED[2:4]), ids=lambda asked: "-".join((asked.program, *asked.arguments))
-)
+@pytest.mark.parametrize("asked", full_after(1, ASKED), ids=lambda asked: "-".join((asked.program, *asked.arguments)))
 def test_elements_are_what_the_program_counts(asked: Asked, tmp_path: Path) -> None:
     """Live in GDB and the shell, and in a core of GDB's."""
     sited = Sited(PROGRAMS / asked.program, tmp_path, *asked.arguments)
@@ -122,7 +119,7 @@ def test_what_a_queue_holds_are_the_blocks_that_were_allocated_for_it(tmp_path: 
     assert row["type"].startswith("std::deque<std::function<")
 
 
-@pytest.mark.parametrize("program", some(["pool.O0", "pool.O2"], "pool.O2"))
+@pytest.mark.parametrize("program", ["pool.O2", *in_full("pool.O0")])
 def test_what_a_cache_holds_behind_shared_pointers_that_a_plain_pointer_leads_to(program: str, tmp_path: Path) -> None:
     """The vtable of a control block, which tells itself without any way to it, does not tell what is in the block."""
     sited = Sited(PROGRAMS / program, tmp_path, "300", "cache")

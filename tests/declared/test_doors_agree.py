@@ -12,6 +12,7 @@ from choice import some
 from doors import GDB, Core, Door, Image, Live, give_up
 from lldb_door import EVERY_LLDB, NEWEST_LLDB, Lldb
 from looks import opened
+from marks import in_full
 from schemas import valid
 from shell_door import SHELL
 from sites import PROGRAMS, Sited
@@ -110,7 +111,7 @@ def written(image: Live, folder: Path) -> Core:
 
 
 @pytest.mark.parametrize("door", [NEWEST_LLDB, SHELL], ids=lambda door: door.name)
-@pytest.mark.parametrize("name", some(["orders.O1", "idioms.cc.O2", "idioms.libc++.O0"], "orders.O1"))
+@pytest.mark.parametrize("name", ["orders.O1", *in_full("idioms.cc.O2", "idioms.libc++.O0")])
 def test_what_both_know(name: str, door: Door, tmp_path: Path) -> None:
     """Where a program's blocks hang of locals as well, or of lambdas, a door may know less than GDB, and nothing else;
     of a core as much as of the process, whatever lies where."""

@@ -9,6 +9,7 @@ from typing import Any, Iterator
 import pytest
 from doors import GDB
 from looks import HERE, give_up, opened
+from marks import in_full
 from sites import PROGRAMS, Sited
 from test_paths import PRINTERS
 
@@ -19,16 +20,14 @@ OF_EACH = 3
 AS_NUMBERS = ("value", "target", "elements")
 
 
-@pytest.mark.at_most(1)
-@pytest.mark.in_turns("name", "kind")
-@pytest.mark.parametrize("kind", ["live", "core"])
+@pytest.mark.parametrize("kind", ["live", *in_full("core")])
 @pytest.mark.parametrize(
     ("name", "arguments", "types", "forms"),
     [
-        pytest.param("daemon.O2", ("60", "closed"), 3, {"value", "text", "target"}, marks=pytest.mark.full),
         ("idioms.O0", (), 8, {"value", "text", "target", "enumerator"}),
+        pytest.param("daemon.O2", ("60", "closed"), 3, {"value", "text", "target"}, marks=pytest.mark.full),
         pytest.param("server.O1", ("40", "0"), 3, {"value", "text", "elements"}, marks=pytest.mark.full),
-        ("orders.O0", ("40", "plain"), 2, {"value", "text"}),
+        pytest.param("orders.O0", ("40", "plain"), 2, {"value", "text"}, marks=pytest.mark.full),
     ],
 )
 def test_members_have_the_values_that_gdb_reads(

@@ -9,9 +9,9 @@ from pathlib import Path
 from typing import Iterator, Mapping, Sequence
 
 import pytest
-from choice import some
 from doors import GDB, Gdb, Image
 from looks import HERE, Outcome, give_up, opened
+from marks import in_full
 from shell_door import SHELL
 from sites import PROGRAMS, Sited
 from test_truth import COUNT_IN_FRONT
@@ -26,8 +26,7 @@ PRINTERS = Path("/usr/share/gcc/python/libstdcxx")
 pytestmark = [pytest.mark.needs_gdb, pytest.mark.debugger]
 
 
-@pytest.mark.in_turns("kind", "name")
-@pytest.mark.parametrize("kind", some(["live", "core"], "live"))
+@pytest.mark.parametrize("kind", ["live", *in_full("core")])
 @pytest.mark.parametrize(
     ("name", "arguments", "share"),
     [("daemon.O2", ("200", "closed"), 0.9), pytest.param("idioms.O0", (), 0.5, marks=pytest.mark.full)],
@@ -83,8 +82,7 @@ def values(gdb: Gdb, image: Image, expressions: list[str]) -> list[int]:
 
 
 @pytest.mark.full
-@pytest.mark.in_turns("kind", "name")
-@pytest.mark.parametrize("kind", some(["live", "core"], "core"))
+@pytest.mark.parametrize("kind", ["live", "core"])
 @pytest.mark.parametrize(
     ("name", "arguments", "share"),
     [pytest.param("server.O2", ("60", "0"), 0.9, marks=pytest.mark.full), ("orders.O1", ("120", "kept"), 0.9)],
@@ -127,8 +125,8 @@ def test_keys_are_those_by_which_gdb_finds_the_element(
         sited.end()
 
 
-@pytest.mark.parametrize("kind", some(["live", "core"], "live"))
-@pytest.mark.parametrize("level", some(["O0", "O2"], "O2"))
+@pytest.mark.parametrize("kind", ["live", *in_full("core")])
+@pytest.mark.parametrize("level", ["O2", *in_full("O0")])
 def test_what_a_thread_alone_holds_is_told_by_its_frame(tmp_path: Path, level: str, kind: str) -> None:
     gdb = opened(GDB)
     sited = Sited(PROGRAMS / f"crew.{level}", tmp_path, "20")

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Callable, Mapping, Sequence
 
 import pytest
-from choice import some
+from marks import full_after
 from sites import OR, PROGRAMS, Expected, Sited, compare, described, judge, names_of, sizes_of
 from spelling import canonical, rust
 
@@ -63,8 +63,7 @@ EACH = [
 ]
 
 
-@pytest.mark.at_most(3)
-@pytest.mark.parametrize("name", EACH)
+@pytest.mark.parametrize("name", full_after(3, EACH))
 def test_every_block_has_a_truth(truth: Callable[[str], Truth], name: str) -> None:
     blocks, _ = truth(name)
     own = [each for each in blocks.values() if not each.foreign]
@@ -108,7 +107,7 @@ def test_levels_agree_but_for_what_clang_inlines(truth: Callable[[str], Truth]) 
 
 
 @pytest.mark.full
-@pytest.mark.parametrize("name", some([name for name in ARGUMENTS if name != "idioms.libc++"], "idioms.cc"))
+@pytest.mark.parametrize("name", [name for name in ARGUMENTS if name != "idioms.libc++"])
 def test_levels_agree(truth: Callable[[str], Truth], name: str) -> None:
     """What a program allocates does not depend on how it was compiled: nor does the truth."""
     told = [
@@ -161,8 +160,14 @@ def test_orders_are_kept_by_the_second_index(truth: Callable[[str], Truth]) -> N
     assert sum("Order" in each and each.startswith("std::__detail::_Hash_node<") for each in count.elements()) == 8 + 5
 
 
-@pytest.mark.at_most(1)
-@pytest.mark.parametrize(("mode", "waiting", "cached"), [("queue", 300, 0), ("cache", 0, 300), ("plain", 0, 50)])
+@pytest.mark.parametrize(
+    ("mode", "waiting", "cached"),
+    [
+        ("queue", 300, 0),
+        pytest.param("cache", 0, 300, marks=pytest.mark.full),
+        pytest.param("plain", 0, 50, marks=pytest.mark.full),
+    ],
+)
 def test_the_pools_faults(tmp_path: Path, mode: str, waiting: int, cached: int) -> None:
     sited = Sited(PROGRAMS / "pool.O2", tmp_path, "300", mode)
     try:

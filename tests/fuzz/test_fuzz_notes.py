@@ -14,8 +14,8 @@ from pathlib import Path
 from typing import Any, Sequence
 
 import pytest
-from choice import some
 from forked import Run, door, run_all
+from marks import full_after
 from note_damage import NoteDamager
 from subjects import Subject
 from test_fuzz import LONG, today
@@ -177,8 +177,7 @@ WRONG: dict[str, tuple[str, object]] = {
 }
 
 
-@pytest.mark.at_most(4)
-@pytest.mark.parametrize("what", some(WRONG, *list(WRONG)[::3]))
+@pytest.mark.parametrize("what", full_after(4, WRONG))
 def test_what_save_does_not_write(notes: Notes, what: str, tmp_path: Path) -> None:
     _, damager, _ = notes.files[0]
     key, value = WRONG[what]

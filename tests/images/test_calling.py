@@ -14,7 +14,7 @@ import time
 from pathlib import Path
 
 import pytest
-from choice import some
+from marks import in_full
 from platforms import HOST, host_and, needs_the_lock
 from subjects import Subject
 
@@ -257,9 +257,7 @@ int main(void) {
 }"""
 
 
-@pytest.mark.parametrize(
-    "source", some([KEEPS_SIGNALS_BACK, STARTS_PROCESSES], STARTS_PROCESSES), ids=["signals", "vfork"]
-)
+@pytest.mark.parametrize("source", [*in_full(KEEPS_SIGNALS_BACK), STARTS_PROCESSES], ids=["signals", "vfork"])
 def test_what_is_in_the_way_for_a_moment_is_let_pass(build, start, source):
     """As pthread_create() blocks all signals while it makes a thread, and vfork() waits for its child."""
     subject = start(build(source))

@@ -16,8 +16,8 @@ from pathlib import Path
 from typing import Any, Iterator
 
 import pytest
-from choice import some
 from looks import ROOT, give_up
+from marks import full_after, in_full
 from partial import check_image, documents, figures, look
 from schemas import problem_ids, valid
 from subjects import Subject
@@ -73,8 +73,7 @@ def pack(core: Path, ending: str, path: Path) -> Path:
     return path
 
 
-@pytest.mark.at_most(1)
-@pytest.mark.parametrize("ending", some(ENDINGS, "zst", "lz4", "gz"))
+@pytest.mark.parametrize("ending", full_after(1, ENDINGS))
 def test_every_figure_but_residency(core: Path, whole: Whole, ending: str, tmp_path: Path, empty: Path) -> None:
     """What was resident the holes of the core told; those that unpacking makes tell nothing."""
     packed = pack(core, ending, tmp_path / f"core.{ending}")
@@ -98,10 +97,8 @@ def test_unpacked_sparse_and_the_same(core: Path, tmp_path: Path, empty: Path) -
                     assert image.read(region.start, region.size) == original.read(region.start, region.size)
 
 
-@pytest.mark.at_most(2)
-@pytest.mark.in_turns("ending", "part")
-@pytest.mark.parametrize("ending", ["zst", "lz4", "gz", "xz"])
-@pytest.mark.parametrize("part", [0.3, 0.9])
+@pytest.mark.parametrize("ending", ["zst", "lz4", *in_full("gz", "xz")])
+@pytest.mark.parametrize("part", [0.3, *in_full(0.9)])
 def test_packed_and_cut(core: Path, whole: Whole, ending: str, part: float, tmp_path: Path, empty: Path) -> None:
     packed = pack(core, ending, tmp_path / f"core.{ending}")
     os.truncate(packed, int(packed.stat().st_size * part))

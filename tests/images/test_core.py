@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Iterator
 
 import pytest
+from marks import in_full
 from subjects import Subject
 
 from arenascope.base.errors import MemoryReadError, TargetError
@@ -305,8 +306,7 @@ sys.exit(status)
 """
 
 
-@pytest.mark.at_most(1)
-@pytest.mark.parametrize("words", ["check", "map", "pins --no-declared"], ids=lambda words: words.split()[0])
+@pytest.mark.parametrize("words", ["check", *in_full("map", "pins --no-declared")], ids=lambda words: words.split()[0])
 def test_a_large_core_takes_no_memory_of_ours(large_core, words):
     """The kernel's own figure: what is mapped counts with every page that a list leads to. (Whoever follows types keeps
     the last 64 MiB that were read.)"""

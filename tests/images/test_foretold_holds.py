@@ -13,6 +13,7 @@ from functools import partial
 from pathlib import Path
 
 import pytest
+from marks import in_full
 from schemas import valid
 from subjects import Subject
 from terminal_output import rest_of
@@ -72,8 +73,7 @@ def on_a_terminal(subject, folder, *words):
     return shown.decode(), json.loads(log.read_text())
 
 
-@pytest.mark.at_most(1)
-@pytest.mark.parametrize("words", ["types --quick", "check", "arenas"])
+@pytest.mark.parametrize("words", ["types --quick", *in_full("check", "arenas")])
 def test_a_terminal_sees_it_coming_and_moving(words, tmp_path):
     with Subject("big", "16") as subject:
         screen, seen = on_a_terminal(subject, tmp_path, *words.split())
@@ -125,8 +125,7 @@ def test_a_process_is_not_held_in_vain(words, is_held, monkeypatch):
 ASKED = {"--types": "types", "--types --owners": "types and owners", "--html {page}": "types, owners and leaks"}
 
 
-@pytest.mark.at_most(3)
-@pytest.mark.parametrize("case", ["foretold", "cut", "stopped"])
+@pytest.mark.parametrize("case", ["foretold", *in_full("cut", "stopped")])
 @pytest.mark.parametrize("words", ASKED)
 def test_a_report_without_a_copy_is_the_plain_one(words, case, monkeypatch, tmp_path):
     """Of types and owners half a copy tells nothing; where memory is, is told without one."""
@@ -211,8 +210,7 @@ def test_one_read_that_waited_tells_little(times, seconds, monkeypatch):
     assert foretold.seconds == pytest.approx(seconds)
 
 
-@pytest.mark.at_most(3)
-@pytest.mark.parametrize(("left", "what"), [(8 << 30, COPIED), (None, WRITTEN)])
+@pytest.mark.parametrize(("left", "what"), [(8 << 30, COPIED), pytest.param(None, WRITTEN, marks=pytest.mark.full)])
 @pytest.mark.parametrize("words", ["save", "save --redact", "types"])
 def test_it_is_told_where_a_copy_goes(words, left, what, tmp_path, monkeypatch):
     told, foretell = [], foretold_hold.foretold

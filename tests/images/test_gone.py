@@ -9,7 +9,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from choice import some
+from marks import full_after, in_full
 
 from arenascope.commands.all_commands import COMMAND_NAMES
 
@@ -58,10 +58,8 @@ def look(how, pid, *words):
     return done.stderr.splitlines()[-1]
 
 
-@pytest.mark.at_most(10)
-@pytest.mark.in_turns("command", "stop")
-@pytest.mark.parametrize("stop", ["ptrace", "signal"])
-@pytest.mark.parametrize("command", COMMANDS)
+@pytest.mark.parametrize("stop", ["ptrace", *in_full("signal")])
+@pytest.mark.parametrize("command", full_after(10, COMMANDS))
 def test_it_ends(tmp_path, command, stop):
     subject = subprocess.Popen([BUILD / "bins", tmp_path], stdin=subprocess.PIPE, stdout=subprocess.PIPE)
     try:
@@ -88,8 +86,7 @@ static void turn(int number) { (void)number; execlp("sleep", "sleep", "60", NULL
 int main(void) { signal(SIGUSR1, turn); free(malloc(100)); printf("ready 0\n"); fflush(stdout); for (;;) pause(); }""")
 
 
-@pytest.mark.at_most(3)
-@pytest.mark.parametrize("command", some(COMMANDS, *COMMANDS[::3]))
+@pytest.mark.parametrize("command", full_after(3, COMMANDS))
 def test_it_becomes_another_program(start, turncoat, command):
     subject = start(turncoat, environment=dict(os.environ))
     said = look("turns", subject.pid, command, str(subject.pid), *WORDS.get(command, ()))

@@ -13,7 +13,7 @@ import time
 from pathlib import Path
 
 import pytest
-from choice import some
+from marks import full_after
 from subjects import Subject
 
 from arenascope.base.errors import HoldEnded, TargetError
@@ -139,9 +139,8 @@ def test_no_signal_is_lost(sender, how):
 
 
 @pytest.mark.full
-@pytest.mark.in_turns("words", "how")
 @pytest.mark.parametrize("how", HOWS)
-@pytest.mark.parametrize("words", some(KINDS, "check"))
+@pytest.mark.parametrize("words", KINDS)
 def test_no_signal_is_lost_by_any_kind_of_look(sender, how, words):
     look_often(sender, how, 3, words)
 
@@ -153,8 +152,7 @@ def test_no_signal_is_lost_in_many_looks(sender, how, number, words):
     look_often(sender, how, number, words)
 
 
-@pytest.mark.in_turns("number", "how")
-@pytest.mark.parametrize("how", HOWS)
+@pytest.mark.parametrize("how", full_after(1, HOWS))
 @pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGQUIT, signal.SIGTERM, signal.SIGHUP, signal.SIGSTOP])
 def test_it_runs_on_when_the_group_gets_a_signal(sender, how, number):
     with Holder(sender.pid, how) as holder:

@@ -209,7 +209,6 @@ def peak_of(act: Callable[[], object]) -> int:
         tracemalloc.stop()
 
 
-@pytest.mark.at_most(4)
 @pytest.mark.parametrize("size", [8192, HOLE])
 @pytest.mark.parametrize("count", [4, MAX_SECTIONS, MAX_SECTIONS + 1])
 def test_sections_of_long_names(count: int, size: int, tmp_path: Path) -> None:

@@ -10,8 +10,8 @@ import sys
 from pathlib import Path
 
 import pytest
-from choice import some
 from conftest import ENVIRONMENT
+from marks import in_full
 from schemas import valid
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -76,8 +76,7 @@ def is_whole(subject):
 TUNED = {**ENVIRONMENT, "GLIBC_TUNABLES": "glibc.malloc.hugetlb=2"}
 
 
-@pytest.mark.at_most(1)
-@pytest.mark.parametrize("left", [32, 48, 64])
+@pytest.mark.parametrize("left", [32, *in_full(48, 64)])
 def test_what_is_left_of_a_top_can_look_like_a_fencepost(fenced, start, left):
     subject = start(fenced, str(left), environment=TUNED)
     if "[heap]" in Path(f"/proc/{subject.pid}/maps").read_text():
@@ -113,7 +112,7 @@ int main(int argc, char **argv) {
 }"""
 
 
-@pytest.mark.parametrize("threads", some([1, 2, 7], 2))
+@pytest.mark.parametrize("threads", [2, *in_full(1, 7)])
 def test_threads_arenas_of_one_heap(build, start, threads):
     """mp_ says how large a heap is at most, and the release is still told by where arenas lie in theirs."""
     subject = start(build(THREADED, "-O0", name="threaded"), str(threads), environment=TUNED)

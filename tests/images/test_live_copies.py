@@ -15,8 +15,8 @@ from contextlib import suppress
 from pathlib import Path
 
 import pytest
-from choice import some
 from control_groups import memory_group
+from marks import in_full
 from schemas import valid
 from stopping import stop
 from subjects import Subject
@@ -170,8 +170,7 @@ def private_files(process):
     return [use for use in process.mapping_use() if use.region.is_file and not use.region.writable]
 
 
-@pytest.mark.at_most(2)
-@pytest.mark.parametrize("wrong", ["nothing", "all", "other mappings", "in swap"])
+@pytest.mark.parametrize("wrong", ["nothing", "other mappings", *in_full("all", "in swap")])
 def test_what_was_mapped_before_decides_nothing(wrong, monkeypatch):
     """What is looked at beside copying is of the hold: where it is not as it was before, it is copied again."""
     begun, begin_again = [], MemoryWriter.begin_again
@@ -250,7 +249,7 @@ WORDS = ("types", "types --owners", "owners", "leaks", "chunks", "map --types", 
 
 @pytest.mark.parametrize(
     "fixture",
-    some([("mystery", "scattered", "4"), ("owners",), ("hoard", "3", "12")], ("mystery", "scattered", "4")),
+    [("mystery", "scattered", "4"), *in_full(("owners",), ("hoard", "3", "12"))],
     ids=lambda each: each[0],
 )
 def test_answers_as_a_saved_core(fixture, tmp_path, monkeypatch):
@@ -279,7 +278,7 @@ def test_answers_as_a_saved_core(fixture, tmp_path, monkeypatch):
 
 @pytest.mark.parametrize(
     "words",
-    some(["types", "owners", "leaks", "check", "map", "pins", "chunks", "report --types"], "types", "owners", "check"),
+    ["types", "owners", "check", *in_full("leaks", "map", "pins", "chunks", "report --types")],
 )
 def test_pages_are_touched_before_it_is_held(words, monkeypatch):
     done, hold, touch = [], process_hold.Freeze.hold, CopyBytes.touch
@@ -379,8 +378,7 @@ def test_a_kernel_that_cannot_populate(monkeypatch):
         assert subject.quit() == 0
 
 
-@pytest.mark.at_most(1)
-@pytest.mark.parametrize("call", ["none", "refused", "found"])
+@pytest.mark.parametrize("call", ["none", *in_full("refused", "found")])
 def test_a_python_that_cannot_call_madvise(call, monkeypatch):
     """Without ctypes, and where the kernel refuses: pages are there all the same."""
     found = {"none": None, "refused": lambda *_: -1, "found": copy_in_memory._find_madvise()}[call]
@@ -550,10 +548,9 @@ def writers(monkeypatch):
     return made
 
 
-@pytest.mark.at_most(2)
 @pytest.mark.parametrize("words", ["save", "save --redact"])
 @pytest.mark.parametrize(
-    "fixture", [("hoard", "3", "12"), ("owners",), ("mystery", "scattered", "4")], ids=lambda each: each[0]
+    "fixture", [("hoard", "3", "12"), *in_full(("owners",), ("mystery", "scattered", "4"))], ids=lambda each: each[0]
 )
 def test_a_file_is_the_same_by_way_of_memory(fixture, words, tmp_path, monkeypatch, writers):
     """To the byte, with the same holes: of a process that stands still, at one time."""

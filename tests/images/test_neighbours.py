@@ -6,8 +6,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from choice import some
 from looks import Live
+from marks import in_full
 from shell_door import SHELL
 
 POOL, BLOCKS, EACH = 32 << 20, 500, 2000
@@ -54,7 +54,7 @@ def size_of(line: str) -> int:
     return end - start
 
 
-@pytest.mark.parametrize("beside", some(["library", "blocks"], "blocks"))
+@pytest.mark.parametrize("beside", ["blocks", *in_full("library")])
 def test_what_lies_there_is_told_apart(build: Any, start: Any, beside: str) -> None:
     program = build(SOURCE, f"-DBLOCKS={BLOCKS}", f"-DEACH={EACH}", "-ldl")
     subject = start(program, beside, str(POOL))

@@ -8,8 +8,8 @@ import sys
 from pathlib import Path
 
 import pytest
-from choice import some
 from looks import plain_environment
+from marks import in_full
 from subjects import Subject
 
 SHELL = [sys.executable, str(Path(__file__).resolve().parents[2] / "bin" / "arenascope")]
@@ -43,7 +43,7 @@ def test_what_was_never_written() -> None:
     assert abs(at_most - exact) < 65536
 
 
-@pytest.mark.parametrize("command", some(["types", "owners"], "types"))
+@pytest.mark.parametrize("command", ["types", *in_full("owners")])
 def test_nothing_is_said_where_all_is_in_memory(command: str) -> None:
     with Subject("sessions") as subject:
         assert not headline(command, subject.pid)

@@ -14,7 +14,7 @@ import time
 from pathlib import Path
 
 import pytest
-from choice import some
+from marks import full_after, in_full
 from schemas import valid
 from subjects import Subject
 
@@ -84,14 +84,13 @@ def bins(tmp_path):
         yield running
 
 
-@pytest.mark.at_most(2)
 @pytest.mark.parametrize(
     ("typed", "named"),
     [
         ("bin/arenascope", "bin/arenascope"),
-        (f"{ROOT}/bin/arenascope", f"{ROOT}/bin/arenascope"),
         ("arenascope", "arenascope"),
-        ("python3 {app}", "python3 {app}"),
+        pytest.param(f"{ROOT}/bin/arenascope", f"{ROOT}/bin/arenascope", marks=pytest.mark.full),
+        pytest.param("python3 {app}", "python3 {app}", marks=pytest.mark.full),
     ],
 )
 def test_what_comes_next_can_be_pasted(bins, tmp_path, typed, named):
@@ -252,10 +251,10 @@ def large(tmp_path_factory):
         yield subject
 
 
-@pytest.mark.at_most(2)
 @pytest.mark.parametrize(
     "words",
-    some(
+    full_after(
+        2,
         [
             *("arenas", "arenas --json", "report", "report --json", "report --types", "trim", "chunks --summary"),
             *(
@@ -270,7 +269,6 @@ def large(tmp_path_factory):
             ),
             *("types", "chunk BLOCK"),
         ],
-        *("arenas", "check", "snapshot FILE", "types"),
     ),
 )
 def test_nothing_is_loaded_while_the_process_is_held(large, tmp_path, words):
@@ -413,9 +411,7 @@ def test_a_snapshot_does_not_take_a_core_s_place(bins, tmp_path):
     assert core.read_bytes().startswith(b"\x7fELF")
 
 
-@pytest.mark.parametrize(
-    "option", some(["--limit 1", "--limit=1", "--lim 1", "-limit 1", "-lim=1", "--lim=1"], "--lim 1", "-lim=1")
-)
+@pytest.mark.parametrize("option", ["--lim 1", "-lim=1", *in_full("--limit 1", "--limit=1", "-limit 1", "--lim=1")])
 def test_an_option_cut_short_is_that_option(bins, option):
     """Its value is no process to be looked at."""
     done = arenascope("arenas", *option.split(), bins.pid)

@@ -18,7 +18,7 @@ from itertools import islice
 from pathlib import Path
 
 import pytest
-from choice import some
+from marks import full_after, in_full
 from schemas import valid
 from stopping import stop
 from subjects import Subject
@@ -82,12 +82,12 @@ def both_ways(subject, words):
 
 @pytest.mark.parametrize(
     "fixture",
-    some(
+    full_after(
+        1,
         [
             *(("bins",), ("bins.static",), ("hoard", "3", "12"), ("tcache",), ("foreign_sbrk",), ("mmapped",)),
             *(("locked",), ("tiny_top",)),
         ],
-        ("tiny_top",),
     ),
     ids=lambda words: words[0],
 )
@@ -99,7 +99,7 @@ def test_the_same_as_of_one_that_stands_still(stopped_at_the_hold, fixture):
 
 
 @pytest.mark.full
-@pytest.mark.parametrize("call", some(["process_vm_readv", "with numpy", "none"], "with numpy"))
+@pytest.mark.parametrize("call", ["process_vm_readv", "with numpy", "none"])
 def test_the_same_under_churn(stopped_at_the_hold, monkeypatch, call):
     """Every list has changed since it was looked for; without the system call each chunk is read by itself.
 
@@ -361,7 +361,7 @@ def is_part_of(part, whole):
     return part is None or part == whole
 
 
-@pytest.mark.parametrize("call", some(["process_vm_readv", "none"], "process_vm_readv"))
+@pytest.mark.parametrize("call", ["process_vm_readv", *in_full("none")])
 def test_what_was_read_in_time_is_the_answer(stopped_at_the_hold, time_is_up, monkeypatch, call):
     """Some batches of free chunks, then time is up: arenas whose lists were read are told, of the others nothing."""
     with Subject("big", "40") as subject:
@@ -403,7 +403,7 @@ def test_what_was_read_in_time_is_the_answer(stopped_at_the_hold, time_is_up, mo
             os.kill(subject.pid, signal.SIGCONT)
 
 
-@pytest.mark.parametrize("words", some(["pins", "report --types", "snapshot FILE --types"], "report --types"))
+@pytest.mark.parametrize("words", ["report --types", *in_full("pins", "snapshot FILE --types")])
 def test_types_are_looked_for_in_a_copy(monkeypatch, tmp_path, words):
     """`pins` asks what the blocks are by itself; no process waits for it."""
     done, release, look = [], process_hold.Freeze.release, types_of_image.types_of
@@ -425,9 +425,7 @@ def test_types_are_looked_for_in_a_copy(monkeypatch, tmp_path, words):
     assert done.index("let go") < done.index("types")
 
 
-@pytest.mark.parametrize(
-    "words", some(["pins", "chunks --type .", "map --types", "chunks", "check", "map"], "pins", "chunks")
-)
+@pytest.mark.parametrize("words", ["pins", "chunks", *in_full("chunks --type .", "map --types", "check", "map")])
 def test_a_sweep_goes_through_a_copy(monkeypatch, words):
     """Of large heaps, too: nothing of malloc's is read while the process waits, and the answer is that of a freeze."""
     done, release, read = [], process_hold.Freeze.release, session.Session.headers.func
@@ -450,7 +448,7 @@ def test_a_sweep_goes_through_a_copy(monkeypatch, words):
 
 @pytest.mark.parametrize(
     "words",
-    some(["chunks --summary", "check", "map", "pins", "snapshot FILE --sizes"], "check", "snapshot FILE --sizes"),
+    ["check", "snapshot FILE --sizes", *in_full("chunks --summary", "map", "pins")],
 )
 def test_what_is_sooner_done(monkeypatch, tmp_path, words):
     """A large process is copied where most of it is malloc's heaps, and not for the sake of other memory."""
@@ -470,7 +468,7 @@ def test_what_is_sooner_done(monkeypatch, tmp_path, words):
 
 @pytest.mark.parametrize(
     "words",
-    some(["chunks", "chunks --summary", "check", "map", "pins --own", "snapshot FILE --sizes"], "chunks"),
+    ["chunks", *in_full("chunks --summary", "check", "map", "pins --own", "snapshot FILE --sizes")],
 )
 def test_a_sweep_under_churn_is_of_the_moment_of_its_hold(stopped_at_the_hold, monkeypatch, tmp_path, words):
     """All of its threads allocate and free: the copy answers what the held process does, and what its core does."""
@@ -499,8 +497,7 @@ def test_a_sweep_under_churn_is_of_the_moment_of_its_hold(stopped_at_the_hold, m
         assert subject.send("check") == "intact"
 
 
-@pytest.mark.at_most(1)
-@pytest.mark.parametrize("words", some(["chunks --summary", "check", "pins", "map"], "check", "chunks --summary"))
+@pytest.mark.parametrize("words", ["chunks --summary", *in_full("check", "pins", "map")])
 def test_a_sweep_ends_in_time_with_what_it_has(time_is_up, monkeypatch, words):
     """As at Ctrl-C, but that it is no failure."""
     fill, blocks = process.ProcessImage.fill, []
@@ -572,7 +569,7 @@ def test_a_copy_for_which_there_is_no_room_is_not_begun(monkeypatch, tmp_path):
     assert (seen.status, copies) == (2, [])
 
 
-@pytest.mark.parametrize("words", some(["types", "types --quick", "types --owners"], "types"))
+@pytest.mark.parametrize("words", ["types", *in_full("types --quick", "types --owners")])
 def test_types_of_half_a_copy_are_none(words):
     """What was not read in time is not told as a part: one line says so, and the process goes on."""
     with Subject("big", "160") as subject:
@@ -583,10 +580,9 @@ def test_types_of_half_a_copy_are_none(words):
         assert subject.quit() == 0
 
 
-@pytest.mark.at_most(1)
 @pytest.mark.parametrize(
     "words",
-    some(["types", "owners", "leaks", "save", "save --redact", "pins --owners"], "leaks", "save"),
+    ["leaks", *in_full("types", "owners", "save", "save --redact", "pins --owners")],
 )
 def test_what_copies_is_bound_by_itself(words, monkeypatch, tmp_path):
     """As any look is where nobody said how long: nothing is told of half a copy, and nothing is left of it."""

@@ -9,6 +9,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from marks import in_full
 
 ROOT = Path(__file__).resolve().parents[2]
 COMMAND = (sys.executable, str(ROOT / "bin" / "arenascope"))
@@ -38,8 +39,7 @@ def test_closed_streams(subject, shell):
     assert bool(done.stdout) == (shell == "2>&-")
 
 
-@pytest.mark.at_most(3)
-@pytest.mark.parametrize("encoding", ["ascii", "latin-1", "utf-8"])
+@pytest.mark.parametrize("encoding", ["ascii", *in_full("latin-1", "utf-8")])
 @pytest.mark.parametrize("words", ["chunks --summary", "map", "report --full"])
 def test_letters_that_the_terminal_has_not(subject, words, encoding):
     done = start(*words.split(), subject.pid, PYTHONIOENCODING=encoding)

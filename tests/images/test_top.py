@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 from allocator_looks import library
+from marks import in_full
 from schemas import valid
 from subjects import await_parked
 
@@ -203,8 +204,7 @@ def test_one_that_ends_meanwhile_is_left_out(subject, monkeypatch):
     assert found.unread == 0
 
 
-@pytest.mark.at_most(1)
-@pytest.mark.parametrize("exact", [False, True])
+@pytest.mark.parametrize("exact", [False, *in_full(True)])
 def test_none_is_stopped_but_for_those_of_exact(subject, tmp_path, exact):
     if not shutil.which("strace"):
         pytest.skip("strace is not installed")

@@ -26,7 +26,6 @@ FORMS = {
 
 
 @pytest.mark.full
-@pytest.mark.in_turns("toolchain", "level", "form")
 @pytest.mark.parametrize("form", FORMS)
 @pytest.mark.parametrize("level", ["-O0", "-O2"])
 @pytest.mark.parametrize("toolchain", TOOLCHAINS, ids="-".join)

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Iterator
 
 import pytest
+from marks import in_full
 from partial import look
 from planted import CLAIMING, GUESSED, MANY, is_right, kinds_by_block, planted_by
 from platforms import BUILD
@@ -326,8 +327,7 @@ def test_with_numpy_it_says_the_same(code: str, name: str, least: int, monkeypat
     assert sum(name_of(kind) == name for kind in told[0].values()) > least
 
 
-@pytest.mark.at_most(1)
-@pytest.mark.parametrize("subject", [("kinds",), ("many_kinds", "20")], ids=lambda words: words[0])
+@pytest.mark.parametrize("subject", [("kinds",), *in_full(("many_kinds", "20"))], ids=lambda words: words[0])
 def test_holders_name_the_same_with_numpy(subject: tuple[str, ...], monkeypatch: pytest.MonkeyPatch) -> None:
     numpy = pytest.importorskip("numpy", reason="numpy is not installed: scripts/setup.sh installs it")
     told = []

@@ -8,6 +8,7 @@ import time
 import xml.etree.ElementTree as ElementTree
 
 import pytest
+from marks import full_after
 from platforms import HOST
 from schemas import valid
 from subjects import Subject
@@ -159,8 +160,7 @@ def look_on(truth_of, kind, folder, looks, with_truth):
     print(f"{kind}: {done} looks, {compared} with the locks free compared, {len(truth.refused)} calls refused")
 
 
-@pytest.mark.at_most(1)
-@pytest.mark.parametrize("kind", LOOKS)
+@pytest.mark.parametrize("kind", full_after(1, LOOKS))
 def test_the_same_as_malloc_info_in_the_same_hold(truth_of, kind, tmp_path):
     look_on(truth_of, kind, tmp_path, FEW, 1)
 

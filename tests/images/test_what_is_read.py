@@ -10,6 +10,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from marks import in_full
 from schemas import valid
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -78,8 +79,7 @@ class Traced:
         self.opened = re.findall(rf"openat\([^\"]*\"/proc/{subject.pid}/([^\"]*)\"", calls)
 
 
-@pytest.mark.at_most(2)
-@pytest.mark.parametrize("command", ["report", "chunk"])
+@pytest.mark.parametrize("command", ["report", *in_full("chunk")])
 @pytest.mark.parametrize("blocks", [0, 1])
 def test_what_is_no_block_of_mallocs_is_not_looked_through(pooled, start, tmp_path, command, blocks):
     subject = start(pooled, str(POOL), str(blocks), "0")

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import BinaryIO, Iterator
 
 import pytest
+from marks import in_full
 from subjects import Subject
 
 from arenascope.base.errors import ArenascopeError
@@ -271,8 +272,7 @@ def test_nobody_can_open_a_file_before_it_is_whole(tmp_path: Path) -> None:
     assert [each.read_bytes() for each in tmp_path.iterdir()] == [b"part"]
 
 
-@pytest.mark.at_most(1)
-@pytest.mark.parametrize("redact", [False, True])
+@pytest.mark.parametrize("redact", [False, *in_full(True)])
 def test_where_every_file_has_a_name(tmp_path: Path, redact: bool, monkeypatch: pytest.MonkeyPatch) -> None:
     """As a kernel or a file system without O_TMPFILE has it: to open a folder for writing fails."""
     monkeypatch.setattr(os, "O_TMPFILE", os.O_DIRECTORY)
@@ -289,8 +289,7 @@ def test_one_that_is_there_is_replaced_as_a_whole(tmp_path: Path) -> None:
     assert {each.name: each.read_text() for each in tmp_path.iterdir()} == {"file": "new"}
 
 
-@pytest.mark.at_most(1)
-@pytest.mark.parametrize("redact", [False, True])
+@pytest.mark.parametrize("redact", [False, *in_full(True)])
 def test_what_a_process_holds_has_no_name_before_it_is_whole(tmp_path: Path, redact: bool) -> None:
     """A copy that nobody has taken the user's data out of, least of all."""
     seen: list[list[str]] = []

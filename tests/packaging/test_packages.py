@@ -12,6 +12,7 @@ import zipfile
 from pathlib import Path
 
 import pytest
+from marks import in_full
 from platforms import needs_the_lock
 from schemas import valid
 
@@ -267,8 +268,7 @@ def run_in(folder, *command, status=0, **environment):
 OURS = str(ROOT / "common")
 
 
-@pytest.mark.at_most(3)
-@pytest.mark.parametrize("path", [None, "", ".", ":", f":{OURS}"], ids=repr)
+@pytest.mark.parametrize("path", [None, "", ":", *in_full(".", f":{OURS}")], ids=repr)
 def test_the_launcher_runs_nothing_of_the_working_directory(hostile, process, path):
     """Not even what PYTHONPATH would have Python load as it starts."""
     folder, mark = hostile
@@ -281,8 +281,7 @@ def test_the_launcher_runs_nothing_of_the_working_directory(hostile, process, pa
     assert not mark.exists(), mark.read_text()
 
 
-@pytest.mark.at_most(2)
-@pytest.mark.parametrize("how", ["-m", "-m with an empty word", "zipapp", "zipapp with an empty word"])
+@pytest.mark.parametrize("how", ["-m", "zipapp", *in_full("-m with an empty word", "zipapp with an empty word")])
 def test_nor_do_the_other_forms(hostile, process, tmp_path, how):
     """As far as it is in our hands: Python's own start is not."""
     folder, mark = hostile

@@ -12,6 +12,7 @@ from typing import Callable, Iterator, Optional, Sequence
 import pytest
 from doors import DOORS, NEWEST
 from looks import ROOT, plain_environment
+from marks import full_after
 from subjects import Subject
 
 pytestmark = [
@@ -168,12 +169,15 @@ def test_all_on_the_way_to_a_library_is_asked_for_its_owner(tmp_path: Path, othe
     assert mark.exists() is (others is None)
 
 
-@pytest.mark.at_most(4)
-@pytest.mark.in_turns("place", "mode")
-@pytest.mark.parametrize("place", WAY)
+@pytest.mark.parametrize("place", full_after(3, WAY))
 @pytest.mark.parametrize(
     ("mode", "package", "believed"),
-    [(0o777, 0o755, False), (0o775, 0o755, False), (0o775, 0o775, True), (0o755, 0o755, True)],
+    [
+        (0o777, 0o755, False),
+        pytest.param(0o775, 0o755, False, marks=pytest.mark.full),
+        pytest.param(0o775, 0o775, True, marks=pytest.mark.full),
+        pytest.param(0o755, 0o755, True, marks=pytest.mark.full),
+    ],
 )
 def test_where_others_may_write(tmp_path: Path, place: str, mode: int, package: int, believed: bool) -> None:
     """What they add beside a library could be imported by it; who may write to the package itself needs no library."""

@@ -9,6 +9,7 @@ import pytest
 from declared_types import DeclaredTypes
 from heap_places import APP
 from heapbuilder import HeapImage
+from marks import full_after
 
 from arenascope.blocks.declared import many_objects_with_numpy
 from arenascope.blocks.declared.claims import CONTAINER, Claim, Container, Library, Reader, Types
@@ -655,8 +656,7 @@ def test_elements_may_lie_in_front_of_the_first(program: Program) -> None:
     assert table.why(body, program.number("body")) == COUNTS
 
 
-@pytest.mark.at_most(3)
-@pytest.mark.parametrize("seed", range(12))
+@pytest.mark.parametrize("seed", full_after(3, range(12)))
 def test_numpy_changes_nothing(program: Program, seed: int) -> None:
     """Lists, arrays and texts, with links that lead anywhere; it is compared where names are found."""
     chance, types = random.Random(seed), program.types

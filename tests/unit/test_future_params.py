@@ -10,6 +10,7 @@ from fake_door import run_json, run_text
 from future_checks import every, verdict
 from future_rows import NEWEST, Change, fill, future, insert, move, remove
 from heapbuilder import HeapImage, Row
+from marks import full_after, in_full
 
 PAR: dict[str, Sequence[Change]] = {
     "as it was": [],
@@ -81,10 +82,8 @@ def right_or_partial(base: str, change: str, setting: str, value: int, view: str
         assert found == "right" or (found == "partial" and view != "debug information")
 
 
-@pytest.mark.at_most(12)
-@pytest.mark.in_turns("change", "base")
-@pytest.mark.parametrize("base", ["2.44-64", "2.44-i386", "2.36-64"])
-@pytest.mark.parametrize("change", PAR)
+@pytest.mark.parametrize("base", ["2.44-64", *in_full("2.44-i386", "2.36-64")])
+@pytest.mark.parametrize("change", full_after(12, PAR))
 def test_mp_is_right_or_given_in_parts(base: str, change: str) -> None:
     right_or_partial(base, change, "defaults", 1, "symbols")
     right_or_partial(base, change, "set", 0x21000, "no symbols")
@@ -99,9 +98,8 @@ def test_mp_with_every_value(base: str, change: str) -> None:
     every(partial(right_or_partial, base, change), SETTINGS, [0, 1, 3, 0x21000], VIEWS)
 
 
-@pytest.mark.at_most(4)
 @pytest.mark.parametrize("base", ["2.44-64", "2.44-i386", "2.44-s390x"])
-@pytest.mark.parametrize("blocks", [0, 1, 3])
+@pytest.mark.parametrize("blocks", [0, *in_full(1, 3)])
 def test_an_unchanged_mp_is_whole(base: str, blocks: int) -> None:
     for setting in ("defaults", "grown"):
         for view in VIEWS:

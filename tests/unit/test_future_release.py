@@ -6,13 +6,13 @@ from functools import partial
 from typing import Callable, Sequence
 
 import pytest
-from choice import some
 from fake_door import run_json
 from future_changes import BASES, REFUSED, STATE, VALUES, VIEWS, changed, lone
 from future_checks import every, verdict
 from future_rows import Change, fill, future, insert, members, move, remove
 from heap_mixtures import everything
 from heapbuilder import ROWS, HeapImage, Row
+from marks import full_after, in_full
 
 
 @pytest.mark.parametrize("row", ROWS, ids=str)
@@ -31,9 +31,8 @@ def check_state(base: str, change: str, value: str, view: str, make: Callable[[R
         assert found == "refused"
 
 
-@pytest.mark.in_turns("change", "base")
-@pytest.mark.parametrize("base", ["2.44-64", "2.44-i386", "2.36-64"])
-@pytest.mark.parametrize("change", some(STATE, *list(STATE)[::6]))
+@pytest.mark.parametrize("base", ["2.44-64", *in_full("2.44-i386", "2.36-64")])
+@pytest.mark.parametrize("change", full_after(4, STATE))
 def test_malloc_state(base: str, change: str) -> None:
     check_state(base, change, "a small number", "symbols", everything)
     check_state(base, change, "pages", "no symbols", everything)
@@ -48,20 +47,20 @@ def test_malloc_state_with_every_value(base: str, change: str) -> None:
     every(partial(check_state, base, change), VALUES, VIEWS, [everything, lone])
 
 
-@pytest.mark.at_most(4)
-@pytest.mark.in_turns("change", "base")
-@pytest.mark.parametrize("base", ["2.44-64", "2.44-i386", "2.44-s390x"])
+@pytest.mark.parametrize("base", ["2.44-64", *in_full("2.44-i386", "2.44-s390x")])
 @pytest.mark.parametrize(
     "change",
     [
         "a word in front of top",
-        "an int in front of top",
         "two words in front of top",
-        "top after last_remainder",
         "a word after next_free",
-        "a word in front of system_mem",
         "no attached_threads",
-        "a word after max_system_mem",
+        *in_full(
+            "an int in front of top",
+            "top after last_remainder",
+            "a word in front of system_mem",
+            "a word after max_system_mem",
+        ),
     ],
 )
 def test_what_can_be_proven_is_found(base: str, change: str) -> None:
@@ -72,9 +71,8 @@ def test_what_can_be_proven_is_found(base: str, change: str) -> None:
         assert verdict(image, image.target(**VIEWS[view])) == "right"
 
 
-@pytest.mark.at_most(3)
 @pytest.mark.parametrize("base", ["2.44-64", "2.36-64", "2.44-i386"])
-@pytest.mark.parametrize("place", ["flags", "max_system_mem"])
+@pytest.mark.parametrize("place", ["flags", *in_full("max_system_mem")])
 def test_a_new_list_of_chunks_is_not_overlooked(base: str, place: str) -> None:
     """A word that leads to chunks: what hangs there may be free, so no use can be told."""
     image = everything(future(base, state=[insert(place, "new")]))
@@ -94,10 +92,8 @@ def appended(base: str, words: int) -> Row:
     return future(base, state=[insert(*each) for each in zip(names, names[1:])])
 
 
-@pytest.mark.at_most(2)
-@pytest.mark.in_turns("base", "words")
-@pytest.mark.parametrize("base", BASES[:5])
-@pytest.mark.parametrize("words", [1, 2, 7])
+@pytest.mark.parametrize("base", full_after(2, BASES[:5]))
+@pytest.mark.parametrize("words", [1, *in_full(2, 7)])
 def test_a_longer_malloc_state_is_no_damage(base: str, words: int) -> None:
     row = appended(base, words)
     for value, view in (("0", "symbols"), ("a small number", "no symbols"), ("noise", "symbols")):
@@ -135,9 +131,8 @@ HEAP: dict[str, Sequence[Change]] = {
 }
 
 
-@pytest.mark.in_turns("change", "base")
 @pytest.mark.parametrize("base", ["2.44-64", "2.44-arm", "2.44-s390x"])
-@pytest.mark.parametrize("change", some(HEAP, *list(HEAP)[::4]))
+@pytest.mark.parametrize("change", full_after(1, HEAP))
 def test_heap_info(base: str, change: str) -> None:
     row = future(base, heap=HEAP[change])
     for value, view in (("0", "symbols"), ("pages", "symbols"), ("noise", "no symbols"), ("0", "debug information")):

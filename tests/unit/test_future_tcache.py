@@ -6,13 +6,13 @@ from dataclasses import replace
 from typing import Any, Iterator
 
 import pytest
-from choice import some
 from fake_door import run_json, run_text
 from future_checks import verdict
 from future_rows import UNKNOWN, future
 from heap_mixtures import everything
 from heap_pictures import laid, seen
 from heapbuilder import HeapImage, Row
+from marks import full_after, in_full
 
 from arenascope.glibc import process_layout, release_table
 from arenascope.session.session import Session
@@ -42,16 +42,15 @@ def cached(row: Row, threads: int, **mp: int) -> HeapImage:
     return image
 
 
-@pytest.mark.in_turns("form", "base")
 @pytest.mark.parametrize("base", BASES)
-@pytest.mark.parametrize("form", some(FORMS, *list(FORMS)[::3]))
+@pytest.mark.parametrize("form", full_after(1, FORMS))
 def test_form(base: str, form: str) -> None:
     image = cached(future(base, **FORMS[form]), 1 if base == "2.44-arm" else 3)
     for view in VIEWS:
         assert verdict(image, image.target(**view)) == "right"
 
 
-@pytest.mark.parametrize("form", some(FORMS, *list(FORMS)[1::3]))
+@pytest.mark.parametrize("form", full_after(3, FORMS))
 def test_counts_of_chunks_rather_than_of_free_slots(form: str) -> None:
     """As up to 2.41; mp_ there is not the newest's, and known in parts."""
     image = cached(future("2.36-64", **FORMS[form]), 3)
@@ -61,9 +60,8 @@ def test_counts_of_chunks_rather_than_of_free_slots(form: str) -> None:
         assert [each["tcache"]["chunks"] for each in caches] == [4, 4, 4]
 
 
-@pytest.mark.in_turns("base", "form")
 @pytest.mark.parametrize("base", BASES)
-@pytest.mark.parametrize("form", ["80 bins", "80 bins of single sizes", "counts of a byte"])
+@pytest.mark.parametrize("form", ["80 bins", *in_full("80 bins of single sizes", "counts of a byte")])
 def test_larger_blocks(base: str, form: str) -> None:
     """Bins above the 64 small ones hold powers of two, or one size each: the blocks tell."""
     row = future(base, **FORMS[form])
@@ -76,9 +74,8 @@ def test_larger_blocks(base: str, form: str) -> None:
         assert [each["tcache"]["chunks"] for each in caches] == [4, 6]
 
 
-@pytest.mark.in_turns("base", "made")
 @pytest.mark.parametrize("base", BASES)
-@pytest.mark.parametrize("made", [True, False])
+@pytest.mark.parametrize("made", [True, *in_full(False)])
 def test_nothing_cached_yet(base: str, made: bool) -> None:
     """Threads without a cache, and with an empty one."""
     image = HeapImage(future(base, bins=80))

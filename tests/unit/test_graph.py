@@ -8,6 +8,7 @@ from array import array
 from typing import Sequence
 
 import pytest
+from marks import full_after
 
 from arenascope.base import optional_libraries
 from arenascope.blocks.graph.blocks import Stretch, put_in_order
@@ -177,8 +178,7 @@ def test_dominators_are_what_deletion_shows(seed: int) -> None:
         is_told(targets, dominators(count, targets.__getitem__))
 
 
-@pytest.mark.at_most(15)
-@pytest.mark.parametrize("seed", range(50))
+@pytest.mark.parametrize("seed", full_after(15, range(50)))
 def test_numpy_tells_the_same_dominators(seed: int) -> None:
     """Of graphs with owners, after few passes of each kind or all that get any further; met many at a time or not."""
     numpy = pytest.importorskip("numpy", reason="numpy is not installed: scripts/setup.sh installs it")

@@ -9,6 +9,7 @@ from typing import Iterator, Union
 import pytest
 from heap_mixtures import everything, random_image
 from heapbuilder import ROWS, HeapImage, Row
+from marks import full_after
 from toy_malloc import held
 
 from arenascope.analysis.holds_back import Holdings, HoldSearch
@@ -97,22 +98,19 @@ def test_everything_on_every_row(row: Row) -> None:
     assert compare(everything(row, trim_threshold=0x10000, top_pad=0))
 
 
-@pytest.mark.at_most(4)
-@pytest.mark.parametrize("row", CHAINS)
+@pytest.mark.parametrize("row", full_after(4, CHAINS))
 def test_random_heaps(row: str) -> None:
     for seed in range(4):
         compare(random_image(row, seed))
 
 
-@pytest.mark.at_most(4)
-@pytest.mark.parametrize("row", CHAINS)
+@pytest.mark.parametrize("row", full_after(4, CHAINS))
 def test_few_sizes(row: str) -> None:
     for seed in range(16):
         assert compare(few_sizes(row, seed))
 
 
-@pytest.mark.at_most(4)
-@pytest.mark.parametrize("row", CHAINS)
+@pytest.mark.parametrize("row", full_after(4, CHAINS))
 def test_short_runs_hold_nothing(row: str) -> None:
     """What is left without them is judged as all of it is."""
     numpy = pytest.importorskip("numpy", reason="numpy is not installed: scripts/setup.sh installs it")

@@ -9,6 +9,7 @@ from typing import Callable, Mapping, Sequence
 
 import pytest
 from heap_mixtures import everything
+from marks import in_full
 
 from arenascope.base.errors import MemoryReadError
 from arenascope.blocks.recognise.all_recognisers import NONE, POINTERS, TEXTS, ZEROS, Catalogue, _Table
@@ -91,9 +92,8 @@ def window(rng: random.Random) -> tuple[list[int], list[int], bytes]:
     return users, usables, bytes(data)
 
 
-@pytest.mark.at_most(8)
 @pytest.mark.skipif(sys.byteorder != "little", reason="numpy is used on such machines alone")
-@pytest.mark.parametrize("sparse", [0, 1 << 20], ids=["heads side by side", "as they lie"])
+@pytest.mark.parametrize("sparse", [0, *in_full(1 << 20)], ids=["heads side by side", "as they lie"])
 @pytest.mark.parametrize("seed", range(8))
 def test_each_is_what_it_is_by_itself(seed: int, sparse: int, monkeypatch: pytest.MonkeyPatch) -> None:
     numpy = pytest.importorskip("numpy", reason="numpy is not installed: scripts/setup.sh installs it")

@@ -10,6 +10,7 @@ import pytest
 from fake_door import run_json, run_text
 from heap_mixtures import everything, random_image
 from heapbuilder import ROWS, HeapImage, Row
+from marks import full_after
 from toy_malloc import compare
 
 from arenascope.present.shared_text.text import NO_HEAP
@@ -72,15 +73,13 @@ def test_everything_on_every_row(row: Row) -> None:
     assert compare(everything(row, trim_threshold=0x10000, top_pad=0))["pins"]
 
 
-@pytest.mark.at_most(20)
 @pytest.mark.parametrize("row", WITH_CHAINS)
-@pytest.mark.parametrize("seed", range(6))
+@pytest.mark.parametrize("seed", full_after(1, range(6)))
 def test_random_heaps(row: str, seed: int) -> None:
     compare(tuned(random_image(row, seed), random.Random(seed)))
 
 
-@pytest.mark.at_most(4)
-@pytest.mark.parametrize("row", WITH_CHAINS)
+@pytest.mark.parametrize("row", full_after(4, WITH_CHAINS))
 def test_chains_of_heaps(row: str) -> None:
     found = [compare(chain(row, seed)) for seed in range(12)]
     # all of it was among them

@@ -12,6 +12,7 @@ from typing import Any, Callable, Optional
 import pytest
 from fake_door import FakeDoor, run_json
 from heap_mixtures import everything
+from marks import in_full
 from schemas import valid
 
 from arenascope.base import optional_libraries
@@ -145,9 +146,8 @@ def test_ctrl_c_gives_what_was_done() -> None:
     assert document["chunks"]
 
 
-@pytest.mark.at_most(5)
 @pytest.mark.parametrize(
-    "command", ["arenas", "bins", "trim", "report", "check", "pins", "map", "chunks", "info", "stats"]
+    "command", ["arenas", "trim", "check", "map", "info", *in_full("bins", "report", "pins", "chunks", "stats")]
 )
 def test_ctrl_c_anywhere_is_never_taken_for_the_whole(command: str) -> None:
     image = everything("2.36-64")

@@ -10,6 +10,7 @@ from fake_door import run_json, run_text
 from future_checks import verdict
 from glibc_rows import BY_NAME
 from heapbuilder import HeapImage, Row
+from marks import full_after
 from schemas import problem_ids
 
 BASES = ["2.31-64", "2.36-64", "2.31-i386", "2.42-64", "2.43-64", "2.43-i386", "2.43-arm", "2.43-s390x"]
@@ -37,8 +38,7 @@ def cached(row: Row, threads: int = 3) -> HeapImage:
     return image
 
 
-@pytest.mark.at_most(24)
-@pytest.mark.parametrize("base", BASES)
+@pytest.mark.parametrize("base", full_after(3, BASES))
 @pytest.mark.parametrize("before", [True, False])
 @pytest.mark.parametrize("words", [1, 5, 9, 40])
 def test_distance(base: str, words: int, before: bool) -> None:

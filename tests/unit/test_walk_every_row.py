@@ -9,6 +9,7 @@ from fake_door import run_json, run_text
 from heap_mixtures import everything, random_image
 from heap_pictures import laid, last_heap, seen, tally, used_bytes
 from heapbuilder import ROWS, HeapImage, Row
+from marks import full_after, in_full
 from schemas import problem_ids
 
 from arenascope.commands.all_commands import COMMAND_NAMES
@@ -154,8 +155,7 @@ def test_bins_heaps_and_threads_tell_the_truth(row: Row) -> None:
     assert [each["arena"] for each in threads["threads"]] == [0, 3, 2, 3, None]
 
 
-@pytest.mark.in_turns("command", "row")
-@pytest.mark.parametrize("row", ["2.17-64", "2.26-i386", "2.36-64", "2.43-64", "2.43-arm", "2.36-s390x"])
+@pytest.mark.parametrize("row", ["2.17-64", *in_full("2.26-i386", "2.36-64", "2.43-64", "2.43-arm", "2.36-s390x")])
 @pytest.mark.parametrize(
     "command", [name for name in COMMAND_NAMES if name not in ("snapshot", "save", "diff", "trend")]
 )
@@ -241,9 +241,8 @@ def test_a_static_program(row: Row) -> None:
         assert session.findings == []
 
 
-@pytest.mark.in_turns("row", "arenas", "huge")
-@pytest.mark.parametrize("huge", [1 << 20, 2 << 20, 32 << 20])
-@pytest.mark.parametrize("arenas", [1, 2, 9])
+@pytest.mark.parametrize("huge", [1 << 20, *in_full(2 << 20, 32 << 20)])
+@pytest.mark.parametrize("arenas", [1, *in_full(2, 9)])
 @pytest.mark.parametrize("row", ["2.35-64", "2.36-64", "2.41-64", "2.42-64", "2.43-64"])
 def test_heaps_of_huge_pages(row: str, arenas: int, huge: int) -> None:
     """One heap each: whether it lies where larger ones would begin is chance."""
@@ -262,8 +261,7 @@ def test_heaps_of_huge_pages(row: str, arenas: int, huge: int) -> None:
 PROPERTY_ROWS = ["2.17-64", "2.26-i386", "2.31-arm", "2.36-64", "2.42.x-64", "2.43-64", "2.43-s390x"]
 
 
-@pytest.mark.in_turns("seed", "row")
-@pytest.mark.parametrize("row", PROPERTY_ROWS)
+@pytest.mark.parametrize("row", full_after(1, PROPERTY_ROWS))
 @pytest.mark.parametrize("seed", range(1, 30))
 def test_random_heaps(row: str, seed: int) -> None:
     image = random_image(row, seed)
