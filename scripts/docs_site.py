@@ -19,6 +19,8 @@ from mkdocs.structure.files import File
 ROOT = Path(__file__).resolve().parents[1]
 OUTSIDE = ("CHANGELOG.md", "CONTRIBUTING.md", "SECURITY.md", "LICENSE", "examples")
 """Files and folders beside docs/ that its pages lead to."""
+PLACES = {"common/arenascope/present/glossary.md": "glossary.md"}
+"""Other files that its pages lead to, and where the site has them."""
 STYLE = ".md-grid{max-width:76rem}.md-typeset pre>code{font-size:.6rem}"
 """Screens are a hundred columns wide and more."""
 LINK = re.compile(r"(?<=\]\()(?P<path>[^)#:\s]+)(?=[)#])")
@@ -33,6 +35,8 @@ def outside() -> list[str]:
 def on_files(files: Any, config: Any) -> Any:
     for name in outside():
         files.append(File.generated(config, name, abs_src_path=str(ROOT / name)))
+    for name, place in PLACES.items():
+        files.append(File.generated(config, place, abs_src_path=str(ROOT / name)))
     files.append(File.generated(config, "site.css", content=STYLE))
     return files
 
@@ -40,11 +44,12 @@ def on_files(files: Any, config: Any) -> Any:
 def on_page_markdown(markdown: str, page: Any, config: Any, files: Any) -> str:
     """Links as they are in the checkout lead to the same in the site."""
     here = page.file.src_uri
-    there = here if here in outside() else f"docs/{here}"
+    kept = {place: name for name, place in PLACES.items()}
+    there = kept.get(here, here if here in outside() else f"docs/{here}")
 
     def moved(link: re.Match[str]) -> str:
         path = posixpath.normpath(posixpath.join(posixpath.dirname(there), link["path"]))
-        path = path[len("docs/") :] if path.startswith("docs/") else path
+        path = PLACES.get(path, path[len("docs/") :] if path.startswith("docs/") else path)
         return posixpath.relpath(path, posixpath.dirname(here) or ".")
 
     return LINK.sub(moved, markdown)

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
-"""Writes docs/commands.md and docs/arenascope.1 from the command table, docs/glossary.md and the table of keys in
-docs/scripts.md from the table of words, docs/schema/ from the descriptions of the documents, and the shells'
-completion, where shtab is installed: `make docs`. With --check it only compares."""
+"""Writes docs/commands.md and docs/arenascope.1 from the command table, the table of keys in docs/scripts.md, the
+schema from the descriptions of the documents, and the shells' completion, where shtab is installed: `make docs`. With
+--check it only compares."""
 
 from __future__ import annotations
 
@@ -20,14 +20,15 @@ from arenascope.cli.command_line import IN_THE_SHELL, INSTEAD, LOOPS, Tree, bran
 from arenascope.commands.all_commands import all_commands, find_command  # noqa: E402
 from arenascope.commands.framework.arguments import Argument, Group, Outline  # noqa: E402
 from arenascope.commands.framework.command import COMMON  # noqa: E402
-from arenascope.present.glossary import IN_JSON, WORDS, listed  # noqa: E402
+from arenascope.present.glossary import IN_JSON, listed  # noqa: E402
 from arenascope.present.json_documents.schemas import as_text, whole_schema  # noqa: E402
 
 HEAD = """# Commands
 
 Made from the command table by `make docs`; do not edit. In GDB and LLDB a command is typed `heap NAME` (or `arenascope
 NAME`), in a shell `arenascope NAME PID|CORE`; `arenascope PID|CORE` is the report. Which of them to ask first: [which
-command](which-command.md); what the words mean: [words](glossary.md). Every command takes these besides its own:
+command](which-command.md); what the words mean: [words](../common/arenascope/present/glossary.md). Every command takes
+these besides its own:
 
 """
 
@@ -123,22 +124,6 @@ def man_page() -> str:
     return "\n".join(lines) + "\n"
 
 
-def glossary() -> str:
-    head = (
-        "# Words\n\nWhat the words on the screens mean. Made by `make docs`; do not edit. `heap help words` shows the "
-        "same in a debugger,\n`arenascope help words` in a shell; `heap help stranded` shows one of them. How the most "
-        "common of them fit together: [a first look](first-look.md).\n"
-    )
-    # a heading each: other pages lead to it
-    return head + "".join(f"\n## {word.names[0]}\n\n{_also(word.names)}{word.explained}\n" for word in WORDS)
-
-
-def _also(names: Sequence[str]) -> str:
-    """How else it is written; a plural need not be told."""
-    others = [name for name in names[1:] if name != f"{names[0]}s"]
-    return f"*Also {', '.join(others)}.* " if others else ""
-
-
 BEGIN, END = "<!-- keys -->\n", "<!-- /keys -->\n"
 
 
@@ -150,7 +135,6 @@ def scripts_page() -> str:
 
 
 PAGES = {
-    "docs/glossary.md": glossary,
     "docs/scripts.md": scripts_page,
     "docs/commands.md": reference,
     "docs/arenascope.1": man_page,

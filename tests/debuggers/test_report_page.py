@@ -18,7 +18,7 @@ from partial import look
 from schemas import valid
 from subjects import Subject
 
-from arenascope.present.glossary import WORDS
+from arenascope.present.glossary import words
 from arenascope.present.pages.fill_page import filled
 from arenascope.present.screens.part_names import LABELS
 from arenascope.present.shared_text.text import Style
@@ -249,10 +249,10 @@ def test_every_figure_is_one_of_a_commands_json(tmp_path: Path) -> None:
 
 def check_words(told: dict[str, Any]) -> None:
     """Each word of malloc's is explained at the pointer, and on paper; one word for one thing."""
-    meanings = {name: word.meaning for word in WORDS for name in word.names}
+    meanings = {name: word.meaning for word in words() for name in word.names}
     assert {"stranded", "tcache", "arenas", "resident", "held"} <= {
         *(name for name, _ in told["glossed"]),
-        *(name for word in WORDS for name in word.names if word.names[0] in dict(told["words"])),
+        *(name for word in words() for name in word.names if word.names[0] in dict(told["words"])),
     }
     assert told["glossed"]
     assert all(spoken(title) == spoken(meanings[name]) for name, title in told["glossed"])

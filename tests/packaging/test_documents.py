@@ -19,9 +19,8 @@ from arenascope.cli.command_line import LOOPS
 from arenascope.commands.all_commands import all_commands
 
 ROOT = Path(__file__).resolve().parents[2]
-PAGES = [
-    each for folder in (".", "docs", "docs/case-studies", "examples") for each in sorted((ROOT / folder).glob("*.md"))
-]
+FOLDERS = (".", "docs", "docs/case-studies", "examples", "common/arenascope/present")
+PAGES = [each for folder in FOLDERS for each in sorted((ROOT / folder).glob("*.md"))]
 PICTURES = sorted((ROOT / "docs" / "pictures").glob("*.svg"))
 
 

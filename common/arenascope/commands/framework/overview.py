@@ -79,13 +79,13 @@ def meaning(prefix: str, name: str, commands: Sequence[str], outlines: Outlines)
     from ...present import glossary  # a help that few ask for
 
     if name == glossary.TOPIC:
-        return glossary.words_text(glossary.WORDS, prefix)
+        return glossary.words_text(glossary.words(), prefix)
     word = glossary.find_word(name)
     option = _option_text(name.split(), outlines()) if word is None or name[:1] == "-" else ""
     if word is None:
         if option:
             return option
-        known = (ALL, glossary.TOPIC, *commands, *(each for word in glossary.WORDS for each in word.names))
+        known = (ALL, glossary.TOPIC, *commands, *(each for word in glossary.words() for each in word.names))
         hint = f"{prefix} help {ALL} lists the commands, {prefix} help {glossary.TOPIC} the words"
         raise UsageError(f"there is no command or word {name!r}", with_suggestion(name, known, hint))
     return glossary.words_text([word], prefix) + option

@@ -20,7 +20,7 @@ from ...blocks.graph.refs import Search
 from ...blocks.map_strips import Picture, draw, lay_types, page_cells, page_rows
 from ...blocks.recognise.class_names import type_words
 from ...blocks.types_of_image import types_of
-from ...present.glossary import WORDS
+from ...present import glossary
 from ...present.json_documents.owner_records import Written
 from ...present.json_documents.report_records import Report
 from ...present.pages.fill_page import filled, title_of
@@ -160,7 +160,7 @@ class Ticket:
             else [],
             "turns": [each.called for each in held.in_turn] if held is not None else [],
             "shared_pages": list(pages_line(style, held)) if held is not None else [],
-            "words": [[word.names, _typed_here(word.meaning, style)] for word in WORDS],
+            "words": [[word.names, _typed_here(word.meaning, style)] for word in glossary.words()],
             "ways": [list(zip(said.how(style), said.commands(style))) for _, said in concluded.advice],
         }
 
