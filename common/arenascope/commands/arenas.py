@@ -17,7 +17,7 @@ from ..session.before_hold import read_trims
 from ..session.glibc_share import share_of
 from ..session.problems import problems_of
 from ..session.trims import trims
-from ..session.usage import full_usages, mmapped_tally, quick_usages
+from ..session.usage import mmapped_tally, quick_usages
 from .framework.command import LIMIT, Answer, Context, argument, command
 
 Plans = Mapping[int, Trim]
@@ -51,9 +51,9 @@ SORTS = {
 )
 def arenas_command(context: Context) -> Answer:
     session = context.session
-    usages = quick_usages(session) if context.options.quick else full_usages(session)
+    usages = quick_usages(session) if context.options.quick else session.usages
     plans = None if context.options.quick else {trim.plan.arena: trim for trim in trims(session)}
-    usages.sort(key=SORTS[context.options.sort])
+    usages = sorted(usages, key=SORTS[context.options.sort])
     mmapped = mmapped_tally(session)
     share = share_of(session, plans is not None)
     found = Arenas(

@@ -49,7 +49,6 @@ from ..session.problems import depends_on_mp, problems_of
 from ..session.resident import resident_picture
 from ..session.session import Session
 from ..session.trims import trims
-from ..session.usage import full_usages
 from .framework.arguments import RULES, seconds
 from .framework.command import WITH_VALUES, Answer, Context, argument, command
 from .steps.report_copy import (
@@ -267,7 +266,7 @@ def _without_mappings(session: Session, plans: Sequence[Trim], grown: Optional[S
     """The mappings are not known (a remote stub): malloc's own figures are all there is."""
     if not session.started:
         return Conclusions(Statement("no-heap", text=NO_HEAP), NO_HEAP, growth=grown)
-    space = address_space(plans, full_usages(session))
+    space = address_space(plans, session.usages)
     return Conclusions(space, space_verdict(space, Style().size), notes=[NO_RESIDENCY], growth=grown)
 
 
@@ -326,7 +325,7 @@ def _facts_but_for_a_picture(session: Session, plans: Sequence[Trim]) -> Callabl
         Facts,
         params=params if params and set(THRESHOLDS) <= params.values.keys() else None,
         page=session.target.page_size,
-        usages=full_usages(session) if session.started else (),
+        usages=session.usages if session.started else (),
         threads=len(session.target_threads),
         limit=arena_limit(session.params, session.layout, session.target).arenas,
         started=session.started,

@@ -39,16 +39,17 @@ def problems_of(session: Session) -> list[Statement]:
         problems.append(Statement("mp-not-found"))
     # what no figure depends on raises no doubt
     read = session.so_far
-    threads = session.target_threads if read.thread_words else ()
+    thread_words = read.threads.words if read.threads is not None else ()
+    threads = session.target_threads if thread_words else ()
     running = sum(each.runs for each in threads)
     if running:
         figures = {"threads": running, "held": len(threads) - running}
         problems.append(Statement(RUN_ON, figures, {"pid": str(session.target.pid)}))
     if read.thread_caches is not None and not session.caches_known:
         problems.append(Statement("caches-not-found"))
-    if None in read.cached_by_arena.values():
+    if read.cached_by_arena is not None and None in read.cached_by_arena.values():
         problems.append(Statement("cached-chunks-unowned"))
-    if session.started and any(each.arena is None for each in read.thread_words):
+    if session.started and any(each.arena is None for each in thread_words):
         problems += [Statement("thread-arenas-not-found"), *_without_stacks(session)]
     return [*problems, *miscounted(session)]
 
@@ -90,7 +91,7 @@ def _absent(session: Session) -> Iterator[Statement]:
         return
     present = [region for region in session.regions if region.present]
     starts = [region.start for region in present]
-    for heap in [heap for heaps in session.so_far.heaps.values() for heap in heaps]:
+    for heap in [heap for heaps in (session.so_far.heaps or {}).values() for heap in heaps]:
         there, index = heap.address, bisect_right(starts, heap.address) - 1
         while 0 <= index < len(present) and present[index].start <= there < heap.end and present[index].end > there:
             there, index = present[index].end, index + 1

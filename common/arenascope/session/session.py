@@ -6,8 +6,9 @@ Made per command and dropped with it, so that a continued process is never read 
 from __future__ import annotations
 
 from functools import cache, cached_property, partial
-from typing import Iterator, Mapping, NamedTuple, Optional, Sequence
+from typing import Iterator, Mapping, Optional, Sequence
 
+from ..analysis.usage import ArenaUsage, arena_usage
 from ..base.count_work import MakeMeter, unseen
 from ..base.memo import Memo
 from ..base.model import Arena, ArenaHeader, Finding, Heap, Lists, MmappedBlock, Params, Piece, Tally, ThreadCache
@@ -31,15 +32,16 @@ from ..sources.memory import Memory
 from ..sources.target import Pages, Region, Residency, Span, Target, ThreadInfo
 
 
-class SoFar(NamedTuple):
-    """What was read of an image until now; None or nothing where no step asked for it."""
+class SoFar:
+    """The results that a session has so far; None where no step has asked for them."""
 
-    located: Optional[Located]
-    heaps: Mapping[int, tuple[Heap, ...]]
-    thread_words: Sequence[threads.ThreadWords]
-    thread_caches: Optional[Sequence[ThreadCache]]
-    cached_by_arena: Mapping[Optional[int], Optional[Tally]]
-    mmapped: Optional[list[MmappedBlock]]
+    def __init__(self) -> None:
+        self.located: Optional[Located] = None
+        self.heaps: Optional[dict[int, tuple[Heap, ...]]] = None
+        self.threads: Optional[threads.ThreadsFound] = None
+        self.thread_caches: Optional[list[ThreadCache]] = None
+        self.cached_by_arena: Optional[dict[Optional[int], Optional[Tally]]] = None
+        self.mmapped: Optional[list[MmappedBlock]] = None
 
 
 class Session:
@@ -53,10 +55,17 @@ class Session:
         # only a core is mapped here: elsewhere every node would be asked for in vain
         window = target.window if target.kind == "core" else None
         size, order, ahead = target.pointer_size, target.byte_order, target.threaded_fill
-        self.memory = Memory(target.read, size, order, target.fill, window=window, threaded_fill=ahead)
-        if target.nodes is not None:
-            self.memory.node, self.memory.known_ring = target.nodes.node, target.nodes.ring
-        self.memory.read_nodes = target.read_nodes
+        self.memory = Memory(
+            target.read,
+            size,
+            order,
+            target.fill,
+            window=window,
+            threaded_fill=ahead,
+            nodes=target.nodes,
+            read_nodes=target.read_nodes,
+        )
+        self.so_far = SoFar()
         self.findings: list[Finding] = []
         self.trail = UNASKED  # keeps the candidates, if set before anything was found
         self._swept: set[tuple[str, Optional[int], Optional[int]]] = set()
@@ -66,24 +75,11 @@ class Session:
         self.memo = Memo()  # what others found of this image, for several commands beside each other
 
     @property
-    def so_far(self) -> SoFar:
-        """For what is said beside the figures; reads nothing."""
-        kept = vars(self)  # where cached_property keeps its values
-        threads_found: Optional[threads.ThreadsFound] = kept.get("threads_found")
-        return SoFar(
-            kept.get("located"),
-            kept.get("heaps", {}),
-            thread_words=threads_found.words if threads_found is not None else (),
-            thread_caches=kept.get("thread_caches"),
-            cached_by_arena=kept.get("cached_by_arena", {}),
-            mmapped=kept.get("mmapped"),
-        )
-
-    @cached_property
     def located(self) -> Located:
-        located = locate(self.target, self.memory, self.libc, self.trail)
-        self.findings += located.layout.unknown
-        return located
+        if self.so_far.located is None:
+            self.so_far.located = located = locate(self.target, self.memory, self.libc, self.trail)
+            self.findings += located.layout.unknown
+        return self.so_far.located
 
     def find(self) -> None:
         """main_arena and mp_, or the reason why there are none: NotFoundError."""
@@ -184,9 +180,14 @@ class Session:
         mapped = self._mp is None or self._mp.values["max_n_mmaps"] != 0
         return mapped or any(has_heap(self.located.layout, header) for header in self.headers)
 
-    @cached_property
+    @property
     def heaps(self) -> dict[int, tuple[Heap, ...]]:
         """Every arena's heaps; the main arena's are the regions that it grew into."""
+        if self.so_far.heaps is None:
+            self.so_far.heaps = self._find_heaps()
+        return self.so_far.heaps
+
+    def _find_heaps(self) -> dict[int, tuple[Heap, ...]]:
         ground = main_arena_regions.Ground(self._mp, self.regions, self.target.page_size)
         return {
             header.index: main_arena_regions.heaps_of(self.memory, self.layout, header, ground, findings=self.findings)
@@ -256,6 +257,16 @@ class Session:
             for header in self.headers
         ]
 
+    @cached_property
+    def usages(self) -> Sequence[ArenaUsage]:
+        """How the memory of each arena is used."""
+        arenas = self.arenas
+        if not self.started:
+            # no thread can have a cache
+            return arena_usage(arenas, [], {}, self.resident)
+        caches = self.thread_caches
+        return arena_usage(arenas, caches, self.cached_by_arena if self.caches_known else None, self.resident)
+
     def walk_bins(self) -> bins.Walked:
         several = self.processes_for(sum(header.system_mem for header in self.headers))
         reaches, meter = self.reaches, self.meter
@@ -280,8 +291,13 @@ class Session:
         """Every thread's arena and cache."""
         return self.threads_found.words
 
-    @cached_property
+    @property
     def threads_found(self) -> threads.ThreadsFound:
+        if self.so_far.threads is None:
+            self.so_far.threads = self._find_threads()
+        return self.so_far.threads
+
+    def _find_threads(self) -> threads.ThreadsFound:
         libc = self.located.libc
         where = self.memory, self.target.machine, libc, self.regions
         everyone = thread_pointers.complete(*where, threads=self.target_threads, pid=self.target.pid)
@@ -314,8 +330,13 @@ class Session:
             for each in self.thread_words
         ]
 
-    @cached_property
+    @property
     def thread_caches(self) -> list[ThreadCache]:
+        if self.so_far.thread_caches is None:
+            self.so_far.thread_caches = self._read_thread_caches()
+        return self.so_far.thread_caches
+
+    def _read_thread_caches(self) -> list[ThreadCache]:
         chunks = [self.chunk_size(each.tcache) for each in self.thread_words if each.tcache]
         layout = with_tcache_seen(self.layout, chunks)
         slots = self.params.get("tcache_count") if self.params else None
@@ -358,9 +379,14 @@ class Session:
         self.findings += [each for key, each in once.items() if key not in self._swept]
         self._swept.update(once)
 
-    @cached_property
+    @property
     def mmapped(self) -> list[MmappedBlock]:
         """The blocks that malloc got by mmap, as far as they can be recognised."""
+        if self.so_far.mmapped is None:
+            self.so_far.mmapped = self._find_mmapped()
+        return self.so_far.mmapped
+
+    def _find_mmapped(self) -> list[MmappedBlock]:
         arenas = [part for parts in self.heaps.values() for part in parts]
         # a header is not zero: of a core even a lower bound has its page
         residency = self.any_residency if self.target.kind == "core" else self.residency
@@ -382,10 +408,12 @@ class Session:
             return True
         return bool(self.thread_caches) and all(cache.known for cache in self.thread_caches)
 
-    @cached_property
+    @property
     def cached_by_arena(self) -> dict[Optional[int], Optional[Tally]]:
         """Cached chunks by the arena that they came from (None: mmapped); a cache may hold any arena's."""
-        return self.owners.tallies(self.thread_caches, self.arenas, self.findings)
+        if self.so_far.cached_by_arena is None:
+            self.so_far.cached_by_arena = self.owners.tallies(self.thread_caches, self.arenas, self.findings)
+        return self.so_far.cached_by_arena
 
     def owner_of(self, chunk: int) -> Optional[int]:
         """The arena that a chunk belongs to; None for a mmapped one, and where that cannot be told."""

@@ -13,7 +13,6 @@ from ..glibc.find.brk import current_brk
 from ..sources.target import Residency, Span
 from .problems import depends_on_mp
 from .session import Session
-from .usage import full_usages
 
 MANY = 256
 """From so many ranges on they are laid over what is in memory, rather than asked for one by one."""
@@ -23,7 +22,7 @@ def trims(session: Session, bounds: bool = False) -> list[Trim]:
     """malloc_trim(0), arena by arena; with `bounds`, lower ones are counted where nothing exact can be known."""
     if not session.started:
         return []
-    usages = full_usages(session)
+    usages = session.usages
     rules = trim_rules(session)
     planned = []
     for arena, usage in zip(session.arenas, usages):

@@ -4,20 +4,10 @@ from __future__ import annotations
 
 from typing import Optional
 
-from ..analysis.usage import ArenaUsage, arena_usage, header_usage
+from ..analysis.usage import ArenaUsage, header_usage
 from ..base.model import NOT_AS_COUNTED, Statement, Tally
 from ..glibc import mmapped
 from .session import Session
-
-
-def full_usages(session: Session) -> list[ArenaUsage]:
-    arenas = session.arenas
-    if not session.started:
-        # no thread can have a cache
-        return arena_usage(arenas, [], {}, session.resident)
-    caches = session.thread_caches
-    cached = session.cached_by_arena if session.caches_known else None
-    return arena_usage(arenas, caches, cached, session.resident)
 
 
 def quick_usages(session: Session) -> list[ArenaUsage]:

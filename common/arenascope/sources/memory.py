@@ -8,11 +8,10 @@ import sys
 from array import array
 from functools import cached_property
 from typing import Callable, Optional, Sequence
-from weakref import ref
 
 from ..base.errors import MemoryReadError
 from ..base.read_ahead import LONG, ReadAhead
-from .free_chunk_reader import Followed, ReadNodes, Words
+from .free_chunk_reader import Followed, Nodes, ReadNodes, Words
 from .target import ByteOrder, View
 
 Read = Callable[[int, int], bytes]
@@ -37,7 +36,10 @@ class Memory:
         fill: Optional[Fill] = None,
         window: Optional[Window] = None,
         threaded_fill: Optional[Fill] = None,
+        nodes: Optional[Nodes] = None,
+        read_nodes: Optional[ReadNodes] = None,
     ) -> None:
+        """`nodes`: free chunks that were read before, with the rings they are in; `read_nodes` reads many at once."""
         self.read = read
         self.pointer_size = pointer_size
         self.byte_order = byte_order
@@ -49,14 +51,16 @@ class Memory:
         self._fill = fill if byte_order == sys.byteorder else None
         self._threaded_fill = threaded_fill if byte_order == sys.byteorder else None
         self._ahead: Optional[ReadAhead] = None
-        self.read_nodes: Optional[ReadNodes] = None
-        self.known_ring: Optional[Callable[[int], Optional[Followed]]] = None
+        self.read_nodes = read_nodes
+        self.known_ring: Optional[Callable[[int], Optional[Followed]]] = nodes.ring if nodes is not None else None
         """Of a bin, where it was followed before: see Nodes.ring."""
         self.node = self._node = _node_reader(read, f"{self.mark}3{self.code}", pointer_size)
         self._windows: Optional[_Windows] = None
         if window is not None:
             self._windows = _Windows(self, window, f"{self.mark}3{self.code}")
             self.node = self._windows.first
+        if nodes is not None:
+            self.node = nodes.node
 
     @property
     def after(self) -> Node:
@@ -174,18 +178,17 @@ class _Windows:
     beyond so many of them is read by one call."""
 
     def __init__(self, memory: Memory, window: Window, form: str) -> None:
-        # held by whom it was made for alone: in a circle, the image's file would stay open
-        self._memory, self._window, self._slow = ref(memory), window, memory.node
+        self._memory, self._window, self._slow = memory, window, memory.node
         self._word, self._form = memory.pointer_size, struct.Struct(form)
         self._slots: dict[int, tuple[memoryview, int]] = {}
         self._files: dict[int, tuple[int, int]] = {}
         self._forget: Optional[Callable[[], None]] = None
 
     def first(self, chunk: int) -> Words:
-        memory = self._memory()
-        if memory is not None and memory.node != self.first:
+        memory = self._memory
+        if memory.node != self.first:
             return memory.node(chunk)  # a long list was begun before
-        if memory is not None and self._find(chunk):
+        if self._find(chunk):
             memory.node = self._by_window(self._by_file())
         return self._slow(chunk)
 

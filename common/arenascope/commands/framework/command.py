@@ -162,7 +162,7 @@ class Context:
             self.opened = opened_session(self.target, self.options, self.door.processes)
             if self._first is not None and self._first.so_far.mmapped is not None:
                 # looked for page by page, and no list has a part in them
-                self.opened.mmapped = self._first.so_far.mmapped
+                self.opened.so_far.mmapped = self._first.so_far.mmapped
         return self.opened
 
     def beside(self, options: argparse.Namespace) -> Context:
