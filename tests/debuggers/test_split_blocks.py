@@ -21,7 +21,7 @@ PART = 64 << 10
 WAYS = ("huge", "dontdump", "locked", "readonly", "none", "head", "file", "shared", "hole", "tail")
 TAKEN = {"hole": PART, "tail": PART, "shared": PART, "file": PAGE}
 """What is no longer the block's."""
-TELL = ("types", "leaks", "owners", "refs {0:#x}", "owner {0:#x}", "mappings", "report", "mmapped", "chunks --type .")
+TELL = ("types", "leaks", "owners", "refs {0:#x}", "owner {0:#x}", "mappings", "report", "mmapped", "chunks --type *")
 """What tells of live blocks."""
 
 

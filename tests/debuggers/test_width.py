@@ -209,7 +209,7 @@ def in_kinds(kinds: Subject, folder: Path) -> list[str]:
 
 NAMES = (
     *("types", "types --owners", "types --by holds-back", "owners", "leaks", "leaks --possible", "pins --types"),
-    *("pins --owners", "report --types", "report --owners", "chunks --type . --limit 9", "version", "mappings"),
+    *("pins --owners", "report --types", "report --owners", "chunks --type * --limit 9", "version", "mappings"),
 )
 POINTED = ("refs", "owner", "chunk", "chunk --words 4")
 

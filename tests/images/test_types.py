@@ -5,12 +5,14 @@ from __future__ import annotations
 import json
 import os
 import shutil
+import subprocess
 import sys
 from collections import Counter
 from pathlib import Path
 from typing import Iterator
 
 import pytest
+from looks import ROOT
 from marks import in_full
 from partial import look
 from planted import CLAIMING, GUESSED, MANY, is_right, kinds_by_block, planted_by
@@ -344,12 +346,24 @@ def test_holders_name_the_same_with_numpy(subject: tuple[str, ...], monkeypatch:
 def test_pythons_small_objects_where_malloc_has_them() -> None:
     code = "import sys; kept = [f'{number:05d} of many' for number in range(5000)]; print(flush=True); sys.stdin.read()"
     with resting(code, PYTHONMALLOC="malloc") as process:
-        status, said, complained = look(Path(str(process.pid)), "types --quick --match ^str$", "--json")
+        status, said, complained = look(Path(str(process.pid)), "types --quick --match str", "--json")
     assert status == 0, complained
     document = json.loads(said)
     (row,) = document["types"]
     assert 5000 < row["blocks"] < 20000
     assert document["notes"] == []
+
+
+@pytest.mark.parametrize("words", ["types --match", "chunks --type", "containers --match"])
+def test_a_pattern_is_a_shells_and_ends(words: str) -> None:
+    """As a regular expression this one tries each way to divide a name: it would not end."""
+    name, option = words.split()
+    with Subject("kinds") as subject:
+        command = [sys.executable, str(ROOT / "bin" / "arenascope"), name, str(subject.pid), option]
+        done = subprocess.run(
+            [*command, r"(([\w:<>, ]+)+)+$#", "--json"], capture_output=True, text=True, timeout=60, check=True
+        )
+    assert json.loads(done.stdout)[name] == []
 
 
 @pytest.mark.full

@@ -39,7 +39,7 @@ BY_VALUE: Mapping[str, Schema] = {
     "N": {"type": "integer", "minimum": 0, "maximum": MOST},
     "TIME": {"type": "number", "minimum": 1, "maximum": MOST_SECONDS},
     "SIZE": {"type": "string", "pattern": r"^[0-9]{1,15}(\.[0-9]{1,6})?([KMGT](i?B)?)?$"},
-    "REGEX": {"type": "string", "minLength": 1, "maxLength": LONGEST},
+    "PATTERN": {"type": "string", "minLength": 1, "maxLength": LONGEST},
     "NAME": {"type": "string", "minLength": 1, "maxLength": LONGEST},
     "ADDRESS": {"type": "string", "pattern": "^0x[0-9a-fA-F]{1,16}$"},
 }

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from itertools import islice
-from typing import Iterable, Iterator, NamedTuple, Optional, Pattern, Sequence
+from typing import Iterable, Iterator, NamedTuple, Optional, Sequence
 
 from ..analysis.chunks import (
     ExactSize,
@@ -19,6 +19,7 @@ from ..analysis.chunks import (
 from ..base.count_work import Meter, metered
 from ..base.errors import UsageError
 from ..base.model import ArenaHeader, Piece, Statement, Tally
+from ..base.shell_patterns import Matches, shell_pattern
 from ..glibc.chunks.blocks import Block
 from ..present.formats.spool import Spool
 from ..present.json_documents import chunk_records as records
@@ -30,7 +31,7 @@ from ..session.parallel_sweeps import Part, swept
 from ..session.problems import listed_not_met, parts_differ, problems_of, top_differs
 from ..session.session import Session
 from .framework.command import ARENA, LIMIT, Answer, Context, argument, command, of_heap, parse_size
-from .types import look_at_a_copy, pattern_of
+from .types import look_at_a_copy
 
 FEW_ROWS = 10_000
 """More are written as they are met, by one process."""
@@ -44,7 +45,7 @@ class Filter(NamedTuple):
     used: bool
     least: Optional[int]
     most: Optional[int]
-    type: Optional[Pattern[str]] = None
+    type: Optional[Matches] = None
 
     @property
     def only(self) -> Optional[str]:
@@ -93,7 +94,9 @@ class Sweep:
         argument("--used", action="store_true", help="only blocks in use"),
         argument("--min", metavar="SIZE", help="only chunks of at least SIZE bytes (4096, 64K, 1MiB, an expression)"),
         argument("--max", metavar="SIZE", help="only chunks of at most SIZE bytes"),
-        argument("--type", metavar="REGEX", help="only blocks in use whose type (see types) matches"),
+        argument(
+            "--type", metavar="PATTERN", help="only blocks in use whose type (see types) has such a name: '*Session*'"
+        ),
         argument("--summary", action="store_true", help="only counts by state and size"),
         argument("--exact", action="store_true", help="only counts by exact size"),
         argument("--sort", choices=("address", *ORDERS), default="address", help="the order of the rows"),
@@ -121,7 +124,7 @@ def chunks_command(context: Context) -> Answer:
         used=options.used,
         least=parse_size(context, options.min),
         most=parse_size(context, options.max),
-        type=pattern_of(options.type) if options.type is not None else None,
+        type=shell_pattern(options.type) if options.type is not None else None,
     )
     sweep = Sweep()
     if session.started:

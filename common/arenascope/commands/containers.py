@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Callable, Optional, Sequence
 
 from ..base.errors import RedactedError
 from ..base.model import Statement
+from ..base.shell_patterns import shell_pattern
 from ..present.formats.json import hexadecimal
 from ..present.json_documents import container_records as records
 from ..present.json_documents.record import told
@@ -14,7 +15,7 @@ from ..present.shared_text.debug_info import names_of, without_debug_information
 from ..session.problems import problems_of
 from .framework.arguments import RULES
 from .framework.command import LIMIT, Answer, Context, always, argument, command, of_heap, parse_size
-from .types import not_read, pattern_of
+from .types import not_read
 
 if TYPE_CHECKING:
     from ..blocks.declared.container_rows import ContainerRow
@@ -35,7 +36,7 @@ NAMED = 3
     "of what the outer one holds. owner shows the path to one block. A live process is copied, and runs on meanwhile.",
     arguments=(
         argument("--min", metavar="SIZE", help="only containers that hold at least SIZE bytes"),
-        argument("--match", metavar="REGEX", help="only those whose path or type matches"),
+        argument("--match", metavar="PATTERN", help="only those with such a path or type, as in a shell: '*orders*'"),
         LIMIT,
         RULES,
     ),
@@ -86,8 +87,8 @@ def row_record(row: ContainerRow) -> records.Container:
 
 
 def _wanted(least: Optional[int], match: Optional[str]) -> Callable[[ContainerRow], bool]:
-    pattern = pattern_of(match or "")
-    return lambda row: row.held_bytes >= (least or 0) and any(pattern.search(each) for each in (row.path, row.type))
+    matches = shell_pattern(match or "*")
+    return lambda row: row.held_bytes >= (least or 0) and (matches(row.path) or matches(row.type))
 
 
 def _notes(context: Context, search: Search, rows: Sequence[ContainerRow]) -> Sequence[Statement]:

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import re
-from typing import TYPE_CHECKING, Callable, Mapping, Optional, Pattern, Sequence, TypeVar
+from typing import TYPE_CHECKING, Callable, Mapping, Optional, Sequence, TypeVar
 
 from ..analysis.type_rows import ORDERS, Totals, TypeRow, has_arenas_of_its_own, in_order
 from ..analysis.usage import total
 from ..base.errors import UsageError
 from ..base.model import Statement
+from ..base.shell_patterns import shell_pattern
 from ..base.user_data import UserData
 from ..present.formats.json import hexadecimal
 from ..present.json_documents import type_records as records
@@ -57,7 +57,7 @@ AnyTyped = TypeVar("AnyTyped", bound=records.Typed)
 @command(
     "where memory is",
     "List the types of live blocks: classes, containers, Python objects, text and others.",
-    "types --by blocks --match Session",
+    "types --by blocks --match '*Session*'",
     "C++ objects are recognised by their vtables, without symbols by RTTI in memory. A type that the contents only "
     "suggest is marked as a guess. Other blocks are named by what points to them: bodies of strings and vectors, "
     "nodes of hash tables, the buffers of an object (what Session+40 points to); the rest is listed by size. The rows "
@@ -79,7 +79,7 @@ AnyTyped = TypeVar("AnyTyped", bound=records.Typed)
         OWNERS,
         ARENA,
         argument("--min", metavar="SIZE", help="only types that hold at least SIZE bytes"),
-        argument("--match", metavar="REGEX", help="only types whose name matches"),
+        argument("--match", metavar="PATTERN", help="only types with such a name, as in a shell: '*Session*'"),
         LIMIT,
         RULES,
     ),
@@ -176,14 +176,6 @@ def values_record(values: Optional[TypeValues], shown: UserData) -> dict[str, ob
     return {"values": record(values, shown)}
 
 
-def pattern_of(match: str) -> Pattern[str]:
-    """What somebody typed for the names of types."""
-    try:
-        return re.compile(match)
-    except re.error as error:
-        raise UsageError(f"{match}: {error}", "'Session|Buffer' is one") from None
-
-
 def without_types(target: Target, source: TypeSource) -> Sequence[Statement]:
     """Why no types of the program itself are known. Of a program whose file is not here a problem tells it."""
     why = not_read(source)
@@ -208,8 +200,8 @@ def not_read(source: TypeSource) -> Optional[Statement]:
 
 
 def _wanted(least: Optional[int], match: Optional[str]) -> Callable[[TypeRow], bool]:
-    pattern = pattern_of(match or "")
-    return lambda row: row.bytes >= (least or 0) and is_called(row.kind, pattern)
+    matches = shell_pattern(match) if match else None
+    return lambda row: row.bytes >= (least or 0) and (matches is None or is_called(row.kind, matches))
 
 
 def looked_for_owners(context: Context) -> Optional[Looked]:

@@ -176,7 +176,7 @@ _shtab_arenascope_chunks_options=(
   "--used[only blocks in use]"
   "--min=[only chunks of at least SIZE bytes (4096, 64K, 1MiB, an expression)]:SIZE:"
   "--max=[only chunks of at most SIZE bytes]:SIZE:"
-  "--type=[only blocks in use whose type (see types) matches]:REGEX:"
+  "--type=[only blocks in use whose type (see types) has such a name\: \'\*Session\*\']:PATTERN:"
   "--summary[only counts by state and size]"
   "--exact[only counts by exact size]"
   "--sort=[the order of the rows]:sort:(address size state)"
@@ -206,7 +206,7 @@ _shtab_arenascope_chunks_defaults_added=0
 
 _shtab_arenascope_containers_options=(
   "--min=[only containers that hold at least SIZE bytes]:SIZE:"
-  "--match=[only those whose path or type matches]:REGEX:"
+  "--match=[only those with such a path or type, as in a shell\: \'\*orders\*\']:PATTERN:"
   "--limit=[show N rows at most (0\: all)]:N:"
   "--rules=[rules that say what untyped pointers lead to (docs\/types.md)\; none\: only debug information. The default is PROGRAM.rules beside the core, in \~\/.config\/arenascope\/rules, or as it comes with arenascope]:FILE:_files"
   "--json[one JSON document]"
@@ -831,7 +831,7 @@ _shtab_arenascope_types_options=(
   "--owners[who holds them (the default for a small core)]"
   "--arena=[only arena N (0 is main_arena)]:N:"
   "--min=[only types that hold at least SIZE bytes]:SIZE:"
-  "--match=[only types whose name matches]:REGEX:"
+  "--match=[only types with such a name, as in a shell\: \'\*Session\*\']:PATTERN:"
   "--limit=[show N rows at most (0\: all)]:N:"
   "--rules=[rules that say what untyped pointers lead to (docs\/types.md)\; none\: only debug information. The default is PROGRAM.rules beside the core, in \~\/.config\/arenascope\/rules, or as it comes with arenascope]:FILE:_files"
   "--json[one JSON document]"

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Iterator, Mapping, Optional, Pattern, Sequence
+from typing import Iterator, Mapping, Optional, Sequence
 
 from ...analysis.type_rows import ORDERS, Totals, TypeRow
 from ...base.block_kinds import Kind
 from ...base.model import Statement
+from ...base.shell_patterns import Matches
 from ...blocks.recognise.class_names import named, type_words
 from ..shared_text.debug_info import without_types_text
 from ..shared_text.text import (
@@ -154,9 +155,9 @@ def note_text(said: Statement) -> str:
     return NOTES.get(said.id) or without_types_text(said)
 
 
-def is_called(kind: Kind, pattern: Pattern[str]) -> bool:
-    """By its name on a screen or in a document."""
-    return any(map(pattern.search, (name_of(kind), kind.name)))
+def is_called(kind: Kind, matches: Matches) -> bool:
+    """Whether its name on a screen or in a document matches."""
+    return matches(name_of(kind)) or matches(kind.name)
 
 
 def name_of(kind: Kind) -> str:
