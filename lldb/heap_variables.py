@@ -23,8 +23,7 @@ from arenascope.sources.debugged_variables import (
 )
 from arenascope.sources.elf.address_names import NamedSymbol, modules_of
 from arenascope.sources.elf.modules import Modules
-from arenascope.sources.elf.stack_frames import MACHINES, NAMES, Unwinder, by_number
-from arenascope.sources.elf.unwind import UnwindTables
+from arenascope.sources.elf.unwind import MACHINES, NAMES, Unwinder, UnwindTables, by_number
 from arenascope.sources.type_spelling import spelled, within
 
 if TYPE_CHECKING:

@@ -31,11 +31,10 @@ from arenascope.sources.live.guard import Holder
 from arenascope.sources.live.injection import Frames, Processor
 from arenascope.sources.live.injection_aarch64 import Aarch64, Aarch64Frames
 from arenascope.sources.live.injection_x86_64 import X8664, X8664Frames
-from arenascope.sources.live.kept_residency import KeptResidency
 from arenascope.sources.live.live_target import ProcessTarget
 from arenascope.sources.live.pagemap import EntryReader, PagemapResidency, Reader, ScanReader
 from arenascope.sources.live.ptrace import Tracer
-from arenascope.sources.live.short_hold import StillNodes
+from arenascope.sources.live.short_hold import KeptResidency, StillNodes
 from arenascope.sources.live.sigstop import Stopper
 from arenascope.sources.shell_target import ShellTarget
 from arenascope.sources.target import Residency, Target

@@ -12,7 +12,7 @@ from subjects import PAGE, Subject
 
 from arenascope.base.errors import MemoryReadError
 from arenascope.sources.core.memory import CoreMemory
-from arenascope.sources.elf.kernel_records import OWN
+from arenascope.sources.elf.notes import OWN
 
 GROUP = re.compile(rb"~[A-Z][a-z][GHIJ]")
 """Four bytes of a secret, as the fixture makes them."""

@@ -32,8 +32,7 @@ from arenascope.sources.core.writing import note_bytes
 from arenascope.sources.elf.address_names import _names
 from arenascope.sources.elf.elf_file import PT_LOAD, PT_NOTE, ElfFile
 from arenascope.sources.elf.environment import from_stack
-from arenascope.sources.elf.kernel_records import AT_PAGESZ, NT_AUXV
-from arenascope.sources.elf.notes import Note, parse_notes
+from arenascope.sources.elf.notes import AT_PAGESZ, NT_AUXV, Note, parse_notes
 
 pytestmark = pytest.mark.xdist_group("hostile files")
 

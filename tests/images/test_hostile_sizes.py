@@ -35,9 +35,8 @@ from arenascope.sources.elf.elf_file import (
     glibc_version,
 )
 from arenascope.sources.elf.environment import from_stack
-from arenascope.sources.elf.kernel_records import AT_RANDOM, NT_PRSTATUS
 from arenascope.sources.elf.modules import Module, Modules
-from arenascope.sources.elf.notes import Note
+from arenascope.sources.elf.notes import AT_RANDOM, NT_PRSTATUS, Note
 from arenascope.sources.elf.symbols import ENTRIES_LIMIT, find_symbols
 from arenascope.sources.live.process import _can_read
 from arenascope.sources.shell_target import ShellTarget

@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 
 from arenascope.sources.core.core_image import CoreImage
-from arenascope.sources.core.regions import build_regions
-from arenascope.sources.elf.kernel_records import parse_auxv
+from arenascope.sources.core.memory import build_regions
 from arenascope.sources.elf.linkmap import loaded_regions, named_regions
+from arenascope.sources.elf.notes import parse_auxv
 from arenascope.sources.memory import Memory
 
 PAGE = os.sysconf("SC_PAGE_SIZE")

@@ -14,7 +14,7 @@ import time
 from pathlib import Path
 
 import pytest
-from marks import full_after, in_full
+from marks import in_full
 from schemas import valid
 from subjects import Subject
 
@@ -220,75 +220,11 @@ sys.exit(status)"""
     assert int(done.stderr.splitlines()[-1]) <= MOST_MODULES[command]
 
 
-LOADS = """
-import sys
-from arenascope.cli.main import main
-from arenascope.sources.live import process_hold
-release = process_hold.Freeze.release
-opened = []
-sys.addaudithook(lambda event, words: event == "open" and opened.append(str(words[0])))
-def told(self):
-    if self._guard:
-        print("LOADED", *sorted(set(sys.modules) - before), file=sys.stderr)
-        print("OPENED", *opened, file=sys.stderr)
-    return release(self)
-process_hold.Freeze.release = told
-hold = process_hold.Freeze.hold
-def held(self, pid, born):
-    global before
-    hold(self, pid, born)
-    before = set(sys.modules)
-    opened.clear()
-process_hold.Freeze.hold = held
-sys.exit(main(sys.argv[1:]))
-"""
-
-
 @pytest.fixture(scope="module")
 def large(tmp_path_factory):
     folder = tmp_path_factory.mktemp("large")
     with Running(folder, BUILD / "big", folder, "160") as subject:
         yield subject
-
-
-@pytest.mark.parametrize(
-    "words",
-    full_after(
-        2,
-        [
-            *("arenas", "arenas --json", "report", "report --json", "report --types", "trim", "chunks --summary"),
-            *(
-                "chunks --limit 20",
-                "pins --json",
-                "check",
-                "map",
-                "mmapped",
-                "threads --json",
-                "version",
-                "snapshot FILE",
-            ),
-            *("types", "chunk BLOCK"),
-        ],
-    ),
-)
-def test_nothing_is_loaded_while_the_process_is_held(large, tmp_path, words):
-    """A module takes a millisecond and more, a table of symbols much more."""
-    (heap,) = re.findall(r"^(\w+)-.*\[heap\]$", Path(f"/proc/{large.pid}/maps").read_text(), re.MULTILINE)
-    # behind the thread cache that comes first
-    words = words.replace("FILE", str(tmp_path / "file")).replace("BLOCK", hex(int(heap, 16) + 0x400))
-    done = subprocess.run(
-        [sys.executable, "-c", LOADS, *words.split(), str(large.pid)],
-        capture_output=True,
-        text=True,
-        env={**os.environ, "PYTHONPATH": str(ROOT / "common"), "TMPDIR": str(tmp_path)},
-        timeout=120,
-    )
-    assert done.returncode == 0, done.stderr
-    assert re.findall("^LOADED.*$", done.stderr, re.MULTILINE) == ["LOADED"]
-    if words == "types":
-        (opened,) = re.findall("^OPENED(.*)$", done.stderr, re.MULTILINE)
-        ours = (f"/proc/{large.pid}/", str(tmp_path))
-        assert not [each for each in opened.split() if not each.startswith(ours) or "map_files" in each]
 
 
 def test_no_stop_says_when_nothing_agrees(tmp_path):

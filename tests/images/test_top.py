@@ -18,7 +18,7 @@ from subjects import await_parked
 
 from arenascope.cli import top
 from arenascope.session.header_look import HeaderLook, HeaderReader
-from arenascope.sources.live.process_list import ListedProcess, list_processes
+from arenascope.sources.live.processes_by_name import ListedProcess, list_processes
 
 ROOT = Path(__file__).resolve().parents[2]
 TOP = (sys.executable, str(ROOT / "bin" / "arenascope"), "top")

@@ -20,7 +20,7 @@ from arenascope.present.formats.json import envelope
 from arenascope.present.json_documents.process_records import Top
 from arenascope.present.screens.top import Shown, top_lines
 from arenascope.present.shared_text.text import Style
-from arenascope.sources.live.process_list import list_processes
+from arenascope.sources.live.processes_by_name import list_processes
 
 ROOT = Path(__file__).resolve().parents[2]
 ARENASCOPE = (sys.executable, str(ROOT / "bin" / "arenascope"))

@@ -14,7 +14,7 @@ from toy_malloc import held
 
 from arenascope.analysis.holds_back import Holdings, HoldSearch
 from arenascope.analysis.holds_back import Typed as Block
-from arenascope.analysis.in_memory import Present
+from arenascope.analysis.resident import Present
 from arenascope.analysis.trim import Rules
 from arenascope.base.model import ArenaHeader, Heap, Piece, Run
 from arenascope.blocks.live_blocks import HeapBlocks, Live, Swept, Typed

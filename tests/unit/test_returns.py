@@ -11,7 +11,7 @@ import pytest
 from heap_mixtures import everything, random_image
 
 from arenascope.analysis.holds_back import Typed
-from arenascope.analysis.in_memory import Present
+from arenascope.analysis.resident import Present
 from arenascope.base.model import ArenaHeader, Heap, Run
 from arenascope.blocks.graph.blocks import LiveBlocks, live_blocks
 from arenascope.blocks.graph.owner_pages import NOBODY, Join, Kept, nobodys

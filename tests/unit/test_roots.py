@@ -11,7 +11,7 @@ import pytest
 from arenascope.base.errors import MemoryReadError
 from arenascope.blocks.graph import threads
 from arenascope.blocks.graph.roots import _candidates, _constant_files
-from arenascope.sources.elf.bss import bss_ends
+from arenascope.sources.elf.modules import bss_ends
 from arenascope.sources.target import Region, ThreadInfo
 
 PAGE = 0x1000

@@ -19,8 +19,8 @@ from typing import Iterable, Iterator, NamedTuple, Optional, Sequence
 from ..base.model import Heap, Range
 from ..sources.target import Span
 from .heap_ends import Tail
-from .in_memory import Present
 from .pins import TRIES_TRIMMING, WORTH, Break, HeapTrim, Step, Thresholds
+from .resident import Present
 from .trim import Rules, advised, until_locked
 from .type_rows import TypeRow, in_order
 

@@ -6,13 +6,12 @@ from itertools import chain
 from typing import Callable, Iterable, Iterator, Mapping, NamedTuple, Optional, Sequence
 
 from ..analysis.holds_back import Held, Holdings, HoldSearch, Seen, Typed, seen
-from ..analysis.in_memory import Present
+from ..analysis.resident import Present
 from ..analysis.type_rows import Totals, TypeRow
 from ..base import optional_libraries
 from ..base.block_kinds import BY_SIZE
 from ..base.model import ArenaHeader, Heap
-from ..session.block_parts import pages_of
-from ..session.resident import resident_spans
+from ..session.resident import pages_of, resident_spans
 from ..session.session import Session
 from ..session.trims import thresholds_of, trim_rules
 from .declared.fitting_structs import fitting_structs

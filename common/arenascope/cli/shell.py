@@ -138,7 +138,6 @@ class ShellDoor:
 
             # it gets ready while we do
             self.freeze = Freeze(self.how.stop, self.hold_at_most)
-        from ..sources.live import loaded_before_hold  # noqa: F401
         from ..sources.live.live_target import ProcessTarget
 
         # everything that can be read beforehand is: symbols and modules

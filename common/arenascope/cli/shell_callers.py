@@ -12,9 +12,8 @@ from ..commands.framework.apply_trim import ELSEWHERE, LOCK_WAITS, gone
 from ..glibc.find.malloc_code import StackFrame
 from ..session.session import Session
 from ..sources.elf.address_names import modules_of
-from ..sources.elf.stack_frames import Unwinder, by_number
 from ..sources.elf.symbols import ElfSymbol, dynamic_symbols
-from ..sources.elf.unwind import UnwindTables
+from ..sources.elf.unwind import Unwinder, UnwindTables, by_number
 from ..sources.live import injection, messages, procfiles
 from ..sources.live.live_target import ProcessTarget
 from ..sources.live.pagekinds import last_guard

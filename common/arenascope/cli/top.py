@@ -25,7 +25,7 @@ from ..present.screens.top import Shown, top_lines
 from ..present.shared_text.text import Style, fitted
 from ..session.header_look import HeaderLook, HeaderReader
 from ..sources.live.kernel_refusal import barrier
-from ..sources.live.process_list import ListedProcess, list_processes
+from ..sources.live.processes_by_name import ListedProcess, list_processes
 from .keyboard import Keyboard
 from .shell import ShellDoor, unbroken
 from .subjects import typed_pids

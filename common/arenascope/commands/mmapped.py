@@ -11,8 +11,8 @@ from ..present.json_documents.arena_records import Mmapped, MmappedRow
 from ..present.json_documents.record import tallied
 from ..present.screens.types import A_GUESS, name_of
 from ..present.shared_text.text import count, cut, left_out, table
-from ..session.block_parts import pages_of
 from ..session.problems import problems_of
+from ..session.resident import pages_of
 from ..session.usage import mmapped_mismatch, mmapped_tally
 from .framework.command import LIMIT, Answer, Context, command, of_heap
 

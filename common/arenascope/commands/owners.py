@@ -9,8 +9,8 @@ from ..base.whole_file import write_whole
 from ..present.json_documents.owner_records import Owners, Written
 from ..present.shared_text.problems import sentences
 from ..present.shared_text.text import NO_HEAP, UNKNOWN
-from ..session.block_parts import pages_of
 from ..session.problems import problems_of
+from ..session.resident import pages_of
 from ..session.session import Session
 from .framework.arguments import RULES
 from .framework.command import GRAPH, LIMIT, WITH_VALUES, Answer, Context, always, argument, command, of_heap

@@ -6,7 +6,7 @@ from typing import NamedTuple, Optional
 
 from ..analysis.usage import total
 from ..base.model import REPLACED, Statement
-from .block_parts import pages_of
+from .resident import pages_of
 from .session import Session
 
 

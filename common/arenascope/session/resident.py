@@ -2,18 +2,52 @@
 
 from __future__ import annotations
 
+from bisect import bisect_left, bisect_right
 from functools import partial
-from typing import Callable, Mapping, NamedTuple, Optional, Sequence
+from typing import Callable, Iterable, Iterator, Mapping, NamedTuple, Optional, Sequence
 
-from ..analysis.in_memory import Present
 from ..analysis.report import Extent, Picture, picture
-from ..analysis.resident import ArenaResident, arena_resident, clipped
+from ..analysis.resident import ArenaResident, Present, arena_resident, clipped
 from ..analysis.trim import Trim
-from ..base.model import Heap, Range
+from ..base.model import Heap, MmappedBlock, Range
 from ..glibc.find.which_allocator import maker_of
 from ..sources.target import MappingUse, Pages, Region, Residency, Span
-from .block_parts import parts_of, split
 from .session import Session
+
+
+def parts_of(blocks: Iterable[MmappedBlock], regions: Sequence[Region]) -> Iterator[list[Span]]:
+    """Of each the parts, one of every mapping; all of it, where nothing tells what is mapped."""
+    spans = [Span(block.base, block.base + block.bytes) for block in blocks]
+    return split(spans, regions, lambda region: not (region.is_file or region.shared))
+
+
+def split(
+    spans: Iterable[Span], regions: Sequence[Region], wanted: Callable[[Region], bool] = lambda region: True
+) -> Iterator[list[Span]]:
+    """The part of each in every mapping of a kind."""
+    starts = [region.start for region in regions]
+    for span in spans:
+        parts = [] if regions else [span]
+        # there may be as many of both
+        for at in range(max(bisect_right(starts, span.start) - 1, 0), bisect_left(starts, span.end)):
+            region = regions[at]
+            if region.end > span.start and wanted(region):
+                parts.append(Span(max(region.start, span.start), min(region.end, span.end)))
+        yield parts
+
+
+def pages_of(session: Session, blocks: Sequence[MmappedBlock]) -> list[Optional[Pages]]:
+    """What each has in memory; None where that is not known."""
+    residency = session.residency
+    if residency is None:
+        return [None] * len(blocks)
+    sums: list[Optional[Pages]] = []
+    for parts in parts_of(blocks, session.regions):
+        pages = [residency.count(part.start, part.end) for part in parts]
+        known = [each for each in pages if each is not None]
+        whole = len(known) == len(pages)
+        sums.append(Pages(sum(each.resident for each in known), sum(each.swapped for each in known)) if whole else None)
+    return sums
 
 
 class _Everything:

@@ -26,7 +26,7 @@ from ..glibc.find.main_arena import Located, locate
 from ..glibc.process_layout import Layout
 from ..glibc.unknown_release.fitting_layout import settle_release, with_tcache_seen
 from ..glibc.unknown_release.tcache_form import settle
-from ..sources.elf.bss import bss_ends
+from ..sources.elf.modules import bss_ends
 from ..sources.elf.other_files import other_files
 from ..sources.memory import Memory
 from ..sources.target import Pages, Region, Residency, Span, Target, ThreadInfo

@@ -17,16 +17,14 @@ from typing import Callable, Iterable, Iterator, Mapping, NamedTuple, Optional, 
 from ..base.errors import ArenascopeError, MemoryReadError, TargetError, UsageError
 from .core.core_image import CoreImage
 from .elf.address_names import programs_of
-from .elf.elf_file import build_id_in_memory, differ
-from .elf.kernel_records import NT_ARM_TLS, NT_VECTORS, OWN
-from .elf.machines import EM_AARCH64
+from .elf.elf_file import EM_AARCH64, build_id_in_memory, differ
+from .elf.notes import NT_ARM_TLS, NT_VECTORS, OWN
 from .elf.registers import GENERAL, WIDE, WIDE_BYTES
-from .image_target import ImageTarget
 from .live.bulk_reads import NodeReader
 from .live.process import ProcessImage
 from .live.procfiles import read_bytes, read_regions, status_number, thread_ids, thread_state
 from .memory import BlockCache, Read
-from .source import Source
+from .source import ImageTarget, Source
 from .target import ByteOrder, Place, Region, RegisterSet, RegisterSets, Span, StructInfo, Symbol, ThreadInfo
 
 PLACES = 8

@@ -11,8 +11,7 @@ from ..base.errors import ArenascopeError, UsageError
 from .elf.address_names import DEBUG_FOLDERS, files_of
 from .elf.elf_file import module_build_id, proven_files
 from .elf.symbols import find_symbols
-from .image_target import ImageTarget
-from .source import Source
+from .source import ImageTarget, Source
 from .target import Region, StructInfo, Symbol, ThreadInfo
 
 if TYPE_CHECKING:

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import os
 from abc import ABC, abstractmethod
 from typing import Mapping, Optional, Sequence
 
-from .elf.address_names import local_file
-from .elf.machines import machine_name
-from .memory import Fill
-from .target import ByteOrder, Image, Region, RegisterSets, ThreadInfo, View
+from .elf.address_names import DEBUG_FOLDERS, Naming, WithSymbols, files_of, local_file
+from .elf.elf_file import machine_name
+from .elf.sysroot import file_within
+from .free_chunk_reader import Nodes, ReadNodes
+from .memory import Fill, Read, Window
+from .target import ByteOrder, Image, Place, Region, RegisterSets, ThreadInfo, View
 
 
 class Source(Image, ABC):
@@ -62,3 +65,67 @@ class Source(Image, ABC):
     def open_file(self, region: Region, likely: Sequence[str]) -> Optional[str]:
         """As Target.open_file; `likely` is where to look."""
         return local_file(likely)
+
+
+class ImageTarget(WithSymbols):
+    """A Target but for what a door adds: symbols, structs, expressions, and the registers of a live process."""
+
+    def __init__(self, image: Source, folders: Sequence[str] = DEBUG_FOLDERS, sysroot: Optional[str] = None) -> None:
+        """`folders` have separate files of symbols; below `sysroot` lie the files of the host that a core is from."""
+        self.image = image
+        self.kind = image.kind
+        self.pid = image.pid
+        self.pointer_size = image.pointer_size
+        self.byte_order = image.byte_order
+        self.page_size = image.page_size
+        self.machine = image.machine_name
+        self.read: Read = image.read
+        self.fill: Fill = image.fill
+        self.threaded_fill: Optional[Fill] = image.threaded_fill
+        self.window: Window = image.window
+        self.nodes: Optional[Nodes] = None
+        self.read_nodes: Optional[ReadNodes] = None
+        self._folders, self._sysroot = folders, sysroot
+        self._naming = Naming(folders, sysroot)
+
+    def regions(self) -> Sequence[Region]:
+        return self.image.regions()
+
+    def threads(self) -> Sequence[ThreadInfo]:
+        return self.image.threads()
+
+    def register_sets(self) -> Sequence[RegisterSets]:
+        return self.image.register_sets()
+
+    def environment(self) -> Optional[Mapping[str, str]]:
+        return self.image.environment()
+
+    def is_secure(self) -> Optional[bool]:
+        return self.image.is_secure()
+
+    def describe(self, address: int) -> Optional[Place]:
+        return self._naming.describe(self, address)
+
+    def own_name(self, address: int) -> Optional[Place]:
+        """The debugger's symbol at or before an address, and how far past it: where no file's own table has one."""
+        return None
+
+    def symbol_files(self, region: Region, build_id: str) -> Sequence[str]:
+        return files_of(self, region, build_id, self._folders, sysroot=self._sysroot)
+
+    def loaded_build_id(self, region: Region) -> Optional[str]:
+        return None
+
+    def open_file(self, region: Region) -> Optional[str]:
+        return self.image.open_file(region, self.local_paths(region))
+
+    def local_paths(self, region: Region) -> Sequence[str]:
+        """Where to look for the file of a mapping, the likeliest first."""
+        if self._sysroot is None:
+            return [region.path]
+        found = file_within(self._sysroot, region.path)
+        return [found] if found is not None else []
+
+    def place_below_sysroot(self, region: Region) -> Optional[str]:
+        """Where the file of a mapping is looked for, as the user knows that host's files; None without a sysroot."""
+        return None if self._sysroot is None else os.path.join(self._sysroot, region.path.lstrip("/"))

@@ -11,10 +11,25 @@ from typing import TYPE_CHECKING, Callable, Iterable, Literal, Mapping, NamedTup
 from ..base.mapping_names import HUGE_PAGES, may_be_shared
 from ..base.model import Statement
 from .free_chunk_reader import Nodes, ReadNodes
-from .kernel_words import Timer, Watched
 
 if TYPE_CHECKING:
     from .debug_info_types import TypeSource
+
+
+class Watched(NamedTuple):
+    """A file that an epoll instance watches, and the word that the kernel keeps for its events (epoll_data)."""
+
+    epoll: int
+    file: int
+    data: int
+
+
+class Timer(NamedTuple):
+    """A POSIX timer, and the word that its signal brings (sigev_value)."""
+
+    number: int
+    data: int
+
 
 ByteOrder = Literal["little", "big"]
 

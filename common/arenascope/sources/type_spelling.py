@@ -12,7 +12,7 @@ import re
 from itertools import product
 from typing import Iterator, Mapping, NamedTuple, Optional, Sequence
 
-from .elf.declarators import Type, listed, pointing
+from .elf.demangle import Type, listed, pointing
 
 DEEPEST = 64
 LONGEST = 16 << 10

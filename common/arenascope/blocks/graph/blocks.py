@@ -14,7 +14,7 @@ from typing import Callable, Iterable, Iterator, Optional, Protocol, Sequence
 
 from ...base.model import Heap, Run
 from ...glibc.chunks.blocks import blocks
-from ...session.block_parts import parts_of
+from ...session.resident import parts_of
 from ...session.session import Session
 from ...sources.target import Span, joined
 from ..pointer_finder import library

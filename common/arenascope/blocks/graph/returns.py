@@ -12,10 +12,10 @@ from heapq import merge
 from itertools import islice
 from typing import TYPE_CHECKING, Iterator, NamedTuple, Optional, Sequence, Union
 
-from ...analysis.in_memory import Present
+from ...analysis.resident import Present
 from ...analysis.trim import first_whole
 from ...base.model import Heap
-from ...session.block_parts import pages_of
+from ...session.resident import pages_of
 from ...session.session import Session
 from ...sources.target import Span
 from .blocks import LiveBlocks, live_blocks

@@ -7,7 +7,7 @@ from operator import or_
 from types import ModuleType
 from typing import TYPE_CHECKING, Iterator, NamedTuple, Sequence
 
-from ...analysis.in_memory import Present
+from ...analysis.resident import Present
 from ...analysis.trim import first_whole
 from ...base.model import Heap
 from ...session.session import Session

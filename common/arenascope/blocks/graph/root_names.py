@@ -14,9 +14,8 @@ from ...sources.elf.code_references import Variables, bytes_of_code, find_variab
 from ...sources.elf.elf_file import PT_TLS, Elf, ElfFile, proven_files
 from ...sources.elf.modules import Module
 from ...sources.elf.registers import GENERAL
-from ...sources.elf.stack_frames import MACHINES, Frame, Unwinder, by_number
 from ...sources.elf.symbols import STT_TLS
-from ...sources.elf.unwind import UnwindTables
+from ...sources.elf.unwind import MACHINES, Frame, Unwinder, UnwindTables, by_number
 from ...sources.target import Place, text_of
 from ..recognise.module_memory import ground_of
 from .roots import Root

@@ -9,8 +9,8 @@ from ...glibc.find.stack_cache import UsedStack, used_stacks
 from ...glibc.find.stacks import MAIN
 from ...glibc.find.thread_pointers import AT_BLOCK, Dtv
 from ...session.session import Session
-from ...sources.elf.kernel_records import NT_FPREGSET, NT_VECTORS, NT_X86_XSTATE, OWN
-from ...sources.elf.machines import EM_386, EM_AARCH64, EM_X86_64
+from ...sources.elf.elf_file import EM_386, EM_AARCH64, EM_X86_64
+from ...sources.elf.notes import NT_FPREGSET, NT_VECTORS, NT_X86_XSTATE, OWN
 from ...sources.elf.registers import GENERAL, WIDE_BYTES
 from ...sources.memory import Memory
 from ...sources.region_index import RegionIndex

@@ -11,7 +11,7 @@ from ...present.shared_text.progress_bar import Progress
 from ...session.session import Session
 from ...sources.core.copy_in_memory import NoRoomInMemory
 from ...sources.core.core_image import CoreImage
-from ...sources.core.resaving import save_core
+from ...sources.core.saving import save_core
 
 # all that it takes is loaded before a process is held
 from ...sources.live.process import ProcessImage

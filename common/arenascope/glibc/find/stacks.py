@@ -9,8 +9,7 @@ from __future__ import annotations
 from typing import Iterator, NamedTuple, Optional, Sequence
 
 from ...base.errors import MemoryReadError
-from ...sources.elf.stack_frames import MACHINES, Unwinder
-from ...sources.elf.unwind import UnwindTables
+from ...sources.elf.unwind import MACHINES, Unwinder, UnwindTables
 from ...sources.memory import Memory
 from ...sources.region_index import RegionIndex
 from ...sources.target import Region, Span, ThreadInfo

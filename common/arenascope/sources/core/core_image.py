@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import Callable, Optional, Sequence, Union
 
-from ..kernel_words import Timer, Watched
 from ..source import Source
 from ..target import (
     MappingUse,
@@ -16,6 +15,8 @@ from ..target import (
     Saved,
     SharedMemory,
     Span,
+    Timer,
+    Watched,
     joined,
 )
 from .memory import CoreMemory
@@ -80,6 +81,6 @@ class CoreImage(CoreMemory, Source):
         return self.moment.locked if self.moment is not None else None
 
     def save(self, path: Union[str, int], registers: Sequence[RegisterSets], release: Callable[[], float]) -> Saved:
-        from .resaving import save_core
+        from .saving import save_core
 
         return save_core(self, path, self.residency(), self.mapping_use())

@@ -7,7 +7,7 @@ import struct
 from typing import Iterable, Optional
 
 from ..elf.elf_file import Elf
-from ..elf.kernel_records import (
+from ..elf.notes import (
     NT_386_TLS,
     NT_ARM_TLS,
     NT_AUXV,
@@ -19,10 +19,10 @@ from ..elf.kernel_records import (
     OWN,
     REGISTER_NOTES,
     FileMapping,
+    Note,
     parse_auxv,
     undeleted,
 )
-from ..elf.notes import Note
 from ..elf.registers import PRSTATUS, ThreadRecord, thread_from_record
 from ..target import RegisterSet, RegisterSets, ThreadInfo
 

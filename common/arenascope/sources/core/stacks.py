@@ -11,8 +11,7 @@ from typing import Iterator, Sequence
 
 from ...base.errors import MemoryReadError
 from ..elf.elf_file import PF_R, PF_W, Segment
-from ..elf.kernel_records import NT_PRSTATUS, OWN
-from ..elf.notes import Note
+from ..elf.notes import NT_PRSTATUS, OWN, Note
 from ..target import Region, Span, joined
 from .memory import CoreMemory
 from .writing import Form, head, head_bytes, load_segment, note_bytes, note_segment, prstatus

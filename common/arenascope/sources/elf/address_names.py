@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Collection, Iterator, NamedTuple, Optional, Pr
 
 from ...base.errors import ArenascopeError, TargetError
 from ..target import Place, Region
-from .bss import memory_end
 from .elf_file import (
     DEBUG_FOLDER,
     LONGEST_NAME,
@@ -25,6 +24,7 @@ from .elf_file import (
     module_build_id,
     proven_files,
 )
+from .modules import memory_end
 from .symbols import ENTRIES_LIMIT, FIELDS, SHN_UNDEF, STT_FILE, STT_TLS, symbol_form
 
 if TYPE_CHECKING:

@@ -18,8 +18,7 @@ from typing import Collection, Iterable, Iterator, Mapping, NamedTuple, Optional
 from ...base.count_work import Meter, Unseen
 from ..target import Span, joined
 from .address_names import names_of
-from .elf_file import ET_EXEC, MAX_TABLES, PF_W, PF_X, PT_LOAD, SHT_SYMTAB, ElfFile, Segment
-from .machines import EM_X86_64
+from .elf_file import EM_X86_64, ET_EXEC, MAX_TABLES, PF_W, PF_X, PT_LOAD, SHT_SYMTAB, ElfFile, Segment
 from .notes import Buffer
 from .object_files import Code, Data
 from .unwind import HEADER, PT_GNU_EH_FRAME

@@ -9,11 +9,115 @@ that C++98 wanted between brackets.
 from __future__ import annotations
 
 import re
-from typing import Callable, TypeVar
+from typing import Callable, NamedTuple, Sequence, TypeVar
 
-from .declarators import Type, listed, pointing, without_arguments
-from .mangling import BUILTIN, NUMBERS, OPERATORS, QUALIFIERS, SPECIAL, STANDARD, SUFFIXES
 from .rust_names import of_rust
+
+SPECIAL = {"_ZTV": "vtable for ", "_ZTI": "typeinfo for ", "_ZTS": "typeinfo name for ", "_ZTT": "VTT for "}
+BUILTIN = {
+    "v": "void",
+    "b": "bool",
+    "c": "char",
+    "a": "signed char",
+    "h": "unsigned char",
+    "s": "short",
+    "t": "unsigned short",
+    "i": "int",
+    "j": "unsigned int",
+    "l": "long",
+    "m": "unsigned long",
+    "x": "long long",
+    "y": "unsigned long long",
+    "n": "__int128",
+    "o": "unsigned __int128",
+    "f": "float",
+    "d": "double",
+    "e": "long double",
+    "g": "__float128",
+    "w": "wchar_t",
+    "z": "...",
+    "Dn": "decltype(nullptr)",
+    "Di": "char32_t",
+    "Ds": "char16_t",
+    "Du": "char8_t",
+    "Da": "auto",
+    "Dd": "decimal64",
+    "De": "decimal128",
+    "Df": "decimal32",
+    "DF16b": "std::bfloat16_t",
+    **{f"DF{bits}_": f"_Float{bits}" for bits in (16, 32, 64, 128)},
+    **{f"DF{bits}x": f"_Float{bits}x" for bits in (32, 64, 128)},
+}
+STANDARD = {
+    "t": "std",
+    "a": "std::allocator",
+    "b": "std::basic_string",
+    "s": "std::string",
+    "i": "std::istream",
+    "o": "std::ostream",
+    "d": "std::iostream",
+}
+NUMBERS = {"i": "", "j": "u", "l": "l", "m": "ul", "x": "ll", "y": "ull"}
+"""Kinds of literals that are written as numbers, and with which ending."""
+SUFFIXES = {"P": "*", "R": "&", "O": "&&"}
+QUALIFIERS = {"r": " restrict", "V": " volatile", "K": " const"}
+OPERATORS = {
+    "cl": "operator()",
+    "ix": "operator[]",
+    "pt": "operator->",
+    "aS": "operator=",
+    "nw": "operator new",
+    "eq": "operator==",
+    "ne": "operator!=",
+    "lt": "operator<",
+    "gt": "operator>",
+    "pl": "operator+",
+    "mi": "operator-",
+    "ml": "operator*",
+    "ls": "operator<<",
+    "rs": "operator>>",
+    "pp": "operator++",
+}
+
+
+class Type(NamedTuple):
+    """What stands before and after a name that is declared to be of it: "void (*" and ")(int)"."""
+
+    left: str
+    right: str = ""
+    open: bool = False
+    """A function or array: what points to it needs parentheses."""
+
+    def __str__(self) -> str:
+        return self.left + self.right
+
+
+def listed(kinds: Sequence[Type]) -> str:
+    """An empty pack is none."""
+    return ", ".join(filter(None, map(str, kinds)))
+
+
+def pointing(of: Type, mark: str) -> Type:
+    if of.open:
+        return Type(f"{of.left}({mark}", f"){' ' if of.right.startswith('[') else ''}{of.right}")
+    if mark != "*" and of.left.endswith("&"):
+        # references collapse
+        return of if mark == "&&" or not of.left.endswith("&&") else of._replace(left=of.left[:-1])
+    return of._replace(left=of.left + mark)
+
+
+def without_arguments(name: str) -> str:
+    """As a constructor is named after its class."""
+    depth, end = 0, len(name)
+    if not name.endswith(">"):
+        return name
+    for at in range(len(name) - 1, -1, -1):
+        depth += {">": 1, "<": -1}.get(name[at], 0)
+        if not depth:
+            end = at
+            break
+    return name[:end]
+
 
 DEEPEST = 64
 NONE = -1

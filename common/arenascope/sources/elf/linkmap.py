@@ -14,7 +14,7 @@ from ..memory import Memory
 from ..target import Region
 from .elf_file import PF_R, PF_W, PF_X, PT_DYNAMIC, PT_LOAD, Elf
 from .environment import read_string
-from .kernel_records import AT_BASE, AT_EXECFN, AT_PHDR
+from .notes import AT_BASE, AT_EXECFN, AT_PHDR
 from .symbols import dynamic_tags
 
 DT_DEBUG = 21

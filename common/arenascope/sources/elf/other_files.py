@@ -7,7 +7,7 @@ from typing import Iterator, Optional, Sequence
 
 from ...base.model import OTHER_FILES, Statement
 from ...base.printable import first_few
-from ..image_target import ImageTarget
+from ..source import ImageTarget
 from ..target import Target
 from .address_names import programs_of
 from .elf_file import build_id_in_memory, differ

@@ -6,7 +6,7 @@ import struct
 from typing import Mapping, NamedTuple, Optional, Sequence
 
 from ..target import ByteOrder, ThreadInfo
-from .machines import EM_386, EM_AARCH64, EM_ARM, EM_LOONGARCH, EM_PPC, EM_PPC64, EM_RISCV, EM_S390, EM_X86_64
+from .elf_file import EM_386, EM_AARCH64, EM_ARM, EM_LOONGARCH, EM_PPC, EM_PPC64, EM_RISCV, EM_S390, EM_X86_64
 
 # machine: (index of the program counter, the stack pointer, the thread pointer, in the registers of a prstatus); the
 # thread pointer is the register as it stands (ppc's is 0x7000 past the TCB's end), None where another set has it

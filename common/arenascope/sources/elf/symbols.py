@@ -8,8 +8,19 @@ from operator import itemgetter
 from typing import Iterable, Iterator, NamedTuple, Optional, Sequence
 
 from ...base.errors import ArenascopeError, TargetError
-from .elf_file import PT_DYNAMIC, SHT_DYNSYM, SHT_SYMTAB, Elf, ElfFile, Read, Section, Segment, proven_files
-from .machines import EM_ALPHA, EM_S390
+from .elf_file import (
+    EM_ALPHA,
+    EM_S390,
+    PT_DYNAMIC,
+    SHT_DYNSYM,
+    SHT_SYMTAB,
+    Elf,
+    ElfFile,
+    Read,
+    Section,
+    Segment,
+    proven_files,
+)
 
 STT_SECTION, STT_FILE, STT_TLS = 3, 4, 6
 SHN_UNDEF, SHN_ABS = 0, 0xFFF1

@@ -3,20 +3,22 @@
 from __future__ import annotations
 
 import os
+import re
 from contextlib import suppress
-from typing import TYPE_CHECKING, Callable, Mapping, Optional, Sequence, TypeVar, Union
+from typing import TYPE_CHECKING, Callable, Iterator, Mapping, Optional, Sequence, TypeVar, Union
 
 from ...base.errors import MemoryReadError, TargetError
-from .. import target
+from ...sources import target
 from ..elf import environment
 from ..elf.elf_file import MAGIC
-from ..elf.kernel_records import AT_PAGESZ, is_secure, parse_auxv
+from ..elf.notes import AT_PAGESZ, is_secure, parse_auxv
 from ..elf.sysroot import open_regular
-from ..kernel_words import Timer, Watched
-from . import procfiles
+from ..live import procfiles
+from ..target import Timer, Watched
 from .kernel_refusal import barrier, refusal
 from .live_source import LiveSource
 from .pagemap import PagemapResidency
+from .procfiles import read_bytes
 
 if TYPE_CHECKING:
     from .shared_memory import SharedFiles
@@ -245,13 +247,9 @@ class ProcessImage(LiveSource):
         return self.guarded(lambda: procfiles.unreleasable_ranges(self.memory_tid))
 
     def watched(self) -> Optional[Sequence[Watched]]:
-        from .kernel_pointers import epoll_words  # which few looks ask for
-
         return epoll_words(self.pid)
 
     def timers(self) -> Sequence[Timer]:
-        from .kernel_pointers import timer_words
-
         return timer_words(self.pid)
 
     def own_pages(self, regions: Sequence[target.Region]) -> Sequence[target.Region]:
@@ -355,3 +353,38 @@ def _find_process(pid: int) -> tuple[procfiles.Status, int]:
     if status.rss is None:
         raise TargetError(f"process {pid} ({status.name}) has ended: it has no memory left")
     return status, status.tgid
+
+
+ROW = re.compile(rb"^tfd:\s*(\d+)\s+events:\s*[0-9a-f]+\s+data:\s*([0-9a-f]+)", re.MULTILINE)
+EPOLL = "anon_inode:[eventpoll]"
+TIMER = re.compile(rb"^ID: (\d+)\nsignal: \d+/([0-9a-f]+)$", re.MULTILINE)
+
+
+def epoll_words(pid: int) -> list[Watched]:
+    """Of a process on this machine; [] where /proc does not show them."""
+    try:
+        return list(_rows(f"/proc/{pid}"))
+    except OSError:
+        return []
+
+
+def _rows(folder: str) -> Iterator[Watched]:
+    for number in os.listdir(f"{folder}/fd"):
+        try:
+            if os.readlink(f"{folder}/fd/{number}") != EPOLL:
+                continue
+            with open(f"{folder}/fdinfo/{number}", "rb") as file:
+                told = file.read()
+        except OSError:
+            continue  # closed meanwhile
+        for row in ROW.finditer(told):
+            yield Watched(int(number), int(row[1]), int(row[2], 16))
+
+
+def timer_words(pid: int) -> list[Timer]:
+    """[] where the kernel has no such file: it needs CONFIG_CHECKPOINT_RESTORE."""
+    try:
+        told = read_bytes(f"/proc/{pid}/timers")
+    except OSError:
+        return []
+    return [Timer(int(row[1]), int(row[2], 16)) for row in TIMER.finditer(told)]

@@ -7,8 +7,8 @@ import re
 from contextlib import suppress
 from typing import Iterable, Iterator, NamedTuple, Optional, Sequence
 
-from ..elf.kernel_records import undeleted
-from .procfiles import name_of, read_bytes, status_row
+from ..elf.notes import undeleted
+from .procfiles import PF_KTHREAD, name_of, named_stat, read_bytes, status_row
 
 
 class Interpreter(NamedTuple):
@@ -94,3 +94,32 @@ def _running(pid: int) -> Optional[NamedProcess]:
     except OSError:
         return None
     return NamedProcess(pid, int(resident.split()[0]) * 1024, " ".join(words)) if resident else None
+
+
+class ListedProcess(NamedTuple):
+    pid: int
+    name: str
+    rss: int
+    """As ps and top show it: the kernel's own counter, which may lag behind by some pages for each processor."""
+    started: int
+    """With the pid, what no other process has."""
+    program: bytes
+    """Where its code and its stack lie: another after exec, or the same program at the same places."""
+
+
+def list_processes(page_size: int) -> Iterator[ListedProcess]:
+    """By pid, all but this one, kernel threads and those that have ended; of other users, too."""
+    for pid in sorted(other_pids()):
+        listed = _listed(pid, page_size)
+        if listed is not None:
+            yield listed
+
+
+def _listed(pid: int, page_size: int) -> Optional[ListedProcess]:
+    raw, fields = named_stat(f"/proc/{pid}")
+    # proc(5) counts from 1, and the state, which is the third, comes first here
+    if not fields or fields[0] in (b"Z", b"X") or int(fields[6]) & PF_KTHREAD or not int(fields[20]):
+        return None
+    name = os.fsdecode(raw)
+    program = b" ".join((fields[23], fields[24], fields[25]))
+    return ListedProcess(pid, name, rss=int(fields[21]) * page_size, started=int(fields[19]), program=program)

@@ -9,7 +9,7 @@ from typing import Callable, Iterator, NamedTuple, Optional, Sequence, Union, ov
 
 from ...base.errors import TargetError
 from ...base.mapping_names import HUGE_PAGES
-from ..elf.kernel_records import undeleted
+from ..elf.notes import undeleted
 from ..target import MappingUse, MemoryUse, Region, Span
 
 READ, WRITE, EXECUTE, SHARED = b"rwxs"

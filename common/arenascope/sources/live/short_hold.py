@@ -11,7 +11,7 @@ leads out of another (`cut` in process.py says so to the reader). Before that th
 from __future__ import annotations
 
 from array import array
-from bisect import bisect_left
+from bisect import bisect_left, bisect_right
 from contextlib import suppress
 from struct import Struct
 from typing import TYPE_CHECKING, Callable, Iterator, Mapping, Optional, Sequence, TypeVar
@@ -19,16 +19,52 @@ from typing import TYPE_CHECKING, Callable, Iterator, Mapping, Optional, Sequenc
 from ...base.background import Beside
 from ...base.errors import MemoryReadError, ReadLate, Unread
 from ..free_chunk_reader import Followed, ReadNodes, ReadPair, Words
-from ..target import MappingUse, MemoryUse, Region, Span
-from . import procfiles
+from ..live import procfiles
+from ..target import MappingUse, MemoryUse, Pages, Region, Span
 from .bulk_reads import ManyReader, NodeReader
-from .kept_residency import KeptResidency
 from .pagemap import PagemapResidency, Stretch
 from .process import ProcessImage
 from .read_plan import in_order, increased, taken, taken_in_turns
 
 if TYPE_CHECKING:
     from .process_hold import Freeze
+
+
+class KeptResidency:
+    """Which pages were in memory: a stretch that was asked about is kept, and answers for whatever lies in it."""
+
+    def __init__(self, pages: PagemapResidency, ask: Callable[[int, int], Stretch]) -> None:
+        self._pages, self._ask = pages, ask
+        self._starts: list[int] = []
+        self._stretches: list[Stretch] = []
+        """In order; none lies within another, as what does is not asked for."""
+
+    @property
+    def exact(self) -> bool:
+        return self._pages.exact
+
+    def _around(self, start: int, end: int) -> Optional[Stretch]:
+        """None where the process is no more."""
+        start, end = self._pages.whole_pages(start, end)
+        place = bisect_right(self._starts, start)
+        if place and end <= self._stretches[place - 1].end:
+            return self._stretches[place - 1]
+        try:
+            stretch = self._ask(start, end)
+        except (OSError, ValueError):
+            return None
+        self._starts.insert(place, start)
+        self._stretches.insert(place, stretch)
+        return stretch
+
+    def count(self, start: int, end: int) -> Optional[Pages]:
+        around = self._around(start, end)
+        return around.count(*self._pages.whole_pages(start, end)) if around is not None else None
+
+    def resident_ranges(self, start: int, end: int) -> Optional[Sequence[Span]]:
+        around = self._around(start, end)
+        return around.resident(*self._pages.whole_pages(start, end)) if around is not None else None
+
 
 T = TypeVar("T")
 BLOCK = 1024

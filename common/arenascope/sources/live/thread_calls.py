@@ -13,7 +13,7 @@ import time
 from typing import Optional, Sequence
 
 from ...base.errors import TargetError
-from ..elf.kernel_records import NT_PRSTATUS
+from ..elf.notes import NT_PRSTATUS
 from . import procfiles
 from .messages import Answer, Called, GetStands, MakeCall, Order, Ran, Run, Stands
 from .ptrace import PTRACE_INTERRUPT, Tracer
