@@ -23,6 +23,7 @@ import time
 from pathlib import Path
 from typing import Iterator, NamedTuple, Optional, Sequence
 
+import pytest
 from subject import ARENASCOPE, QUIET, ROOT, WITH_US
 
 sys.path[:0] = [str(ROOT / "tests" / each) for each in ("programs", "debuggers", "unit", "images")]
@@ -57,9 +58,7 @@ def _saved(program: Program, folder: Path) -> Optional[Path]:
     core = folder / "saved.core"
     try:
         running = program.start(folder)
-    except BaseException as reason:  # pytest's skip is no Exception
-        if isinstance(reason, KeyboardInterrupt):
-            raise
+    except (OSError, subprocess.CalledProcessError, pytest.skip.Exception) as reason:
         print(f"{program.name}: {reason}", file=sys.stderr)
         return None
     try:

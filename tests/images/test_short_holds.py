@@ -403,6 +403,19 @@ def test_what_was_read_in_time_is_the_answer(stopped_at_the_hold, time_is_up, mo
             os.kill(subject.pid, signal.SIGCONT)
 
 
+def test_a_fault_in_the_search_for_lists_is_told(monkeypatch):
+    """What cannot be read while the process runs is no fault; anything else is not hidden."""
+
+    def wrong(session, nodes):
+        raise TypeError("wrong")
+
+    monkeypatch.setattr(before_hold, "find_lists", wrong)
+    with Subject("bins") as subject:
+        seen = several_subjects.look(asked(subject.pid, "bins"))
+        assert (seen.status, seen.error_id) == (3, "internal-error")
+        assert subject.quit() == 0
+
+
 @pytest.mark.parametrize("words", ["report --types", *in_full("pins", "snapshot FILE --types")])
 def test_types_are_looked_for_in_a_copy(monkeypatch, tmp_path, words):
     """`pins` asks what the blocks are by itself; no process waits for it."""

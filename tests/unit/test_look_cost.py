@@ -48,3 +48,12 @@ def test_it_is_foretold_by_the_number_of_blocks() -> None:
         image.main.used(0x80)
     cost = foretold_cost(Session(image.target()))
     assert cost == pytest.approx(LookCost(START + 12_000 * EACH_BLOCK, 0), rel=0.05)
+
+
+def test_a_fault_in_it_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    def wrong(session: Session, most: int) -> int:
+        raise TypeError("wrong")
+
+    monkeypatch.setattr(look_cost, "likely_chunks", wrong)
+    with pytest.raises(TypeError):
+        foretold_cost(Session(HeapImage("2.36-64").target()))

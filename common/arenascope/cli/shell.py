@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Callable, NamedTuple, Optional, Sequence, Text
 
 from ..base.about import PROGRAM
 from ..base.argv import pid_in
-from ..base.errors import HoldEnded, HoldOver, HoldTooShort, ReadLate, TargetError, Unread, UsageError
+from ..base.errors import ArenascopeError, HoldEnded, HoldOver, HoldTooShort, ReadLate, TargetError, Unread, UsageError
 from ..base.hold_limits import HOLD, HOLD_AT_MOST, allows_more
 from ..commands.all_commands import find_command
 from ..commands.framework.arguments import argument, seconds
@@ -208,8 +208,8 @@ class ShellDoor:
         from ..session.session import Session
 
         target.nodes = nodes = process.nodes
-        # it runs on under the reader: whatever breaks is looked at again when it is held, and only then is a finding
-        with suppress(Exception):
+        # it runs on under the reader: what cannot be read now is asked again when it is held, and only then is missing
+        with suppress(ArenascopeError, OSError):
             find_lists(Session(target, self._lists_of or 0), nodes)
         nodes.prepare()
 

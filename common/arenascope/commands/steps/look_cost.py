@@ -6,6 +6,7 @@ import math
 from contextlib import suppress
 from typing import Callable, NamedTuple, Optional
 
+from ...base.errors import ArenascopeError
 from ...base.model import Statement
 from ...present.shared_text.text import duration
 from ...session.parallel_sweeps import likely_chunks
@@ -63,11 +64,11 @@ class LookLimit:
 
 
 def foretold_cost(session: Session) -> LookCost:
-    """Also of a process that runs on under the reader, which may end in any error."""
+    """The process may run on under the reader: what cannot be read is not counted."""
     process = session.target.image if isinstance(session.target.image, ProcessImage) else None
     size = (process.status.rss or 0) if process is not None else 0
     blocks = size // SMALL_BLOCK
-    with suppress(Exception):
+    with suppress(ArenascopeError, OSError):
         blocks = likely_chunks(session, MOST) if session.started else 0
     whole = START + GDB * tells_types(session.target) + EACH_BLOCK * blocks + EACH_BYTE * size
     hold = time_to_copy(process, size) if process is not None else None
