@@ -5,21 +5,21 @@
 
 Two answers. By the clock: how long from the first word to the last, less what a run over a single core takes, which is
 the start of the cluster. By processors: what the busiest worker used, less the same of such a run; that is fair where
-others use the machine, too. Then one of two workers is killed in the middle: each core has its row all the same.
+others use the machine, too. Then one of two workers is killed in the middle: each core has its line all the same.
 """
 
 from __future__ import annotations
 
 import argparse
+import json
 import os
 import shutil
 import signal
 import subprocess
 import tempfile
 import time
-from importlib import import_module
 from pathlib import Path
-from typing import Any, Iterator, NamedTuple, Optional
+from typing import Iterator, NamedTuple, Optional
 
 from subject import ARENASCOPE, QUIET, WITH_US, running
 
@@ -82,11 +82,13 @@ def reads(pid: int, cores: Path) -> bool:
         return False
 
 
-def fleet(cores: Path, output: Path, workers: int, engine: str, kill: bool = False) -> Run:
+def fleet(cores: Path, workers: int, engine: str, kill: bool = False) -> Run:
     """`kill`: one worker, once a fifth of what one alone would need is over."""
-    words = ["fleet", str(cores), "--output", str(output), "--engine", engine, "--workers", str(workers)]
+    words = ["fleet", str(cores), "--engine", engine, "--workers", str(workers)]
     started = time.perf_counter()
-    process = subprocess.Popen([*ARENASCOPE, *words], env=WITH_US, **QUIET)
+    told = cores.with_suffix(".jsonl")
+    with told.open("w") as out:
+        process = subprocess.Popen([*ARENASCOPE, *words], env=WITH_US, stdout=out, stderr=subprocess.DEVNULL)
     by_pid: dict[int, float] = {}
     killed = False
     while process.poll() is None:
@@ -99,15 +101,14 @@ def fleet(cores: Path, output: Path, workers: int, engine: str, kill: bool = Fal
                 killed = True
         time.sleep(OFTEN)
     seconds = time.perf_counter() - started
-    parquet: Any = import_module("pyarrow.parquet")
-    rows = parquet.read_table(output).to_pylist()
+    rows = [json.loads(line) for line in told.read_text().splitlines()]
     if kill and not killed:
         raise SystemExit("no worker was seen at work: none was killed")
     return Run(
         seconds,
         busiest=max(by_pid.values(), default=0.0),
-        rows=len({row["url"] for row in rows}),
-        wrong=sum(row["error"] is not None for row in rows),
+        rows=len({row["subject"] for row in rows}),
+        wrong=sum(row.get("error") is not None for row in rows),
     )
 
 
@@ -118,10 +119,10 @@ def table(many: int, engine: str, folder: Path) -> Iterator[str]:
     os.link(folder / "cores" / "core.0", few / "core.0")
     runs = {}
     for workers in (1, 2):
-        start = fleet(few, folder / f"start{workers}", workers, engine)
-        whole = fleet(folder / "cores", folder / f"out{workers}", workers, engine)
+        start = fleet(few, workers, engine)
+        whole = fleet(folder / "cores", workers, engine)
         runs[workers] = whole, whole.seconds - start.seconds, whole.busiest - start.busiest
-    killed = fleet(folder / "cores", folder / "killed", 2, engine, kill=True)
+    killed = fleet(folder / "cores", 2, engine, kill=True)
     yield f"| {many:,} cores, {engine} | seconds | less the start | busiest worker, processors | rows | gone wrong |"
     yield "| --- | --- | --- | --- | --- | --- |"
     for workers, (whole, net, busiest) in runs.items():

@@ -24,7 +24,6 @@ from arenascope.commands.framework.command import Door
 from arenascope.present.shared_text.progress_bar import Progress
 from arenascope.sources.core.holes import DenseResidency, HoleResidency
 from arenascope.sources.core.open_core import CoreBytes, CoreFile
-from arenascope.sources.core.ranged_core import RangedBytes
 from arenascope.sources.debug_info_types import TypeSource
 from arenascope.sources.free_chunk_reader import Nodes
 from arenascope.sources.live.guard import Holder
@@ -40,7 +39,7 @@ from arenascope.sources.shell_target import ShellTarget
 from arenascope.sources.target import Residency, Target
 
 TARGETS: list[type[Target]] = [GdbTarget, LldbTarget, ProcessTarget, ShellTarget, FakeTarget]
-CORES: list[type[CoreBytes]] = [CoreFile, RangedBytes]
+CORES: list[type[CoreBytes]] = [CoreFile]
 DOORS: list[type[Door]] = [GdbDoor, LldbDoor, ShellDoor, _Captured, FakeDoor]
 RESIDENCIES: list[type[Residency]] = [PagemapResidency, KeptResidency, HoleResidency, DenseResidency]
 CONTROLLERS: list[type[Controller]] = [GdbController, LldbController, ShellController]

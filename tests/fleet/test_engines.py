@@ -1,4 +1,4 @@
-"""arenascope fleet, on a real cluster of this machine's processors: rows are what the command says of each core."""
+"""arenascope fleet, on a real cluster of this machine's processors: lines are what the command says of each core."""
 
 from __future__ import annotations
 
@@ -45,21 +45,23 @@ def start(*words: object, stderr: int = subprocess.PIPE) -> subprocess.Popen[str
     )
 
 
-def fleet(status: int, *words: object) -> str:
+def fleet(status: int, *words: object) -> tuple[dict[str, dict[str, Any]], str]:
+    """Documents by their subject, and what was said besides."""
     process = start("fleet", *words)
     try:
-        _, said = process.communicate(timeout=SECONDS)
+        told, said = process.communicate(timeout=SECONDS)
     finally:
         if process.returncode is None:
             os.killpg(process.pid, signal.SIGKILL)
     assert process.returncode == status, said
-    return said
+    return documents(told), said
 
 
-def rows(folder: Path) -> list[dict[str, Any]]:
-    parquet = pytest.importorskip("pyarrow.parquet", reason="pyarrow is not installed")
-    found: list[dict[str, Any]] = parquet.read_table(folder).to_pylist()
-    return found
+def documents(told: str) -> dict[str, dict[str, Any]]:
+    found = [json.loads(line) for line in told.splitlines()]
+    by_subject = {each["subject"]: each for each in found}
+    assert len(by_subject) == len(found)
+    return by_subject
 
 
 @pytest.fixture(scope="module")
@@ -82,37 +84,17 @@ def has(engine: str) -> None:
 
 
 @pytest.mark.parametrize("engine", LIBRARIES)
-def test_rows_are_what_the_command_says(engine: str, cores: Path, tmp_path: Path) -> None:
+def test_lines_are_what_the_command_says(engine: str, cores: Path, tmp_path: Path) -> None:
     has(engine)
-    fleet(2, cores, "--output", tmp_path, "--engine", engine, "--workers", "2")
-    found = {Path(row["url"]).name: row for row in rows(tmp_path)}
-    assert set(found) == {"core.1", "core.2.gz", "core.cut"}
-    assert "cut short" in found["core.cut"]["error"]
-    for name, path in (("core.1", cores / "core.1"), ("core.2.gz", cores / "inside" / "core.2.gz")):
-        alone = subprocess.run([*COMMAND, "report", str(path), "--json"], capture_output=True, text=True, check=False)
-        expected = valid(json.loads(alone.stdout))
-        told = json.loads(found[name]["document"])
-        assert told.pop("subject") == str(path)
-        assert told == expected
-        assert found[name]["error"] is None
-        for part in expected["parts"]:
-            assert found[name][f"{part['part']}_bytes"] == part["bytes"]
-
-
-def test_what_is_done_is_not_done_again(cores: Path, tmp_path: Path) -> None:
-    has("dask")
-    reports, copies = tmp_path / "reports", tmp_path / "cores"
-    shutil.copytree(cores, copies)
-    fleet(2, copies, "--output", reports, "--workers", "1")
     page = tmp_path / "fleet.html"
-    assert "3 of 3 cores" in fleet(0, copies, "--output", reports, "--html", page)
-    assert all(f'{{"subject":"{row["url"]}"' in page.read_text() for row in rows(reports) if row["error"] is None)
-    assert len(rows(reports)) == 3
-    # one that has changed is another one
-    os.utime(copies / "core.1", (1, 1))
-    fleet(0, copies, "--output", reports, "--workers", "1")
-    assert [Path(row["url"]).name for row in rows(reports)].count("core.1") == 2
-    assert "2 of 3 cores" in fleet(2, copies, "--output", reports, "--again", "--workers", "1")
+    found, _ = fleet(2, cores, "--engine", engine, "--workers", "2", "--jsonl", "--html", page)
+    packed = cores / "inside" / "core.2.gz"
+    assert set(found) == {str(each) for each in (cores / "core.1", packed, cores / "core.cut")}
+    assert "cut short" in found[str(cores / "core.cut")]["error"]
+    for path in (cores / "core.1", packed):
+        alone = subprocess.run([*COMMAND, "report", str(path), "--json"], capture_output=True, text=True, check=False)
+        assert found[str(path)] == {"subject": str(path), **valid(json.loads(alone.stdout))}
+        assert f'{{"subject":"{path}"' in page.read_text()
 
 
 def test_a_killed_worker_loses_nothing(cores: Path, tmp_path: Path) -> None:
@@ -121,14 +103,13 @@ def test_a_killed_worker_loses_nothing(cores: Path, tmp_path: Path) -> None:
     many.mkdir()
     for number in range(MANY):
         os.link(cores / "core.1", many / f"core.{number}")
-    reports = tmp_path / "reports"
-    process = start("fleet", many, "--output", reports, "--engine", "dask", "--workers", "2", "--command", "check")
+    process = start("fleet", many, "--engine", "dask", "--workers", "2", "--command", "check")
     os.kill(await_children(process, many)[0], signal.SIGKILL)
-    _, said = process.communicate(timeout=SECONDS)
+    told, said = process.communicate(timeout=SECONDS)
     assert process.returncode == 0, said
-    found = rows(reports)
-    assert sorted(row["url"] for row in found) == sorted(str(path) for path in many.iterdir())
-    assert [row["error"] for row in found] == [None] * MANY
+    found = documents(told)
+    assert set(found) == {str(path) for path in many.iterdir()}
+    assert [each["subject"] for each in found.values() if each.get("error") is not None] == []
 
 
 def await_children(process: subprocess.Popen[str], folder: Optional[Path]) -> list[int]:
@@ -165,37 +146,39 @@ def test_what_lies_elsewhere_is_copied_and_removed(cores: Path, tmp_path: Path) 
     with zipfile.ZipFile(tmp_path / "all.zip", "w", zipfile.ZIP_DEFLATED) as archive:
         archive.write(cores / "core.1", "core.1")
     url = f"zip://core.1::file://{tmp_path / 'all.zip'}"
-    fleet(0, url, "--output", tmp_path / "reports", "--workers", "1")
-    (row,) = rows(tmp_path / "reports")
-    assert (row["url"], row["error"]) == (url, None)
-    assert row["returnable_bytes"] > 1 << 20
+    found, _ = fleet(0, url, "--workers", "1")
+    assert set(found) == {url}
+    assert {part["part"]: part["bytes"] for part in found[url]["parts"]}["returnable"] > 1 << 20
 
 
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        (["/nowhere/at/all", "--output", "reports"], "/nowhere/at/all"),
-        (["/nowhere/*.core", "--output", "reports"], "nothing matches /nowhere/*.core"),
-        (["core"], "--output"),
-        (["core", "--output", "reports", "--command", "nonsense"], "nonsense"),
-        (["core", "--output", "reports", "--workers", "0"], "--workers 0"),
-        (["core", "--output", "reports", "--address", "127.0.0.1:1"], "127.0.0.1:1"),
+        (["/nowhere/at/all"], "/nowhere/at/all"),
+        (["/nowhere/*.core"], "nothing matches /nowhere/*.core"),
+        (["core", "--command", "nonsense"], "nonsense"),
+        (["core", "--workers", "0"], "--workers 0"),
+        (["core", "--address", "127.0.0.1:1"], "127.0.0.1:1"),
     ],
 )
-def test_one_line_says_what_is_wrong(words: list[str], said: str, cores: Path, tmp_path: Path) -> None:
+def test_one_line_says_what_is_wrong(words: list[str], said: str, cores: Path) -> None:
     has("dask")
-    named = {"core": str(cores / "core.1"), "reports": str(tmp_path)}
-    *before, line = fleet(2, *(named.get(word, word) for word in words)).splitlines()
+    named = {"core": str(cores / "core.1")}
+    found, lines = fleet(2, *(named.get(word, word) for word in words))
+    *before, line = lines.splitlines()
+    assert found == {}
     assert all(WAITS.fullmatch(each) for each in before)
     assert len(before) == ("--address" in words)
     assert line.startswith("arenascope fleet: ")
     assert said in line
 
 
-def test_an_engine_that_does_not_start_is_no_fault_of_ours(cores: Path, tmp_path: Path, monkeypatch: Any) -> None:
+def test_an_engine_that_does_not_start_is_no_fault_of_ours(cores: Path, monkeypatch: Any) -> None:
     has("dask")
     monkeypatch.setenv("DASK_DISTRIBUTED__COMM__TIMEOUTS__CONNECT", "1ms")
-    waits, line = fleet(2, cores, "--output", tmp_path, "--engine", "dask", "--workers", "1").splitlines()
+    found, lines = fleet(2, cores, "--engine", "dask", "--workers", "1")
+    waits, line = lines.splitlines()
+    assert found == {}
     assert WAITS.fullmatch(waits)
     assert line.startswith("arenascope fleet: Dask")
 
@@ -210,7 +193,7 @@ def test_an_interrupt_is_one_line(engine: str, at_work: bool, cores: Path, tmp_p
     for number in range(NO_END):
         os.link(cores / "core.1", many / f"core.{number}")
     how = ["--engine", engine, "--workers", "2", "--command", "check"]
-    process = start("fleet", many, "--output", tmp_path / "reports", *how)
+    process = start("fleet", many, *how)
     await_children(process, many if at_work else None)
     os.killpg(process.pid, signal.SIGINT)
     _, said = process.communicate(timeout=SECONDS)
@@ -220,13 +203,13 @@ def test_an_interrupt_is_one_line(engine: str, at_work: bool, cores: Path, tmp_p
 
 
 @pytest.mark.parametrize("engine", LIBRARIES)
-def test_a_cluster_that_does_not_answer_is_waited_for_in_sight(engine: str, cores: Path, tmp_path: Path) -> None:
+def test_a_cluster_that_does_not_answer_is_waited_for_in_sight(engine: str, cores: Path) -> None:
     """Ray's library neither gives up nor hears Ctrl-C then."""
     has(engine)
     with socket.create_server(("127.0.0.1", 0)) as silent:
         where = f"127.0.0.1:{silent.getsockname()[1]}"
         master, slave = pty.openpty()
-        words = ["fleet", cores, "--output", tmp_path / "reports", "--engine", engine, "--address", where, "--jsonl"]
+        words = ["fleet", cores, "--engine", engine, "--address", where]
         process = start(*words, stderr=slave)
         os.close(slave)
         shown = b""

@@ -1,4 +1,4 @@
-"""One command over many subjects, and what is made of the lines: by DuckDB, parallel, a Job's shell line."""
+"""One command over many subjects, and what is made of the lines: by parallel, a Job's shell line."""
 
 from __future__ import annotations
 
@@ -80,25 +80,6 @@ def test_text_of_several(cores: list[Path]) -> None:
     done = arenascope("report", *cores[:2])
     assert done.stdout.count("== ") == 2
     assert done.stdout.count("anonymous memory") >= 2
-
-
-@pytest.mark.full
-def test_duckdb_reads_the_lines(cores: list[Path], tmp_path: Path) -> None:
-    duckdb = pytest.importorskip("duckdb", reason="duckdb is not installed")
-    lines = tmp_path / "reports.jsonl"
-    lines.write_text(arenascope("report", "--jsonl", *cores).stdout)
-    documents = [valid(json.loads(line)) for line in lines.read_text().splitlines()]
-    queries = [
-        line.split('duckdb -c "')[1].rstrip('"').replace("reports.jsonl", str(lines))
-        for line in (ROOT / "docs" / "fleet.md").read_text().splitlines()
-        if line.startswith("duckdb -c") and "reports.jsonl" in line
-    ]
-    assert len(queries) == 2
-    assert len(duckdb.sql(queries[0]).fetchall()) == len(cores)
-    expected: dict[str, int] = {}
-    for part in (part for document in documents for part in document.get("parts") or ()):
-        expected[part["part"]] = expected.get(part["part"], 0) + part["bytes"]
-    assert dict(duckdb.sql(queries[1]).fetchall()) == expected
 
 
 def test_gnu_parallel(cores: list[Path]) -> None:

@@ -164,31 +164,87 @@ def test_a_host_that_may_not_look_says_so() -> None:
     assert len(said) == 2
 
 
+PART = '{"part": "live", "label": "in use", "bytes": 1}'
 ANSWERS = (
     "no JSON",
     "[" * 100_000,
     "[1, 2, 3, 4]",
-    '["host", "1", 0.1, {"parts": 7}]',
-    '["host", "1", 0.1, {"rss_bytes": "much", "parts": []}]',
-    '["host", "1", 0.1, {"rss_bytes": 1e400, "parts": []}]',
-    '["host", "1", 0.1, {"rss_bytes": 99999999999999999999, "parts": []}]',
-    '["host", "1", 0.1, {"verdict": {"much": 1}, "parts": []}]',
+    '{"subject": 1}',
+    '{"subject": "1", "parts": 7}',
+    '{"subject": "1", "verdict": {"much": 1}}',
+    '{"subject": "1", "error": "\\ud800"}',
+    *(
+        f'{{"subject": "1", "rss_bytes": {rss}, "parts": [{part}], "causes": {causes}, "measure": {measure}}}'
+        for rss, part, causes, measure in (
+            ('"much"', PART, "[]", '"rss"'),
+            ("1e400", PART, "[]", '"rss"'),
+            ("99999999999999999999", PART, "[]", '"rss"'),
+            ("1", '{"part": "live"}', "[]", '"rss"'),
+            ("1", PART, "[7]", '"rss"'),
+            ("1", PART, "[]", "[]"),
+        )
+    ),
 )
 
 
+def answering(folder: Path, *lines: str) -> str:
+    """A host that answers so, whatever it is asked."""
+    path = folder / f"answer-{len([*folder.iterdir()])}"
+    path.write_text("\n".join((READY, *lines, END, "")))
+    (folder / "sh").touch()
+    return f"cat {path} -- /dev/null"
+
+
 def test_an_answer_that_is_none_of_ours_is_an_error(tmp_path: Path) -> None:
-    vias = []
-    for number, answer in enumerate(ANSWERS):
-        path = tmp_path / f"answer-{number}"
-        path.write_text(f"{READY}\n{answer}\n{END}\n")
-        vias += ["--via", f"cat {path} -- /dev/null"]
-        (tmp_path / "sh").touch()
+    vias = [word for answer in ANSWERS for word in ("--via", answering(tmp_path, answer))]
     done = subprocess.run([*COMMAND, "1", *vias], cwd=tmp_path, capture_output=True, text=True, timeout=SECONDS)
     assert done.returncode == 2, done.stderr
     told = [json.loads(line) for line in done.stdout.splitlines()]
     assert len(told) == len(ANSWERS)
-    (why,) = {each["error"] for each in told}
-    assert "status" not in why
+    assert {each["error"] for each in told} == {"its answer is none of arenascope's"}
+
+
+@pytest.mark.parametrize(
+    ("word", "answers", "taken", "why"),
+    [
+        ("1", ["1", "1"], ["1"], "it answers twice for 1"),
+        ("1", ["2"], [], "it answers for 2, which was not asked for"),
+        ("init", ["1", "2"], ["1", "2"], None),
+        ("init", ["1", "other"], ["1"], "it answers for other, which was not asked for"),
+        ("init", [str(pid) for pid in range(1, 20_000)], None, "it answers with more than 10,000 lines"),
+    ],
+)
+def test_a_question_has_one_answer(
+    word: str, answers: Sequence[str], taken: Optional[Sequence[str]], why: Optional[str], tmp_path: Path
+) -> None:
+    via = answering(tmp_path, *(json.dumps({"subject": each}) for each in answers))
+    done = subprocess.run([*COMMAND, word, "--via", via], cwd=tmp_path, capture_output=True, text=True, timeout=SECONDS)
+    told = [json.loads(line) for line in done.stdout.splitlines()]
+    errors = [each["error"] for each in told if "error" in each]
+    assert errors == ([why] if why else [])
+    assert len(told) <= 10_001
+    if taken is not None:
+        assert [each["subject"] for each in told if "error" not in each] == [f"{via}: {each}" for each in taken]
+    assert [line for line in done.stderr.splitlines() if line.startswith(via)] == ([f"{via}: {why}"] if why else [])
+
+
+@pytest.mark.parametrize("says", ["", READY], ids=["before", "after"])
+@pytest.mark.parametrize("endless", ["cat /dev/zero", "yes"], ids=["one line", "lines"])
+def test_what_a_host_says_has_an_end(says: str, endless: str, tmp_path: Path) -> None:
+    hosts = [f"sh -c 'echo {says}; exec {endless}' {number}" for number in range(2)]
+    began = time.monotonic()
+    words = [word for via in hosts for word in ("--via", via)]
+    with (tmp_path / "out").open("w+") as out, (tmp_path / "said").open("w+") as said:
+        process = subprocess.Popen([*COMMAND, "1", "--seconds", "20", *words], stdout=out, stderr=said)
+        _, status, used = os.wait4(process.pid, 0)
+        lines = (tmp_path / "said").read_text().splitlines()
+    assert os.waitstatus_to_exitcode(status) == 2
+    assert used.ru_maxrss < 120 << 10
+    assert time.monotonic() - began < 20
+    # the first of the lines may be read alone
+    wrong = ["10,000 lines", "none of arenascope's"] if endless == "yes" else ["16 MiB"]
+    for via in hosts:
+        assert sum(line.startswith(f"{via}: ") and any(why in line for why in wrong) for line in lines) == 1, lines
 
 
 def test_an_interrupt_ends_what_was_started(tmp_path: Path) -> None:

@@ -57,6 +57,11 @@ def pid_in(word: str) -> Optional[str]:
     return number if is_number and (number != word or not os.path.exists(word)) else None
 
 
+def is_url(word: str) -> bool:
+    """Whether it names a file of a store, and none of this machine by its path."""
+    return "://" in word
+
+
 def is_elf(path: str) -> bool:
     """Whether it is a core, or a program."""
     return _beginning(path, len(ELF)) == ELF

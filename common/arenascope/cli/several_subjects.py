@@ -13,7 +13,6 @@ from copy import copy
 from typing import Iterator, NamedTuple, Optional, Sequence
 
 from ..analysis.diff import Document
-from ..analysis.report import PARTS
 from ..base.about import INTERRUPTED
 from ..base.errors import ArenascopeError
 from ..base.internal_error import STATUS, fault_id, fault_line
@@ -146,18 +145,3 @@ def _all(looks: Sequence[Look], asked: int) -> Iterator[Seen]:
     # forked, which Python 3.14 no longer does by itself: its fork server starts with the working directory on its path
     with ProcessPoolExecutor(jobs, get_context("fork")) as pool:
         yield from pool.map(look, looks)
-
-
-def row(document: Document) -> Document:
-    """A report as one flat row, for a table of many: Parquet, a data frame, a database."""
-    flat: dict[str, object] = {
-        "subject": document["subject"],
-        "pid": (document.get("target") or {}).get("pid"),
-        "glibc": (document.get("glibc") or {}).get("version"),
-        "complete": document.get("complete", False),
-        "error": document.get("error"),
-        "rss_bytes": document.get("rss_bytes"),
-        "verdict": document.get("verdict"),
-    }
-    parts = {part["part"]: part["bytes"] for part in document.get("parts") or ()}
-    return {**flat, **{f"{name}_bytes": parts.get(name) for name in PARTS}}

@@ -9,7 +9,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Callable, NamedTuple, Optional, Sequence, TextIO, TypeVar
 
 from ..base.about import PROGRAM
-from ..base.argv import pid_in
+from ..base.argv import is_url, pid_in
 from ..base.errors import ArenascopeError, HoldEnded, HoldOver, HoldTooShort, ReadLate, TargetError, Unread, UsageError
 from ..base.hold_limits import HOLD, HOLD_AT_MOST, allows_more
 from ..commands.all_commands import find_command
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
     from ..commands.framework.apply_trim import Controller
     from ..commands.framework.command import Command
-    from ..sources.core.open_core import CoreBytes
+    from ..sources.core.core_image import CoreImage
     from ..sources.live.live_target import ProcessTarget
     from ..sources.live.process import ProcessImage
     from ..sources.live.process_hold import Freeze
@@ -51,8 +51,6 @@ class How(NamedTuple):
     sysroot: Optional[str] = None
     declared: Optional[bool] = None
     """Whether a GDB reads types from debug information; None: where there is not too much of it."""
-    held: Optional[CoreBytes] = None
-    """The bytes of a core that is no local file."""
 
 
 AS_USUAL = How()
@@ -120,12 +118,20 @@ class ShellDoor:
 
         how = self.how
         return ShellTarget(
-            CoreImage(self.subject, self.progress, how.held),
+            self._copied(self.subject) if is_url(self.subject) else CoreImage(self.subject, self.progress),
             how.folders,
             how.symbols,
             how.sysroot,
             declared=how.declared,
         )
+
+    def _copied(self, url: str) -> CoreImage:
+        from ..sources.core.core_at_url import copied  # few cores lie at a URL
+        from ..sources.core.core_image import CoreImage
+        from ..sources.core.open_core import open_core
+
+        with copied(url, self.notice, self.progress) as copy:
+            return CoreImage(url, held=open_core(url, self.progress, f"/proc/self/fd/{copy.fileno()}"))
 
     def _process(self, pid: int) -> Target:
         if pid == os.getpid() and self.how.stop != "none":

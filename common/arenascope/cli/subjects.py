@@ -8,7 +8,7 @@ from argparse import Namespace
 from typing import TYPE_CHECKING, NoReturn, Optional, Sequence
 
 from ..base.about import PROGRAM
-from ..base.argv import PROCESSES, is_elf, is_program, is_script, pid_in
+from ..base.argv import PROCESSES, is_elf, is_program, is_script, is_url, pid_in
 from ..base.errors import TargetError, UsageError
 from ..base.suggestions import with_suggestion
 from ..commands.framework.arguments import Parser, argument, places_of
@@ -242,6 +242,8 @@ def likeness(word: str) -> int:
     pid = pid_in(word)
     if pid is not None:
         return SURELY if os.path.exists(f"{PROCESSES}{pid}") else MAYBE
+    if is_url(word):
+        return SURELY
     if not os.path.isfile(word):
         # a device or FIFO is not opened: that may block, or have an effect
         return NOT if word[:2].lower() == "0x" else UNLIKELY

@@ -38,7 +38,7 @@ _shtab_arenascope_top_option_strings=(--exact --sort --limit --once --interval -
 _shtab_arenascope_watch_option_strings=(-p --pid --interval --count --lines --save --keep --types --no-types --owners --bytes -h --help)
 _shtab_arenascope_metrics_option_strings=(-p --pid --output --listen --types --owners -h --help)
 _shtab_arenascope_mcp_option_strings=(-p --pid -c --core --hold-at-most --allow-apply --with-values -h --help)
-_shtab_arenascope_fleet_option_strings=(--via --seconds --jsonl --html --output --command --engine --address --workers --again -h --help)
+_shtab_arenascope_fleet_option_strings=(--via --seconds --jsonl --html --command --engine --address --workers -h --help)
 _shtab_arenascope_help_option_strings=(-h --help)
 _shtab_arenascope_option_strings=(-h --help -V --version --gdb-path --lldb-path --gdbinit --lldbinit --completion --schema -p --pid -c --core)
 
@@ -648,7 +648,6 @@ _shtab_arenascope_mcp__h_nargs=0
 _shtab_arenascope_mcp___help_nargs=0
 _shtab_arenascope_fleet_pos_0_nargs=+
 _shtab_arenascope_fleet___jsonl_nargs=0
-_shtab_arenascope_fleet___again_nargs=0
 _shtab_arenascope_fleet__h_nargs=0
 _shtab_arenascope_fleet___help_nargs=0
 _shtab_arenascope_help_pos_0_nargs='*'

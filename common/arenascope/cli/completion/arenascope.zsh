@@ -262,14 +262,12 @@ _shtab_arenascope_diff_defaults_added=0
 _shtab_arenascope_fleet_options=(
   "*--via=[a host, by the command that runs another one there (may be repeated)\; no shell sees it]:COMMAND:(arenas bins check chunk chunks containers diff heaps info leaks map mappings mmapped owner owners params pins refs report save snapshot stats threads trend trim types version top watch metrics mcp fleet help)"
   "--seconds=[with --via\: how long one host may take (300s)]:TIME:"
-  "--jsonl[also write one JSON document a line to standard output]"
-  "--html=[also write a page that says which differ from the others, and in what (of the reports)]:FILE:_files"
-  "--output=[where the Parquet files go\: a folder or a URL (with --via it may be left out)]:FOLDER:"
+  "--jsonl[with --html\: write the documents to standard output, too]"
+  "--html=[write a page that says which differ from the others, and in what (of the reports)]:FILE:_files"
   "--command=[which command (report)]:NAME:"
   "--engine=[which engine (the first that is installed)]:engine:(dask ray)"
   "--address=[its scheduler\'s\; without it, this machine does it]:ADDRESS:"
   "--workers=[worker processes on this machine (chosen automatically)]:N:"
-  "--again[also what could not be read the last time]"
   {-h,--help}"[show this help]"
   "(*):what to look at, also patterns with \*\; with --via pids, names of processes, or paths there:_arenascope_pid_or_file"
 )

@@ -7,10 +7,10 @@ from contextlib import ExitStack, contextmanager, suppress
 from importlib import import_module
 from typing import Any, Iterator, Optional, Sequence
 
-from .engine_errors import engine_errors
+from ...analysis.diff import Document
+from ..several_subjects import document
 from .starting import starting
-from .which_cores import Core
-from .worker import TRIES, Result, Task, look_at, lost
+from .worker import ERRORS, TRIES, Task, engine_errors, lost
 
 PATIENCE = "20s"
 """For a scheduler to answer."""
@@ -20,20 +20,24 @@ class Dask:
     def __init__(self, client: Any) -> None:
         self._client = client
 
-    def results(self, task: Task, cores: Sequence[Core]) -> Iterator[tuple[Core, Result]]:
-        """As they are ready. A core is looked at again where its worker died."""
+    def results(self, task: Task, cores: Sequence[str]) -> Iterator[Document]:
+        """The documents of the cores as they are ready. A core is looked at again where its worker died."""
         distributed: Any = import_module("distributed")
         with engine_errors("Dask takes no work"):
             # the same path can hold another core tomorrow
-            futures = {self._client.submit(look_at, task, core, pure=False, retries=TRIES): core for core in cores}
+            futures = {
+                self._client.submit(document, core, task.command, task.program, pure=False, retries=TRIES): core
+                for core in cores
+            }
             ready = distributed.as_completed(list(futures))
         while futures:
             with engine_errors("Dask lost its scheduler"):
                 future = next(ready)
                 error = future.exception()
-                result = lost(error) if error is not None else future.result()
+                core = futures.pop(future)
+                result: Document = future.result() if error is None else lost(core, task.command, error)
                 future.release()
-            yield futures.pop(future), result
+            yield result
 
 
 @contextmanager
@@ -61,9 +65,9 @@ def open(address: Optional[str], workers: Optional[int]) -> Iterator[Dask]:
 
 @contextmanager
 def _closed(opened: Any) -> Iterator[Any]:
-    """At the end it is closed; what goes wrong then hides neither the result nor why there is none."""
+    """Closes it at the end; what goes wrong then hides neither the result nor why there is none."""
     try:
         yield opened
     finally:
-        with suppress(Exception):
+        with suppress(*ERRORS):
             opened.close()

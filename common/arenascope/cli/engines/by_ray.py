@@ -9,10 +9,10 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any, Iterator, Optional, Sequence
 
-from .engine_errors import engine_errors
+from ...analysis.diff import Document
+from ..several_subjects import document
 from .starting import starting
-from .which_cores import Core
-from .worker import TRIES, Result, Task, look_at, lost
+from .worker import TRIES, Task, engine_errors, lost
 
 PATIENCE = 20.0
 """Seconds for a cluster to answer."""
@@ -24,32 +24,33 @@ class Ray:
     def __init__(self, ray: Any) -> None:
         self._ray = ray
 
-    def results(self, task: Task, cores: Sequence[Core]) -> Iterator[tuple[Core, Result]]:
-        """As they are ready. A core is looked at again where its worker died."""
+    def results(self, task: Task, cores: Sequence[str]) -> Iterator[Document]:
+        """The documents of the cores as they are ready. A core is looked at again where its worker died."""
         ray = self._ray
-        with engine_errors("Ray takes no work"):
-            remote = ray.remote(num_cpus=1, max_retries=TRIES)(look_at)
+        own: type[Exception] = ray.exceptions.RayError
+        with engine_errors("Ray takes no work", own):
+            remote = ray.remote(num_cpus=1, max_retries=TRIES)(document)
             limit = AHEAD * max(1, int(ray.cluster_resources().get("CPU", 1)))
-        asked: dict[Any, Core] = {}
+        asked: dict[Any, str] = {}
         left = iter(cores)
         while True:
-            with engine_errors("Ray lost its cluster"):
+            with engine_errors("Ray lost its cluster", own):
                 for core in left:
-                    asked[remote.remote(task, core)] = core
+                    asked[remote.remote(core, task.command, task.program)] = core
                     if len(asked) >= limit:
                         break
                 ready = ray.wait(list(asked), num_returns=1)[0] if asked else []
-                results = [(asked.pop(reference), self._result(reference)) for reference in ready]
+                results = [self._result(reference, asked.pop(reference), task.command) for reference in ready]
             if not results:
                 return
             yield from results
 
-    def _result(self, reference: Any) -> Result:
+    def _result(self, reference: Any, core: str, command: str) -> Document:
         try:
-            result: Result = self._ray.get(reference)
+            result: Document = self._ray.get(reference)
             return result
         except self._ray.exceptions.RayError as error:
-            return lost(error)
+            return lost(core, command, error)
 
 
 @contextmanager
@@ -62,10 +63,11 @@ def open(address: Optional[str], workers: Optional[int]) -> Iterator[Ray]:
         # nothing listens beyond this machine; a checkout's package is where its workers do not look by themselves
         environment = {"env_vars": {"PYTHONPATH": str(Path(__file__).resolve().parents[3])}}
         how.update(num_cpus=workers, include_dashboard=False, _node_ip_address="127.0.0.1", runtime_env=environment)
-    with starting("Ray", address), engine_errors(f"no Ray cluster answers at {address or 'this machine'}"):
+    with starting("Ray", address):
         ray: Any = import_module("ray")
-        _check_answers(address or "")
-        ray.init(address=address, **how)
+        with engine_errors(f"no Ray cluster answers at {address or 'this machine'}", ray.exceptions.RayError):
+            _check_answers(address or "")
+            ray.init(address=address, **how)
     try:
         yield Ray(ray)
     finally:

@@ -1,8 +1,6 @@
-"""arenascope fleet: one command over many cores, on dask.distributed or Ray, into a folder of Parquet files; or over
-processes of other hosts.
+"""arenascope fleet: one command over many cores, on dask.distributed or Ray, or over processes of other hosts.
 
-Started again it goes on with what is not done. A core that cannot be read, or that a worker dies of, becomes a row that
-says so.
+Each document is a line of JSON. A core that cannot be read, or that a worker dies of, becomes one that says so.
 """
 
 from __future__ import annotations
@@ -10,27 +8,27 @@ from __future__ import annotations
 import argparse
 import json
 import sys
-import time
 from typing import Any, Iterable, Iterator, Optional, Sequence, TypeVar
 
+from ...analysis.diff import Document
 from ...base import optional_libraries
-from ...base.errors import ArenascopeError, TargetError, UsageError
+from ...base.argv import ELF, is_url
+from ...base.errors import ArenascopeError, UsageError
 from ...base.printable import one_line
 from ...base.suggestions import with_suggestion
 from ...base.whole_file import write_whole
 from ...commands.all_commands import COMMAND_NAMES, find_command
 from ...commands.framework.arguments import HELP, Group, Outline, argument, seconds
-from ...present.formats.json import failure
 from ...present.shared_text.text import count
+from ...sources.core.compressions import FORMATS
+from ...sources.core.core_at_url import load_fsspec, store_errors
 from ..shell import typed_program
-from .which_cores import Core, find_cores
-from .worker import Result, Task
+from .worker import Task
 
 ENGINES = {"dask": "distributed", "ray": "ray"}
 """Each with the library that it is; the first that is there is taken."""
-EVERY = 5.0
-"""Seconds after which what is done is written, so that little is lost whatever happens."""
-MAX_ROWS = 200
+STARTS = (ELF, *(form.magic for form in FORMATS))
+"""A core's first bytes, and those of what cores are packed in."""
 SECONDS = 300
 """For one host."""
 PARTLY = "it could not be read whole"
@@ -38,15 +36,14 @@ T = TypeVar("T")
 EXTRAS = "pip install 'arenascope[fleet]'"
 OUTLINE = Outline(
     "One command over the cores of a fleet, or over processes of other hosts.",
-    "Folders are gone through for cores. Of a core at s3://, gs://, http:// or whatever else fsspec knows, a "
-    "worker fetches the parts that the command reads, or all of it if it is packed or the store gives no parts; it "
-    "keeps none of it. Started again with the same --output it goes on with what is not done, or has changed "
-    "since. A core that cannot be read, or that a worker dies of, is a row whose `error` says so. Cores take "
-    "dask.distributed or Ray. With --via, the processes named are looked at on each of these hosts, always anew: "
+    "Folders are gone through for cores. A core at s3://, gs://, http:// or whatever else fsspec knows is copied whole "
+    "by the worker that looks at it, into a temporary file that it removes. Each document is a line of JSON on "
+    "standard output. A core that cannot be read, or that a worker dies of, is a line with an `error`. Cores take "
+    "dask.distributed or Ray. With --via, the processes named are looked at on each of these hosts: "
     "`ssh HOST`, `kubectl exec -i POD --`, or what else runs a command there and passes on its input and output. "
     "It takes Python 3.9 or newer there, and the right to look at the process. The program is sent along, stays in "
     "memory, and leaves nothing behind.",
-    "fleet /cores --output reports/\nfleet s3://bucket/cores/ --engine ray --address auto --output reports/\n"
+    "fleet /cores > fleet.jsonl\nfleet s3://bucket/cores/ --engine ray --address auto > fleet.jsonl\n"
     "fleet redis-server --via 'ssh web1' --via 'ssh web2' --html fleet.html",
     (
         Group(
@@ -72,16 +69,13 @@ OUTLINE = Outline(
                     metavar="TIME",
                     help=f"with --via: how long one host may take ({SECONDS}s)",
                 ),
-                argument("--jsonl", action="store_true", help="also write one JSON document a line to standard output"),
+                argument(
+                    "--jsonl", action="store_true", help="with --html: write the documents to standard output, too"
+                ),
                 argument(
                     "--html",
                     metavar="FILE",
-                    help="also write a page that says which differ from the others, and in what (of the reports)",
-                ),
-                argument(
-                    "--output",
-                    metavar="FOLDER",
-                    help="where the Parquet files go: a folder or a URL (with --via it may be left out)",
+                    help="write a page that says which differ from the others, and in what (of the reports)",
                 ),
                 argument("--command", dest="asked", default="report", metavar="NAME", help="which command (report)"),
                 argument("--engine", choices=tuple(ENGINES), help="which engine (the first that is installed)"),
@@ -89,7 +83,6 @@ OUTLINE = Outline(
                 argument(
                     "--workers", type=int, metavar="N", help="worker processes on this machine (chosen automatically)"
                 ),
-                argument("--again", action="store_true", help="also what could not be read the last time"),
                 HELP,
             ),
         ),
@@ -99,38 +92,39 @@ OUTLINE = Outline(
 
 def run(options: argparse.Namespace) -> int:
     _check(options)
-    table = _table(options.output) if options.output else None
-    keep = Keep(options.asked, table, options.jsonl or not (table or options.html), paged=bool(options.html))
-    try:
-        if options.via:
-            _look_at_hosts(options, keep)
-        else:
-            _look_at_cores(options, keep)
-    finally:
-        keep.flush()
+    documents = _of_hosts(options) if options.via else _of_cores(options)
+    looked = failed = 0
+    paged: list[Document] = []
+    for document in documents:
+        looked += 1
+        failed += document.get("error") is not None
+        if options.jsonl or not options.html:
+            sys.stdout.write(json.dumps(document, ensure_ascii=False) + "\n")
+            sys.stdout.flush()
+        if options.html:
+            paged.append(document)
+    way = f" by way of {count(len(set(options.via)), 'host')}" if options.via else ""
+    _say(f"{looked:,} looked at{way}, {failed:,} of them could not be read")
     if options.html:
-        _write_page(options.html, keep.paged)
-    return 2 if keep.failed else 0
+        _write_page(options.html, paged)
+    return 2 if failed else 0
 
 
-def _write_page(file: str, looked: Sequence[tuple[Core, Result]]) -> None:
+def _write_page(file: str, documents: Sequence[Document]) -> None:
     from ...analysis.fleet_differences import compared
     from ...present.pages.fleet import page
 
-    reports = [{**result.document, "subject": core.url} for core, result in looked if result.document is not None]
-    rows = compared(reports)
+    rows = compared(documents)
     shown = {row.subject for row in rows}
-    problems = [f"{core.url}: {result.error or PARTLY}" for core, result in looked if core.url not in shown]
-    data = page(rows, problems)
+    missing = [each for each in documents if each["subject"] not in shown]
+    data = page(rows, [f"{each['subject']}: {each.get('error') or PARTLY}" for each in missing])
     write_whole(file, data)
     _say(f"{file}: {count(len(data), 'byte')}")
 
 
 def _check(options: argparse.Namespace) -> None:
-    if not (options.output or options.via):
-        raise UsageError("--output names no folder for the Parquet files", "fleet CORE... --output reports/")
-    if options.via and (options.engine or options.address or options.again):
-        raise UsageError("--engine, --address and --again are for cores, and not with --via")
+    if options.via and (options.engine or options.address):
+        raise UsageError("--engine and --address are for cores, and not with --via")
     if options.html and options.asked != "report":
         raise UsageError("--html compares reports", "leave out --command")
     if options.workers is not None and options.workers < 1:
@@ -144,74 +138,55 @@ def _check(options: argparse.Namespace) -> None:
         raise UsageError(f"there is no command {options.asked}", hint) from None
 
 
-def _look_at_hosts(options: argparse.Namespace, keep: Keep) -> None:
+def _of_hosts(options: argparse.Namespace) -> Iterator[Document]:
     from . import via  # with what it takes to start and talk to programs
 
     for each in options.via:
         via.split(each)
     asked = via.Asked(Task(options.asked, typed_program()), options.cores, options.seconds)
     vias = list(dict.fromkeys(options.via))
-    for looked in _shown(via.looks(vias, asked), len(vias), "host"):
-        for core, result in looked:
-            if result.error is not None:
-                _say(f"{core.url}: {result.error}")
-            keep.add(core, result)
-    _say(f"{keep.number:,} looked at by way of {count(len(vias), 'host')}, {keep.failed:,} of them could not be read")
+    for documents in _shown(via.looks(vias, asked), len(vias), "host"):
+        for document in documents:
+            if document.get("error") is not None:
+                _say(f"{document['subject']}: {document['error']}")
+            yield document
 
 
-def _look_at_cores(options: argparse.Namespace, keep: Keep) -> None:
+def _of_cores(options: argparse.Namespace) -> Iterator[Document]:
     engine = _engine(options.engine)
     cores = find_cores(options.cores)
-    done = keep.table.done(again=options.again)
-    due = [core for core in cores if core not in done]
-    if len(due) < len(cores):
-        keep.was_done(set(cores) - set(due))
-        _say(f"{len(cores) - len(due):,} of {len(cores):,} cores were done before")
-    if not due:
-        return
     with engine(options.address, options.workers) as opened:
-        for core, result in _shown(opened.results(Task(options.asked, typed_program()), due), len(due), "core"):
-            keep.add(core, result)
-    _say(f"{options.output}: {keep.number:,} of {len(due):,} looked at, {keep.failed:,} of them could not be read")
+        yield from _shown(opened.results(Task(options.asked, typed_program()), cores), len(cores), "core")
 
 
-class Keep:
-    """Where results go as they come."""
+def find_cores(words: Iterable[str]) -> list[str]:
+    """The paths and URLs of the cores that are meant, each once, in the order in which they were named."""
+    return list(dict.fromkeys(core for word in words for core in _cores_of(word)))
 
-    def __init__(self, command: str, table: Any, lines: bool, *, paged: bool) -> None:
-        self.table, self._command, self._lines = table, command, lines
-        self._is_paged = paged
-        self.paged: list[tuple[Core, Result]] = []
-        """What a page is to tell of."""
-        self.number = self.failed = 0
-        self._last = time.monotonic()
 
-    def add(self, core: Core, result: Result) -> None:
-        self.number += 1
-        self.failed += result.error is not None
-        if self._is_paged:
-            self.paged.append((core, result))
-        if self._lines:
-            missing = TargetError(str(result.error))
-            told = result.document or {
-                "subject": core.url,
-                **failure(self._command, missing.id, str(missing)).to_dict(),
-            }
-            sys.stdout.write(json.dumps(told, ensure_ascii=False) + "\n")
-            sys.stdout.flush()
-        if self.table is not None:
-            self.table.add(core, result)
-            if time.monotonic() - self._last >= EVERY or self.number % MAX_ROWS == 0:
-                self.flush()
+def _cores_of(word: str) -> Iterator[str]:
+    fsspec = load_fsspec()
+    try:
+        system, path = fsspec.url_to_fs(word)
+        if any(mark in path for mark in "*?["):
+            found = system.glob(path, detail=True)
+            if not found:
+                raise UsageError(f"nothing matches {word}")
+            names = [name for name in sorted(found) if found[name]["type"] == "file"]
+        elif system.info(path)["type"] != "directory":
+            # a URL may say more than where in its system a file lies
+            yield word if is_url(word) else path
+            return
+        else:
+            names = [name for name in sorted(system.find(path)) if _begins_as_one(system, name)]
+    except store_errors() as error:
+        raise UsageError(f"cannot look into {word}: {getattr(error, 'strerror', None) or error}") from error
+    yield from (system.unstrip_protocol(name) if is_url(word) else name for name in names)
 
-    def was_done(self, cores: set[Core]) -> None:
-        if self._is_paged:
-            self.paged += self.table.results(cores)
 
-    def flush(self) -> None:
-        if self.table is not None:
-            self.table.flush()
-            self._last = time.monotonic()
+def _begins_as_one(system: Any, path: str) -> bool:
+    start: bytes = system.cat_file(path, start=0, end=max(map(len, STARTS)))
+    return start.startswith(STARTS)
 
 
 def _shown(results: Iterable[T], total: int, unit: str) -> Iterator[T]:
@@ -238,15 +213,6 @@ def _opener(name: str) -> Any:
     from . import by_ray
 
     return by_ray.open
-
-
-def _table(where: str) -> Any:
-    for library in ("pyarrow", "fsspec"):
-        if not _is_there(library):
-            raise ArenascopeError(f"{library} is not installed", EXTRAS)
-    from .parquet_table import Table
-
-    return Table(where)
 
 
 def _is_there(library: str) -> bool:

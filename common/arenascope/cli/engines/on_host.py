@@ -5,23 +5,19 @@ from __future__ import annotations
 import json
 import os
 import select
-import socket
 import sys
-import time
 from contextlib import suppress
 from functools import partial
-from typing import Iterator, Mapping, Sequence
+from typing import Iterator, Sequence
 
 from ...base import background
 from ...base.argv import pid_in
-from ...base.errors import TargetError
-from ...present.formats.json import failure
 from ...sources.live.processes_by_name import processes_called
 from ..several_subjects import document
 from ..shell import How
+from .worker import failed
 
-NO_FILES = How(declared=False)
-"""What a GDB answered would be kept in a cache."""
+NO_GDB = How(declared=False)
 
 READY, END = "arenascope is ready", "arenascope has ended"
 """Lines around what is answered: a shell that starts may say things of its own."""
@@ -52,14 +48,11 @@ def run(task: bytes) -> None:
     with suppress(OSError), open("/proc/self/oom_score_adj", "w") as file:
         file.write("1000")  # where memory runs out it is this program that the kernel ends
     for subject in _subjects(words):
-        began = time.monotonic()
         if pid_in(subject) is None and os.sep not in subject:
-            answer: Mapping[str, object] = failure(
-                command, TargetError.id, f"there is no process {subject!r}"
-            ).to_dict()
+            answer = failed(subject, command, f"there is no process {subject!r}")
         else:
-            answer = document(subject, command, program, how=NO_FILES)
-        _say(json.dumps([socket.gethostname(), subject, time.monotonic() - began, answer]))
+            answer = document(subject, command, program, how=NO_GDB)
+        _say(json.dumps(answer))
     _say(END)
 
 

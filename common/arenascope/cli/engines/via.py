@@ -8,30 +8,30 @@ from __future__ import annotations
 
 import asyncio
 import json
+import os
 import shlex
 from asyncio.subprocess import PIPE, Process
 from contextlib import suppress
-from datetime import datetime, timezone
 from itertools import islice
 from signal import SIGINT
-from typing import Iterator, NamedTuple, Optional, Sequence
+from typing import AsyncIterator, Iterator, NamedTuple, Optional, Sequence
 
+from ...analysis.diff import Document
+from ...base.argv import pid_in
 from ...base.errors import UsageError
 from ...base.printable import one_line
-from ..several_subjects import row
-from .engine_errors import LONGEST
 from .on_host import END, READY, START
 from .package_archive import archived
-from .which_cores import Core
-from .worker import Result, Task
+from .worker import LONGEST, Task, failed
 
 AT_ONCE = 32
-LARGEST = 1 << 26
-"""Bytes of one answer."""
+LARGEST = 16 << 20
+"""Bytes of all that one host answers."""
+MOST = 10_000
+"""Lines of all that one host answers: a process each."""
+PIECE = 1 << 16
 GRACE = 2.0
 """Seconds for a command to end by itself once its standard input has."""
-NUMBERS = ("pid", "rss_bytes")
-Looked = tuple[Core, Result]
 Stopped = asyncio.Future[Optional[str]]
 
 
@@ -60,11 +60,11 @@ def split(via: str) -> list[str]:
     return words
 
 
-def looks(vias: Sequence[str], asked: Asked) -> Iterator[list[Looked]]:
-    """Of each host all that was looked at there, as it is ready. No command runs on when this is left."""
+def looks(vias: Sequence[str], asked: Asked) -> Iterator[list[Document]]:
+    """The documents of each host, as it is ready. No command runs on when this is left."""
     packed, loop = asked.packed(), asyncio.new_event_loop()
     left = iter(vias)
-    going: set[asyncio.Future[list[Looked]]] = set()
+    going: set[asyncio.Future[list[Document]]] = set()
     # neither an exception at any moment nor asyncio's own cancelling: either could lose a command that is being started
     stopped: Stopped = loop.create_future()
 
@@ -76,7 +76,7 @@ def looks(vias: Sequence[str], asked: Asked) -> Iterator[list[Looked]]:
     try:
         while True:
             for via in islice(left, AT_ONCE - len(going)):
-                going.add(loop.create_task(_at(via, packed, asked.seconds, stopped=stopped)))
+                going.add(loop.create_task(_at(via, packed, asked, stopped=stopped)))
             if not going:
                 return
             done, going = loop.run_until_complete(asyncio.wait(going, return_when=asyncio.FIRST_COMPLETED))
@@ -91,62 +91,82 @@ def looks(vias: Sequence[str], asked: Asked) -> Iterator[list[Looked]]:
         loop.close()
 
 
-async def _at(via: str, packed: bytes, seconds: float, *, stopped: Stopped) -> list[Looked]:
-    found: list[Looked] = []
+async def _at(via: str, packed: bytes, asked: Asked, *, stopped: Stopped) -> list[Document]:
+    found: list[Document] = []
     try:
-        process = await asyncio.create_subprocess_exec(
-            *split(via), "sh", stdin=PIPE, stdout=PIPE, stderr=PIPE, limit=LARGEST
-        )
+        process = await asyncio.create_subprocess_exec(*split(via), "sh", stdin=PIPE, stdout=PIPE, stderr=PIPE)
     except OSError as error:
-        return [_failed(via, f"cannot be started: {error.strerror}")]
+        return [failed(via, asked.task.command, f"cannot be started: {error.strerror}")]
     last_line = asyncio.ensure_future(_last_line(process))
-    talk: Stopped = asyncio.ensure_future(_talk(process, via, packed, found))
-    await asyncio.wait({talk, stopped}, timeout=seconds, return_when=asyncio.FIRST_COMPLETED)
-    why: Optional[str] = f"no answer within {seconds:g} s"
+    talk: Stopped = asyncio.ensure_future(_talk(process, _Answers(via, asked.words), packed, found))
+    await asyncio.wait({talk, stopped}, timeout=asked.seconds, return_when=asyncio.FIRST_COMPLETED)
+    why: Optional[str] = f"no answer within {asked.seconds:g} s"
+    is_complained = True
     try:
         if talk.done():
             why = talk.result()
-    except (OSError, ValueError) as error:
+    except OSError as error:
         why = str(error)
+    except ValueError as error:
+        # the host's own words may be anything, too
+        why, is_complained = str(error), False
     finally:
         await _end(process)
     if why is not None:
         await asyncio.wait({last_line}, timeout=GRACE)
-        found.append(_failed(via, (last_line.result() if last_line.done() else "") or why))
+        complaint = last_line.result() if is_complained and last_line.done() else ""
+        found.append(failed(via, asked.task.command, complaint or why))
     talk.cancel()
     last_line.cancel()
     await asyncio.gather(talk, last_line, return_exceptions=True)
     return found
 
 
-async def _talk(process: Process, via: str, packed: bytes, found: list[Looked]) -> Optional[str]:
-    """What went wrong, of the host as a whole."""
+async def _talk(process: Process, answers: _Answers, packed: bytes, found: list[Document]) -> Optional[str]:
+    """Adds the documents to `found`, and returns what went wrong with the host as a whole. ValueError where it answers
+    something else than what it was asked: whoever answers there may be anybody."""
     assert process.stdin is not None
     assert process.stdout is not None
+    lines = _lines(process.stdout)
     process.stdin.write(f"exec python3 -I -c {shlex.quote(START)}\n".encode())
-    if not await _reads(process.stdout, READY):
+    # a shell may say things of its own before
+    async for line in lines:
+        if line.decode(errors="replace").rstrip() == READY:
+            break
+    else:
         return f"no Python answers (status {await process.wait()})"
     process.stdin.write(packed)
-    while line := await process.stdout.readline():
+    async for line in lines:
         if line.decode(errors="replace").rstrip() == END:
             return None
-        found.append(_looked(via, line))
+        found.append(answers.document(line))
     return f"it ended before it had answered (status {await process.wait()})"
 
 
-async def _reads(stream: asyncio.StreamReader, awaited: str) -> bool:
-    """Past whatever a shell says before."""
-    while line := await stream.readline():
-        if line.decode(errors="replace").rstrip() == awaited:
-            return True
-    return False
+async def _lines(stream: asyncio.StreamReader) -> AsyncIterator[bytes]:
+    """ValueError once they are longer than LARGEST, or more than MOST."""
+    left, lines, rest = LARGEST, 0, bytearray()
+    while piece := await stream.read(PIECE):
+        left -= len(piece)
+        if left < 0:
+            raise ValueError(f"it answers with more than {LARGEST >> 20} MiB")
+        lines += piece.count(b"\n")
+        if lines > MOST:
+            raise ValueError(f"it answers with more than {MOST:,} lines")
+        *ends, start = piece.split(b"\n")
+        for end in ends:
+            yield bytes(rest + end)
+            rest.clear()
+        rest += start
+    if rest:
+        yield bytes(rest)
 
 
 async def _last_line(process: Process) -> str:
-    """Of its complaints."""
+    """The last line of its complaints."""
     assert process.stderr is not None
     last = b""
-    while some := await process.stderr.read(LARGEST):
+    while some := await process.stderr.read(PIECE):
         last = (last + some)[-LONGEST:]
     return one_line((last.decode(errors="replace").strip().splitlines() or [""])[-1])
 
@@ -163,33 +183,57 @@ async def _end(process: Process) -> None:
                 stop()
 
 
-def _failed(via: str, why: str) -> Looked:
-    return _core(via), Result(None, why, lost=True)
+class _Answers:
+    """The answers of one host: one document to a pid or path that it was asked for, one to each process of a name."""
+
+    def __init__(self, via: str, words: Sequence[str]) -> None:
+        self._via, self._words = via, {*words}
+        self._called = {word for word in words if pid_in(word) is None and os.sep not in word}
+        self._answered: set[str] = set()
+
+    def document(self, line: bytes) -> Document:
+        """ValueError where it is not what on_host says, or answers no question."""
+        try:
+            answer = json.loads(line)
+            subject = answer["subject"]
+            sound = _is_sound(answer)
+        except (ValueError, TypeError, KeyError, AttributeError, RecursionError):
+            sound = False
+        if not sound:
+            raise ValueError("its answer is none of arenascope's")
+        self._check(subject)
+        name = one_line(f"{self._via}: {subject}")
+        return {**answer, "subject": name, **({"error": one_line(answer["error"])} if answer.get("error") else {})}
+
+    def _check(self, subject: str) -> None:
+        is_process = bool(self._called) and pid_in(subject) is not None
+        if subject in self._answered:
+            raise ValueError(f"it answers twice for {one_line(subject)}")
+        if subject not in self._words and not is_process:
+            raise ValueError(f"it answers for {one_line(subject)}, which was not asked for")
+        self._answered.add(subject)
 
 
-def _core(url: str) -> Core:
-    """A process is another one at each moment."""
-    return Core(url, 0, datetime.now(timezone.utc).isoformat())
+def _is_sound(answer: Document) -> bool:
+    """Whether what is shown of it, and compared, has the form of a report, or of nothing."""
+    # what no other program could read either
+    json.dumps(answer, ensure_ascii=False, allow_nan=False).encode()
+    target, glibc = answer.get("target") or {}, answer.get("glibc") or {}
+    parts, causes = answer.get("parts") or [], answer["causes"] if answer.get("parts") else []
+    texts = [glibc.get("version"), *(answer.get(name) for name in ("error", "verdict", "measure"))]
+    told = [answer["subject"], *(each[name] for each in parts for name in ("part", "label"))]
+    told += [each["cause"] for each in causes]
+    numbers = [target.get("pid"), answer["rss_bytes"] if parts else None]
+    return (
+        all(isinstance(each, str) for each in told)
+        and all(each is None or isinstance(each, str) for each in texts)
+        and all(each is None or _is_number(each) for each in numbers)
+        and all(_is_number(each["bytes"]) for each in parts)
+        and isinstance(answer.get("complete", False), bool)
+        and isinstance(causes, list)
+        and (not parts or "measure" in answer)
+    )
 
 
-def _looked(via: str, line: bytes) -> Looked:
-    """ValueError where it is not what on_host says: whoever answers there may be anybody."""
-    try:
-        host, subject, seconds, document = json.loads(line)
-        core = _core(one_line(f"{via}: {subject}"))
-        told = {**document, "subject": core.url}
-        flat = row(told)
-        error = told.get("error")
-        texts = (host, subject, error or "", flat["verdict"] or "", flat["glibc"] or "")
-        numbers = (value for name, value in flat.items() if name in NUMBERS or name.endswith("_bytes"))
-        sound = (
-            all(isinstance(each, str) for each in texts)
-            and all(each is None or (isinstance(each, int) and abs(each) < 1 << 63) for each in numbers)
-            and isinstance(flat["complete"], bool)
-        )
-        result = Result(told, error and one_line(error), seconds=float(seconds), host=one_line(host))
-    except (ValueError, TypeError, KeyError, AttributeError, RecursionError):
-        sound = False
-    if not sound:
-        raise ValueError("its answer is none of arenascope's")
-    return core, result
+def _is_number(value: object) -> bool:
+    return type(value) is int and abs(value) < 1 << 63

@@ -1,24 +1,22 @@
-"""What a worker does with one core; it crosses to another process, or another machine."""
+"""What an engine has its workers do, and what becomes of errors: a document of the core, or one line."""
 
 from __future__ import annotations
 
-import socket
-import time
-from contextlib import AbstractContextManager, nullcontext
-from typing import NamedTuple, Optional
+import asyncio
+from contextlib import contextmanager
+from typing import Iterator, NamedTuple
 
 from ...analysis.diff import Document
-from ...base.errors import ArenascopeError
-from ...base.internal_error import fault_line
+from ...base.errors import ArenascopeError, TargetError
 from ...base.printable import one_line
-from ..several_subjects import document
-from ..shell import How
-from .engine_errors import last_line
-from .remote_core import Here, fetched
-from .which_cores import Core
+from ...present.formats.json import failure
 
 TRIES = 3
 """How many workers may die of one core."""
+LONGEST = 300
+"""Characters of an error that others raise or write."""
+ERRORS = (OSError, RuntimeError, ValueError, asyncio.TimeoutError)
+"""What dask.distributed and Ray raise, beside classes of their own."""
 
 
 class Task(NamedTuple):
@@ -27,36 +25,27 @@ class Task(NamedTuple):
     """What next steps name: the command that was typed, not the engine's own."""
 
 
-class Result(NamedTuple):
-    document: Optional[Document]
-    error: Optional[str]
-    lost: bool = False
-    """It is not the core's fault, as far as anybody knows: whoever goes on tries it again."""
-    seconds: float = 0.0
-    host: str = ""
+def failed(subject: str, command: str, why: str) -> Document:
+    """The document of a subject that could not be looked at."""
+    return {"subject": subject, **failure(command, TargetError.id, why).to_dict()}
 
 
-def look_at(task: Task, core: Core) -> Result:
-    """Whatever happens is a result."""
-    start, host = time.monotonic(), socket.gethostname()
+def lost(core: str, command: str, error: BaseException) -> Document:
+    """The document of a core of which a worker died, and those that took its place."""
+    return failed(core, command, f"the worker was lost: {last_line(error)}")
 
-    def result(answer: Optional[Document], error: Optional[str], lost: bool = False) -> Result:
-        return Result(answer, error, lost, time.monotonic() - start, host=host)
 
+@contextmanager
+def engine_errors(task: str, *own: type[BaseException]) -> Iterator[None]:
+    """Makes one line of what an engine raises during `task`; `own`: classes of its own."""
+    expected: tuple[type[BaseException], ...] = (*ERRORS, *own)
     try:
-        with _here(core) as here:
-            answer = document(here.path, task.command, task.program, How(held=here.held))
-    except (OSError, ArenascopeError) as error:
-        return result(None, one_line(str(error)), lost=True)
-    except Exception as error:
-        return result(None, fault_line(error, task.command, "shell"))
-    return result({**answer, "subject": core.url}, answer.get("error"))
+        yield
+    except expected as error:
+        raise ArenascopeError(f"{task}: {last_line(error)}") from error
 
 
-def lost(error: BaseException) -> Result:
-    """Of a worker that died, and of those that took its place."""
-    return Result(None, f"the worker was lost: {last_line(error)}", True)
-
-
-def _here(core: Core) -> AbstractContextManager[Here]:
-    return fetched(core) if "://" in core.url else nullcontext(Here(core.url))
+def last_line(error: BaseException) -> str:
+    """The last line of an error's text, which may be a whole traceback."""
+    why = (str(error).strip().splitlines() or [""])[-1]
+    return one_line(f"{type(error).__name__}: {why}" if why else type(error).__name__)[:LONGEST]

@@ -130,11 +130,14 @@ def data_within(file: int, at: int, end: int) -> Iterator[Span]:
             yield Span(start, min(at, end))
 
 
-def open_core(path: str, say: Optional[Say]) -> CoreFile:
-    """What is at least an ELF file, or a TargetError that says what it is instead."""
+def open_core(path: str, say: Optional[Say], copy: Optional[str] = None) -> CoreFile:
+    """Opens what is at least an ELF file; TargetError says what it is instead.
+
+    `copy`: the file to open, where `path` is only a name for people.
+    """
     try:
         # a FIFO would wait for its writer
-        file = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
+        file = os.open(copy or path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
     except OSError as error:
         raise TargetError(f"cannot open {path}: {error.strerror}") from error
     try:

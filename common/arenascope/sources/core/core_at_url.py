@@ -1,0 +1,135 @@
+"""A core at a URL: fsspec copies it whole into a temporary file that has no name."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import sys
+import tarfile
+import tempfile
+import time
+import zipfile
+import zlib
+from typing import IO, Any, Callable
+
+from ...base import optional_libraries
+from ...base.errors import TargetError
+
+LARGEST = 16 << 20
+"""Bytes of what an HTTP server answers, but for a core: a list of files, or the first bytes of one."""
+RESERVE = 64 << 20
+"""Bytes of a file system that are left for others."""
+SECONDS = 60
+"""How long an HTTP server may send nothing."""
+OWN_ERRORS = (
+    ("aiohttp", "ClientError"),
+    ("azure.core.exceptions", "AzureError"),
+    ("botocore.exceptions", "BotoCoreError"),
+    ("botocore.exceptions", "ClientError"),
+    ("gcsfs.retry", "HttpError"),
+    ("paramiko", "SSHException"),
+)
+"""Base classes of what file systems raise that is neither an OSError nor a ValueError, by their modules."""
+Say = Callable[[str], None]
+
+
+def load_fsspec() -> Any:
+    """fsspec, whose HTTP reads no endless answer into memory. TargetError where it is not installed."""
+    fsspec: Any = optional_libraries.load("fsspec")
+    if fsspec is None:
+        raise TargetError("fsspec, by which files at URLs are read, is not installed", "pip install fsspec")
+    aiohttp: Any = optional_libraries.load("aiohttp")
+    if aiohttp is not None:
+        # a large core takes longer than aiohttp's five minutes
+        timeout = aiohttp.ClientTimeout(total=None, sock_connect=SECONDS, sock_read=SECONDS)
+        bounded = {"timeout": timeout, "response_class": _bounded(aiohttp.ClientResponse)}
+        settings = fsspec.config.conf.setdefault("http", {})
+        settings["client_kwargs"] = {**bounded, **settings.get("client_kwargs", {})}
+    return fsspec
+
+
+def _bounded(response: Any) -> Any:
+    async def read(self: Any) -> bytes:
+        """The whole body, or TargetError where it is longer than LARGEST."""
+        if self._body is None:
+            body = bytearray()
+            async for piece in self.content.iter_any():
+                body += piece
+                if len(body) > LARGEST:
+                    self.close()
+                    host = f"{self.url.host}:{self.url.port}"
+                    raise TargetError(f"{host} answers with more than {LARGEST >> 20} MiB")
+            self._body = bytes(body)
+        whole: bytes = self._body
+        return whole
+
+    return type("BoundedResponse", (response,), {"read": read})
+
+
+def store_errors() -> tuple[type[BaseException], ...]:
+    """What fsspec's file systems raise, as far as they are loaded: for an `except`."""
+    own = (getattr(sys.modules.get(module), name, None) for module, name in OWN_ERRORS)
+    archives = (EOFError, tarfile.TarError, zipfile.BadZipFile, zlib.error)
+    common = (OSError, ImportError, ValueError, NotImplementedError, asyncio.TimeoutError)
+    return (*common, *archives, *(each for each in own if each is not None))
+
+
+def copied(url: str, notice: Say, progress: Say) -> IO[bytes]:
+    """A copy of the file at `url`, which goes when it is closed, or with this process. TargetError where the file
+    cannot be had whole, or where there is no room for it.
+
+    `notice` takes a line that says what is done, `progress` one about once a second, and "" when all is done.
+    """
+    fsspec = load_fsspec()
+    try:
+        copy = tempfile.TemporaryFile(prefix="arenascope-")  # noqa: SIM115 closed by whoever takes it
+    except OSError as error:
+        raise TargetError(f"no temporary file to copy {url} into: {error.strerror or error}") from error
+    try:
+        system, path = fsspec.url_to_fs(url)
+        size = system.info(path)["size"]
+        if size is None:
+            raise TargetError(f"{url}: its server does not say how large it is", "fetch it yourself, and name the file")
+        _check_room(copy.fileno(), url, size)
+        notice(f"{url} is copied whole ({size:,} bytes) to {tempfile.gettempdir()}, and removed afterwards\n")
+        callback = fsspec.callbacks.Callback(hooks={"copied": _Copying(url, size, progress)})
+        system.get_file(path, f"/proc/self/fd/{copy.fileno()}", callback=callback)
+        got = os.fstat(copy.fileno()).st_size
+        if got != size:
+            raise TargetError(f"{url}: {got:,} of its {size:,} bytes came")
+        return copy
+    except store_errors() as error:
+        copy.close()
+        raise TargetError(f"cannot copy {url}: {getattr(error, 'strerror', None) or error}") from error
+    except BaseException:
+        # Ctrl-C among them
+        copy.close()
+        raise
+    finally:
+        progress("")
+
+
+def _check_room(file: int, url: str, size: int) -> None:
+    disk = os.fstatvfs(file)
+    if disk.f_bavail * disk.f_frsize < size + RESERVE:
+        raise TargetError(
+            f"there is not enough room in {tempfile.gettempdir()} for {url} ({size:,} bytes)",
+            "set TMPDIR to a larger folder",
+        )
+
+
+class _Copying:
+    """Takes what fsspec says of a copy that it makes."""
+
+    def __init__(self, url: str, size: int, progress: Say) -> None:
+        self._url, self._size, self._progress = url, size, progress
+        self._next = time.monotonic() + 1
+
+    def __call__(self, _: object, done: int, **__: object) -> None:
+        if done > self._size:
+            raise TargetError(f"{self._url}: more came than the {self._size:,} bytes that it has by its server's word")
+        now = time.monotonic()
+        if now >= self._next:
+            self._next = now + 1
+            share = 100 * done // max(1, self._size)
+            self._progress(f"copying {self._url}: {share}%, {done >> 20:,} MiB so far")
