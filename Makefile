@@ -73,7 +73,7 @@ fuzz: setup fixtures ## long run over damaged images (ARENASCOPE_FUZZ_RUNS=30000
 stories: setup-runtime fixtures ## renew the screens and pictures in README and docs
 	@$(PYTHON) scripts/stories.py
 
-docs: setup-check ## renew docs/commands.md, the man page and docs/schema from the code
+docs: setup-check ## renew docs/commands.md and docs/schema from the code
 	@$(PYTHON) scripts/reference.py
 
 # Material would tell at each run of a successor

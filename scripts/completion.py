@@ -1,4 +1,7 @@
-"""Makes the files that the shells' completion is, from the tree of the command line, by shtab: see reference.py."""
+"""Makes the shells' completion scripts from the tree of the command line, by shtab.
+
+reference.py writes them when a package is built; `bin/arenascope --completion SHELL` prints one in a checkout.
+"""
 
 from __future__ import annotations
 
@@ -52,6 +55,11 @@ _arenascope() {
 }
 complete -o bashdefault -F _arenascope arenascope
 """
+
+
+def known_shells() -> list[str]:
+    """Those that this release of shtab can make: fish came with 1.8."""
+    return [each for each in SHELLS if each in shtab.SUPPORTED_SHELLS]
 
 
 def completion(shell: str) -> str:

@@ -48,7 +48,7 @@ readme_commands() { sed -n '/^## Try it/,/^## /s/^\(make [^#]*[^# ]\) *#.*/\1/p'
 # A package is built, by who has the tools for it,
 build_commands() {
     echo "apt-get update -q"
-    echo "apt-get install -qy --no-install-recommends build-essential debhelper dh-python python3"
+    echo "apt-get install -qy --no-install-recommends build-essential debhelper dh-python python3 python3-venv"
     echo "dpkg-buildpackage -b -us -uc"
 }
 

@@ -1,5 +1,7 @@
 """Packs the shell door into one file, dist/arenascope.pyz, for a pod: it runs on a bare Python 3.9 or newer.
 
+The shells' completion is in it where shtab is installed.
+
 The same files make the same bytes, wherever and whenever they are packed: see scripts/release.sh.
 """
 
@@ -7,10 +9,13 @@ from __future__ import annotations
 
 import os
 import sys
+import tempfile
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT / "common"))
+
+from reference import write_for_package  # noqa: E402
 
 from arenascope.cli.engines.package_archive import OLDEST_DATE, archived  # noqa: E402
 
@@ -18,7 +23,9 @@ from arenascope.cli.engines.package_archive import OLDEST_DATE, archived  # noqa
 def build(target: Path) -> Path:
     target.parent.mkdir(parents=True, exist_ok=True)
     date = int(os.environ.get("SOURCE_DATE_EPOCH", OLDEST_DATE))
-    target.write_bytes(b"#!/usr/bin/env python3\n" + archived(date))
+    with tempfile.TemporaryDirectory() as folder:
+        made = {name: path.read_bytes() for name, path in write_for_package(Path(folder)).items()}
+    target.write_bytes(b"#!/usr/bin/env python3\n" + archived(date, made))
     target.chmod(0o755)
     return target
 

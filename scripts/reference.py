@@ -1,16 +1,17 @@
 #!/usr/bin/env python3
-"""Writes docs/commands.md and docs/arenascope.1 from the command table, the table of keys in docs/scripts.md, the
-schema from the descriptions of the documents, and the shells' completion, where shtab is installed: `make docs`. With
---check it only compares."""
+"""Writes what is made from the code.
+
+reference.py: docs/commands.md, the table of keys in docs/scripts.md, and docs/schema
+reference.py --check: compares these with the code, and writes nothing
+reference.py --for-package FOLDER: the man page, and the completion for those shells that the installed shtab knows
+"""
 
 from __future__ import annotations
 
 import re
 import sys
-from functools import partial
-from importlib.util import find_spec
 from pathlib import Path
-from typing import Sequence
+from typing import Mapping, Sequence
 
 ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT / "common"))
@@ -137,17 +138,29 @@ def scripts_page() -> str:
 PAGES = {
     "docs/scripts.md": scripts_page,
     "docs/commands.md": reference,
-    "docs/arenascope.1": man_page,
     "docs/schema/arenascope.json": lambda: as_text(whole_schema()),
 }
-if find_spec("shtab"):
-    from completion import SHELLS, completion
 
-    FILES = "common/arenascope/cli/completion/arenascope."
-    PAGES.update({FILES + shell: partial(completion, shell) for shell in SHELLS})
+
+def write_for_package(folder: Path) -> Mapping[str, Path]:
+    """Writes what git does not keep, and says where in the package each file of the completion belongs."""
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / "arenascope.1").write_text(man_page())
+    try:
+        from completion import completion, known_shells
+    except ImportError:
+        # a zipapp can be packed without shtab
+        return {}
+    paths = {shell: folder / f"arenascope.{shell}" for shell in known_shells()}
+    for shell, path in paths.items():
+        path.write_text(completion(shell))
+    return {f"arenascope/cli/completion/{path.name}": path for path in paths.values()}
 
 
 def main() -> int:
+    if sys.argv[1:2] == ["--for-package"]:
+        write_for_package(Path(sys.argv[2]))
+        return 0
     stale = []
     for name, make in PAGES.items():
         path, text = ROOT / name, make()

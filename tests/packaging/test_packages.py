@@ -74,6 +74,7 @@ def test_the_wheel_has_one_name_at_its_top(wheel):
     assert any(name.endswith(".data/data/share/man/man1/arenascope.1") for name in names)
     assert {"arenascope/doors/gdb/arena.py", "arenascope/doors/lldb/arena.py"} <= set(names)
     assert "arenascope/schema/arenascope.json" in names
+    assert {f"arenascope/cli/completion/arenascope.{shell}" for shell in ("bash", "zsh", "fish")} <= set(names)
 
 
 @pytest.mark.full

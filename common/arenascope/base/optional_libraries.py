@@ -1,6 +1,6 @@
 """Libraries where they are installed: in the folders of the Python that runs, or in the checkout's .venv.
 
-Code that another user may have put somewhere is never run: see `_own_folders`, `_checkout` and `_is_believed`.
+Code that another user may have put somewhere is never run: see `_own_folders`, `checkout` and `_is_believed`.
 """
 
 from __future__ import annotations
@@ -87,7 +87,7 @@ def _releases(folder: str, name: str) -> Iterator[str]:
 def _searched(name: str) -> Iterator[list[str]]:
     """What is searched for it after the folders of the Python that runs, one after the other; first nothing more."""
     yield []
-    root = _checkout()
+    root = checkout()
     if root is not None:
         for folder in sorted(glob.glob(os.path.join(glob.escape(root), ".venv", "lib", "python3*", "site-packages"))):
             found = PathFinder.find_spec(name, [folder])
@@ -102,7 +102,7 @@ def _own_folders() -> list[str]:
     return [folder for folder in sys.path if os.path.isabs(folder) and folder not in others]
 
 
-def _checkout() -> Optional[str]:
+def checkout() -> Optional[str]:
     """What this package lies in, as <root>/common/arenascope. A wheel and a zipapp have none, and may lie in a folder
     where anybody can put a .venv, as /tmp."""
     common = os.path.dirname(PACKAGE)

@@ -8,6 +8,7 @@ import sys
 from contextlib import suppress
 from typing import Callable, Mapping, Optional, Sequence
 
+from ..base import optional_libraries
 from ..base.about import INTERRUPTED, PROGRAM, STOPPED, __version__
 from ..base.argv import pid_in
 from ..base.errors import ArenascopeError, TargetError, UsageError
@@ -141,9 +142,7 @@ def _said_instead(options: argparse.Namespace) -> str:
     if options.version:
         return f"arenascope {__version__}\n"
     if options.completion:
-        import pkgutil
-
-        return (pkgutil.get_data(__package__, f"completion/arenascope.{options.completion}") or b"").decode()
+        return _completion(options.completion)
     if options.schema:
         from ..present.json_documents.schemas import as_text, schemas
 
@@ -152,6 +151,22 @@ def _said_instead(options: argparse.Namespace) -> str:
     if options.gdbinit:
         return f"source {door}\n"
     return f'command script import "{door}"\n' if options.lldbinit else f"{door}\n"
+
+
+def _completion(shell: str) -> str:
+    """The completion script: packages have it, and a checkout makes it where shtab is installed."""
+    import pkgutil
+    import runpy
+
+    with suppress(OSError):
+        return (pkgutil.get_data(__package__, f"completion/arenascope.{shell}") or b"").decode()
+    root = optional_libraries.checkout()
+    if root is not None and optional_libraries.load("shtab") is not None:
+        made = runpy.run_path(os.path.join(root, "scripts", "completion.py"))
+        if shell in made["known_shells"]():
+            return str(made["completion"](shell))
+    hint = "an installed arenascope has it" if root is None else "pip install shtab"
+    raise UsageError(f"this copy has no completion for {shell}", hint)
 
 
 def _look(command: Command, options: argparse.Namespace) -> int:

@@ -6,6 +6,8 @@ import io
 import time
 import zipfile
 from pathlib import Path
+from types import MappingProxyType
+from typing import Mapping
 
 MAIN = """\
 import sys
@@ -22,8 +24,8 @@ OLDEST_DATE = 315532800
 """1980, before which zip has no dates, in seconds since 1970."""
 
 
-def archived(date: int = OLDEST_DATE) -> bytes:
-    """The same files make the same bytes. A zipapp that runs is as it was packed."""
+def archived(date: int = OLDEST_DATE, more: Mapping[str, bytes] = MappingProxyType({})) -> bytes:
+    """The same files make the same bytes. A zipapp that runs is as it was packed. `more`: files that are added."""
     package = Path(__file__).resolve().parents[2]
     if not package.is_dir():
         return package.parent.read_bytes()
@@ -34,7 +36,7 @@ def archived(date: int = OLDEST_DATE) -> bytes:
     }
     packed = io.BytesIO()
     with zipfile.ZipFile(packed, "w") as archive:
-        for name, content in sorted({**files, "__main__.py": MAIN.encode()}.items()):
+        for name, content in sorted({**files, **more, "__main__.py": MAIN.encode()}.items()):
             entry = zipfile.ZipInfo(name, time.gmtime(max(OLDEST_DATE, date))[:6])
             entry.create_system, entry.external_attr = 3, 0o100644 << 16
             archive.writestr(entry, content, zipfile.ZIP_DEFLATED)
