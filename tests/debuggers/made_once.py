@@ -75,11 +75,6 @@ class View(Protocol):
 AnyView = TypeVar("AnyView", bound=View)
 
 
-def cell_of(view: View) -> str:
-    """Where the support matrix counts it."""
-    return "|".join((view.release, view.machine, view.door, view.image, "symbols" if view.symbols else "stripped"))
-
-
 @dataclass(frozen=True)
 class Looks(Generic[AnyView]):
     """The looks at one image that one test judges: its parameter `sight`."""

@@ -6,9 +6,8 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Callable, Iterator, Mapping, Optional, Sequence
 
 import pytest
-from choice import few
 from doors import DOORS, NEWEST
-from made_once import Looks, cell_of, each_look
+from made_once import Looks, each_look
 from platforms import ELSEWHERE, HOST, Platform
 
 IMAGES = ("live", "gcore", "kernel")
@@ -98,40 +97,6 @@ AT_HOME = (
         env={"MALLOC_MMAP_THRESHOLD": "65536", "MALLOC_TRIM_THRESHOLD_": "lots"},
     ),
 )
-# what these show another one shows, too: `make test` goes without them, `make test-all` sees them, and what runs on
-# other releases, by each door, in each image, with symbols and without, but not by each in each
-ALIKE = (
-    "workers-30MB",
-    "workers-100MB",
-    "ladder-ascending",
-    "arenas14",
-    "bins-static-pie",
-    "full_heap",
-    "full_heap-retired",
-    "foreign_sbrk",
-    "foreign_sbrk-last",
-    "blocked_brk-apart",
-    "many_heaps",
-    "random-2",
-    "random-3",
-)
-# most of what these show is shown by others: `make test` goes without them, too, and `make test-all` has all of it
-LATER = (
-    "pinned-main",
-    "turns",
-    "full_heap-retired-64",
-    "blocked_brk-unblock",
-    "asked-wrongly",
-    "tcache-tls",
-    "arenas60",
-    "workers-30MB-ended",
-    "random-1",
-    "ladder-shuffled",
-    "bins-static",
-    "asked-by-variables",
-    "fastbins",
-    "dlmopen",
-)
 # these also run on the other releases: one for each shape that a release, or a narrow machine, might have otherwise
 EVERYWHERE = ("many_heaps", "bins", "tcache", "mmapped", "foreign_sbrk", "blocked_brk", "pinned-thread")
 # from glibc 2.42 on, and Linux 6.13, a thread's stack has its guard pages in the same mapping, of which GDB 13's gcore
@@ -177,43 +142,58 @@ class View:
         return f"{self.scenario.id}-{self.image}-{self.door}-{'symbols' if self.symbols else 'stripped'}"
 
 
+GDB, LLDB, SHELL = NEWEST
+SHORT = frozenset(
+    View(BY_ID[name], door, image, symbols)
+    for name, image, door, symbols in (
+        ("hoard", "live", GDB, True),
+        ("hoard", "gcore", LLDB, False),
+        ("hoard", "kernel", SHELL, True),
+        ("pinned-thread", "live", LLDB, False),
+        ("pinned-thread", "gcore", GDB, True),
+        ("pinned-thread", "kernel", SHELL, False),
+        ("many_heaps-spread", "live", LLDB, True),
+        ("many_heaps-spread", "gcore", SHELL, False),
+        ("many_heaps-spread", "kernel", GDB, True),
+        ("bins", "live", GDB, False),
+        ("bins", "gcore", SHELL, True),
+        ("bins", "kernel", LLDB, True),
+        ("tcache", "live", GDB, True),
+        ("tcache", "gcore", LLDB, False),
+        ("tcache", "kernel", SHELL, False),
+        ("mmapped", "live", GDB, False),
+        ("mmapped", "gcore", LLDB, True),
+        ("mmapped", "kernel", SHELL, True),
+        ("foreign_sbrk-fake", "live", LLDB, False),
+        ("foreign_sbrk-fake", "gcore", SHELL, True),
+        ("foreign_sbrk-fake", "kernel", GDB, True),
+        ("blocked_brk", "live", SHELL, True),
+        ("blocked_brk", "gcore", GDB, False),
+        ("blocked_brk", "kernel", LLDB, False),
+        ("asked-by-tunables", "live", LLDB, False),
+        ("asked-by-tunables", "gcore", SHELL, True),
+        ("asked-by-tunables", "kernel", GDB, True),
+    )
+)
+"""The looks that `make test` takes."""
+
+
 def every_view() -> Iterator[View]:
-    for each in TABLE:
-        for image in each.images:
-            for door in DOORS:
+    """The looks that `make test-all` takes: those of `make test`, and at each image of each scenario by two doors, such
+    that each door looks at each scenario, with symbols at one image and without at another."""
+    for number, scenario in enumerate(TABLE):
+        for place, image in enumerate(scenario.images):
+            for turn, door in enumerate(DOORS):
                 for symbols in (True, False):
-                    yield View(each, door, image, symbols)
-
-
-def is_unlike(scenario: Scenario) -> bool:
-    return scenario.platform == HOST and scenario.name not in ALIKE
-
-
-def _taken() -> Iterator[View]:
-    unlike = [view for view in every_view() if is_unlike(view.scenario)]
-    yield from few((view for view in unlike if view.door in NEWEST), traits=2, beside=SHORT)
-    yield from few((view for view in unlike if view.door not in NEWEST), traits=1)
-    by_platform: dict[Platform, list[View]] = {}
-    for view in every_view():
-        if not is_unlike(view.scenario):
-            by_platform.setdefault(view.scenario.platform, []).append(view)
-    for alike in by_platform.values():
-        taken = list(few(alike, traits=1))
-        yield from taken
-        # each cell of the support matrix once
-        rest = {cell_of(view): view for view in alike}
-        yield from (rest[cell] for cell in rest.keys() - set(map(cell_of, taken)))
-
-
-SHORT = frozenset(few((view for view in every_view() if is_unlike(view.scenario) and view.door in NEWEST), traits=1))
-"""The looks that `make test` takes, but for scenarios that are for LATER."""
-TAKEN = SHORT.union(_taken())
-"""And `make test-all`."""
+                    view = View(scenario, door, image, symbols)
+                    has_turn = (number + place + turn) % 2 == 0 and symbols is ((number + turn) // 2 % 2 == 0)
+                    if view in SHORT or has_turn:
+                        yield view
 
 
 def views(*, only: Optional[Sequence[str]] = None, images: Sequence[str] = IMAGES) -> Iterator[View]:
     for view in every_view():
-        if view in TAKEN and view.image in images and (only is None or view.scenario.name in only):
+        if view.image in images and (only is None or view.scenario.name in only):
             yield view
 
 
@@ -234,8 +214,7 @@ def seen(
     parameters = []
     for (scenario, image), chosen in images_of.items():
         group = _one_worker(scenario)
-        soon = [*group, pytest.mark.full] if scenario.name in LATER else group
-        for more, marks in (("", soon), ("-more", [*group, pytest.mark.full])):
+        for more, marks in (("", group), ("-more", [*group, pytest.mark.full])):
             part = tuple(view for view in chosen if (view in SHORT) is not bool(more))
             if part:
                 looks = Looks(f"{scenario.id}-{image}{more}", part)

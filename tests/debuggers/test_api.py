@@ -12,6 +12,7 @@ import pytest
 from doors import GDB, Core, Gdb, Image, Live
 from lldb_door import LLDBS, Lldb
 from looks import opened
+from marks import in_full
 from schemas import valid
 from shell_door import SHELL
 from subjects import Subject
@@ -51,7 +52,7 @@ def kinds() -> Iterator[Subject]:
         yield subject
 
 
-@pytest.fixture(scope="module", params=["live", "core"])
+@pytest.fixture(scope="module", params=["live", *in_full("core")])
 def image(request: pytest.FixtureRequest, kinds: Subject) -> Image:
     return Live(kinds.pid, kinds.program) if request.param == "live" else Core(kinds.gcore(), kinds.program)
 
@@ -63,8 +64,6 @@ def test_in_plain_python(image: Image) -> None:
         assert same(valid(found), printed.json()), printed.command
 
 
-@pytest.mark.at_most(1)
-@pytest.mark.in_turns("image", "door", "call")
 @pytest.mark.parametrize("door", [GDB, LLDBS[-1]], ids=lambda door: door.name)
 @pytest.mark.parametrize("call", ["selected", "open"])
 def test_in_a_debugger(door: Union[Gdb, Lldb], call: str, image: Image, tmp_path: Path) -> None:

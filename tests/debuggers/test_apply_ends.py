@@ -12,8 +12,8 @@ import gdb_terminal
 import lldb_terminal
 import pytest
 from applying import drive, lives_on
-from doors import DOORS, GDB, Live, skip_where_calls_fail
-from lldb_door import LLDB_ARENA_PY, LLDB_LOAD, LLDBS, Lldb
+from doors import DOORS, GDB, NEWEST, Live, skip_where_calls_fail
+from lldb_door import LLDB_ARENA_PY, LLDB_LOAD, NEWEST_LLDB, Lldb
 from looks import Outcome, one_line, opened
 from platforms import needs_the_lock
 from subjects import Subject
@@ -22,7 +22,7 @@ pytestmark = pytest.mark.xdist_group("lldb")
 INSIST = "--even-under-seccomp"
 
 
-@pytest.fixture(params=["gdb", *(each.name for each in LLDBS), "shell"])
+@pytest.fixture(params=NEWEST)
 def door(request: pytest.FixtureRequest) -> str:
     return request.param
 
@@ -112,7 +112,7 @@ lldb.SBThread.UnwindInnermostExpression = put_back
 itself in one of a hundred cases."""
 
 
-@pytest.mark.parametrize("lldb", LLDBS, ids=lambda lldb: lldb.name)
+@pytest.mark.parametrize("lldb", [NEWEST_LLDB], ids=lambda lldb: lldb.name)
 @pytest.mark.parametrize("first", ["", UNAWARE], ids=["knows", "does-not-know"])
 def test_a_fatal_signal_inside_the_call_is_taken_back_by_lldb(lldb: Lldb, first: str) -> None:
     with Subject("bins") as subject:
@@ -183,7 +183,7 @@ def test_control_c_during_the_call(tmp_path: Path) -> None:
         lives_on(subject)
 
 
-@pytest.mark.parametrize("lldb", LLDBS, ids=lambda lldb: lldb.name)
+@pytest.mark.parametrize("lldb", [NEWEST_LLDB], ids=lambda lldb: lldb.name)
 def test_control_c_during_the_call_by_lldb(lldb: Lldb, tmp_path: Path) -> None:
     code = tmp_path / "slow.py"
     code.write_text(SLOW_IN_LLDB.replace("FOLDER", repr(str(LLDB_ARENA_PY.parent))))

@@ -28,10 +28,8 @@ CASES = (
     pytest.param(NEWEST_LLDB.name, ("bare",), ("unlink_chunk",), "tick", BARE, marks=pytest.mark.full),
     (SHELL.name, ("deep",), ("unlink_chunk",), "tick", INSIDE),
     pytest.param(SHELL.name, ("deep", "alternate"), ("systrim",), "trim", INSIDE, marks=pytest.mark.full),
-    (SHELL.name, ("bare",), FREE, "tick", BARE),
+    pytest.param(SHELL.name, ("bare",), FREE, "tick", BARE, marks=pytest.mark.full),
     pytest.param(SHELL.name, ("bare", "alternate"), CONSOLIDATE, "trim", BARE, marks=pytest.mark.full),
-    ("lldb-16", ("bare", "alternate"), FREE, "tick", BARE),
-    ("lldb-16", ("deep",), FREE, "tick", INSIDE),
 )
 
 
@@ -56,7 +54,6 @@ def look(door: str, subject: Subject, *commands: str) -> list[Outcome]:
     return opened(DOORS[door]).run(Live(subject.pid, subject.program), list(commands))
 
 
-@pytest.mark.at_most(2)
 @pytest.mark.parametrize(("door", "shape", "places", "command", "id"), CASES)
 def test_a_parked_handler_means_refusal(
     door: str, shape: tuple[str, ...], places: tuple[str, ...], command: str, id: str

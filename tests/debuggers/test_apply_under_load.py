@@ -14,11 +14,11 @@ MIDDLES = (
     (("_int_malloc",), "tiny_top", "tick"),
     (FREE, "tiny_top", "tick"),
     (("unlink_chunk",), "tiny_top", "tick"),
-    (("sysmalloc",), "tiny_top", "tick"),
-    (("__brk",), "tiny_top", "tick"),
-    (("munmap_chunk",), "mmapped", "free lazy_64m"),
     (CONSOLIDATE, "tiny_top", "trim"),
-    (("systrim",), "tiny_top", "trim"),
+    pytest.param(("sysmalloc",), "tiny_top", "tick", marks=pytest.mark.full),
+    pytest.param(("__brk",), "tiny_top", "tick", marks=pytest.mark.full),
+    pytest.param(("munmap_chunk",), "mmapped", "free lazy_64m", marks=pytest.mark.full),
+    pytest.param(("systrim",), "tiny_top", "trim", marks=pytest.mark.full),
 )
 
 
@@ -27,7 +27,6 @@ def first(value: object) -> Optional[str]:
     return value[0] if isinstance(value, tuple) else None
 
 
-@pytest.mark.at_most(4)
 @pytest.mark.parametrize(("places", "fixture", "command"), MIDDLES, ids=first)
 def test_the_only_thread_stands_inside_malloc(gdb: Gdb, places: tuple[str, ...], fixture: str, command: str) -> None:
     """A program with one thread takes no lock, so that its frames alone tell."""

@@ -10,9 +10,9 @@ from typing import Any
 
 import pytest
 from album import COMMANDS, FIGURES
-from choice import some
 from doors import LOAD, Core, Door, Gdb, Live, Outcome, give_up
 from looks import SECONDS, failure_id, one_line
+from marks import in_full
 from subjects import Subject
 
 from arenascope.present.shared_text.text import NO_HEAP
@@ -71,10 +71,8 @@ def test_no_process(gdb: Gdb, arguments: list[str], subject: Subject) -> None:
             assert "attach" in error
 
 
-@pytest.mark.at_most(1)
-@pytest.mark.in_turns("door", "image", "symbols")
-@pytest.mark.parametrize("symbols", [True, False], ids=["symbols", "stripped"])
-@pytest.mark.parametrize("image", ["live", "kernel"])
+@pytest.mark.parametrize("symbols", [True, *in_full(False)], ids=["symbols", "stripped"])
+@pytest.mark.parametrize("image", ["live", *in_full("kernel")])
 def test_malloc_was_never_called(door: Door, image: str, symbols: bool) -> None:
     with Subject("untouched") as subject:
         process = Live(subject.pid, subject.program)
@@ -143,10 +141,8 @@ def fails_or_admits(outcome: Outcome, whole: dict[str, Any]) -> None:
         assert "incomplete: " in outcome.text, outcome.command
 
 
-@pytest.mark.at_most(1)
-@pytest.mark.in_turns("part", "fixture", "door")
-@pytest.mark.parametrize("part", some([0.9, 0.5, 0.02], 0.9, 0.02))
-@pytest.mark.parametrize("fixture", ["bins", "bins.static"])
+@pytest.mark.parametrize("part", [0.9, *in_full(0.02)])
+@pytest.mark.parametrize("fixture", ["bins", *in_full("bins.static")])
 def test_truncated_cores(door: Door, fixture: str, part: float, tmp_path: Path) -> None:
     """A dynamic program loses libc's data first, a static one keeps main_arena and loses threads' heaps."""
     commands = [command for command in FIGURES if not command.startswith("version")] + ["arenas"]

@@ -5,11 +5,11 @@ from __future__ import annotations
 from typing import BinaryIO, Iterable, Iterator, Union
 
 import pytest
-from choice import some
 from doors import Door, Gdb, Live
 from lldb_door import Lldb
 from looks import SECONDS, TIMEOUT, Outcome, one_line
 from made_once import Kept
+from marks import full_after, in_full
 from subjects import Subject
 
 DAMAGES = {
@@ -158,10 +158,9 @@ def sessions(request: pytest.FixtureRequest, places: Places) -> Sessions:
     return Sessions(places, [(params["door"], params["symbols"], params["name"]) for params in asked])
 
 
-@pytest.mark.in_turns("name", "door", "symbols")
 @pytest.mark.xdist_group("damage")
-@pytest.mark.parametrize("symbols", [True, False], ids=["symbols", "stripped"])
-@pytest.mark.parametrize("name", some(DAMAGES, *list(DAMAGES)[::2]))
+@pytest.mark.parametrize("symbols", [True, *in_full(False)], ids=["symbols", "stripped"])
+@pytest.mark.parametrize("name", full_after(7, DAMAGES))
 def test_damage_is_named_and_ends_nothing(door: Door, sessions: Sessions, name: str, symbols: bool) -> None:
     outcomes = sessions.of(door, symbols, name)
     for look, outcome in outcomes.items():

@@ -49,11 +49,9 @@ def both_work(gdb: Gdb, subject: Subject, theirs: Extension, ours_first: bool, w
     assert "`arenascope report`" in overview
 
 
-@pytest.mark.at_most(1)
-@pytest.mark.in_turns("way", "name", "ours_first")
 @OURS_FIRST
-@pytest.mark.parametrize("way", WAYS)
-@pytest.mark.parametrize("name", STAND_INS)
+@pytest.mark.parametrize("way", full_after(1, WAYS))
+@pytest.mark.parametrize("name", full_after(1, STAND_INS))
 def test_one_that_takes_only_what_is_free(
     gdb: Gdb, subject: Subject, tmp_path: Path, name: str, way: str, ours_first: bool
 ) -> None:

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import re
+from itertools import cycle
 from typing import Any
 
 import pytest
-from choice import some
 from doors import DOORS, NEWEST, Core, Live
 from looks import opened
 from platforms import ELSEWHERE, HOST, Platform
@@ -40,6 +40,14 @@ MAX_BREACHES = 3
 """A breach may have a consequence or two, not more."""
 
 
+LOOKS = [(door, image) for image in ("live", "kernel") for door in (*NEWEST, WITHOUT_SYMBOLS)]
+CASES = [
+    pytest.param(kind, door, image, marks=pytest.mark.full if number >= len(LOOKS) else ())
+    for number, (kind, (door, image)) in enumerate(zip(KINDS, cycle(LOOKS)))
+]
+"""Each kind of damage by one look; `make test` has each look once."""
+
+
 def held_against(told: dict[str, Any], document: dict[str, Any]) -> None:
     breaches = document["breaches"]
     assert not any(each["transient"] for each in breaches)
@@ -52,11 +60,7 @@ def held_against(told: dict[str, Any], document: dict[str, Any]) -> None:
         assert found[0]["culprit"] == told["culprit"]
 
 
-@pytest.mark.at_most(6)
-@pytest.mark.in_turns("kind", "door", "image")
-@pytest.mark.parametrize("image", ["live", "kernel"])
-@pytest.mark.parametrize("door", [*NEWEST, WITHOUT_SYMBOLS])
-@pytest.mark.parametrize("kind", some(KINDS, *list(KINDS)[::2]))
+@pytest.mark.parametrize(("kind", "door", "image"), CASES)
 def test_damage_is_found_where_it_is(kind: str, door: str, image: str) -> None:
     symbols = door != WITHOUT_SYMBOLS
     looker = opened(DOORS[door if symbols else "shell"])
@@ -75,12 +79,12 @@ def test_damage_is_found_where_it_is(kind: str, door: str, image: str) -> None:
         held_against(told, outcome.json())
 
 
+@pytest.mark.full
 @pytest.mark.parametrize(
     ("kind", "platform"),
     [
         pytest.param(kind, platform, id=f"{kind}-{platform.id}")
-        for platform in ELSEWHERE
-        for kind in KINDS
+        for kind, platform in zip(KINDS, cycle(ELSEWHERE))
         if (kind, platform.release) not in NOTHING_OF_THE_KIND
     ],
 )

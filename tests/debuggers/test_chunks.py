@@ -8,8 +8,9 @@ from typing import Any
 
 import pytest
 from album import Album, Sight
-from doors import DOORS, Core, Live
+from doors import DOORS, NEWEST, Core, Live
 from looks import opened
+from marks import in_full
 from scenarios import BY_ID, seen
 from subjects import Subject
 
@@ -81,10 +82,8 @@ def in_common(document: dict[str, Any]) -> dict[str, Any]:
     return {**document, "door": "", "held_seconds": None, "glibc": {**document["glibc"], "located_by": ""}}
 
 
-@pytest.mark.at_most(2)
-@pytest.mark.in_turns("name", "door")
-@pytest.mark.parametrize("name", ["pinned-main", "tcache", "mmapped", "foreign_sbrk", "full_heap"])
-@pytest.mark.parametrize("door", DOORS)
+@pytest.mark.parametrize("name", ["tcache", *in_full("pinned-main", "mmapped", "foreign_sbrk", "full_heap")])
+@pytest.mark.parametrize("door", NEWEST)
 def test_a_block_is_found_from_within(name: str, door: str) -> None:
     opened(DOORS[door])
     scenario = BY_ID[name]
@@ -109,7 +108,7 @@ def test_a_block_is_found_from_within(name: str, door: str) -> None:
             assert found["bytes"] == end - (user - 16)
 
 
-@pytest.mark.parametrize("door", DOORS)
+@pytest.mark.parametrize("door", NEWEST[:2])
 def test_one_core_one_answer(door: str) -> None:
     """The words of a block, with the symbols they point to, are the same whoever looks."""
     opened(DOORS[door])

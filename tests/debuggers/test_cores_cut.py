@@ -14,6 +14,7 @@ from typing import Any, Iterator, Mapping
 import pytest
 from doors import DOORS, GDB, NEWEST, Core, Door, Live, Outcome, give_up
 from looks import opened
+from marks import in_full
 from partial import LOOKS, figures, look, wrong
 from schemas import problem_ids, valid
 from subjects import Subject
@@ -60,11 +61,9 @@ def check(door: Door, core: Core, whole: Mapping[str, Mapping[str, Any]], words:
     return answered
 
 
-@pytest.mark.at_most(2)
-@pytest.mark.in_turns("door", "kind", "part")
 @pytest.mark.xdist_group("cut cores")
-@pytest.mark.parametrize("part", [0.97, 0.6, 0.1])
-@pytest.mark.parametrize("kind", ["kernel", "gcore"])
+@pytest.mark.parametrize("part", [0.97, *in_full(0.6, 0.1)])
+@pytest.mark.parametrize("kind", ["kernel", *in_full("gcore")])
 def test_cut(door: Door, kind: str, part: float, tmp_path: Path) -> None:
     with Subject("bins.static") as subject:
         whole = alive(subject)
@@ -123,11 +122,9 @@ def withhold(subject: Subject, start: int, size: int) -> None:
     assert "$1 = 0" in done.stdout, done.all
 
 
-@pytest.mark.at_most(2)
-@pytest.mark.in_turns("where", "kind", "door")
 @pytest.mark.xdist_group("withheld pages")
-@pytest.mark.parametrize("kind", ["kernel", "gcore"])
-@pytest.mark.parametrize("where", ["main heap", "thread heap", "thread heap's end", "mmapped block"])
+@pytest.mark.parametrize("kind", ["kernel", *in_full("gcore")])
+@pytest.mark.parametrize("where", ["thread heap", *in_full("main heap", "thread heap's end", "mmapped block")])
 def test_pages_that_the_program_withholds(door: Door, kind: str, where: str) -> None:
     if GDB.available():
         give_up("gdb is not there to call madvise")

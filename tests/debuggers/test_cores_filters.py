@@ -8,9 +8,9 @@ from pathlib import Path
 from typing import Any, Iterator
 
 import pytest
-from choice import some
 from doors import DOORS, GDB, NEWEST, Core, Door, Live, Outcome, give_up
 from looks import opened
+from marks import full_after, in_full
 from partial import LOOKS, figures, wrong
 from subjects import Subject
 
@@ -80,10 +80,8 @@ def cores() -> Iterator[dict[int, tuple[Truth, Core]]]:
         subject.end()
 
 
-@pytest.mark.at_most(1)
-@pytest.mark.in_turns("bits", "door")
 @pytest.mark.xdist_group("core filters")
-@pytest.mark.parametrize("bits", some(WHOLE, *WHOLE[1:3]), ids=hex)
+@pytest.mark.parametrize("bits", full_after(1, WHOLE), ids=hex)
 def test_all_that_is_asked_for(door: Door, cores: dict[int, tuple[Truth, Core]], bits: int) -> None:
     truth, core = cores[bits]
     *outcomes, info, stats = door.run(core, COMMANDS)
@@ -92,11 +90,9 @@ def test_all_that_is_asked_for(door: Door, cores: dict[int, tuple[Truth, Core]],
     assert (info.text, stats.text) == (truth.xml, truth.stats)
 
 
-@pytest.mark.at_most(1)
-@pytest.mark.in_turns("bits", "door", "symbols")
 @pytest.mark.xdist_group("core filters")
-@pytest.mark.parametrize("symbols", [True, False], ids=["symbols", "stripped"])
-@pytest.mark.parametrize("bits", some(NAMELESS, *NAMELESS[:1]), ids=hex)
+@pytest.mark.parametrize("symbols", [True, *in_full(False)], ids=["symbols", "stripped"])
+@pytest.mark.parametrize("bits", full_after(1, NAMELESS), ids=hex)
 def test_without_pages_of_files(door: Door, cores: dict[int, tuple[Truth, Core]], bits: int, symbols: bool) -> None:
     """Every figure by what memory looks like; the release is null where no build-id proves it."""
     truth, core = cores[bits]
@@ -109,10 +105,8 @@ def test_without_pages_of_files(door: Door, cores: dict[int, tuple[Truth, Core]]
     assert (info.text, stats.text) == (truth.xml, truth.stats)
 
 
-@pytest.mark.at_most(1)
-@pytest.mark.in_turns("bits", "door")
 @pytest.mark.xdist_group("core filters")
-@pytest.mark.parametrize("bits", some(EMPTY, *EMPTY[::2]), ids=hex)
+@pytest.mark.parametrize("bits", full_after(1, EMPTY), ids=hex)
 def test_without_private_memory(door: Door, cores: dict[int, tuple[Truth, Core]], bits: int) -> None:
     _, core = cores[bits]
     for outcome in door.run(core, COMMANDS):
@@ -130,10 +124,8 @@ SETTINGS = {
 }
 
 
-@pytest.mark.at_most(1)
-@pytest.mark.in_turns("how", "door")
 @pytest.mark.xdist_group("gcore settings")
-@pytest.mark.parametrize("how", some(SETTINGS, "as it comes", "not by the filter"))
+@pytest.mark.parametrize("how", full_after(1, SETTINGS))
 def test_gcore(door: Door, how: str, tmp_path: Path) -> None:
     if GDB.available():
         give_up("gdb is not there to write a core")

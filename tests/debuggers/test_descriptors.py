@@ -5,10 +5,10 @@ from __future__ import annotations
 from typing import Any, Union
 
 import pytest
-from choice import some
 from doors import GDB, Core, Gdb, Image, Live
-from lldb_door import EVERY_LLDB, Lldb
+from lldb_door import NEWEST_LLDB, Lldb
 from looks import opened
+from marks import in_full
 from subjects import Subject
 
 pytestmark = pytest.mark.xdist_group("descriptors")
@@ -17,7 +17,7 @@ LOOKS = ["arenas", "threads", "chunks --summary", "mmapped", "trim", "pins", "ch
 OPEN = "sorted(os.path.realpath('/proc/self/fd/' + number) for number in os.listdir('/proc/self/fd'))"
 
 
-@pytest.fixture(params=some([GDB, *EVERY_LLDB], GDB), ids=lambda door: door.name)
+@pytest.fixture(params=[GDB, *in_full(NEWEST_LLDB)], ids=lambda door: door.name)
 def door(request: pytest.FixtureRequest) -> Union[Gdb, Lldb]:
     return opened(request.param)
 

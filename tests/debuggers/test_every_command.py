@@ -11,9 +11,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from choice import some
 from doors import DOORS, NEWEST, Core, Image, Live
 from looks import opened
+from marks import full_after
 from scenarios import IMAGES
 from subjects import Subject
 from test_split_blocks import WAYS
@@ -79,7 +79,6 @@ def told(
     return found
 
 
-@pytest.mark.every_one
 @pytest.mark.xdist_group("every command")
 @pytest.mark.parametrize(("door", "image"), LOOKS)
 def test_it_answers(told: dict[tuple[str, str], dict[str, Any]], door: str, image: str) -> None:
@@ -110,7 +109,6 @@ def common(text: str) -> dict[str, Any]:
 OURS = re.compile(rf"\b(heap|arenascope) (?:{'|'.join(COMMAND_NAMES)})\b( \S+)?")
 
 
-@pytest.mark.every_one
 @pytest.mark.xdist_group("every command")
 @pytest.mark.parametrize(("door", "image"), LOOKS)
 def test_advice_is_what_is_typed_there(told: dict[tuple[str, str], dict[str, Any]], door: str, image: str) -> None:
@@ -123,7 +121,7 @@ def test_advice_is_what_is_typed_there(told: dict[tuple[str, str], dict[str, Any
         assert re.fullmatch(subject, after), after
 
 
-@pytest.mark.parametrize("door", some(NEWEST, "gdb"))
+@pytest.mark.parametrize("door", full_after(1, NEWEST))
 def test_nothing_becomes_resident(door: str, tmp_path: Path) -> None:
     """Against smaps: memory that the process shares with others and has not touched is among this one's, close to what
     is read as well: of four blocks beside each other three at least are so near to it as to be read at once."""

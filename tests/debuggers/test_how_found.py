@@ -16,7 +16,7 @@ import pytest
 from doors import DOORS, GDB, NEWEST, Live, give_up
 from lifetimes import dies_with_us
 from looks import opened
-from marks import full_after, in_full
+from marks import in_full
 from shell_door import SHELL
 from subjects import Subject
 
@@ -67,7 +67,7 @@ def places(subject: Subject) -> Places:
     return {name: each.value for name, each in zip(names, found)}
 
 
-@pytest.mark.parametrize("name", full_after(2, NEWEST))
+@pytest.mark.parametrize("name", NEWEST)
 @pytest.mark.parametrize("symbols", [True, *in_full(False)], ids=["symbols", "stripped"])
 def test_what_was_taken_is_what_gdb_says(name: str, symbols: bool, subject: Subject, places: Places) -> None:
     door = opened(DOORS[name])

@@ -7,10 +7,10 @@ import shutil
 from pathlib import Path
 
 import pytest
-from choice import some
 from doors import GDB, give_up
 from lldb_door import LLDB_ARENA_PY, LLDB_LOAD, LLDBS, Lldb, empty_folder
 from looks import ROOT, failure_id
+from marks import in_full
 from overviews import COMMANDS, groups, shell_help
 from platforms import ELSEWHERE
 from subjects import Subject
@@ -61,10 +61,7 @@ def test_nothing_of_the_working_directory_is_run(lldb: Lldb, tmp_path: Path) -> 
     assert not mark.exists(), mark.read_text()
 
 
-@pytest.mark.at_most(1)
-@pytest.mark.parametrize(
-    "how", some(["path from elsewhere", "relative path", "symlink", "twice", "installed"], "symlink", "installed")
-)
+@pytest.mark.parametrize("how", ["symlink", *in_full("path from elsewhere", "relative path", "twice", "installed")])
 def test_loads_from_anywhere(lldb: Lldb, subject: Subject, tmp_path: Path, how: str) -> None:
     link = tmp_path / "of_another_name.py"
     link.symlink_to(LLDB_ARENA_PY)
@@ -120,8 +117,7 @@ def test_another_heap_command_is_left_alone(lldb: Lldb, tmp_path: Path) -> None:
     assert "\narenascope " in finished.stdout
 
 
-@pytest.mark.at_most(2)
-@pytest.mark.parametrize("again", [(), LLDB_LOAD], ids=["", "and ours again"])
+@pytest.mark.parametrize("again", [(), *in_full(LLDB_LOAD)], ids=["", "and ours again"])
 @pytest.mark.parametrize(
     "theirs",
     [
@@ -188,10 +184,7 @@ def test_completion(lldb: Lldb) -> None:
         assert options == values == apply == []
 
 
-@pytest.mark.at_most(1)
-@pytest.mark.parametrize(
-    "words", some(["--json", "-json", "--json --limit 3", "--limit=3 --json", "--js"], "--limit=3 --json", "--js")
-)
+@pytest.mark.parametrize("words", ["--limit=3 --json", *in_full("--json", "-json", "--json --limit 3", "--js")])
 def test_options_as_they_are_written(lldb: Lldb, subject: Subject, words: str) -> None:
     (outcome,) = lldb.drive(attach(subject), [{"do": f"heap arenas {words}"}])
     assert outcome.json()["command"] == "arenas"
@@ -259,6 +252,7 @@ value = {{words.thread.tid: words.thread.thread_pointer for words in session.thr
 # what LLDB takes for something else
 
 
+@pytest.mark.full
 @pytest.mark.full
 @pytest.mark.parametrize("lldb", LLDBS, ids=lambda door: door.name, indirect=True)
 def test_a_32_bit_program_that_lldb_cannot_open(lldb: Lldb) -> None:

@@ -7,6 +7,7 @@ from typing import Iterator, Sequence
 import pytest
 from doors import DOORS, NEWEST, Core, Live
 from looks import Outcome, opened
+from marks import full_after, in_full
 from schemas import problem_ids
 from subjects import Subject
 
@@ -14,7 +15,7 @@ HOW = ("clone", "ring")
 COMMANDS = tuple(f"{each} --json" for each in ("arenas", "bins", "threads", "check", "leaks"))
 
 
-@pytest.fixture(params=HOW)
+@pytest.fixture(params=full_after(1, HOW))
 def subject(request: pytest.FixtureRequest) -> Iterator[Subject]:
     with Subject("lone", request.param, guard_regions=False) as held:
         if not held.truth["notes"]["task"]:
@@ -38,10 +39,8 @@ def check(outcomes: Sequence[Outcome], subject: Subject) -> None:
     assert check["breaches"] == []
 
 
-@pytest.mark.at_most(1)
-@pytest.mark.in_turns("door", "subject", "symbols")
 @pytest.mark.parametrize("door", NEWEST)
-@pytest.mark.parametrize("symbols", [True, False], ids=["symbols", "stripped"])
+@pytest.mark.parametrize("symbols", [True, *in_full(False)], ids=["symbols", "stripped"])
 def test_there_is_one_cache(subject: Subject, door: str, symbols: bool) -> None:
     check(opened(DOORS[door]).run(Live(subject.pid, subject.program), COMMANDS, symbols), subject)
     for core in (subject.gcore, subject.kernel_core):

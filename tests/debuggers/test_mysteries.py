@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any, Mapping, NamedTuple
 
 import pytest
-from doors import DOORS, Core, Live, give_up
+from doors import DOORS, NEWEST, Core, Live, give_up
 from looks import ROOT, plain_environment
 from marks import full_after, in_full
 from scenarios import BY_ID
@@ -159,14 +159,10 @@ def test_huge_pages_are_a_cause_where_much_of_them_is_free(story: str) -> None:
     assert [cause["figures"]["bytes"] for cause in report["causes"] if cause["id"] == "huge-pages"] in ([], [huge])
 
 
-@pytest.mark.at_most(3)
 @pytest.mark.xdist_group("mysteries")
 @pytest.mark.parametrize(
     "story",
-    [
-        pytest.param(name, marks=pytest.mark.full if each.env or name in BESIDE else ())
-        for name, each in STORIES.items()
-    ],
+    [pytest.param(name, marks=() if name in ("map", "pool", "scattered") else pytest.mark.full) for name in STORIES],
 )
 def test_what_following_it_changes(story: str) -> None:
     """No advice promises what it does not hold; none that would have brought much is left out."""
@@ -254,7 +250,7 @@ def test_one_size_shares_its_pages_in_any_allocator() -> None:
 
 
 @pytest.mark.full
-@pytest.mark.parametrize("door", DOORS)
+@pytest.mark.parametrize("door", NEWEST)
 def test_growth_takes_two_moments(door: str, tmp_path: Path) -> None:
     if DOORS[door].available():
         give_up(DOORS[door].available() or "")

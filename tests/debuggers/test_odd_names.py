@@ -11,8 +11,7 @@ from pathlib import Path
 from typing import Iterator
 
 import pytest
-from doors import DOORS, Live
-from lldb_door import EVERY_LLDB
+from doors import DOORS, NEWEST, Live
 from looks import Door, opened
 from subjects import fixture_program
 
@@ -51,7 +50,7 @@ def odd(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Live]:
         process.wait()
 
 
-@pytest.mark.parametrize("door", [DOORS["gdb"], *EVERY_LLDB, DOORS["shell"]], ids=lambda door: door.name)
+@pytest.mark.parametrize("door", [DOORS[name] for name in NEWEST], ids=lambda door: door.name)
 def test_a_name_that_is_no_text(door: Door, odd: Live) -> None:
     threads, arenas, report, *texts = opened(door).run(odd, COMMANDS)
     names = {each["tid"]: each["name"] for each in threads.json()["threads"]}

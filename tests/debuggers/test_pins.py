@@ -54,28 +54,6 @@ AT_HOME = (
     uncached("blocked_brk", "blocked_brk", "stay"),
     uncached("thp", "pinned", "both", "40", tunables=":glibc.malloc.hugetlb=1"),
 )
-ALIKE = (
-    "many_heaps-low-threshold",
-    "blocked_brk",
-    "hoard-no-fastbins",
-    "many_heaps",
-    "full_heap-retired",
-    "random-3-no-pad",
-    "pinned-main",
-    "pinned-thread",
-    "many_heaps-spread",
-    "full_heap",
-    "full_heap-retired-9000",
-    "hoard-low-threshold",
-    "random-1",
-    "random-2",
-    "random-4-no-fastbins",
-    "full_heap-retired-64",
-    "thp",
-    "bins",
-    "hoard",
-)
-"""What these show, another one of AT_HOME shows in `make test`."""
 ELSEWHERE_TOO = (("pinned-both", "full_heap-retired-64"), ("many_heaps", "random-1"))
 """Of these another release has the one pair, the next the other."""
 TABLE = (
@@ -127,10 +105,9 @@ def choose(pins: list[dict[str, Any]], held: set[int], least: int, turn: int) ->
     return wanted[turn // 2 * len(wanted) // ROUNDS] if wanted else None
 
 
-@pytest.mark.at_most(1)
 @pytest.mark.parametrize(
     "scenario",
-    [pytest.param(each, id=each.id, marks=[pytest.mark.full] if each.name in ALIKE else []) for each in TABLE],
+    [pytest.param(each, id=each.id, marks=() if each.id == "pinned-both" else pytest.mark.full) for each in TABLE],
 )
 def test_what_it_says_is_what_happens(scenario: Scenario) -> None:
     least = 0 if NO_FASTBINS in scenario.env["GLIBC_TUNABLES"] else FASTEST

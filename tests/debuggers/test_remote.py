@@ -8,14 +8,14 @@ import subprocess
 from typing import Iterator
 
 import pytest
-from choice import some
 from doors import GDB, give_up
+from marks import full_after, in_full
 from subjects import Subject
 
 FIXTURES = ("bins", "mmapped", "many_heaps")
 
 
-@pytest.fixture(params=some(FIXTURES, "bins", "many_heaps"))
+@pytest.fixture(params=full_after(1, FIXTURES))
 def served(request: pytest.FixtureRequest) -> Iterator[tuple[Subject, str]]:
     """A subject, and where its gdbserver listens."""
     if not shutil.which("gdbserver"):
@@ -36,10 +36,8 @@ def served(request: pytest.FixtureRequest) -> Iterator[tuple[Subject, str]]:
             server.wait()
 
 
-@pytest.mark.at_most(1)
-@pytest.mark.in_turns("served", "symbols")
 @pytest.mark.xdist_group("remote")
-@pytest.mark.parametrize("symbols", [True, False], ids=["symbols", "stripped"])
+@pytest.mark.parametrize("symbols", [True, *in_full(False)], ids=["symbols", "stripped"])
 def test_figures_are_exact(served: tuple[Subject, str], symbols: bool) -> None:
     subject, address = served
     hide = [] if symbols else ["-iex", "set debug-file-directory /nonexistent"]

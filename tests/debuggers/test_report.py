@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import Any, Iterable
 
 import pytest
-from doors import DOORS, Core, Live, give_up
-from marks import in_full
+from doors import DOORS, NEWEST, Core, Live, give_up
+from marks import full_after, in_full
 from scenarios import AT_HOME, BY_ID, Scenario, scenario
 from subjects import Subject
 
@@ -59,12 +59,8 @@ def present_bytes(pid: int, ranges: Iterable[tuple[int, int]]) -> int:
     return found
 
 
-@pytest.mark.at_most(3)
-@pytest.mark.in_turns("name", "door")
-@pytest.mark.parametrize("door", DOORS)
-@pytest.mark.parametrize(
-    "name", [each if number % 2 else pytest.param(each, marks=pytest.mark.full) for number, each in enumerate(CHOSEN)]
-)
+@pytest.mark.parametrize("door", NEWEST)
+@pytest.mark.parametrize("name", full_after(1, CHOSEN))
 def test_the_parts_sum_to_rss(name: str, door: str) -> None:
     if DOORS[door].available():
         give_up(DOORS[door].available() or "")
@@ -88,15 +84,10 @@ def test_the_parts_sum_to_rss(name: str, door: str) -> None:
     assert all(size >= 0 for size in parts.values())
 
 
-@pytest.mark.at_most(6)
 @pytest.mark.parametrize(
     "each",
-    [
-        pytest.param(
-            each, id=each.name, marks=[pytest.mark.full] if each in AT_HOME and each.name not in CHOSEN else []
-        )
-        for each in (*AT_HOME, *OTHERS)
-    ],
+    full_after(6, (BY_ID["hoard"], BY_ID["pinned-thread"], BY_ID["mmapped"], *OTHERS, *AT_HOME[4:])),
+    ids=lambda each: each.name,
 )
 def test_the_shell_says_rss_to_the_byte(each: Scenario) -> None:
     """Of every fixture that stands still: nothing of its own reading counts."""
@@ -123,10 +114,8 @@ def test_what_malloc_trim_returns_is_that_part(name: str) -> None:
     assert abs(by_part(later)["live"] - by_part(document)["live"]) <= 2 * PAGE
 
 
-@pytest.mark.at_most(1)
-@pytest.mark.in_turns("name", "door")
-@pytest.mark.parametrize("door", DOORS)
-@pytest.mark.parametrize("name", ["hoard", "arenas14", "mmapped"])
+@pytest.mark.parametrize("door", NEWEST)
+@pytest.mark.parametrize("name", ["hoard", *in_full("arenas14", "mmapped")])
 def test_a_kernel_core_tells_malloc_s_parts(name: str, door: str) -> None:
     if DOORS[door].available():
         give_up(DOORS[door].available() or "")

@@ -7,8 +7,9 @@ from typing import Iterator
 import pytest
 from album import COMMANDS, FIGURES
 from doors import GDB, Core, Door, Outcome
-from lldb_door import EVERY_LLDB
+from lldb_door import NEWEST_LLDB, Lldb
 from looks import opened
+from marks import full_after, in_full
 from shell_door import SHELL
 from subjects import Subject
 
@@ -19,7 +20,7 @@ FIXTURES = ("bins", *(pytest.param(name, marks=pytest.mark.full) for name in ("b
 Answers = dict[tuple[str, bool], list[Outcome]]
 
 
-@pytest.fixture(scope="module", params=FIXTURES)
+@pytest.fixture(scope="module", params=full_after(1, FIXTURES))
 def seen(request: pytest.FixtureRequest) -> Iterator[tuple[dict[str, Core], Answers]]:
     """Two cores, and what GDB says of it."""
     opened(GDB)
@@ -60,18 +61,15 @@ NAMING = ("chunk", "leaks", "map", "mmapped", "owner", "pins", "refs", "report",
 """What says what blocks are."""
 
 
-@pytest.mark.in_turns("seen", "other", "symbols", "image")
 @pytest.mark.xdist_group("same_bytes")
 @pytest.mark.parametrize(
     ("symbols", "image"),
     [
         pytest.param(True, "kernel", id="symbols-kernel"),
         pytest.param(False, "gcore", id="stripped-gcore"),
-        pytest.param(True, "gcore", id="symbols-gcore", marks=pytest.mark.full),
-        pytest.param(False, "kernel", id="stripped-kernel", marks=pytest.mark.full),
     ],
 )
-@pytest.mark.parametrize("other", [*EVERY_LLDB, SHELL], ids=lambda door: door.name)
+@pytest.mark.parametrize("other", [NEWEST_LLDB, SHELL, *in_full(Lldb(14))], ids=lambda door: door.name)
 def test_the_doors_print_the_same(
     seen: tuple[dict[str, Core], Answers], other: Door, symbols: bool, image: str
 ) -> None:

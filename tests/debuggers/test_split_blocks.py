@@ -7,7 +7,7 @@ from typing import Any, Iterator
 import pytest
 from doors import DOORS, NEWEST, Core, Image, Live
 from looks import opened
-from marks import full_after
+from marks import full_after, in_full
 from shell_door import SHELL
 from subjects import PAGE, Subject
 from test_mappings import check_parts
@@ -46,9 +46,8 @@ def subject() -> Iterator[Subject]:
         yield held
 
 
-@pytest.mark.in_turns("door", "image")
 @pytest.mark.parametrize("door", NEWEST)
-@pytest.mark.parametrize("image", ["live", "gcore"])
+@pytest.mark.parametrize("image", ["live", *in_full("gcore")])
 def test_every_block_is_found(subject: Subject, door: str, image: str) -> None:
     assert {name for name, user in users(subject).items() if is_apart(subject, user)} >= {*WAYS} - {"huge"}
     seen = Live(subject.pid, subject.program) if image == "live" else Core(subject.gcore(), subject.program)

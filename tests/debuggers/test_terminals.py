@@ -76,7 +76,6 @@ def screen(command: Sequence[str], term: str) -> str:
     return shown.decode(errors="replace")
 
 
-@pytest.mark.at_most(1)
 @pytest.mark.parametrize("door", STARTS)
 def test_a_dumb_terminal_gets_no_escapes(door: str, subject: Subject) -> None:
     if door == "lldb" and (reason := NEWEST_LLDB.available()):

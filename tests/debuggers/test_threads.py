@@ -129,6 +129,7 @@ def test_arenas_outnumber_threads(sight: Sight) -> None:
     assert len(sight.json("threads")["unattached_arenas"]) == ended
 
 
+@pytest.mark.full
 @pytest.mark.xdist_group("without stacks")
 @pytest.mark.parametrize(
     "platform", [each for each in ELSEWHERE if each.machine == HOST.machine], ids=lambda each: each.id

@@ -10,7 +10,7 @@ import pytest
 from album import Album, Sight
 from doors import Gdb, Live
 from platforms import ELSEWHERE, HOST
-from scenarios import ALIKE, BY_ID, LATER, Scenario, scenario, seen
+from scenarios import BY_ID, Scenario, scenario, seen
 from strace import Strace
 from subjects import Subject
 
@@ -55,24 +55,8 @@ HERE = (
     "asked-by-variables",
     "asked-by-tunables",
 )
-ALIKE_TOO = (
-    *ALIKE,
-    *LATER,
-    "workers-30MB",
-    "random-4-short",
-    "tiny_top-48",
-    "tiny_top-page",
-    "thp",
-    "asked-by-tunables",
-    "pinned-thread",
-    "mmapped",
-    "fastbins",
-    "bins-static",
-    "dlmopen",
-    "asked-by-variables",
-    "tiny_top",
-)
-"""What these show, another one shows in `make test`."""
+IN_SHORT = ("hoard", "many_heaps-spread", "tcache", "blocked_brk", "big", "tiny_top-page-and-a-bit", "locked")
+"""The scenarios that `make test` trims; `make test-all` has each of TABLE."""
 TABLE = (
     *(BY_ID[name] for name in HERE),
     *(each for each in BY_ID.values() if each.platform != HOST),
@@ -159,10 +143,9 @@ def inside(parts: dict[tuple[int, int], int], places: Sequence[tuple[int, int]])
     )
 
 
-@pytest.mark.at_most(6)
 @pytest.mark.parametrize(
     "scenario",
-    [pytest.param(each, id=each.id, marks=[pytest.mark.full] if each.name in ALIKE_TOO else []) for each in TABLE],
+    [pytest.param(each, id=each.id, marks=() if each.id in IN_SHORT else pytest.mark.full) for each in TABLE],
 )
 def test_what_it_foretells_is_what_happens(scenario: Scenario, gdb: Gdb) -> None:
     with Subject(scenario.fixture, *scenario.arguments, env=scenario.env, platform=scenario.platform) as subject:

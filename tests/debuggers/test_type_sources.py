@@ -10,10 +10,10 @@ from pathlib import Path
 from typing import Any, NamedTuple, Sequence
 
 import pytest
-from choice import some
 from doors import GDB, Core, Door, Gdb, Image, Live, give_up
-from lldb_door import EVERY_LLDB, Lldb
+from lldb_door import NEWEST_LLDB, Lldb
 from looks import HERE, opened
+from marks import full_after
 from replaced import build as build_replaced
 from shell_door import SHELL, Shell
 from subjects import Subject
@@ -23,7 +23,7 @@ from typed import BUILDS, Build, Row, rows_of, text_of
 from arenascope.cli.shell import How, ShellDoor
 from arenascope.sources.core.core_image import CoreImage
 
-pytestmark = [pytest.mark.xdist_group("type_sources"), pytest.mark.every_one]
+pytestmark = [pytest.mark.xdist_group("type_sources")]
 NAMES = ("Mixed", "Side", "Ring<Mixed, 3>", "hidden", "node", "twice", "nothing", "Colour")
 
 
@@ -76,7 +76,7 @@ def ask_shell(subject: str, addresses: Sequence[int], structs: bool, names: Sequ
     return through
 
 
-DEBUGGERS: Sequence[Door] = (GDB, *EVERY_LLDB)
+DEBUGGERS: Sequence[Door] = (GDB, NEWEST_LLDB)
 DOORS: Sequence[Door] = (*DEBUGGERS, SHELL)
 
 
@@ -85,7 +85,7 @@ def door(request: pytest.FixtureRequest) -> Door:
     return opened(request.param)
 
 
-@pytest.fixture(scope="module", params=some(BUILDS, BUILDS[0]), ids=lambda build: build.name)
+@pytest.fixture(scope="module", params=full_after(1, BUILDS), ids=lambda build: build.name)
 def typed(request: pytest.FixtureRequest, door: Door, tmp_path_factory: pytest.TempPathFactory) -> Typed:
     build: Build = request.param
     if shutil.which(build.compiler) is None:
@@ -288,7 +288,6 @@ def test_all_structs(typed: Typed) -> None:
     assert sorted(size for name, size in structs if name == "twice") == [16, 56]
 
 
-@pytest.mark.at_most(1)
 def test_a_file_of_another_build(door: Door, tmp_path: Path) -> None:
     """What it says of variables and types is said of another library than the one in memory."""
     files = build_replaced(tmp_path)
@@ -331,7 +330,6 @@ int main(int argc, char **argv) {
 """
 
 
-@pytest.mark.at_most(1)
 def test_a_module_that_is_mapped_twice_is_named_once(door: Door, tmp_path: Path) -> None:
     library = tmp_path / "library.so"
     (tmp_path / "library.c").write_text("int twice(void) { return 2; }\n")

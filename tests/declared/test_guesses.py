@@ -6,10 +6,10 @@ import json
 from typing import Any, Iterator, NamedTuple, Sequence
 
 import pytest
-from choice import some
 from doors import GDB, Door, Live
 from lldb_door import NEWEST_LLDB
 from looks import opened
+from marks import full_after
 from schemas import valid
 from shell_door import SHELL
 from sites import PROGRAMS, Sited
@@ -44,7 +44,7 @@ class Seen(NamedTuple):
 
 @pytest.fixture(
     scope="module",
-    params=some(PLANTED, *PLANTED[:2]),
+    params=full_after(1, PLANTED),
     ids=lambda planted: f"{planted.program}-{planted.arguments[0]}",
 )
 def seen(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Seen]:
@@ -82,7 +82,6 @@ def test_the_true_type_is_among_a_few(seen: Seen, command: str) -> None:
         assert {(each["kind"], each["certain"], each["how"]) for each in guessed} == {("size", True, "its size")}
 
 
-@pytest.mark.at_most(1)
 @pytest.mark.parametrize("door", [GDB, NEWEST_LLDB], ids=lambda door: door.name)
 def test_each_door_says_the_same(seen: Seen, door: Door) -> None:
     def told(by: Door) -> list[tuple[str, list[str]]]:
@@ -91,7 +90,6 @@ def test_each_door_says_the_same(seen: Seen, door: Door) -> None:
     assert told(door) == told(SHELL)
 
 
-@pytest.mark.at_most(1)
 @pytest.mark.parametrize("values", ["", "--values "])
 def test_who_asks_for_the_type_is_told_which_blocks_may_be(seen: Seen, values: str) -> None:
     """Whether any block is known to be one, or none."""

@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import Iterator, Mapping, NamedTuple, Sequence
 
 import pytest
-from doors import GDB, NEWEST, Core, Door, Gdb, Image, Live
-from lldb_door import EVERY_LLDB, Lldb
+from doors import GDB, Core, Door, Gdb, Image, Live
+from lldb_door import NEWEST_LLDB, Lldb
 from looks import HERE, ROOT, opened, run
 from shell_door import SHELL
 from sites import PROGRAMS, Expected, Sited, compare, sizes_of
@@ -48,20 +48,14 @@ LESS: Mapping[str, Sequence[str]] = {
 IN_PIECES = ("pool.O2", "pool.split.O2", "orders.O2")
 """Of functions that these hang of the unlikely parts lie elsewhere: LLDB does not know such functions before WHOLE."""
 WHOLE = 19
-SHORT = {
-    "idioms.cc": "O2",
-    "orders": "O1",
-}
+SHORT = {"orders": "O1"}
 """The builds of `make test`."""
 BUILDS = [
     pytest.param((program, level), id=f"{program}.{level}", marks=[pytest.mark.full] * (SHORT.get(program) != level))
     for program in LEAST
     for level in LEVELS
 ]
-EACH_DOOR = [
-    pytest.param(door, id=door.name, marks=[pytest.mark.full] * (door.name not in NEWEST))
-    for door in (GDB, *EVERY_LLDB, SHELL)
-]
+EACH_DOOR = [pytest.param(door, id=door.name) for door in (GDB, NEWEST_LLDB, SHELL)]
 
 
 class Standing(NamedTuple):
@@ -104,7 +98,6 @@ def names_in(door: Door, image: Image, folder: Path) -> dict[int, tuple[str, boo
     return {int(address): (name, certain) for address, (name, certain) in found.items()}
 
 
-@pytest.mark.in_turns("standing", "door")
 @pytest.mark.parametrize("door", EACH_DOOR)
 def test_no_name_is_wrong(standing: Standing, door: Door, tmp_path: Path) -> None:
     """Certain or not, live and in a core; and as much has a name as was reached."""

@@ -12,6 +12,7 @@ import pytest
 from doors import GDB, SHELL, Core, Door, Image, Live, give_up
 from lldb_door import NEWEST_LLDB
 from looks import opened
+from marks import in_full
 from schemas import valid
 from sites import PROGRAMS, Sited
 from test_truth import LEVELS
@@ -99,9 +100,7 @@ def by_variable(found: dict[str, Any]) -> dict[str, dict[str, Any]]:
     return {each["name"].partition("[")[0]: each for each in rows if each["name"] is not None}
 
 
-@pytest.mark.at_most(1)
-@pytest.mark.in_turns("door", "kind")
-@pytest.mark.parametrize("kind", ["live", "core"])
+@pytest.mark.parametrize("kind", ["live", *in_full("core")])
 @pytest.mark.parametrize("door", DOORS, ids=lambda door: door.name)
 def test_each_variable_holds_its_own(recycled: Recycled, door: Door, kind: str) -> None:
     """Buffers, numbers, letters and unused room of others lead nowhere; unions, tails, inline buffers and tagged

@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import Any, Iterator
 
 import pytest
-from choice import some
 from doors import GDB, Core, Door, Live
 from looks import failure_id, opened
 from marks import in_full
@@ -34,10 +33,7 @@ PERCENT = re.compile(r"([\d.]+) %")
 
 @pytest.fixture(
     scope="module",
-    params=some(
-        [("daemon.O2", "300", "closed"), ("server.O1", "40", "0"), ("idioms.cc.O1",)],
-        ("daemon.O2", "300", "closed"),
-    ),
+    params=[("daemon.O2", "300", "closed"), *in_full(("server.O1", "40", "0"), ("idioms.cc.O1",))],
     ids=lambda each: each[0],
 )
 def sited(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Sited]:

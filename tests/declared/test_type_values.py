@@ -10,6 +10,7 @@ import pytest
 from doors import GDB, Door, Image, Live
 from lldb_door import NEWEST_LLDB
 from looks import failure_id, opened
+from marks import in_full
 from schemas import valid
 from shell_door import SHELL
 from sites import PROGRAMS, Sited
@@ -30,7 +31,7 @@ def members(door: Door, image: Image, type: str, words: str = "--with-values") -
     return Members(values["objects"], {each["member"]: each for each in values["members"]})
 
 
-@pytest.fixture(scope="module", params=[("daemon.O2", "300", "closed"), ("orders.O2", "400", "index")])
+@pytest.fixture(scope="module", params=[("daemon.O2", "300", "closed"), *in_full(("orders.O2", "400", "index"))])
 def sited(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Sited]:
     program, *arguments = request.param
     running = Sited(PROGRAMS / program, tmp_path_factory.mktemp("values"), *arguments)
@@ -38,10 +39,8 @@ def sited(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFacto
     running.end()
 
 
-@pytest.mark.at_most(1)
 @pytest.mark.needs_gdb
-@pytest.mark.in_turns("sited", "kind")
-@pytest.mark.parametrize("kind", ["live", "core"])
+@pytest.mark.parametrize("kind", ["live", *in_full("core")])
 def test_values_are_what_the_program_counts(sited: Sited, kind: str, tmp_path: Path) -> None:
     image = sited.image(kind, tmp_path)
     haves, spans = sited.haves(), sited.spans()

@@ -128,8 +128,14 @@ BOMBS = {
 }
 
 
-@pytest.mark.at_most(2)
-@pytest.mark.parametrize(("kind", "which"), [(kind, which) for kind in BOMBS for which in range(len(BOMBS[kind]))])
+@pytest.mark.parametrize(
+    ("kind", "which"),
+    [
+        pytest.param(kind, which, marks=pytest.mark.full if which else ())
+        for kind in BOMBS
+        for which in range(len(BOMBS[kind]))
+    ],
+)
 def test_a_bomb(notes: Notes, kind: int, which: int, tmp_path: Path) -> None:
     """256 MiB in a note of 256 KB: the core is one like others, which does not tell what was in memory."""
     path, damager, _ = notes.files[0]

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any, Callable, Iterator, Mapping, Optional, Sequence
 
 import pytest
+from marks import in_full
 from platforms import HOST
 from subjects import Subject
 
@@ -94,24 +95,16 @@ def short_stretches(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     return made
 
 
-@pytest.mark.at_most(1)
-@pytest.mark.parametrize(
-    "fixture", ["big", "fastbins", "foreign_sbrk", *(pytest.param(name, marks=pytest.mark.full) for name in SMALL)]
-)
+@pytest.mark.parametrize("fixture", ["big", *in_full("fastbins", "foreign_sbrk", *SMALL)])
 def test_one_two_and_five_say_the_same(fixture: str, counting: Counting, short_stretches: list[int]) -> None:
     with Subject(fixture, *FIXTURES[fixture]) as subject:
         all_say_the_same(subject.kernel_core(), counting)
         assert short_stretches or fixture not in CUT
 
 
-@pytest.mark.at_most(1)
 @pytest.mark.parametrize(
     "kind",
-    [
-        "overflow",
-        "wrong_arena",
-        *(pytest.param(kind, marks=pytest.mark.full) for kind in ("size_grown", "top_overwrite", "use_after_free_fd")),
-    ],
+    ["overflow", *in_full("wrong_arena", "size_grown", "top_overwrite", "use_after_free_fd")],
 )
 def test_of_damage_too(kind: str, counting: Counting, short_stretches: list[int]) -> None:
     with Subject("corrupt", kind) as subject:

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any, Iterator
 
 import pytest
-from choice import some
+from marks import full_after, in_full
 from partial import check_image, documents, look
 from subjects import Subject
 
@@ -65,7 +65,7 @@ def dump(path: Path, subject_info: str) -> Dump:
 FIXTURES = ("bins", "bins.static", "mmapped")
 
 
-@pytest.fixture(scope="module", params=some(FIXTURES, "bins", "mmapped"))
+@pytest.fixture(scope="module", params=full_after(1, FIXTURES))
 def kernel(request: pytest.FixtureRequest) -> Iterator[Dump]:
     with Subject(request.param) as subject:
         yield dump(subject.kernel_core(), subject.info_xml)
@@ -104,10 +104,8 @@ CUTS = {
     "in the notes": ("notes", 0.5),
     "after the headers": ("", 4 * PAGE),
 }
-OF_GCORE = ("the last byte", "in a thread's heap", "in the notes", "after the headers")
-"""What `make test` cuts off hundreds of megabytes that gcore writes."""
-MORE_OF_GCORE = ("half of all", "the last page", "in libc's data", "in the main heap", "after a thread's arena")
-"""And `make test-all`: wherever it is cut, it loses its notes, which lie at the end."""
+OF_GCORE = ("the last byte", "in the notes", "in a thread's heap", "after the headers")
+"""Wherever gcore's file is cut, it loses its notes, which lie at the end."""
 
 
 def check_cut(dump: Dump, cut: str, path: Path) -> None:
@@ -125,35 +123,26 @@ def check_cut(dump: Dump, cut: str, path: Path) -> None:
         assert f" {at:,} bytes of " in said
 
 
-@pytest.mark.at_most(5)
-@pytest.mark.in_turns("cut", "kernel")
-@pytest.mark.parametrize("cut", CUTS)
+@pytest.mark.parametrize("cut", full_after(5, CUTS))
 def test_a_kernel_core_that_was_cut(kernel: Dump, cut: str, tmp_path: Path) -> None:
     check_cut(kernel, cut, tmp_path / "core")
 
 
-@pytest.mark.at_most(2)
-@pytest.mark.parametrize("cut", [*OF_GCORE, *(pytest.param(cut, marks=pytest.mark.full) for cut in MORE_OF_GCORE)])
+@pytest.mark.parametrize("cut", full_after(2, OF_GCORE))
 def test_a_gcore_that_was_cut(gcore: Dump, cut: str, tmp_path: Path) -> None:
     check_cut(gcore, cut, tmp_path / "core")
 
 
-PLACES = ("main heap", "thread heap", "libc's data", "thread stack")
-
-
-@pytest.mark.at_most(2)
-@pytest.mark.parametrize(
-    "part", [pytest.param(0.0, marks=pytest.mark.full), 0.4, pytest.param(0.8, marks=pytest.mark.full)]
-)
+@pytest.mark.parametrize("part", [0.4, *in_full(0.0, 0.8)])
 @pytest.mark.parametrize(
     ("kernel", "name"),
     [
-        *(
-            pytest.param(fixture, name, marks=[pytest.mark.full] * (fixture != "bins"))
-            for fixture in FIXTURES
-            for name in PLACES
-        ),
-        ("mmapped", "mmapped block"),
+        ("bins", "main heap"),
+        ("bins", "libc's data"),
+        pytest.param("bins", "thread heap", marks=pytest.mark.full),
+        pytest.param("bins", "thread stack", marks=pytest.mark.full),
+        pytest.param("bins.static", "main heap", marks=pytest.mark.full),
+        pytest.param("mmapped", "mmapped block", marks=pytest.mark.full),
     ],
     indirect=["kernel"],
 )

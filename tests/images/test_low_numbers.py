@@ -94,7 +94,6 @@ def answer(image: Path, words: str) -> Any:
     return json.loads(said)
 
 
-@pytest.mark.at_most(1)
 def test_who_holds_what(core: tuple[Path, list[int]]) -> None:
     """A number holds what nothing else leads to; one that is a multiple of 8, as pointers to structs are, and a
     variable's count as ever."""
@@ -112,7 +111,6 @@ def test_who_holds_what(core: tuple[Path, list[int]]) -> None:
     assert {each["stale"] for each in answer(image, f"refs {shared:#x}")["refs"]} == {None, "low-number"}
 
 
-@pytest.mark.at_most(1)
 def test_none_is_lost(core: tuple[Path, list[int]]) -> None:
     image, (_, lonely, *_) = core
     found = answer(image, "leaks")

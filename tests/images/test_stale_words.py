@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from choice import some
+from marks import in_full
 from partial import beside_each_other, look
 from subjects import Subject
 
@@ -47,8 +47,7 @@ def test_nothing_is_lost(core: tuple[Path, dict[int, tuple[str, str]]]) -> None:
     assert told == {block: why for block, (why, _) in blocks.items() if why != HELD}
 
 
-@pytest.mark.at_most(1)
-@pytest.mark.parametrize("graph", some([False, True], True))
+@pytest.mark.parametrize("graph", [True, *in_full(False)])
 def test_each_block_is_held_by_its_word(
     core: tuple[Path, dict[int, tuple[str, str]]], graph: bool, tmp_path: Path
 ) -> None:
@@ -79,7 +78,6 @@ def test_each_block_is_held_by_its_word(
     assert wrong == []
 
 
-@pytest.mark.at_most(1)
 def test_rows_of_their_own(core: tuple[Path, dict[int, tuple[str, str]]]) -> None:
     """What a stale word leads to is in no other row, and is nobody's share."""
     image, blocks = core

@@ -77,13 +77,9 @@ WRITERS = {
     "metrics": ("metrics {pid} --output {file}", "# HELP"),
     "report": ("report {pid} --html {file}", "<!"),
 }
-SLOWER = ("report",)
 
 
-@pytest.mark.at_most(1)
-@pytest.mark.parametrize(
-    "writer", [pytest.param(each, marks=[pytest.mark.full] if each in SLOWER else []) for each in WRITERS]
-)
+@pytest.mark.parametrize("writer", ["snapshot", *in_full("map", "metrics", "report")])
 def test_every_writer_leaves_a_device_a_fifo_and_a_link(subject: int, tmp_path: Path, writer: str) -> None:
     words, start = WRITERS[writer]
     if writer == "metrics":

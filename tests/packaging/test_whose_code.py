@@ -107,12 +107,14 @@ def version(made: Callable[[Path], Path], root: Path, door: str, pid: int) -> st
     return run(*BARE, *start[made], "version", pid)
 
 
-@pytest.mark.at_most(2)
-@pytest.mark.in_turns("door", "owner")
 @pytest.mark.parametrize("owner", [ANOTHER, None], ids=["another's", "the user's"])
 @pytest.mark.parametrize(
     ("made", "door"),
-    [(zipapp, "shell"), *((made, door) for made in (wheel, checkout) for door in NEWEST)],
+    [
+        (zipapp, "shell"),
+        (wheel, NEWEST[1]),
+        *(pytest.param(made, door, marks=pytest.mark.full) for made in (wheel, checkout) for door in NEWEST[::2]),
+    ],
     ids=lambda value: getattr(value, "__name__", value),
 )
 def test_an_environment_nearby(
@@ -143,10 +145,16 @@ WAY = (".venv", ".venv/lib", "python", "site-packages", "library", "file")
 BEHIND = ("link", "place of the link", "a folder above it")
 
 
-@pytest.mark.at_most(6)
 @pytest.mark.parametrize(
     ("links", "others"),
-    [(links, others) for links in (False, True) for others in (None, *WAY, *(BEHIND if links else ()))],
+    [
+        (False, None),
+        (False, "library"),
+        (True, None),
+        (True, "link"),
+        *(pytest.param(False, others, marks=pytest.mark.full) for others in WAY if others != "library"),
+        *(pytest.param(True, others, marks=pytest.mark.full) for others in (*WAY, *BEHIND) if others != "link"),
+    ],
 )
 def test_all_on_the_way_to_a_library_is_asked_for_its_owner(tmp_path: Path, others: Optional[str], links: bool) -> None:
     """Another user's folder, file or link is never believed, also not behind a link that is ours."""

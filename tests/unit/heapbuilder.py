@@ -16,7 +16,7 @@ import random
 from typing import Optional, Union
 
 from fake_target import FakeTarget, Space, debug_structs
-from glibc_rows import BY_NAME, ROWS, Row, up
+from glibc_rows import BY_NAME, EACH_ROW, ROWS, Row, up
 from heap_arenas import MainArena, ThreadArena
 from heap_chunks import ArenaBuilder
 from heap_damage import Damage
@@ -28,6 +28,7 @@ from heap_writer import Writer
 from arenascope.sources.target import ThreadInfo
 
 __all__ = [
+    "EACH_ROW",
     "ROWS",
     "ArenaTruth",
     "Chunk",

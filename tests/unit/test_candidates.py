@@ -7,12 +7,12 @@ import re
 import pytest
 from fake_door import run_json, run_text
 from heap_mixtures import everything
-from heapbuilder import ROWS, HeapImage, Row
+from heapbuilder import EACH_ROW, HeapImage, Row
 
 from arenascope.glibc.candidates import KINDS, Trail
 from arenascope.session.session import Session
 
-rows = pytest.mark.parametrize("row", ROWS, ids=str)
+rows = pytest.mark.parametrize("row", EACH_ROW, ids=str)
 
 
 def asked(session: Session) -> Session:

@@ -7,13 +7,13 @@ from typing import Any, Callable, Optional
 import pytest
 from fake_door import FakeDoor, run_json, run_text
 from heap_mixtures import everything, random_image
-from heapbuilder import ROWS, HeapImage, Row
+from heapbuilder import EACH_ROW, HeapImage, Row
 
 from arenascope.commands.all_commands import find_command
 from arenascope.commands.framework.command import execute
 from arenascope.glibc.check.chunks import ChunkCheck
 
-every_row = pytest.mark.parametrize("row", ROWS, ids=str)
+every_row = pytest.mark.parametrize("row", EACH_ROW, ids=str)
 some_rows = pytest.mark.parametrize("row", ["2.17-64", "2.26-i386", "2.31-64", "2.36-s390x", "2.36-ppc32", "2.43-64"])
 
 

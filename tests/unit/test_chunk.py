@@ -35,7 +35,6 @@ def neighbour(chunks: list[Chunk], end: Optional[int] = None, start: Optional[in
     return next((f"{each.address:#x}" for each in chunks if each.end == end or each.address == start), None)
 
 
-@pytest.mark.at_most(3)
 @rows
 def test_any_address_leads_to_its_chunk(row: str) -> None:
     image = everything(row)
@@ -123,7 +122,6 @@ def test_the_first_words_and_what_they_name() -> None:
     assert "letters!" in run_text(image.target(), "chunk", f"{block.address:#x}")
 
 
-@pytest.mark.at_most(3)
 @rows
 def test_several_are_answered_as_each_alone(row: str) -> None:
     """In the order in which they were asked for, twice where one was; whatever they are."""

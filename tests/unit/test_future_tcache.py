@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from itertools import cycle
 from typing import Any, Iterator
 
 import pytest
@@ -42,8 +43,7 @@ def cached(row: Row, threads: int, **mp: int) -> HeapImage:
     return image
 
 
-@pytest.mark.parametrize("base", BASES)
-@pytest.mark.parametrize("form", full_after(1, FORMS))
+@pytest.mark.parametrize(("form", "base"), [*zip(FORMS, cycle(BASES))])
 def test_form(base: str, form: str) -> None:
     image = cached(future(base, **FORMS[form]), 1 if base == "2.44-arm" else 3)
     for view in VIEWS:

@@ -15,7 +15,8 @@ import pytest
 from fake_door import run_json, run_text
 from heap_mixtures import everything, random_image
 from heap_truth import ArenaTruth, Chunk
-from heapbuilder import ROWS, HeapImage, Row
+from heapbuilder import EACH_ROW, HeapImage, Row
+from marks import in_full
 
 from arenascope.analysis.heap_map import Strip, between, cell_bytes, overlap
 from arenascope.base.errors import ArenascopeError
@@ -24,7 +25,7 @@ from arenascope.present.pages.heap_map import pack, page
 from arenascope.present.screens.heap_map import OTHER
 from arenascope.sources.target import Span
 
-rows = pytest.mark.parametrize("row", ROWS, ids=str)
+rows = pytest.mark.parametrize("row", EACH_ROW, ids=str)
 PARTS = ("used", "cached", "free", "top", "bookkeeping", "foreign", "damaged")
 
 
@@ -79,7 +80,7 @@ def check_cells(image: HeapImage, document: dict[str, Any]) -> None:
 
 
 @rows
-@pytest.mark.parametrize("cells", ["1", "7", "4096"])
+@pytest.mark.parametrize("cells", ["7", *in_full("1", "4096")])
 def test_every_cell_holds_what_its_chunks_cover(row: Row, cells: str) -> None:
     image = everything(row)
     check_cells(image, run_json(image.target(), "map", "--cells", cells))

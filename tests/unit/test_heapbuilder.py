@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import Iterator
 
 import pytest
-from heapbuilder import ROWS, ArenaTruth, Chunk, HeapImage, HeapTruth, Row
+from heapbuilder import EACH_ROW, ArenaTruth, Chunk, HeapImage, HeapTruth, Row
 
-rows = pytest.mark.parametrize("row", ROWS, ids=str)
+rows = pytest.mark.parametrize("row", EACH_ROW, ids=str)
 
 
 @pytest.mark.parametrize(

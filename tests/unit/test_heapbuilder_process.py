@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import pytest
-from heapbuilder import ROWS, HeapImage, Row
+from heapbuilder import EACH_ROW, HeapImage, Row
 
 from arenascope.base.errors import MemoryReadError, UsageError
 
-rows = pytest.mark.parametrize("row", ROWS, ids=str)
+rows = pytest.mark.parametrize("row", EACH_ROW, ids=str)
 
 
 @rows

@@ -8,7 +8,7 @@ from typing import Iterator, Union
 
 import pytest
 from heap_mixtures import everything, random_image
-from heapbuilder import ROWS, HeapImage, Row
+from heapbuilder import EACH_ROW, HeapImage, Row
 from marks import full_after
 from toy_malloc import held
 
@@ -93,7 +93,7 @@ KINDS = 3
 CHAINS = ["2.17-64", "2.22-64", "2.23-64", "2.26-i386", "2.31-arm", "2.36-64", "2.41-64", "2.43-64", "2.43-s390x"]
 
 
-@pytest.mark.parametrize("row", ROWS, ids=str)
+@pytest.mark.parametrize("row", EACH_ROW, ids=str)
 def test_everything_on_every_row(row: Row) -> None:
     assert compare(everything(row, trim_threshold=0x10000, top_pad=0))
 

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Mapping, Optional
 
 import pytest
-from heapbuilder import ROWS, HeapImage, Row
+from heapbuilder import EACH_ROW, ROWS, HeapImage, Row
 
 from arenascope.glibc import release_table
 from arenascope.glibc.bins import bin_index, bin_kind, bin_sizes
@@ -17,7 +17,7 @@ from arenascope.glibc.tcache import chunk_sizes, tcache_index, tcache_sizes
 from arenascope.glibc.unknown_release.fitting_layout import candidates
 from arenascope.session.session import Session
 
-rows = pytest.mark.parametrize("row", ROWS, ids=str)
+rows = pytest.mark.parametrize("row", EACH_ROW, ids=str)
 ROOT = Path(__file__).resolve().parents[2]
 
 # branches whose structures are a later tag's

@@ -9,7 +9,7 @@ from typing import Union
 import pytest
 from fake_door import run_json, run_text
 from heap_mixtures import everything, random_image
-from heapbuilder import ROWS, HeapImage, Row
+from heapbuilder import EACH_ROW, HeapImage, Row
 from marks import full_after
 from toy_malloc import compare
 
@@ -68,7 +68,7 @@ def chain(row: Union[Row, str], seed: int) -> HeapImage:
     return image
 
 
-@pytest.mark.parametrize("row", ROWS, ids=str)
+@pytest.mark.parametrize("row", EACH_ROW, ids=str)
 def test_everything_on_every_row(row: Row) -> None:
     assert compare(everything(row, trim_threshold=0x10000, top_pad=0))["pins"]
 

@@ -66,7 +66,6 @@ def test_both_are_listed_and_the_note_names_the_option(images: tuple[HeapImage, 
     assert [(each["libc"], each["chosen"]) for each in listed] == [(0, False), (1, True)]
 
 
-@pytest.mark.at_most(2)
 def test_a_number_that_is_not_there(images: tuple[HeapImage, HeapImage]) -> None:
     program, inner = images
     for command in ("arenas", "heaps", "bins", "threads", "params", "mmapped", "trim", "info", "stats", "version"):

@@ -2,21 +2,21 @@
 
 from __future__ import annotations
 
+from itertools import cycle
 from typing import Any
 
 import pytest
 from fake_door import run_json, run_text
 from heap_mixtures import everything, random_image
 from heap_pictures import laid, last_heap, seen, tally, used_bytes
-from heapbuilder import ROWS, HeapImage, Row
-from marks import full_after, in_full
+from heapbuilder import EACH_ROW, HeapImage, Row
 from schemas import problem_ids
 
 from arenascope.commands.all_commands import COMMAND_NAMES
 from arenascope.present.shared_text.text import NO_HEAP
 from arenascope.session.session import Session
 
-rows = pytest.mark.parametrize("row", ROWS, ids=str)
+rows = pytest.mark.parametrize("row", EACH_ROW, ids=str)
 views = pytest.mark.parametrize(
     "view",
     [
@@ -155,9 +155,14 @@ def test_bins_heaps_and_threads_tell_the_truth(row: Row) -> None:
     assert [each["arena"] for each in threads["threads"]] == [0, 3, 2, 3, None]
 
 
-@pytest.mark.parametrize("row", ["2.17-64", *in_full("2.26-i386", "2.36-64", "2.43-64", "2.43-arm", "2.36-s390x")])
 @pytest.mark.parametrize(
-    "command", [name for name in COMMAND_NAMES if name not in ("snapshot", "save", "diff", "trend")]
+    ("command", "row"),
+    [
+        *zip(
+            (name for name in COMMAND_NAMES if name not in ("snapshot", "save", "diff", "trend")),
+            cycle(["2.17-64", "2.26-i386", "2.36-64", "2.43-64", "2.43-arm", "2.36-s390x"]),
+        )
+    ],
 )
 def test_every_command_answers(row: str, command: str) -> None:
     target = everything(row).target()
@@ -241,9 +246,17 @@ def test_a_static_program(row: Row) -> None:
         assert session.findings == []
 
 
-@pytest.mark.parametrize("huge", [1 << 20, *in_full(2 << 20, 32 << 20)])
-@pytest.mark.parametrize("arenas", [1, *in_full(2, 9)])
-@pytest.mark.parametrize("row", ["2.35-64", "2.36-64", "2.41-64", "2.42-64", "2.43-64"])
+@pytest.mark.parametrize(
+    ("row", "arenas", "huge"),
+    [
+        ("2.35-64", 1, 1 << 20),
+        ("2.36-64", 2, 2 << 20),
+        ("2.41-64", 9, 32 << 20),
+        ("2.42-64", 2, 1 << 20),
+        ("2.43-64", 9, 2 << 20),
+        ("2.43-64", 1, 32 << 20),
+    ],
+)
 def test_heaps_of_huge_pages(row: str, arenas: int, huge: int) -> None:
     """One heap each: whether it lies where larger ones would begin is chance."""
     image = HeapImage(row, seed=arenas, hp_pagesize=huge)
@@ -261,8 +274,7 @@ def test_heaps_of_huge_pages(row: str, arenas: int, huge: int) -> None:
 PROPERTY_ROWS = ["2.17-64", "2.26-i386", "2.31-arm", "2.36-64", "2.42.x-64", "2.43-64", "2.43-s390x"]
 
 
-@pytest.mark.parametrize("row", full_after(1, PROPERTY_ROWS))
-@pytest.mark.parametrize("seed", range(1, 30))
+@pytest.mark.parametrize(("seed", "row"), [*zip(range(1, 50), cycle(PROPERTY_ROWS))])
 def test_random_heaps(row: str, seed: int) -> None:
     image = random_image(row, seed)
     target = image.target(symbols=bool(seed % 2), rodata=bool(seed % 3))
