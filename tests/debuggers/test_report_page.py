@@ -55,7 +55,18 @@ QUESTIONS = {
 }
 """Of docs/questions.md, and figures that answer them."""
 WILD = '</script><script>alert(1)</script><!--<img src=x onerror="document.title=1"> @DATA@ @INCLUDE strips.js@ @TITLE@'
-ENVELOPE = ("schema", "command", "door", "complete", "problems", "problem_records", "target", "glibc", "held_seconds")
+ENVELOPE = (
+    "schema",
+    "command",
+    "door",
+    "complete",
+    "problems",
+    "problem_records",
+    "target",
+    "glibc",
+    "held_seconds",
+    "rules",
+)
 
 
 def data_of(text: str) -> dict[str, Any]:

@@ -65,18 +65,45 @@ def test_a_line_about_nothing(core: Core, door: Door, tmp_path: Path) -> None:
 
 
 def test_files_that_are_found(core: Core, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """In the user's configuration; beside the core one comes first. What says nothing of this program is left out."""
+    """In the user's configuration, and only where nobody else can write to it."""
     monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path))
     folder = tmp_path / "arenascope" / "rules"
     folder.mkdir(parents=True)
-    (folder / f"{PROGRAM}.rules").write_text(RULES)
+    rules = folder / f"{PROGRAM}.rules"
+    rules.write_text(RULES)
     assert payloads(SHELL, core) == (NAMED, set())
     assert payloads(SHELL, core, "--rules none") == ({}, set())
+    rules.write_text("nothing.at = all\n")
+    assert payloads(SHELL, core) == ({}, {"rule-unread"})
+    rules.write_text(RULES)
+    for path, mode in ((rules, 0o666), (folder, 0o777)):
+        before = path.stat().st_mode
+        path.chmod(mode)
+        assert payloads(SHELL, core) == ({}, set())
+        path.chmod(before)
+    assert payloads(SHELL, core) == (NAMED, set())
+
+
+def test_none_is_found_beside_a_core(core: Core) -> None:
+    """It may have come with the core, out of somebody else's archive."""
     beside = core.path.with_name(f"{PROGRAM}.rules")
+    beside.write_text(RULES)
     try:
-        beside.write_text("nothing.at = all\n")
-        assert payloads(SHELL, core) == ({}, {"rule-unread"})
-        beside.chmod(0o666)
-        assert payloads(SHELL, core) == (NAMED, set())
+        assert payloads(SHELL, core) == ({}, set())
     finally:
         beside.unlink()
+
+
+@DOORS
+def test_the_file_is_named(core: Core, door: Door, tmp_path: Path) -> None:
+    """In documents and on screens of whatever blocks are named for."""
+    rules = tmp_path / "some.rules"
+    rules.write_text(RULES)
+    asked = "--declared" if door is SHELL else ""
+    looks = [f"{name} --limit 2 {asked} --rules {rules}" for name in ("types", "containers", "owners")]
+    found = opened(door).run(
+        core, [*looks, *(f"{each} --json" for each in looks), f"types --json {asked} --rules none"]
+    )
+    texts, documents = found[: len(looks)], found[len(looks) :]
+    assert [str(rules) in each.text for each in texts] == [True] * len(looks)
+    assert [each.json()["rules"] for each in documents] == [*[[str(rules)]] * len(looks), []]

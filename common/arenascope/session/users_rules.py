@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Sequence
+
 from ..base.model import Statement
 
 
@@ -11,5 +13,7 @@ class UsersRules:
     def __init__(self, file: str = "") -> None:
         """ "": the program's own file, as blocks/declared/rule_files.py finds it."""
         self.file = file
+        self.read: Sequence[str] = []
+        """The files by which blocks were named."""
         self.doubts: list[Statement] = []
         """Lines that could not be used, or that blocks contradict."""

@@ -1,7 +1,8 @@
 """Which file of rules belongs to a program: the one that is named, else the first of its name.
 
-Looked for are PROGRAM.rules beside the core, in the folder arenascope/rules of the user's configuration, and what comes
-with arenascope. A file that somebody else can write to is never read: a rule makes up what blocks are called.
+PROGRAM.rules is looked for in the folder arenascope/rules of the user's configuration, and among what comes with
+arenascope; nowhere beside a core, which may come out of somebody else's archive. A file that somebody else can write to
+is never read: a rule makes up what blocks are called.
 """
 
 from __future__ import annotations
@@ -9,7 +10,7 @@ from __future__ import annotations
 import os
 import pkgutil
 from contextlib import suppress
-from typing import Iterator, NamedTuple, Optional
+from typing import NamedTuple, Optional
 
 from ...base.errors import UsageError
 from ...base.programs import is_ours
@@ -56,11 +57,10 @@ def rules_of(session: Session) -> Optional[RuleText]:
     program = program_name(session)
     if not program:
         return None
-    for folder in _folders(session):
-        path = os.path.join(folder, f"{program}.rules")
-        if os.path.isfile(path) and is_ours(path):
-            with suppress(UsageError):
-                return named_rules(path)._replace(named=False)
+    path = os.path.join(_users_folder(), f"{program}.rules")
+    if os.path.isabs(path) and os.path.isfile(path) and is_ours(path):
+        with suppress(UsageError):
+            return named_rules(path)._replace(named=False)
     return _shipped(ALIKE.get(program, program))
 
 
@@ -72,24 +72,15 @@ def program_name(session: Session) -> str:
     return ""
 
 
-def _folders(session: Session) -> Iterator[str]:
-    # not while a debugger loads the commands
-    from ...sources.core.core_image import CoreImage
-
-    image = session.target.image
-    if isinstance(image, CoreImage) and os.path.isfile(image.path):
-        yield os.path.dirname(os.path.abspath(image.path))
+def _users_folder() -> str:
+    """No absolute path where nobody's home is known."""
     base = os.environ.get("XDG_CONFIG_HOME", "")
-    if not os.path.isabs(base):
-        base = os.path.expanduser("~/.config")
-    if os.path.isabs(base):
-        yield os.path.join(base, "arenascope", "rules")
+    return os.path.join(base if os.path.isabs(base) else os.path.expanduser("~/.config"), "arenascope", "rules")
 
 
 def _shipped(program: str) -> Optional[RuleText]:
-    name = f"programs/{program}.rules"
     with suppress(OSError):
-        data = pkgutil.get_data(__package__, name)
+        data = pkgutil.get_data(__package__, f"programs/{program}.rules")
         if data is not None:
-            return RuleText(name, data.decode(), shipped=True)
+            return RuleText(f"arenascope's own {program}.rules", data.decode(), shipped=True)
     return None

@@ -51,6 +51,7 @@ def named_blocks(
         found = tracer.trace([*_starts(search, source, types, meter)], meter)
     found.layouts, found.main_thread = layouts, session.target.pid
     asked = session.memo.get(UsersRules) or session.memo.keep(UsersRules())
+    asked.read = [text.path] if text is not None else []
     asked.doubts = [*doubts(rules, text, found.contradicted)]
     return found
 

@@ -88,7 +88,7 @@ RULES = argument(
     "--rules",
     metavar="FILE",
     help="rules that say what untyped pointers lead to (docs/types.md); none: only debug information. The default is "
-    "PROGRAM.rules beside the core, in ~/.config/arenascope/rules, or as it comes with arenascope",
+    "PROGRAM.rules in ~/.config/arenascope/rules, or as it comes with arenascope",
 )
 HELP = argument("-h", "--help", action=_Help, help="show this help")
 

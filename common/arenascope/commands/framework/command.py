@@ -12,13 +12,14 @@ from typing import TYPE_CHECKING, Callable, Iterator, NamedTuple, Optional, Prot
 from ...base.about import INTERRUPTED
 from ...base.errors import UsageError
 from ...base.model import HOLD_OVER
-from ...base.printable import printable
+from ...base.printable import one_line, printable
 from ...base.user_data import UserData, user_data
 from ...present.formats.json import envelope, written
 from ...present.formats.spool import in_blocks
 from ...present.shared_text.problems import sentence
 from ...present.shared_text.table_forms import known_form
 from ...present.shared_text.text import Style
+from ...session.users_rules import UsersRules
 from .answer import Answer as Answer
 from .answer import of_heap as of_heap
 from .arguments import HELP, Argument, Group, HelpAsked, Outline, Parser
@@ -363,17 +364,30 @@ def document_of(command: Command, context: Context, reply: Answer) -> Document:
     document = reply.document
     document.within(
         envelope(
-            command.name, door.name, context.seen, located, problems=reply.problems, held_seconds=door.held_seconds
+            command.name,
+            door.name,
+            context.seen,
+            located,
+            problems=reply.problems,
+            held_seconds=door.held_seconds,
+            rules=_rules_read(context),
         )
     )
     return document
+
+
+def _rules_read(context: Context) -> Sequence[str]:
+    """The files of rules by which blocks were named."""
+    rules = context.opened.memo.get(UsersRules) if context.opened is not None else None
+    return rules.read if rules is not None else ()
 
 
 def _write_text(context: Context, reply: Answer) -> None:
     # everything is read before the first word is written: a door may let the process go in between
     text, warnings = reply.text(context.style), reply.warnings(context.style)
     rows = (row + "\n" for row in reply.rows or ())
-    for part in in_blocks(chain(text, rows, () if reply.exact else warnings)):
+    named_by = [f"blocks are named by the rules in {one_line(path)}\n" for path in _rules_read(context)]
+    for part in in_blocks(chain(text, rows, named_by, () if reply.exact else warnings)):
         context.door.write(part)
     if reply.exact and warnings:
         context.door.notice("".join(warnings))

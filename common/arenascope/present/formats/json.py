@@ -23,6 +23,7 @@ def envelope(
     located: Optional[Located],
     problems: Sequence[Statement],
     held_seconds: Optional[float] = None,
+    rules: Sequence[str] = (),
 ) -> Envelope:
     texts = [sentence(each) for each in problems]
     return Envelope(
@@ -39,6 +40,7 @@ def envelope(
         if located is not None
         else None,
         held_seconds=held_seconds,
+        rules=list(rules),
     )
 
 

@@ -163,6 +163,9 @@ class Envelope(Record):
     target: Annotated[Optional[Image], "What was looked at; null: nothing"]
     glibc: Annotated[Optional[Glibc], "The glibc that was looked at; null: none was"]
     held_seconds: Annotated[Optional[float], "For how long a live process was held; null: it was not, or by a debugger"]
+    rules: Annotated[
+        Sequence[Annotated[str, "A file"]], "The files of rules by which blocks were named; empty: by none"
+    ]
 
 
 class InList(Record):
@@ -195,6 +198,7 @@ class Document(Record):
         target=None,
         glibc=None,
         held_seconds=None,
+        rules=(),
     )
     of_command = ""
     """Whose it is."""
