@@ -1,10 +1,10 @@
-"""Whose blocks are, in a program without symbols: an array is one owner, named by where it begins."""
+"""Who holds blocks in a stripped program: all its variables are one owner, and the command that names them is told."""
 
 from __future__ import annotations
 
 import json
-import platform
-import re
+import os
+import struct
 import subprocess
 from pathlib import Path
 from typing import Any, Iterator
@@ -16,7 +16,15 @@ from partial import look
 from schemas import valid
 from subjects import Subject
 
-pytestmark = pytest.mark.skipif(platform.machine() != "x86_64", reason="code of x86-64 alone is understood")
+OWNER = "unnamed variables of "
+DEBUGINFOD = "DEBUGINFOD_URLS="
+UNCACHED = {"GLIBC_TUNABLES": "glibc.malloc.tcache_count=0"}
+
+
+@pytest.fixture(scope="module")
+def named() -> Iterator[Subject]:
+    with Subject("holding", guard_regions=False) as held:
+        yield held
 
 
 @pytest.fixture(scope="module")
@@ -27,23 +35,12 @@ def subject() -> Iterator[Subject]:
         yield held
 
 
-def holders(document: dict[str, Any]) -> list[str]:
-    """Which of the program's variables the rows are, by the table of symbols of the program that was stripped."""
-    names = subprocess.run(["nm", "-S", Subject("holding").program], capture_output=True, text=True, check=True).stdout
-    found = []
-    for each in document["owners"]:
-        if each["kind"] == "global" and each["name"].startswith("holding"):
-            address = int(each["name"].partition("+")[2].split(" ")[0], 16)
-            for start, size, name in re.findall(r"^([0-9a-f]+) ([0-9a-f]+) \w (\S+)$", names, re.MULTILINE):
-                if int(start, 16) <= address < int(start, 16) + int(size, 16):
-                    found.append(name)
-    return found
-
-
-def assert_the_array_is_one(found: list[str]) -> None:
-    """It has thousands of pointers, and comes first."""
-    assert found[0] == "ledger"
-    assert found.count("ledger") == 1
+def own(document: dict[str, Any], subject: Subject) -> dict[str, Any]:
+    """The one row of the program's own variables."""
+    rows = [each for each in document["owners"] if each["kind"] == "global" and each["name"].startswith(OWNER)]
+    (row,) = [each for each in rows if each["name"] == f"{OWNER}{subject.program.name}" and each["stale"] is None]
+    assert row is document["owners"][0]
+    return row
 
 
 def asked(image: Path, words: str) -> dict[str, Any]:
@@ -53,16 +50,67 @@ def asked(image: Path, words: str) -> dict[str, Any]:
     return found
 
 
-def test_an_array_is_one_owner(subject: Subject, tmp_path: Path) -> None:
-    saved = tmp_path / "saved.core"
-    assert look(Path(str(subject.pid)), f"save {saved}")[0] == 0
-    for image in (Path(str(subject.pid)), saved):
+def saved(subject: Subject, folder: Path) -> Path:
+    core = folder / "saved.core"
+    assert look(Path(str(subject.pid)), f"save {core}")[0] == 0
+    return core
+
+
+def test_all_variables_of_a_stripped_program_are_one_owner(subject: Subject, named: Subject, tmp_path: Path) -> None:
+    """It holds what these hold where they have names."""
+    expected = asked(Path(str(named.pid)), "owners --limit 0")
+    globals_ = [each for each in expected["owners"] if each["kind"] == "global" and each["stale"] is None]
+    assert {"ledger"} <= {each["name"] for each in globals_}
+    for image in (Path(str(subject.pid)), saved(subject, tmp_path)):
         document = asked(image, "owners --limit 0")
-        assert_the_array_is_one(holders(document))
-        assert document["owners"][0]["blocks"] > 1000
+        row = own(document, subject)
+        assert sum(each["held_bytes"] for each in document["owners"]) == document["live_bytes"]
+        assert document["live_bytes"] == expected["live_bytes"]
+        symbols = {each["name"] for each in document["owners"]}
+        mine = [each for each in globals_ if each["name"] not in symbols]
+        assert row["held_bytes"] == sum(each["held_bytes"] for each in mine)
+        assert row["blocks"] == sum(each["blocks"] for each in mine) > 1000
+
+
+def test_owners_say_how_the_names_come(subject: Subject, named: Subject) -> None:
+    document = asked(Path(str(subject.pid)), "owners")
+    (note,) = [each for each in document["notes"] if each["names"]["file"] == str(subject.program)]
+    row = own(document, subject)
+    assert (note["id"], note["names"]["owner"]) == ("unnamed-variables", row["name"])
+    assert note["figures"] == {"bytes": row["held_bytes"]}
+    # no package has it
+    assert note["names"]["command"].startswith(DEBUGINFOD)
+    assert str(named.program) not in [each["names"]["file"] for each in asked(Path(str(named.pid)), "owners")["notes"]]
+
+
+def test_the_report_advises_symbols_and_no_clearing() -> None:
+    """Nobody can clear what all variables of a program hold."""
+    cache = Subject("cache", env=UNCACHED, guard_regions=False)
+    cache.program = stripped(cache.program)
+    with cache:
+        report = asked(Path(str(cache.pid)), "report --owners")
+    (advice,) = [each for each in report["advice"] if each["id"] in ("install-symbols", "clear-owner")]
+    assert advice["id"] == "install-symbols"
+    assert advice["how"][0].startswith(DEBUGINFOD)
+
+
+def test_refs_say_where_in_the_file_the_pointer_lies(subject: Subject) -> None:
+    said = subprocess.run(["nm", Subject("holding").program], capture_output=True, text=True, check=True).stdout
+    (offset,) = (int(line.split()[0], 16) for line in said.splitlines() if line.endswith(" ledger"))
+    maps = Path(f"/proc/{subject.pid}/maps").read_text().splitlines()
+    base = next(int(line.split("-")[0], 16) for line in maps if line.endswith(str(subject.program)))
+    with open(f"/proc/{subject.pid}/mem", "rb", 0) as memory:
+        table = struct.unpack("64Q", os.pread(memory.fileno(), 512, base + offset))
+    at = next(at for at, block in enumerate(table) if block)
+    place = f"{subject.program.name}+{offset + 8 * at:#x}"
+    refs = asked(Path(str(subject.pid)), f"refs {table[at]:#x}")["refs"]
+    assert (place, f"{base + offset + 8 * at:#x}") in [(each["name"], each["address"]) for each in refs]
+    way = asked(Path(str(subject.pid)), f"owner {table[at]:#x}")
+    assert way["held_by"]["name"] == f"{OWNER}{subject.program.name}"
+    assert way["path"][0]["name"].startswith(f"{subject.program.name}+0x")
 
 
 @pytest.mark.parametrize("door", [name for name in NEWEST if name != "shell"])
-def test_in_a_debugger(subject: Subject, door: str) -> None:
+def test_a_debugger_has_one_owner_too(subject: Subject, door: str) -> None:
     (owners,) = opened(DOORS[door]).run(Live(subject.pid, subject.program), ["owners --limit 0 --json"])
-    assert_the_array_is_one(holders(owners.json()))
+    assert own(owners.json(), subject)["blocks"] > 1000

@@ -208,6 +208,8 @@ def _mend(held: HeldSums) -> Advice:
 
 def _clear(facts: Facts) -> Iterator[Advice]:
     """Of a cause it has to be said what its end would bring; whether it is needed only the program knows."""
+    for said in facts.nameable:
+        yield Advice("install-symbols", 0, said.figures, names=said.names)
     for keeper in facts.clearable:
         figures = {"bytes": keeper.alone, "blocks": keeper.alone_blocks}
         names = {"owner": keeper.called, "kind": keeper.kind}

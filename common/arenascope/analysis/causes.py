@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Iterator, NamedTuple, Optional, Sequence
 
 from ..base.model import Allocator, Params, Statement
-from .held_or_lost import HeldSums, Holder, Joint, Keeper, Turn
+from .held_or_lost import HeldSums, Holder, Joint, Keeper, Turn, is_unnamed
 from .holds_back import Group, Seen
 from .params import MMAP_THRESHOLD, TRIM_THRESHOLD
 from .report import Picture
@@ -53,6 +53,8 @@ class Facts(NamedTuple):
     """What two moments showed; None: there is one, or the two do not tell."""
     tells_types_that_grow: bool = False
     """The two name some."""
+    without_symbols: Sequence[Statement] = ()
+    """Files whose unnamed variables hold something, with the command that brings the names."""
 
     @property
     def rss(self) -> int:
@@ -128,11 +130,15 @@ class Facts(NamedTuple):
     @property
     def clearable(self) -> Sequence[Keeper]:
         """The variable that holds most, where that is why memory stays, and clearing it would bring some back; before
-        it a thread's stack that holds more."""
+        it a thread's stack that holds more. What all unnamed variables of a file hold nobody can clear."""
         found: list[Keeper] = []
         for each in self.held.keepers if self.held and self.keeps else ():
             brings = each.alone if each.returns is None else each.returns
-            if each.stale is not None or not (self.matters(each.alone) and self.matters(brings)):
+            if (
+                each.stale is not None
+                or is_unnamed(each.name)
+                or not (self.matters(each.alone) and self.matters(brings))
+            ):
                 continue
             if each.kind in CLEARED:
                 return [*found, each]
@@ -145,6 +151,11 @@ class Facts(NamedTuple):
         """Variables that hold much together, where that is why memory stays."""
         told = self.held.jointly if self.held and self.keeps else ()
         return [each for each in told if self.matters(each.bytes) and all(map(_is_variable, each.owners))]
+
+    @property
+    def nameable(self) -> Sequence[Statement]:
+        """Of the files without symbols those whose variables hold much, where that is why memory stays."""
+        return [each for each in self.without_symbols if self.keeps and self.matters(int(each.figures["bytes"] or 0))]
 
     @property
     def in_the_way(self) -> Sequence[Turn]:
@@ -168,7 +179,7 @@ class Facts(NamedTuple):
 
 
 def _is_variable(owner: Holder) -> bool:
-    return owner.kind in CLEARED and owner.stale is None
+    return owner.kind in CLEARED and owner.stale is None and not is_unnamed(owner.name)
 
 
 class Cause(NamedTuple):

@@ -6,6 +6,13 @@ from typing import NamedTuple, Optional, Protocol, Sequence
 
 FIRST = 3
 """So many owners are told."""
+UNNAMED = "unnamed variables of "
+"""What stands before a file's name: all words of its variables that no symbol covers are one owner."""
+
+
+def is_unnamed(owner: Optional[str]) -> bool:
+    """Whether that is an owner of this kind."""
+    return owner is not None and owner.startswith(UNNAMED)
 
 
 class Holder(Protocol):

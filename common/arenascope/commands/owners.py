@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Optional, Sequence
 from ..base.model import Statement
 from ..base.whole_file import write_whole
 from ..present.json_documents.owner_records import Owners, Written
+from ..present.json_documents.record import told
 from ..present.shared_text.problems import sentences
 from ..present.shared_text.text import NO_HEAP, UNKNOWN
 from ..session.problems import problems_of
@@ -50,6 +51,7 @@ def owners_command(context: Context) -> Answer:
     from ..blocks.graph.leak_rows import types_of
     from ..blocks.graph.saved_owners import owned
     from ..present.screens.owners import Shown, lines, lines_by_type
+    from ..present.shared_text.debug_info import unnamed_variables, unnamed_variables_text
     from .steps.live_copy import looked
 
     look = looked(context)
@@ -62,6 +64,8 @@ def owners_command(context: Context) -> Answer:
     if options.by and look.session.started:
         shown.costs = costs_by_type(search)
     limit = options.limit if options.limit > 0 else None
+    held = [(each.owner.name, each.bytes) for each in ranking.holdings]
+    shown.notes = unnamed_variables(target, look.session.target, held)
     problems = [*look.problems, *problems_of(look.session)]
     html = pprof = None
     if options.html or options.pprof:
@@ -73,6 +77,7 @@ def owners_command(context: Context) -> Answer:
         owners=[shown.record(each) for each in ranking.holdings[:limit]],
         left_out=len(ranking.holdings[limit:]) if limit else 0,
         live_bytes=search.blocks.bytes,
+        notes=[told(each, unnamed_variables_text(each)) for each in shown.notes],
         html=html,
         pprof=pprof,
     )

@@ -159,9 +159,11 @@ def _report(context: Context) -> Answer:
         known = _without_mappings(session, plans, grown)
         known = known._replace(notes=[*known.notes, *map(NOT_HERE.format, asked(context.options))])
         return _answer(context, None, known, ticket, owned=owned)
+    held = _held()(context, owned[0]) if owned else None
     facts = facts_of(picture)._replace(
         seen=seen[0] if seen else None,
-        held=_held()(context, owned[0]) if owned else None,
+        held=held,
+        without_symbols=_without_symbols(context, owned[0], held) if held is not None else (),
         redacted=session.target.image.redacted,
         growth=what_they_show(grown),
         tells_types_that_grow=bool(types_grown),
@@ -249,6 +251,12 @@ def _held() -> Callable[[Context, Looked], Optional[HeldSums]]:
             return None
 
     return held
+
+
+def _without_symbols(context: Context, looked: Looked, held: HeldSums) -> Sequence[Statement]:
+    from ..present.shared_text.debug_info import unnamed_variables
+
+    return unnamed_variables(context.target, looked.session.target, [(each.name, each.bytes) for each in held.keepers])
 
 
 def _wants_types(context: Context) -> bool:

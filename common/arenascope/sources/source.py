@@ -70,6 +70,8 @@ class Source(Image, ABC):
 class ImageTarget(WithSymbols):
     """A Target but for what a door adds: symbols, structs, expressions, and the registers of a live process."""
 
+    door: str
+
     def __init__(self, image: Source, folders: Sequence[str] = DEBUG_FOLDERS, sysroot: Optional[str] = None) -> None:
         """`folders` have separate files of symbols; below `sysroot` lie the files of the host that a core is from."""
         self.image = image
@@ -125,6 +127,19 @@ class ImageTarget(WithSymbols):
             return [region.path]
         found = file_within(self._sysroot, region.path)
         return [found] if found is not None else []
+
+    @property
+    def root(self) -> str:
+        """Where the files of the image's host begin: the sysroot, or the process's own root (a container)."""
+        if self._sysroot is not None:
+            return self._sysroot
+        own = f"/proc/{self.pid}/root"
+        try:
+            if self.door == "shell" and self.kind == "live" and not os.path.samefile(own, "/"):
+                return own
+        except OSError:
+            pass
+        return "/"
 
     def place_below_sysroot(self, region: Region) -> Optional[str]:
         """Where the file of a mapping is looked for, as the user knows that host's files; None without a sysroot."""

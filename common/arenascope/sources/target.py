@@ -172,22 +172,13 @@ class Place(NamedTuple):
     name: str
     offset: int
     in_file: bool = False
-    past: int = 0
-    """In a file: how far into a variable without a name."""
-    source: str = ""
-    """In a file: the source file of that variable, or in quotes what the code that uses it says."""
 
     @property
     def text(self) -> str:
-        """ "vtable for Shape+16", else "libc.so.6+0x1d3c60", "git+0x3852b0 (packfile.c)"."""
+        """ "vtable for Shape+16", else "libc.so.6+0x1d3c60"."""
         if self.in_file:
-            return f"{self.name}+{self.offset:#x}" + (f" ({self.source})" if self.source else "")
+            return f"{self.name}+{self.offset:#x}"
         return f"{self.name}+{self.offset}" if self.offset else self.name
-
-    @property
-    def whole_name(self) -> str:
-        """Of the variable or function as a whole; in a file it is where the variable begins, where that is known."""
-        return self._replace(offset=self.offset - self.past).text if self.in_file else self.name
 
 
 def text_of(place: Optional[Place]) -> Optional[str]:

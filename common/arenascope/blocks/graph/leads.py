@@ -7,6 +7,7 @@ from array import array
 from bisect import bisect_right
 from typing import Iterator, NamedTuple, Optional, Sequence
 
+from ...analysis.held_or_lost import UNNAMED
 from ..declared.holding_locals import HoldingLocals
 from .edge import FLAGS, STALE
 from .edges import Graph
@@ -75,7 +76,7 @@ class _Who(NamedTuple):
     owner: Owner
     rank: int
     nameless: bool = False
-    """It is known by where it lies alone."""
+    """No symbol covers it."""
 
 
 def _local(tid: Optional[int], label: str) -> Optional[_Who]:
@@ -119,8 +120,10 @@ class _Named:
         if root.kind == "global" and self._is_of_system(root.start):
             rank = RANKS.index("of the system")
         place = names.place(root, seed.address)
-        owner = Owner(root.kind, place.whole_name or None if place is not None else None, root.tid)
-        return _Who(owner, rank, nameless=place is None or place.in_file)
+        if place is None:
+            return _Who(Owner(root.kind, None, root.tid), rank, nameless=True)
+        name = f"{UNNAMED}{place.name}" if place.in_file else place.name or None
+        return _Who(Owner(root.kind, name, root.tid), rank, nameless=place.in_file)
 
     def _is_of_system(self, start: int) -> bool:
         """By the file that is mapped there, or in front of zeroed variables."""

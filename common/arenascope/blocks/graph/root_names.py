@@ -10,8 +10,7 @@ from ...base.errors import ArenascopeError
 from ...glibc.find.thread_pointers import Dtv
 from ...session.session import Session
 from ...sources.elf.address_names import names_of, place_of
-from ...sources.elf.code_references import Variables, bytes_of_code, find_variables
-from ...sources.elf.elf_file import PT_TLS, Elf, ElfFile, proven_files
+from ...sources.elf.elf_file import PT_TLS, Elf, proven_files
 from ...sources.elf.modules import Module
 from ...sources.elf.registers import GENERAL
 from ...sources.elf.symbols import STT_TLS
@@ -46,8 +45,6 @@ class Names:
         self.main_thread = session.target.pid
         self._threads = {each.tid: each.name for each in session.target_threads}
         self._tls: Optional[list[_Variables]] = None
-        self._unnamed_of: dict[int, tuple[int, Optional[Variables]]] = {}
-        """By where a module begins."""
         self._tables = UnwindTables(self._memory, session.regions)
 
     def of(self, root: Root, address: int) -> Optional[str]:
@@ -55,8 +52,7 @@ class Names:
 
     def place(self, root: Root, address: int) -> Optional[Place]:
         if root.kind == "global":
-            told = self._session.target.describe(address)
-            return self._unnamed(told, address) if told is not None and told.in_file else told
+            return self._session.target.describe(address)
         if root.kind == "stack":
             return self.function(root.tid, address)
         if root.kind == "tls":
@@ -65,31 +61,6 @@ class Names:
 
     def thread(self, tid: Optional[int]) -> Optional[str]:
         return self._threads.get(tid) if tid is not None else None
-
-    # variables without a name
-
-    def _unnamed(self, place: Place, address: int) -> Place:
-        """With where the variable begins, as the file's code tells it."""
-        base = address - place.offset
-        if base not in self._unnamed_of:
-            self._unnamed_of[base] = self._find_unnamed(base)
-        linked, variables = self._unnamed_of[base]
-        start = variables.start_of(linked + place.offset) if variables is not None else None
-        if variables is None or start is None:
-            return place
-        return place._replace(past=linked + place.offset - start, source=variables.sources.get(start, ""))
-
-    def _find_unnamed(self, base: int) -> tuple[int, Optional[Variables]]:
-        """And the address that the file was linked for."""
-        module = next((each for each in self._modules.all if each.base == base), None)
-        try:
-            with (
-                ElfFile(self._modules.file_of(module) or "" if module is not None else "") as file,
-                self._session.meter("reading code", bytes_of_code(file)) as meter,
-            ):
-                return file.first_address, find_variables(file, meter)
-        except (ArenascopeError, struct.error):
-            return 0, None
 
     # frames
 

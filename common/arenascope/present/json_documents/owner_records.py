@@ -6,7 +6,7 @@ from typing import Annotated, Optional, Sequence
 
 from ...base.block_kinds import ROOT_KINDS, STALE
 from .arena_records import ArenaOrNone
-from .record import Address, Document, Record, Size
+from .record import Address, Document, Record, Size, Told
 
 OWNER_KINDS = (*ROOT_KINDS, "unreached")
 STRENGTHS = ("definite", "possible")
@@ -114,6 +114,11 @@ class Owners(Document, command="owners"):
     ]
     left_out: Annotated[Size, "How many more owners there are"]
     live_bytes: Annotated[Size, "All live blocks"]
+    notes: Annotated[
+        Sequence[Annotated[Told, "A note"]],
+        "Which files lack symbols, so that all their unnamed variables are one owner (`names.owner`), and the command "
+        "that brings the names (`names.command`)",
+    ]
     html: Annotated[Optional[Written], "The page that was written"]
     pprof: Annotated[Optional[Written], "The profile that was written"]
 

@@ -6,6 +6,7 @@ from typing import Iterator, Mapping, Optional, Sequence
 
 from ...analysis.diff import CONTAINER, NAMELESS
 from ...analysis.grown_types import BLOCKS_OF_A_SIZE, Grown, worth_naming
+from ...analysis.held_or_lost import is_unnamed
 from ...base.model import Statement, whole
 from ...blocks.recognise.class_names import type_words
 from ..shared_text.text import Style, number, signed
@@ -95,7 +96,7 @@ def _grown_in(grown: Grown) -> str:
         return ""
     if grown.owner_kind == "unreached":
         return ", which nothing leads to"
-    is_variable = grown.owner_kind == "global" and grown.owner != NAMELESS
+    is_variable = grown.owner_kind == "global" and grown.owner != NAMELESS and not is_unnamed(grown.owner)
     return f" in `{grown.owner}`" if is_variable else f" in {grown.owner}"
 
 

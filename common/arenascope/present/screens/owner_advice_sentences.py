@@ -6,9 +6,10 @@ from typing import Callable, Mapping, Optional
 
 from ...analysis.causes import Facts
 from ...analysis.held_or_lost import Beside, Keeper
+from ..shared_text.marked_names import with_verb
 from ..shared_text.text import count
 from .verdict import Figures, Names, Say, owner_called
-from .ways_to_do import POOL_COST, POOLS, Typed, Way, Words
+from .ways_to_do import POOL_COST, POOLS, Symbols, Typed, Way, Words
 
 
 def _clear(figure: Figures, names: Names, facts: Facts, say: Say) -> Words:
@@ -83,9 +84,9 @@ def _keep_apart(figure: Figures, names: Names, facts: Facts, say: Say) -> Words:
     """Of little that lies on the pages of much."""
     size, up, in_all = figure["bytes"], figure["holds_up_bytes"], figure["returns_bytes"]
     return Words(
-        f"free what {names['owners']} leads to as well, or keep its blocks apart from those of others: by itself "
-        f"nothing, but with what others hold freed, {say(up)} more leaves, {say(in_all)} in all (kept apart, all of "
-        f"that but its own {say(size)})",
+        f"free what {with_verb(names['owners'], 'lead')} to as well, or keep its blocks apart from those of others: by "
+        f"itself nothing, but with what others hold freed, {say(up)} more leaves, {say(in_all)} in all (kept apart, "
+        f"all of that but its own {say(size)})",
         f"only {say(size)}, but on the pages of what others hold",
         (*POOLS, Typed("owners", "who holds what")),
         POOL_COST,
@@ -97,7 +98,18 @@ def _clear_owner(figure: Figures, names: Names, facts: Facts, say: Say) -> Words
     return _clear_all(figure, names, facts, say) if "owners" in names else _clear(figure, names, facts, say)
 
 
+def _install_symbols(figure: Figures, names: Names, facts: Facts, say: Say) -> Words:
+    said = next(each for each in facts.nameable if each.names["owner"] == names["owner"])
+    return Words(
+        f"install the debug symbols of {names['module']}: they name the variables that hold {say(figure['bytes'])}",
+        f"{names['file']} is stripped",
+        (Symbols(said), Typed("owners", "then: which variable holds what")),
+        all_apply=True,
+    )
+
+
 OWNERS: Mapping[str, Callable[[Figures, Names, Facts, Say], Words]] = {
     "clear-owner": _clear_owner,
+    "install-symbols": _install_symbols,
     "keep-owner-apart": _keep_apart,
 }

@@ -5,7 +5,9 @@ from __future__ import annotations
 from typing import Iterator, Mapping, Optional, Sequence
 
 from ...analysis.diff import NAMELESS
+from ...analysis.held_or_lost import is_unnamed
 from ...base.block_kinds import Kind
+from ...base.model import Statement
 from ...blocks.declared.paths import Paths
 from ...blocks.graph.costs_by_type import TypeCost
 from ...blocks.graph.edges import SecondLook
@@ -17,7 +19,8 @@ from ...blocks.graph.saved_owners import Owned
 from ...blocks.recognise.class_names import type_words
 from ..formats.json import hexadecimal
 from ..json_documents import owner_records as records
-from ..shared_text.marked_names import marked, unmarked
+from ..shared_text.debug_info import symbols_command
+from ..shared_text.marked_names import marked, unmarked, with_verb
 from ..shared_text.text import (
     UNKNOWN,
     Style,
@@ -44,7 +47,6 @@ UNDER = "mostly under: the block that leads to most of it"
 TIES = "as near: the part that another owner leads to in as few steps as the main holder"
 STEPS = 3
 """So many blocks of a way are told."""
-A_HINT = '+0x… ("text"): a variable without a symbol; the text stands in the code that uses it, and may mislead'
 TYPES = 5
 """So many types of each owner are shown."""
 COSTS = ("whose", "type", "count", "all of them", "average", "largest", "the largest is")
@@ -63,6 +65,8 @@ class Shown:
         self.owners, self.kept = owned
         self.costs: Optional[Mapping[int, Sequence[TypeCost]]] = None
         """By the holdings' numbers, where they were asked for."""
+        self.notes: Sequence[Statement] = ()
+        """Which files lack symbols."""
 
     def kept_by(self, holding: Holding) -> Optional[Kept]:
         return self.kept[holding.number] if self.kept is not None else None
@@ -152,7 +156,9 @@ def _who(search: Search, owner: Owner) -> str:
         return f"mapping {owner.name}"
     if owner.kind == "tls":
         return f"{marked(owner.name) if owner.name else 'variables'}{thread}"
-    return marked(owner.name) if owner.name else NAMELESS
+    if not owner.name:
+        return NAMELESS
+    return owner.name if is_unnamed(owner.name) else marked(owner.name)
 
 
 def nobody(search: Search) -> str:
@@ -174,11 +180,6 @@ def listed(names: Sequence[str]) -> str:
     return " and ".join(filter(None, (", ".join(names[:-1]), *names[-1:])))
 
 
-def is_hint(name: Optional[str]) -> bool:
-    """Whether it ends in what code_references.py quotes."""
-    return name is not None and name.endswith('")')
-
-
 def summary(style: Style, shown: Shown, resident: Optional[int] = None) -> str:
     """The answer in a sentence. `resident`: as in lines()."""
     blocks, largest = shown.search.blocks, _largest(shown)
@@ -191,7 +192,7 @@ def summary(style: Style, shown: Shown, resident: Optional[int] = None) -> str:
     if lost is not None and lost.bytes > largest.bytes:
         leads = "nothing leads" if nobody(shown.search) == NOBODY else "no plain pointer leads"
         said, of = f"{said}; {leads} to {style.size(lost.bytes)} of it", " of the rest"
-    return f"{said}; {shown.words(largest)} holds most{of}, {much}{_most_jointly(style, shown)}"
+    return f"{said}; {with_verb(shown.words(largest), 'hold')} most{of}, {much}{_most_jointly(style, shown)}"
 
 
 def _most_jointly(style: Style, shown: Shown) -> str:
@@ -241,13 +242,22 @@ def lines(
     for title, words in (("would return", RETURNS), ("mostly under", UNDER), ("as near", TIES)):
         if title in headers:
             yield style.dim(words)
-    if any(is_hint(each.owner.name) for each in own):
-        yield style.dim(A_HINT)
     yield ""
     way = largest.way[-1:] if largest is not None else ()
     typed = [style.typed(f"refs {blocks.starts[each.block]:#x}") for each in way]
     typed += [style.typed("leaks")] if lost is not None else []
-    yield from next_lines(style, *typed, style.typed("types"))
+    yield from next_lines(style, *_symbols(style, shown, own), *typed, style.typed("types"))
+
+
+def _symbols(style: Style, shown: Shown, rows: Sequence[Holding]) -> list[str]:
+    """The commands that name the variables of files in these rows, where they hold much."""
+    least = shown.search.blocks.bytes / MUCH
+    names = {each.owner.name for each in rows if each.bytes >= least}
+    return [
+        f"{symbols_command(each, style)} (names the variables of {each.names['module']})"
+        for each in shown.notes
+        if each.names["owner"] in names
+    ]
 
 
 def lines_by_type(

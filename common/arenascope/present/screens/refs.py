@@ -14,6 +14,7 @@ from ...blocks.recognise.class_names import is_pointed_to, type_words
 from ...sources.target import Span
 from ..formats.json import address
 from ..json_documents import owner_records as records
+from ..shared_text.marked_names import with_verb
 from ..shared_text.problems import sentence
 from ..shared_text.text import Style, count, next_lines, table
 from .chunks import STATE_WORDS
@@ -192,7 +193,7 @@ def owner_lines(
         if any(shown.told.stale(each) is not None for each in path):
             yield ONLY_STALE
         if other:
-            yield f"{other} leads there as well, by as few steps"
+            yield f"{with_verb(other, 'lead')} there as well, by as few steps"
     else:
         yield style.bold(f"{line}: nothing holds it")
         yield ""

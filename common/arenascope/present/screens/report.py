@@ -12,6 +12,7 @@ from ...analysis.held_or_lost import FIRST, HeldSums
 from ...analysis.report import ANONYMOUS, LIVE, PARTS, RESIDENT, SPACE, Picture
 from ...analysis.type_rows import TypeRow
 from ...base.model import Statement
+from ..shared_text.marked_names import with_verb
 from ..shared_text.text import BAR, GAP, Style, bar, count, held_size, next_lines, table
 from .advice_sentences import NOTHING_TO_SET, OWNERS_TELL
 from .growth import growth_headlines, growth_sentence
@@ -186,7 +187,7 @@ def holds_most(style: Style, held: HeldSums, number: int = FIRST) -> Iterator[st
     if keepers:
         first, *rest = [held_size(style, each.bytes, each.alone) for each in keepers]
         then = ", ".join(f"{each.called} {much}" for each, much in zip(keepers[1:], rest))
-        yield f"{keepers[0].called} holds most, {first}{f'; then {then}' if then else ''}"
+        yield f"{with_verb(keepers[0].called, 'hold')} most, {first}{f'; then {then}' if then else ''}"
 
 
 def worth_telling(held: HeldSums, size: int) -> bool:
@@ -199,7 +200,7 @@ def pages_line(style: Style, held: HeldSums) -> Iterator[str]:
     if turns and worth_telling(held, turns[-1].returns - sum(each.alone for each in turns)):
         first, *then = turns
         more = "".join(f", then {each.called} ({size(each.bytes)}) {size(each.returns)} in all" for each in then)
-        brings = f"freeing what {first.called} leads to brings {size(first.returns)}"
+        brings = f"freeing what {with_verb(first.called, 'lead')} to brings {size(first.returns)}"
         yield f"those that hold most share pages: {brings}{more}"
 
 

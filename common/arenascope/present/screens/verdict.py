@@ -5,10 +5,10 @@ from __future__ import annotations
 from typing import Callable, Mapping, Optional
 
 from ...analysis.causes import matters
-from ...analysis.diff import NAMELESS
 from ...analysis.report import ANONYMOUS, RESIDENT, SPACE
 from ...base.model import Statement, whole
 from ...blocks.recognise.class_names import type_words
+from ..shared_text.marked_names import MARK, with_verb
 from ..shared_text.text import count
 
 Say = Callable[[Optional[int]], str]
@@ -302,7 +302,7 @@ def _lost(figure: Figures, names: Names, say: Say) -> Pair:
 
 def owner_called(name: str, kind: str) -> str:
     """A name alone may be a word like any other."""
-    return f"the variable {name}" if kind == "global" and name != NAMELESS else name
+    return f"the variable {name}" if kind == "global" and name.startswith(MARK) else name
 
 
 def _held(figure: Figures, names: Names, say: Say) -> Pair:
@@ -312,7 +312,7 @@ def _held(figure: Figures, names: Names, say: Say) -> Pair:
     if not alone:
         others = "others lead to all of it as well"
     return (
-        f"{owner} holds {say(size)} that is in use: it stays until the program frees it",
+        f"{with_verb(owner, 'hold')} {say(size)} that is in use: it stays until the program frees it",
         f"{100 * size / whole:.0f} % of {say(whole)} in blocks; {others}",
     )
 
@@ -329,8 +329,8 @@ def _held_together(figure: Figures, names: Names, say: Say) -> Pair:
 def _shares_pages(figure: Figures, names: Names, say: Say) -> Pair:
     size, up, whole = figure["bytes"], figure["holds_up_bytes"], figure["returns_bytes"]
     return (
-        f"{names['owners']} leads to only {say(size)}, but shares pages with what others hold: while it stays, "
-        f"{say(up - size)} of theirs stays, too",
+        f"{with_verb(names['owners'], 'lead')} to only {say(size)}, but shares pages with what others hold: while it "
+        f"stays, {say(up - size)} of theirs stays, too",
         f"if the others that hold most are freed, {say(whole - up)} leaves memory; if it is freed, too, {say(whole)}",
     )
 

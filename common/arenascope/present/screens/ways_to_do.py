@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import NamedTuple, Optional, Union
 
+from ...base.model import Statement
+from ..shared_text.debug_info import symbols_command
 from ..shared_text.text import Style
 
 
@@ -58,6 +60,18 @@ class Pasted(NamedTuple):
         return f"{self.before}{self.words}{self.after}"
 
 
+class Symbols(NamedTuple):
+    """The command that brings a file's debug symbols."""
+
+    said: Statement
+
+    def command(self, style: Style) -> str:
+        return self.said.names["command"]
+
+    def text(self, style: Style) -> str:
+        return symbols_command(self.said, style)
+
+
 class Traced(NamedTuple):
     """Who asks the kernel for more, told by a tracer: a debugger's process has one already, a core has no process."""
 
@@ -90,7 +104,7 @@ POOLS = (
 )
 """How blocks come to lie apart from others."""
 POOL_COST = "code to change, and a pool that keeps what its largest moment needed"
-Way = Union[str, Typed, Later, Traced, ByType, Pasted]
+Way = Union[str, Typed, Later, Symbols, Traced, ByType, Pasted]
 
 
 class Words(NamedTuple):

@@ -1,20 +1,28 @@
-"""Which modules have no debug information, and how it is got."""
+"""Which modules have no debug information or no symbols, and the command that brings them."""
 
 from __future__ import annotations
 
 import os
 from typing import TYPE_CHECKING, Optional, Sequence
 
+from ...analysis.held_or_lost import UNNAMED, is_unnamed
 from ...base.model import Statement
 from ...base.printable import first_few, one_line
+from ...sources.debug_packages import debug_package
+from ...sources.elf.address_names import programs_of
+from ...sources.elf.elf_file import SHT_SYMTAB, module_build_id, proven_files
 from ...sources.elf.other_files import unproven_modules
-from .text import count
+from ...sources.source import ImageTarget
+from .text import Style, count
 
 if TYPE_CHECKING:
     from ...sources.debug_info_types import TypeSource
-    from ...sources.target import Target
+    from ...sources.target import Region, Target
 
 HOW = "compile with gcc -g, or apt install PACKAGE-dbgsym (`dpkg -S FILE` names PACKAGE)"
+UNNAMED_VARIABLES = "unnamed-variables"
+DEBUGINFOD = "DEBUGINFOD_URLS=https://debuginfod.elfutils.org gdb -iex 'set debuginfod enabled on'"
+"""GDB fetches symbols by build-id, of packages of most distributions."""
 
 NOT_READ = ("debug-information-not-read", "no-gdb")
 """Why debug information that is there says nothing."""
@@ -52,3 +60,51 @@ def without_types_text(said: Statement) -> str:
 
 def missing_line(files: Sequence[str]) -> str:
     return f"no debug information of {count(len(files), 'file')}, {names_of(files)}: {HOW}"
+
+
+def unnamed_variables(
+    subject: Target, target: Target, holdings: Sequence[tuple[Optional[str], int]]
+) -> list[Statement]:
+    """For each file without symbols, the command that brings the names of its variables. `holdings`: owners by their
+    names, and what they hold; `target`: what is read, which may be a copy of `subject`."""
+    held: dict[str, int] = {}
+    for owner, size in holdings:
+        if owner is not None and is_unnamed(owner):
+            held[owner] = held.get(owner, 0) + size
+    found: list[Statement] = []
+    if not held:
+        return found
+    root = subject.root if isinstance(subject, ImageTarget) else "/"
+    files = {f"{UNNAMED}{os.path.basename(run[0].path)}": run[0] for run in programs_of(target.regions())}
+    for name, size in held.items():
+        file = files.get(name)
+        build_id = module_build_id(target.read, file.start) if file is not None else None
+        if file is None or build_id is None or _has_symbols(target, file, build_id):
+            continue
+        path = file.path.replace(" (deleted)", "")
+        package = debug_package(root, path)
+        names = {"owner": name, "module": os.path.basename(path), "file": path}
+        names["command"] = f"apt install {package}" if package is not None else DEBUGINFOD
+        if package is not None and root != "/":
+            names["root"] = root
+        found.append(Statement(UNNAMED_VARIABLES, {"bytes": size}, names))
+    return found
+
+
+def _has_symbols(target: Target, file: Region, build_id: str) -> bool:
+    paths = target.symbol_files(file, build_id)
+    return any(each.type == SHT_SYMTAB for elf in proven_files(paths, build_id) for each in elf.sections)
+
+
+def symbols_command(said: Statement, style: Style) -> str:
+    """The command of such a statement as it is to be typed, with what to do after it."""
+    names = said.names
+    if "root" in names:
+        return f"{names['command']} (on the host of {names['root']}; then ask with --sysroot {names['root']})"
+    if names["command"] == DEBUGINFOD and style.running:
+        return f'{DEBUGINFOD} -p {style.subject} -x "$({style.program} --gdb-path)"'
+    return names["command"]
+
+
+def unnamed_variables_text(said: Statement) -> str:
+    return f"no symbols of {said.names['module']}: {symbols_command(said, Style())} brings the names of its variables"

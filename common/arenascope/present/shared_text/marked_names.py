@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Mapping
 
+from ...analysis.held_or_lost import is_unnamed
+
 MARK = "`"
 
 
@@ -14,6 +16,11 @@ def marked(name: str) -> str:
 def unmarked(words: str) -> str:
     """For documents and other programs, to which a name is a name."""
     return words.replace(MARK, "")
+
+
+def with_verb(called: str, verb: str) -> str:
+    """An owner and what it does: "`cache` holds", "unnamed variables of git hold"."""
+    return f"{called} {verb if is_unnamed(called) else verb + 's'}"
 
 
 def unmarked_names(names: Mapping[str, str]) -> dict[str, str]:
