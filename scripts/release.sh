@@ -29,7 +29,7 @@ version=$(sed -n 's/^__version__ = "\(.*\)"$/\1/p' common/arenascope/base/about.
 (cd "$work/built" && sha256sum -- * >SHA256SUMS)
 mkdir -p "$target"
 cp "$work"/built/* "$target"
-grep -q "^## \[$version\]" CHANGELOG.md || say "CHANGELOG.md has no section [$version]: its entries are still under [Unreleased]"
+grep -q "^## \[$version\]" CHANGELOG.md || say "CHANGELOG.md has no section [$version]"
 ! grep -q '^repository = ""' pyproject.toml ||
     say "pyproject.toml has no address (repository): the metadata have no URLs, and README's links are relative"
 say "$version is in $target:"
