@@ -18,7 +18,8 @@ from marks import in_full
 from subjects import Subject
 
 from arenascope.base.errors import ArenascopeError
-from arenascope.base.whole_file import PartialFile, write_whole
+from arenascope.base.whole_file import FOR_ALL, PartialFile, write_whole
+from arenascope.cli.main import main
 from arenascope.commands.steps.save_core import save
 from arenascope.sources.live.process import ProcessImage
 from arenascope.sources.shell_target import ShellTarget
@@ -156,14 +157,49 @@ def test_standard_output_in_a_file_keeps_what_else_is_printed(subject: int, tmp_
     assert "arenas, " in log.read_text()
 
 
-@pytest.mark.parametrize("mask", [0o077, 0o022, 0o002])
-def test_a_new_file_has_what_the_umask_leaves(tmp_path: Path, mask: int) -> None:
+@pytest.mark.parametrize("mask", [0o077, 0o022, 0o002, 0])
+def test_a_new_file_is_the_user_s_alone(tmp_path: Path, mask: int) -> None:
     before = os.umask(mask)
     try:
         write_whole(str(tmp_path / "new"), b"x")
+        write_whole(str(tmp_path / "for all"), b"x", FOR_ALL)
     finally:
         os.umask(before)
-    assert stat.S_IMODE((tmp_path / "new").stat().st_mode) == 0o666 & ~mask
+    assert stat.S_IMODE((tmp_path / "new").stat().st_mode) == 0o600
+    assert stat.S_IMODE((tmp_path / "for all").stat().st_mode) == 0o666 & ~mask
+
+
+FILES = {
+    "report": "report {image} --html {file} --with-values",
+    "owners": "owners {image} --html {file}",
+    "map": "map {image} --html {file}",
+    "snapshot": "snapshot {image} {file}",
+    "save": "save {image} {file}",
+    "trend": "trend {snapshots} --html {file}",
+}
+
+
+@pytest.mark.parametrize("words", FILES.values(), ids=FILES.keys())
+def test_what_a_command_writes_is_the_user_s_alone(tmp_path: Path, words: str) -> None:
+    """Names, and with --with-values keys and texts, of somebody's program. A file that is there stays as it is."""
+    file, snapshots = tmp_path / "file", tmp_path / "snapshots"
+    before = os.umask(0)
+    try:
+        with Subject("bins") as subject:
+            if "{snapshots}" in words:
+                assert (
+                    main(["watch", str(subject.pid), "--count", "2", "--interval", "0.2", "--save", str(snapshots)])
+                    == 0
+                )
+                assert {stat.S_IMODE(each.stat().st_mode) for each in snapshots.iterdir()} == {0o600}
+            command = words.format(image=subject.pid, file=file, snapshots=snapshots).split()
+            for mode in (0o600, 0o640):
+                if file.exists():
+                    file.chmod(mode)
+                assert main(command) == 0
+                assert stat.S_IMODE(file.stat().st_mode) == (0o600 if command[0] == "save" else mode)
+    finally:
+        os.umask(before)
 
 
 @needs_root

@@ -9,6 +9,8 @@ from typing import Iterator, Optional
 
 from .errors import ArenascopeError
 
+PRIVATE, FOR_ALL = 0o600, 0o666
+"""Modes of new files: most hold names or values of a program, which are nobody else's."""
 ACL = "system.posix_acl_access"
 STANDARD_STREAMS = (1, 2)
 OWN_FILES = "/proc/self/fd"
@@ -88,9 +90,9 @@ def kind_of_disk(folder: str) -> str:
     return ""
 
 
-def write_whole(path: str, data: bytes, mode: int = 0o666) -> None:
-    """Readers of `path`, or of what it links to, see the old file or the new one, under the same owner. A new file has
-    of `mode` what the umask leaves."""
+def write_whole(path: str, data: bytes, mode: int = PRIVATE) -> None:
+    """Readers of `path`, or of what it links to, see the old file or the new one, under the same owner and mode. A new
+    file has of `mode` what the umask leaves."""
     try:
         old = _look_at(path)
         if old is None:

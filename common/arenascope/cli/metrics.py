@@ -16,7 +16,7 @@ from ..analysis.diff import Figure, figures_of
 from ..base import optional_libraries
 from ..base.errors import ArenascopeError, UsageError
 from ..base.printable import one_line
-from ..base.whole_file import write_whole
+from ..base.whole_file import FOR_ALL, write_whole
 from ..commands.framework.arguments import HELP, Group, Outline, argument
 from ..sources.live.procfiles import born, name_of
 from .several_subjects import figures
@@ -81,7 +81,7 @@ def run(options: argparse.Namespace) -> int:
     form = "prometheus_client.exposition" if options.output else "prometheus_client.openmetrics.exposition"
     text: bytes = import_module(form).generate_latest(registry)
     if options.output:
-        write_whole(options.output, text)
+        write_whole(options.output, text, FOR_ALL)  # another user's exporter reads it
     else:
         sys.stdout.write(text.decode())
     return 2 if collector.failed else 0

@@ -13,7 +13,7 @@ from typing import Callable, Iterable, Iterator, Optional, Sequence, Union
 
 from ...base.errors import ArenascopeError, MemoryReadError
 from ...base.model import Range
-from ...base.whole_file import PartialFile
+from ...base.whole_file import PRIVATE, PartialFile
 from ...base.worker_pool import processors
 from ..address_runs import Runs
 from ..elf.elf_file import MAGIC
@@ -72,7 +72,7 @@ class CoreWriter:
         if os.path.lexists(path) and not _was_saved(path):
             raise ArenascopeError(f"{path} is there already", "name another file, or remove it")
         try:
-            self._partial = PartialFile(path, 0o600)
+            self._partial = PartialFile(path, PRIVATE)
         except OSError as error:
             raise self._cannot(error) from error
         self._file = self._partial.descriptor
