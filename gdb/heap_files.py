@@ -2,7 +2,8 @@
 it is told by a core that the shell writes, of stacks and registers alone.
 
 Questions come as lines of JSON on standard input, answers leave as lines on the descriptor that ANSWERS names. The
-files may be somebody else's: this GDB loads no scripts, fetches nothing, and has limits on memory and time.
+files may be somebody else's: this GDB loads no scripts, fetches nothing, has limits on memory and time, and ends with
+whoever asks. Where it is told which files it may open, it opens no others.
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ from __future__ import annotations
 import json
 import os
 import resource
+import select
 import sys
 from collections import deque
 from contextlib import suppress
@@ -55,15 +57,24 @@ class Asked(NamedTuple):
     frames: GdbFrames
 
 
-def make_types(line: str) -> Asked:
-    """`line`: the modules, as module_files.py writes them."""
+def asker_has_ended() -> bool:
+    """Whether nobody can write to the standard input any more. (The parent may be a script that starts GDB.)"""
+    waiting = select.poll()
+    waiting.register(sys.stdin, 0)
+    return bool(waiting.poll(0))
+
+
+def make_types() -> Asked:
+    """Of the files that the first line of standard input names."""
     package = os.environ[PACKAGE]
     sys.path.insert(0, package)
     try:
+        from arenascope.base import process_limits
         from arenascope.commands.framework.load_once import load_once
         from arenascope.sources import module_files
     finally:
         sys.path.remove(package)
+    process_limits.end_with_parent(asker_has_ended)
 
     class Files(module_files.ModuleFiles):
         """With the threads of a core, while there is one."""
@@ -75,12 +86,17 @@ def make_types(line: str) -> Asked:
                 gdb.execute("output $pc", to_string=True)
                 ask(thread)
 
-    target = Files(module_files.from_line(line))
-    for each in target.modules:
-        load("symbol-file" if each.is_program else "add-symbol-file", each.load, each.bias)
     types = load_once("arenascope_gdb_types", os.path.join(FOLDER, "heap_types.py"))
     variables = load_once("arenascope_gdb_variables", os.path.join(FOLDER, "heap_variables.py"))
     in_frames = load_once("arenascope_gdb_frames", os.path.join(FOLDER, "heap_frames.py")).GdbFrames
+    modules, may_open = module_files.from_line(sys.stdin.readline())
+    if may_open is not None:
+        # a thread that was started before would not be confined
+        gdb.execute("maintenance set worker-threads 0", to_string=True)
+        process_limits.confine(may_open)
+    target = Files(modules)
+    for each in target.modules:
+        load("symbol-file" if each.is_program else "add-symbol-file", each.load, each.bias)
     made: GdbTypes = types.GdbTypes(target, partial(variables.GdbVariables, frames=in_frames))
     return Asked(target, made, in_frames(target, made))
 
@@ -221,7 +237,7 @@ def answers_of(asked: Asked) -> Mapping[str, Callable[..., object]]:
 def main() -> None:
     limit()
     gdb.execute("set confirm off")
-    known = answers_of(make_types(sys.stdin.readline()))
+    known = answers_of(make_types())
     with open(int(os.environ[ANSWERS]), "w") as answers:
         for line in sys.stdin:
             kind, about = json.loads(line)

@@ -6,8 +6,10 @@ import gc
 import json
 import os
 import shutil
+import signal
 import subprocess
 import sys
+import time
 from contextlib import suppress
 from pathlib import Path
 from typing import Any, Iterator, Optional
@@ -18,6 +20,7 @@ from partial import look
 from subjects import Subject
 
 import arenascope
+from arenascope.base import process_limits
 from arenascope.base.model import OTHER_FILES
 from arenascope.base.programs import find_program
 from arenascope.cli.shell import How, ShellDoor
@@ -367,3 +370,157 @@ def test_a_gdb_that_others_may_have_put_there(tmp_path: Path, monkeypatch: pytes
     monkeypatch.chdir(folder)
     monkeypatch.setenv("PATH", f":.:{links / 'none'}")
     assert find_program("gdb") is None
+
+
+def in_a_sysroot(subject: Subject, tmp_path: Path) -> tuple[Path, Path]:
+    """A core of it, and a folder that has its files: what its debug information names lies outside."""
+    root = tmp_path / "root"
+    lines = Path(f"/proc/{subject.pid}/maps").read_text().splitlines()
+    for path in {Path(line.split()[5]) for line in lines if "/" in line}:
+        inside = root / path.relative_to("/")
+        inside.parent.mkdir(parents=True, exist_ok=True)
+        shutil.copy(path, inside)
+    core = shutil.move(subject.kernel_core(), tmp_path / "core")
+    subject.program.unlink()
+    return Path(core), root
+
+
+def test_below_a_sysroot_types_and_locals_are_told(subject: Subject, tmp_path: Path) -> None:
+    core, root = in_a_sysroot(subject, tmp_path)
+    TARGETS[:] = [ShellDoor(str(core), How("none", declared=True, sysroot=str(root))).target()]
+    types = TARGETS[0].types
+    assert isinstance(types, TypesByGdb)
+    assert types.files.may_open is not None
+    own, pointer = locals_of_main(types)["own"]
+    assert own.address is not None
+    assert pointer.target is not None
+    assert types.facts(pointer.target).name == "thing"
+
+
+@pytest.mark.parametrize("kind", ["4", "5"])
+def test_split_files_of_this_host_are_not_believed_of_another(tmp_path: Path, kind: str) -> None:
+    """DW_AT_GNU_dwo_name of DWARF 4, DW_AT_dwo_name of 5: a path of whoever made the file."""
+    (tmp_path / "main.c").write_text(SOURCE)
+    program = tmp_path / "main"
+    subprocess.run(
+        ["gcc", "-g", f"-gdwarf-{kind}", "-gsplit-dwarf", "-O0", "-o", program, tmp_path / "main.c"],
+        check=True,
+        cwd=tmp_path,
+    )
+    with Subject(str(program)) as subject:
+        assert "thing" in type_names(Path(str(subject.pid)))
+        os.chown(program, 12345, -1)
+        assert "thing" not in type_names(Path(str(subject.pid)))
+        core, root = in_a_sysroot(subject, tmp_path)
+    assert "thing" not in type_names(core, "--sysroot", str(root))
+
+
+def type_names(image: Path, *options: str) -> set[str]:
+    return {row["type"] for row in json.loads(look(image, "types --json", "--declared", *options)[1])["types"]}
+
+
+def test_a_fifo_in_place_of_an_alternative_file(
+    subject: Subject, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(gdb_child, "STUCK_SECONDS", 1.0)
+    os.mkfifo(tmp_path / "fifo")
+    (tmp_path / "link").write_bytes(bytes(tmp_path / "fifo") + b"\0" + bytes(20))
+    linked = tmp_path / "linked"
+    add = ["objcopy", "--add-section", f".gnu_debugaltlink={tmp_path / 'link'}", subject.program, linked]
+    subprocess.run(add, check=True)
+    with Subject(str(linked)) as other:
+        began = time.monotonic()
+        (note,) = notes(Path(str(other.pid)), "--declared")
+        # its own file is waited for, another's is not opened
+        os.chown(linked, 12345, -1)
+        monkeypatch.setattr(gdb_child, "STUCK_SECONDS", 60.0)
+        assert "thing" not in type_names(Path(str(other.pid)))
+    assert (note["id"], note["names"]["why"]) == ("no-gdb", "no-answer")
+    assert time.monotonic() - began < 30
+
+
+KILLED = f"""
+import os, signal, sys
+sys.path.insert(0, {str(Path(arenascope.__file__).parents[1])!r})
+from arenascope import __main__
+from arenascope.sources.gdb_child import GdbChild
+
+def killed(self, *about, ask=GdbChild.ask):
+    ask(self, *about)
+    # one that is busy does not see the end of its standard input either
+    os.kill(self._process.pid, signal.SIGSTOP)
+    print(self._process.pid, flush=True)
+    os.kill(os.getpid(), signal.SIGKILL)
+
+GdbChild.ask = killed
+__main__.run()
+"""
+
+
+def test_it_ends_with_a_look_that_is_killed(subject: Subject) -> None:
+    done = subprocess.run(
+        [sys.executable, "-c", KILLED, "types", str(subject.pid)], stdout=subprocess.PIPE, text=True, check=False
+    )
+    child = int(done.stdout)
+    until = time.monotonic() + 10
+    try:
+        while is_there(child) and time.monotonic() < until:
+            time.sleep(0.05)
+        assert not is_there(child)
+    finally:
+        with suppress(ProcessLookupError):
+            os.kill(child, signal.SIGKILL)
+
+
+def is_there(pid: int) -> bool:
+    """And no zombie, where nobody waits for it."""
+    with suppress(OSError):
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] not in "ZX"
+    return False
+
+
+MANY = f"""
+import os, signal, sys, time
+sys.path.insert(0, {str(Path(arenascope.__file__).parents[1])!r})
+from arenascope import __main__
+from arenascope.cli import several_subjects
+
+def look(asked):
+    os.write(1, b"%d\\n" % os.getpid())
+    time.sleep(600)
+
+several_subjects.look = look
+__main__.run()
+"""
+
+
+def test_looks_at_many_end_with_what_started_them(subject: Subject) -> None:
+    with (
+        Subject(str(subject.program)) as other,
+        subprocess.Popen(
+            [sys.executable, "-c", MANY, "arenas", str(subject.pid), str(other.pid), "--jobs", "2"],
+            stdout=subprocess.PIPE,
+            text=True,
+        ) as process,
+    ):
+        assert process.stdout is not None
+        try:
+            children = [int(process.stdout.readline()) for _ in range(2)]
+        finally:
+            process.kill()
+        process.wait()
+        until = time.monotonic() + 10
+        while any(map(is_there, children)) and time.monotonic() < until:
+            time.sleep(0.05)
+        left = [each for each in children if is_there(each)]
+        for each in left:
+            os.kill(each, signal.SIGKILL)
+    assert not left
+
+
+def test_a_child_whose_parent_has_ended_before_it_said_so(tmp_path: Path) -> None:
+    pid = os.fork()
+    if not pid:
+        process_limits.end_with_parent(lambda: True)
+        os._exit(1)
+    assert os.waitpid(pid, 0)[1] == 0

@@ -17,6 +17,7 @@ from ..base.about import INTERRUPTED
 from ..base.errors import ArenascopeError
 from ..base.internal_error import STATUS, fault_id, fault_line
 from ..base.printable import one_line
+from ..base.process_limits import end_with_parent
 from ..commands.all_commands import find_command
 from ..commands.framework.command import Context, answer
 from ..commands.snapshot import take
@@ -143,5 +144,6 @@ def _all(looks: Sequence[Look], asked: int) -> Iterator[Seen]:
     from multiprocessing import get_context
 
     # forked, which Python 3.14 no longer does by itself: its fork server starts with the working directory on its path
-    with ProcessPoolExecutor(jobs, get_context("fork")) as pool:
+    parent = os.getpid()
+    with ProcessPoolExecutor(jobs, get_context("fork"), end_with_parent, (lambda: os.getppid() != parent,)) as pool:
         yield from pool.map(look, looks)

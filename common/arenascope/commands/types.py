@@ -188,15 +188,17 @@ def without_types(target: Target, source: TypeSource) -> Sequence[Statement]:
 def not_read(source: TypeSource) -> Optional[Statement]:
     """Why what debug information there is says nothing in the shell."""
     # a debugger knows types without it
-    from ..sources.gdb_child import lacking
+    from ..sources.gdb_child import can_be_read, lacking
     from ..sources.types_by_gdb import TypesByGdb
 
     if not isinstance(source, TypesByGdb):
         return None
     if source.unread:
         return Statement("debug-information-not-read", {"bytes": source.unread})
-    ended = source.is_over and source.has_files
-    return Statement("no-gdb", names={"why": lacking() or "no-answer"}) if ended else None
+    if not (source.is_over and source.has_files):
+        return None
+    why = lacking() or ("no-answer" if can_be_read(source.files) else "no-landlock")
+    return Statement("no-gdb", names={"why": why})
 
 
 def _wanted(least: Optional[int], match: Optional[str]) -> Callable[[TypeRow], bool]:

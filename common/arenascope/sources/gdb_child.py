@@ -10,15 +10,24 @@ import time
 import weakref
 from contextlib import suppress
 from io import FileIO
-from typing import Optional, Sequence
+from typing import NamedTuple, Optional, Sequence
 
+from ..base.process_limits import can_confine
 from ..base.programs import find_program
+from .module_files import Files, as_line
 
 PACKAGE = os.path.dirname(os.path.dirname(os.path.realpath(__file__)))
 SCRIPT = "heap_files.py"
 ANSWERS, CORE, FOLDER = "ARENASCOPE_ANSWERS", "ARENASCOPE_CORE", "ARENASCOPE_PACKAGE"
 SECONDS = 180.0
 """For one answer: the first needs that all files are read."""
+STUCK_SECONDS = 10.0
+"""So long it may sleep without working: nothing that it waits for, such as a FIFO in a file's place, may take longer.
+What reads a slow disk does not sleep by this measure, nor does what a busy machine keeps waiting."""
+CPU_SECONDS, CPU_SECONDS_PER_MIB, CPU_SECONDS_PER_QUESTION = 6.0, 2.0, 0.001
+"""Of processor time in all, by how much debug information there is and how many questions were asked: a small file that
+takes long was made to do so. GDB 13 takes 0.02 to 0.2 s for each MiB."""
+TICKS = os.sysconf("SC_CLK_TCK")
 LONGEST_ANSWER = 64 << 20
 SETTINGS = (
     "set auto-load no",
@@ -33,21 +42,27 @@ SETTINGS = (
 )
 
 
-def start(owner: object, folders: Sequence[str], modules: str) -> Optional[GdbChild]:
-    """With separate files of debug information in these folders; `modules`: as module_files.py writes them. It ends
-    with the object that asks it: a program that uses the API goes on after a look."""
+def start(owner: object, folders: Sequence[str], files: Files, size: int) -> Optional[GdbChild]:
+    """With separate files of debug information in these folders, and `size` bytes of it in all. It ends with the object
+    that asks it: a program that uses the API goes on after a look."""
     program, script = find_program("gdb"), _script()
-    if program is None or script is None:
+    if program is None or script is None or not can_be_read(files):
         return None
     settings = [*SETTINGS, f"set debug-file-directory {os.pathsep.join(folders)}"]
     with suppress(OSError):
         child = GdbChild(
             [program, "-nx", "-q", "-batch", *(word for each in settings for word in ("-iex", each)), "-x", script],
-            modules,
+            as_line(files),
+            CPU_SECONDS + size / (1 << 20) * CPU_SECONDS_PER_MIB,
         )
         weakref.finalize(owner, child.end)
         return child
     return None
+
+
+def can_be_read(files: Files) -> bool:
+    """False: nothing could keep a GDB from opening what these files name."""
+    return files.may_open is None or can_confine()
 
 
 def lacking() -> str:
@@ -72,10 +87,21 @@ def _nameless() -> FileIO:
     return FileIO(os.devnull, "r+")
 
 
-class GdbChild:
-    """A GDB that answers. It sees the end of its standard input if this program ends."""
+class _Work(NamedTuple):
+    """What a process has done until now, as the kernel counts it."""
 
-    def __init__(self, words: Sequence[str], modules: str) -> None:
+    seconds: float
+    """Of processor time, of all its threads."""
+    is_under_way: bool
+    """It runs, may run once a processor is free, or waits for a disk."""
+
+
+class GdbChild:
+    """A GDB that answers. The kernel ends it with this program."""
+
+    def __init__(self, words: Sequence[str], files: str, cpu_seconds: float) -> None:
+        self._cpu_seconds = cpu_seconds
+        """What it may take for all questions until now."""
         read, write = os.pipe()
         self._answers = FileIO(read)
         self.core = _nameless()
@@ -105,7 +131,7 @@ class GdbChild:
         finally:
             os.close(write)
         self._rest = b""
-        self._say(modules)
+        self._say(files)
 
     def _say(self, line: str) -> None:
         assert self._process.stdin is not None
@@ -113,6 +139,8 @@ class GdbChild:
         self._process.stdin.flush()
 
     def ask(self, kind: str, about: object) -> object:
+        addresses = about if kind == "variables" and isinstance(about, list) else [about]
+        self._cpu_seconds += len(addresses) * CPU_SECONDS_PER_QUESTION
         self._say(json.dumps([kind, about]))
         answer = json.loads(self._line())
         if not isinstance(answer, list) or not answer:
@@ -120,20 +148,34 @@ class GdbChild:
         return answer[0]
 
     def _line(self) -> bytes:
-        until = time.monotonic() + SECONDS
+        began = moved = time.monotonic()
+        used = self._work().seconds
+        if used > self._cpu_seconds:
+            raise ValueError("there is no answer")
         waiting = select.poll()
         waiting.register(self._answers, select.POLLIN)
         parts = [self._rest]
         length = len(self._rest)
         while b"\n" not in parts[-1]:
-            ready = waiting.poll(max(0.0, until - time.monotonic()) * 1000)
-            part = self._answers.read(1 << 20) if ready else b""
+            if not waiting.poll(200):
+                now, work = time.monotonic(), self._work()
+                if work.is_under_way or work.seconds > used:
+                    moved, used = now, work.seconds
+                if now - began > SECONDS or now - moved > STUCK_SECONDS or used > self._cpu_seconds:
+                    raise ValueError("there is no answer")
+                continue
+            part = self._answers.read(1 << 20)
             length += len(part)
             if not part or length > LONGEST_ANSWER:
                 raise ValueError("this is no answer")
             parts.append(part)
         line, _, self._rest = b"".join(parts).partition(b"\n")
         return line
+
+    def _work(self) -> _Work:
+        with open(f"/proc/{self._process.pid}/stat", "rb") as file:
+            fields = file.read().rpartition(b")")[2].split()
+        return _Work((int(fields[11]) + int(fields[12])) / TICKS, fields[0] in (b"R", b"D"))
 
     def end(self) -> None:
         self._process.kill()

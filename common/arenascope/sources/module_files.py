@@ -25,13 +25,23 @@ class ModuleFile(NamedTuple):
     """With the nameless one behind them: its .bss."""
 
 
-def as_line(modules: Sequence[ModuleFile]) -> str:
-    return json.dumps(modules)
+class Files(NamedTuple):
+    """A debugger's files."""
+
+    modules: Sequence[ModuleFile]
+    may_open: Optional[Sequence[str]]
+    """It opens no others, whatever those say; None: those that they name, too."""
 
 
-def from_line(line: str) -> list[ModuleFile]:
-    modules: list[ModuleFile] = [ModuleFile(*row) for row in json.loads(line)]
-    return [each._replace(regions=[Region(*region) for region in each.regions]) for each in modules]
+def as_line(files: Files) -> str:
+    return json.dumps(files)
+
+
+def from_line(line: str) -> Files:
+    rows, may_open = json.loads(line)
+    modules: list[ModuleFile] = [ModuleFile(*row) for row in rows]
+    regions = ([Region(*region) for region in each.regions] for each in modules)
+    return Files([each._replace(regions=own) for each, own in zip(modules, regions)], may_open)
 
 
 class ModuleFiles(WithSymbols):

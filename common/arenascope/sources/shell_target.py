@@ -39,6 +39,7 @@ class ShellTarget(ImageTarget):
         super().__init__(image, [*folders, *DEBUG_FOLDERS] if symbols else (), sysroot)
         self.symbols_from = (folders, symbols, sysroot, declared)
         """Where those of another image of the same process come from."""
+        self.sysroot = sysroot
         self._use_symbols = symbols
         self._reads_types = symbols and declared is not False
         self.debug_folders: Sequence[str] = [

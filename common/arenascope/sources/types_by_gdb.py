@@ -21,7 +21,7 @@ from .debugged_variables import THREADS
 from .elf.elf_file import INFORMATION, module_build_id, proven_files
 from .gdb_answers import as_facts, as_int, as_list, as_number, as_text
 from .memory import Read
-from .module_files import ModuleFile, as_line
+from .module_files import Files, ModuleFile
 from .target import Region
 
 if TYPE_CHECKING:
@@ -37,6 +37,7 @@ class _Image(Protocol):
     """A Target, as far as it has files."""
 
     debug_folders: Sequence[str]
+    sysroot: Optional[str]
 
     @property
     def image(self) -> object: ...
@@ -243,7 +244,7 @@ class TypesByGdb:
 
         if not self.has_files:
             return None
-        return start(self, self._target.debug_folders, as_line(self._modules))
+        return start(self, self._target.debug_folders, self.files, sum(each.size for each in self._found))
 
     def _end(self) -> None:
         self.is_over = True
@@ -264,6 +265,14 @@ class TypesByGdb:
     @property
     def _modules(self) -> Sequence[ModuleFile]:
         return [each.module for each in self._found]
+
+    @property
+    def files(self) -> Files:
+        """With --sysroot, and where one of the files is another user's, its debug information is not believed where it
+        lies in other files."""
+        paths = {path: None for each in self._files for path in (each.module.symbols, each.module.load)}
+        is_trusted = self._target.sysroot is None and all(map(_is_own, paths))
+        return Files(self._modules, None if is_trusted else [*paths])
 
     @cached_property
     def _found(self) -> Sequence[_Found]:
@@ -286,6 +295,14 @@ class TypesByGdb:
 def _without_sizes(variables: object) -> list[list[object]]:
     """How far a variable reaches depends on what was asked, where an array ends it."""
     return [as_list(row)[:3] for row in as_list(variables or [])]
+
+
+def _is_own(path: str) -> bool:
+    """Whether it is the user's or root's."""
+    try:
+        return os.stat(path).st_uid in (0, os.geteuid())
+    except OSError:
+        return False
 
 
 class _Found(NamedTuple):

@@ -29,6 +29,8 @@ NOT_READ = ("debug-information-not-read", "no-gdb")
 WITHOUT_GDB = {
     "not-found": "GDB reads debug information for the shell, and none is on PATH: apt install gdb",
     "one-file": "a GDB reads debug information for the shell, and the one file cannot start it: install with pip",
+    "no-landlock": "their files are not yours or root's, and this kernel has no Landlock (Linux 5.13), which keeps GDB "
+    "from opening files that they name",
     "no-answer": "the GDB that reads debug information for the shell ended without an answer",
 }
 
