@@ -38,14 +38,14 @@ class Store:
 
         class Handler(BaseHTTPRequestHandler):
             def do_HEAD(self) -> None:
-                self.send_response(200)
+                self.send_response(404 if self.path == "/cores" else 200)
                 if says is not None:
                     self.send_header("Content-Length", str(says))
                 self.end_headers()
 
             def do_GET(self) -> None:
                 # the end of the connection is the end of the body
-                self.send_response(200)
+                self.send_response(404 if self.path == "/cores" else 200)
                 self.send_header("Content-Type", "text/html")
                 self.end_headers()
                 try:
@@ -134,6 +134,20 @@ def test_a_size_that_is_unknown_or_has_no_room_is_not_begun(tmp_path: Path) -> N
     with serving(1 << 60, endless) as store:
         assert "not enough room" in one_line(store, tmp_path)
         assert store.sent == 0
+
+
+def test_one_line_says_why_it_cannot_be_had(tmp_path: Path) -> None:
+    with serving(0, lambda: iter([])) as store:
+        missing = store.url + "s"
+        done = arenascope("arenas", missing, folder=tmp_path)
+        assert (done.returncode, done.stderr) == (
+            2,
+            f"arenascope arenas: cannot copy {missing}: Not Found\n",
+        )
+    done = arenascope("arenas", store.url, folder=tmp_path)
+    (line,) = done.stderr.splitlines()
+    assert (done.returncode, line.count(store.url)) == (2, 1)
+    assert "onnect" in line
 
 
 def test_a_list_of_files_has_an_end(tmp_path: Path) -> None:

@@ -21,7 +21,7 @@ from ...commands.all_commands import COMMAND_NAMES, find_command
 from ...commands.framework.arguments import HELP, Group, Outline, argument, seconds
 from ...present.shared_text.text import count
 from ...sources.core.compressions import FORMATS
-from ...sources.core.core_at_url import load_fsspec, store_errors
+from ...sources.core.core_at_url import load_fsspec, store_error_text, store_errors
 from ..shell import typed_program
 from .worker import Task
 
@@ -180,7 +180,7 @@ def _cores_of(word: str) -> Iterator[str]:
         else:
             names = [name for name in sorted(system.find(path)) if _begins_as_one(system, name)]
     except store_errors() as error:
-        raise UsageError(f"cannot look into {word}: {getattr(error, 'strerror', None) or error}") from error
+        raise UsageError(f"cannot look into {word}: {store_error_text(error, word)}") from error
     yield from (system.unstrip_protocol(name) if is_url(word) else name for name in names)
 
 

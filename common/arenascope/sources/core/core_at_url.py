@@ -74,6 +74,13 @@ def store_errors() -> tuple[type[BaseException], ...]:
     return (*common, *archives, *(each for each in own if each is not None))
 
 
+def store_error_text(error: BaseException, url: str) -> str:
+    """Why something at `url` cannot be had. fsspec's HTTP says the URL alone; the reason is the error's cause then."""
+    why = error.__cause__ if error.__cause__ is not None and str(error) == url else error
+    text = str(getattr(why, "strerror", None) or getattr(why, "message", None) or why)
+    return text if text and text != url else "there is no such file"
+
+
 def copied(url: str, notice: Say, progress: Say) -> IO[bytes]:
     """A copy of the file at `url`, which goes when it is closed, or with this process. TargetError where the file
     cannot be had whole, or where there is no room for it.
@@ -100,7 +107,7 @@ def copied(url: str, notice: Say, progress: Say) -> IO[bytes]:
         return copy
     except store_errors() as error:
         copy.close()
-        raise TargetError(f"cannot copy {url}: {getattr(error, 'strerror', None) or error}") from error
+        raise TargetError(f"cannot copy {url}: {store_error_text(error, url)}") from error
     except BaseException:
         # Ctrl-C among them
         copy.close()
