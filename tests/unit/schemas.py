@@ -157,6 +157,18 @@ def _wrong_keys(value: dict[str, Any], rule: dict[str, Any], where: str) -> Iter
             yield from wrong(each, others, f"{where}.{key}")
 
 
+def contract() -> Iterator[str]:
+    """What contract.txt lists: "report.parts[] bytes", "owner.held_by kind=tls", "ids trim-once", "errors no-heap"."""
+    for line in Path(__file__).with_name("contract.txt").read_text().splitlines():
+        place, _, keys = line.partition(": ")
+        if place[0] == "#":
+            continue
+        for word in keys.split():
+            key, _, values = word.partition("=")
+            yield f"{place} {key}"
+            yield from (f"{place} {key}={value}" for value in values.split("|") if value)
+
+
 def valid(document: dict[str, Any]) -> dict[str, Any]:
     """The document, checked against the schema of its command, and its texts against their records."""
     name = "failed" if "error" in document else document["command"]

@@ -8,6 +8,8 @@ import re
 from pathlib import Path
 from typing import Iterator
 
+from schemas import contract
+
 from arenascope.base import errors
 from arenascope.base.internal_error import fault_id
 
@@ -39,7 +41,9 @@ def test_the_page_has_every_id() -> None:
     cells = re.findall(r"^\| (`.*?) \|", section, re.MULTILINE)
     told = [each for cell in cells for each in re.findall(r"`([a-z-]+)`", cell)]
     assert len(told) == len(set(told))
-    assert {*told, "debugger", "system"} == made | {each.id for each in kinds()} | OTHERS
+    known = made | {each.id for each in kinds()} | OTHERS
+    assert {*told, "debugger", "system"} == known
+    assert {each for each in contract() if each.startswith("errors ")} <= {f"errors {each}" for each in known}
 
 
 def test_kinds_that_are_caught_apart_have_ids_of_their_own() -> None:
