@@ -22,7 +22,6 @@ from sweep import Cost, own_memory, run
 
 FIXTURE = "web"
 ALONE = "chunks --summary"
-GRAPH = "--graph"
 LOST = 1
 
 
@@ -30,12 +29,12 @@ def table(pieces: int, rounds: int) -> Iterator[str]:
     """Of so many thousand blocks, 2,000 bytes and 30 pointers each."""
     with tempfile.TemporaryDirectory(dir=os.environ.get("TMPDIR", "/var/tmp")) as name:
         folder = Path(name)
-        core, graph = folder / "web.core", folder / "web.graph"
+        core = folder / "web.core"
         with running(FIXTURE, folder, str(1000 * pieces)) as process:
             subprocess.run([*ARENASCOPE, "save", str(core), str(process.pid)], check=True, **QUIET)
         blocks = sum(int(line.split()[0]) for line in (folder / "web.txt").read_text().splitlines())
         lost = subprocess.run(
-            [*ARENASCOPE, "leaks", "--json", "--limit", "1", GRAPH, str(graph), str(core)],
+            [*ARENASCOPE, "leaks", "--json", "--limit", "1", str(core)],
             env=WITH_US,
             stdout=subprocess.PIPE,
             stderr=subprocess.DEVNULL,
@@ -44,13 +43,12 @@ def table(pieces: int, rounds: int) -> Iterator[str]:
         assert lost.returncode == LOST
         somewhere = json.loads(lost.stdout)["leaks"][0]["samples"][0]
         words = [ALONE, f"refs {somewhere}", "leaks", "owners"]
-        words += [f"{each} {GRAPH} {graph}" for each in words[1:]]
         costs = {each: _of(core, each, rounds) for each in words}
         size = core.stat().st_size
     yield f"| whose: {blocks:,} blocks that lead to each other, {size // 10**6:,} MB | seconds | memory |"
     yield "| --- | --- | --- |"
     for each, cost in costs.items():
-        said = each.replace(str(graph), "FILE, the second time").replace(somewhere, "ADDRESS")
+        said = each.replace(somewhere, "ADDRESS")
         ratio = cost.processor / costs[ALONE].processor
         yield f"| {said} | {cost.seconds:.2f} s ({cost.processor:.2f} s of processors, {ratio:.1f}x) | {_mib(cost)} |"
 

@@ -123,7 +123,7 @@ def test_what_was_not_named_is_refused(subject: Subject, tmp_path: Path) -> None
         ("report", {"subject": "1"}),
         ("report", {}),
         ("report", {**me, "html": str(page)}),
-        ("owners", {**me, "graph": str(page)}),
+        ("owners", {**me, "pprof": str(page)}),
         ("report", {**me, "with_values": True}),
         ("trim", {**me, "apply": True}),
         ("arenas", {**me, "limit": 0}),

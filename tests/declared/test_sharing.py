@@ -169,18 +169,3 @@ def test_a_server_shares_nothing_with_stdout(tmp_path: Path) -> None:
     assert rows["_IO_2_1_stdout_"]["blocks"] == 1
     sessions = rows["g_sessions"]
     assert sessions["retained_bytes"] == sessions["held_bytes"] > found["live_bytes"] / 2
-
-
-@pytest.mark.full
-def test_a_graph_says_whether_types_were_used(recycled: Recycled, tmp_path: Path) -> None:
-    """One that was made with them answers so without them; one that was made without is refused where they are."""
-    with_types, without = tmp_path / "with", tmp_path / "without"
-    for file, declared in ((with_types, True), (without, False)):
-        answers(SHELL, recycled.core, f"owners --graph {file}", declared=declared)
-    (found,) = answers(SHELL, recycled.core, f"owners --limit 0 --graph {with_types}", declared=False)
-    rows = by_variable(found)
-    held = {name: (rows[name]["blocks"], rows[name]["held_bytes"]) for name in recycled.truth.variables}
-    assert held == recycled.truth.variables
-    (refused,) = SHELL.run(recycled.core, [f"owners --graph {without} --declared"])
-    assert str(without) in (refused.error or "")
-    answers(SHELL, recycled.core, f"owners --graph {without}", declared=False)

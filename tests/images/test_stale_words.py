@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from marks import in_full
 from partial import beside_each_other, look
 from subjects import Subject
 
@@ -47,17 +46,10 @@ def test_nothing_is_lost(core: tuple[Path, dict[int, tuple[str, str]]]) -> None:
     assert told == {block: why for block, (why, _) in blocks.items() if why != HELD}
 
 
-@pytest.mark.parametrize("graph", [True, *in_full(False)])
-def test_each_block_is_held_by_its_word(
-    core: tuple[Path, dict[int, tuple[str, str]]], graph: bool, tmp_path: Path
-) -> None:
-    """By a graph that was kept, and without."""
+def test_each_block_is_held_by_its_word(core: tuple[Path, dict[int, tuple[str, str]]]) -> None:
     image, blocks = core
-    kept = f" --graph {tmp_path / 'graph'}" if graph else ""
-    if graph:
-        answer(image, f"leaks{kept}")  # makes it
     commands = ("owner", "refs")
-    looks = [f"{command} {address:#x}{kept}" for command in commands for address in blocks]
+    looks = [f"{command} {address:#x}" for command in commands for address in blocks]
     answers = iter(beside_each_other(image, looks))
     owner, refs_of = ({address: next(answers) for address in blocks} for _ in commands)
     wrong = []

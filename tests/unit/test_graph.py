@@ -422,12 +422,10 @@ def test_what_one_costs_is_told_of_any_depth() -> None:
     assert set(costs_of_each(above, [7] * deep, [16] * deep)) == {16}
     by_turns = costs_of_each(above, [at % 2 for at in range(deep)], [16] * deep)
     assert by_turns.tolist() == [32] * (deep - 1) + [16]
-    assert sum(costs_of_each([1, 2, 0, 2], [0, 1, 2, 3], [16] * 4)) >= 0
 
 
-def test_what_kinds_keep_ends_in_any_case() -> None:
-    """A graph's file may be damaged; of blocks that are each of another kind, below each other, it is not told."""
-    assert set(by_kind([1, 2, 0, 2], [0, 1, 2, 3], [16] * 4) or ()) == {0, 1, 2, 3}
+def test_what_many_kinds_keep_is_not_told() -> None:
+    """Of blocks that are each of another kind, below each other."""
     deep = 5000
     assert by_kind(range(-1, deep - 1), range(deep), [16] * deep) is None
     assert by_kind(range(-1, deep - 1), [7] * deep, [16] * deep) == {7: 16 * deep}

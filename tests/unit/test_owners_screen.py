@@ -14,7 +14,7 @@ from arenascope.base.user_data import NOWHERE
 from arenascope.blocks.declared.paths import Paths
 from arenascope.blocks.graph.leads import Owner
 from arenascope.blocks.graph.owners import UNREACHED, Holding, Leading, Owners, Step
-from arenascope.blocks.graph.saved_owners import Owned
+from arenascope.blocks.graph.returns import Owned
 from arenascope.present.screens.owners import Shown, lines, summary
 from arenascope.present.shared_text.text import Style
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from ..session.problems import problems_of
 from .framework.arguments import RULES
-from .framework.command import GRAPH, LIMIT, Answer, Context, always, argument, command, of_heap
+from .framework.command import LIMIT, Answer, Context, always, argument, command, of_heap
 
 LOST = 1
 """The exit status where something certainly is lost."""
@@ -23,7 +23,6 @@ LOST = 1
     "unknown. In the shell the exit status is 1 if something is lost. A live process is copied, and runs on meanwhile.",
     arguments=(
         argument("--possible", action="store_true", help="also list what is possibly lost"),
-        GRAPH,
         LIMIT,
         RULES,
     ),

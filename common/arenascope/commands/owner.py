@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from ..session.problems import problems_of
 from .framework.arguments import RULES
-from .framework.command import GRAPH, WITH_VALUES, Answer, Context, always, argument, command
+from .framework.command import WITH_VALUES, Answer, Context, always, argument, command
 
 
 @command(
@@ -17,7 +17,6 @@ from .framework.command import GRAPH, WITH_VALUES, Answer, Context, always, argu
     "A live process is copied, and runs on meanwhile.",
     arguments=(
         argument("address", help="an address, or an expression"),
-        GRAPH,
         WITH_VALUES,
         RULES,
     ),

@@ -14,7 +14,7 @@ from ..session.problems import problems_of
 from ..session.resident import pages_of
 from ..session.session import Session
 from .framework.arguments import RULES
-from .framework.command import GRAPH, LIMIT, WITH_VALUES, Answer, Context, always, argument, command, of_heap
+from .framework.command import LIMIT, WITH_VALUES, Answer, Context, always, argument, command, of_heap
 
 if TYPE_CHECKING:
     from ..present.screens.owners import Shown
@@ -37,7 +37,6 @@ if TYPE_CHECKING:
         argument("--by", choices=("type",), help="below each owner: what one block of each type costs"),
         argument("--html", metavar="FILE", help="also write a page for a browser"),
         argument("--pprof", metavar="FILE", help="also write a profile for pprof (go tool pprof, speedscope)"),
-        GRAPH,
         LIMIT,
         WITH_VALUES,
         RULES,
@@ -49,7 +48,7 @@ def owners_command(context: Context) -> Answer:
     from ..blocks.declared.paths import Paths
     from ..blocks.graph.costs_by_type import costs_by_type
     from ..blocks.graph.leak_rows import types_of
-    from ..blocks.graph.saved_owners import owned
+    from ..blocks.graph.returns import owned
     from ..present.screens.owners import Shown, lines, lines_by_type
     from ..present.shared_text.debug_info import unnamed_variables, unnamed_variables_text
     from .steps.live_copy import looked

@@ -55,12 +55,6 @@ def values_of(session: Session, named: NamedBlocks) -> Optional[Values]:
     return found
 
 
-def is_typed(search: Search) -> bool:
-    """Whether types tell of any block which of its words hold pointers (pointer_words.py)."""
-    named = declared_in(search)
-    return named is not None and next(named.typed(), None) is not None
-
-
 def declared_kinds(search: Search, before: Mapping[int, Optional[Kind]]) -> dict[int, Kind]:
     """Of those blocks whose declaration says more than what was known before."""
     named = declared_in(search)

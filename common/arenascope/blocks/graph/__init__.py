@@ -7,7 +7,6 @@ cases: the blocks that each block leads to, with a bit for pointers to the insid
 finds rings, `dominators.py` who alone holds what. None of these reads memory, except `pointer_strength.py`, which
 judges a pointer to the inside. `leaks.py` looks for encoded pointers (`encodings.py`) to what no plain one leads to.
 
-`holders.py` tells other commands, `report_sums.py` the report, `holder_tree.py` the page and pprof. `graph_file.py`
-keeps the graph of a core in a file; `file_check.py` says whether one can be believed, `core_identity.py` of which core
-it is. `refs_by_graph.py` reads only the blocks that point to the one asked for.
+`holders.py` tells other commands, `report_sums.py` the report, `holder_tree.py` the page and pprof.
+`refs_by_graph.py` reads only the blocks that point to the one asked for.
 """

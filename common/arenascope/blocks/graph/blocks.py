@@ -56,7 +56,7 @@ class LiveBlocks:
         *,
         strangers: Sequence[Span] = (),
         damaged: bool = False,
-        besides: Optional[Sequence[Span]] = (),
+        besides: Sequence[Span] = (),
     ) -> None:
         self.starts, self.ends, self.sizes = starts, ends, sizes
         self.counts = counts
@@ -66,7 +66,7 @@ class LiveBlocks:
         self.damaged = damaged
         self.besides = besides
         """What else in heaps is not free: thread caches and what is in them, what is no chunk; without tops, and fast
-        chunks. None: not known."""
+        chunks."""
 
     @cached_property
     def extents(self) -> Sequence[Span]:
@@ -184,7 +184,7 @@ def heap_spans(session: Session) -> list[Span]:
     mappings of their own."""
     if not session.started:
         return []
-    spans = list(_mapped(session, (whole_heap(heap) for heaps in session.heaps.values() for heap in heaps)))
+    spans = list(_mapped(session, (_whole_heap(heap) for heaps in session.heaps.values() for heap in heaps)))
     for parts in parts_of(session.mmapped, session.regions):
         spans += joined(parts)
     return sorted(spans)
@@ -206,6 +206,6 @@ def _mapped(session: Session, spans: Iterable[Span]) -> Iterator[Span]:
                 yield Span(max(each.start, span.start), min(each.end, span.end))
 
 
-def whole_heap(heap: Heap) -> Span:
+def _whole_heap(heap: Heap) -> Span:
     """With what it has given up."""
     return Span(heap.address, max(heap.end, heap.address + (heap.mprotect_bytes or 0)))

@@ -54,7 +54,6 @@ UPPER, LOWER = 48, 16
 ALIKE = "inside"
 """No other writing: the offset inside a block is that of all blocks of its size."""
 UNALIGNED, RELATIVE = "unaligned", "relative"
-NAMES = (*WHOLE, UNALIGNED, RELATIVE, ALIKE)
 TAGS = 16
 """Tags in the low bits stay below malloc's alignment."""
 FAR = 4096

@@ -33,14 +33,6 @@ class Tally(NamedTuple):
     bytes: int
 
 
-class Marked(NamedTuple):
-    """What was found out about each block."""
-
-    marks: bytearray
-    saved: Mapping[str, Sequence[int]]
-    """See Leaks."""
-
-
 class Leaks(NamedTuple):
     definite: Lumps
     possible: Lumps
@@ -67,8 +59,10 @@ class Leaks(NamedTuple):
 def find_leaks(search: Search, lost: int) -> Leaks:
     """`lost`: bytes of a process that could not be copied."""
     graph, blocks = build(search), search.blocks
-    marks, saved = marks_of(search)
-    unreached, inside = marked(marks, UNMARKED), marked(marks, POSSIBLE)
+    reach = Reach(search, graph)
+    alike = {ALIKE: sorted(reach.alike)} if reach.alike else {}
+    saved = {**alike, **_second_look(search, reach)}
+    unreached, inside = marked(reach.marks, UNMARKED), marked(reach.marks, POSSIBLE)
     definite, possible = lumps(graph, unreached), lumps(graph, inside, starts_only=True)
     others = Tally(len(unreached) + len(inside), blocks.bytes_of(unreached) + blocks.bytes_of(inside))
     reached = Tally(len(blocks) - others.blocks, blocks.bytes - others.bytes)
@@ -93,16 +87,6 @@ def without_stale_words(graph: Graph) -> bytearray:
     seeds = (each.edge >> FLAGS for each in graph.seeds if not each.edge & STALE)
     Spread(lasting(graph, bytes(len(graph.blocks))), sure).mark(seeds, 1)
     return sure
-
-
-def marks_of(search: Search) -> Marked:
-    return search.memo.get(Marked) or search.memo.keep(_marks_of(search))
-
-
-def _marks_of(search: Search) -> Marked:
-    reach = Reach(search, build(search))
-    alike = {ALIKE: sorted(reach.alike)} if reach.alike else {}
-    return Marked(reach.marks, {**alike, **_second_look(search, reach)})
 
 
 def doubts(session: Session, roots: Roots, blocks: LiveBlocks, lost: int) -> list[Statement]:

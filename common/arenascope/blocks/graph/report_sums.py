@@ -13,7 +13,7 @@ from .leaks import Leaks, doubts, find_leaks
 from .owners import UNREACHED, find_owners
 from .reach import POSSIBLE, UNMARKED, Reach, marked
 from .refs import Search
-from .saved_owners import owned
+from .returns import owned
 from .shared_pages import SharedPages, shared_pages
 
 NOBODYS = "what nobody holds"

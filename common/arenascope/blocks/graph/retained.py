@@ -28,8 +28,6 @@ def by_kind(above: Sequence[int], kinds: Sequence[int], sizes: Sequence[int]) ->
     for block in range(len(sizes)):
         up, at = [], block
         while at != NOBODY and told[at] == NOBODY:
-            # one that leads back here counts as nothing: a graph's file may be damaged
-            told[at] = 0
             up.append(at)
             at = above[at]
         way = told[at] if at != NOBODY else 0

@@ -18,12 +18,35 @@ from ...base.model import Heap
 from ...session.resident import pages_of
 from ...session.session import Session
 from ...sources.target import Span
-from .blocks import LiveBlocks, live_blocks
+from .blocks import LiveBlocks
 from .owner_pages import NOBODY, Join, Kept, nobodys
+from .owners import ALONE, Owners, find_owners
 from .refs import Search
 
 if TYPE_CHECKING:
     from .returns_with_numpy import AtOnce
+
+
+class Owned(NamedTuple):
+    """Who holds what, and what would leave memory with it."""
+
+    owners: Owners
+    kept: Optional[Sequence[Kept]]
+    """What each alone holds, by the holdings' numbers; None where it is not known what is in memory."""
+
+
+def owned(search: Search) -> Owned:
+    """Computed once for all who ask."""
+    return search.memo.get(Owned) or search.memo.keep(_owned(search))
+
+
+def _owned(search: Search) -> Owned:
+    owners = find_owners(search)
+    numbers = 1 + max((each.number for each in owners.holdings), default=0)
+    # what several hold goes back with none of them
+    whose = [number if lead == ALONE else numbers for number, lead in zip(owners.whose, owners.lead)]
+    kept = returns(search, whose, numbers + 1)
+    return Owned(owners, kept[:-1] if kept is not None else None)
 
 
 def returns(search: Search, whose: Sequence[int], owners: int, join: Join = nobodys) -> Optional[list[Kept]]:
@@ -46,9 +69,6 @@ def returns(search: Search, whose: Sequence[int], owners: int, join: Join = nobo
 
 def _sums(search: Search, whose: Sequence[int], owners: int, join: Join) -> Union[OneByOne, AtOnce]:
     session, blocks = search.session, search.blocks
-    if blocks.besides is None:
-        # out of a graph's file
-        blocks.besides = live_blocks(session).besides
     if search.numpy is None:
         return OneByOne(session, blocks, whose, owners, join=join)
     from .returns_with_numpy import AtOnce
@@ -69,7 +89,7 @@ class OneByOne:
 
     def __init__(self, session: Session, blocks: LiveBlocks, whose: Sequence[int], owners: int, join: Join) -> None:
         self._session, self._blocks, self._whose, self._join = session, blocks, whose, join
-        self._besides = blocks.besides or ()
+        self._besides = blocks.besides
         self._page, self._kept = session.target.page_size, session.layout.chunk_struct
         self._resident, self._returns = [0] * owners, [0] * owners
 

@@ -45,7 +45,7 @@ class AtOnce:
         self._page, self._kept = session.target.page_size, session.layout.chunk_struct
         self._header = session.layout.header
         self._starts, self._sizes = (numpy.frombuffer(each, numpy.uint64) for each in (blocks.starts, blocks.sizes))
-        self._besides = numpy.array(blocks.besides or (), dtype=numpy.int64).reshape(-1, 2)
+        self._besides = numpy.array(blocks.besides, dtype=numpy.int64).reshape(-1, 2)
         self._whose = numpy.asarray(whose)
         self._resident = numpy.zeros(owners, dtype=numpy.int64)
         self._returns = numpy.zeros(owners, dtype=numpy.int64)

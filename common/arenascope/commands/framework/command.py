@@ -52,9 +52,6 @@ GROUPS = (
 
 LIMIT = argument("--limit", type=int, default=40, metavar="N", help="show N rows at most (0: all)")
 ARENA = argument("--arena", type=int, metavar="N", help="only arena N (0 is main_arena)")
-GRAPH = argument(
-    "--graph", metavar="FILE", help="of a core: save the graph of pointers in FILE; if FILE is there, read it instead"
-)
 WITH_VALUES = argument(
     "--with-values",
     action="store_true",

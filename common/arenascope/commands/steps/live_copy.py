@@ -7,14 +7,12 @@ debugger, which holds it anyway, and of a core nothing is copied.
 
 from __future__ import annotations
 
-import mmap
 import os
-import stat
 import sys
 from contextlib import suppress
-from typing import TYPE_CHECKING, Callable, NamedTuple, Optional, Union
+from typing import Callable, NamedTuple, Optional
 
-from ...base.errors import ArenascopeError, RedactedError, TargetError, UsageError
+from ...base.errors import ArenascopeError, RedactedError, TargetError
 from ...base.hold_limits import HOLD
 from ...base.model import Statement
 from ...base.programs import find_program
@@ -26,9 +24,7 @@ from ...blocks.pointer_finder import library
 from ...present.shared_text.text import Style
 from ...session.session import Session
 from ...sources.core.copy_in_memory import MemoryWriter, NoRoomInMemory
-from ...sources.core.core_image import CoreImage
 from ...sources.core.saving import CoreWriter
-from ...sources.elf.sysroot import open_regular
 from ...sources.live.cgroups import memory_left
 from ...sources.live.foretold_hold import IN_A_SECOND, SMALL, time_to_copy
 from ...sources.live.process import ProcessImage
@@ -38,14 +34,10 @@ from ...sources.target import Target
 from ..framework.command import Context
 from ..framework.opened_session import opened_session
 
-if TYPE_CHECKING:
-    from ...blocks.graph.core_identity import Identity
-
 Unless = Callable[[Session], bool]
 
 SLOW, SPEED = 256 << 20, 20 << 20
 """From so many bytes on it is said that numpy would help, by so many that are followed in a second without."""
-OTHERS_WRITE = stat.S_IWGRP | stat.S_IWOTH
 FOLDERS = ("/var/tmp", "/tmp")
 FILES_IN_MEMORY = ("tmpfs", "ramfs")
 """Kinds of file systems."""
@@ -202,67 +194,15 @@ def looked(context: Context) -> Looked:
 
 
 def _looked(context: Context) -> Looked:
-    path = getattr(context.options, "graph", None)
-    if path is not None and context.target.kind != "core":
-        raise UsageError("--graph keeps what was found in a core: a process goes on", "save makes a core of it")
     lost = look_apart(context)
     session = context.session
     if session.target.image.redacted:
         # zeros that lead nowhere would pass for an answer
         raise RedactedError("what points to them")
-    if path is not None:
-        return Looked(_from_file(context, session, path), lost)
     search = search_of(session, live_blocks(session))
     if search.bytes >= SLOW and library(search.bytes) is None:
         context.door.notice(f"note: without numpy this takes {search.bytes / SPEED:,.0f} s and more\n")
     return Looked(search, lost)
-
-
-def _from_file(context: Context, session: Session, path: str) -> Search:
-    """What a file keeps of the core's graph; where there is none, it is written."""
-    from ...base.whole_file import write_whole
-    from ...blocks.graph.graph_file import packed, unpacked
-
-    identity = _identity_of(session)
-    if os.path.lexists(path):
-        return unpacked(_contents(path), path, session, identity)
-    from ...blocks.graph.leaks import find_leaks
-    from ...blocks.graph.saved_owners import owned
-
-    search = search_of(session, live_blocks(session))
-    find_leaks(search, 0)
-    owned(search)
-    if session.findings or search.blocks.damaged or search.words.lost:
-        context.door.notice(f"note: {path} is not written: not all of this core could be read\n")
-        return search
-    data = packed(search, identity)
-    write_whole(path, data, 0o644)
-    context.door.notice(f"note: {path}: {Style().size(len(data))}; the next question is answered from it\n")
-    return search
-
-
-def _identity_of(session: Session) -> Identity:
-    from ...blocks.graph.core_identity import Identity, digest_of, found_of
-    from ...sources.core.same_core import digest, written
-
-    core = session.target.image
-    if not isinstance(core, CoreImage) or core.file < 0:
-        return Identity(found_of(session), (), lambda: digest_of(session))
-    return Identity(found_of(session), written(core), lambda: digest(core))
-
-
-def _contents(path: str) -> Union[bytes, mmap.mmap]:
-    """Mapped: to read it takes longer than to answer from it. It is replaced as a whole, never written to."""
-    try:
-        with open(open_regular(path), "rb") as file:
-            status = os.fstat(file.fileno())
-            if status.st_uid not in (0, os.geteuid()) or status.st_mode & OTHERS_WRITE:
-                raise ArenascopeError(
-                    f"{path} is not read: another user can write to it", "remove it, or name another file"
-                )
-            return mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) if status.st_size else b""
-    except OSError as error:
-        raise ArenascopeError(f"cannot read {path}: {error.strerror or error}") from error
 
 
 def search_of(session: Session, blocks: LiveBlocks) -> Search:

@@ -15,7 +15,7 @@ from ...blocks.graph.leads import Owner
 from ...blocks.graph.owner_pages import Kept
 from ...blocks.graph.owners import UNREACHED, Holding, Leading
 from ...blocks.graph.refs import Search
-from ...blocks.graph.saved_owners import Owned
+from ...blocks.graph.returns import Owned
 from ...blocks.recognise.class_names import type_words
 from ..formats.json import hexadecimal
 from ..json_documents import owner_records as records
