@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 import subprocess
 import sys
-from pathlib import Path
 
 import pytest
 from doors import ROOT
@@ -31,18 +30,3 @@ def test_screens_are_current() -> None:
         stdin=subprocess.DEVNULL,
     )
     assert done.returncode == 0, done.stderr
-
-
-PAGES = [each for each in sorted((ROOT / "docs").rglob("*.md")) if "<!-- run: " in each.read_text()]
-
-
-@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
-def test_columns_and_rows_that_the_text_names_are_on_its_screens(page: Path) -> None:
-    text = page.read_text()
-    screens = "\n".join(re.findall(r"^```text\n(.*?)^```", text, re.MULTILINE | re.DOTALL))
-    prose = re.sub(r"^```.*?^```", "", text, flags=re.MULTILINE | re.DOTALL)
-    for names in re.findall(
-        r"\b(?:columns?|rows?)(?:\s+from)?\s+((?:`[^`]+`(?:,\s+|\s+and\s+)?)+)", prose, re.IGNORECASE
-    ):
-        for name in re.findall(r"`([^`]+)`", names):
-            assert re.search(rf"(?:^|  ){re.escape(name)}(?:  |$)", screens, re.MULTILINE), name

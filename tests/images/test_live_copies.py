@@ -25,14 +25,13 @@ from arenascope.base.errors import MemoryReadError
 from arenascope.cli import several_subjects, shell
 from arenascope.commands.all_commands import find_command
 from arenascope.commands.steps import live_copy
-from arenascope.session.session import Session
 from arenascope.sources.core import copy_in_memory
 from arenascope.sources.core.copy_in_memory import CopyBytes, MemoryWriter, NoRoomInMemory, slots_for
 from arenascope.sources.core.core_image import CoreImage
-from arenascope.sources.core.core_layout import Copy, Piece, lay_out
+from arenascope.sources.core.core_layout import Piece, lay_out
 from arenascope.sources.core.saving import CoreWriter
 from arenascope.sources.core.writing import Form
-from arenascope.sources.live import cgroups, process_hold, procfiles, saving
+from arenascope.sources.live import cgroups, process_hold, saving
 from arenascope.sources.live.process import ProcessImage
 from arenascope.sources.live.procfiles import thread_state
 from arenascope.sources.shell_target import ShellTarget
@@ -165,68 +164,6 @@ def test_what_was_there_stays_in_its_place():
         assert subject.quit() == 0
 
 
-def private_files(process):
-    """Mappings of files that are not written to, and what is no longer the file's there."""
-    return [use for use in process.mapping_use() if use.region.is_file and not use.region.writable]
-
-
-@pytest.mark.parametrize("wrong", ["nothing", "other mappings", *in_full("all", "in swap")])
-def test_what_was_mapped_before_decides_nothing(wrong, monkeypatch):
-    """What is looked at beside copying is of the hold: where it is not as it was before, it is copied again."""
-    begun, begin_again = [], MemoryWriter.begin_again
-
-    def empty(self):
-        place = self.slots.start + copy_in_memory.AROUND
-        assert any(self.bytes.read(place, MIB))
-        begin_again(self)
-        begun.append(any(self.bytes.read(place, MIB)))
-
-    monkeypatch.setattr(MemoryWriter, "begin_again", empty)
-    monkeypatch.setattr(saving.time, "time", lambda: 1.7e9)
-    with Subject("hoard", "3", "12") as subject, ProcessImage(subject.pid) as process:
-        stop(subject.pid)
-        copies = []
-        for plain in (True, True, False):  # the first maps what is read of files
-            writer = saving.room_in_memory(process, 1 << 40)
-            before = writer.before
-            assert any(use.anonymous for use in private_files(process))
-            if plain:
-                writer.before = ()
-            elif wrong == "nothing":
-                writer.before = [each._replace(anonymous=0) for each in before]
-            elif wrong == "all":
-                writer.before = [each._replace(anonymous=PAGE) for each in before]
-            elif wrong == "other mappings":
-                writer.before = before[:1]
-            else:
-                swapped = procfiles.read_status(subject.pid)._replace(swap=PAGE)
-                monkeypatch.setattr(procfiles, "read_status", lambda pid, swapped=swapped: swapped)
-            with copied(process, writer) as copy:
-                spans = [span for each in process.regions() for span in copy.readable(each.start, each.end).data]
-                data = {span: copy.read(span[0], span[1] - span[0]) for span in spans}
-                moment = copy.moment._replace(resident=list(copy.moment.resident), swapped=list(copy.moment.swapped))
-                copies.append((moment, data))
-        os.kill(subject.pid, signal.SIGCONT)
-        assert subject.quit() == 0
-    assert copies[1][1]
-    assert copies[1] == copies[2]
-    assert begun == ([] if wrong == "in swap" else [False])
-
-
-@pytest.mark.parametrize("words", ["check", "save {file}"])
-def test_smaps_is_read_beside_copying(words, tmp_path, monkeypatch):
-    asked, begin_again = [], MemoryWriter.begin_again
-    smaps = ProcessImage.smaps
-    monkeypatch.setattr(ProcessImage, "smaps", lambda self: (asked.append(threading.current_thread()), smaps(self))[1])
-    monkeypatch.setattr(MemoryWriter, "begin_again", lambda self: (asked.append(None), begin_again(self))[1])
-    with Subject("big", "16") as subject:
-        assert look(subject.pid, words.format(file=tmp_path / "core")).error is None
-        assert subject.quit() == 0
-    assert len(asked) == 2
-    assert asked[0] is threading.main_thread()
-    assert asked[1] not in (None, threading.main_thread())
-
-
 def test_slots():
     """Each mapping has its place, none over another; it keeps that where it grows, and new ones go behind."""
     form = Form(62, 8, "<")
@@ -274,42 +211,6 @@ def test_answers_as_a_saved_core(fixture, tmp_path, monkeypatch):
         finally:
             os.kill(subject.pid, signal.SIGCONT)
         assert subject.quit() == 0
-
-
-@pytest.mark.parametrize(
-    "words",
-    ["types", "owners", "check", *in_full("leaks", "map", "pins", "chunks", "report --types")],
-)
-def test_pages_are_touched_before_it_is_held(words, monkeypatch):
-    done, hold, touch = [], process_hold.Freeze.hold, CopyBytes.touch
-    monkeypatch.setattr(process_hold.Freeze, "hold", lambda *each: (done.append("held"), hold(*each))[1])
-    monkeypatch.setattr(CopyBytes, "touch", lambda *each: (done.append("touched"), touch(*each))[1])
-    with Subject("bins") as subject:
-        assert look(subject.pid, words).error is None
-        assert subject.quit() == 0
-    assert done == ["touched", "held"]
-
-
-@pytest.mark.parametrize(
-    "words",
-    [
-        "report --types",
-        "report --owners",
-        "report --html {file}",
-        "report --again 0.1 --types",
-        "snapshot --types {file}",
-        "snapshot --types --take-at-most 1e-6 {file}",
-        "snapshot --sizes {file}",
-    ],
-)
-def test_lists_are_followed_in_the_copy(words, tmp_path, monkeypatch):
-    """Not while the process is held: of many free chunks that takes a hundred times as long as to copy them."""
-    walked, walk = [], Session.walk_bins
-    monkeypatch.setattr(Session, "walk_bins", lambda self: (walked.append(type(self.target.image)), walk(self))[1])
-    with Subject("bins") as subject:
-        assert look(subject.pid, words.format(file=tmp_path / "file")).error is None
-        assert subject.quit() == 0
-    assert set(walked) == {saving.ProcessCopy}
 
 
 @pytest.mark.parametrize("when", ["touched", "copied"])
@@ -378,23 +279,6 @@ def test_a_kernel_that_cannot_populate(monkeypatch):
         assert subject.quit() == 0
 
 
-@pytest.mark.parametrize("call", ["none", *in_full("refused", "found")])
-def test_a_python_that_cannot_call_madvise(call, monkeypatch):
-    """Without ctypes, and where the kernel refuses: pages are there all the same."""
-    found = {"none": None, "refused": lambda *_: -1, "found": copy_in_memory._find_madvise()}[call]
-    monkeypatch.setattr(copy_in_memory, "_find_madvise", lambda: found)
-    with open("/proc/self/smaps_rollup") as file:
-        before = file.read()
-    place, size = CopyBytes(64 * MIB), 20 * MIB + PAGE
-    place.touch([Copy(0, size, 3 * PAGE), Copy(0, PAGE, 40 * MIB)])
-    with open("/proc/self/smaps_rollup") as file:
-        after = file.read()
-    grown = [int(re.search(r"Anonymous: +(\d+)", text)[1]) << 10 for text in (before, after)]
-    assert abs(grown[1] - grown[0] - size - PAGE) < MIB
-    assert not any(place.read(0, 64 * MIB))
-    place.close()
-
-
 @pytest.mark.parametrize("words", ["types", "owners", "leaks"])
 def test_without_any_room_it_is_not_held(words, monkeypatch):
     monkeypatch.setattr(live_copy, "_memory_for_copy", lambda size: 0)
@@ -407,13 +291,6 @@ def test_without_any_room_it_is_not_held(words, monkeypatch):
         assert (seen.status, held, seen.error.count("\n")) == (2, [], 0)
         assert "0 B in memory" in seen.error
         assert subject.quit() == 0
-
-
-def test_a_disk_in_memory_is_no_disk(monkeypatch):
-    if live_copy.kind_of_disk("/dev/shm") != "tmpfs":
-        pytest.skip("/dev/shm is no tmpfs here")
-    monkeypatch.setattr(live_copy, "memory_left", lambda: 5 * MIB)
-    assert live_copy._room_in("/dev/shm") <= 4 * MIB
 
 
 def test_memory_left(tmp_path, monkeypatch):
@@ -628,16 +505,4 @@ def test_what_cannot_be_written_is_refused_beforehand(words, tmp_path, monkeypat
         for path in (tmp_path / "mine", tmp_path / "missing" / "core"):
             seen = look(subject.pid, f"{words} {path}")
             assert (seen.status, done) == (2, [])
-        assert subject.quit() == 0
-
-
-def test_a_file_in_memory_takes_as_much_again(tmp_path, monkeypatch, writers):
-    monkeypatch.setattr(live_copy, "kind_of_disk", lambda folder: "tmpfs")
-    with Subject("big", "64") as subject:
-        size = procfiles.read_status(subject.pid).rss
-        for room, kind in ((size * 2 + (32 << 20), MemoryWriter), (size + (32 << 20), CoreWriter)):
-            writers.clear()
-            monkeypatch.setattr(live_copy, "_memory_for_copy", lambda _, room=room: room)
-            assert look(subject.pid, f"save {tmp_path / 'core'}").error is None
-            assert writers[0] is kind
         assert subject.quit() == 0

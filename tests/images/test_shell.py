@@ -220,13 +220,6 @@ sys.exit(status)"""
     assert int(done.stderr.splitlines()[-1]) <= MOST_MODULES[command]
 
 
-@pytest.fixture(scope="module")
-def large(tmp_path_factory):
-    folder = tmp_path_factory.mktemp("large")
-    with Running(folder, BUILD / "big", folder, "160") as subject:
-        yield subject
-
-
 def test_no_stop_says_when_nothing_agrees(tmp_path):
     with Running(tmp_path, BUILD / "churn", tmp_path) as running:
         done = subprocess.run(

@@ -11,7 +11,6 @@ import re
 import signal
 import subprocess
 import sys
-import threading
 import time
 from array import array
 from itertools import islice
@@ -24,7 +23,6 @@ from stopping import stop
 from subjects import Subject
 
 from arenascope.base.errors import MemoryReadError, ReadLate, TargetError
-from arenascope.blocks import types_of_image
 from arenascope.cli import several_subjects, shell
 from arenascope.commands import pins
 from arenascope.commands.all_commands import find_command
@@ -32,7 +30,7 @@ from arenascope.commands.steps import live_copy as apart
 from arenascope.glibc import all_bins
 from arenascope.session import before_hold, session
 from arenascope.sources.free_chunk_reader import Followed
-from arenascope.sources.live import bulk_reads, process, process_hold, procfiles, read_plan, short_hold
+from arenascope.sources.live import bulk_reads, process, process_hold, read_plan, short_hold
 from arenascope.sources.live.procfiles import thread_state
 
 COMMANDS = ("arenas", "bins", "trim", "trim --ranges", "report", "report --full", "info", "stats")
@@ -137,41 +135,6 @@ def test_what_is_wrong_while_it_runs_is_no_finding(stopped_at_the_hold, monkeypa
         assert both_ways(subject, "arenas")["complete"]
 
 
-@pytest.mark.full
-def test_a_chunk_costs_no_call_of_its_own(monkeypatch, tmp_path):
-    """Before it is held and meanwhile as good as nothing is read in single calls, and nothing at all afterwards."""
-    reads, held = [], [False]
-    read, hold, release = process.ProcessImage.read, process_hold.Freeze.hold, process_hold.Freeze.release
-
-    def counted(self, address, size):
-        reads.append(held[0])
-        return read(self, address, size)
-
-    def holding(self, pid, born):
-        hold(self, pid, born)
-        held[0] = True
-
-    def releasing(self):
-        held[0] = None
-        return release(self)
-
-    run = bulk_reads.ManyReader.run
-    monkeypatch.setattr(bulk_reads.ManyReader, "run", lambda self: (reads.append(held[0]), run(self)))
-    monkeypatch.setattr(process.ProcessImage, "read", counted)
-    monkeypatch.setattr(process_hold.Freeze, "hold", holding)
-    monkeypatch.setattr(process_hold.Freeze, "release", releasing)
-    file = tmp_path / "snapshot"
-    with Subject("big", "40") as subject:
-        free = sum(row["chunks"] for row in answer(subject.pid, "bins", early=True)["bins"])
-        for words in (*COMMANDS, f"snapshot {file}", f"diff {file}"):
-            reads.clear()
-            held[0] = False
-            document = answer(subject.pid, words, early=True)
-            assert reads.count(None) == 0, words
-            assert document["complete"]
-            assert 4000 < free > 4 * max(reads.count(False), reads.count(True)), (words, free, len(reads))
-
-
 @pytest.mark.parametrize("call", ["process_vm_readv", "none"])
 @pytest.mark.parametrize("sums", ["plain", "numpy"])
 def test_a_ring_in_which_a_word_has_changed_is_followed_again(monkeypatch, call, sums):
@@ -210,48 +173,6 @@ def test_a_ring_in_which_a_word_has_changed_is_followed_again(monkeypatch, call,
             again += steps
             assert again == ([] if word is None else [changed])
             assert [nodes.ring(base) is not None for base in bases] == [True, False, True]
-
-
-def test_lists_are_read_together_where_it_is_held_to_the_end(monkeypatch):
-    """What goes chunk by chunk has to hold it, and no longer than it must."""
-    nodes = []
-    read = process.ProcessImage.read
-    monkeypatch.setattr(
-        process.ProcessImage, "read", lambda self, at, size: nodes.append(size == 24) or read(self, at, size)
-    )
-    with Subject("big", "40") as subject:
-        free = sum(row["chunks"] for row in answer(subject.pid, "bins", early=True)["bins"])
-        nodes.clear()
-        assert answer(subject.pid, "map", early=False)["complete"]
-        # what is left are those of thread caches
-        assert 4000 < free > 2 * sum(nodes), (free, sum(nodes))
-
-
-@pytest.mark.parametrize("swapped", [0, 4096], ids=["beside", "in turns"])
-def test_what_mappings_have_in_memory_is_read_beside_the_chunks(monkeypatch, swapped):
-    """But not where reading brings pages back from swap."""
-    chunks_read, order = threading.Event(), []
-    run, smaps, status = bulk_reads.ManyReader.run, procfiles.read_smaps, procfiles.read_status
-
-    def runs(self):
-        run(self)
-        order.append("chunks")
-        chunks_read.set()
-
-    def late(pid):
-        if not swapped:
-            chunks_read.wait(20)
-        order.append("mappings")
-        return smaps(pid)
-
-    monkeypatch.setattr(bulk_reads.ManyReader, "run", runs)
-    monkeypatch.setattr(procfiles, "read_smaps", late)
-    monkeypatch.setattr(procfiles, "read_status", lambda pid: status(pid)._replace(swap=swapped))
-    with Subject("bins") as subject:
-        document = answer(subject.pid, "report", early=True)
-        assert document["rss_bytes"] == sum(part["bytes"] for part in document["parts"])
-        assert subject.quit() == 0
-    assert order == (["mappings", "chunks"] if swapped else ["chunks", "mappings"])
 
 
 @pytest.mark.parametrize("by", ["numpy", "hand"])
@@ -416,28 +337,6 @@ def test_a_fault_in_the_search_for_lists_is_told(monkeypatch):
         assert subject.quit() == 0
 
 
-@pytest.mark.parametrize("words", ["report --types", *in_full("pins", "snapshot FILE --types")])
-def test_types_are_looked_for_in_a_copy(monkeypatch, tmp_path, words):
-    """`pins` asks what the blocks are by itself; no process waits for it."""
-    done, release, look = [], process_hold.Freeze.release, types_of_image.types_of
-    monkeypatch.setattr(process_hold.Freeze, "release", lambda self: (done.append("let go"), release(self))[1])
-    monkeypatch.setattr(
-        types_of_image, "types_of", lambda *each, **more: (done.append("types"), look(*each, **more))[1]
-    )
-    file = tmp_path / "snapshot"
-    with Subject("mystery", "scattered", "4") as subject:
-        document = valid(json.loads(several_subjects.look(asked(subject.pid, words.replace("FILE", str(file)))).text))
-        assert subject.quit() == 0
-    if file.exists():
-        document = json.loads(file.read_text())
-        assert document["taken"] is not None
-        assert document["types"]["types"]
-    else:
-        assert document["groups" if words == "pins" else "types"]
-    assert document["target"]["kind"] == "live"
-    assert done.index("let go") < done.index("types")
-
-
 @pytest.mark.parametrize("words", ["pins", "chunks", *in_full("chunks --type *", "map --types", "check", "map")])
 def test_a_sweep_goes_through_a_copy(monkeypatch, words):
     """Of large heaps, too: nothing of malloc's is read while the process waits, and the answer is that of a freeze."""
@@ -457,26 +356,6 @@ def test_a_sweep_goes_through_a_copy(monkeypatch, words):
             documents.append(document)
         assert documents[0] == documents[1]
         assert subject.quit() == 0
-
-
-@pytest.mark.parametrize(
-    "words",
-    ["check", "snapshot FILE --sizes", *in_full("chunks --summary", "map", "pins")],
-)
-def test_what_is_sooner_done(monkeypatch, tmp_path, words):
-    """A large process is copied where most of it is malloc's heaps, and not for the sake of other memory."""
-    copies, look_apart = [], apart.look_apart
-    rooms, room = [], apart.room_in_memory
-    monkeypatch.setattr(apart, "look_apart", lambda context: (copies.append(story), look_apart(context))[1])
-    monkeypatch.setattr(apart, "room_in_memory", lambda image, most: (rooms.append(story), room(image, most))[1])
-    monkeypatch.setattr(apart, "SMALL", 0)
-    for story in ("scattered 64", "foreign 64"):
-        with Subject("mystery", *story.split()) as subject:
-            look = asked(subject.pid, words.replace("FILE", str(tmp_path / story[:3])))
-            assert several_subjects.look(look).error is None
-            assert subject.quit() == 0
-    assert copies == ["scattered 64"]
-    assert set(rooms) == {"scattered 64"}
 
 
 @pytest.mark.parametrize(

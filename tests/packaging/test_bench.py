@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import importlib.util
 import re
 import shutil
 import subprocess
 import sys
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -28,28 +26,6 @@ TABLES = (
     "heap",
 )
 """What stands first in the head of each."""
-
-
-@pytest.fixture
-def bench(monkeypatch: pytest.MonkeyPatch) -> Any:
-    monkeypatch.syspath_prepend(str(BENCH.parent))
-    spec = importlib.util.spec_from_file_location("bench", BENCH)
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
-
-
-def test_the_page_has_a_place_for_it(bench: Any) -> None:
-    """All else stays as it is, and a second run takes the place of the first."""
-    once = bench.into(PAGE.read_text(), "some\nlines\n")
-    assert bench.into(once, "some\nlines\n") == once
-    head, rest = once.split("some\nlines\n")
-    assert PAGE.read_text().startswith(head)
-    assert PAGE.read_text().endswith(rest)
-    with pytest.raises(SystemExit):
-        bench.into("nothing", "")
 
 
 @pytest.mark.full

@@ -7,7 +7,6 @@ import json
 import re
 import subprocess
 import sys
-import xml.etree.ElementTree as ElementTree
 from functools import cache
 from pathlib import Path
 from typing import Iterator
@@ -18,7 +17,6 @@ from subjects import Subject
 ROOT = Path(__file__).resolve().parents[2]
 FOLDERS = (".", "docs", "docs/case-studies", "examples", "common/arenascope/present")
 PAGES = [each for folder in FOLDERS for each in sorted((ROOT / folder).glob("*.md"))]
-PICTURES = sorted((ROOT / "docs" / "pictures").glob("*.svg"))
 
 
 def prose(page: Path) -> str:
@@ -51,19 +49,6 @@ def test_links_lead_somewhere(page: Path) -> None:
         if not target.exists() or (place and place not in places(target)):
             dead.append(link)
     assert dead == []
-
-
-@pytest.mark.parametrize("picture", PICTURES, ids=lambda path: path.name)
-def test_pictures_show_everywhere(picture: Path) -> None:
-    """A forge and a browser show them as they are: no script, nothing from elsewhere, and a page that has each."""
-    tree = ElementTree.parse(picture)
-    tags = {each.tag.rpartition("}")[2] for each in tree.iter()}
-    assert tags <= {"svg", "title", "style", "rect", "text", "tspan"}
-    assert "url(" not in picture.read_text()
-    assert "@import" not in picture.read_text()
-    shown = "\n".join("".join(each.itertext()) for each in tree.iter("{http://www.w3.org/2000/svg}text"))
-    assert re.match(r"\$ bin/arenascope [a-z]+ \d+", shown)
-    assert any(f"pictures/{picture.name})" in page.read_text() for page in PAGES)
 
 
 @pytest.mark.full

@@ -39,8 +39,7 @@ any number of steps."""
 RULED = ("ngx_cycle", "CacheMemoryContext", "TopMemoryContext", '("Portal hash")')
 """Here a rule decides that the pointers alone do not tell: into nginx's pools all count as pointers to the start, and a
 context of PostgreSQL leads to its children alone, though they point to it (that of a query that runs is held by its
-portal as well). test_largest_holders.py holds contexts
-against PostgreSQL's own figures."""
+portal as well). test_named.py holds contexts against PostgreSQL's own figures."""
 AMID = ("TopMemoryContext",)
 """It leads to some children by others that have variables of their own."""
 SYSTEM = re.compile(r"(libc|ld-linux.*|libstdc\+\+|libgcc_s|libm)[-.].*")
