@@ -56,7 +56,7 @@ def __lldb_init_module(debugger, names):
 """
 PLACES = """
 import sys
-from arenascope.glibc.chunks.sweep import first_chunk
+from arenascope.glibc.sweep import first_chunk
 from arenascope.session.session import Session
 from arenascope.sources.core.core_image import CoreImage
 from arenascope.sources.shell_target import ShellTarget

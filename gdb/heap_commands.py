@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING, Callable, Iterator, Optional, Sequence
 
 import gdb
 
+from arenascope.base.argv import with_suggestion
 from arenascope.base.errors import ArenascopeError, UsageError
 from arenascope.base.internal_error import STATUS, fault_id, fault_line
 from arenascope.base.printable import one_line
-from arenascope.base.suggestions import with_suggestion
 from arenascope.commands.all_commands import COMMAND_NAMES, all_commands, find_command
 from arenascope.commands.framework.apply_trim import Controller
 from arenascope.commands.framework.arguments import HELP, completions

@@ -10,7 +10,7 @@ from typing import Mapping, NamedTuple, Optional, Sequence
 import gdb
 
 from arenascope.sources.elf.environment import from_stack, parse_block
-from arenascope.sources.elf.linkmap import loaded_regions
+from arenascope.sources.elf.modules import loaded_regions
 from arenascope.sources.elf.notes import AT_PAGESZ, parse_auxv
 from arenascope.sources.live.procfiles import parse_regions
 from arenascope.sources.memory import Memory

@@ -25,7 +25,6 @@ from arenascope.present.shared_text.progress_bar import Progress
 from arenascope.sources.core.holes import DenseResidency, HoleResidency
 from arenascope.sources.core.open_core import CoreBytes, CoreFile
 from arenascope.sources.debug_info_types import TypeSource
-from arenascope.sources.free_chunk_reader import Nodes
 from arenascope.sources.live.guard import Holder
 from arenascope.sources.live.injection import Frames, Processor
 from arenascope.sources.live.injection_aarch64 import Aarch64, Aarch64Frames
@@ -36,7 +35,7 @@ from arenascope.sources.live.ptrace import Tracer
 from arenascope.sources.live.short_hold import KeptResidency, StillNodes
 from arenascope.sources.live.sigstop import Stopper
 from arenascope.sources.shell_target import ShellTarget
-from arenascope.sources.target import Residency, Target
+from arenascope.sources.target import Nodes, Residency, Target
 
 TARGETS: list[type[Target]] = [GdbTarget, LldbTarget, ProcessTarget, ShellTarget, FakeTarget]
 CORES: list[type[CoreBytes]] = [CoreFile]

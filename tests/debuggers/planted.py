@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from arenascope.base.block_kinds import Kind
+from arenascope.base.model import Kind
 from arenascope.blocks.name_all_blocks import live_kinds
 from arenascope.session.session import Session
 

@@ -14,7 +14,7 @@ from subjects import Subject
 from arenascope.analysis.holds_back import Held, Typed
 from arenascope.base.model import ArenaHeader, Heap, Run
 from arenascope.blocks.types_of_image import held_back, in_memory
-from arenascope.glibc.chunks.blocks import blocks
+from arenascope.glibc.blocks import blocks
 from arenascope.session.session import Session
 from arenascope.sources.live.live_target import ProcessTarget
 from arenascope.sources.live.process import ProcessImage

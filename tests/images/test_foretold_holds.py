@@ -18,10 +18,10 @@ from schemas import valid
 from subjects import Subject
 from terminal_output import rest_of
 
+from arenascope.base.hold_limits import COPIED, SWEPT, WRITTEN
 from arenascope.cli import several_subjects, shell
 from arenascope.commands.all_commands import find_command
 from arenascope.commands.steps import live_copy
-from arenascope.sources.hold_time import COPIED, SWEPT, WRITTEN
 from arenascope.sources.live import foretold_hold, process_hold
 from arenascope.sources.live.procfiles import born
 

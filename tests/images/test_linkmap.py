@@ -9,7 +9,7 @@ import pytest
 
 from arenascope.sources.core.core_image import CoreImage
 from arenascope.sources.core.memory import build_regions
-from arenascope.sources.elf.linkmap import loaded_regions, named_regions
+from arenascope.sources.elf.modules import loaded_regions, named_regions
 from arenascope.sources.elf.notes import parse_auxv
 from arenascope.sources.memory import Memory
 

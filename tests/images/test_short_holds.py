@@ -29,9 +29,9 @@ from arenascope.commands.all_commands import find_command
 from arenascope.commands.steps import live_copy as apart
 from arenascope.glibc import all_bins
 from arenascope.session import before_hold, session
-from arenascope.sources.free_chunk_reader import Followed
-from arenascope.sources.live import bulk_reads, process, process_hold, read_plan, short_hold
+from arenascope.sources.live import bulk_reads, process, process_hold, short_hold
 from arenascope.sources.live.procfiles import thread_state
+from arenascope.sources.target import Followed
 
 COMMANDS = ("arenas", "bins", "trim", "trim --ranges", "report", "report --full", "info", "stats")
 PASSES = 0.05
@@ -106,7 +106,7 @@ def test_the_same_under_churn(stopped_at_the_hold, monkeypatch, call):
         monkeypatch.setattr(bulk_reads, "_find_call", lambda: None)
     if call == "with numpy":
         pytest.importorskip("numpy", reason="numpy is not installed: scripts/setup.sh installs it")
-        for module, name in ((all_bins, "WORTH_IT"), (all_bins, "LONG"), (read_plan, "WORTH_IT")):
+        for module, name in ((all_bins, "WORTH_IT"), (all_bins, "LONG"), (bulk_reads, "WORTH_IT")):
             monkeypatch.setattr(module, name, 1)
     late = []
     with Subject("churn") as subject:
@@ -143,7 +143,7 @@ def test_a_ring_in_which_a_word_has_changed_is_followed_again(monkeypatch, call,
         monkeypatch.setattr(bulk_reads, "_find_call", lambda: None)
     if sums == "numpy":
         pytest.importorskip("numpy", reason="numpy is not installed: scripts/setup.sh installs it")
-        monkeypatch.setattr(read_plan, "WORTH_IT", 0)
+        monkeypatch.setattr(bulk_reads, "WORTH_IT", 0)
     page, number = mmap.PAGESIZE, 3
     libc, flags = ctypes.CDLL(None), mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS
     libc.mmap.restype = ctypes.c_size_t
@@ -181,7 +181,7 @@ def test_places_of_one_page_are_read_together(monkeypatch, step, by):
     """Whatever their order, where they overlap, lie across two pages, or cannot be read."""
     if by == "numpy":
         pytest.importorskip("numpy", reason="numpy is not installed: scripts/setup.sh installs it")
-    monkeypatch.setattr(read_plan, "WORTH_IT", 0 if by == "numpy" else 1 << 62)
+    monkeypatch.setattr(bulk_reads, "WORTH_IT", 0 if by == "numpy" else 1 << 62)
     size, bytes_there = 24, 1 << 20
     area = mmap.mmap(-1, bytes_there)
     seed = random.Random(7)
@@ -207,7 +207,7 @@ def test_places_of_one_page_are_read_together(monkeypatch, step, by):
     for index, place in enumerate(places):
         if place not in lost:
             assert reader.buffer[size * index : size * (index + 1)] == ctypes.string_at(place, size), index
-    assert all(each <= read_plan.IOVECS for pair in asked for each in pair)
+    assert all(each <= bulk_reads.IOVECS for pair in asked for each in pair)
     if step > size:
         # a call may end within a page
         assert sum(number for _, number in asked) <= bytes_there // 4096 + len(asked) + len(lost)

@@ -16,7 +16,7 @@ from readings import Block, Process, after_front, reading_of
 from running import Running
 from test_programs import await_stop
 
-from arenascope.base.block_kinds import Kind
+from arenascope.base.model import Kind
 from arenascope.blocks.name_all_blocks import live_kinds
 from arenascope.cli.shell import How, ShellDoor
 from arenascope.session.session import Session

@@ -17,7 +17,7 @@ import pytest
 from partial import look
 from running import Running
 
-from arenascope.base.block_kinds import Kind
+from arenascope.base.model import Kind
 from arenascope.blocks.graph.holders import Holders, kinds_of_all
 from arenascope.blocks.graph.leads import Owner
 from arenascope.blocks.graph.owners import UNREACHED, held

@@ -11,14 +11,12 @@ import pytest
 from arenascope.analysis.advice import OF_LEAKS, find_advice
 from arenascope.analysis.causes import Facts, find_causes
 from arenascope.analysis.held_or_lost import HeldSums, Keeper, Lost
-from arenascope.analysis.holds_back import Group, Held, Seen
+from arenascope.analysis.holds_back import Group, Held, Seen, TypeRow
 from arenascope.analysis.report import RESIDENT, Picture
 from arenascope.analysis.resident import ArenaResident
-from arenascope.analysis.type_rows import TypeRow
 from arenascope.analysis.usage import ArenaUsage
 from arenascope.analysis.verdict import judge
-from arenascope.base.block_kinds import Kind
-from arenascope.base.model import Applied, ArenaHeader, Params
+from arenascope.base.model import Applied, ArenaHeader, Kind, Params
 from arenascope.present.screens.advice_sentences import words
 from arenascope.present.screens.pins import group_lines
 from arenascope.present.screens.report import advice_line

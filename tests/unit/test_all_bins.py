@@ -19,7 +19,7 @@ from arenascope.glibc import all_bins
 from arenascope.glibc.all_bins import LARGEST
 from arenascope.glibc.bins import ring_starts
 from arenascope.session.session import Session
-from arenascope.sources.free_chunk_reader import NodeWords
+from arenascope.sources.target import NodeWords
 
 ROWS = ["2.17-64", "2.26-i386", "2.36-64", "2.43-64"]
 WORDS = 40

@@ -20,8 +20,8 @@ from arenascope.base.model import ArenaHeader, Heap, Piece, Run
 from arenascope.blocks.live_blocks import HeapBlocks, Live, Swept, Typed
 from arenascope.blocks.recognise.all_recognisers import NONE
 from arenascope.blocks.types_of_image import held_back, in_memory
+from arenascope.glibc.blocks import blocks
 from arenascope.glibc.chunk import PREV_INUSE
-from arenascope.glibc.chunks.blocks import blocks
 from arenascope.session.session import Session
 from arenascope.sources.target import Span
 

@@ -85,8 +85,7 @@ KNOWS_LESS = {
     "present": ("sources/core", "sources/live", "sources/memory"),
     "sources/elf": ("sources/core", "sources/live"),
     "sources/core": ("sources/live",),
-    "glibc/chunks": ("glibc/check", "glibc/unknown_release", "glibc/find"),
-    "glibc/unknown_release": ("glibc/check", "glibc/chunks", "glibc/find"),
+    "glibc/unknown_release": ("glibc/check", "glibc/find"),
 }
 """Folders, and which others they have no use for although they come before them."""
 

@@ -8,8 +8,8 @@ from typing import Any, Sequence
 
 import pytest
 
-from arenascope.base.block_kinds import Kind
 from arenascope.base.memo import Memo
+from arenascope.base.model import Kind
 from arenascope.base.user_data import NOWHERE
 from arenascope.blocks.declared.paths import Paths
 from arenascope.blocks.graph.leads import Owner

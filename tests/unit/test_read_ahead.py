@@ -21,9 +21,9 @@ from heap_mixtures import everything
 from marks import in_full
 from schemas import valid
 
-from arenascope.base import read_ahead
+from arenascope.base import background
+from arenascope.base.background import ReadAhead
 from arenascope.base.errors import MemoryReadError
-from arenascope.base.read_ahead import ReadAhead
 from arenascope.commands.all_commands import find_command
 from arenascope.commands.framework.command import execute
 from arenascope.sources import memory
@@ -31,7 +31,7 @@ from arenascope.sources import memory
 
 @pytest.fixture(autouse=True)
 def small_blocks(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    monkeypatch.setattr(read_ahead, "BLOCK", 4096)
+    monkeypatch.setattr(background, "BLOCK", 4096)
     monkeypatch.setattr(memory, "LONG", 1)
     before = _thread._count()
     yield
@@ -181,7 +181,7 @@ def test_ctrl_c_between_any_two_lines(data: bytes) -> None:
 
         def trace(frame: Any, event: str, argument: Any) -> Any:
             nonlocal left
-            if frame.f_code.co_filename != read_ahead.__file__:
+            if frame.f_code.co_filename != background.__file__:
                 return None
             left -= 1
             if left == 0:

@@ -7,7 +7,7 @@ import random
 
 import pytest
 
-from arenascope.sources.live import read_plan
+from arenascope.sources.live import bulk_reads
 
 SIZE, BASE, ASIDE = 24, 1 << 40, 1 << 41
 
@@ -21,8 +21,8 @@ def test_the_same_with_numpy(monkeypatch: pytest.MonkeyPatch, number: int, step:
     places = [0x7F0000000000 + step * rng.randrange(span) for _ in range(number)]
     plans, kept = [], []
     for worth in (0, 1 << 62):
-        monkeypatch.setattr(read_plan, "WORTH_IT", worth)
-        plan = read_plan.plan_for(places, SIZE, BASE, ASIDE)
+        monkeypatch.setattr(bulk_reads, "WORTH_IT", worth)
+        plan = bulk_reads.plan_for(places, SIZE, BASE, ASIDE)
         kept.append(plan.iovecs)
         calls = [each._replace(ours=words_of(each.ours), theirs=words_of(each.theirs)) for each in plan.calls]
         plans.append((plan.order, calls))
@@ -31,7 +31,7 @@ def test_the_same_with_numpy(monkeypatch: pytest.MonkeyPatch, number: int, step:
     assert [places[index] for index in order] == sorted(places)
     read: list[int] = []
     for call in calls:
-        assert max(len(call.ours), len(call.theirs)) <= 2 * read_plan.IOVECS
+        assert max(len(call.ours), len(call.theirs)) <= 2 * bulk_reads.IOVECS
         assert sum(call.theirs[1::2]) == sum(call.ours[1::2]) == call.bytes
         assert max(call.theirs[1::2]) <= 4096 + SIZE
         ours = [each for each in zip(call.ours[0::2], call.ours[1::2]) if each[0] != ASIDE]
@@ -40,6 +40,6 @@ def test_the_same_with_numpy(monkeypatch: pytest.MonkeyPatch, number: int, step:
     assert read == [BASE + SIZE * index for index in order]
 
 
-def words_of(iovecs: read_plan.Iovecs) -> list[int]:
+def words_of(iovecs: bulk_reads.Iovecs) -> list[int]:
     """As the kernel finds them: addresses and sizes in turns."""
     return list((ctypes.c_uint64 * (2 * iovecs.number)).from_address(iovecs.address))

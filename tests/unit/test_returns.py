@@ -18,7 +18,7 @@ from arenascope.blocks.graph.owner_pages import NOBODY, Join, Kept, nobodys
 from arenascope.blocks.graph.returns import OneByOne
 from arenascope.blocks.graph.returns_with_numpy import AtOnce
 from arenascope.blocks.types_of_image import InMemory, held_back
-from arenascope.glibc.chunks.blocks import blocks
+from arenascope.glibc.blocks import blocks
 from arenascope.session.session import Session
 from arenascope.sources.target import Span
 

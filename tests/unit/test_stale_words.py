@@ -9,8 +9,8 @@ from typing import Optional, Sequence
 import pytest
 
 from arenascope.base import optional_libraries
-from arenascope.base.block_kinds import STALE
 from arenascope.base.errors import MemoryReadError
+from arenascope.base.model import STALE
 from arenascope.blocks.graph.blocks import Stretch, put_in_order
 from arenascope.blocks.graph.stale_rows import Pointer, buffers, unset_words, unused_entries
 from arenascope.blocks.graph.stale_words import NO_BLOCK, Collected, Layout, StaleWords, why_text

@@ -14,15 +14,70 @@ becomes of the rest; only what is free at the ends of heaps depends on other hea
 from __future__ import annotations
 
 from collections import Counter
-from typing import Iterable, Iterator, NamedTuple, Optional, Sequence
+from typing import Callable, Iterable, Iterator, NamedTuple, Optional, Sequence
 
-from ..base.model import Heap, Range
+from ..base.model import Heap, Kind, Range
 from ..sources.target import Span
-from .heap_ends import Tail
-from .pins import TRIES_TRIMMING, WORTH, Break, HeapTrim, Step, Thresholds
+from .pins import TRIES_TRIMMING, WORTH, Break, HeapTrim, Step, Tail, Thresholds
 from .resident import Present
 from .trim import Rules, advised, until_locked
-from .type_rows import TypeRow, in_order
+
+SAMPLES = 3
+
+
+class TypeRow(NamedTuple):
+    """All blocks of a kind."""
+
+    kind: Kind
+    index: int  # type: ignore[assignment]  # tuple.index is of no use here
+    blocks: int
+    bytes: int
+    resident: Optional[int]
+    """None where that cannot be known."""
+    holds_back: Optional[int]
+    """What more would go back to the system if all of them were freed; None where that is not known."""
+    samples: Sequence[int]
+    """What malloc returned for the first of them."""
+    may_be: Sequence[str] = ()
+    """A guess, where nothing is known but their size: structs, the likeliest first."""
+
+
+class Totals(NamedTuple):
+    """The rows' blocks and bytes with what is no block's: bytes + bookkeeping + foreign + damaged = used + mmapped."""
+
+    blocks: int
+    bytes: int
+    used: int
+    """What the arenas took from the kernel and have in no list of free chunks, nor in their tops."""
+    mmapped: int
+    bookkeeping: int
+    foreign: int
+    damaged: int
+    caches: int = 0
+    """How many of the blocks are glibc's thread caches, which owners and leaks leave out."""
+
+
+PYMALLOC = 512
+"""SMALL_REQUEST_THRESHOLD: what is larger CPython asks malloc for."""
+
+
+def has_arenas_of_its_own(rows: Iterable[TypeRow]) -> bool:
+    """Whether small objects of CPython are missing: PYTHONMALLOC=malloc has them among the others."""
+    averages = [row.bytes // row.blocks for row in rows if row.kind.kind == "python"]
+    return bool(averages) and min(averages) > PYMALLOC
+
+
+ORDERS: dict[str, Callable[[TypeRow], int]] = {
+    "bytes": lambda row: row.bytes,
+    "blocks": lambda row: row.blocks,
+    "holds-back": lambda row: row.holds_back or 0,
+}
+
+
+def in_order(rows: Iterable[TypeRow], by: str) -> list[TypeRow]:
+    """What there is most of first."""
+    return sorted(rows, key=lambda row: (-ORDERS[by](row), -row.bytes, row.kind.name))
+
 
 Typed = tuple[int, int, str, int]
 """A heap_ends.Block with its kind's number, which says something of blocks in use alone."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from bisect import bisect_left
 from typing import Callable, Iterable, Mapping, NamedTuple, Optional, Sequence
 
-from ..base.mapping_names import HUGE_PAGES, SHARED_MEMORY
+from ..base.model import HUGE_PAGES, SHARED_MEMORY
 from ..sources.target import MappingUse, Region, Span
 from .resident import ArenaResident
 

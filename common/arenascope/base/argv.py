@@ -3,10 +3,32 @@
 from __future__ import annotations
 
 import os
-from typing import Optional, Sequence
+from typing import Iterable, Optional, Sequence
 
 from .errors import UsageError
-from .suggestions import with_suggestion
+
+MOST = 3
+"""So many are offered."""
+
+
+def like(word: str, known: Iterable[str]) -> list[str]:
+    """Those most like it, the most like first; case and dashes in front do not count."""
+    from difflib import get_close_matches  # for what was mistyped alone
+
+    by_plain = {_plain(each): each for each in known}
+    return [by_plain[each] for each in get_close_matches(_plain(word), by_plain, MOST)]
+
+
+def with_suggestion(word: str, known: Iterable[str], hint: Optional[str] = None) -> Optional[str]:
+    """The hint, after what was probably meant; that alone, or none, where there is no hint."""
+    found = like(word, known)
+    meant = [f"did you mean {' or '.join(found)}?"] if found else []
+    return " ".join([*meant, *([hint] if hint else [])]) or None
+
+
+def _plain(word: str) -> str:
+    return word.lstrip("-").lower()
+
 
 ELF = b"\x7fELF"
 ORDER_AT, BIG = 5, b"\2"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from typing import Mapping, Optional
+from typing import Mapping, NamedTuple, Optional
 
 from .model import HOLD_OVER, Statement
 
@@ -28,3 +28,19 @@ def hold_over(at_most: float, foretold: float = 0.0, names: Optional[Mapping[str
     return Statement(
         HOLD_OVER, {**figures, "foretold_milliseconds": round(foretold * 1000)} if foretold else figures, names or {}
     )
+
+
+COPIED, WRITTEN, SWEPT, LISTED = "copied", "written", "swept", "listed"
+"""What is done meanwhile: all memory is copied, or written to a disk, every heap read from end to end, or the words of
+each free chunk."""
+
+
+class HoldTime(NamedTuple):
+    """What will be done, to how much of it, and for how long that takes."""
+
+    what: str
+    amount: int
+    """Bytes; of what is listed, chunks."""
+    seconds: float
+    least: float
+    """However fast the machine is; 0: nobody knows."""

@@ -352,3 +352,75 @@ class Applied(NamedTuple):
     seconds: float
     calls: Sequence[Statement]
     """What each of them released."""
+
+
+HUGE_PAGES = "/anon_hugepage"
+"""An anonymous mapping of hugetlbfs pages: a file of its own, that nobody can open."""
+SHARED_MEMORY = ("/dev/shm/", "/memfd:", "/dev/zero", "/SYSV", "[anon_shmem")
+"""POSIX shared memory, memfd's, anonymous, System V's."""
+_SEMAPHORES = "/dev/shm/sem."
+"""sem_open's: they lie there, too, and have room for a count alone."""
+
+
+def may_be_shared(path: str) -> bool:
+    """Whether it has what programs keep for themselves, or for each other."""
+    named = path.startswith(SHARED_MEMORY) and not path.startswith(_SEMAPHORES)
+    return named or path == HUGE_PAGES
+
+
+KINDS = (
+    "declared",
+    "c++",
+    "control",
+    "python",
+    "gobject",
+    "string",
+    "vector",
+    "node",
+    "holder",
+    "text",
+    "zeros",
+    "pointers",
+    "size",
+)
+"""What a kind can be of, the stronger first: nothing is named by a weaker one where a stronger one is certain."""
+ROOT_KINDS = ("global", "tls", "stack", "register", "kernel", "runtime", "mapping")
+"""What a root can be of: the first that leads to a block names its owner."""
+CONTAINER_FORMS = ("container", "hash-table", "array", "list", "tree", "chained-hash-table")
+"""What containers are, by declared types: the first two are libraries', of the others their form tells."""
+MEMBER_FORMS = ("integer", "boolean", "enum", "character", "float", "text", "pointer", "elements")
+"""What of a member's values is told; of a container how many elements it has."""
+STALE = (
+    "stdio-buffer",
+    "text",
+    "beyond-end",
+    "loader-table",
+    "popped-stack",
+    "vector-register",
+    "family-link",
+    "not-a-pointer",
+    "low-number",
+)
+"""Why a word that leads to a block is no pointer that holds it: see blocks/graph/stale_words.py."""
+
+BY_SIZE = "its size"
+"""How a block is known of which nothing else is."""
+POINTED = "what points to it"
+"""How a block is known that is named after its holder alone: one row for all that have the name."""
+
+
+class Kind(NamedTuple):
+    """What some blocks are."""
+
+    name: str
+    """"Session", "std::map node", "text", "48 bytes"."""
+    kind: str
+    """One of KINDS."""
+    module: Optional[str] = None
+    """The file that it is of."""
+    certain: bool = True
+    """False for a guess."""
+    how: str = ""
+    """By what it was known, for people."""
+    owner: Optional[str] = None
+    """Whose it is, where another block or a variable told: "Session+40"."""

@@ -8,8 +8,8 @@ from types import ModuleType
 from typing import Callable, Container, Iterable, Iterator, NamedTuple, Optional, Sequence
 
 from ..base.array_types import words_of
-from ..base.block_kinds import Kind
 from ..base.count_work import Meter
+from ..base.model import Kind
 from ..session.session import Session
 from .block_index import Index, Known
 from .pointer_finder import FastFinder

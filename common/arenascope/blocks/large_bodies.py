@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections import Counter, deque
 from typing import Iterable, Iterator, NamedTuple, Sequence
 
-from ..base.block_kinds import POINTED, Kind
+from ..base.model import POINTED, Kind
 from .block_index import WEAK, Index
 from .recognise.all_recognisers import EXACT, NONE
 

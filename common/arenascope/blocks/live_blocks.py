@@ -5,8 +5,7 @@ from __future__ import annotations
 from itertools import chain, islice
 from typing import Iterator, NamedTuple, Sequence, Union
 
-from ..base.block_kinds import Kind
-from ..base.model import ArenaHeader, Gap, Heap, MmappedBlock
+from ..base.model import ArenaHeader, Gap, Heap, Kind, MmappedBlock
 from ..glibc.chunk import PREV_INUSE, SIZE_BITS
 from ..session.session import Session
 from .recognise.all_recognisers import NONE

@@ -14,9 +14,8 @@ from operator import sub
 from typing import Iterable, Iterator, NamedTuple, Optional, Sequence
 
 from ..base import optional_libraries
-from ..base.block_kinds import Kind
 from ..base.errors import MemoryReadError, RedactedError
-from ..base.model import ArenaHeader, MmappedBlock, Piece, Run
+from ..base.model import ArenaHeader, Kind, MmappedBlock, Piece, Run
 from ..glibc.chunk import PREV_INUSE, SIZE_BITS
 from ..session.parallel_sweeps import Part, swept
 from ..session.session import Session

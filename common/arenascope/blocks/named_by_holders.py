@@ -11,7 +11,7 @@ from collections import Counter, deque
 from typing import Iterator, Optional, Sequence
 
 from ..base import optional_libraries
-from ..base.block_kinds import POINTED, Kind
+from ..base.model import POINTED, Kind
 from ..glibc.mmapped import without
 from ..session.session import Session
 from ..sources.target import Place, text_of

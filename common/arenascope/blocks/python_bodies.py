@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Callable, Iterable, Iterator, NamedTuple, Sequence
 
-from ..base.block_kinds import Kind
 from ..base.count_work import Meter
+from ..base.model import Kind
 from ..glibc.mmapped import without
 from ..session.session import Session
 from ..sources.target import Region, Span

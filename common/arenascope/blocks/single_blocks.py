@@ -9,8 +9,7 @@ from __future__ import annotations
 from collections import Counter
 from typing import Iterator, NamedTuple, Optional, Sequence
 
-from ..base.block_kinds import Kind
-from ..base.model import Heap
+from ..base.model import Heap, Kind
 from ..glibc.chunk import PREV_INUSE, SIZE_BITS
 from ..session.parallel_sweeps import likely_chunks
 from ..session.session import Session

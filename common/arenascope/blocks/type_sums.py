@@ -8,8 +8,8 @@ from itertools import accumulate, islice
 from typing import Iterable, Sequence
 
 from ..analysis.chunks import BOOKKEEPING
+from ..analysis.holds_back import SAMPLES, Totals, TypeRow
 from ..analysis.resident import clipped
-from ..analysis.type_rows import SAMPLES, Totals, TypeRow
 from ..base.model import Gap
 from ..glibc.chunk import SIZE_BITS
 from ..session.session import Session

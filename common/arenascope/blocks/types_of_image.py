@@ -5,12 +5,10 @@ from __future__ import annotations
 from itertools import chain
 from typing import Callable, Iterable, Iterator, Mapping, NamedTuple, Optional, Sequence
 
-from ..analysis.holds_back import Held, Holdings, HoldSearch, Seen, Typed, seen
+from ..analysis.holds_back import Held, Holdings, HoldSearch, Seen, Totals, Typed, TypeRow, seen
 from ..analysis.resident import Present
-from ..analysis.type_rows import Totals, TypeRow
 from ..base import optional_libraries
-from ..base.block_kinds import BY_SIZE
-from ..base.model import ArenaHeader, Heap
+from ..base.model import BY_SIZE, ArenaHeader, Heap
 from ..session.resident import pages_of, resident_spans
 from ..session.session import Session
 from ..session.trims import thresholds_of, trim_rules

@@ -11,9 +11,8 @@ from functools import partial
 from typing import Callable, NamedTuple, Optional, Sequence
 
 from ..base.about import PROGRAM
-from ..base.argv import full_names
+from ..base.argv import full_names, with_suggestion
 from ..base.errors import UsageError
-from ..base.suggestions import with_suggestion
 from ..commands.all_commands import COMMAND_NAMES, all_commands, find_command
 from ..commands.framework.arguments import HELP, Group, OneLine, Outline, Parser, Settle, argument, names_of, options_of
 from ..commands.framework.overview import GROUP_OF_LOOPS, HELP_SUMMARY, command_lines, row, start_text

@@ -18,8 +18,7 @@ from ..sources.live import injection, messages, procfiles
 from ..sources.live.live_target import ProcessTarget
 from ..sources.live.pagekinds import last_guard
 from ..sources.live.process_hold import Freeze
-from ..sources.region_index import RegionIndex
-from ..sources.target import Region, Span, ThreadInfo
+from ..sources.target import Region, RegionIndex, Span, ThreadInfo
 
 MAIN, VDSO = "[stack]", "[vdso]"
 LARGEST_STACK = 1 << 28

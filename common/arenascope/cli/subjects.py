@@ -8,9 +8,8 @@ from argparse import Namespace
 from typing import TYPE_CHECKING, NoReturn, Optional, Sequence
 
 from ..base.about import PROGRAM
-from ..base.argv import PROCESSES, is_elf, is_program, is_script, is_url, pid_in
+from ..base.argv import PROCESSES, is_elf, is_program, is_script, is_url, pid_in, with_suggestion
 from ..base.errors import TargetError, UsageError
-from ..base.suggestions import with_suggestion
 from ..commands.framework.arguments import Parser, argument, places_of
 
 if TYPE_CHECKING:

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Iterator, NamedTuple, Optional, Sequence, Union
 
-from ..base.block_kinds import Kind
 from ..base.errors import MemoryReadError, UsageError
-from ..base.model import ArenaHeader, Heap, MmappedBlock, Statement
+from ..base.model import ArenaHeader, Heap, Kind, MmappedBlock, Statement
 from ..base.user_data import UserData
 from ..glibc.bins import bin_kind, find_bin
-from ..glibc.chunks.blocks import Placed, find_blocks
+from ..glibc.blocks import Placed, find_blocks
 from ..glibc.fastbins import fastbin_index
 from ..glibc.tcache import tcache_index
 from ..present.formats.json import address, hexadecimal

@@ -20,7 +20,7 @@ from ..base.count_work import Meter, metered
 from ..base.errors import UsageError
 from ..base.model import ArenaHeader, Piece, Statement, Tally
 from ..base.shell_patterns import Matches, shell_pattern
-from ..glibc.chunks.blocks import Block
+from ..glibc.blocks import Block
 from ..present.formats.spool import Spool
 from ..present.json_documents import chunk_records as records
 from ..present.json_documents.record import Chunks, tallied

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from typing import Iterator, Optional, Sequence
 
-from ..base.block_kinds import Kind
-from ..base.model import MmappedBlock
+from ..base.model import Kind, MmappedBlock
 from ..present.formats.json import hexadecimal
 from ..present.json_documents.arena_records import Mmapped, MmappedRow
 from ..present.json_documents.record import tallied

@@ -5,13 +5,12 @@ from __future__ import annotations
 from itertools import islice
 from typing import TYPE_CHECKING, Iterable, Iterator, Mapping, NamedTuple, Optional, Sequence
 
-from ..analysis.heap_ends import Block, Tail
 from ..analysis.holds_back import Group
-from ..analysis.pins import Gain, Pin, PinSearch, Ranking, Step, Together, bytes_of
+from ..analysis.pins import Block, Gain, Pin, PinSearch, Ranking, Step, Tail, Together, bytes_of
 from ..analysis.trim import Rules, until_locked
 from ..analysis.usage import total
 from ..base.model import ArenaHeader, Heap, Piece, Run, Statement
-from ..glibc.chunks.blocks import blocks
+from ..glibc.blocks import blocks
 from ..glibc.params import default_max_fast
 from ..glibc.tcache import tcache_index
 from ..present.formats.json import hexadecimal

@@ -11,10 +11,9 @@ from ..analysis.diff import Document
 from ..analysis.grown_types import Grown, grown_types
 from ..analysis.growth import growth, what_they_show
 from ..analysis.held_or_lost import HeldSums
-from ..analysis.holds_back import Seen
+from ..analysis.holds_back import Seen, TypeRow
 from ..analysis.report import PARTS, Picture
 from ..analysis.trim import Trim
-from ..analysis.type_rows import TypeRow
 from ..analysis.verdict import address_space, judge
 from ..base.errors import HoldOver, HoldTooShort
 from ..base.model import REPLACED, Statement

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Callable, Mapping, Optional, Sequence, TypeVar
 
-from ..analysis.type_rows import ORDERS, Totals, TypeRow, has_arenas_of_its_own, in_order
+from ..analysis.holds_back import ORDERS, Totals, TypeRow, has_arenas_of_its_own, in_order
 from ..analysis.usage import total
 from ..base.errors import UsageError
 from ..base.model import Statement

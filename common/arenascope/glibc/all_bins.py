@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Iterable, Mapping, NamedTuple, Optional, Seque
 from ..base import optional_libraries
 from ..base.array_types import words_of
 from ..base.background import Beside
-from ..sources.free_chunk_reader import Followed, NodeWords, ReadNodes, ReadPair
+from ..sources.target import Followed, NodeWords, ReadNodes, ReadPair
 from .chunk import PREV_INUSE, SIZE_BITS, Sizes
 from .process_layout import Layout
 

@@ -10,8 +10,8 @@ from ..base.count_work import MakeMeter, Meter, metered
 from ..base.errors import MemoryReadError, Unread
 from ..base.model import ArenaHeader, Bin, Finding, Lists, Range, Statement, cannot_read
 from ..base.worker_pool import share_out
-from ..sources.free_chunk_reader import Followed
 from ..sources.memory import Memory
+from ..sources.target import Followed
 from .all_bins import Start, follow_rings
 from .arena import Reach, Reaches
 from .chunk import IS_MMAPPED, NON_MAIN_ARENA, PREV_INUSE, SIZE_BITS, Sizes

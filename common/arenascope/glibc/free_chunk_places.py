@@ -14,9 +14,8 @@ from typing import Iterable, Optional, Sequence
 
 from ..base.errors import MemoryReadError
 from ..base.model import ArenaHeader
-from ..sources.free_chunk_reader import Nodes, Words
 from ..sources.memory import Memory
-from ..sources.target import Span
+from ..sources.target import Nodes, Span, Words
 from .all_bins import follow_rings
 from .bins import NBINS, ring_starts
 from .chunk import PREV_INUSE, SIZE_BITS, masked, reveal

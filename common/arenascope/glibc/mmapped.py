@@ -17,8 +17,7 @@ from typing import Callable, Iterable, Iterator, NamedTuple, Optional, Protocol,
 from ..base.errors import MemoryReadError
 from ..base.model import Heap, MmappedBlock, Tally
 from ..sources.memory import Memory
-from ..sources.region_index import RegionIndex
-from ..sources.target import Region, Residency
+from ..sources.target import Region, RegionIndex, Residency
 from .chunk import IS_MMAPPED, SIZE_BITS
 from .process_layout import Layout
 

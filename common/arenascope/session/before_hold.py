@@ -11,11 +11,10 @@ from contextlib import suppress
 from typing import Callable
 
 from ..base.errors import ArenascopeError, HoldOver
-from ..glibc.chunks.sweep import first_chunk
 from ..glibc.free_chunk_places import Links, read_caches
+from ..glibc.sweep import first_chunk
 from ..glibc.unknown_release.fitting_layout import with_tcache_seen
-from ..sources.free_chunk_reader import Nodes
-from ..sources.target import Span, Target
+from ..sources.target import Nodes, Span, Target
 from .glibc_share import share_of
 from .resident import heap_pages, mmapped_extents
 from .session import Session

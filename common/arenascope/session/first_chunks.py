@@ -7,8 +7,8 @@ from typing import Callable, Iterable, Mapping
 
 from ..analysis.chunks import WITH_TOP
 from ..base.model import Piece, Run
+from ..glibc.blocks import Block, blocks
 from ..glibc.chunk import SIZE_BITS
-from ..glibc.chunks.blocks import Block, blocks
 
 Row = tuple[int, int, str, int]
 """(chunk address, bytes, state, arena)."""

@@ -6,11 +6,11 @@ import os
 from contextlib import AbstractContextManager, closing
 from typing import Callable, Generator, Generic, Iterator, NamedTuple, Optional, Sequence, TypeVar
 
-from ..analysis.heap_ends import TOGETHER
+from ..analysis.pins import TOGETHER
 from ..base.count_work import Meter, Unseen, metered
 from ..base.model import ArenaHeader, Finding, Heap, Piece, Run
 from ..base.worker_pool import SHARES, share_out
-from ..glibc.chunks.sweep import cuts
+from ..glibc.sweep import cuts
 from ..sources.target import Span
 from .session import Session
 

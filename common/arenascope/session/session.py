@@ -15,15 +15,14 @@ from ..base.model import Arena, ArenaHeader, Finding, Heap, Lists, MmappedBlock,
 from ..base.printable import one_line
 from ..base.worker_pool import how_many
 from ..glibc import bins, fastbins, main_arena_regions, mmapped, params, tcache
-from ..glibc.arena import Reaches, has_heap, is_closed, reaches_of, walk_ring
-from ..glibc.arena_of_chunk import Owners
+from ..glibc.arena import Owners, Reaches, has_heap, is_closed, reaches_of, walk_ring
+from ..glibc.blocks import listed_chunks
 from ..glibc.candidates import UNASKED
 from ..glibc.chunk import masked
-from ..glibc.chunks.blocks import listed_chunks
-from ..glibc.chunks.sweep import Sweep
 from ..glibc.find import thread_pointers, threads
 from ..glibc.find.main_arena import Located, locate
 from ..glibc.process_layout import Layout
+from ..glibc.sweep import Sweep
 from ..glibc.unknown_release.fitting_layout import settle_release, with_tcache_seen
 from ..glibc.unknown_release.tcache_form import settle
 from ..sources.elf.modules import bss_ends

@@ -9,10 +9,9 @@ from array import array
 from functools import cached_property
 from typing import Callable, Optional, Sequence
 
+from ..base.background import LONG, ReadAhead
 from ..base.errors import MemoryReadError
-from ..base.read_ahead import LONG, ReadAhead
-from .free_chunk_reader import Followed, Nodes, ReadNodes, Words
-from .target import ByteOrder, View
+from .target import ByteOrder, Followed, Nodes, ReadNodes, View, Words
 
 Read = Callable[[int, int], bytes]
 Fill = Callable[[int, memoryview], int]

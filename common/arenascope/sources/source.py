@@ -9,9 +9,8 @@ from typing import Mapping, Optional, Sequence
 from .elf.address_names import DEBUG_FOLDERS, Naming, WithSymbols, files_of, local_file
 from .elf.elf_file import machine_name
 from .elf.sysroot import file_within
-from .free_chunk_reader import Nodes, ReadNodes
 from .memory import Fill, Read, Window
-from .target import ByteOrder, Image, Place, Region, RegisterSets, ThreadInfo, View
+from .target import ByteOrder, Image, Nodes, Place, ReadNodes, Region, RegisterSets, ThreadInfo, View
 
 
 class Source(Image, ABC):

@@ -6,7 +6,7 @@ from bisect import bisect_left, bisect_right
 from typing import Callable, Optional, Sequence, Union
 
 from ...session.session import Session
-from ...sources.region_index import RegionIndex
+from ...sources.target import RegionIndex
 from ..graph.blocks import LiveBlocks
 from ..recognise.cplusplus import Classes
 from ..recognise.module_memory import Ground

@@ -6,7 +6,7 @@ from array import array
 from collections import Counter
 from typing import Iterator, Literal, Mapping, NamedTuple, Optional, Sequence
 
-from ...base.block_kinds import Kind
+from ...base.model import Kind
 from ...sources.debug_info_types import Frame
 from ..block_index import WEAK
 from ..graph.blocks import LiveBlocks

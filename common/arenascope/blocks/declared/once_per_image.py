@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Mapping, Optional
 
-from ...base.block_kinds import Kind
+from ...base.model import Kind
 from ...session.session import Session
 from ..graph.blocks import live_blocks
 from ..graph.refs import Search

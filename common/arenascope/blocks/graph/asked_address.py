@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import NamedTuple, Optional
 
-from ...glibc.chunks.blocks import Placed, find_blocks
+from ...glibc.blocks import Placed, find_blocks
 from ...sources.target import Span
 from .blocks import heap_spans
 from .edges import Graph, SecondLook

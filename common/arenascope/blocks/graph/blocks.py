@@ -13,7 +13,7 @@ from types import ModuleType
 from typing import Callable, Iterable, Iterator, Optional, Protocol, Sequence
 
 from ...base.model import Heap, Run
-from ...glibc.chunks.blocks import blocks
+from ...glibc.blocks import blocks
 from ...session.resident import parts_of
 from ...session.session import Session
 from ...sources.target import Span, joined
@@ -153,7 +153,7 @@ def _adder(session: Session, own: set[int], numpy: Optional[ModuleType]) -> Call
     not_live = numpy.array(sorted(own), dtype=numpy.uint64)
 
     def at_once(run: Run, to: Stretch, besides: list[Span]) -> None:
-        from ...glibc.chunks.blocks import chunks
+        from ...glibc.blocks import chunks
 
         addresses, sizes, taken, live = chunks(numpy, run)
         starts = addresses + numpy.uint64(header)

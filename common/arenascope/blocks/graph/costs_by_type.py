@@ -5,7 +5,7 @@ from __future__ import annotations
 from array import array
 from typing import Mapping, NamedTuple, Optional, Sequence
 
-from ...base.block_kinds import Kind
+from ...base.model import Kind
 from .holders import kinds_of_all
 from .owner_pages import NOBODY
 from .owners import find_owners

@@ -185,7 +185,7 @@ def _deep(graph: Graph, targets: Collection[int]) -> Sequence[int]:
 
 
 def stale_at(search: Search, address: int, block: int) -> Optional[str]:
-    """Why the word there is no pointer that holds something, as in block_kinds.py; None: it may be one."""
+    """Why the word there is no pointer that holds something, as in model.py; None: it may be one."""
     graph = search.memo.get(Graph)
     if graph is not None:
         return why_text(graph.stale.why(address))

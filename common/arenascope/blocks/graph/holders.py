@@ -7,7 +7,7 @@ from bisect import bisect_left
 from collections import Counter
 from typing import Iterator, Mapping, NamedTuple, Optional
 
-from ...base.block_kinds import Kind
+from ...base.model import Kind
 from ..live_blocks import Live
 from ..name_all_blocks import live_kinds
 from ..recognise.all_recognisers import NONE

@@ -8,8 +8,8 @@ from functools import cache
 from itertools import islice
 from typing import Mapping, NamedTuple, Sequence
 
-from ...analysis.type_rows import SAMPLES
-from ...base.block_kinds import Kind
+from ...analysis.holds_back import SAMPLES
+from ...base.model import Kind
 from ..block_index import WEAK
 from ..declared.fitting_structs import fitting_structs
 from ..declared.once_per_image import declared_kinds

@@ -34,7 +34,7 @@ class Told:
         self._strength = Strength(search.session, search.blocks)
 
     def stale(self, ref: Ref) -> Optional[str]:
-        """Why it is stale: one of base/block_kinds.py's STALE."""
+        """Why it is stale: one of base/model.py's STALE."""
         if ref.address is None:
             return ref.stale
         return stale_at(self._search, ref.address, ref.block if ref.block is not None else NO_BLOCK)

@@ -11,7 +11,7 @@ from typing import Optional
 
 from ...session.session import Session
 from ...sources.memory import Memory
-from ...sources.region_index import RegionIndex
+from ...sources.target import RegionIndex
 from ..name_all_blocks import catalogue_of
 from ..recognise.all_recognisers import Catalogue
 from ..recognise.inside_pointers import hands_out_pieces, is_by_design

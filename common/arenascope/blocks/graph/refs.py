@@ -6,9 +6,9 @@ from functools import cached_property
 from types import ModuleType
 from typing import Callable, Iterator, NamedTuple, Optional, Sequence, Union
 
-from ...base.block_kinds import ROOT_KINDS
 from ...base.count_work import Meter
 from ...base.memo import Memo
+from ...base.model import ROOT_KINDS
 from ...session.session import Session
 from ...sources.target import Span
 from ..pointer_finder import FastFinder, Finder, finder_of, library

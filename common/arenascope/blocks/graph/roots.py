@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Collection, Iterator, Mapping, NamedTuple, Optional, Sequence
 
-from ...base.mapping_names import may_be_shared
+from ...base.model import may_be_shared
 from ...glibc.find.stack_cache import CachedStack, cached_stacks
 from ...glibc.find.thread_pointers import Dtv, read_dtv
 from ...session.session import Session
@@ -44,7 +44,7 @@ class RootWord(NamedTuple):
     tid: Optional[int] = None
     address: Optional[int] = None
     stale: Optional[str] = None
-    """Why it is perhaps old: one of base/block_kinds.py's STALE."""
+    """Why it is perhaps old: one of base/model.py's STALE."""
 
 
 class Roots(NamedTuple):

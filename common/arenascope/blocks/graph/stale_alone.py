@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import Iterator, NamedTuple, Optional, Sequence
 
-from ...analysis.type_rows import SAMPLES
+from ...analysis.holds_back import SAMPLES
 from .descendants import Spread
 from .edge import FLAGS, STALE
 from .edges import Graph, build
@@ -23,7 +23,7 @@ class StaleRow(NamedTuple):
     name: Optional[str]
     """"Session.note", "double[]", "std::string body", a variable; None: not known."""
     why: str
-    """One of base/block_kinds.py's STALE."""
+    """One of base/model.py's STALE."""
     blocks: int
     """With what hangs on those to which the words lead."""
     bytes: int

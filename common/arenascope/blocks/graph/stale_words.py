@@ -19,7 +19,7 @@ from operator import le
 from types import ModuleType
 from typing import TYPE_CHECKING, Iterator, NamedTuple, Optional, Sequence, Union
 
-from ...base.block_kinds import STALE as WHYS
+from ...base.model import STALE as WHYS
 from ...sources.target import Span
 from .blocks import LiveBlocks
 

@@ -13,8 +13,7 @@ from ...sources.elf.elf_file import EM_386, EM_AARCH64, EM_X86_64
 from ...sources.elf.notes import NT_FPREGSET, NT_VECTORS, NT_X86_XSTATE, OWN
 from ...sources.elf.registers import GENERAL, WIDE_BYTES
 from ...sources.memory import Memory
-from ...sources.region_index import RegionIndex
-from ...sources.target import Region, RegisterSet, RegisterSets, Span, ThreadInfo
+from ...sources.target import Region, RegionIndex, RegisterSet, RegisterSets, Span, ThreadInfo
 from .spans import Mark
 
 RED_ZONE = {"x86_64": 128, "ppc64": 512}

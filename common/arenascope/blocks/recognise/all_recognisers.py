@@ -19,7 +19,7 @@ from __future__ import annotations
 from itertools import repeat
 from typing import Iterable, Mapping, NamedTuple, Optional, Sequence
 
-from ...base.block_kinds import BY_SIZE, Kind
+from ...base.model import BY_SIZE, Kind
 from ...sources.memory import Memory
 from .contents import ENCODINGS, LETTERS, LOOKED_AT, STARTS, are_addresses, text_in
 from .cplusplus import Classes, ClassName

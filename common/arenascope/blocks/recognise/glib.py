@@ -9,7 +9,7 @@ from __future__ import annotations
 import struct
 from typing import Optional, Sequence
 
-from ...base.block_kinds import Kind
+from ...base.model import Kind
 from .contents import PLAIN
 from .module_memory import PAGE_SHIFT, Ground
 from .size_fits import fits

@@ -13,7 +13,7 @@ from __future__ import annotations
 import re
 from typing import Iterator, NamedTuple, Optional, Sequence
 
-from ...base.block_kinds import Kind
+from ...base.model import Kind
 from .module_memory import Ground
 from .size_fits import fits
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 import struct
 from typing import Collection, Optional, Sequence
 
-from ...base.block_kinds import Kind
+from ...base.model import Kind
 from .module_memory import Ground
 from .size_fits import fits
 

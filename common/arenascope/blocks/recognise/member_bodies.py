@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Mapping, NamedTuple, Optional, Sequence
 
-from ...base.block_kinds import Kind
+from ...base.model import Kind
 from .size_fits import fits
 
 DATA = Kind("ArrayBuffer data", "holder", how="its v8::BackingStore, and the length there")

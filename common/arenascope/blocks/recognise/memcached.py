@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Optional
 
-from ...base.block_kinds import Kind
+from ...base.model import Kind
 from .module_memory import Ground
 
 CLASS, CLASSES = 40, 63

@@ -5,7 +5,7 @@ from __future__ import annotations
 import struct
 from typing import Optional
 
-from ...base.block_kinds import Kind
+from ...base.model import Kind
 from ...glibc.chunk import SIZE_BITS
 from .module_memory import Ground
 from .size_fits import fits

@@ -10,7 +10,7 @@ from __future__ import annotations
 import struct
 from typing import Optional, Sequence
 
-from ...base.block_kinds import Kind
+from ...base.model import Kind
 from .memory_pages import MemoryPages
 from .module_memory import Ground
 from .size_fits import fits

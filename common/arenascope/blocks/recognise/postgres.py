@@ -12,7 +12,7 @@ from __future__ import annotations
 import struct
 from typing import NamedTuple, Optional
 
-from ...base.block_kinds import Kind
+from ...base.model import Kind
 from .contents import PLAIN
 from .module_memory import PAGE_SHIFT, Ground
 from .size_fits import fits

@@ -11,7 +11,7 @@ from __future__ import annotations
 import re
 from typing import Callable, NamedTuple, Optional, Sequence
 
-from ...base.block_kinds import POINTED, Kind
+from ...base.model import POINTED, Kind
 from .module_memory import PAGE_SHIFT, Ground
 from .size_fits import LARGEST_PAGE, fits
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import struct
 from typing import Optional
 
-from ...base.block_kinds import Kind
+from ...base.model import Kind
 from .module_memory import Ground
 from .size_fits import fits
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Collection, Optional, Protocol, Sequence, runtime_checkable
 
-from ...base.block_kinds import Kind
+from ...base.model import Kind
 from .glib import Glib
 from .jvm import Jvm
 from .memcached import Memcached

@@ -12,10 +12,9 @@ from typing import Any, Iterable, Iterator, Optional, Sequence, TypeVar
 
 from ...analysis.diff import Document
 from ...base import optional_libraries
-from ...base.argv import ELF, is_url
+from ...base.argv import ELF, is_url, with_suggestion
 from ...base.errors import ArenascopeError, UsageError
 from ...base.printable import one_line
-from ...base.suggestions import with_suggestion
 from ...base.whole_file import write_whole
 from ...commands.all_commands import COMMAND_NAMES, find_command
 from ...commands.framework.arguments import HELP, Group, Outline, argument, seconds

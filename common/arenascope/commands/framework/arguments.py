@@ -6,9 +6,8 @@ import argparse
 import math
 from typing import Any, Callable, Iterator, Mapping, NamedTuple, NoReturn, Optional, Sequence
 
-from ...base.argv import full_names
+from ...base.argv import full_names, with_suggestion
 from ...base.errors import UsageError
-from ...base.suggestions import with_suggestion
 from ...present.shared_text.text import HELP_WIDTH
 
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from itertools import groupby
 from typing import Callable, Iterator, Mapping, Sequence
 
+from ...base.argv import with_suggestion
 from ...base.errors import UsageError
-from ...base.suggestions import with_suggestion
 from ...present.shared_text.text import HELP_WIDTH
 from .arguments import Outline, options_of
 from .command import Command

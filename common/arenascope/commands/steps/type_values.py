@@ -5,7 +5,7 @@ from __future__ import annotations
 from itertools import chain
 from typing import Iterable, Iterator, NamedTuple, Optional, Sequence
 
-from ...analysis.type_rows import TypeRow
+from ...analysis.holds_back import TypeRow
 from ...base.errors import NoTypeError
 from ...base.model import Statement
 from ...base.user_data import UserData

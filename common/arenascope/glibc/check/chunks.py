@@ -10,8 +10,8 @@ from typing import Iterable, Mapping, NamedTuple, Optional, Sequence
 from ...base.model import ArenaHeader, Breach, Gap, Piece, Run, Statement
 from ...sources.memory import Memory
 from ..chunk import IS_MMAPPED, NON_MAIN_ARENA, PREV_INUSE, SIZE_BITS
-from ..chunks.sweep import find_chain
 from ..process_layout import Layout
+from ..sweep import find_chain
 
 IN_FRONT = {"fast": "prev-inuse-of-fast", "tcache": "prev-inuse-of-cached"}
 """What is broken where a listed chunk no longer looks in use, by the list that names it."""

@@ -8,7 +8,7 @@ from typing import AbstractSet, Iterator, NamedTuple, Optional, Sequence
 from ...base.errors import MemoryReadError
 from ...base.model import Arena, Breach, Finding, Statement, ThreadCache
 from ...sources.memory import Memory
-from ..arena_of_chunk import Owners
+from ..arena import Owners
 from ..process_layout import Layout
 
 LINKS = ("fast-link", "tcache-link")

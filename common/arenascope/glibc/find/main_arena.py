@@ -14,8 +14,14 @@ from ..arena import evidence_at
 from ..arena_scan import BINS_PAIRS, PREFIX_LIMIT, Hit, anchors, follow_ring, ring_from, scan, wrong_bins
 from ..candidates import UNASKED, Trail
 from ..process_layout import Check, Layout, from_table
-from ..unknown_release.debug_info import compare, from_debug, read_structs
-from ..unknown_release.fitting_layout import candidates, derive_layout, settle_release
+from ..unknown_release.fitting_layout import (
+    candidates,
+    compare,
+    derive_layout,
+    from_debug,
+    read_structs,
+    settle_release,
+)
 from . import libc_file
 from .libc_file import Libc
 from .params import ParamsSearch, follow_hugepages, surroundings

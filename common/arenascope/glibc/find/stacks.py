@@ -11,8 +11,7 @@ from typing import Iterator, NamedTuple, Optional, Sequence
 from ...base.errors import MemoryReadError
 from ...sources.elf.unwind import MACHINES, Unwinder, UnwindTables
 from ...sources.memory import Memory
-from ...sources.region_index import RegionIndex
-from ...sources.target import Region, Span, ThreadInfo
+from ...sources.target import Region, RegionIndex, Span, ThreadInfo
 from .malloc_code import MallocCode, StackFrame
 
 START = 64 << 10

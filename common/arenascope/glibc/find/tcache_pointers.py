@@ -14,8 +14,7 @@ from ...base.model import ArenaHeader, Statement
 from ...sources.elf.elf_file import PT_TLS, Elf, proven_files
 from ...sources.elf.symbols import tls_offsets
 from ...sources.memory import Memory
-from ...sources.region_index import RegionIndex
-from ...sources.target import Region, Target
+from ...sources.target import Region, RegionIndex, Target
 from ..arena import read_arena
 from ..candidates import UNASKED, Trail
 from ..chunk import IS_MMAPPED, NON_MAIN_ARENA, masked

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Annotated, Optional, Sequence, Union
 
 from ...analysis.chunks import WITH_TOP
-from ...base.block_kinds import KINDS
+from ...base.model import KINDS
 from ..formats.spool import Spool
 from .arena_records import ArenaOrNone, Index
 from .owner_records import HELD_BY, WRITTEN, Owner, Written

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Annotated, Optional, Sequence
 
-from ...base.block_kinds import CONTAINER_FORMS
+from ...base.model import CONTAINER_FORMS
 from .record import Address, Document, Record, Size, Told
 
 

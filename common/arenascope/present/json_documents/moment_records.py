@@ -6,7 +6,7 @@ from typing import Annotated, Optional, Sequence
 
 from ...analysis.diff import FIGURES
 from ...analysis.trend import COURSES
-from ...base.block_kinds import KINDS
+from ...base.model import KINDS
 from .owner_records import OWNER_KINDS
 from .record import JUDGEMENT, Document, Record, Size, Told
 

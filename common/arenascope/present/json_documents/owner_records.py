@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Annotated, Optional, Sequence
 
-from ...base.block_kinds import ROOT_KINDS, STALE
+from ...base.model import ROOT_KINDS, STALE
 from .arena_records import ArenaOrNone
 from .record import Address, Document, Record, Size, Told
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Annotated, Optional, Sequence
 
-from ...base.block_kinds import KINDS, MEMBER_FORMS
+from ...base.model import KINDS, MEMBER_FORMS
 from .owner_records import MAY_BE, Owner
 from .record import Address, Document, Record, Size, Told
 

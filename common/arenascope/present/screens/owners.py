@@ -6,8 +6,7 @@ from typing import Iterator, Mapping, Optional, Sequence
 
 from ...analysis.diff import NAMELESS
 from ...analysis.held_or_lost import is_unnamed
-from ...base.block_kinds import Kind
-from ...base.model import Statement
+from ...base.model import Kind, Statement
 from ...blocks.declared.paths import Paths
 from ...blocks.graph.costs_by_type import TypeCost
 from ...blocks.graph.edges import SecondLook

@@ -37,7 +37,7 @@ STALE_WORDS: Mapping[str, str] = {
     "not-a-pointer": "no pointer by its declared type",
     "low-number": "perhaps a number: its heap lies below 4 GiB",
 }
-"""What is said of stale words, by base/block_kinds.py's STALE."""
+"""What is said of stale words, by base/model.py's STALE."""
 
 
 class Shown:

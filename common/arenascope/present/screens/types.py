@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from typing import Iterator, Mapping, Optional, Sequence
 
-from ...analysis.type_rows import ORDERS, Totals, TypeRow
-from ...base.block_kinds import Kind
-from ...base.model import Statement
+from ...analysis.holds_back import ORDERS, Totals, TypeRow
+from ...base.model import Kind, Statement
 from ...base.shell_patterns import Matches
 from ...blocks.recognise.class_names import named, type_words
 from ..shared_text.debug_info import without_types_text

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from ...base.hold_limits import allows_more
-from ...sources.hold_time import COPIED, LISTED, SWEPT, WRITTEN, HoldTime
+from ...base.hold_limits import COPIED, LISTED, SWEPT, WRITTEN, HoldTime, allows_more
 from .text import Style, duration
 
 WHY = {

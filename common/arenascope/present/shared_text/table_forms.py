@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Any, Iterator, Sequence
 
 from ...base import optional_libraries
+from ...base.argv import with_suggestion
 from ...base.errors import UsageError
-from ...base.suggestions import with_suggestion
 
 
 def ruled(headers: Sequence[str], rows: Sequence[Sequence[str]], align: Sequence[str]) -> list[str]:

@@ -14,7 +14,7 @@ from bisect import bisect_right
 from functools import cached_property
 from typing import Iterator, NamedTuple, Optional, Sequence
 
-from ...base.mapping_names import HUGE_PAGES
+from ...base.model import HUGE_PAGES
 from ..address_runs import Runs
 from ..elf.elf_file import PF_W, Segment
 from ..target import MappingUse, Pages, Region, Residency, Span, joined

@@ -18,12 +18,11 @@ from ...sources import target
 from ..core import open_core
 from ..elf import environment
 from ..elf.elf_file import ET_CORE, PF_R, PF_W, PF_X, PT_LOAD, PT_NOTE, Elf, Segment, file_reader
-from ..elf.linkmap import named_regions
+from ..elf.modules import named_regions
 from ..elf.notes import AT_EXECFN, AT_PAGESZ, AT_RANDOM, AT_SYSINFO_EHDR, FileMapping, Note, is_secure, parse_notes
 from ..elf.registers import ThreadRecord
 from ..memory import Memory
-from ..region_index import RegionIndex
-from ..target import Region
+from ..target import Region, RegionIndex
 from .notes import CoreNotes
 
 if TYPE_CHECKING:

@@ -7,7 +7,7 @@ from contextlib import suppress
 from typing import Optional, Sequence
 
 from ...base.errors import ArenascopeError
-from ..hold_time import COPIED, LISTED, SWEPT, WRITTEN, HoldTime
+from ...base.hold_limits import COPIED, LISTED, SWEPT, WRITTEN, HoldTime
 from ..target import Region
 from .process import ProcessImage
 

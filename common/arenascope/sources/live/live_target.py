@@ -9,9 +9,8 @@ from typing import TYPE_CHECKING, Optional, Sequence
 from ...base.errors import MemoryReadError
 from ..elf.address_names import Naming
 from ..elf.registers import ThreadRecord, thread_from_record
-from ..free_chunk_reader import NodeWords
 from ..shell_target import ShellTarget
-from ..target import RegisterSets, ThreadInfo
+from ..target import NodeWords, RegisterSets, ThreadInfo
 from .bulk_reads import NodeReader
 from .process import ProcessImage
 

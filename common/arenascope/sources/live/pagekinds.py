@@ -18,8 +18,7 @@ from contextlib import suppress
 from functools import cached_property
 from typing import Callable, Iterator, NamedTuple, Optional
 
-from ..region_index import RegionIndex
-from ..target import Region
+from ..target import Region, RegionIndex
 from . import procfiles
 
 # of an entry's top byte

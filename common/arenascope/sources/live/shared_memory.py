@@ -12,8 +12,7 @@ from contextlib import suppress
 from typing import Optional, Sequence
 
 from ..core.open_core import data_within
-from ..region_index import RegionIndex
-from ..target import Region, Residency, SharedMemory, Span
+from ..target import Region, RegionIndex, Residency, SharedMemory, Span
 
 MOST = 1 << 30
 """So many bytes that this process does not have mapped are looked at, or copied."""

@@ -18,13 +18,11 @@ from typing import TYPE_CHECKING, Callable, Iterator, Mapping, Optional, Sequenc
 
 from ...base.background import Beside
 from ...base.errors import MemoryReadError, ReadLate, Unread
-from ..free_chunk_reader import Followed, ReadNodes, ReadPair, Words
 from ..live import procfiles
-from ..target import MappingUse, MemoryUse, Pages, Region, Span
-from .bulk_reads import ManyReader, NodeReader
+from ..target import Followed, MappingUse, MemoryUse, Pages, ReadNodes, ReadPair, Region, Span, Words
+from .bulk_reads import ManyReader, NodeReader, in_order, increased, taken, taken_in_turns
 from .pagemap import PagemapResidency, Stretch
 from .process import ProcessImage
-from .read_plan import in_order, increased, taken, taken_in_turns
 
 if TYPE_CHECKING:
     from .process_hold import Freeze

@@ -1,4 +1,10 @@
-"""The sweep: every chunk of a heap or region in address order, by following size headers, and what lies between."""
+"""The sweep: every chunk of a heap or region in address order, by following size headers, and what lies between.
+
+The inner loop looks a size word up, keeps it and steps on; what the words mean is worked out afterwards from the few
+distinct ones. The sweep yields runs of chunks and gaps (heads, fenceposts, somebody else's sbrk, top, damage), which
+together are every byte of a heap. Chunks of thread caches and fastbins look used: a sweep is given their addresses. A
+long heap is cut where headers seem to lead on; a cut that the sweep in front of it does not meet is none.
+"""
 
 from __future__ import annotations
 
@@ -9,12 +15,12 @@ from itertools import accumulate, count
 from operator import or_
 from typing import Container, Generator, Iterator, Optional, Sequence
 
-from ...base.errors import MemoryReadError
-from ...base.model import ArenaHeader, Ends, Finding, Gap, Heap, Piece, Run, Statement
-from ...sources.memory import Memory
-from ...sources.target import Span
-from ..chunk import IS_MMAPPED, NON_MAIN_ARENA, PREV_INUSE, SIZE_BITS
-from ..process_layout import Layout
+from ..base.errors import MemoryReadError
+from ..base.model import ArenaHeader, Ends, Finding, Gap, Heap, Piece, Run, Statement
+from ..sources.memory import Memory
+from ..sources.target import Span
+from .chunk import IS_MMAPPED, NON_MAIN_ARENA, PREV_INUSE, SIZE_BITS
+from .process_layout import Layout
 
 MANY = 1 << 17
 """How many chunks are followed at a time, however small."""

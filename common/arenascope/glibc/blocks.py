@@ -6,11 +6,12 @@ from bisect import bisect_left
 from types import ModuleType
 from typing import TYPE_CHECKING, Iterable, Iterator, Mapping, NamedTuple, Optional, Sequence, Union
 
-from ...base.model import Bin, Gap, Piece, Run
-from ..chunk import PREV_INUSE, SIZE_BITS
+from ..base.model import Bin, Gap, Piece, Run
+from .chunk import PREV_INUSE, SIZE_BITS
 
 if TYPE_CHECKING:
-    from ...base.array_types import Flags, Numbers
+    from ..base.array_types import Flags, Numbers
+
 
 Block = tuple[int, int, str]
 """(chunk address, bytes, "used", "tcache", "fast" or "free")."""
