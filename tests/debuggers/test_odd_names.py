@@ -5,15 +5,20 @@ from __future__ import annotations
 
 import os
 import re
+import shlex
 import shutil
 import subprocess
+import sys
 from pathlib import Path
 from typing import Iterator
 
 import pytest
 from doors import DOORS, NEWEST, Live
-from looks import Door, opened
+from looks import ROOT, Door, opened, plain_environment
 from subjects import fixture_program
+
+from arenascope.cli.main import main
+from arenascope.cli.shell import ShellDoor
 
 pytestmark = pytest.mark.xdist_group("odd names")
 
@@ -72,3 +77,123 @@ def test_a_page(command: str, odd: Live, tmp_path: Path) -> None:
     text = page.read_text()
     assert not re.search(STEERS, text)
     assert not re.search(r"\\u(202[a-e]|d[89a-f])", text)
+
+
+HIDES = "\x1b[8m"
+"""What follows is not seen on a terminal."""
+MARKED = HIDES.replace("\x1b", "\ufffd")
+HOSTILE = r"""
+#define _GNU_SOURCE
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+struct nodeQQQQ { struct nodeQQQQ *nextQQQQ; char *textQQQQ; long numbers[6]; };
+struct lostQQQQ { struct lostQQQQ *otherQQQQ; long numbers[20]; };
+struct nodeQQQQ *globalQQQQ;
+struct nodeQQQQ *tableQQQQ[64];
+__thread struct nodeQQQQ *threadQQQQ;
+static struct nodeQQQQ *makeQQQQ(struct nodeQQQQ *next) {
+    struct nodeQQQQ *made = calloc(1, sizeof *made);
+    made->nextQQQQ = next;
+    made->textQQQQ = strdup("text of the program's QQQQ, which is long enough");
+    return made;
+}
+static void *workQQQQ(void *unused) {
+    pthread_setname_np(pthread_self(), "thrQQQQ");
+    for (int i = 0; i < 300; i++)
+        threadQQQQ = makeQQQQ(threadQQQQ);
+    for (int i = 0; i < 200; i++)
+        ((struct lostQQQQ *)calloc(1, sizeof(struct lostQQQQ)))->numbers[3] = i + 12345678901;
+    puts("ready");
+    fflush(stdout);
+    pause();
+    return unused;
+}
+int main(void) {
+    pthread_t thread;
+    for (int i = 0; i < 500; i++)
+        globalQQQQ = makeQQQQ(globalQQQQ);
+    for (int i = 0; i < 64; i++)
+        tableQQQQ[i] = makeQQQQ(NULL);
+    pthread_create(&thread, NULL, workQQQQ, NULL);
+    pthread_join(thread, NULL);
+}
+"""
+LOOKS = [
+    *("types --limit 0", "types --owners", "owners", "owners --by type", "leaks", "containers", "threads", "pins"),
+    *("report --full", "report --types --owners", "refs {at}", "owner {at}", "chunk {at}", "mappings", "mmapped"),
+    *("chunks --type *node* --limit 3", "chunks --summary", "arenas", "heaps", "check", "map", "trim", "version"),
+    *("types node\x1b[8m --values", "types nobody\x1b[8m --values", "refs node\x1b[8m", "types --rules {rules}"),
+]
+
+
+@pytest.fixture(scope="module")
+def hostile(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Live]:
+    """A program in which the names of types, members, variables, its thread and its file hide what follows."""
+    folder = tmp_path_factory.mktemp("hostile")
+    source, built, program = folder / "names.c", folder / "names", folder / f"names{HIDES}"
+    source.write_text(HOSTILE)
+    subprocess.run(["gcc", "-g", "-O0", "-pthread", "-o", built, source], check=True)
+    program.write_bytes(built.read_bytes().replace(b"QQQQ", HIDES.encode()))
+    program.chmod(0o755)
+    process = subprocess.Popen([program], stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+    try:
+        assert process.stdout is not None
+        assert process.stdout.readline().startswith(b"ready")
+        yield Live(process.pid, program)
+    finally:
+        process.kill()
+        process.wait()
+
+
+@pytest.mark.parametrize("door", [DOORS[name] for name in NEWEST], ids=lambda door: door.name)
+def test_no_name_controls_the_terminal(door: Door, hostile: Live, tmp_path: Path) -> None:
+    """On any screen, in hints, in errors."""
+    rules = tmp_path / f"{HIDES}.rules"
+    rules.write_text(f"node{HIDES}.nothing = lost{HIDES}\n")
+    (found,) = opened(door).run(hostile, ["types --limit 0 --json"])
+    rows = found.json()["types"]
+    at = next(row["samples"][0] for row in rows if row["type"].startswith("node"))
+    outcomes = opened(door).run(hostile, [each.format(at=at, rules=rules) for each in LOOKS])
+    for outcome in outcomes:
+        for said in (outcome.text, outcome.error or ""):
+            assert not re.search(STEERS, said), (outcome.command, said)
+    marked = {look.split(" ")[0] for look, outcome in zip(LOOKS, outcomes) if MARKED in outcome.text}
+    assert {"types", "owners", "leaks", "containers", "threads", "report", "refs", "owner", "chunks"} <= marked
+
+
+OWN = r"\x1b\[(?:[012]|3[0-7]|9[0-7])m"
+
+
+@pytest.mark.parametrize("width", [0, 60])
+def test_our_own_colours_are_the_only_codes(
+    width: int, hostile: Live, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    plain = ShellDoor.style
+    monkeypatch.setattr(ShellDoor, "style", lambda door: plain(door)._replace(colour=True, width=width))
+    pid = str(hostile.pid)
+    for words in (*LOOKS[:10], *LOOKS[13:20], f"top --once --limit 0 --exact {pid}", "watch --count 1 --lines"):
+        name, *options = words.split()
+        main([name, *([] if name == "top" else [pid]), *options])
+        said = "".join(capsys.readouterr())
+        assert re.search(OWN, said) or name == "watch", words
+        assert not re.search(STEERS, re.sub(OWN, "", said)), words
+
+
+def test_a_live_screen(hostile: Live) -> None:
+    """Of watch and top, where what was drawn last stays on the terminal."""
+    for words in ("watch --count 2 --interval 1 --types", "top --count 1 --limit 0 --exact"):
+        command = shlex.join([sys.executable, str(ROOT / "bin" / "arenascope"), *words.split(), str(hostile.pid)])
+        done = subprocess.run(
+            ["script", "-qec", command, "/dev/null"],
+            env=plain_environment({"TERM": "xterm-256color"}),
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            timeout=60,
+            check=True,
+        )
+        assert b"\x1b[H" in done.stdout
+        assert HIDES.encode() not in done.stdout
+        assert MARKED.encode() in done.stdout

@@ -21,9 +21,20 @@ from arenascope.base.model import SHELL_CALLS_INTO
 from arenascope.cli.shell_control import PROCESSORS
 from arenascope.commands.all_commands import COMMAND_NAMES, find_command
 from arenascope.commands.framework.command import execute
-from arenascope.present.formats.highlight import highlight
+from arenascope.present.formats.highlight import highlighted
 from arenascope.present.formats.json import address
-from arenascope.present.shared_text.text import ENOUGH, Style, count, cut, folded, left_out, next_lines, number, table
+from arenascope.present.shared_text.text import (
+    ENOUGH,
+    Style,
+    count,
+    cut,
+    folded,
+    left_out,
+    next_lines,
+    number,
+    table,
+    written,
+)
 
 
 @pytest.mark.parametrize(
@@ -63,8 +74,9 @@ def test_counts() -> None:
 
 def test_colour_only_where_wanted() -> None:
     for paint in ("bold", "dim", "warn"):
-        assert getattr(Style(), paint)("x") == "x"
-        assert getattr(Style(colour=True), paint)("x").startswith("\033[")
+        assert written(getattr(Style(), paint)("x"), 0) == ["x"]
+        (line,) = written(getattr(Style(colour=True), paint)("x"), 0)
+        assert line.startswith("\033[")
 
 
 TABLES = [
@@ -180,9 +192,12 @@ def test_a_cut_list_says_so() -> None:
 
 def test_highlighting_needs_pygments(monkeypatch: pytest.MonkeyPatch) -> None:
     pytest.importorskip("pygments")
-    assert "\033[" in highlight("<a/>", "xml")
+    xml = '<a b="1">\n  <c/>\n</a>'
+    lines = highlighted(xml)
+    assert "\n".join(lines) == xml
+    assert all("\033[" in "".join(written(each, 80)) for each in lines)
     monkeypatch.setattr(optional_libraries, "load", lambda name: None)
-    assert highlight("<a/>", "xml") == "<a/>"
+    assert highlighted(xml) == xml.split("\n")
 
 
 def test_where_a_library_is_without_loading_it(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
@@ -325,3 +340,23 @@ def test_to_apply_it_where_the_shell_can(machine: str, monkeypatch: pytest.Monke
     here = Style(program="arenascope", subject="1234").applied("trim --apply")
     assert here.startswith("arenascope trim 1234 --apply" if machine != "riscv64" else "gdb -p 1234 ")
     assert (machine in SHELL_CALLS_INTO) is (machine != "riscv64")
+
+
+def test_colours_are_our_own_alone() -> None:
+    """A code in a name is none of them, and a line is no two lines, wherever the name came from."""
+    style = Style(colour=True)
+    name = "node\033[8m\nnothing is lost"
+    seen = "node\ufffd[8m\ufffdnothing is lost"
+    assert written(f"{name} leads to it", 0) == [f"{seen} leads to it"]
+    assert written(style.bold(name), 0) == [f"\033[1m{seen}\033[0m"]
+    assert written(style.bold(name) + ": " + name, 0) == [f"\033[1m{seen}\033[0m: {seen}"]
+    assert written("  " + style.warn("no") + f" {name}", 0) == [f"  \033[33mno\033[0m {seen}"]
+    # an f-string forgets the colour, never to clean
+    assert written(f"{style.bold(name)}: {name}", 0) == [f"{seen}: {seen}"]
+    assert written(next(next_lines(style, name)), 0) == [f"\033[2mnext: {seen}\033[0m"]
+
+
+def test_folded_lines_keep_their_colours() -> None:
+    style = Style(colour=True)
+    assert written(style.dim("one two three"), 8) == ["\033[2mone two\033[0m", "\033[2mthree\033[0m"]
+    assert written(style.bold("one") + " two three", 8) == ["\033[1mone\033[0m two", "three"]

@@ -15,8 +15,9 @@ _UNSEEN = (
     "\xad\u034f\u061c\u115f\u1160\u17b4\u17b5\u180b-\u180f\u200b\u200e\u200f\u2028-\u202e\u2060-\u206f\u3164"
     "\ufe00-\ufe0f\ufeff\uffa0\ufff0-\ufffb\U0001bca0-\U0001bca3\U0001d173-\U0001d17a\U000e0000-\U000e0fff"
 )
-# the surrogates that os.fsdecode makes of other bytes; control characters, except for our own colours
-_NOT_IN_LINES = re.compile(f"[\ud800-\udfff{_UNSEEN}]|(?!\033\\[[0-9]*m)[\0-\x08\x0b-\x1f\x7f-\x9f]")
+# the surrogates that os.fsdecode makes of other bytes; control characters
+_NOT_IN_TEXTS = re.compile(f"[\ud800-\udfff{_UNSEEN}\0-\x08\x0b-\x1f\x7f-\x9f]")
+_NOT_IN_LINES = re.compile(f"[\ud800-\udfff{_UNSEEN}\0-\x08\x0a-\x1f\x7f-\x9f]")
 _NOT_IN_NAMES = re.compile(f"[\ud800-\udfff{_UNSEEN}\0-\x1f\x7f-\x9f]")
 PLAIN = {
     "\u2588": "#",
@@ -34,6 +35,11 @@ PLAIN = {
 def printable(text: str) -> str:
     """Text of several lines."""
     # most is ASCII; what Python calls printable can be invisible
+    return text if text.isascii() and text.isprintable() else _NOT_IN_TEXTS.sub(MARK, text)
+
+
+def clean_line(text: str) -> str:
+    """A line, in which tabs may stand between cells."""
     return text if text.isascii() and text.isprintable() else _NOT_IN_LINES.sub(MARK, text)
 
 

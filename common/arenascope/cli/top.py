@@ -22,7 +22,7 @@ from ..present.json_documents.process_records import RunningProcess, Top, WholeL
 from ..present.json_documents.record import plain, tallied
 from ..present.screens.other_screen import OtherScreen
 from ..present.screens.top import Shown, top_lines
-from ..present.shared_text.text import Style, fitted
+from ..present.shared_text.text import Style, written
 from ..session.header_look import HeaderLook, HeaderReader
 from ..sources.live.kernel_refusal import barrier
 from ..sources.live.processes_by_name import ListedProcess, list_processes
@@ -272,7 +272,7 @@ class _Once:
         else:
             style = _style(self._exact)
             lines = top_lines(style, found, self._how._replace(seconds=seconds))
-            sys.stdout.write("".join(f"{piece}\n" for line in lines for piece in fitted(line, style.width)))
+            sys.stdout.write("".join(f"{piece}\n" for line in lines for piece in written(line, style.width)))
         sys.stdout.flush()
 
     def close(self) -> None:

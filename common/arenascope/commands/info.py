@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ..base.errors import RefusedError
-from ..present.formats.highlight import highlight
+from ..present.formats.highlight import highlighted
 from ..present.formats.malloc_info import malloc_info
 from ..present.json_documents.glibc_records import Info
 from ..present.shared_text.problems import sentence
@@ -25,9 +25,10 @@ def info_command(context: Context) -> Answer:
     xml = None
     if may_be_written(context, "malloc_info's XML"):
         xml = malloc_info(session.arenas, session.params, session.layout)
-    text = highlight(xml, "xml") if xml and context.style.colour else xml or ""
+    text = (xml or "").rstrip("\n")
+    lines = highlighted(text) if text and context.style.colour else text.split("\n")
     problems = problems_of(session) + unknown_release(session)
-    return Answer(Info(xml=xml), text.rstrip("\n").split("\n"), problems, exact=True)
+    return Answer(Info(xml=xml), lines, problems, exact=True)
 
 
 def may_be_written(context: Context, what: str) -> bool:

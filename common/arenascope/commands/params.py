@@ -129,7 +129,7 @@ def _lines(context: Context, rows: Sequence[Param], limit: ArenaLimit, said: Opt
     if notes:
         yield ""
     for name, note in notes:
-        yield f"{style.bold(name)}: {note}"
+        yield style.bold(name) + f": {note}"
 
 
 def _value(style: Style, row: Param, value: Optional[int]) -> str:

@@ -6,11 +6,9 @@ from itertools import chain
 from typing import TYPE_CHECKING, Iterable, Iterator, Mapping, NamedTuple, Optional, Sequence, Union
 
 from ...base.model import REPLACED, Statement
-from ...base.printable import printable
-from ...blocks.recognise.class_names import with_short_names
 from ...present.json_documents.record import Document
 from ...present.shared_text.problems import first_sentences, sentence
-from ...present.shared_text.text import NO_HEAP, Laid, Style, fitted
+from ...present.shared_text.text import NO_HEAP, Style, written
 
 if TYPE_CHECKING:
     from ...session.session import Session
@@ -50,19 +48,18 @@ class Answer(NamedTuple):
 
     def text(self, style: Style) -> list[str]:
         """Without the rows."""
-        lines = (line if isinstance(line, Laid) else with_short_names(line) for line in self.lines)
-        shown = chain(() if self.exact else self._before(style), lines)
-        return [f"{printable(piece)}\n" for line in shown for piece in fitted(line, style.width)]
+        shown = chain(() if self.exact else self._before(style), self.lines)
+        return [f"{piece}\n" for line in shown for piece in written(line, style.width)]
 
     def _before(self, style: Style) -> Iterator[str]:
         """What explains all that follows."""
         for each in self.problems:
             if each.id == REPLACED and each.id not in self.told:
-                yield style.warn(printable(sentence(each)))
+                yield style.warn(sentence(each))
                 yield ""
 
     def warnings(self, style: Style) -> list[str]:
         told = self.told if self.exact else (*self.told, REPLACED)
         untold = [each for each in self.problems if each.id not in told]
-        said = [style.warn(f"incomplete: {printable(problem)}") for problem in first_sentences(untold)]
-        return [f"{piece}\n" for line in said for piece in fitted(line, style.width)]
+        said = [style.warn(f"incomplete: {problem}") for problem in first_sentences(untold)]
+        return [f"{piece}\n" for line in said for piece in written(line, style.width)]

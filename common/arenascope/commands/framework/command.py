@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Callable, Iterator, NamedTuple, Optional, Prot
 from ...base.about import INTERRUPTED
 from ...base.errors import UsageError
 from ...base.model import HOLD_OVER
-from ...base.printable import one_line, printable
+from ...base.printable import clean_line, one_line, printable
 from ...base.user_data import UserData, user_data
 from ...present.formats.json import envelope, written
 from ...present.formats.spool import in_blocks
@@ -382,7 +382,7 @@ def _rules_read(context: Context) -> Sequence[str]:
 def _write_text(context: Context, reply: Answer) -> None:
     # everything is read before the first word is written: a door may let the process go in between
     text, warnings = reply.text(context.style), reply.warnings(context.style)
-    rows = (row + "\n" for row in reply.rows or ())
+    rows = (f"{clean_line(row)}\n" for row in reply.rows or ())
     named_by = [f"blocks are named by the rules in {one_line(path)}\n" for path in _rules_read(context)]
     for part in in_blocks(chain(text, rows, named_by, () if reply.exact else warnings)):
         context.door.write(part)

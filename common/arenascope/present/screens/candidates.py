@@ -26,10 +26,10 @@ def candidates_lines(style: Style, trail: Trail) -> Iterator[str]:
         met = trail.of(kind)
         yield ""
         if not met:
-            yield f"{style.bold(TITLES[kind])}: there was no candidate"
+            yield style.bold(TITLES[kind]) + ": there was no candidate"
             continue
         taken = "" if met[0].chosen else ", none was taken"
-        yield f"{style.bold(TITLES[kind])}: {count(len(met), 'candidate')}{taken}"
+        yield style.bold(TITLES[kind]) + f": {count(len(met), 'candidate')}{taken}"
         for each in met[:SHOWN]:
             yield f"  {each.name}{' (taken)' if each.chosen else ''}"
             yield from (f"    + {evidence(said)}" for said in each.speaks_for)

@@ -11,7 +11,20 @@ from ...analysis.heap_map import LAYERS, PARTS, SPLITS, Strip
 from ...analysis.usage import total
 from ...base.printable import PLAIN
 from ..json_documents.owner_records import Written
-from ..shared_text.text import AT_LEAST, AT_MOST, NO_HEAP, UNKNOWN, Laid, Style, count, in_use, left_out, table
+from ..shared_text.text import (
+    AT_LEAST,
+    AT_MOST,
+    NO_HEAP,
+    UNKNOWN,
+    Painted,
+    Part,
+    Style,
+    count,
+    in_use,
+    laid,
+    left_out,
+    table,
+)
 
 PIPE_CELLS = 64
 ONE_LINE = 112
@@ -130,9 +143,9 @@ def lines(
         yield style.dim(_row(figures, f"{'occupancy':<{beside}}" if beside else "").rstrip())
         for strip, row in zip(shown, marks):
             text = _coloured(style, unicode, row)
-            yield Laid(_row(_figures(style, strip), text + " " * (beside - len(row)) if beside else ""))
+            yield laid(_row(_figures(style, strip), text + " " * (beside - len(row)) if beside else ""))
             if not beside:
-                yield Laid(text)
+                yield laid(text)
             yield from _splits(style, strip, len(STRIP_BEGINS.format("", "", "")) if beside else 0)
     yield from left_out(style, len(order) - len(shown), "heap")
 
@@ -142,17 +155,15 @@ def _narrow(style: Style, shown: Sequence[Strip], texts: Sequence[str], headers:
     for strip, text in zip(shown, texts):
         said = [f"{name} {figure}" for name, figure in zip(headers, _figures(style, strip))]
         yield ", ".join(said)
-        yield Laid(text)
+        yield laid(text)
         yield from _splits(style, strip, 0)
 
 
 def _row(figures: Sequence[str], text: str) -> str:
     arena, start, size, *others = figures
     cell, used, resident, frees, splits = others
-    return (
-        f"{STRIP_BEGINS.format(arena, start, size)}{text}{'  ' if text else ''}"
-        f"{cell:>9} {used:>6} {resident:>9} {frees:>11} {splits:>7}"
-    )
+    after = f"{'  ' if text else ''}{cell:>9} {used:>6} {resident:>9} {frees:>11} {splits:>7}"
+    return STRIP_BEGINS.format(arena, start, size) + text + after
 
 
 def _splits(style: Style, strip: Strip, before: int) -> Iterator[str]:
@@ -160,7 +171,7 @@ def _splits(style: Style, strip: Strip, before: int) -> Iterator[str]:
     counts = strip.cells(SPLITS) or ()
     if any(counts):
         text = "".join(next(mark for most, mark in SPLIT_MARKS if each <= most) or str(each) for each in counts)
-        yield Laid(style.dim((" " * before + text).rstrip()))
+        yield laid(style.dim((" " * before + text).rstrip()))
 
 
 def _figures(style: Style, strip: Strip) -> list[str]:
@@ -215,18 +226,18 @@ def _legend(style: Style, unicode: bool, met: set[Mark], split: bool) -> Iterato
     """The marks that occur."""
     used = [mark for _, mark in USED if mark in met]
     letters = {mark.letter.lower().replace(":", ".") for mark in met}
-    words = [f"{_coloured(style, unicode, [mark])} {mark.meaning}" for mark in used]
+    words = [_coloured(style, unicode, [mark]) + f" {mark.meaning}" for mark in used]
     if words:
         words[0] += " in use"
     others = [mark for mark in OTHER.values() if mark.letter in letters]
-    words += [f"{_coloured(style, unicode, [mark])} {mark.meaning}" for mark in others]
+    words += [_coloured(style, unicode, [mark]) + f" {mark.meaning}" for mark in others]
     if any(mark.letter.isupper() or mark.letter == ":" for mark in met):
         words.append("capital or : the same, with less than a tenth in use")
     if split:
         words.append("beneath: in how many places blocks in use cut free memory up (+ 10 and more, # 100 and more)")
     line = ""
     for each in words:
-        if line and _columns(line) + 3 + _columns(each) > (style.width or 120):
+        if line and len(line) + 3 + len(each) > (style.width or 120):
             yield _laid(line, style)
             line = ""
         line += ("   " if line else "") + each
@@ -235,20 +246,15 @@ def _legend(style: Style, unicode: bool, met: set[Mark], split: bool) -> Iterato
 
 def _laid(line: str, style: Style) -> str:
     """A single meaning can be longer than a narrow terminal."""
-    return Laid(line) if not style.width or _columns(line) <= style.width else line
-
-
-def _columns(text: str) -> int:
-    """Without what colours it."""
-    return len(text) - len("\033[34m\033[0m") * (text.count("\033") // 2)
+    return laid(line) if not style.width or len(line) <= style.width else line
 
 
 def _coloured(style: Style, unicode: bool, marks: Sequence[Mark]) -> str:
-    text = []
+    parts = []
     for colour, run in groupby(marks, key=lambda mark: mark.colour):
         letters = "".join(mark.letter if unicode else PLAIN.get(mark.letter, mark.letter) for mark in run)
-        text.append(f"\033[{colour}m{letters}\033[0m" if style.colour else letters)
-    return "".join(text)
+        parts.append(Part(letters, str(colour) if style.colour else ""))
+    return Painted(*parts)
 
 
 def _percent(part: Optional[int], whole: int) -> str:

@@ -8,7 +8,7 @@ from typing import Iterable, Iterator, NamedTuple, Optional, Sequence, TypeVar
 
 from ...base.about import PROGRAM
 from ...base.model import SHELL_CALLS_INTO
-from ...base.printable import one_line
+from ...base.printable import clean_line, one_line
 from ...blocks.recognise.class_names import with_short_names
 from .table_forms import in_form, ruled
 
@@ -41,7 +41,6 @@ WIDEST_NEXT = 200
 """Of a line that tells what to type next, where there is no terminal."""
 WIDEST_NAME = 60
 """Of a name where there is no terminal: a document has all of it."""
-_COLOURED = re.compile(r"(\033\[\d+m)(.*)(\033\[0m)", re.DOTALL)
 _ADDRESS = re.compile(r"(?:0x[0-9a-f]+)?|\?")
 _ADDRESS_FIRST = re.compile(r"0x[0-9a-f]+ ")
 _BESIDE = re.compile(r"(.+?) \((?!--)((?:[^()]|\([^()]*\))*)\)")
@@ -49,24 +48,75 @@ _BESIDE = re.compile(r"(.+?) \((?!--)((?:[^()]|\([^()]*\))*)\)")
 _INDENT = re.compile(r"\s*(?:(?:[-→]|\d+\.|next:|note:) )?")
 
 
-class Laid(str):
+class Part(NamedTuple):
+    text: str
+    colour: str = ""
+    """The number of a terminal's colour; "": none."""
+
+    def cleaned(self, shortened: bool) -> Part:
+        return Part(clean_line(with_short_names(self.text) if shortened else self.text), self.colour)
+
+    def with_codes(self) -> str:
+        return f"\033[{self.colour}m{self.text}\033[0m" if self.colour else self.text
+
+
+class Painted(str):
+    """A text with parts in colour.
+
+    The codes of the colours come into it only in `written`: any other code in a text is from the program that is
+    looked at, and is never written. What an f-string makes of a painted text is plain; `+` keeps the colours.
+    """
+
+    parts: Sequence[Part]
+
+    def __new__(cls, *parts: Part) -> Painted:
+        made = super().__new__(cls, "".join(part.text for part in parts))
+        made.parts = parts
+        return made
+
+    def __add__(self, other: str) -> Painted:
+        return Painted(*self.parts, *parts_of(other))
+
+    def __radd__(self, other: str) -> Painted:
+        return Painted(*parts_of(other), *self.parts)
+
+
+class Laid(Painted):
     """A line whose columns stand where they are: it is not wrapped."""
+
+
+def laid(line: str) -> Painted:
+    return Laid(*parts_of(line))
+
+
+def parts_of(text: str) -> Sequence[Part]:
+    return text.parts if isinstance(text, Painted) else (Part(text),)
+
+
+def written(line: str, width: int) -> list[str]:
+    """A line as a terminal of that width gets it: here all lines are cleaned and folded, and get their colours."""
+    is_laid = isinstance(line, Laid)
+    first, *others = (part.cleaned(shortened=not is_laid) for part in parts_of(line))
+    text = first.text + "".join(part.text for part in others)
+    pieces = [text] if is_laid else fitted(text, width)
+    if not others:
+        return [first._replace(text=piece).with_codes() for piece in pieces]
+    if len(pieces) == 1:
+        return ["".join(part.with_codes() for part in (first, *others))]
+    if pieces[0].startswith(first.text):
+        pieces[0] = first.with_codes() + pieces[0][len(first.text) :]
+    return pieces
 
 
 def fitted(line: str, width: int) -> list[str]:
     """A line as several that fit, broken between words and indented as its text is."""
-    if not width or isinstance(line, Laid) or len(line) <= width:
-        return [line]
-    coloured = _COLOURED.fullmatch(line)
-    before, text, after = coloured.groups() if coloured else ("", line, "")
-    if len(text) <= width:
+    if not width or len(line) <= width:
         return [line]
     import textwrap  # most lines fit
 
-    mark = _INDENT.match(text)
+    mark = _INDENT.match(line)
     indent = " " * min(len(mark[0]) if mark else 0, width // 2)
-    pieces = textwrap.wrap(text, width, subsequent_indent=indent, break_long_words=False, break_on_hyphens=False)
-    return [before + piece + after for piece in pieces]
+    return textwrap.wrap(line, width, subsequent_indent=indent, break_long_words=False, break_on_hyphens=False)
 
 
 def folded(text: str, width: int, before: str = "") -> str:
@@ -75,6 +125,8 @@ def folded(text: str, width: int, before: str = "") -> str:
 
 
 HELP_WIDTH = 79
+BOLD, DIM, YELLOW = "1", "2", "33"
+"""Numbers of a terminal's colours."""
 
 
 class Style(NamedTuple):
@@ -139,13 +191,16 @@ class Style(NamedTuple):
         raise AssertionError("unreachable")
 
     def bold(self, text: str) -> str:
-        return f"\033[1m{text}\033[0m" if self.colour else text
+        return self.painted(text, BOLD)
 
     def dim(self, text: str) -> str:
-        return f"\033[2m{text}\033[0m" if self.colour else text
+        return self.painted(text, DIM)
 
     def warn(self, text: str) -> str:
-        return f"\033[33m{text}\033[0m" if self.colour else text
+        return self.painted(text, YELLOW)
+
+    def painted(self, text: str, colour: str) -> str:
+        return Painted(Part(text, colour)) if self.colour else text
 
 
 def signed(style: Style, change: Optional[int]) -> str:
@@ -275,7 +330,7 @@ def table(
         if footer:
             lines.insert(len(lines) - 1, lines[1])
         for line in lines:
-            yield Laid(line.rstrip())
+            yield laid(line.rstrip())
         if any(gone):
             yield f"({', '.join(filter(None, gone))}: left out at a width of {style.width} columns)"
     yield from left_out(style, more, what, many)
