@@ -35,6 +35,7 @@ ENVELOPE = [
     "target",
     "glibc",
     "held_seconds",
+    "rules",
 ]
 OWN_KEYS = {
     "arenas": ["arenas", "mmapped", "totals", "allocators", "share"],

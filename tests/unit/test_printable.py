@@ -14,7 +14,7 @@ from arenascope.present.shared_text.text import Style, table
         ("plain", "plain", "plain"),
         ("é — ≥ █", "é — ≥ █", "é — ≥ █"),
         ("two\nlines\tand a tab", "two\nlines\tand a tab", "two\ufffdlines\ufffdand a tab"),
-        ("our \033[1mown\033[0m colour", "our \ufffd[1mown\033[0m colour", "our \ufffd[1mown\ufffd[0m colour"),
+        ("our \033[1mown\033[0m colour", "our \ufffd[1mown\ufffd[0m colour", "our \ufffd[1mown\ufffd[0m colour"),
         ("a title \033]0;x\007", "a title \ufffd]0;x\ufffd", "a title \ufffd]0;x\ufffd"),
         ("\033[2J\033[31;1m", "\ufffd[2J\ufffd[31;1m", "\ufffd[2J\ufffd[31;1m"),
         ("caf\udce9\x9b31m\r", "caf\ufffd\ufffd31m\ufffd", "caf\ufffd\ufffd31m\ufffd"),
