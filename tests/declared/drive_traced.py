@@ -10,16 +10,15 @@ FOLDER = Path(globals()["FOLDER"])
 
 
 def main():
-    from arenascope.blocks.declared.named_blocks import NamedBlocks
     from arenascope.blocks.name_all_blocks import live_kinds
     from arenascope.session.session import Session
     from arenascope.session.users_rules import UsersRules
 
     commands = sys.modules["arenascope_gdb"]
     session = Session(commands.GdbDoor("heap", os.path.dirname(commands.__file__)).target())
-    session.memo.keep(UsersRules(globals()["RULES"]))
+    session.rules = UsersRules(globals()["RULES"])
     live_kinds(session)
-    found = session.memo.get(NamedBlocks)
+    found = session.block_results.named
     names = {}
     for block, start in enumerate(found.blocks.starts):
         name = found.name_of(block)

@@ -71,7 +71,7 @@ class Program:
         for address, word, size in self._later:
             self.image.space.put(address, word, size)
         self.session = session = Session(target)
-        self.rules = session.memo.keep(UsersRules(rules))
+        self.rules = session.rules = UsersRules(rules)
         blocks = live_blocks(session)
         search = Search(session, blocks, find_roots(session, blocks))
         self.found = named_blocks(search, self.types, ground_of(session), libraries)

@@ -41,7 +41,7 @@ class Sessions:
         self.program.named()
         session = self.program.session
         session.target.types = self.types  # type: ignore[misc]
-        session.memo.keep(self.program.found)
+        session.block_results.named = self.program.found
         return self.may_be(Row(LOST, LOST * CHUNK, self.lost[:3]))
 
 

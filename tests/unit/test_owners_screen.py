@@ -8,7 +8,6 @@ from typing import Any, Sequence
 
 import pytest
 
-from arenascope.base.memo import Memo
 from arenascope.base.model import Kind
 from arenascope.base.user_data import NOWHERE
 from arenascope.blocks.declared.paths import Paths
@@ -36,7 +35,7 @@ LOST = Holding(Owner(UNREACHED, None), 1, 1, 500, 1, 500)
     ],
 )
 def test_whoever_holds_most_is_named(held: Sequence[Holding], said: Sequence[str]) -> None:
-    search: Any = SimpleNamespace(blocks=_Blocks(sum(each.bytes for each in held)), names={}, memo=Memo())
+    search: Any = SimpleNamespace(blocks=_Blocks(sum(each.bytes for each in held)), names={}, second_look=None)
     told = summary(Style(), Shown(search, Owned(Owners(held, (), (), ()), None), {}, Paths(search, NOWHERE)))
     assert re.findall(r"`\w+`|\d+ B", told) == [f"{search.blocks.bytes} B", *said]
 
@@ -45,7 +44,7 @@ def screen(held: Sequence[Holding], limit: int) -> list[str]:
     kinds = {at: Kind(f"kind{at}", "c++") for at in range(9)}
     session = SimpleNamespace(target=SimpleNamespace(types=None))
     blocks = _Blocks(sum(each.bytes for each in held))
-    search: Any = SimpleNamespace(blocks=blocks, names={}, memo=Memo(), session=session)
+    search: Any = SimpleNamespace(blocks=blocks, names={}, second_look=None, session=session)
     return list(
         lines(
             Style()._replace(width=0),

@@ -16,7 +16,6 @@ from ..session.session import Session
 from .declared.block_members import BlockMember, members_of
 from .declared.named_blocks import NamedBlocks
 from .declared.once_per_image import declared_blocks
-from .live_blocks import Live
 from .name_all_blocks import THREAD_CACHE, catalogue_of, live_kinds, one_by_one
 from .recognise.all_recognisers import GRAIN, NONE, SEVERAL, UNTOLD, Catalogue, Entry, true_sizes
 
@@ -40,7 +39,9 @@ def kinds_by_types(session: Session, placed: Sequence[tuple[int, int]]) -> dict[
         return alone
     if likely_chunks(session, FEW) > FEW:
         return {**alone, **_declared_kinds(session, [chunk for chunk, _ in placed])}
-    live = session.memo.get(Live) or session.memo.keep(live_kinds(session))
+    if session.block_results.live is None:
+        session.block_results.live = live_kinds(session)
+    live = session.block_results.live
     asked = {chunk for chunk, _ in placed}
     kinds: dict[int, Kind] = {}
     for heap in live.heaps:

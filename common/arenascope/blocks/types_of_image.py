@@ -42,11 +42,11 @@ def types_of(
     """Of all arenas and the blocks served by mmap, or of one arena. After Ctrl-C, of what was met until then:
     what its kinds hold back is not known. `present`: read before the heaps were read for something else. Of all arenas
     it is found once for all commands beside each other."""
-    known = session.memo.get(Types) if only is None and holders else None
+    known = session.block_results.types if only is None and holders else None
     if known is None:
         known = _types_of(session, only, present, holders)
         if only is None and holders:
-            session.memo.keep(known)
+            session.block_results.types = known
     return known
 
 

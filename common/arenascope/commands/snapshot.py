@@ -200,11 +200,10 @@ def moment_before(context: Context, types: bool) -> Optional[Document]:
 
 def _containers(session: Session) -> Document:
     """By what debug information named, which types asked for; nothing where it named no container."""
-    from ..blocks.declared.named_blocks import NamedBlocks
     from ..blocks.declared.once_per_image import containers_of
     from .containers import row_record
 
-    named = session.memo.get(NamedBlocks)
+    named = session.block_results.named
     rows = containers_of(session, named)[:MOST_CONTAINERS] if named is not None else ()
     if not rows:
         return {}

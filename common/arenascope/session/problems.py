@@ -13,7 +13,6 @@ from ..glibc import release_table
 from .glibc_share import replaced
 from .session import Session
 from .usage import mmapped_mismatch
-from .users_rules import UsersRules
 
 STACK_WORDS = 32
 """A waiting thread has return addresses in its innermost frames."""
@@ -30,8 +29,7 @@ def problems_of(session: Session) -> list[Statement]:
     problems += _absent(session)
     strange = session.other_files() if session.asks_names else None
     problems += [strange] if strange is not None else []
-    rules = session.memo.get(UsersRules)
-    problems += rules.doubts if rules is not None else []
+    problems += session.rules.doubts
     past = replaced(session)
     if past:
         problems.append(past)

@@ -6,11 +6,10 @@ Made per command and dropped with it, so that a continued process is never read 
 from __future__ import annotations
 
 from functools import cache, cached_property, partial
-from typing import Iterator, Mapping, Optional, Sequence
+from typing import TYPE_CHECKING, Iterator, Mapping, Optional, Sequence
 
 from ..analysis.usage import ArenaUsage, arena_usage
 from ..base.count_work import MakeMeter, unseen
-from ..base.memo import Memo
 from ..base.model import Arena, ArenaHeader, Finding, Heap, Lists, MmappedBlock, Params, Piece, Tally, ThreadCache
 from ..base.printable import one_line
 from ..base.worker_pool import how_many
@@ -29,6 +28,17 @@ from ..sources.elf.modules import bss_ends
 from ..sources.elf.other_files import other_files
 from ..sources.memory import Memory
 from ..sources.target import Pages, Region, Residency, Span, Target, ThreadInfo
+from .users_rules import UsersRules
+
+if TYPE_CHECKING:
+    # the names of its results' types are all that a session knows of the package above it
+    from ..blocks.declared.fitting_structs import StructsBySize
+    from ..blocks.declared.named_blocks import NamedBlocks
+    from ..blocks.declared.values import Values
+    from ..blocks.graph.refs import Search
+    from ..blocks.live_blocks import Live
+    from ..blocks.recognise.module_memory import Ground
+    from ..blocks.types_of_image import Types
 
 
 class SoFar:
@@ -41,6 +51,19 @@ class SoFar:
         self.thread_caches: Optional[list[ThreadCache]] = None
         self.cached_by_arena: Optional[dict[Optional[int], Optional[Tally]]] = None
         self.mmapped: Optional[list[MmappedBlock]] = None
+
+
+class BlockResults:
+    """The results of `blocks` for one image, which several commands share; None where nobody has asked for them."""
+
+    def __init__(self) -> None:
+        self.ground: Optional[Ground] = None
+        self.search: Optional[Search] = None
+        self.live: Optional[Live] = None
+        self.types: Optional[Types] = None
+        self.named: Optional[NamedBlocks] = None
+        self.values: Optional[Values] = None
+        self.structs: Optional[StructsBySize] = None
 
 
 class Session:
@@ -71,7 +94,8 @@ class Session:
         """Those of sweeps, as a heap may be swept twice."""
         self.asks_names = False  # what modules call things, not only where things are
         self.other_files = cache(partial(other_files, target))  # of which modules no file is here that names them
-        self.memo = Memo()  # what others found of this image, for several commands beside each other
+        self.rules = UsersRules()
+        self.block_results = BlockResults()
 
     @property
     def located(self) -> Located:

@@ -8,7 +8,7 @@ from ..base.model import Statement
 
 
 class UsersRules:
-    """Of one image, in its session's memo."""
+    """The rules for one image."""
 
     def __init__(self, file: str = "") -> None:
         """ "": the program's own file, as blocks/declared/rule_files.py finds it."""

@@ -85,21 +85,21 @@ def fitting_structs(
     """By a row's first sample the structs that its blocks may be, the likeliest first; without a row of which nothing
     can be said. `among`: the numbers of blocks that may be more of them; None: all. Only of the largest rows, and where
     debug information has named blocks."""
-    named, source = session.memo.get(NamedBlocks), session.target.types
+    results, source = session.block_results, session.target.types
+    named = results.named
     if named is None or source is None:
         return {}
     largest = sorted(rows, key=lambda row: -row.bytes)[:ROWS]
     sizes = {row.bytes // row.blocks: row for row in largest if _is_of_one_size(row, named.blocks)}
     if not sizes:
         return {}
-    structs = session.memo.get(StructsBySize) or session.memo.keep(StructsBySize(session, source))
+    if results.structs is None:
+        results.structs = StructsBySize(session, source)
+    structs = results.structs
     likely = {size: structs.likely(size) for size in sizes}
     samples = _samples(named, {size: row.samples for size, row in sizes.items() if likely[size]}, among)
     looked = _Looked(session, named, structs.types)
-    found = {sizes[size].samples[0]: looked.fitting(likely[size], starts) for size, starts in samples.items()}
-    # a circle, which would keep files open until garbage is collected
-    del looked.words.inner, looked.words.ruled
-    return found
+    return {sizes[size].samples[0]: looked.fitting(likely[size], starts) for size, starts in samples.items()}
 
 
 def _is_of_one_size(row: Unnamed, blocks: LiveBlocks) -> bool:

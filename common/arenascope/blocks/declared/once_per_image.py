@@ -21,7 +21,7 @@ def declared_blocks(session: Session) -> Optional[NamedBlocks]:
     """Of all live blocks; None where nobody can tell types."""
     if session.target.types is None or not session.started:
         return None
-    found = session.memo.get(NamedBlocks)
+    found = session.block_results.named
     if found is None:
         blocks = live_blocks(session)
         found = declared_in(Search(session, blocks, find_roots(session, blocks)))
@@ -33,9 +33,9 @@ def declared_in(search: Search) -> Optional[NamedBlocks]:
     session, blocks = search.session, search.blocks
     if session.target.types is None or not len(blocks):
         return None
-    found = session.memo.get(NamedBlocks)
+    found = session.block_results.named
     if found is None or found.blocks.starts != blocks.starts:
-        found = session.memo.keep(named_blocks(search, session.target.types, ground_of(session)))
+        found = session.block_results.named = named_blocks(search, session.target.types, ground_of(session))
     return found
 
 
@@ -47,11 +47,11 @@ def values_in(search: Search) -> Optional[Values]:
 
 def values_of(session: Session, named: NamedBlocks) -> Optional[Values]:
     """The same of blocks that have been named."""
-    found = session.memo.get(Values)
+    found = session.block_results.values
     if found is None and named.layouts is not None:
         ground = ground_of(session)
         reader = MemoryReader(session, named.blocks, ground)
-        found = session.memo.keep(Values(reader, ground.constants, named.layouts, session.memory.mark))
+        found = session.block_results.values = Values(reader, ground.constants, named.layouts, session.memory.mark)
     return found
 
 

@@ -15,7 +15,6 @@ from typing import NamedTuple, Optional
 from ...base.errors import UsageError
 from ...base.programs import is_ours
 from ...session.session import Session
-from ...session.users_rules import UsersRules
 from ...sources.elf.address_names import programs_of
 from ...sources.elf.sysroot import open_regular
 
@@ -51,9 +50,9 @@ def named_rules(path: str) -> RuleText:
 
 def rules_of(session: Session) -> Optional[RuleText]:
     """None where there are none for this program."""
-    asked = session.memo.get(UsersRules)
-    if asked is not None and asked.file:
-        return named_rules(asked.file) if asked.file != NONE else None
+    file = session.rules.file
+    if file:
+        return named_rules(file) if file != NONE else None
     program = program_name(session)
     if not program:
         return None

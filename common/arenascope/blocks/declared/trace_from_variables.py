@@ -12,7 +12,6 @@ from typing import Iterator, Sequence
 
 from ...base.count_work import Meter
 from ...glibc.find.thread_pointers import STATIC
-from ...session.users_rules import UsersRules
 from ...sources.debug_info_types import Frame, TypedVariable, TypeSource
 from ...sources.elf.address_names import modules_of
 from ...sources.elf.modules import Modules
@@ -50,9 +49,8 @@ def named_blocks(
     with session.meter("following types", blocks.bytes) as meter, _nothing_collected():
         found = tracer.trace([*_starts(search, source, types, meter)], meter)
     found.layouts, found.main_thread = layouts, session.target.pid
-    asked = session.memo.get(UsersRules) or session.memo.keep(UsersRules())
-    asked.read = [text.path] if text is not None else []
-    asked.doubts = [*doubts(rules, text, found.contradicted)]
+    session.rules.read = [text.path] if text is not None else []
+    session.rules.doubts = [*doubts(rules, text, found.contradicted)]
     return found
 
 

@@ -76,8 +76,6 @@ class Tracer:
         self._drop_what_was_contested(found)
         self._doubt_what_may_be_more(found)
         found.contradicted = self._words.ruled.contradicted(found)
-        # circles, which would keep files open until garbage is collected
-        del self._words.inner, self._words.ruled
         return found
 
     def _round(self, starts: Sequence[Start], meter: Meter) -> NamedBlocks:

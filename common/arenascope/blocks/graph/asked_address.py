@@ -7,7 +7,6 @@ from typing import NamedTuple, Optional
 from ...glibc.blocks import Placed, find_blocks
 from ...sources.target import Span
 from .blocks import heap_spans
-from .edges import Graph, SecondLook
 from .refs import Ref, Search
 from .refs_by_graph import pointers_to
 
@@ -59,7 +58,7 @@ def _goal_of(search: Search, place: int) -> Optional[Goal]:
 
 def _refs_to(search: Search, goal: Goal) -> list[Ref]:
     """All that points there; where nothing does, what may mean it all the same."""
-    graph, again = search.memo.get(Graph), search.memo.get(SecondLook)
+    graph, again = search.graph, search.second_look
     if goal.number is not None and graph is not None:
         refs = pointers_to(search, graph, goal.number)
         # what a second look has not found need not be looked for once more

@@ -127,7 +127,9 @@ def without(graph: Graph, places: Union[Sequence[int], Numbers]) -> Graph:
 
 def build(search: Search) -> Graph:
     """Reads all that counts, once."""
-    return search.memo.get(Graph) or search.memo.keep(_build(search))
+    if search.graph is None:
+        search.graph = _build(search)
+    return search.graph
 
 
 def _build(search: Search) -> Graph:
@@ -186,7 +188,7 @@ def _deep(graph: Graph, targets: Collection[int]) -> Sequence[int]:
 
 def stale_at(search: Search, address: int, block: int) -> Optional[str]:
     """Why the word there is no pointer that holds something, as in model.py; None: it may be one."""
-    graph = search.memo.get(Graph)
+    graph = search.graph
     if graph is not None:
         return why_text(graph.stale.why(address))
     return why_text(stale_words(search).why(address, block, block != NO_BLOCK and _is_odd(search, address)))

@@ -19,7 +19,6 @@ from ..single_blocks import kinds_of
 from .blocks import LiveBlocks
 from .components import Lumps
 from .edge import FLAGS, INSIDE
-from .edges import Graph
 from .refs import Search
 
 MOST_TYPED = 20000
@@ -147,7 +146,7 @@ def _pools(search: Search, numbers: Sequence[int]) -> set[int]:
     blocks, word = search.blocks, search.session.memory.pointer_size
     likely = {number for number in numbers if blocks.sizes[number] > LEAST_POOL}
     pools = set()
-    graph = search.memo.get(Graph)
+    graph = search.graph
     for seed in graph.seeds if likely and graph is not None else ():
         number = seed.edge >> FLAGS
         if number in likely and seed.root < len(search.roots.ranges) and not seed.edge & INSIDE:

@@ -23,7 +23,6 @@ from .reach import POSSIBLE, UNMARKED, Reach, marked
 from .refs import Find, Search
 from .root_pointers import Seed
 from .roots import Roots
-from .stale_words import StaleWords
 
 UNWATCHED = "epoll-unknown"
 
@@ -149,15 +148,15 @@ def pointers_again(search: Search, suspects: Sequence[int]) -> Sequence[Disguise
 
 
 def _looked_again(search: Search, suspects: Sequence[int]) -> SecondLook:
-    known = search.memo.get(SecondLook)
+    known = search.second_look
     if known is None:
         # one of each
         found = dict.fromkeys(_encoded(search, suspects)) if suspects else ()
         known = SecondLook([each for each in found if not each.inside], [each for each in found if each.inside])
         if known.pointers:
             # whose blocks are was told without it
-            search.memo.forget_all_but(Graph, StaleWords)
-        search.memo.keep(known)
+            search.held = search.owners = search.owned = None
+        search.second_look = known
     return known
 
 

@@ -10,7 +10,7 @@ from typing import Iterable, Iterator, Mapping, NamedTuple, Optional, Sequence
 
 from .dominators import Dominators, dominators
 from .edge import FLAGS, STALE
-from .edges import Further, Graph, SecondLook, build, with_more
+from .edges import Further, Graph, build, with_more
 from .lasting_graph import lasting
 from .leads import RANKS, Owner, leads_of, stale_leads
 from .leaks import pointers_again
@@ -105,7 +105,9 @@ class Held(NamedTuple):
 
 def held(search: Search) -> Held:
     """Where much seems to be nobody's, by encoded pointers as well; once for all who ask."""
-    return search.memo.get(Held) or search.memo.keep(_held(search))
+    if search.held is None:
+        search.held = _held(search)
+    return search.held
 
 
 def _held(search: Search) -> Held:
@@ -119,7 +121,7 @@ def _held(search: Search) -> Held:
 def held_at_last(search: Search, block: int) -> Held:
     """Where nothing plain leads to this one, by encoded pointers as well, however little that is."""
     found = held(search)
-    if found.main.whose[block] == NOBODY and search.memo.get(SecondLook) is None:
+    if found.main.whose[block] == NOBODY and search.second_look is None:
         pointers_again(search, _suspects(found))
         return held(search)
     return found
@@ -142,7 +144,9 @@ def _held_by(search: Search, graph: Graph) -> Held:
 
 
 def find_owners(search: Search) -> Owners:
-    return search.memo.get(Owners) or search.memo.keep(_find_owners(search))
+    if search.owners is None:
+        search.owners = _find_owners(search)
+    return search.owners
 
 
 def _find_owners(search: Search) -> Owners:
@@ -162,9 +166,7 @@ def _find_owners(search: Search) -> Owners:
 def _worth_it(search: Search, suspects: Sequence[int]) -> bool:
     """What is known is taken; else all that may have pointers has to be looked through once more."""
     blocks = search.blocks
-    return search.memo.get(SecondLook) is not None or (
-        search.looks_again and LITTLE * blocks.bytes_of(suspects) >= blocks.bytes
-    )
+    return search.second_look is not None or (search.looks_again and LITTLE * blocks.bytes_of(suspects) >= blocks.bytes)
 
 
 def _with_encoded(search: Search, graph: Graph, suspects: Sequence[int]) -> Graph:

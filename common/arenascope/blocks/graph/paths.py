@@ -8,7 +8,7 @@ from typing import Optional, Sequence
 from ...sources.target import Span
 from .asked_address import Goal
 from .edge import DEEP, FLAGS, INSIDE, STALE
-from .edges import SecondLook, stale_at
+from .edges import stale_at
 from .leads import RANKS
 from .owner_pages import NOBODY
 from .owners import Held, held, held_at_last
@@ -57,7 +57,7 @@ def _way(search: Search, found: Held, block: int) -> list[Ref]:
 
 
 def _of_seed(search: Search, seed: Seed) -> Ref:
-    ranges, again = search.roots.ranges, search.memo.get(SecondLook)
+    ranges, again = search.roots.ranges, search.second_look
     if seed.root >= len(ranges):
         return of_word(search.roots.words[seed.root - len(ranges)])
     for each in again.pointers if again is not None else ():

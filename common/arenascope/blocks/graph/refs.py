@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from functools import cached_property
 from types import ModuleType
-from typing import Callable, Iterator, NamedTuple, Optional, Sequence, Union
+from typing import TYPE_CHECKING, Callable, Iterator, NamedTuple, Optional, Sequence, Union
 
 from ...base.count_work import Meter
-from ...base.memo import Memo
 from ...base.model import ROOT_KINDS
 from ...session.session import Session
 from ...sources.target import Span
@@ -17,6 +16,14 @@ from .encodings import decoded, room
 from .memory_windows import Window, Words
 from .root_names import Names
 from .roots import Root, Roots, RootWord
+
+if TYPE_CHECKING:
+    from .edges import Graph, SecondLook
+    from .owners import Held, Owners
+    from .returns import Owned
+    from .root_pointers import Seed
+    from .stale_rows import Contexts
+    from .stale_words import StaleWords
 
 BLOCK = "block"
 QUICK = 16 << 20
@@ -61,8 +68,15 @@ class Search:
     def __init__(self, session: Session, blocks: LiveBlocks, roots: Roots) -> None:
         self.session, self.blocks, self.roots = session, blocks, roots
         self.words = Words(session, roots.shared)
-        self.memo = Memo()
-        """The graph, its marks, a second look, the owners: as far as somebody asked."""
+        # the results of other files of this folder, each None until somebody asks for it
+        self.contexts: Optional[Contexts] = None
+        self.stale_words: Optional[StaleWords] = None
+        self.root_pointers: Optional[Sequence[Seed]] = None
+        self.graph: Optional[Graph] = None
+        self.second_look: Optional[SecondLook] = None
+        self.held: Optional[Held] = None
+        self.owners: Optional[Owners] = None
+        self.owned: Optional[Owned] = None
         self.unasked = False
         """Nobody waits for what it finds."""
         self._names: Optional[Names] = None

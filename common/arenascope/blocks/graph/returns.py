@@ -37,7 +37,9 @@ class Owned(NamedTuple):
 
 def owned(search: Search) -> Owned:
     """Computed once for all who ask."""
-    return search.memo.get(Owned) or search.memo.keep(_owned(search))
+    if search.owned is None:
+        search.owned = _owned(search)
+    return search.owned
 
 
 def _owned(search: Search) -> Owned:

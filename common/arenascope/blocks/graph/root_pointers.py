@@ -49,15 +49,11 @@ def look_of(search: Search) -> Look:
     return Pointers(numpy, search)
 
 
-class _RootPointers:
-    def __init__(self, seeds: Sequence[Seed]) -> None:
-        self.seeds = seeds
-
-
 def root_pointers(search: Search, look: Optional[Look] = None) -> Sequence[Seed]:
     """All that roots have, looked for once. Of those in ranges none is marked as stale: the table may need them."""
-    known = search.memo.get(_RootPointers)
-    return (known or search.memo.keep(_RootPointers(_found(search, look or look_of(search))))).seeds
+    if search.root_pointers is None:
+        search.root_pointers = _found(search, look or look_of(search))
+    return search.root_pointers
 
 
 def _found(search: Search, look: Look) -> list[Seed]:

@@ -46,7 +46,9 @@ class Contexts(NamedTuple):
 
 def contexts_of(search: Search) -> Contexts:
     """Found once."""
-    return search.memo.get(Contexts) or search.memo.keep(_contexts_of(search))
+    if search.contexts is None:
+        search.contexts = _contexts_of(search)
+    return search.contexts
 
 
 def _contexts_of(search: Search) -> Contexts:
@@ -62,7 +64,9 @@ def _contexts_of(search: Search) -> Contexts:
 
 def stale_words(search: Search) -> StaleWords:
     """The table for an image, made once."""
-    return search.memo.get(StaleWords) or search.memo.keep(_made(search))
+    if search.stale_words is None:
+        search.stale_words = _made(search)
+    return search.stale_words
 
 
 def _made(search: Search) -> StaleWords:

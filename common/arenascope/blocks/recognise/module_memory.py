@@ -111,4 +111,6 @@ class Ground:
 def ground_of(session: Session) -> Ground:
     """Made once for all that ask of one image."""
     session.asks_names = True
-    return session.memo.get(Ground) or session.memo.keep(Ground(session.target, session.memory, session.regions))
+    if session.block_results.ground is None:
+        session.block_results.ground = Ground(session.target, session.memory, session.regions)
+    return session.block_results.ground

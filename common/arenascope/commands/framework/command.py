@@ -19,7 +19,6 @@ from ...present.formats.spool import in_blocks
 from ...present.shared_text.problems import sentence
 from ...present.shared_text.table_forms import known_form
 from ...present.shared_text.text import Style
-from ...session.users_rules import UsersRules
 from .answer import Answer as Answer
 from .answer import of_heap as of_heap
 from .arguments import HELP, Argument, Group, HelpAsked, Outline, Parser
@@ -329,13 +328,7 @@ def document(command: Command, options: argparse.Namespace, door: Door) -> Docum
 def look(command: Command, options: argparse.Namespace, door: Door) -> Iterator[tuple[Context, Answer]]:
     """One look by a command, and what it found: for whoever writes it, and for programs."""
     context = Context(door, options, reads=command.reads_first(options))
-    try:
-        reply = command.function(context)
-        yield context, reply
-    finally:
-        if context.opened is not None:
-            # what was made of the image knows the session in turn: its files would stay open
-            context.opened.memo.forget_all_but()
+    yield context, command.function(context)
 
 
 def _status(context: Context, reply: Answer) -> int:
@@ -375,8 +368,7 @@ def document_of(command: Command, context: Context, reply: Answer) -> Document:
 
 def _rules_read(context: Context) -> Sequence[str]:
     """The files of rules by which blocks were named."""
-    rules = context.opened.memo.get(UsersRules) if context.opened is not None else None
-    return rules.read if rules is not None else ()
+    return context.opened.rules.read if context.opened is not None else ()
 
 
 def _write_text(context: Context, reply: Answer) -> None:

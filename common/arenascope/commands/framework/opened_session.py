@@ -12,5 +12,5 @@ from ...sources.target import Target
 
 def opened_session(target: Target, options: Namespace, processes: int) -> Session:
     session = Session(target, options.libc, ProgressOfAll(), processes)
-    session.memo.keep(UsersRules(getattr(options, "rules", None) or ""))
+    session.rules = UsersRules(getattr(options, "rules", None) or "")
     return session

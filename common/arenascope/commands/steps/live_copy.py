@@ -186,23 +186,22 @@ def _finds_time(context: Context, process: ProcessImage, size: int) -> bool:
 
 def looked(context: Context) -> Looked:
     """As above, ready to be searched; once for all commands beside each other."""
-    known = context.opened.memo.get(Looked) if context.opened is not None else None
-    if known is not None:
-        return known
-    found = _looked(context)
-    return context.session.memo.keep(found)
-
-
-def _looked(context: Context) -> Looked:
     lost = look_apart(context)
     session = context.session
     if session.target.image.redacted:
         # zeros that lead nowhere would pass for an answer
         raise RedactedError("what points to them")
+    if session.block_results.search is None:
+        session.block_results.search = _found(context)
+    return Looked(session.block_results.search, lost)
+
+
+def _found(context: Context) -> Search:
+    session = context.session
     search = search_of(session, live_blocks(session))
     if search.bytes >= SLOW and library(search.bytes) is None:
         context.door.notice(f"note: without numpy this takes {search.bytes / SPEED:,.0f} s and more\n")
-    return Looked(search, lost)
+    return search
 
 
 def search_of(session: Session, blocks: LiveBlocks) -> Search:

@@ -49,7 +49,7 @@ def asked_for(session: Session, rows: Sequence[TypeRow], name: str, with_values:
 
 
 def _asked_for(session: Session, rows: Sequence[TypeRow], name: str, with_values: bool) -> Asked:
-    named = session.memo.get(NamedBlocks)
+    named = session.block_results.named
     called = [row for row in rows if _plain(name) in _names(row)]
     if not with_values and called:
         return Asked(called)

@@ -9,7 +9,6 @@ from ...analysis.held_or_lost import is_unnamed
 from ...base.model import Kind, Statement
 from ...blocks.declared.paths import Paths
 from ...blocks.graph.costs_by_type import TypeCost
-from ...blocks.graph.edges import SecondLook
 from ...blocks.graph.leads import Owner
 from ...blocks.graph.owner_pages import Kept
 from ...blocks.graph.owners import UNREACHED, Holding, Leading
@@ -162,7 +161,7 @@ def _who(search: Search, owner: Owner) -> str:
 
 def nobody(search: Search) -> str:
     """Who holds what nothing was found to lead to."""
-    return NOBODY if search.memo.get(SecondLook) is not None else NOTHING
+    return NOBODY if search.second_look is not None else NOTHING
 
 
 def together(search: Search, leading: Leading, few: int = FEW) -> str:
