@@ -54,7 +54,8 @@ class GdbDoor(DebuggerDoor):
         kind: type[GdbTarget] = self.beside("heap_target").GdbTarget
         types, frames = self.beside("heap_types").GdbTypes, self.beside("heap_frames").GdbFrames
         variables = partial(self.beside("heap_variables").GdbVariables, frames=frames)
-        return kind(self.beside("remote_stub").ask_remote, partial(types, variables=variables))
+        made = kind(self.beside("remote_stub").ask_remote, partial(types, variables=variables))
+        return self.opened.enter_context(made)
 
     def controller(self) -> Optional[Controller]:
         control = self.beside("heap_control")
@@ -104,7 +105,7 @@ class _Subcommand(gdb.Command):
             self.dont_repeat()
         words = gdb.string_to_argv(line)
         document = partial(failed, self.command.name, words)
-        with errors_as_gdb_says_them(f"{self.door.prefix} {self.command.name}", document):
+        with errors_as_gdb_says_them(f"{self.door.prefix} {self.command.name}", document), self.door:
             status = execute(self.command, words, self.door)
         if status:
             gdb.set_convenience_variable("_exitcode", status)

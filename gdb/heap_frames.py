@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import weakref
 from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Iterator, NamedTuple, Optional, Sequence
 
@@ -53,9 +52,8 @@ class GdbFrames:
     """Of what a GdbTarget looks at, for one command."""
 
     def __init__(self, target: GdbTarget, types: GdbTypes) -> None:
-        # a circle of both would keep files open until garbage is collected
-        self.target: GdbTarget = weakref.proxy(target)
-        self.types: GdbTypes = weakref.proxy(types)
+        self.target = target
+        self.types = types
 
     def locals(self) -> Sequence[Local]:
         found: list[Local] = []

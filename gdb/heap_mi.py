@@ -42,8 +42,8 @@ def _make_command(command: Command, door: Callable[[], Any], errors: Errors) -> 
             super().__init__(f"-heap-{command.name}")
 
         def invoke(self, arguments: Sequence[str]) -> dict[str, Any]:
-            captured = _Captured(door())
-            with errors(f"-heap-{command.name}"):
+            with errors(f"-heap-{command.name}"), door() as real:
+                captured = _Captured(real)
                 execute(command, [*arguments, "--json"], captured)
             document: dict[str, Any] = _result(json.loads("".join(captured.written)))
             return document

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import weakref
 from collections import defaultdict
 from contextlib import suppress
 from typing import TYPE_CHECKING, Callable, Iterator, Mapping, NamedTuple, Optional, Sequence, Union
@@ -59,8 +58,7 @@ class GdbTypes(WithVariables):
     """Of what a GdbTarget looks at, for one command; or of files alone (ModuleFiles), which have no threads."""
 
     def __init__(self, target: GdbTarget, variables: Callable[[GdbTarget, GdbTypes], GdbVariables]) -> None:
-        # a circle of both would keep files open until garbage is collected
-        self._target: GdbTarget = weakref.proxy(target)
+        self._target = target
         self._known: list[_Known] = []
         self._numbers: dict[Key, int] = {}
         self._facts: dict[int, TypeFacts] = {}

@@ -68,7 +68,7 @@ class LldbDoor(DebuggerDoor):
             self.beside("heap_types_from_dwarf").ReadHere,
         )
         made = partial(types, variables=variables, module=modules, read_here=read_here)
-        return kind(self._selected(), self.debugger, made)
+        return self.opened.enter_context(kind(self._selected(), self.debugger, made))
 
     def controller(self) -> Optional[Controller]:
         kind: type[LldbController] = self.beside("heap_control").LldbController
@@ -130,7 +130,8 @@ class _Subcommand(_Named):
         # whatever leaves this function prints a traceback, and the command would still count as done
         try:
             words = _split(given) if isinstance(given, str) else [*self._words, *_strings(given)]
-            execute(self.command, words, door)
+            with door:
+                execute(self.command, words, door)
         except ArenascopeError as error:
             door.write(failed(self.command.name, words, error.id, str(error)))
             result.SetError(folded(one_line(f"{name}: {error}"), door.style().width, ERROR))

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import weakref
 from functools import cached_property
 from typing import TYPE_CHECKING, Callable, Iterator, Mapping, NamedTuple, Optional, Sequence
 
@@ -63,7 +62,7 @@ class LldbTypes(WithVariables):
         module: Callable[[lldb.SBModule], DescribedModule],
         read_here: Callable[[LldbTarget, LldbTypes], ReadHere],
     ) -> None:
-        self._target: LldbTarget = weakref.proxy(target)  # as in debugged_variables.py
+        self._target = target
         self._known: list[_Known] = []
         self._numbers: dict[Key, int] = {}
         self._shapes: dict[int, Key] = {}

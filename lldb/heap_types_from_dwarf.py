@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import weakref
 from typing import TYPE_CHECKING, Iterator, Optional, Sequence
 
 import lldb
@@ -26,8 +25,8 @@ class ReadHere:
     """Of what an LldbTarget looks at, for one command."""
 
     def __init__(self, target: LldbTarget, types: LldbTypes) -> None:
-        self._target: LldbTarget = weakref.proxy(target)  # as in debugged_variables.py
-        self._types: LldbTypes = weakref.proxy(types)
+        self._target = target
+        self._types = types
         self._classes: dict[tuple[str, int], int] = {}
 
     def named(self, name: str, module: DescribedModule) -> Optional[int]:

@@ -121,9 +121,12 @@ def test_a_package_knows_those_below_it(package: str) -> None:
 
 def test_a_session_only_names_the_types_of_what_blocks_found() -> None:
     name, package = NAMED_IN_ANNOTATIONS
-    loaded = loaded_by(name.replace("/", "."))
-    assert f"{OURS}.glibc.bins" in loaded
-    assert sorted(each for each in loaded if each.startswith(f"{OURS}.{package}")) == []
+    only_typed = [each for each in trees()[name].body if isinstance(each, ast.If)]
+    assert [ast.unparse(each.test) for each in only_typed] == ["TYPE_CHECKING"]
+    inside = {node for each in only_typed for node in ast.walk(each)}
+    found = [node for target, node in imported(name, trees()[name]) if package_of(target) == package]
+    assert found
+    assert inside.issuperset(found)
 
 
 @pytest.mark.parametrize("folder", KNOWS_LESS)

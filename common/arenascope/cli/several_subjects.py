@@ -95,8 +95,8 @@ def figures(subject: str, types: bool = False, owners: bool = False) -> Document
 def _figures(subject: str, early: bool, types: bool, owners: bool) -> Document:
     # what goes chunk by chunk is not read first
     reads = None if types or owners else read_moment
-    with _Collecting(subject, lists_of=0 if early and reads else None) as door:
-        context = Context(door, Namespace(libc=0, json=True), reads=reads)
+    options, lists_of = Namespace(libc=0, json=True), 0 if early and reads else None
+    with _Collecting(subject, lists_of=lists_of) as door, Context(door, options, reads=reads) as context:
         documents = take(context, sizes=False, types=types, owners=owners)
         door.release()
         return documents

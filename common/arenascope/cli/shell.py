@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 from functools import partial
 from typing import TYPE_CHECKING, Callable, NamedTuple, Optional, Sequence, TextIO, TypeVar
 
@@ -82,6 +82,8 @@ class ShellDoor:
         """For how many seconds it was held, each time: `report --again` looks twice."""
         self._seen: Optional[ProcessTarget] = None
         self._before_hold: Optional[Callable[[Target], None]] = None
+        self._opened = ExitStack()
+        """Closes what is looked at, at the end of the look."""
         self._line = OverwrittenLine(sys.stderr)
         self._waiting = Waiting(sys.stderr)
 
@@ -117,13 +119,10 @@ class ShellDoor:
         from ..sources.shell_target import ShellTarget
 
         how = self.how
-        return ShellTarget(
-            self._copied(self.subject) if is_url(self.subject) else CoreImage(self.subject, self.progress),
-            how.folders,
-            how.symbols,
-            how.sysroot,
-            declared=how.declared,
-        )
+        subject = self.subject
+        image = self._copied(subject) if is_url(subject) else CoreImage(subject, self.progress)
+        target = ShellTarget(image, how.folders, how.symbols, how.sysroot, declared=how.declared)
+        return self._opened.enter_context(target)
 
     def _copied(self, url: str) -> CoreImage:
         from ..sources.core.core_at_url import copied  # few cores lie at a URL
@@ -136,7 +135,7 @@ class ShellDoor:
     def _process(self, pid: int) -> Target:
         if pid == os.getpid() and self.how.stop != "none":
             raise TargetError("a process cannot hold itself while it reads", "start another one that looks at it")
-        image = self._open(pid)  # the kernel's refusals are met here
+        image = self._opened.enter_context(self._open(pid))  # the kernel's refusals are met here
         self._check_time(pid)
         self._begin(BEFORE)
         if self.how.stop != "none":
@@ -149,6 +148,7 @@ class ShellDoor:
         # everything that can be read beforehand is: symbols and modules
         how = self.how
         target = ProcessTarget(image, how.folders, how.symbols, how.sysroot, declared=how.declared)
+        self._opened.enter_context(target)
         target.symbol("main_arena")
         if self._still is not None:
             self._find_lists(target, self._still)
@@ -245,11 +245,12 @@ class ShellDoor:
         return held
 
     def drop(self) -> None:
-        """Lets go after any error."""
+        """Lets go after any error, and closes what was looked at."""
         freeze, self.freeze = self.freeze, None
         self._waiting.end()
-        if freeze is not None:
-            self.pauses.append(freeze.drop())
+        with self._opened:
+            if freeze is not None:
+                self.pauses.append(freeze.drop())
 
     @property
     def held_seconds(self) -> Optional[float]:

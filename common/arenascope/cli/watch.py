@@ -310,8 +310,8 @@ def look_whole(pid: int, early: bool) -> Looked:
 def _look(pid: int, wanted: Wanted, early: bool) -> _Seen:
     started = born(pid) if wanted.document else None
     reads = None if wanted.types or wanted.owners else read_moment
-    with QuietDoor(as_subject(str(pid)), lists_of=0 if early and reads else None) as door:
-        context = Context(door, argparse.Namespace(libc=0, json=True), reads=reads)
+    options, lists_of = argparse.Namespace(libc=0, json=True), 0 if early and reads else None
+    with QuietDoor(as_subject(str(pid)), lists_of=lists_of) as door, Context(door, options, reads=reads) as context:
         if not reads:
             expect_copy(context, unless=wanted.limit.is_exceeded if wanted.limit is not None else None)
         session, at = context.session, time.time()

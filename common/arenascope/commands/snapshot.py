@@ -139,7 +139,7 @@ def take(
         document[name] = {key: keys.get(key) for key in kept}
     problems = [*told_by(limit), *problems_of(session)]
     if sizes or deep:
-        beside = Context(context.door, context.options, session)
+        beside = Context(context.door, context.options, session, copies=context.copies)
         for name, kept in SIZES.items() if sizes else ():
             answer = loaded[name].answered(beside)
             problems += [each for each in answer.problems if each not in problems]

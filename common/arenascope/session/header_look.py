@@ -106,7 +106,11 @@ class HeaderReader:
     def look(self, pid: int, identity: tuple[int, bytes], chunks: int) -> HeaderLook:
         """At most so many free chunks are read. `identity`: when it started, and its program. TargetError where it has
         ended or may not be read."""
-        image = ProcessImage(pid)
+        with ProcessImage(pid) as image:
+            return self._look(image, identity, chunks)
+
+    def _look(self, image: ProcessImage, identity: tuple[int, bytes], chunks: int) -> HeaderLook:
+        pid = image.pid
         memory = Memory(image.read, image.pointer_size, image.byte_order, image.fill)
         known = self._processes.get(pid)
         if known is None or known.identity != identity or (known.place is None and known.maps != image.regions()):
@@ -234,10 +238,8 @@ def _resident(image: ProcessImage, spans: Sequence[Range]) -> Optional[int]:
         residency = PagemapResidency(image.memory_tid, image.page_size)
     except ArenascopeError:
         return None
-    try:
+    with residency:
         counted = [residency.count(each.address, each.end) for each in spans if each.bytes > 0]
         if not residency.exact or not all(counted):
             return None
         return sum(each.resident for each in counted if each is not None)
-    finally:
-        residency.close()

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import weakref
 from abc import ABC, abstractmethod
 from collections import Counter
 from typing import Iterable, Mapping, Optional, Protocol, Sequence
@@ -28,9 +27,8 @@ class DebuggedVariables(ABC):
     """Of what a debugger looks at; symbols come from our own reader of tables, types from the debugger."""
 
     def __init__(self, target: DebuggedTarget, types: TypeSource) -> None:
-        # a circle with the target would keep files open until garbage is collected
-        self.target: DebuggedTarget = weakref.proxy(target)
-        self.types: TypeSource = weakref.proxy(types)
+        self.target = target
+        self.types = types
 
     def variables(self, addresses: Sequence[int]) -> Mapping[int, TypedVariable]:
         found: dict[int, TypedVariable] = {}

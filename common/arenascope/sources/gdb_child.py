@@ -7,7 +7,6 @@ import os
 import select
 import subprocess
 import time
-import weakref
 from contextlib import suppress
 from io import FileIO
 from typing import NamedTuple, Optional, Sequence
@@ -42,21 +41,18 @@ SETTINGS = (
 )
 
 
-def start(owner: object, folders: Sequence[str], files: Files, size: int) -> Optional[GdbChild]:
-    """With separate files of debug information in these folders, and `size` bytes of it in all. It ends with the object
-    that asks it: a program that uses the API goes on after a look."""
+def start(folders: Sequence[str], files: Files, size: int) -> Optional[GdbChild]:
+    """With separate files of debug information in these folders, and `size` bytes of it in all."""
     program, script = find_program("gdb"), _script()
     if program is None or script is None or not can_be_read(files):
         return None
     settings = [*SETTINGS, f"set debug-file-directory {os.pathsep.join(folders)}"]
     with suppress(OSError):
-        child = GdbChild(
+        return GdbChild(
             [program, "-nx", "-q", "-batch", *(word for each in settings for word in ("-iex", each)), "-x", script],
             as_line(files),
             CPU_SECONDS + size / (1 << 20) * CPU_SECONDS_PER_MIB,
         )
-        weakref.finalize(owner, child.end)
-        return child
     return None
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import re
-from functools import cached_property
 from typing import TYPE_CHECKING, Optional, Sequence
 
 from ..base.errors import ArenascopeError, UsageError
@@ -16,6 +15,7 @@ from .target import Region, StructInfo, Symbol, ThreadInfo
 
 if TYPE_CHECKING:
     from .debug_info_types import TypeSource
+    from .types_by_gdb import TypesByGdb
 
 EXPORTED = ("__curbrk",)
 WANTED = ("main_arena", "mp_", "global_max_fast", "perturb_byte", *EXPORTED)
@@ -46,19 +46,23 @@ class ShellTarget(ImageTarget):
             *self._folders,
             *([sysroot + folder for folder in DEBUG_FOLDERS] if sysroot else []),
         ]
+        self._types_by_gdb: Optional[TypesByGdb] = None
         self._symbols: Optional[dict[str, Symbol]] = None
         self._regions: Optional[Sequence[Region]] = None
 
     @property
     def types(self) -> Optional[TypeSource]:
+        if self._types_by_gdb is None and self._reads_types:
+            from .types_by_gdb import UNASKED, TypesByGdb  # few looks ask for types
+
+            *_, declared = self.symbols_from
+            self._types_by_gdb = TypesByGdb(self, None if declared else UNASKED)
         return self._types_by_gdb if self._reads_types else None
 
-    @cached_property
-    def _types_by_gdb(self) -> TypeSource:
-        from .types_by_gdb import UNASKED, TypesByGdb  # few looks ask for types
-
-        *_, declared = self.symbols_from
-        return TypesByGdb(self, None if declared else UNASKED)
+    def close(self) -> None:
+        if self._types_by_gdb is not None:
+            self._types_by_gdb.end()
+        super().close()
 
     def regions(self) -> Sequence[Region]:
         if self._regions is None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from abc import ABC, abstractmethod
-from typing import Mapping, Optional, Sequence
+from typing import Mapping, Optional, Sequence, TypeVar
 
 from .elf.address_names import DEBUG_FOLDERS, Naming, WithSymbols, files_of, local_file
 from .elf.elf_file import machine_name
@@ -44,6 +44,9 @@ class Source(Image, ABC):
     def window(self, address: int) -> Optional[View]:
         return None
 
+    def close(self) -> None:
+        """Closes the files that it has open."""
+
     @abstractmethod
     def regions(self) -> Sequence[Region]: ...
 
@@ -64,6 +67,9 @@ class Source(Image, ABC):
     def open_file(self, region: Region, likely: Sequence[str]) -> Optional[str]:
         """As Target.open_file; `likely` is where to look."""
         return local_file(likely)
+
+
+AnyTarget = TypeVar("AnyTarget", bound="ImageTarget")
 
 
 class ImageTarget(WithSymbols):
@@ -88,6 +94,16 @@ class ImageTarget(WithSymbols):
         self.read_nodes: Optional[ReadNodes] = None
         self._folders, self._sysroot = folders, sysroot
         self._naming = Naming(folders, sysroot)
+
+    def close(self) -> None:
+        """Closes what it was opened with; nothing can be read from here on."""
+        self.image.close()
+
+    def __enter__(self: AnyTarget) -> AnyTarget:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
 
     def regions(self) -> Sequence[Region]:
         return self.image.regions()

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import os
 import struct
-import weakref
 from bisect import bisect_right
 from contextlib import suppress
 from functools import cached_property
@@ -67,10 +66,9 @@ class TypesByGdb:
     """Of a core or a process, by the files that are proven to be its modules'."""
 
     def __init__(self, target: _Image, most: Optional[int] = UNASKED) -> None:
-        """The target has to be there as long as this is asked. `most`: with more bytes of debug information it answers
+        """`most`: with more bytes of debug information it answers
         nothing; None: whatever there is."""
-        # a circle of both would keep files open until garbage is collected
-        self._target: _Image = weakref.proxy(target)
+        self._target = target
         self._most = most
         self._gdb: Optional[GdbChild] = None
         self.is_over = False  # no GDB answers any more
@@ -221,7 +219,7 @@ class TypesByGdb:
         for kind, about, expected in self._numbering:
             answer = self._answer(kind, about)
             if (_without_sizes(answer) if kind == "variables" else answer) != expected:
-                self._end()
+                self.end()
                 return
 
     def _answer(self, kind: str, about: object) -> object:
@@ -236,7 +234,7 @@ class TypesByGdb:
         finally:
             # after Ctrl-C, too: an answer that nobody waits for would be taken for the next one
             if not is_answered:
-                self._end()
+                self.end()
         return answer
 
     def _start(self) -> Optional[GdbChild]:
@@ -244,9 +242,10 @@ class TypesByGdb:
 
         if not self.has_files:
             return None
-        return start(self, self._target.debug_folders, self.files, sum(each.size for each in self._found))
+        return start(self._target.debug_folders, self.files, sum(each.size for each in self._found))
 
-    def _end(self) -> None:
+    def end(self) -> None:
+        """Ends the GDB that answers; it answers nothing from here on."""
         self.is_over = True
         if self._gdb is not None:
             self._gdb.end()

@@ -21,7 +21,7 @@ Fit = Literal["proven", "possible", "too large"]
 that the block is larger, by what malloc could not split off or as what extends the type."""
 
 
-_Open = Callable[["InnerObjects", Embedded, int, At, "list[Claimed]", int], int]
+_Open = Callable[[Embedded, int, At, "list[Claimed]", int], int]
 
 
 class Words(Protocol):
@@ -49,7 +49,7 @@ class InnerObjects:
         self._words, self._reader, self._names, self._vtables = words, reader, names, vtables
         self._layouts, self._types = words.layouts, words.layouts.types
         self._ways: dict[Container, _Open] = {}
-        """How each container is opened: functions, as methods of itself would be a circle."""
+        """How each container is opened."""
         self._bodies: dict[tuple[OfBody, str], int] = {}
         """What bodies are called."""
 
@@ -58,11 +58,10 @@ class InnerObjects:
         container = each.container
         open = self._ways.get(container)
         if open is None:
-            cls = InnerObjects
-            by_form = {OfBody: cls._open_body, OfNodes: cls._open_nodes}
-            open = next((way for form, way in by_form.items() if isinstance(container, form)), cls._open_claims)
+            by_form = {OfBody: self._open_body, OfNodes: self._open_nodes}
+            open = next((way for form, way in by_form.items() if isinstance(container, form)), self._open_claims)
             self._ways[container] = open
-        return open(self, each, at, where, found, depth)
+        return open(each, at, where, found, depth)
 
     def _open_claims(self, each: Embedded, at: int, where: At, found: list[Claimed], depth: int) -> int:
         claims = each.container.claims(self._reader, at)

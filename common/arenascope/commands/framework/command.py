@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 import re
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from functools import cache, cached_property
 from itertools import chain
 from typing import TYPE_CHECKING, Callable, Iterator, NamedTuple, Optional, Protocol, Sequence
@@ -126,8 +126,9 @@ class Context:
         options: argparse.Namespace,
         opened: Optional[Session] = None,
         reads: Optional[Reads] = None,
+        copies: Optional[ExitStack] = None,
     ) -> None:
-        """`reads`: see Command.reads."""
+        """`reads`: see Command.reads; `copies`: those of another context, which closes them."""
         self._reads = reads
         self._first: Optional[Session] = None
         """What has read the target while it was held."""
@@ -138,6 +139,14 @@ class Context:
         """None until something is asked of it."""
         self.means: Optional[Means] = None
         """Where --apply is told of."""
+        self.copies = ExitStack() if copies is None else copies
+        """Closes the copies of a live process that are looked at in its place."""
+
+    def __enter__(self) -> Context:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.copies.close()
 
     @property
     def target(self) -> Target:
@@ -164,7 +173,7 @@ class Context:
 
     def beside(self, options: argparse.Namespace) -> Context:
         """A context for another command on the same target, and on its copy where that is looked at."""
-        beside = Context(self.door, options, self.session)
+        beside = Context(self.door, options, self.session, copies=self.copies)
         beside.seen = self.seen
         return beside
 
@@ -327,8 +336,8 @@ def document(command: Command, options: argparse.Namespace, door: Door) -> Docum
 @contextmanager
 def look(command: Command, options: argparse.Namespace, door: Door) -> Iterator[tuple[Context, Answer]]:
     """One look by a command, and what it found: for whoever writes it, and for programs."""
-    context = Context(door, options, reads=command.reads_first(options))
-    yield context, command.function(context)
+    with Context(door, options, reads=command.reads_first(options)) as context:
+        yield context, command.function(context)
 
 
 def _status(context: Context, reply: Answer) -> int:

@@ -6,8 +6,9 @@ import os
 import re
 import sys
 from argparse import Namespace
+from contextlib import ExitStack
 from types import ModuleType
-from typing import Callable, Optional, Sequence
+from typing import Callable, ContextManager, Optional, Sequence, TypeVar
 
 from ...base.errors import TargetError, UsageError
 from ...present.json_documents.record import Document
@@ -51,18 +52,20 @@ def taken(word: str) -> str:
 class Selected(Subject):
     """Whatever is selected when it is asked; the debugger holds it."""
 
-    def __init__(self, door: Callable[[], Door]) -> None:
-        super().__init__(door().find_command)
+    def __init__(self, door: Callable[[], ContextManager[Door]]) -> None:
+        with door() as opened:
+            super().__init__(opened.find_command)
         self._door = door
 
     def look(self, command: Command, options: Namespace) -> Document:
-        return document(command, options, self._door())
+        with self._door() as door:
+            return document(command, options, door)
 
 
-_offered: list[Callable[[], Door]] = []
+_offered: list[Callable[[], ContextManager[Door]]] = []
 
 
-def offer(door: Callable[[], Door]) -> None:
+def offer(door: Callable[[], ContextManager[Door]]) -> None:
     """The door of the debugger that this runs in, for programs there."""
     _offered[:] = [door]
 
@@ -71,6 +74,9 @@ def selected() -> Subject:
     if not _offered:
         raise TargetError("no debugger has loaded arenascope here", "name a pid or a core file")
     return Selected(_offered[0])
+
+
+AnyDoor = TypeVar("AnyDoor", bound="DebuggerDoor")
 
 
 class DebuggerDoor:
@@ -85,6 +91,14 @@ class DebuggerDoor:
         """`folder` is where the door's own files lie."""
         self.prefix = prefix
         self.folder = folder
+        self.opened = ExitStack()
+        """Closes the files of what is looked at: the debugger has its own open."""
+
+    def __enter__(self: AnyDoor) -> AnyDoor:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.opened.close()
 
     def beside(self, name: str) -> ModuleType:
         return load_beside(self.name, name, self.folder)

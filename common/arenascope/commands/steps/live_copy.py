@@ -139,7 +139,7 @@ def look_apart(context: Context) -> int:
     if process is None or not isinstance(target, ShellTarget):
         return 0
     copy = _copied(context, target, process)
-    seen = ShellTarget(copy, *target.symbols_from)
+    seen = context.copies.enter_context(ShellTarget(copy, *target.symbols_from))
     context.opened = opened_session(seen, context.options, context.door.processes)
     return copy.lost
 

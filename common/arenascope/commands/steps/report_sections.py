@@ -128,7 +128,7 @@ class Ticket:
 
     def _read_apart(self, looked: Optional[Looked]) -> None:
         session = looked.session if looked is not None else self._context.session
-        beside = Context(self._context.door, self._context.options, session)
+        beside = Context(self._context.door, self._context.options, session, copies=self._context.copies)
         for words in self._apart:
             self._sections[words.partition(" ")[0]] = _asked(beside, words)
         owners = self._sections["owners"]

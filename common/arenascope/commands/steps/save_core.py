@@ -42,12 +42,12 @@ def save(target: Target, path: str, release: Callable[[], float], redact: bool) 
 
 
 def _redact_copy(target: Target, core: CoreImage, saved: Saved, path: str) -> Saved:
-    with core:
-        return _redact(target, core, path)._replace(held=saved.held, lost=saved.lost)
+    return _redact(target, core, path)._replace(held=saved.held, lost=saved.lost)
 
 
 def _redact(target: Target, core: CoreImage, path: str) -> Saved:
     """`core` is what `target` shows: its symbols are where the user said that they are."""
     symbols = target.symbols_from if isinstance(target, ShellTarget) else ()
-    words = kept(Session(ShellTarget(core, *symbols), meter=Progress), core.random_bytes())
-    return save_core(core, path, core.residency(), core.mapping_use(), kept=words)
+    with ShellTarget(core, *symbols) as shown:
+        words = kept(Session(shown, meter=Progress), core.random_bytes())
+        return save_core(core, path, core.residency(), core.mapping_use(), kept=words)

@@ -196,9 +196,12 @@ class MemoryWriter(CoreWriter):
         ]
         writer.put_all(there, copied, self._place.view)
 
-    def __exit__(self, *_: object) -> None:
+    def close(self) -> None:
         if self.bytes is not None:
             self.bytes.close()
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
 
     def reserve(self, size: int) -> None:
         pass

@@ -222,6 +222,9 @@ class CoreMemory:
         return self.held.file
 
     def close(self) -> None:
+        for view in self._views.values():
+            if view is not None:
+                view.release()
         self.held.close()
 
     def __enter__(self: Core) -> Core:

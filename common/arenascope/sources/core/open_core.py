@@ -71,11 +71,9 @@ class CoreFile:
     """A local file; where it was compressed, what it was unpacked into."""
 
     file = -1
-    _close = staticmethod(os.close)
-    """What is kept until the interpreter ends is closed when `os` is no more."""
 
     def __init__(self, path: str, file: int, unpacked: bool = False, shortage: Optional[Statement] = None) -> None:
-        """From here on the descriptor is closed with this."""
+        """From here on the descriptor is closed by `close`."""
         self.map = _map(path, file)
         self.file, self.size, self.unpacked, self.shortage = file, len(self.map), unpacked, shortage
         self._views: list[memoryview] = []
@@ -102,20 +100,13 @@ class CoreFile:
 
     def close(self) -> None:
         """Lets go of the file; where a slice of a window is still held, the mapping goes with that."""
-        self._close_file()
+        file, self.file = self.file, -1
+        if file >= 0:
+            os.close(file)
         with suppress(BufferError):
             for view in self._views:
                 view.release()
             self.map.close()
-
-    def __del__(self) -> None:
-        # a debugger makes many looks in one process: each opens the file again
-        self._close_file()
-
-    def _close_file(self) -> None:
-        file, self.file = self.file, -1
-        if file >= 0:
-            self._close(file)
 
 
 def data_within(file: int, at: int, end: int) -> Iterator[Span]:

@@ -92,7 +92,7 @@ class PagemapResidency:
     def __init__(self, pid: int, page_size: int) -> None:
         self.page_size = page_size
         try:
-            self._file = open(f"/proc/{pid}/pagemap", "rb", buffering=0)  # noqa: SIM115 - lives as long as this
+            self._file = open(f"/proc/{pid}/pagemap", "rb", buffering=0)  # noqa: SIM115 - closed by __exit__
         except (FileNotFoundError, ProcessLookupError) as error:
             raise TargetError(f"process {pid} has ended") from error
         except OSError as error:
@@ -106,7 +106,10 @@ class PagemapResidency:
         """False once pages turned up that might be zero pages or memory shared with a child, and nothing could tell."""
         return self._reader.exact
 
-    def close(self) -> None:
+    def __enter__(self) -> PagemapResidency:
+        return self
+
+    def __exit__(self, *_: object) -> None:
         self._file.close()
 
     def count(self, start: int, end: int) -> Optional[Pages]:

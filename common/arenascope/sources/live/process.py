@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import re
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 from typing import TYPE_CHECKING, Callable, Iterator, Mapping, Optional, Sequence, TypeVar, Union
 
 from ...base.errors import MemoryReadError, TargetError
@@ -46,10 +46,9 @@ class ProcessImage(LiveSource):
     """It is not copied after all: that would be for what takes too long."""
     _over: Optional[TargetError] = None
     """Why nothing more may be read."""
-    _close = staticmethod(os.close)
-    """What is kept until the interpreter ends is closed when `os` is no more."""
 
     def __init__(self, pid: int) -> None:
+        self._page_tables = ExitStack()
         self.status, self.memory_tid = _find_process(pid)
         self.pid = self.status.tgid
         self._folder = f"/proc/{self.memory_tid}"
@@ -106,17 +105,21 @@ class ProcessImage(LiveSource):
     def close(self) -> None:
         memory, self._mem = self._mem, -1
         if memory >= 0:
-            self._close(memory)
-
-    def __del__(self) -> None:
-        # a debugger makes many looks in one process: each opens the memory again
-        self.close()
+            os.close(memory)
+        self._page_tables.close()
+        room, self.room = self.room, None
+        if room is not None:
+            room.close()
 
     def __enter__(self) -> ProcessImage:
         return self
 
     def __exit__(self, *_: object) -> None:
         self.close()
+
+    def page_tables(self) -> PagemapResidency:
+        """They are open until this is closed."""
+        return self.guarded(lambda: self._page_tables.enter_context(PagemapResidency(self.memory_tid, self.page_size)))
 
     def read(self, address: int, size: int) -> bytes:
         """All of it, or MemoryReadError.
@@ -225,7 +228,7 @@ class ProcessImage(LiveSource):
     # the kernel's view: by the thread that has the memory, as the folder of one that has exited tells of none
 
     def residency(self) -> Optional[target.Residency]:
-        return self.guarded(lambda: PagemapResidency(self.memory_tid, self.page_size))
+        return self.page_tables()
 
     def mapping_use(self) -> Optional[Sequence[target.MappingUse]]:
         text = self.smaps()
@@ -255,14 +258,12 @@ class ProcessImage(LiveSource):
     def own_pages(self, regions: Sequence[target.Region]) -> Sequence[target.Region]:
         if not regions:
             return ()
-        pages = self.guarded(lambda: PagemapResidency(self.memory_tid, self.page_size))
-        try:
-            own = ((each, part) for each in regions for part in pages.own(each.start, each.end))
-            return [region._replace(start=part.start, end=part.end) for region, part in own]
-        except OSError:  # it ended meanwhile
-            return ()
-        finally:
-            pages.close()
+        with self.guarded(lambda: PagemapResidency(self.memory_tid, self.page_size)) as pages:
+            try:
+                own = ((each, part) for each in regions for part in pages.own(each.start, each.end))
+                return [region._replace(start=part.start, end=part.end) for region, part in own]
+            except OSError:  # it ended meanwhile
+                return ()
 
     def shared_memory(self) -> Optional[target.SharedMemory]:
         """From here on it is read where it is."""

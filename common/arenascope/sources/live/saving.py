@@ -87,24 +87,24 @@ def _look(image: LiveSource, room: int, before: Sequence[MappingUse] = ()) -> _S
     smaps = None
     if before and procfiles.read_status(image.memory_tid).swap == 0:
         smaps = Beside(image.smaps)
-    pages = PagemapResidency(image.memory_tid, image.page_size)
-    uses = _as_before(image.regions(), before) if smaps is not None else image.mapping_use() or ()
-    resident: list[Span] = []
-    swapped: list[Span] = []
-    pieces: list[Piece] = []
-    # what others have written there is left out where there is no room for it
-    shared = image.shared_files(pages, room - (image.status.rss or 0))
-    for use in uses:
-        states = pages.states(use.region.start, use.region.end)
-        resident += states.present
-        swapped += states.swapped
-        told = shared.pages.get(use.region.start)
-        if told is not None:
-            pieces.append(whole_piece(use.region, told))
-        else:
-            here = sorted([*states.present, *states.swapped])
-            pieces += pieces_of(use, here, pages, whole=use.region.finds_malloc, page=image.page_size)
-    return _Seen(uses, smaps, resident, swapped, exact=pages.exact, pieces=pieces, shared=shared)
+    with PagemapResidency(image.memory_tid, image.page_size) as pages:
+        uses = _as_before(image.regions(), before) if smaps is not None else image.mapping_use() or ()
+        resident: list[Span] = []
+        swapped: list[Span] = []
+        pieces: list[Piece] = []
+        # what others have written there is left out where there is no room for it
+        shared = image.shared_files(pages, room - (image.status.rss or 0))
+        for use in uses:
+            states = pages.states(use.region.start, use.region.end)
+            resident += states.present
+            swapped += states.swapped
+            told = shared.pages.get(use.region.start)
+            if told is not None:
+                pieces.append(whole_piece(use.region, told))
+            else:
+                here = sorted([*states.present, *states.swapped])
+                pieces += pieces_of(use, here, pages, whole=use.region.finds_malloc, page=image.page_size)
+        return _Seen(uses, smaps, resident, swapped, exact=pages.exact, pieces=pieces, shared=shared)
 
 
 def _as_before(regions: Sequence[Region], before: Sequence[MappingUse]) -> list[MappingUse]:

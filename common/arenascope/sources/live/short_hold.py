@@ -182,7 +182,7 @@ class StillProcess(ProcessImage):
         return self._once("residency", self._residency)
 
     def _residency(self) -> KeptResidency:
-        pages = self.guarded(lambda: PagemapResidency(self.memory_tid, self.page_size))
+        pages = self.page_tables()
 
         def ask(start: int, end: int) -> Stretch:
             if self._let_go:
