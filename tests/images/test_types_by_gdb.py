@@ -325,9 +325,9 @@ def test_no_process_is_held_for_it(subject: Subject) -> None:
         assert door.freeze is not None
         assert target.types is None
         door.release()
-    copy = ShellTarget(target.image, *target.symbols_from)
-    assert copy.types is not None
-    assert copy.types.by_name("thing") is not None
+        with ShellTarget(target.image, *target.symbols_from) as copy:
+            assert copy.types is not None
+            assert copy.types.by_name("thing") is not None
 
 
 def test_nothing_is_kept_of_one_look_for_the_next(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
