@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from difflib import get_close_matches
 from typing import Iterable, Optional, Sequence
 
 from .errors import UsageError
@@ -13,8 +14,6 @@ MOST = 3
 
 def like(word: str, known: Iterable[str]) -> list[str]:
     """Those most like it, the most like first; case and dashes in front do not count."""
-    from difflib import get_close_matches  # for what was mistyped alone
-
     by_plain = {_plain(each): each for each in known}
     return [by_plain[each] for each in get_close_matches(_plain(word), by_plain, MOST)]
 

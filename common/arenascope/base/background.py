@@ -6,6 +6,7 @@ import _thread
 import signal
 from collections import deque
 from functools import partial
+from queue import SimpleQueue
 from typing import TYPE_CHECKING, Callable, Generic, Optional, Protocol, Sequence, TypeVar, cast
 
 from .errors import ArenascopeError
@@ -83,8 +84,6 @@ class Worker:
     """A thread that does one thing after another for whoever makes something of the one before."""
 
     def __init__(self) -> None:
-        from queue import SimpleQueue  # not needed for small heaps
-
         self._queue: SimpleQueue[Optional[Doing]] = SimpleQueue()
         start(partial(_work_off, self._queue))
 

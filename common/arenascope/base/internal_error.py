@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import sys
+import traceback
 
 from .about import __version__
 from .printable import one_line
@@ -28,7 +29,6 @@ def fault_line(error: BaseException, command: str, door: str) -> str:
     """How a door words an uncaught exception; ARENASCOPE_DEBUG=1 in its environment adds the traceback."""
     if isinstance(error, MemoryError):
         return "there is not enough memory to go on (a machine with more, or fewer looks at a time)"
-    import traceback  # not needed before
 
     if os.environ.get("ARENASCOPE_DEBUG") and sys.__stderr__ is not None:
         traceback.print_exception(type(error), error, error.__traceback__, file=sys.__stderr__)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 import os
 import signal
 import sys
@@ -38,8 +39,6 @@ def can_confine() -> bool:
 def confine(files: Iterable[str]) -> None:
     """From now on this process, of one thread, opens these files for reading, and no others; OSError where the kernel
     cannot see to that."""
-    import ctypes
-
     libc = _libc()
     if libc is None:
         raise OSError("no Landlock")
@@ -67,7 +66,5 @@ def confine(files: Iterable[str]) -> None:
 def _libc() -> Optional[ctypes.CDLL]:
     """None where this Python has no ctypes."""
     with suppress(ImportError, OSError):
-        import ctypes
-
         return ctypes.CDLL(None, use_errno=True)
     return None

@@ -6,7 +6,9 @@ come back, through a pipe. Whoever is free takes the next jobs. What a worker th
 
 from __future__ import annotations
 
+import fcntl
 import os
+import pickle
 import select
 import signal
 import struct
@@ -60,8 +62,6 @@ def share_out(
 def _shared(
     shares: Sequence[Sequence[Job]], do: Callable[[Job, Meter], Result], processes: int, meter: Meter
 ) -> Generator[Result, None, None]:
-    import pickle  # with one process, nothing is packed up
-
     def work(number: int, telling: Meter) -> bytes:
         return pickle.dumps([do(job, telling) for job in shares[number]], pickle.HIGHEST_PROTOCOL)
 
@@ -256,6 +256,4 @@ def _work_off(numbers: int, pipe: int, work: Work) -> None:
 def _widen(pipe: int) -> None:
     """So that nobody waits for the other; a user may have only so much of that."""
     with suppress(OSError, ImportError):
-        import fcntl
-
         fcntl.fcntl(pipe, F_SETPIPE_SZ, PIPE_BYTES)

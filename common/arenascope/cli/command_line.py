@@ -8,6 +8,7 @@ from __future__ import annotations
 import argparse
 import os
 from functools import partial
+from shlex import join
 from typing import Callable, NamedTuple, Optional, Sequence
 
 from ..base.about import PROGRAM
@@ -252,8 +253,6 @@ def with_command(words: Sequence[str]) -> list[str]:
     if may_be_file_or_pid(first) or is_process_name(first):
         second = words[1] if words[1:] else ""
         if second in branch_names() and not os.path.exists(second):
-            from shlex import join
-
             raise UsageError(f"the command comes first: {join([PROGRAM, second, first, *words[2:]])}")
         return [USUAL, *words]
     hint = with_suggestion(first, [*branch_names(), *process_names()], Tree(()).usage_hint)

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import os
 import sys
+import termios
 import time
+import tty
 from select import select
 from types import TracebackType
 from typing import Optional
@@ -21,9 +23,6 @@ class Keyboard:
 
     def __enter__(self) -> Keyboard:
         if self._file >= 0:
-            import termios
-            import tty
-
             self._before = termios.tcgetattr(self._file)
             tty.setcbreak(self._file)
         return self
@@ -32,8 +31,6 @@ class Keyboard:
         self, kind: Optional[type[BaseException]], error: Optional[BaseException], trace: Optional[TracebackType]
     ) -> None:
         if self._before is not None:
-            import termios
-
             termios.tcsetattr(self._file, termios.TCSADRAIN, self._before)  # type: ignore[arg-type]
 
     def wait(self, seconds: float) -> bool:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import argparse
 import os
+import pkgutil
+import runpy
 import sys
 from contextlib import suppress
 from typing import Callable, Mapping, Optional, Sequence
@@ -155,9 +157,6 @@ def _said_instead(options: argparse.Namespace) -> str:
 
 def _completion(shell: str) -> str:
     """The completion script: packages have it, and a checkout makes it where shtab is installed."""
-    import pkgutil
-    import runpy
-
     with suppress(OSError):
         return (pkgutil.get_data(__package__, f"completion/arenascope.{shell}") or b"").decode()
     root = optional_libraries.checkout()

@@ -16,6 +16,8 @@ from ..base.about import INTERRUPTED, STOPPED
 from ..base.argv import pid_in
 from ..base.errors import ArenascopeError, TargetError
 from ..commands.framework.arguments import HELP, Group, Outline, argument
+from .mcp_server import serve
+from .mcp_tools import Allowed, Named, tools_for
 from .shell import HOLD_AT_MOST_OPTION
 from .subjects import CORE_OPTION, PID_OPTION, SUBJECTS
 
@@ -60,8 +62,6 @@ def run(options: argparse.Namespace) -> int:
             "the SDK for MCP is not installed (it needs Python 3.10)", "pip install 'arenascope[mcp]'"
         ) from None
     # half of all there is to import, and the SDK
-    from .mcp_server import serve
-    from .mcp_tools import Allowed, Named, tools_for
 
     allowed = Allowed(options.allow_apply, options.with_values, options.hold_at_most)
     named = [Named(each, allowed) for each in dict.fromkeys(options.subjects)]

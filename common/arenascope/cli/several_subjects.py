@@ -9,7 +9,9 @@ import json
 import os
 import sys
 from argparse import Namespace
+from concurrent.futures import ProcessPoolExecutor
 from copy import copy
+from multiprocessing import get_context
 from typing import Iterator, NamedTuple, Optional, Sequence
 
 from ..analysis.diff import Document
@@ -140,8 +142,6 @@ def _all(looks: Sequence[Look], asked: int) -> Iterator[Seen]:
         yield from map(look, looks)
         return
     # loaded where several are looked at, by few programs
-    from concurrent.futures import ProcessPoolExecutor
-    from multiprocessing import get_context
 
     # forked, which Python 3.14 no longer does by itself: its fork server starts with the working directory on its path
     parent = os.getpid()

@@ -6,6 +6,8 @@ import os
 import sys
 from contextlib import ExitStack, suppress
 from functools import partial
+from shlex import quote
+from shutil import get_terminal_size
 from typing import TYPE_CHECKING, Callable, NamedTuple, Optional, Sequence, TextIO, TypeVar
 
 from ..base.about import PROGRAM
@@ -102,7 +104,6 @@ class ShellDoor:
         """As it is typed."""
         if self._typed is None or self._is_process:
             return self._typed or ""
-        from shlex import quote
 
         return quote(self._typed)
 
@@ -390,7 +391,6 @@ def typed_program() -> str:
     packed = name.endswith(".pyz")
     if not packed and (name != PROGRAM or not folder or folder in os.environ.get("PATH", "").split(os.pathsep)):
         return PROGRAM
-    from shlex import quote
 
     return f"python3 {quote(typed)}" if packed else quote(typed)
 
@@ -399,6 +399,5 @@ def terminal_width(stream: TextIO) -> int:
     """Columns; 0 where it is no terminal."""
     if not stream.isatty():
         return 0
-    from shutil import get_terminal_size  # only a terminal has columns
 
     return get_terminal_size().columns

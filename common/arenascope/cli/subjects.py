@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import re
 from argparse import Namespace
+from shlex import quote
 from typing import TYPE_CHECKING, NoReturn, Optional, Sequence
 
 from ..base.about import PROGRAM
@@ -75,8 +76,6 @@ def find_subjects(command: Command, parser: Parser, options: Namespace) -> None:
 def _refuse_gdb_order(name: str, words: Sequence[str]) -> None:
     """A program before its core, as debuggers take them: a core says itself which program it is of."""
     if len(words) == PAIR and is_program(words[0]) and is_elf(words[1]) and not is_program(words[1]):
-        from shlex import quote
-
         raise UsageError(
             f"{words[0]} is a program, and the core names it", f"leave it out: {PROGRAM} {name} {quote(words[1])}"
         )

@@ -10,6 +10,8 @@ import struct
 import sys
 import time
 from contextlib import suppress
+from pwd import getpwuid
+from shutil import get_terminal_size
 from typing import Iterable, Mapping
 
 from ..analysis.top_order import DEFAULT, SORTS, Order, figures
@@ -29,6 +31,7 @@ from ..sources.live.processes_by_name import ListedProcess, list_processes
 from .keyboard import Keyboard
 from .shell import ShellDoor, unbroken
 from .subjects import typed_pids
+from .watch import look_whole
 
 SECONDS = 3.0
 CHUNKS, FEWEST = 60_000, 200
@@ -220,8 +223,6 @@ class Looks:
         if uid not in self._users:
             self._users[uid] = str(uid)
             with suppress(KeyError, ImportError):
-                from pwd import getpwuid  # only names of users need it
-
                 self._users[uid] = one_line(getpwuid(uid).pw_name)
         return self._users[uid]
 
@@ -230,8 +231,6 @@ def _whole_looks(pids: Iterable[int]) -> dict[int, WholeLook]:
     """Those that could be looked at; each is held once, one after the other."""
     looks: dict[int, WholeLook] = {}
     for pid in dict.fromkeys(pids):
-        from .watch import look_whole  # few ask for one
-
         try:
             looked = unbroken(lambda early, pid=pid: look_whole(pid, early))  # type: ignore[misc]
         except ArenascopeError as error:
@@ -287,8 +286,6 @@ class _Screen(_Once):
         self._screen = OtherScreen(sys.stdout)
 
     def rows(self, whole: int) -> int:
-        from shutil import get_terminal_size  # a terminal has lines
-
         return max(1, get_terminal_size().lines - AROUND - whole)
 
     def draw(self, found: Top, seconds: float) -> None:

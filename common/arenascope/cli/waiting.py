@@ -6,6 +6,7 @@ import _thread
 import time
 from typing import TextIO
 
+from ..base import background
 from ..present.shared_text.progress_bar import EVERY, PATIENCE, OverwrittenLine, Progress, columns
 
 WIDTH = 20
@@ -30,8 +31,6 @@ class Waiting:
             self._due = 0.0
         self._what, self._began, self._expected = what, time.monotonic(), expected
         if not self._is_on and self._stream.isatty():
-            from ..base import background  # only a terminal shows it
-
             self._is_on = True
             try:
                 background.start(self._draw_on)

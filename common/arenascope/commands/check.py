@@ -12,6 +12,7 @@ from ..present.json_documents.record import told
 from ..present.shared_text.breaches import breach_words
 from ..present.shared_text.problems import sentence
 from ..present.shared_text.text import NO_HEAP, Style, count, table
+from ..session.check import audit
 from ..session.problems import miscounted, problems_of
 from ..session.session import Session
 from .framework.command import ARENA, LIMIT, Answer, Context, always, command
@@ -34,8 +35,6 @@ BROKEN = 1
     sweeps=always,
 )
 def check_command(context: Context) -> Answer:
-    from ..session.check import audit  # by few commands, and a debugger loads all of them
-
     look_at_a_copy(context, if_sooner=True)
     session = context.session
     context.check_arena(context.options.arena)

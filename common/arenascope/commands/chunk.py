@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Iterator, NamedTuple, Optional, Sequence, Unio
 from ..base.errors import MemoryReadError, UsageError
 from ..base.model import ArenaHeader, Heap, Kind, MmappedBlock, Statement
 from ..base.user_data import UserData
+from ..blocks.single_blocks import told_of
 from ..glibc.bins import bin_kind, find_bin
 from ..glibc.blocks import Placed, find_blocks
 from ..glibc.fastbins import fastbin_index
@@ -78,8 +79,6 @@ class Described(NamedTuple):
     ),
 )
 def chunk_command(context: Context) -> Answer:
-    from ..blocks.single_blocks import told_of  # by few commands, and a debugger loads all of them
-
     look_at_a_copy(context, if_sooner=True, only_for_types=True)
     session, count = context.session, context.options.words
     if not 0 <= count <= MAX_WORDS:

@@ -20,6 +20,7 @@ from ..base.count_work import Meter, metered
 from ..base.errors import UsageError
 from ..base.model import ArenaHeader, Piece, Statement, Tally
 from ..base.shell_patterns import Matches, shell_pattern
+from ..blocks.name_all_blocks import live_kinds
 from ..glibc.blocks import Block
 from ..present.formats.spool import Spool
 from ..present.json_documents import chunk_records as records
@@ -202,8 +203,6 @@ def _sweep(context: Context, wanted: Filter, sweep: Sweep) -> None:
 
 def _sweep_types(context: Context, wanted: Filter, sweep: Sweep) -> None:
     """The same of blocks whose type has such a name."""
-    from ..blocks.name_all_blocks import live_kinds  # by few commands, and a debugger loads all of them
-
     session, options = context.session, context.options
     assert wanted.type is not None
     sweep.doubtful = not (session.caches_known and session.fast_known)

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Callable, Optional, Sequence
 from ..base.errors import RedactedError
 from ..base.model import Statement
 from ..base.shell_patterns import shell_pattern
+from ..blocks.declared.once_per_image import containers_in, declared_in
 from ..present.formats.json import hexadecimal
 from ..present.json_documents import container_records as records
 from ..present.json_documents.record import told
@@ -15,6 +16,7 @@ from ..present.shared_text.debug_info import names_of, without_debug_information
 from ..session.problems import problems_of
 from .framework.arguments import RULES
 from .framework.command import LIMIT, Answer, Context, always, argument, command, of_heap, parse_size
+from .steps.live_copy import expect_copy, looked
 from .types import not_read
 
 if TYPE_CHECKING:
@@ -44,8 +46,6 @@ NAMED = 3
 )
 def containers_command(context: Context) -> Answer:
     # as in refs
-    from ..blocks.declared.once_per_image import containers_in
-    from .steps.live_copy import expect_copy, looked
 
     expect_copy(context)
     options = context.options
@@ -93,8 +93,6 @@ def _wanted(least: Optional[int], match: Optional[str]) -> Callable[[ContainerRo
 
 def _notes(context: Context, search: Search, rows: Sequence[ContainerRow]) -> Sequence[Statement]:
     """What is not among them, and why."""
-    from ..blocks.declared.once_per_image import declared_in
-
     session = search.session
     if not session.started:
         return ()

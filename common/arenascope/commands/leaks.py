@@ -2,9 +2,16 @@
 
 from __future__ import annotations
 
+from ..blocks.graph.leak_rows import rows_of, with_guesses
+from ..blocks.graph.leaks import find_leaks
+from ..blocks.graph.stale_alone import stale_rows
+from ..present.formats.json import address
+from ..present.json_documents.owner_records import Blocks, Leaks, Saved, StaleWords
+from ..present.screens.leaks import leak_record, lines, some
 from ..session.problems import problems_of
 from .framework.arguments import RULES
 from .framework.command import LIMIT, Answer, Context, always, argument, command, of_heap
+from .steps.live_copy import looked
 
 LOST = 1
 """The exit status where something certainly is lost."""
@@ -30,13 +37,6 @@ LOST = 1
 )
 def leaks_command(context: Context) -> Answer:
     # as in refs
-    from ..blocks.graph.leak_rows import rows_of, with_guesses
-    from ..blocks.graph.leaks import find_leaks
-    from ..blocks.graph.stale_alone import stale_rows
-    from ..present.formats.json import address
-    from ..present.json_documents.owner_records import Blocks, Leaks, Saved, StaleWords
-    from ..present.screens.leaks import leak_record, lines, some
-    from .steps.live_copy import looked
 
     look = looked(context)
     leaks = find_leaks(look.search, look.lost)

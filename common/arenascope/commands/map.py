@@ -12,6 +12,7 @@ from ..base.errors import UsageError
 from ..base.model import Heap
 from ..base.whole_file import write_whole
 from ..blocks.map_strips import Picture, draw, lay_types, page_cells, page_rows, type_layer
+from ..blocks.types_of_image import types_of
 from ..present.formats.json import hexadecimal
 from ..present.json_documents import chunk_records as records
 from ..present.json_documents.owner_records import Written
@@ -54,9 +55,6 @@ def map_command(context: Context) -> Answer:
     options = context.options
     if options.types and not (options.html or options.json):
         raise UsageError("--types is for the page: there are not enough characters for it here", "--html FILE --types")
-    if options.types:
-        # names of blocks: by few commands, and a debugger loads all of them; before a process is held
-        from ..blocks.types_of_image import types_of
     look_at_a_copy(context, if_sooner=not options.types)
     session = context.session
     context.check_arena(options.arena)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Iterator, Optional, Sequence
 
 from ..base.model import Kind, MmappedBlock
+from ..blocks.single_blocks import kinds_by_types
 from ..present.formats.json import hexadecimal
 from ..present.json_documents.arena_records import Mmapped, MmappedRow
 from ..present.json_documents.record import tallied
@@ -25,8 +26,6 @@ from .framework.command import LIMIT, Answer, Context, command, of_heap
     arguments=(LIMIT,),
 )
 def mmapped_command(context: Context) -> Answer:
-    from ..blocks.single_blocks import kinds_by_types  # by few commands, and a debugger loads all of them
-
     session = context.session
     blocks = session.mmapped if session.started else []
     expected = mmapped_tally(session)

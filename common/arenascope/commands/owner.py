@@ -2,9 +2,20 @@
 
 from __future__ import annotations
 
+from ..blocks.declared.paths import Paths
+from ..blocks.graph.asked_address import asked_for
+from ..blocks.graph.edges import build
+from ..blocks.graph.holders import Holders
+from ..blocks.graph.paths import find_owner
+from ..blocks.graph.pointer_facts import Told
+from ..present.json_documents.owner_records import Owner, Way
+from ..present.screens.owners import whose
+from ..present.screens.refs import Asked, Shown, nowhere, owner_lines
+from ..present.shared_text.marked_names import unmarked
 from ..session.problems import problems_of
 from .framework.arguments import RULES
 from .framework.command import WITH_VALUES, Answer, Context, always, argument, command
+from .steps.live_copy import expect_copy, looked
 
 
 @command(
@@ -24,17 +35,6 @@ from .framework.command import WITH_VALUES, Answer, Context, always, argument, c
 )
 def owner_command(context: Context) -> Answer:
     # as in refs
-    from ..blocks.declared.paths import Paths
-    from ..blocks.graph.asked_address import asked_for
-    from ..blocks.graph.edges import build
-    from ..blocks.graph.holders import Holders
-    from ..blocks.graph.paths import find_owner
-    from ..blocks.graph.pointer_facts import Told
-    from ..present.json_documents.owner_records import Owner, Way
-    from ..present.screens.owners import whose
-    from ..present.screens.refs import Asked, Shown, nowhere, owner_lines
-    from ..present.shared_text.marked_names import unmarked
-    from .steps.live_copy import expect_copy, looked
 
     expect_copy(context)
     place = context.target.evaluate(context.options.address)

@@ -6,8 +6,19 @@ from typing import TYPE_CHECKING, Optional, Sequence
 
 from ..base.model import Statement
 from ..base.whole_file import write_whole
+from ..blocks.declared.paths import Paths
+from ..blocks.graph.costs_by_type import costs_by_type
+from ..blocks.graph.holder_tree import grown
+from ..blocks.graph.holders import kinds_of_all
+from ..blocks.graph.leak_rows import types_of
+from ..blocks.graph.returns import owned
+from ..present.formats.owners_profile import profile_of
 from ..present.json_documents.owner_records import Owners, Written
 from ..present.json_documents.record import told
+from ..present.pages.owners import page
+from ..present.screens.owners import Shown, lines, lines_by_type, summary
+from ..present.screens.types import name_of
+from ..present.shared_text.debug_info import unnamed_variables, unnamed_variables_text
 from ..present.shared_text.problems import sentences
 from ..present.shared_text.text import NO_HEAP, UNKNOWN
 from ..session.problems import problems_of
@@ -15,6 +26,8 @@ from ..session.resident import pages_of
 from ..session.session import Session
 from .framework.arguments import RULES
 from .framework.command import LIMIT, WITH_VALUES, Answer, Context, always, argument, command, of_heap
+from .map import page_facts
+from .steps.live_copy import looked
 
 if TYPE_CHECKING:
     from ..present.screens.owners import Shown
@@ -45,13 +58,6 @@ if TYPE_CHECKING:
 )
 def owners_command(context: Context) -> Answer:
     # as in refs
-    from ..blocks.declared.paths import Paths
-    from ..blocks.graph.costs_by_type import costs_by_type
-    from ..blocks.graph.leak_rows import types_of
-    from ..blocks.graph.returns import owned
-    from ..present.screens.owners import Shown, lines, lines_by_type
-    from ..present.shared_text.debug_info import unnamed_variables, unnamed_variables_text
-    from .steps.live_copy import looked
 
     look = looked(context)
     options, target = context.options, context.target
@@ -104,14 +110,6 @@ def _write(path: Optional[str], data: bytes) -> Optional[Written]:
 
 def _files(context: Context, shown: Shown, problems: Sequence[Statement], live: bool) -> dict[str, bytes]:
     """What --html and --pprof write."""
-    from ..blocks.graph.holder_tree import grown
-    from ..blocks.graph.holders import kinds_of_all
-    from ..present.formats.owners_profile import profile_of
-    from ..present.pages.owners import page
-    from ..present.screens.owners import summary
-    from ..present.screens.types import name_of
-    from .map import page_facts
-
     search = shown.search
     kinds = [name_of(each) if each is not None else UNKNOWN for each in kinds_of_all(search)]
     started = search.session.started

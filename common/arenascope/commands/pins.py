@@ -10,6 +10,7 @@ from ..analysis.pins import Block, Gain, Pin, PinSearch, Ranking, Step, Tail, To
 from ..analysis.trim import Rules, until_locked
 from ..analysis.usage import total
 from ..base.model import ArenaHeader, Heap, Piece, Run, Statement
+from ..blocks.types_of_image import in_memory, types_of
 from ..glibc.blocks import blocks
 from ..glibc.params import default_max_fast
 from ..glibc.tcache import tcache_index
@@ -57,7 +58,6 @@ BY_ITSELF = 256 << 20
 )
 def pins_command(context: Context) -> Answer:
     options = context.options
-    from ..blocks.types_of_image import in_memory, types_of
 
     looked = looked_for_owners(context)
     if looked is None:

@@ -2,9 +2,15 @@
 
 from __future__ import annotations
 
+from ..blocks.declared.paths import Paths
+from ..blocks.graph.asked_address import asked_for
+from ..blocks.graph.pointer_facts import Told
+from ..present.json_documents.owner_records import Refs
+from ..present.screens.refs import Asked, Shown, nowhere, pointers
 from ..session.problems import problems_of
 from .framework.arguments import RULES
 from .framework.command import LIMIT, WITH_VALUES, Answer, Context, always, argument, command
+from .steps.live_copy import expect_copy, looked
 
 
 @command(
@@ -25,12 +31,6 @@ from .framework.command import LIMIT, WITH_VALUES, Answer, Context, always, argu
 )
 def refs_command(context: Context) -> Answer:
     # all that it takes is loaded here, before a process is held, and not with a debugger's door
-    from ..blocks.declared.paths import Paths
-    from ..blocks.graph.asked_address import asked_for
-    from ..blocks.graph.pointer_facts import Told
-    from ..present.json_documents.owner_records import Refs
-    from ..present.screens.refs import Asked, Shown, nowhere, pointers
-    from .steps.live_copy import expect_copy, looked
 
     expect_copy(context)
     place = context.target.evaluate(context.options.address)

@@ -17,6 +17,9 @@ from ..analysis.trim import Trim
 from ..analysis.verdict import address_space, judge
 from ..base.errors import HoldOver, HoldTooShort
 from ..base.model import REPLACED, Statement
+from ..blocks.graph.owners import Leading
+from ..blocks.graph.report_sums import summed
+from ..blocks.types_of_image import types_of
 from ..glibc.params import arena_limit
 from ..glibc.release_table import alike
 from ..present.formats.json import hexadecimal
@@ -26,6 +29,8 @@ from ..present.json_documents.moment_records import GrownType
 from ..present.json_documents.record import told
 from ..present.screens.advice_sentences import words
 from ..present.screens.growth import further_apart, growth_sentence
+from ..present.screens.held_by import sums_of
+from ..present.screens.owners import together
 from ..present.screens.part_names import label_of
 from ..present.screens.report import (
     NO_BLOCKS,
@@ -39,6 +44,7 @@ from ..present.screens.report import (
 )
 from ..present.screens.verdict import cause, space_verdict, verdict
 from ..present.screens.ways_to_do import Words
+from ..present.shared_text.debug_info import unnamed_variables
 from ..present.shared_text.marked_names import unmarked_names
 from ..present.shared_text.text import NO_HEAP, Style
 from ..session.before_hold import read_moment
@@ -50,6 +56,10 @@ from ..session.session import Session
 from ..session.trims import trims
 from .framework.arguments import RULES, seconds
 from .framework.command import WITH_VALUES, Answer, Context, argument, command
+from .snapshot import moment_before, take_moment
+from .steps import live_copy as live_copy
+from .steps.auto_owners import looked_unasked
+from .steps.live_copy import expect_copy, look_apart_if_let_go
 from .steps.report_copy import (
     STOPPED,
     asked,
@@ -60,6 +70,8 @@ from .steps.report_copy import (
     takes_copy,
     without_copy,
 )
+from .steps.report_sections import Ticket
+from .types import typed
 
 if TYPE_CHECKING:
     from ..blocks.graph.leads import Owner
@@ -116,16 +128,10 @@ def report_command(context: Context) -> Answer:
 def _report(context: Context) -> Answer:
     options, before = context.options, None
     if takes_copy(options):
-        from .steps.live_copy import expect_copy
-
         expect_copy(context)
     if options.since is not None or options.again is not None:
-        from .snapshot import moment_before
-
         before = moment_before(context, counts_containers(options))
     if context.options.types or context.options.html:
-        from .steps import live_copy as live_copy  # loaded while the process still runs
-
         _types_of()
     if context.options.owners or context.options.html:
         _held()
@@ -181,16 +187,12 @@ def _report(context: Context) -> Answer:
 
 def _types_of() -> Callable[[Session], Types]:
     """Few looks need it."""
-    from ..blocks.types_of_image import types_of
-
     return types_of
 
 
 def _looked_at(context: Context) -> Session:
     """With what needs a copy a live process of the shell's is copied, and let go: its lists are read there as well."""
     if takes_copy(context.options):
-        from .steps.live_copy import look_apart_if_let_go
-
         try:
             look_apart_if_let_go(context)
         except HoldOver as over:
@@ -206,7 +208,6 @@ def _ticket(context: Context) -> Optional[Ticket]:
     """What a page is made of, where one is asked for."""
     if not context.options.html:
         return None
-    from .steps.report_sections import Ticket
 
     return Ticket(context)
 
@@ -221,23 +222,14 @@ def _looked(context: Context) -> Iterator[Looked]:
     if without_copy(options) is not None:
         pass
     elif options.owners or (options.html and not session.target.image.redacted):
-        from .steps.live_copy import looked
-
-        yield looked(context)
+        yield live_copy.looked(context)
     elif context.target.kind == "core":
-        from .steps.auto_owners import looked_unasked
-
         unasked = looked_unasked(context)
         if unasked is not None:
             yield unasked
 
 
 def _held() -> Callable[[Context, Looked], Optional[HeldSums]]:
-    from ..blocks.graph.owners import Leading
-    from ..blocks.graph.report_sums import summed
-    from ..present.screens.owners import together
-    from .steps import live_copy as live_copy
-
     def held(context: Context, looked: Looked) -> Optional[HeldSums]:
         def words(owners: Sequence[Owner]) -> str:
             return together(looked.search, Leading(owners, whole=True))
@@ -253,8 +245,6 @@ def _held() -> Callable[[Context, Looked], Optional[HeldSums]]:
 
 
 def _without_symbols(context: Context, looked: Looked, held: HeldSums) -> Sequence[Statement]:
-    from ..present.shared_text.debug_info import unnamed_variables
-
     return unnamed_variables(context.target, looked.session.target, [(each.name, each.bytes) for each in held.keepers])
 
 
@@ -288,7 +278,6 @@ def _growth(context: Context, before: Optional[Document]) -> tuple[Optional[Stat
     """What grew, and which types, where both moments tell them."""
     if before is None:
         return None, None
-    from .snapshot import take_moment
 
     after = take_moment(context, counts_containers(context.options))
     grown = growth(before, after)
@@ -395,12 +384,8 @@ def _advice(context: Context, advice: Advice, said: Words) -> records.Advice:
 
 def _sums(held: HeldSums) -> records.Sums:
     """Where it was asked for, what makes it is loaded."""
-    from ..present.screens.held_by import sums_of
-
     return sums_of(held)
 
 
 def _type(row: TypeRow) -> records.TypeOfReport:
-    from .types import typed
-
     return typed(records.TypeOfReport, row, resident_bytes=row.resident, holds_back_bytes=row.holds_back)

@@ -8,6 +8,8 @@ from ..present.json_documents.moment_records import Save
 from ..present.shared_text.text import next_lines
 from ..sources.target import Saved
 from .framework.command import Answer, Context, always, argument, command
+from .steps.live_copy import expect_save
+from .steps.save_core import save
 
 
 @command(
@@ -27,8 +29,6 @@ from .framework.command import Answer, Context, always, argument, command
 )
 def save_command(context: Context) -> Answer:
     # all that it takes is loaded here, before a process is held, and not with a debugger's door
-    from .steps.live_copy import expect_save
-    from .steps.save_core import save
 
     path = context.options.file
     expect_save(context, path)

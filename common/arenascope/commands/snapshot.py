@@ -9,6 +9,7 @@ from ..analysis.diff import Document
 from ..base.about import __version__
 from ..base.errors import UsageError
 from ..base.model import Statement
+from ..blocks.declared.once_per_image import containers_of
 from ..present.json_documents.moment_records import (
     OF_A_CONTAINER,
     OF_A_TYPE,
@@ -22,8 +23,11 @@ from ..present.shared_text.text import count, duration
 from ..session.before_hold import read_moment
 from ..session.problems import problems_of
 from ..session.session import Session
+from .containers import row_record
 from .framework.arguments import seconds
 from .framework.command import Answer, Asked, Context, Door, argument, asked, command
+from .steps.live_copy import expect_copy, look_apart_if_let_go
+from .steps.look_cost import LookLimit
 from .steps.snapshot_file import read, write
 
 if TYPE_CHECKING:
@@ -98,7 +102,6 @@ def look_limit(context: Context, wanted: bool, seconds: float = AT_MOST) -> Opti
     """For types and owners; None where they are not wanted."""
     if not wanted:
         return None
-    from .steps.look_cost import LookLimit
 
     return LookLimit(seconds, lambda said: context.door.notice(f"note: {said}\n"))
 
@@ -118,8 +121,6 @@ def take(
         loaded["types"] = asked(HELD, context.door.find_command)
     asked_for_more = sizes or bool(deep)
     if asked_for_more:
-        from .steps.live_copy import expect_copy, look_apart_if_let_go
-
         expect_copy(context, if_room=not deep, unless=limit.is_exceeded if limit is not None else None)
     if limit is not None and limit.is_exceeded(context.session):
         deep = {}
@@ -163,8 +164,6 @@ def take(
 def take_moment(context: Context, types: bool) -> Document:
     """A snapshot, with types and the elements of containers where they are wanted and the image tells them."""
     if types:
-        from .steps.live_copy import look_apart_if_let_go
-
         look_apart_if_let_go(context)
         types = context.session.started and not context.target.image.redacted
     return take(context, sizes=False, types=types)
@@ -200,9 +199,6 @@ def moment_before(context: Context, types: bool) -> Optional[Document]:
 
 def _containers(session: Session) -> Document:
     """By what debug information named, which types asked for; nothing where it named no container."""
-    from ..blocks.declared.once_per_image import containers_of
-    from .containers import row_record
-
     named = session.block_results.named
     rows = containers_of(session, named)[:MOST_CONTAINERS] if named is not None else ()
     if not rows:

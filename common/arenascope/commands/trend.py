@@ -12,6 +12,7 @@ from ..base.model import Statement
 from ..base.whole_file import write_whole
 from ..present.json_documents import moment_records as records
 from ..present.json_documents.record import told
+from ..present.pages.fill_page import filled
 from ..present.screens.part_names import LABELS
 from ..present.screens.trend import lines, verdict
 from ..present.shared_text.problems import sentences
@@ -63,8 +64,6 @@ def trend_command(context: Context) -> Answer:
         judgement=told(_judge(trend), said),
     )
     if context.options.html:
-        from ..present.pages.fill_page import filled
-
         # the page shows the document's figures and no others
         data = filled("trend", {**found.own(), "labels": LABELS, "problems": sentences(problems)}, "what grew")
         write_whole(context.options.html, data)

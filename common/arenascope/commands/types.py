@@ -10,12 +10,16 @@ from ..base.errors import UsageError
 from ..base.model import Statement
 from ..base.shell_patterns import shell_pattern
 from ..base.user_data import UserData
+from ..blocks.types_of_image import types_of, with_guesses
 from ..present.formats.json import hexadecimal
 from ..present.json_documents import type_records as records
 from ..present.json_documents.record import told
+from ..present.screens.held_by import Held
 from ..present.screens.types import is_called, lines, note_text
 from ..present.shared_text.debug_info import names_of, without_debug_information
 from ..session.problems import parts_differ, problems_of
+from ..sources.gdb_child import can_be_read, lacking
+from ..sources.types_by_gdb import TypesByGdb
 from .framework.arguments import RULES
 from .framework.command import (
     ARENA,
@@ -29,6 +33,10 @@ from .framework.command import (
     of_heap,
     parse_size,
 )
+from .steps import live_copy, type_values
+from .steps.auto_owners import looked_unasked
+from .steps.live_copy import expect_copy, look_apart_if_let_go
+from .steps.type_values import asked_for, values_lines
 
 if TYPE_CHECKING:
     from ..blocks.declared.type_values import TypeValues
@@ -45,8 +53,6 @@ def look_at_a_copy(context: Context, if_sooner: bool = False, only_for_types: bo
     a copy finds room, and holds it for less time than a sweep; `only_for_types`: and where it may tell types, of
     a small process, as these are never read while it is held."""
     if context.opened is None and context.door.lets_go:
-        from .steps.live_copy import expect_copy, look_apart_if_let_go  # before the process is held
-
         expect_copy(context, if_room=if_sooner, only_for_types=only_for_types)
         look_apart_if_let_go(context, if_sooner)
 
@@ -86,8 +92,6 @@ AnyTyped = TypeVar("AnyTyped", bound=records.Typed)
     whole=always,
 )
 def types_command(context: Context) -> Answer:
-    from ..blocks.types_of_image import types_of, with_guesses  # by few commands, and a debugger loads all of them
-
     options = context.options
     if options.values and not options.name:
         raise UsageError("--values takes one type's name", "types Session --values")
@@ -118,8 +122,6 @@ def types_command(context: Context) -> Answer:
         if not options.quick:
             rows = with_guesses(session, rows)
         if options.name:
-            from .steps.type_values import asked_for
-
             rows, values, more = asked_for(session, rows, options.name, options.values)
             notes += more
         held = find_held(context, looked)
@@ -142,8 +144,6 @@ def types_command(context: Context) -> Answer:
         **values_record(values, context.user_data),
     )
     if values is not None:
-        from .steps.type_values import values_lines
-
         text = values_lines(context.style, values, limit=options.limit, notes=map(note_text, more))
         return Answer(found, of_heap(session, text), [*problems, *problems_of(session)])
     named = sum(row.bytes for row in rows if row.kind.certain and row.kind.kind not in ("size", "zeros"))
@@ -171,9 +171,7 @@ def values_record(values: Optional[TypeValues], shown: UserData) -> dict[str, ob
     """The key that is there only where --values asked for it."""
     if values is None:
         return {}
-    from .steps.type_values import record
-
-    return {"values": record(values, shown)}
+    return {"values": type_values.record(values, shown)}
 
 
 def without_types(target: Target, source: TypeSource) -> Sequence[Statement]:
@@ -188,8 +186,6 @@ def without_types(target: Target, source: TypeSource) -> Sequence[Statement]:
 def not_read(source: TypeSource) -> Optional[Statement]:
     """Why what debug information there is says nothing in the shell."""
     # a debugger knows types without it
-    from ..sources.gdb_child import can_be_read, lacking
-    from ..sources.types_by_gdb import TypesByGdb
 
     if not isinstance(source, TypesByGdb):
         return None
@@ -210,9 +206,7 @@ def looked_for_owners(context: Context) -> Optional[Looked]:
     """With --owners: from here on a live process of the shell's runs on, and its copy is looked at."""
     if not context.options.owners:
         return None
-    from .steps.live_copy import looked
-
-    return looked(context)
+    return live_copy.looked(context)
 
 
 def find_held(context: Context, looked: Optional[Looked]) -> Optional[Held]:
@@ -221,13 +215,9 @@ def find_held(context: Context, looked: Optional[Looked]) -> Optional[Held]:
     try:
         session.heed_ctrl_c()
         if looked is None and context.target.kind == "core":
-            from .steps.auto_owners import looked_unasked
-
             looked = looked_unasked(context)
         if looked is None or not session.started:
             return None
-        from ..present.screens.held_by import Held
-
         return Held(looked.search, looked.lost, context.user_data)
     except KeyboardInterrupt:
         session.stopped = True

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Iterator, Mapping, NamedTuple, Optional, Proto
 
 from ..base.errors import ArenascopeError
 from .core.memory import CoreMemory
+from .core.stacks import write_stacks
 from .debug_info_types import Local, SizedStruct, ThreadLocal, TypedVariable, TypeFacts
 from .debugged_variables import THREADS
 from .elf.elf_file import INFORMATION, module_build_id, proven_files
@@ -144,8 +145,6 @@ class TypesByGdb:
 
     def _frames(self) -> object:
         """Where variables of frames are, without their types: no type gets a number by it."""
-        from .core.stacks import write_stacks
-
         image, found = self._target.image, None
         if not isinstance(image, CoreMemory) or not self._has_gdb() or self._gdb is None:
             return None

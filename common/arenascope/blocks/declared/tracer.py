@@ -25,6 +25,7 @@ from .enclosing import Enclosing
 from .layouts import Layouts
 from .lost_locals import LostLocals, pointer_of
 from .many_objects import Found, ManyObjects
+from .many_objects_with_numpy import ManyObjectsWithNumpy
 from .memory_reader import MemoryReader
 from .name_numbers import ANY, At, Claimed, NameNumbers
 from .named_blocks import NO_LEVEL, NOBODY, NONE, UNNUMBERED, NamedBlocks, Start
@@ -56,8 +57,6 @@ class Tracer:
         self._many = ManyObjects(self._words, reader, layouts, self._names)
         self._lost = LostLocals(reader, layouts, self._words, self._names)
         if numpy is not None:
-            from .many_objects_with_numpy import ManyObjectsWithNumpy
-
             self._many = ManyObjectsWithNumpy(numpy, self._words, reader, layouts=layouts, names=self._names)
         self._banned: set[int] = set()
         self._before: dict[int, Claimed] = {}

@@ -13,7 +13,7 @@ from types import ModuleType
 from typing import Callable, Iterable, Iterator, Optional, Protocol, Sequence
 
 from ...base.model import Heap, Run
-from ...glibc.blocks import blocks
+from ...glibc.blocks import blocks, chunks
 from ...session.resident import parts_of
 from ...session.session import Session
 from ...sources.target import Span, joined
@@ -153,8 +153,6 @@ def _adder(session: Session, own: set[int], numpy: Optional[ModuleType]) -> Call
     not_live = numpy.array(sorted(own), dtype=numpy.uint64)
 
     def at_once(run: Run, to: Stretch, besides: list[Span]) -> None:
-        from ...glibc.blocks import chunks
-
         addresses, sizes, taken, live = chunks(numpy, run)
         starts = addresses + numpy.uint64(header)
         place = numpy.minimum(numpy.searchsorted(starts, not_live), len(starts) - 1)

@@ -9,6 +9,7 @@ from array import array
 from typing import Iterable, Iterator, Mapping, NamedTuple, Optional, Sequence
 
 from .dominators import Dominators, dominators
+from .dominators_with_numpy import dominators_at_once
 from .edge import FLAGS, STALE
 from .edges import Further, Graph, build, with_more
 from .lasting_graph import lasting
@@ -179,8 +180,6 @@ def _dominators(graph: Graph, held: Sequence[Sequence[int]], parents: array[int]
     """Of node 0, which leads to the owners, and of blocks after these."""
     numpy = graph.numpy
     if numpy is not None:
-        from .dominators_with_numpy import dominators_at_once
-
         return dominators_at_once(numpy, graph, held, parents)
     count = len(held)
     first = count + 1

@@ -22,6 +22,7 @@ from .blocks import LiveBlocks
 from .owner_pages import NOBODY, Join, Kept, nobodys
 from .owners import ALONE, Owners, find_owners
 from .refs import Search
+from .returns_with_numpy import AtOnce
 
 if TYPE_CHECKING:
     from .returns_with_numpy import AtOnce
@@ -73,7 +74,6 @@ def _sums(search: Search, whose: Sequence[int], owners: int, join: Join) -> Unio
     session, blocks = search.session, search.blocks
     if search.numpy is None:
         return OneByOne(session, blocks, whose, owners, join=join)
-    from .returns_with_numpy import AtOnce
 
     return AtOnce(search.numpy, session, blocks, whose=whose, owners=owners, join=join)
 

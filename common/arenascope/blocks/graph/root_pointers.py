@@ -11,6 +11,7 @@ from ...base.count_work import Meter
 from ...sources.target import Span
 from ..pointer_finder import Finder
 from .edge import FLAGS, STALE, edge_to, is_low_number
+from .edges_with_numpy import Pointers
 from .refs import Search
 from .stale_words import COUNTS, Collected, StaleWords
 
@@ -44,7 +45,6 @@ def look_of(search: Search) -> Look:
     numpy = search.numpy if len(search.blocks) else None
     if numpy is None:
         return _OneByOne(search)
-    from .edges_with_numpy import Pointers
 
     return Pointers(numpy, search)
 

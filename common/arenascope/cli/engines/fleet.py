@@ -8,9 +8,11 @@ from __future__ import annotations
 import argparse
 import json
 import sys
+from importlib.util import find_spec
 from typing import Any, Iterable, Iterator, Optional, Sequence, TypeVar
 
 from ...analysis.diff import Document
+from ...analysis.fleet_differences import compared
 from ...base import optional_libraries
 from ...base.argv import ELF, is_url, with_suggestion
 from ...base.errors import ArenascopeError, UsageError
@@ -18,10 +20,12 @@ from ...base.printable import one_line
 from ...base.whole_file import write_whole
 from ...commands.all_commands import COMMAND_NAMES, find_command
 from ...commands.framework.arguments import HELP, Group, Outline, argument, seconds
+from ...present.pages.fleet import page
 from ...present.shared_text.text import count
 from ...sources.core.compressions import FORMATS
 from ...sources.core.core_at_url import load_fsspec, store_error_text, store_errors
 from ..shell import typed_program
+from . import by_dask, by_ray, via
 from .worker import Task
 
 ENGINES = {"dask": "distributed", "ray": "ray"}
@@ -110,9 +114,6 @@ def run(options: argparse.Namespace) -> int:
 
 
 def _write_page(file: str, documents: Sequence[Document]) -> None:
-    from ...analysis.fleet_differences import compared
-    from ...present.pages.fleet import page
-
     rows = compared(documents)
     shown = {row.subject for row in rows}
     missing = [each for each in documents if each["subject"] not in shown]
@@ -138,8 +139,6 @@ def _check(options: argparse.Namespace) -> None:
 
 
 def _of_hosts(options: argparse.Namespace) -> Iterator[Document]:
-    from . import via  # with what it takes to start and talk to programs
-
     for each in options.via:
         via.split(each)
     asked = via.Asked(Task(options.asked, typed_program()), options.cores, options.seconds)
@@ -206,17 +205,12 @@ def _engine(asked: Optional[str]) -> Any:
 
 def _opener(name: str) -> Any:
     if name == "dask":
-        from . import by_dask
-
         return by_dask.open
-    from . import by_ray
 
     return by_ray.open
 
 
 def _is_there(library: str) -> bool:
-    from importlib.util import find_spec
-
     return find_spec(library) is not None
 
 

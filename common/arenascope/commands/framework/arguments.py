@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import math
+import textwrap
 from typing import Any, Callable, Iterator, Mapping, NamedTuple, NoReturn, Optional, Sequence
 
 from ...base.argv import full_names, with_suggestion
@@ -225,8 +226,6 @@ class Parser(OneLine):
             self.add(self._places.pop(0))
 
     def format_help(self) -> str:
-        import textwrap
-
         self._add_places()
         program = self.prog.partition(" ")[0]
         summary, description, example = self.outline[:3]

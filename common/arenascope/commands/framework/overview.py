@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import textwrap
 from itertools import groupby
 from typing import Callable, Iterator, Mapping, Sequence
 
@@ -25,8 +26,6 @@ QUESTIONS = ("Why is RSS so large, what helps?", "It is in use. Who holds it?", 
 
 def row(name: str, summary: str, column: int = 10) -> str:
     """As wide as each command's own help."""
-    import textwrap  # a help that few ask for
-
     return textwrap.fill(
         summary,
         HELP_WIDTH,
@@ -46,8 +45,6 @@ def command_lines(known: Sequence[Command]) -> Iterator[str]:
 
 def start_text(program: str, answers: Sequence[str], note: str) -> str:
     """About ten lines: what this is, an example for each of QUESTIONS, and where the rest is."""
-    import textwrap
-
     column = len(f"{program} COMMAND --help") + 1
     longest = max(map(len, QUESTIONS))
     lines = [
@@ -93,8 +90,6 @@ def meaning(prefix: str, name: str, commands: Sequence[str], outlines: Outlines)
 
 def _option_text(words: Sequence[str], outlines: Mapping[str, Outline]) -> str:
     """What an option does, alone or of one command, and which commands have it; "" where none has it."""
-    import textwrap
-
     *command, name = words or [""]
     if command and (command[1:] or command[0] not in outlines):
         return ""

@@ -5,7 +5,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Optional
 
 from ...blocks.graph.blocks import heap_spans, live_blocks
+from ...blocks.pointer_finder import WORTH_IT, library
 from ..framework.command import Context
+from .live_copy import Looked, search_of
 
 if TYPE_CHECKING:
     from .live_copy import Looked
@@ -25,8 +27,6 @@ def looked_unasked(context: Context) -> Optional[Looked]:
     if len(blocks) > UNASKED_BLOCKS:
         return None
     # most cores that people look at are larger, and need none of it
-    from ...blocks.pointer_finder import WORTH_IT, library
-    from .live_copy import Looked, search_of
 
     search = search_of(session, blocks)
     slow = search.bytes > (WORTH_IT if library(search.bytes) is None else UNASKED)

@@ -31,6 +31,7 @@ from ...sources.live.process import ProcessImage
 from ...sources.live.saving import ProcessCopy, copy_process, room_in_memory, save_process
 from ...sources.shell_target import ShellTarget
 from ...sources.target import Target
+from ...sources.types_by_gdb import UNASKED, TypesByGdb
 from ..framework.command import Context
 from ..framework.opened_session import opened_session
 
@@ -172,7 +173,6 @@ def tells_types(target: Target) -> bool:
     _, symbols, _, declared = target.symbols_from
     if not symbols or declared is False or find_program("gdb") is None:
         return False
-    from ...sources.types_by_gdb import UNASKED, TypesByGdb  # loaded with the target, where it reads types
 
     return TypesByGdb(target, None if declared else UNASKED).has_files
 

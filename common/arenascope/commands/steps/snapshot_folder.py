@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import calendar
 import os
 import re
 import time
@@ -63,8 +64,6 @@ def _least_missed(times: Sequence[float]) -> int:
 
 
 def _kept(folder: str) -> Iterator[Kept]:
-    import calendar  # with half of what knows dates: only watch needs it
-
     for file in _files(folder):
         named = _NAME.fullmatch(file)
         if named:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from difflib import get_close_matches
 from itertools import chain
 from typing import Iterable, Iterator, NamedTuple, Optional, Sequence
 
@@ -121,8 +122,6 @@ def _whole(rows: Sequence[TypeRow], name: str) -> str:
 
 def _like(name: str, names: Iterable[str]) -> str:
     """A hint."""
-    from difflib import get_close_matches  # for what was mistyped alone
-
     by_word: dict[str, str] = {}
     for each in names:
         by_word.setdefault(each.lower(), each)

@@ -20,7 +20,8 @@ from ..heap import heap_for_ptr, walk_heaps
 from ..process_layout import Check, Layout, Struct, TcacheLayout, disagreements, from_table, tcache_forms
 from ..release_table import Release
 from ..tcache import LIST_LIMIT, chunk_sizes, damaged_bins, read_if_sized, tcache_sizes
-from .state import PAGE, PAGES_BEHIND, Surroundings, majority, not_less
+from ..unknown_release.state import derive_state
+from .state import PAGE, PAGES_BEHIND, Surroundings, heap_extents, majority, not_less, unknown_lists
 
 STRUCTS = ("malloc_state", "_heap_info", "malloc_par", "tcache_perthread_struct")
 RENAMED = {"tcache_small_bins": "tcache_bins"}
@@ -290,7 +291,6 @@ def _by_relations(
 ) -> Layout:
     """A malloc_state that no row describes, or one of a release newer than the table."""
     # not loaded for known releases, which do not need it
-    from ..unknown_release.state import derive_state
 
     known = release is not None and release <= release_table.NEWEST
     newest = from_table(release or release_table.NEWEST, memory.pointer_size, machine)
@@ -333,8 +333,6 @@ def _same(layout: Layout, shape: Release, machine: str) -> bool:
 
 
 def _with_unknown_lists(memory: Memory, layout: Layout, hit: Hit) -> Layout:
-    from .state import heap_extents, unknown_lists
-
     inside = heap_extents(memory, layout, hit.ring)
     return layout._replace(unknown=(*layout.unknown, *unknown_lists(memory, layout, hit.ring, inside)))
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from itertools import chain
 from typing import TYPE_CHECKING, Iterable, Iterator, Optional, Sequence
 
@@ -46,8 +47,6 @@ def envelope(
 
 def written(document: Document) -> Iterator[str]:
     """One document in parts, its keys in the order of the contract. A Spool is written as the list of its lines."""
-    import json  # text does not need it
-
     mark = "{"
     for key, value in chain(document.envelope.items(), document.items()):
         yield f"{mark}{json.dumps(key)}: "
@@ -77,7 +76,6 @@ def failed(name: str, words: Iterable[str], id: str, error: str) -> str:
     """What a command that failed prints where a document was asked for; "" elsewhere."""
     if not any(word.startswith("--j") and "--json".startswith(word) for word in words):
         return ""
-    import json  # text does not need it
 
     text = json.dumps(failure(name, id, one_line(error)).to_dict(), ensure_ascii=False)
     return f"{text}\n"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from tempfile import TemporaryFile
 from typing import IO, Iterable, Iterator, Optional
 
 IN_MEMORY = 1 << 20
@@ -27,8 +28,6 @@ class Spool:
 
     def _spill(self) -> None:
         if self._file is None:
-            from tempfile import TemporaryFile  # not needed for a few lines
-
             self._file = TemporaryFile("w+", encoding="utf-8", newline="\n")  # noqa: SIM115 - lives as long as this
         self._file.write("\n".join(self._lines) + "\n")
         self._lines, self._kept = [], 0

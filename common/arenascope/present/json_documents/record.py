@@ -10,6 +10,7 @@ with a default is a key that is there only where an option asks for it.
 
 from __future__ import annotations
 
+import json
 from typing import TYPE_CHECKING, Annotated, Iterator, Mapping, Optional, Sequence, TypeVar
 
 from ...base.model import Statement, Tally
@@ -95,8 +96,6 @@ def plain(value: object) -> object:
     if isinstance(value, Mapping):
         return {name: plain(each) for name, each in value.items()}
     if isinstance(value, Spool):
-        import json  # few documents are that long
-
         return [json.loads(line) for line in value]
     return [plain(each) for each in value] if isinstance(value, (list, tuple)) else value
 

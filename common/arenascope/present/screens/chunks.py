@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from json import dumps
 from typing import Callable, Iterable, Iterator, Mapping, NamedTuple, Optional, Sequence
 
 from ...analysis.chunks import ExactSize, SizeClass, Sums, total
@@ -74,8 +75,6 @@ def typed_row(style: Style, as_json: bool, arena: int) -> Callable[[int, int, st
     """The same of a block in use with its type."""
     plain = chunk_row(style, as_json, arena)
     if as_json:
-        from json import dumps
-
         return lambda chunk, size, name: f'{plain(chunk, size, "used")[:-1]}, "type": {dumps(name)}}}'
     if style.form:
         return lambda chunk, size, name: plain(chunk, size, "used") + CELLS + name

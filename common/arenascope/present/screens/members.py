@@ -6,6 +6,7 @@ import math
 from typing import TYPE_CHECKING, Iterator, Optional, Sequence
 
 from ...base.user_data import UserData
+from ...blocks.declared.values import value_text
 from ...blocks.recognise.class_names import named
 from ..formats.json import address
 from ..json_documents.chunk_records import Member
@@ -16,8 +17,6 @@ if TYPE_CHECKING:
 
 def member_lines(members: Sequence[BlockMember]) -> Iterator[str]:
     """Each with its value, as on the user's own screen."""
-    from ...blocks.declared.values import value_text  # who has members has it loaded
-
     names = [each.member.name or each.type for each in members]
     width = max(map(len, names), default=0)
     for name, each in zip(names, members):

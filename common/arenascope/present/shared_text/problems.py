@@ -6,6 +6,7 @@ from typing import Callable, Mapping, Optional, Sequence, Union
 
 from ...base.hold_limits import allows_more
 from ...base.model import HOLD_OVER, LEFT_OUT, NOT_AS_COUNTED, OTHER_FILES, REPLACED, WHAT, Statement
+from .findings import finding_sentence
 from .text import Style, count
 
 Wording = Mapping[str, Union[str, Callable[[Statement], str]]]
@@ -153,8 +154,6 @@ def sentence(said: Statement) -> str:
     if said.text:
         return said.text
     if WHAT in said.names:
-        from .findings import finding_sentence  # a sound heap has none
-
         return finding_sentence(said)
     return worded(said, SENTENCES)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import textwrap
 from typing import Iterable, Iterator, NamedTuple, Optional, Sequence, TypeVar
 
 from ...base.about import PROGRAM
@@ -112,7 +113,6 @@ def fitted(line: str, width: int) -> list[str]:
     """A line as several that fit, broken between words and indented as its text is."""
     if not width or len(line) <= width:
         return [line]
-    import textwrap  # most lines fit
 
     mark = _INDENT.match(line)
     indent = " " * min(len(mark[0]) if mark else 0, width // 2)

@@ -7,8 +7,10 @@ nothing: only what is touched takes memory.
 
 from __future__ import annotations
 
+import ctypes
 import mmap
 from contextlib import suppress
+from ctypes import addressof, c_char
 from typing import Callable, Iterator, Optional, Sequence, Union
 
 from ...base.errors import ArenascopeError
@@ -57,8 +59,6 @@ class CopyBytes:
         self._written = Runs()
         self._madvise = _find_madvise()
         if self._madvise is not None:
-            from ctypes import addressof, c_char
-
             self._address = addressof(c_char.from_buffer(self._map))
 
     def touch(self, copies: Sequence[Copy]) -> None:
@@ -112,8 +112,6 @@ class CopyBytes:
 def _find_madvise() -> Optional[Callable[[int, int, int], int]]:
     """mmap's own keeps other threads from running meanwhile. None where this Python has no ctypes."""
     with suppress(ImportError, AttributeError, OSError):
-        import ctypes
-
         call = ctypes.CDLL(None).madvise
         call.argtypes = [ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int]
         typed: Callable[[int, int, int], int] = call

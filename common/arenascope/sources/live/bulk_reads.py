@@ -5,10 +5,12 @@ What it costs is the walk of page tables for each place, and the wait for memory
 
 from __future__ import annotations
 
+import ctypes
 import os
 from array import array
 from collections import deque
 from contextlib import suppress
+from ctypes import addressof, c_char
 from functools import cached_property
 from itertools import repeat
 from operator import add
@@ -231,8 +233,6 @@ class ManyReader:
         self._call = _find_call() if places else None
         base = aside = 0
         if self._call is not None:
-            import ctypes
-
             self._between = bytearray(1 << PAGE_SHIFT)
             base, aside = (ctypes.addressof(ctypes.c_char.from_buffer(each)) for each in (self.buffer, self._between))
         self._plan = plan_for(places, size, base, aside)
@@ -336,7 +336,6 @@ def block_reader(pid: int, slow: Fill) -> Fill:
     call = _find_call()
     if call is None:
         return slow
-    from ctypes import addressof, c_char
 
     first = memoryview(bytearray(1))
 
@@ -356,8 +355,6 @@ def block_reader(pid: int, slow: Fill) -> Fill:
 def _find_call() -> Optional[Callable[..., int]]:
     """None where this Python has no ctypes, or is of 32 bits."""
     with suppress(ImportError, AttributeError, OSError):
-        import ctypes
-
         call = ctypes.CDLL(None).process_vm_readv
         word, pointer = ctypes.c_ulong, ctypes.c_void_p
         call.argtypes = [ctypes.c_int, pointer, word, pointer, word, word]

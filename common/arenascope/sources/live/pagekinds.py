@@ -9,6 +9,7 @@ A page under way to another frame counts as swapped for that moment.
 
 from __future__ import annotations
 
+import ctypes
 import mmap
 import os
 import re
@@ -228,8 +229,6 @@ def last_guard(pid: int, start: int, end: int, page_size: int) -> Optional[int]:
 
 def _own_entries(memory: mmap.mmap, page_size: int) -> array[int]:
     """OSError where this program has changed its user, ImportError where a debugger's Python has no ctypes."""
-    import ctypes
-
     handle = ctypes.c_char.from_buffer(memory)
     address = ctypes.addressof(handle)
     del handle  # else the mapping could not be closed
