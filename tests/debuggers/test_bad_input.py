@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-import os
-import subprocess
 from ctypes.util import find_library
 from pathlib import Path
-from typing import Any
 
 import pytest
-from album import COMMANDS, FIGURES
-from doors import LOAD, Core, Door, Gdb, Live, Outcome, give_up
-from looks import SECONDS, failure_id, one_line
+from album import COMMANDS
+from doors import LOAD, Core, Door, Gdb, Live, give_up
+from looks import failure_id, one_line
 from marks import in_full
 from subjects import Subject
 
@@ -123,40 +120,6 @@ def test_a_core_without_memory(door: Door) -> None:
                 error = one_line(outcome)
                 assert "core" in error
                 assert "coredump_filter" in error
-
-
-def fails_or_admits(outcome: Outcome, whole: dict[str, Any]) -> None:
-    """What an image that lacks something may answer: an error, what is missing, or the truth where nothing is."""
-    assert outcome.seconds < SECONDS
-    if outcome.error is not None:
-        assert "truncated" in one_line(outcome)
-    elif outcome.command.endswith("--json"):
-        document = outcome.json()
-        if document["complete"]:
-            document.pop("target"), document.pop("glibc")
-            expected = {**whole[outcome.command]}
-            expected.pop("target"), expected.pop("glibc")
-            assert document == expected, outcome.command
-    elif outcome.text != whole[outcome.command]:
-        assert "incomplete: " in outcome.text, outcome.command
-
-
-@pytest.mark.parametrize("part", [0.9, *in_full(0.02)])
-@pytest.mark.parametrize("fixture", ["bins", *in_full("bins.static")])
-def test_truncated_cores(door: Door, fixture: str, part: float, tmp_path: Path) -> None:
-    """A dynamic program loses libc's data first, a static one keeps main_arena and loses threads' heaps."""
-    commands = [command for command in FIGURES if not command.startswith("version")] + ["arenas"]
-    with Subject(fixture) as subject:
-        core = subject.kernel_core()
-        whole = {}
-        for outcome in door.run(Core(core, subject.program), commands):
-            whole[outcome.command] = outcome.json() if outcome.command.endswith("--json") else outcome.text
-        cut = tmp_path / "core"
-        subprocess.run(["cp", "--sparse=always", str(core), str(cut)], check=True)
-        os.truncate(cut, int(core.stat().st_size * part))
-        for symbols in (True, False):
-            for outcome in door.run(Core(cut, subject.program), commands, symbols):
-                fails_or_admits(outcome, whole)
 
 
 def test_another_programs_file(gdb: Gdb, subject: Subject, tmp_path: Path) -> None:

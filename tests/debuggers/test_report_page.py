@@ -5,10 +5,8 @@ from __future__ import annotations
 
 import json
 import re
-from colorsys import rgb_to_hsv
-from itertools import combinations
 from pathlib import Path
-from typing import Any, NamedTuple, Sequence
+from typing import Any, NamedTuple
 
 import browser
 import pytest
@@ -20,7 +18,6 @@ from subjects import Subject
 
 from arenascope.present.glossary import words
 from arenascope.present.pages.fill_page import filled
-from arenascope.present.screens.part_names import LABELS
 from arenascope.present.shared_text.text import Style
 
 PLAY = HERE / "play_report.js"
@@ -39,8 +36,6 @@ ASKED = {
 """Each section, and the command whose figures it shows."""
 FEW = ("arenas", "trim", "owners", "leaks")
 """Of these where all are compared in test_every_figure_is_one_of_a_commands_json."""
-APART = 90
-"""Of two colours, at least: black and white are 765 apart."""
 PINS = ("pins/pins/0/releases_bytes", "pins/pins/0/user_address")
 QUESTIONS = {
     "why did malloc_trim return so little": ("trim/totals/resident_bytes", "trim/arenas/0/madvise_bytes"),
@@ -147,49 +142,6 @@ def test_names_of_the_target_stay_text(written: Written) -> None:
     assert WILD not in text
     assert text.count("</script>") == 3  # the data, what all pages share, and its own
     assert data_of(text) == data
-
-
-def test_no_two_parts_look_alike(written: Written) -> None:
-    """By day, at night and on paper, which is always day."""
-    text = written.page.read_text()
-    found = re.search(r"const PART = {(.*?)};", text, re.DOTALL)
-    assert found is not None
-    named = dict(re.findall(r"(\w+): \"(\w+)\"", found[1]))
-    assert {*named} == {*LABELS}
-    for colours in palettes(text):
-        seen = {part: tuple(bytes.fromhex(colours[name][1:])) for part, name in named.items()}
-        near = [pair for pair in combinations(seen, 2) if distance(seen[pair[0]], seen[pair[1]]) < APART]
-        assert near == []
-
-
-def test_red_is_what_is_wrong_alone(written: Written) -> None:
-    for colours in palettes(written.page.read_text()):
-        red = set()
-        for name, colour in colours.items():
-            hue, saturation, _ = rgb_to_hsv(*(each / 255 for each in bytes.fromhex(colour[1:])))
-            if saturation > 0.4 and not 0.04 < hue < 0.94:
-                red.add(name)
-        assert red == {"warn", "damaged"}
-
-
-def palettes(text: str) -> list[dict[str, str]]:
-    """The page's colours by day, and at night."""
-    night = r"@media screen and \(prefers-color-scheme: dark\) {\n(.*?)\n}"
-    by_day, by_night = (
-        dict(re.findall(r"--([a-z0-9_]+): (#[0-9a-f]{6}|var\(--\w+\));", each))
-        for each in (re.sub(night, "", text, flags=re.DOTALL), "".join(re.findall(night, text, re.DOTALL)))
-    )
-    found = []
-    for colours in (by_day, {**by_day, **by_night}):
-        found.append({name: colours.get(its[6:-1], its) for name, its in colours.items()})
-    return found
-
-
-def distance(one: Sequence[int], other: Sequence[int]) -> float:
-    """How different two colours look, roughly: weighted as eyes weigh."""
-    red = (one[0] + other[0]) / 512
-    parts = [(first - second) ** 2 for first, second in zip(one, other)]
-    return float(((2 + red) * parts[0] + 4 * parts[1] + (3 - red) * parts[2]) ** 0.5)
 
 
 # in a browser

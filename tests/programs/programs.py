@@ -557,8 +557,6 @@ REPLACED = (
 """Another allocator serves malloc here: glibc's has nothing to be held against anything."""
 SINGLE = (
     Program("git", history, blocked),
-    Program("java-tracked", tracked_java),
-    Program("node-streams", script("node", HERE / "streams.js")),
     Program(
         "redis-on-glibc",
         redis_on_glibc,

@@ -31,7 +31,7 @@ from arenascope.cli.shell import How, ShellDoor
 from arenascope.commands.steps.live_copy import search_of
 from arenascope.session.session import Session
 
-NAMES = [each.name for each in (*PROGRAMS, *SINGLE) if each.name not in ("java-tracked", "node-streams")]
+NAMES = [each.name for each in (*PROGRAMS, *SINGLE)]
 LARGEST, PROVED = 3, 0.99
 FRONT, INSIDE, FAR = 32, 1 << 32, 1 << 62
 """docs/owners.md: so far past a block's start a pointer counts as one to the start. One to the inside costs more than

@@ -13,7 +13,6 @@ from pathlib import Path
 
 import pytest
 from programs import HERE, PROGRAMS, Start, rust, script
-from readings import zend_hash
 from running import Running
 
 from arenascope.blocks.name_all_blocks import live_kinds
@@ -119,6 +118,14 @@ def test_the_parts_of_perl_are_of_one_piece(tmp_path: Path) -> None:
 def text_of(session: Session, string: int) -> bytes:
     (length,) = struct.unpack("<Q", session.memory.read(string + 16, 8))
     return bytes(session.memory.read(string + 24, length))
+
+
+def zend_hash(text: bytes) -> int:
+    """DJBX33A, of signed bytes."""
+    hashed = 5381
+    for byte in text:
+        hashed = hashed * 33 + (byte ^ 0x80) - 0x80 & (1 << 64) - 1
+    return hashed | 1 << 63
 
 
 def test_the_hashes_of_php_are_those_of_the_keys(tmp_path: Path) -> None:

@@ -21,7 +21,6 @@ class MainArena(ArenaBuilder):
         # main_arena is born with attached_threads 1, for the main thread
         self.attached = 1
         self.brk = image.first_brk
-        self.foreign_tail_bytes = 0
         self.foreign: list[tuple[int, int]] = []
         """Ranges inside the brk heap that are somebody else's."""
 
@@ -46,10 +45,6 @@ class MainArena(ArenaBuilder):
         """sbrk fails, malloc maps a region instead and is non-contiguous from then on."""
         self._fence(left, remainder)
         self._add_mmap(size)
-
-    def foreign_tail(self, size: int) -> None:
-        """Somebody else took bytes by sbrk after malloc last grew: the break is not the top's end."""
-        self.foreign_tail_bytes += size
 
     @property
     def contiguous(self) -> bool:

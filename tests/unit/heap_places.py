@@ -157,7 +157,7 @@ class Places:
         if not rodata:
             found = [r._replace(present=False) if r.start == self.rodata else r for r in found]
         brks = [s.end for s in self.main.segments if s.source == "brk" and s.end is not None]
-        brk = max(brks, default=self.first_brk) + self.main.foreign_tail_bytes
+        brk = max(brks, default=self.first_brk)
         if brk > self.heap_start:
             found.append(Region(self.heap_start, up(brk, page), path="[heap]"))
         for segment in (segment for arena in self.thread_arenas for segment in arena.segments):

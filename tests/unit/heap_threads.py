@@ -40,16 +40,6 @@ class ThreadBuilder:
             raise ValueError(f"the cache of thread {self.number} in {self.row} takes no (more) chunk of {size:#x}")
         return self.take(arena._lay(size, "cached"))
 
-    def cached_mmapped(self, request: int) -> Chunk:
-        """A block that was mmapped and then freed into the cache (2.43, with a raised tcache_max)."""
-        if self.tcache is None:
-            self._make_tcache()
-        block = self.image.mmapped(request)
-        size = self.image.space.get(block.chunk + self.row.word) & ~7
-        if not self.row.new_mmap_form or not self.accepts(size):
-            raise ValueError(f"{self.row} caches no mmapped chunk of {size:#x}")
-        return self.take(Chunk(block.chunk, size))
-
     def accepts(self, size: int) -> bool:
         if not self.row.has_tcache:
             return False

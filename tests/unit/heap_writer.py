@@ -89,7 +89,7 @@ class Writer:
     def _brk(self) -> int:
         main = self.image.main
         ends = [segment.end for segment in main.segments if segment.source == "brk" and segment.end]
-        return max(ends, default=main.brk) + main.foreign_tail_bytes
+        return max(ends, default=main.brk)
 
     # chunks and the lists that join them
 

@@ -12,7 +12,7 @@ from fake_door import run_json, run_text
 from fake_target import FakeTarget, Space
 from heap_mixtures import everything
 from heap_pictures import laid, seen
-from heapbuilder import ROWS, HeapImage, Row
+from heapbuilder import HeapImage, Row
 
 from arenascope.base.errors import NotFoundError
 from arenascope.glibc.arena_scan import TOLERANCE, scan
@@ -22,10 +22,6 @@ from arenascope.sources.memory import Memory
 from arenascope.sources.target import Region
 
 some_rows = pytest.mark.parametrize("row", ["2.17-64", "2.23-arm", "2.31-i386", "2.36-64", "2.36-s390x", "2.43-64"])
-
-
-def row_named(name: str) -> Row:
-    return next(row for row in ROWS if row.name == name)
 
 
 def smallest_by_bin(row: Row) -> dict[int, int]:
