@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import re
 import signal
 from pathlib import Path
 from typing import Any
@@ -16,23 +15,30 @@ from running import Running
 NOBODY = 0.001
 """Of all bytes, at most; a leak is none that these have."""
 NAMED = {
-    "python": 0.95,
+    "python": 0.9,
     "ruby": 0.95,
     "node": 0.95,
     "java": 0.95,
     "perl": 0.95,
     "redis-on-glibc": 0.95,
     "go": 0.95,
-    "memcached": 0.8,
-    "postgres": 0.8,
-    "mariadbd": 0.8,
-    "nginx": 0.8,
-    "haproxy": 0.8,
-    "gdb": 0.8,
 }
-"""With symbols, or a runtime; or by what the code of a stripped program says (x86-64)."""
-OTHERS = ("php", "sqlite", "git", "cc1plus", "lighttpd", "rust")
-"""Most of their variables have addresses alone; Rust's threads keep all on their stacks."""
+"""With symbols, or with a runtime's heap."""
+OTHERS = (
+    "memcached",
+    "postgres",
+    "mariadbd",
+    "nginx",
+    "haproxy",
+    "gdb",
+    "php",
+    "sqlite",
+    "git",
+    "cc1plus",
+    "lighttpd",
+    "rust",
+)
+"""Most of their variables have no symbols; Rust's threads keep all on their stacks."""
 LARGEST = {
     "python": ("runtime", "CPython"),
     "ruby": ("runtime", "Ruby"),
@@ -47,9 +53,9 @@ LARGEST = {
 
 
 def is_named(owner: dict[str, Any]) -> bool:
-    """A place in a file is no name, nor is a mapping's address."""
+    """All unnamed variables of a file are no name, nor is a mapping's address."""
     if owner["kind"] in ("global", "tls"):
-        return owner["name"] is not None and re.fullmatch(r".*\+0x[0-9a-f]+", owner["name"]) is None
+        return owner["name"] is not None and not owner["name"].startswith("unnamed variables of ")
     return owner["kind"] in ("runtime", "kernel")
 
 

@@ -43,9 +43,7 @@ portal as well). test_named.py holds contexts against PostgreSQL's own figures."
 AMID = ("TopMemoryContext",)
 """It leads to some children by others that have variables of their own."""
 SYSTEM = re.compile(r"(libc|ld-linux.*|libstdc\+\+|libgcc_s|libm)[-.].*")
-LONGEST = 4096
-"""A variable without symbols begins no further in front of its first pointer; memcached's is the largest."""
-PLACE = re.compile(r"(\S+)\+0x([0-9a-f]+)( \(.*\))?")
+UNNAMED = "unnamed variables of "
 
 
 class Claim(NamedTuple):
@@ -219,11 +217,9 @@ def symbols(path: str, name: str) -> list[tuple[int, int]]:
 def is_where_it_says(truth: Pointers, claim: Claim) -> bool:
     kind, name = claim.owner.kind, claim.owner.name or ""
     if kind == "global":
+        if name.startswith(UNNAMED):
+            return {Path(truth.file_at(each.start)).name for each in claim.words} == {name[len(UNNAMED) :]}
         path = truth.file_at(claim.words[0].start)
-        place = PLACE.fullmatch(name)
-        if place is not None:
-            first = claim.words[0].start - truth.start_of(path)
-            return Path(path).name == place[1] and 0 <= first - int(place[2], 16) < LONGEST
         known, base = symbols(path, name), truth.base(path)
         return all(any(0 <= each.start - base - start < size for start, size in known) for each in claim.words)
     if kind == "stack":
