@@ -30,19 +30,23 @@ if TYPE_CHECKING:
     from .base.errors import TargetError as TargetError
     from .base.errors import UsageError as UsageError
     from .commands.framework.api_subject import Subject as Subject
-    from .present.json_documents.arena_records import Arenas as Arenas
-    from .present.json_documents.owner_records import Owners as Owners
+    from .present.json_documents.arena_records import ArenasDocument as Arenas
+    from .present.json_documents.owner_records import OwnersDocument as Owners
     from .present.json_documents.record import Document as Document
-    from .present.json_documents.trim_records import Trim as Trim
-    from .present.json_documents.type_records import Types as Types
+    from .present.json_documents.trim_records import TrimDocument as Trim
+    from .present.json_documents.type_records import TypesDocument as Types
 else:
 
     def __getattr__(name: str) -> object:
         """Loaded when it is first asked for: the shell, which starts for each look, needs none of it."""
         if name in ("ArenascopeError", "RefusedError", "TargetError", "UsageError"):
             from .base import errors as home
-        elif name in ("Arenas", "Document", "Owners", "Subject", "Trim", "Types"):
+        elif name in ("Document", "Subject"):
             from .commands.framework import api_subject as home
+        elif name in ("Arenas", "Owners", "Trim", "Types"):
+            from .commands.framework import api_subject as home
+
+            name += "Document"
         else:
             raise AttributeError(f"module 'arenascope' has no attribute {name!r}")
         return getattr(home, name)

@@ -17,7 +17,7 @@ from schemas import valid
 
 from arenascope.cli import top
 from arenascope.present.formats.json import envelope
-from arenascope.present.json_documents.process_records import Top
+from arenascope.present.json_documents.process_records import TopDocument
 from arenascope.present.screens.top import Shown, top_lines
 from arenascope.present.shared_text.text import Style
 from arenascope.sources.live.processes_by_name import list_processes
@@ -149,7 +149,7 @@ def test_a_budget_is_kept_to(subjects, alone, monkeypatch):
 
 
 def test_the_command_that_settles_it_has_the_same_order():
-    found = Top(time=1.0, processes=[], left_out=0, uncertain_pids=[12, 34], unread=0)
+    found = TopDocument(time=1.0, processes=[], left_out=0, uncertain_pids=[12, 34], unread=0)
     found.within(envelope("top", "shell", None, None, problems=()))
     assert next(top_lines(Style(), found, Shown("stranded"))).endswith("top --once --sort stranded --exact 12 34")
 

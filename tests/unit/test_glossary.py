@@ -68,7 +68,7 @@ def test_each_key_leads_to_the_word_of_the_screens() -> None:
         assert f"`{key}`" in said
         assert key not in names - {"live"}
     assert help_text("arenascope", all_commands(), ["stranded"]) == help_text("arenascope", all_commands(), ["scraps"])
-    described = schemas()["report"]["$defs"]["Part"]["properties"]["part"]["description"]
+    described = schemas()["report"]["$defs"]["ResidentPart"]["properties"]["part"]["description"]
     assert "scraps: stranded" in described
     assert "stood still" in schemas()["arenas"]["$defs"]["envelope"]["properties"]["held_seconds"]["description"]
 

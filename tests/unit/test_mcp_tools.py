@@ -11,7 +11,7 @@ from arenascope.base.errors import TargetError
 from arenascope.cli import mcp_tools
 from arenascope.cli.mcp_tools import APPLY, Allowed, Named, Tool, tools_for
 from arenascope.commands.all_commands import COMMAND_NAMES
-from arenascope.present.json_documents.chunk_records import Asked, Chunk, ChunkAt, Member, Word
+from arenascope.present.json_documents.chunk_records import AskedAddress, Chunk, ChunkDocument, MemberRecord, WordRecord
 
 NEEDS_A_FILE = {"diff", "save", "snapshot", "trend"}
 NOT_OFFERED = re.compile("FILE|FOLDER|DIR|FORMAT|PID|CORE")
@@ -85,16 +85,22 @@ def test_what_got_the_pid_of_a_process_is_another(monkeypatch: pytest.MonkeyPatc
 def test_a_chunk_without_contents() -> None:
     nothing = dict.fromkeys(Chunk._fields)
     member: dict[str, Any] = {
-        **dict.fromkeys(Member._fields),
+        **dict.fromkeys(MemberRecord._fields),
         "name": "peer.port",
         "type": "int",
         "offset": 4,
         "left_out": 0,
     }
-    held = Member(**{**member, "value": 4711.0, "text": "secret", "target": "0x5ec2e7", "leads_to": "x", "elements": 3})
-    words = [Word(offset=0, value="0x5ec2e7", symbol="secret")]
+    held = MemberRecord(
+        **{**member, "value": 4711.0, "text": "secret", "target": "0x5ec2e7", "leads_to": "x", "elements": 3}
+    )
+    words = [WordRecord(offset=0, value="0x5ec2e7", symbol="secret")]
     whole = Chunk(**{**nothing, "address": "0x10", "members": [held], "words": words})
-    bare = ChunkAt(chunk=None, answers=[Asked(asked="0x10", chunk=whole, problem=None)]).without_contents().to_dict()
+    bare = (
+        ChunkDocument(chunk=None, answers=[AskedAddress(asked="0x10", chunk=whole, problem=None)])
+        .without_contents()
+        .to_dict()
+    )
     (answer,) = bare["answers"]  # type: ignore[misc]
     assert answer["chunk"] == {**nothing, "address": "0x10", "members": [member], "words": []}
-    assert "answers" not in ChunkAt(chunk=whole).without_contents().to_dict()
+    assert "answers" not in ChunkDocument(chunk=whole).without_contents().to_dict()

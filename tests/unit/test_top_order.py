@@ -9,7 +9,7 @@ import pytest
 from arenascope.analysis.top_order import Order, figures
 from arenascope.base.model import Tally
 from arenascope.present.json_documents.process_records import RunningProcess, WholeLook
-from arenascope.present.json_documents.record import tallied
+from arenascope.present.json_documents.record import chunk_tally
 
 
 def process(pid: int, free: int, more: int = 0, exact: Optional[int] = None) -> RunningProcess:
@@ -34,7 +34,7 @@ def process(pid: int, free: int, more: int = 0, exact: Optional[int] = None) -> 
         allocators=[],
         arenas=1,
         system_bytes=free + (more or 1 << 20),
-        mmapped=tallied(Tally(0, 0)),
+        mmapped=chunk_tally(Tally(0, 0)),
         tops_bytes=0,
         bins_bytes=free,
         free_bytes=free,

@@ -18,8 +18,8 @@ from ..commands.all_commands import all_commands
 from ..commands.framework.arguments import Argument
 from ..commands.framework.command import LIMIT, WITH_VALUES, Command
 from ..present.formats.json import written
-from ..present.json_documents.chunk_records import ChunkAt
-from ..present.json_documents.record import Envelope, told
+from ..present.json_documents.chunk_records import ChunkDocument
+from ..present.json_documents.record import Envelope, statement_record
 from ..present.json_documents.schemas import schemas
 from ..present.shared_text.problems import sentence
 from ..sources.live.procfiles import born, name_of
@@ -135,7 +135,7 @@ class Tool(NamedTuple):
         named.check()
         document = named.opened.look(self.command, self._options(given))
         named.check()
-        if isinstance(document, ChunkAt) and not self.allowed.values:
+        if isinstance(document, ChunkDocument) and not self.allowed.values:
             document = document.without_contents()
         answer: dict[str, Any] = json.loads(printable("".join(written(document))))
         limit = self.arguments.get("limit")
@@ -187,7 +187,7 @@ def _leave_out(answer: dict[str, Any], limit: int) -> None:
             said = Statement("rows-left-out", {"rows": len(rows), "shown": limit}, {"key": key})
             answer.update({key: rows[:limit], "complete": False})
             answer["problems"].append(sentence(said))
-            answer["problem_records"].append(told(said, sentence(said)).to_dict())
+            answer["problem_records"].append(statement_record(said, sentence(said)).to_dict())
 
 
 def _key(each: Argument) -> str:

@@ -20,8 +20,8 @@ from ..base.printable import one_line
 from ..commands.framework.arguments import HELP, Group, Outline, argument, seconds
 from ..commands.framework.command import EXACT
 from ..present.formats.json import envelope
-from ..present.json_documents.process_records import RunningProcess, Top, WholeLook
-from ..present.json_documents.record import plain, tallied
+from ..present.json_documents.process_records import RunningProcess, TopDocument, WholeLook
+from ..present.json_documents.record import chunk_tally, plain
 from ..present.screens.other_screen import OtherScreen
 from ..present.screens.top import Shown, top_lines
 from ..present.shared_text.text import Style, written
@@ -141,7 +141,7 @@ class Looks:
         self._reader = HeaderReader()
         self._users: dict[int, str] = {}
 
-    def look(self, limit: int = 0) -> Top:
+    def look(self, limit: int = 0) -> TopDocument:
         """At all of them; the first `limit` are told of, 0: all."""
         listed = list(list_processes(os.sysconf("SC_PAGE_SIZE")))
         self._reader.forget_all_but(each.pid for each in listed)
@@ -157,7 +157,7 @@ class Looks:
             rows[each.pid] = self._row(each, look)
         self._follow({each.pid: each for each in listed}, rows, limit)
         order = Order(list(rows.values()), self._sort, limit)
-        top = Top(
+        top = TopDocument(
             time=time.time(),
             processes=order.shown,
             left_out=len(rows) - len(order.shown),
@@ -208,7 +208,7 @@ class Looks:
             allocators=list(look.allocators),
             arenas=look.arenas,
             system_bytes=look.system,
-            mmapped=tallied(look.mmapped),
+            mmapped=chunk_tally(look.mmapped),
             tops_bytes=free.tops if free else None,
             bins_bytes=free.bins if free else None,
             free_bytes=free.all if free else None,
@@ -265,7 +265,7 @@ class _Once:
         """How many processes are shown where nobody asked for a number, beside so many that were looked at whole."""
         return ROWS
 
-    def draw(self, found: Top, seconds: float) -> None:
+    def draw(self, found: TopDocument, seconds: float) -> None:
         if self._json:
             sys.stdout.write(json.dumps(found.to_dict(), ensure_ascii=False, default=plain) + "\n")
         else:
@@ -288,7 +288,7 @@ class _Screen(_Once):
     def rows(self, whole: int) -> int:
         return max(1, get_terminal_size().lines - AROUND - whole)
 
-    def draw(self, found: Top, seconds: float) -> None:
+    def draw(self, found: TopDocument, seconds: float) -> None:
         style = _style(self._exact)
         self._screen.draw(list(top_lines(style, found, self._how._replace(seconds=seconds))), style.width)
 

@@ -9,8 +9,8 @@ from ..analysis.usage import ArenaUsage, orphans, total, total_tally
 from ..base.model import REPLACED, Tally
 from ..present.formats.json import hexadecimal
 from ..present.json_documents.allocator_rows import other_allocators, share_record
-from ..present.json_documents.arena_records import Arena, ArenaFigures, Arenas, ArenaThread
-from ..present.json_documents.record import tallied
+from ..present.json_documents.arena_records import ArenaFigures, ArenaRecord, ArenasDocument, ArenaThread
+from ..present.json_documents.record import chunk_tally
 from ..present.screens.allocators import allocators_lines
 from ..present.shared_text.text import AT_MOST, NO_HEAP, Style, count, cut, next_lines, number, table
 from ..session.before_hold import read_trims
@@ -56,9 +56,9 @@ def arenas_command(context: Context) -> Answer:
     usages = sorted(usages, key=SORTS[context.options.sort])
     mmapped = mmapped_tally(session)
     share = share_of(session, plans is not None)
-    found = Arenas(
+    found = ArenasDocument(
         arenas=[_row(usage, plans) for usage in sorted(usages, key=SORTS["index"])],
-        mmapped=tallied(mmapped),
+        mmapped=chunk_tally(mmapped),
         totals=_totals(usages, plans, session.all_arenas),
         allocators=other_allocators(session.located.allocators),
         share=share_record(share),
@@ -68,9 +68,9 @@ def arenas_command(context: Context) -> Answer:
     return Answer(found, lines, problems_of(session), told=[REPLACED])
 
 
-def _row(usage: ArenaUsage, plans: Optional[Plans]) -> Arena:
+def _row(usage: ArenaUsage, plans: Optional[Plans]) -> ArenaRecord:
     header, (released, resident) = usage.header, _trimmed(plans, usage.header.index)
-    return Arena.of(
+    return ArenaRecord.of(
         header,
         address=hexadecimal(header.address),
         heaps=usage.heaps,
@@ -78,9 +78,9 @@ def _row(usage: ArenaUsage, plans: Optional[Plans]) -> Arena:
         system_bytes=header.system_mem,
         max_system_bytes=header.max_system_mem,
         used_bytes=usage.used,
-        tcache=tallied(usage.tcache),
-        fast=tallied(usage.fast),
-        bins=tallied(usage.bins),
+        tcache=chunk_tally(usage.tcache),
+        fast=chunk_tally(usage.fast),
+        bins=chunk_tally(usage.bins),
         resident_bytes=usage.resident,
         trim_bytes=released,
         trim_resident_bytes=resident,
@@ -94,9 +94,9 @@ def _totals(usages: Sequence[ArenaUsage], plans: Optional[Plans], whole: bool) -
         system_bytes=total((usage.header.system_mem for usage in usages), whole),
         max_system_bytes=total((usage.header.max_system_mem for usage in usages), whole),
         used_bytes=total((usage.used for usage in usages), whole),
-        tcache=tallied(total_tally((usage.tcache for usage in usages), whole)),
-        fast=tallied(total_tally((usage.fast for usage in usages), whole)),
-        bins=tallied(total_tally((usage.bins for usage in usages), whole)),
+        tcache=chunk_tally(total_tally((usage.tcache for usage in usages), whole)),
+        fast=chunk_tally(total_tally((usage.fast for usage in usages), whole)),
+        bins=chunk_tally(total_tally((usage.bins for usage in usages), whole)),
         top_bytes=total((usage.header.top_bytes for usage in usages), whole),
         resident_bytes=total((usage.resident for usage in usages), whole),
         trim_bytes=total((released for released, _ in each), whole),

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Iterator, NamedTuple, Optional
 
 from ..base.model import Bin
-from ..present.json_documents.arena_records import BinRow, Bins
+from ..present.json_documents.arena_records import BinRow, BinsDocument
 from ..present.shared_text.text import AT_LEAST, Style, count, cut, left_out, number, table
 from ..session.before_hold import read_lists
 from ..session.problems import problems_of
@@ -32,7 +32,7 @@ class Row(NamedTuple):
 def bins_command(context: Context) -> Answer:
     context.check_arena(context.options.arena)
     rows = list(_rows(context))
-    found = Bins(bins=[_record(row) for row in rows])
+    found = BinsDocument(bins=[_record(row) for row in rows])
     partial = bool(context.session.findings) or (context.session.started and not context.session.caches_known)
     return Answer(found, of_heap(context.session, _lines(context, rows, partial)), problems_of(context.session))
 

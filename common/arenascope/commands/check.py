@@ -8,7 +8,7 @@ from ..analysis.check import Busy
 from ..base.model import WHAT, Breach, Statement, whole
 from ..present.formats.json import address, hexadecimal
 from ..present.json_documents import chunk_records as records
-from ..present.json_documents.record import told
+from ..present.json_documents.record import statement_record
 from ..present.shared_text.breaches import breach_words
 from ..present.shared_text.problems import sentence
 from ..present.shared_text.text import NO_HEAP, Style, count, table
@@ -46,20 +46,20 @@ def check_command(context: Context) -> Answer:
     problems = list({sentence(each): each for each in [*others, *outcome.unread]}.values())
     judgement = judge(outcome, damage, problems) if session.started else Statement("no-heap", text=NO_HEAP)
     verdict = judgement.text or _verdict(judgement)
-    found = records.Check(
+    found = records.CheckDocument(
         breaches=[_record(each) for each in outcome.breaches],
-        busy=[records.Busy.of(each) for each in outcome.busy],
+        busy=[records.BusyRecord.of(each) for each in outcome.busy],
         checked=records.Checked.of(outcome),
         verdict=verdict,
-        judgement=told(judgement, verdict),
+        judgement=statement_record(judgement, verdict),
     )
     return Answer(found, _lines(context, outcome, damage, verdict), problems, BROKEN if damage else 0)
 
 
-def _record(breach: Breach) -> records.Breach:
+def _record(breach: Breach) -> records.BreachRecord:
     words = breach_words(breach)
-    return records.Breach.of(
-        told(breach.what, words.sentence),
+    return records.BreachRecord.of(
+        statement_record(breach.what, words.sentence),
         address=hexadecimal(breach.address),
         arena=breach.arena,
         rule=breach.rule,

@@ -14,7 +14,7 @@ from ..glibc.fastbins import fastbin_index
 from ..glibc.tcache import tcache_index
 from ..present.formats.json import address, hexadecimal
 from ..present.json_documents import chunk_records as records
-from ..present.json_documents.record import told
+from ..present.json_documents.record import statement_record
 from ..present.screens.chunks import STATE_WORDS
 from ..present.screens.members import member_lines, member_record
 from ..present.screens.types import short_name
@@ -94,9 +94,11 @@ def chunk_command(context: Context) -> Answer:
     elsewhere = [said for said in map(by_place.__getitem__, dict.fromkeys(places)) if isinstance(said, Statement)]
     answers = [(place, by_place[place]) for place in places]
     user_data = context.user_data
-    found = records.ChunkAt(chunk=_chunk(session, by_place[places[0]], user_data))
+    found = records.ChunkDocument(chunk=_chunk(session, by_place[places[0]], user_data))
     if len(places) > 1:
-        found = records.ChunkAt.of(found, answers=[_answer(session, place, each, user_data) for place, each in answers])
+        found = records.ChunkDocument.of(
+            found, answers=[_answer(session, place, each, user_data) for place, each in answers]
+        )
     lines = _all_lines(context.style, session, answers)
     said = problems_of(session)
     doubtful = not session.caches_known and any(
@@ -195,9 +197,11 @@ def _words(session: Session, user: int, end: int, count: int) -> list[Word]:
     ]
 
 
-def _answer(session: Session, place: int, answer: Union[Described, Statement], user_data: UserData) -> records.Asked:
-    problem = told(answer, sentence(answer)) if isinstance(answer, Statement) else None
-    return records.Asked(asked=hexadecimal(place), chunk=_chunk(session, answer, user_data), problem=problem)
+def _answer(
+    session: Session, place: int, answer: Union[Described, Statement], user_data: UserData
+) -> records.AskedAddress:
+    problem = statement_record(answer, sentence(answer)) if isinstance(answer, Statement) else None
+    return records.AskedAddress(asked=hexadecimal(place), chunk=_chunk(session, answer, user_data), problem=problem)
 
 
 def _chunk(session: Session, answer: Union[Described, Statement], user_data: UserData) -> Optional[records.Chunk]:
@@ -221,7 +225,7 @@ def _chunk(session: Session, answer: Union[Described, Statement], user_data: Use
         certain=kind.certain if kind else None,
         how=kind.how if kind else None,
         members=None if answer.members is None else [member_record(each, user_data) for each in answer.members],
-        words=[records.Word.of(each, value=hexadecimal(each.value)) for each in answer.words],
+        words=[records.WordRecord.of(each, value=hexadecimal(each.value)) for each in answer.words],
     )
 
 

@@ -24,7 +24,7 @@ from ..blocks.name_all_blocks import live_kinds
 from ..glibc.blocks import Block
 from ..present.formats.spool import Spool
 from ..present.json_documents import chunk_records as records
-from ..present.json_documents.record import Chunks, tallied
+from ..present.json_documents.record import ChunkTally, chunk_tally
 from ..present.screens.chunks import FEW, Sizes, chunk_row, heading, summary_lines, table_of, typed_row
 from ..present.screens.types import is_called, name_in_documents, name_of
 from ..session.first_chunks import ORDERS, Foremost, chunks_of
@@ -136,7 +136,7 @@ def chunks_command(context: Context) -> Answer:
     shown = options.limit if options.limit > 0 else None
     exact = exact_sizes(counted)
     left_out = None if session.stopped else max(0, sweep.wanted - sweep.rows.count)
-    found = records.ChunkList(
+    found = records.ChunksDocument(
         summary=_summary(session, sweep, sums),
         sizes=[_size_row(each, wanted, sweep.doubtful) for each in classes],
         chunks=sweep.rows if options.json else [],
@@ -296,8 +296,8 @@ def _list(
 def _summary(session: Session, sweep: Sweep, sums: Sums) -> records.Summary:
     """What an unread list may hide is not known."""
 
-    def tally(state: str) -> Chunks:
-        return tallied(None if sweep.doubtful and state != "free" else sums.tally(state))
+    def tally(state: str) -> ChunkTally:
+        return chunk_tally(None if sweep.doubtful and state != "free" else sums.tally(state))
 
     tops = sum(1 for each in sweep.sums.values() if each.gaps["top"])
     return records.Summary(
@@ -305,7 +305,7 @@ def _summary(session: Session, sweep: Sweep, sums: Sums) -> records.Summary:
         tcache=tally("tcache"),
         fast=tally("fast"),
         free=tally("free"),
-        top=tallied(Tally(tops, sums.gaps["top"])),
+        top=chunk_tally(Tally(tops, sums.gaps["top"])),
         bookkeeping_bytes=sums.bookkeeping,
         foreign_bytes=sums.gaps["foreign"],
         damaged_bytes=sums.gaps["damage"],
@@ -326,8 +326,8 @@ def _size_row(row: SizeClass, wanted: Filter, doubtful: bool) -> records.SizeRow
     )
 
 
-def _exact_size(row: ExactSize, wanted: Filter, doubtful: bool) -> records.ExactSize:
-    return records.ExactSize(
+def _exact_size(row: ExactSize, wanted: Filter, doubtful: bool) -> records.ExactSizeRecord:
+    return records.ExactSizeRecord(
         bytes=row.bytes,
         used_chunks=None if wanted.free or doubtful else row.used,
         free_chunks=None if wanted.used or doubtful else row.free,

@@ -10,7 +10,7 @@ from ..base.shell_patterns import shell_pattern
 from ..blocks.declared.once_per_image import containers_in, declared_in
 from ..present.formats.json import hexadecimal
 from ..present.json_documents import container_records as records
-from ..present.json_documents.record import told
+from ..present.json_documents.record import statement_record
 from ..present.screens.containers import lines, note_text
 from ..present.shared_text.debug_info import names_of, without_debug_information
 from ..session.problems import problems_of
@@ -65,18 +65,18 @@ def containers_command(context: Context) -> Answer:
         problems.append(Statement("stopped", {"containers": 0}))
     chosen = [*filter(wanted, rows)]
     shown = options.limit if options.limit > 0 else None
-    found = records.Containers(
+    found = records.ContainersDocument(
         containers=[row_record(each) for each in chosen[:shown]],
         left_out=len(chosen[shown:]) if shown else 0,
-        notes=[told(each, note_text(each)) for each in notes],
+        notes=[statement_record(each, note_text(each)) for each in notes],
     )
     text = lines(context.style, chosen, look.search.blocks.bytes, limit=options.limit, notes=notes)
     return Answer(found, of_heap(session, text), [*problems, *problems_of(session)])
 
 
-def row_record(row: ContainerRow) -> records.Container:
+def row_record(row: ContainerRow) -> records.ContainerRecord:
     counted = row.elements
-    return records.Container.of(
+    return records.ContainerRecord.of(
         row,
         elements=counted.number,
         largest_elements=counted.largest,

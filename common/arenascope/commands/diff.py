@@ -10,7 +10,7 @@ from ..base.errors import ArenascopeError
 from ..base.model import Statement
 from ..blocks.recognise.class_names import type_words
 from ..present.json_documents import moment_records as records
-from ..present.json_documents.record import told
+from ..present.json_documents.record import statement_record
 from ..present.screens.allocators import outside_malloc_lines
 from ..present.screens.growth import (
     HOUR,
@@ -105,13 +105,13 @@ def diff_command(context: Context) -> Answer:
         ]
     diff = compare(before, after)
     judgement, verdict = _judge(diff), _sentence(context.style, diff)
-    found = records.Diff.of(
+    found = records.DiffDocument.of(
         diff,
         rss_bytes=_record(diff, diff.rss),
         **{name: [_record(diff, each) for each in getattr(diff, name)] for name in TABLES if name != "owners"},
         owners=None if diff.owners is None else [_record(diff, each) for each in diff.owners],
         verdict=verdict,
-        judgement=told(judgement, verdict),
+        judgement=statement_record(judgement, verdict),
     )
     return Answer(found, _lines(context, diff, after), problems)
 
@@ -129,10 +129,10 @@ def _judge(diff: Diff) -> Statement:
     return Statement("unknown" if change is None else "grew" if change > 0 else "fell" if change else "same", figures)
 
 
-def _record(diff: Diff, change: Change) -> records.Change:
+def _record(diff: Diff, change: Change) -> records.ChangeRecord:
     per_hour = _whole(diff.per_hour(change.change))
     if change.kind is None:
-        return records.Change.of(change, per_hour=per_hour)
+        return records.ChangeRecord.of(change, per_hour=per_hour)
     return records.OwnedChange.of(change, per_hour=per_hour, type=change.mostly)
 
 

@@ -6,7 +6,7 @@ from typing import Iterator, Optional
 
 from ..base.model import Heap
 from ..present.formats.json import address
-from ..present.json_documents.arena_records import HeapRow, Heaps
+from ..present.json_documents.arena_records import HeapRow, HeapsDocument
 from ..present.shared_text.text import AT_LEAST, count, table
 from ..session.problems import problems_of
 from .framework.command import ARENA, LIMIT, Answer, Context, command, of_heap
@@ -30,7 +30,7 @@ def heaps_command(context: Context) -> Answer:
         for heap in heaps
         if context.options.arena in (None, heap.arena)
     ]
-    found = Heaps(
+    found = HeapsDocument(
         heaps=[
             HeapRow.of(heap, address=address(heap.address), end=address(heap.end), resident_bytes=resident)
             for heap, resident in rows

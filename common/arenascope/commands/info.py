@@ -5,7 +5,7 @@ from __future__ import annotations
 from ..base.errors import RefusedError
 from ..present.formats.highlight import highlighted
 from ..present.formats.malloc_info import malloc_info
-from ..present.json_documents.glibc_records import Info
+from ..present.json_documents.glibc_records import InfoDocument
 from ..present.shared_text.problems import sentence
 from ..session.before_hold import read_lists
 from ..session.problems import inexact, problems_of, unknown_release
@@ -28,7 +28,7 @@ def info_command(context: Context) -> Answer:
     text = (xml or "").rstrip("\n")
     lines = highlighted(text) if text and context.style.colour else text.split("\n")
     problems = problems_of(session) + unknown_release(session)
-    return Answer(Info(xml=xml), lines, problems, exact=True)
+    return Answer(InfoDocument(xml=xml), lines, problems, exact=True)
 
 
 def may_be_written(context: Context, what: str) -> bool:

@@ -6,7 +6,7 @@ from ..blocks.graph.leak_rows import rows_of, with_guesses
 from ..blocks.graph.leaks import find_leaks
 from ..blocks.graph.stale_alone import stale_rows
 from ..present.formats.json import address
-from ..present.json_documents.owner_records import Blocks, Leaks, Saved, StaleWords
+from ..present.json_documents.owner_records import BlockSum, EncodedPointerBlocks, LeaksDocument, StaleWordsRecord
 from ..present.screens.leaks import leak_record, lines, some
 from ..session.problems import problems_of
 from .framework.arguments import RULES
@@ -47,13 +47,15 @@ def leaks_command(context: Context) -> Answer:
     possible = with_guesses(look.search, leaks.possible, rows_of(look.search, leaks.possible, "possible"))
     stale = stale_rows(look.search) if leaks.stale.blocks else []
     unknown = leaks.definite.blocks() if leaks.unknown else ()
-    found = Leaks(
+    found = LeaksDocument(
         leaks=[leak_record(each) for each in (*lost, *possible)],
-        reached=Blocks.of(leaks.reached),
+        reached=BlockSum.of(leaks.reached),
         unknown=some(blocks, unknown),
-        stale=Blocks.of(leaks.stale),
-        stale_words=[StaleWords.of(each, samples=[address(block) for block in each.samples]) for each in stale],
-        saved=[Saved.of(some(blocks, each), encoding=encoding) for encoding, each in leaks.saved.items()],
+        stale=BlockSum.of(leaks.stale),
+        stale_words=[StaleWordsRecord.of(each, samples=[address(block) for block in each.samples]) for each in stale],
+        saved=[
+            EncodedPointerBlocks.of(some(blocks, each), encoding=encoding) for encoding, each in leaks.saved.items()
+        ],
     )
     doubts = leaks.doubts if leaks.definite else ()
     problems = [*look.problems, *doubts, *(each for each in problems_of(look.session) if each not in doubts)]

@@ -16,7 +16,7 @@ from ..blocks.types_of_image import types_of
 from ..present.formats.json import hexadecimal
 from ..present.json_documents import chunk_records as records
 from ..present.json_documents.owner_records import Written
-from ..present.json_documents.type_records import Typed
+from ..present.json_documents.type_records import BlocksOfType
 from ..present.pages.heap_map import page
 from ..present.screens.heap_map import SORTS, lines, sentences, strip_width
 from ..present.screens.types import name_of
@@ -76,11 +76,11 @@ def map_command(context: Context) -> Answer:
         written = Written(file=options.html, bytes=len(data))
     fold = options.cells if options.cells > 0 else JSON_CELLS
     totals = {f"{layer}_bytes": total(strip.total(layer) for strip in picture.strips) for layer in LAYERS}
-    found = records.HeapMap(
+    found = records.MapDocument(
         heaps=[_record(strip.folded(fold), types) for strip in picture.strips] if options.json else [],
         totals=records.StripTotals(**totals, splits=sum(strip.total(SPLITS) or 0 for strip in picture.strips)),
         html=written,
-        types=[typed(Typed, row) for row in types or ()],
+        types=[typed(BlocksOfType, row) for row in types or ()],
     )
     if not options.types:
         found.without("types")
@@ -100,11 +100,11 @@ def _fineness(context: Context) -> Mapping[Heap, int]:
     return dict.fromkeys(heaps, JSON_CELLS if options.json else strip_width(context.style))
 
 
-def _record(strip: Strip, types: Optional[Sequence[TypeRow]]) -> records.Strip:
+def _record(strip: Strip, types: Optional[Sequence[TypeRow]]) -> records.StripRecord:
     layers: dict[str, object] = {layer: _listed(strip.cells(layer)) for layer in (*LAYERS, SPLITS)}
     if types is not None:
         layers["types"] = [_listed(strip.cells(type_layer(number))) for number in range(len(types))]
-    return records.Strip.of(
+    return records.StripRecord.of(
         strip,
         arena=strip.heap.arena,
         address=hexadecimal(strip.heap.address),

@@ -8,7 +8,7 @@ from ..analysis.mappings import MALLOC, Mapped, mapped, part_sums
 from ..analysis.report import Extent
 from ..analysis.usage import total
 from ..present.formats.json import hexadecimal
-from ..present.json_documents.mapping_records import MappedPart, MappingRow, Mappings, MappingTotals
+from ..present.json_documents.mapping_records import MappedPart, MappingRow, MappingsDocument, MappingTotals
 from ..present.shared_text.text import Style, count, next_lines, table
 from ..session.problems import problems_of
 from ..session.resident import heap_pages, mmapped_extents
@@ -53,10 +53,10 @@ def mappings_command(context: Context) -> Answer:
     session, style = context.session, context.style
     rows = _rows(session)
     if rows is None:
-        return Answer(Mappings(mappings=None, totals=None), [UNKNOWN_HERE], problems_of(session))
+        return Answer(MappingsDocument(mappings=None, totals=None), [UNKNOWN_HERE], problems_of(session))
     sums = part_sums(rows)
     names = {cache.tid: cache.name for cache in session.thread_owners} if session.started else {}
-    found = Mappings(
+    found = MappingsDocument(
         mappings=[_record(row) for row in rows],
         totals=MappingTotals(
             mappings=len(rows),

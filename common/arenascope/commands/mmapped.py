@@ -7,8 +7,8 @@ from typing import Iterator, Optional, Sequence
 from ..base.model import Kind, MmappedBlock
 from ..blocks.single_blocks import kinds_by_types
 from ..present.formats.json import hexadecimal
-from ..present.json_documents.arena_records import Mmapped, MmappedRow
-from ..present.json_documents.record import tallied
+from ..present.json_documents.arena_records import MmappedDocument, MmappedRow
+from ..present.json_documents.record import chunk_tally
 from ..present.screens.types import A_GUESS, name_of
 from ..present.shared_text.text import count, cut, left_out, table
 from ..session.problems import problems_of
@@ -41,7 +41,7 @@ def mmapped_command(context: Context) -> Answer:
     problems = problems_of(session)
     if problem is not None and problem not in problems:
         problems.append(problem)
-    found = Mmapped(
+    found = MmappedDocument(
         blocks=[
             MmappedRow(
                 address=hexadecimal(block.chunk),
@@ -52,7 +52,7 @@ def mmapped_command(context: Context) -> Answer:
             )
             for block, held, kind in zip(blocks, resident, types)
         ],
-        expected=tallied(expected),
+        expected=chunk_tally(expected),
         match=match,
     )
     return Answer(found, of_heap(session, _lines(context, blocks, resident, types, match=match)), problems)

@@ -8,7 +8,7 @@ from ..blocks.graph.edges import build
 from ..blocks.graph.holders import Holders
 from ..blocks.graph.paths import find_owner
 from ..blocks.graph.pointer_facts import Told
-from ..present.json_documents.owner_records import Owner, Way
+from ..present.json_documents.owner_records import OwnerDocument, OwnerRecord
 from ..present.screens.owners import whose
 from ..present.screens.refs import Asked, Shown, nowhere, owner_lines
 from ..present.shared_text.marked_names import unmarked
@@ -48,10 +48,10 @@ def owner_command(context: Context) -> Answer:
     paths = Paths(look.search, context.user_data)
     shown = Shown(Told(look.search, path or (), goal), paths)
     way = paths.way(path[0], goal.number) if goal is not None and goal.number is not None and path else None
-    found = Way(
+    found = OwnerDocument(
         block=shown.goal(goal),
-        held_by=Owner.of(holder) if holder is not None else None,
-        tied_with=Owner.of(tied) if tied is not None else None,
+        held_by=OwnerRecord.of(holder) if holder is not None else None,
+        tied_with=OwnerRecord.of(tied) if tied is not None else None,
         path=[shown.pointer(*each) for each in shown.steps(path, goal)] if goal and path else None,
         expression=way.in_documents if way is not None else None,
     )

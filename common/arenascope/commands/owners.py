@@ -13,8 +13,8 @@ from ..blocks.graph.holders import kinds_of_all
 from ..blocks.graph.leak_rows import types_of
 from ..blocks.graph.returns import owned
 from ..present.formats.owners_profile import profile_of
-from ..present.json_documents.owner_records import Owners, Written
-from ..present.json_documents.record import told
+from ..present.json_documents.owner_records import OwnersDocument, Written
+from ..present.json_documents.record import statement_record
 from ..present.pages.owners import page
 from ..present.screens.owners import Shown, lines, lines_by_type, summary
 from ..present.screens.types import name_of
@@ -78,11 +78,11 @@ def owners_command(context: Context) -> Answer:
         files = _files(context, shown, problems, live=target.kind == "live")
         context.door.release()
         html, pprof = _write(options.html, files["html"]), _write(options.pprof, files["pprof"])
-    document = Owners(
+    document = OwnersDocument(
         owners=[shown.record(each) for each in ranking.holdings[:limit]],
         left_out=len(ranking.holdings[limit:]) if limit else 0,
         live_bytes=search.blocks.bytes,
-        notes=[told(each, unnamed_variables_text(each)) for each in shown.notes],
+        notes=[statement_record(each, unnamed_variables_text(each)) for each in shown.notes],
         html=html,
         pprof=pprof,
     )

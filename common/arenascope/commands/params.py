@@ -8,7 +8,7 @@ from ..analysis.params import Param, describe_params, summed_up
 from ..base.model import Statement
 from ..glibc.params import MAX_FAST, PERTURB, ArenaLimit, arena_limit
 from ..present.json_documents import arena_records as records
-from ..present.json_documents.record import told
+from ..present.json_documents.record import statement_record
 from ..present.shared_text.text import AT_LEAST, Style, count, number, table
 from ..session.problems import depends_on_mp, problems_of, unknown_release
 from .framework.command import Answer, Context, command
@@ -46,11 +46,11 @@ def params_command(context: Context) -> Answer:
     if environment is None:
         problems.append(Statement("environment-unknown"))
     said = summed_up(rows, limit, environment) if rows else None
-    found = records.Params(
+    found = records.ParamsDocument(
         params=[_record(row) for row in rows],
         arenas=records.ArenaLimits(count=len(headers) if session.all_arenas else None, limit=limit.arenas),
         note=said and summary(said),
-        note_record=said and told(said, summary(said)),
+        note_record=said and statement_record(said, summary(said)),
     )
     return Answer(found, _lines(context, rows, limit, said), problems)
 
@@ -103,9 +103,11 @@ def _note(said: Statement) -> str:
     return NOTES[said.id].format(**said.figures, **said.names)
 
 
-def _record(row: Param) -> records.Param:
+def _record(row: Param) -> records.ParamRecord:
     note = _note(row.note) if row.note else None
-    return records.Param.of(row, note=note, note_record=told(row.note, note) if row.note and note else None)
+    return records.ParamRecord.of(
+        row, note=note, note_record=statement_record(row.note, note) if row.note and note else None
+    )
 
 
 def _lines(context: Context, rows: Sequence[Param], limit: ArenaLimit, said: Optional[Statement]) -> Iterator[str]:

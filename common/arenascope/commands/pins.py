@@ -16,7 +16,7 @@ from ..glibc.params import default_max_fast
 from ..glibc.tcache import tcache_index
 from ..present.formats.json import hexadecimal
 from ..present.json_documents import chunk_records as records
-from ..present.json_documents.record import told
+from ..present.json_documents.record import statement_record
 from ..present.screens.pins import Shown, lines, note_text
 from ..session.parallel_sweeps import Part, swept
 from ..session.problems import problems_of
@@ -105,7 +105,7 @@ def pins_command(context: Context) -> Answer:
     ]
     together = [(each, _resident(session, each.gain)) for each in ranking.together]
     sums = _sums(session, ranking)
-    found = records.Pins(
+    found = records.PinsDocument(
         groups=None if groups is None else [_group(group, of_groups.get(group.row.index)) for group in groups],
         pins=[_pin(session, pin, options.ranges) for pin in pins],
         left_out=ranking.count - len(pins),
@@ -236,9 +236,9 @@ def _sums(session: Session, ranking: Ranking) -> records.PinSums:
     )
 
 
-def _pin(session: Session, shown: Shown, with_ranges: bool) -> records.Pin:
+def _pin(session: Session, shown: Shown, with_ranges: bool) -> records.PinRecord:
     pin, path = shown.pin, shown.held_by.path if shown.held_by is not None else None
-    return records.Pin.of(
+    return records.PinRecord.of(
         pin,
         address=hexadecimal(pin.address),
         bytes=pin.gain.bytes,
@@ -250,13 +250,13 @@ def _pin(session: Session, shown: Shown, with_ranges: bool) -> records.Pin:
         user_address=hexadecimal(pin.address + session.layout.header),
         resident_bytes=shown.resident,
         note=shown.note,
-        note_records=[told(each, note_text(each)) for each in shown.notes],
+        note_records=[statement_record(each, note_text(each)) for each in shown.notes],
         **_ranges(pin.gain, with_ranges),
     )
 
 
-def _tail(together: Together, resident: Optional[int], with_ranges: bool) -> records.Tail:
-    return records.Tail.of(
+def _tail(together: Together, resident: Optional[int], with_ranges: bool) -> records.TailRecord:
+    return records.TailRecord.of(
         together,
         bytes=together.gain.bytes,
         lowest=hexadecimal(together.lowest),

@@ -5,7 +5,7 @@ from __future__ import annotations
 from ..blocks.declared.paths import Paths
 from ..blocks.graph.asked_address import asked_for
 from ..blocks.graph.pointer_facts import Told
-from ..present.json_documents.owner_records import Refs
+from ..present.json_documents.owner_records import RefsDocument
 from ..present.screens.refs import Asked, Shown, nowhere, pointers
 from ..session.problems import problems_of
 from .framework.arguments import RULES
@@ -37,7 +37,9 @@ def refs_command(context: Context) -> Answer:
     look = looked(context)
     goal, refs = asked_for(look.search, place)
     shown = Shown(Told(look.search, refs, goal), Paths(look.search, context.user_data))
-    found = Refs(block=shown.goal(goal), refs=[shown.pointer(each, goal) for each in refs] if goal is not None else [])
+    found = RefsDocument(
+        block=shown.goal(goal), refs=[shown.pointer(each, goal) for each in refs] if goal is not None else []
+    )
     problems = [*look.problems, *problems_of(look.session)]
     if goal is None:
         said, words = nowhere(place)

@@ -26,7 +26,7 @@ from ..present.formats.json import hexadecimal
 from ..present.json_documents import report_records as records
 from ..present.json_documents.allocator_rows import allocator_shares
 from ..present.json_documents.moment_records import GrownType
-from ..present.json_documents.record import told
+from ..present.json_documents.record import statement_record
 from ..present.screens.advice_sentences import words
 from ..present.screens.growth import further_apart, growth_sentence
 from ..present.screens.held_by import sums_of
@@ -332,21 +332,21 @@ def _facts_but_for_a_picture(session: Session, plans: Sequence[Trim]) -> Callabl
     )
 
 
-def _found(context: Context, picture: Optional[Picture], concluded: Conclusions) -> records.Report:
+def _found(context: Context, picture: Optional[Picture], concluded: Conclusions) -> records.ReportDocument:
     seen = concluded.facts.seen if concluded.facts else None
     grown = concluded.growth
-    return records.Report(
+    return records.ReportDocument(
         rss_bytes=picture.rss if picture else None,
         swap_bytes=picture.swapped if picture else None,
         parts=[
-            records.Part(part=name, bytes=picture.parts[name], label=label_of(picture, name))
+            records.ResidentPart(part=name, bytes=picture.parts[name], label=label_of(picture, name))
             for name in (PARTS if picture else ())
             if picture and name in picture.parts
         ],
         verdict=concluded.verdict,
         causes=[
-            records.Cause.of(
-                told(said._replace(names=unmarked_names(said.names)), cause_line((what, evidence))),
+            records.CauseRecord.of(
+                statement_record(said._replace(names=unmarked_names(said.names)), cause_line((what, evidence))),
                 cause=what,
                 evidence=evidence,
             )
@@ -360,18 +360,18 @@ def _found(context: Context, picture: Optional[Picture], concluded: Conclusions)
         allocators=allocator_shares(context.session.located.allocators, picture),
         types=None if seen is None else [_type(row) for row in seen.rows[:TYPES]],
         held=_sums(concluded.facts.held) if concluded.facts and concluded.facts.held else None,
-        judgement=told(concluded.judgement, concluded.verdict),
-        growth=grown and told(grown, growth_sentence(grown)),
+        judgement=statement_record(concluded.judgement, concluded.verdict),
+        growth=grown and statement_record(grown, growth_sentence(grown)),
         grown=None if concluded.types_grown is None else [GrownType.of(each) for each in concluded.types_grown],
         measure=picture.measure if picture else None,
         html=None,
     )
 
 
-def _advice(context: Context, advice: Advice, said: Words) -> records.Advice:
+def _advice(context: Context, advice: Advice, said: Words) -> records.AdviceRecord:
     words = advice_line(Style(), advice, said)
-    return records.Advice.of(
-        told(Statement(advice.id, advice.figures, unmarked_names(advice.names)), words),
+    return records.AdviceRecord.of(
+        statement_record(Statement(advice.id, advice.figures, unmarked_names(advice.names)), words),
         action=said.action,
         effect_bytes=advice.effect,
         bound=advice.bound,
@@ -382,7 +382,7 @@ def _advice(context: Context, advice: Advice, said: Words) -> records.Advice:
     )
 
 
-def _sums(held: HeldSums) -> records.Sums:
+def _sums(held: HeldSums) -> records.LiveBlockSums:
     """Where it was asked for, what makes it is loaded."""
     return sums_of(held)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from ..base.errors import UsageError
 from ..base.model import Statement
-from ..present.json_documents.moment_records import Save
+from ..present.json_documents.moment_records import SaveDocument
 from ..present.shared_text.text import next_lines
 from ..sources.target import Saved
 from .framework.command import Answer, Context, always, argument, command
@@ -35,7 +35,9 @@ def save_command(context: Context) -> Answer:
     saved = save(context.target, path, context.door.release, context.options.redact)
     if saved is None:
         raise UsageError("only what lies on this machine can be saved", "use the debugger's own gcore, or save there")
-    found = Save(file=path, bytes_written=saved.written, resident_bytes=saved.resident, redacted=context.options.redact)
+    found = SaveDocument(
+        file=path, bytes_written=saved.written, resident_bytes=saved.resident, redacted=context.options.redact
+    )
     problems = [Statement("memory-lost", {"bytes": saved.lost})] if saved.lost else []
     return Answer(found, _lines(context, saved), problems)
 

@@ -16,7 +16,7 @@ from ..present.json_documents.moment_records import (
     OF_AN_OWNER,
     SECTIONS,
     SIZES,
-    Snapshot,
+    SnapshotDocument,
 )
 from ..present.shared_text.problems import sentences
 from ..present.shared_text.text import count, duration
@@ -95,7 +95,7 @@ def snapshot_command(context: Context) -> Answer:
         f"{context.options.file}: {count(len(arenas), 'arena')}, {style.size(size)} written",
         style.dim(f"next: {style.typed(f'diff {context.options.file}')}"),
     ]
-    return Answer(Snapshot(file=context.options.file, bytes=size), lines, problems)
+    return Answer(SnapshotDocument(file=context.options.file, bytes=size), lines, problems)
 
 
 def look_limit(context: Context, wanted: bool, seconds: float = AT_MOST) -> Optional[LookLimit]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ..present.formats.malloc_stats import malloc_stats
-from ..present.json_documents.glibc_records import Stats
+from ..present.json_documents.glibc_records import StatsDocument
 from ..session.before_hold import read_lists
 from ..session.problems import problems_of
 from .framework.command import Answer, Context, command
@@ -20,4 +20,4 @@ from .info import may_be_written
 def stats_command(context: Context) -> Answer:
     session = context.session
     text = malloc_stats(session.arenas, session.params) if may_be_written(context, "malloc_stats' text") else None
-    return Answer(Stats(text=text), (text or "").rstrip("\n").split("\n"), problems_of(session), exact=True)
+    return Answer(StatsDocument(text=text), (text or "").rstrip("\n").split("\n"), problems_of(session), exact=True)

@@ -7,7 +7,7 @@ from typing import Iterator, Optional, Sequence
 from ..analysis.usage import total
 from ..base.model import ThreadCache
 from ..present.formats.json import address
-from ..present.json_documents.arena_records import Cache, ThreadRow, Threads
+from ..present.json_documents.arena_records import Cache, ThreadRow, ThreadsDocument
 from ..present.shared_text.text import count, number, table
 from ..session.problems import problems_of
 from .framework.command import LIMIT, Answer, Context, command, of_heap
@@ -29,7 +29,7 @@ def threads_command(context: Context) -> Answer:
         alone = [header.index for header in session.headers if header.index not in taken]
     if not session.started:
         alone = [header.index for header in session.headers]
-    found = Threads(threads=[_record(cache) for cache in caches], unattached_arenas=alone)
+    found = ThreadsDocument(threads=[_record(cache) for cache in caches], unattached_arenas=alone)
     return Answer(found, of_heap(session, _lines(context, caches, alone)), problems_of(session))
 
 

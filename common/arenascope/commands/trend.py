@@ -11,7 +11,7 @@ from ..base.errors import UsageError
 from ..base.model import Statement
 from ..base.whole_file import write_whole
 from ..present.json_documents import moment_records as records
-from ..present.json_documents.record import told
+from ..present.json_documents.record import statement_record
 from ..present.pages.fill_page import filled
 from ..present.screens.part_names import LABELS
 from ..present.screens.trend import lines, verdict
@@ -51,17 +51,17 @@ def trend_command(context: Context) -> Answer:
     if lacking:
         figures = {"lacking": lacking, "snapshots": len(life.documents)}
         problems.append(Statement("types-not-in-all", figures))
-    found = records.Trend(
+    found = records.TrendDocument(
         folder=context.options.folder,
         process=_life(life),
         earlier=[_life(each) for each in trend.before],
         others=[_life(each) for each in trend.others],
         series=[_series(each) for each in trend.series],
         limit=limit,
-        reaches=None if trend.comes is None else records.Reached.of(trend.comes),
+        reaches=None if trend.comes is None else records.LimitReachedRecord.of(trend.comes),
         grown=None if grown is None else [records.GrownType.of(each) for each in grown],
         verdict=said,
-        judgement=told(_judge(trend), said),
+        judgement=statement_record(_judge(trend), said),
     )
     if context.options.html:
         # the page shows the document's figures and no others
@@ -121,12 +121,12 @@ def _judge(trend: Trend) -> Statement:
     return Statement(f"{'grew' if rss.change > 0 else 'fell'}-{rss.how}", figures)
 
 
-def _life(life: Life) -> records.Life:
-    return records.Life.of(life, name=life.name or None, snapshots=len(life.documents))
+def _life(life: Life) -> records.LifeRecord:
+    return records.LifeRecord.of(life, name=life.name or None, snapshots=len(life.documents))
 
 
-def _series(each: Series) -> records.Series:
-    return records.Series.of(
+def _series(each: Series) -> records.SeriesRecord:
+    return records.SeriesRecord.of(
         each,
         before=each.moments[0].value,
         after=each.moments[-1].value,

@@ -12,7 +12,7 @@ from ..base.errors import RefusedError, UsageError
 from ..base.model import Applied, Range, Statement
 from ..present.formats.json import hexadecimal
 from ..present.json_documents import trim_records as records
-from ..present.json_documents.record import told
+from ..present.json_documents.record import statement_record
 from ..present.screens.trim import call_line, lines, question, reason
 from ..present.shared_text.problems import sentence
 from ..present.shared_text.text import Style
@@ -107,10 +107,10 @@ def trim_command(context: Context) -> Answer:
     refused = sentence(unsound[0]) if lasting else context.means.lacks or None
     refused = refused if past is None else f"{past.names['allocators']} {OTHERS}"
     kept = list(reasons(plans, _all(context), session.locked))
-    found = records.Trim(
+    found = records.TrimDocument(
         arenas=[_row(trim, options.ranges) for trim in plans],
         totals=_totals(plans, _all(context)),
-        reasons=[told(each, reason(each, Style())) for each in kept],
+        reasons=[statement_record(each, reason(each, Style())) for each in kept],
         applied=_outcome(applied) if applied is not None else None,
     )
     status = 1 if applied and not applied.released_bytes else 0
@@ -327,15 +327,15 @@ def _released(call: str, kind: str, ranges: int, refused: int) -> Statement:
     )
 
 
-def _row(trim: Trim, with_ranges: bool) -> records.ArenaTrim:
+def _row(trim: Trim, with_ranges: bool) -> records.ArenaTrimRecord:
     plan = trim.plan
-    row = records.ArenaTrim.of(
+    row = records.ArenaTrimRecord.of(
         plan,
         index=plan.arena,
         address=hexadecimal(plan.address),
         madvise_ranges=None if plan.madvise is None else [_range(each) for each in plan.madvise],
         resident_bytes=trim.resident.trim,
-        kept=records.Kept.of(plan, top_bytes=plan.top and plan.top.bytes, top_resident_bytes=trim.resident.top),
+        kept=records.KeptByArena.of(plan, top_bytes=plan.top and plan.top.bytes, top_resident_bytes=trim.resident.top),
         tops_range=_range(plan.tops) if plan.tops else None,
     )
     return row if with_ranges else row.without("madvise_ranges")
@@ -355,5 +355,5 @@ def _totals(plans: Sequence[Trim], whole: bool) -> records.TrimTotals:
     )
 
 
-def _outcome(applied: Applied) -> records.Applied:
-    return records.Applied.of(applied, calls=[told(each, call_line(each)) for each in applied.calls])
+def _outcome(applied: Applied) -> records.AppliedRecord:
+    return records.AppliedRecord.of(applied, calls=[statement_record(each, call_line(each)) for each in applied.calls])

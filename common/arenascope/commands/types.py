@@ -13,7 +13,7 @@ from ..base.user_data import UserData
 from ..blocks.types_of_image import types_of, with_guesses
 from ..present.formats.json import hexadecimal
 from ..present.json_documents import type_records as records
-from ..present.json_documents.record import told
+from ..present.json_documents.record import statement_record
 from ..present.screens.held_by import Held
 from ..present.screens.types import is_called, lines, note_text
 from ..present.shared_text.debug_info import names_of, without_debug_information
@@ -57,7 +57,7 @@ def look_at_a_copy(context: Context, if_sooner: bool = False, only_for_types: bo
         look_apart_if_let_go(context, if_sooner)
 
 
-AnyTyped = TypeVar("AnyTyped", bound=records.Typed)
+AnyTyped = TypeVar("AnyTyped", bound=records.BlocksOfType)
 
 
 @command(
@@ -135,11 +135,11 @@ def types_command(context: Context) -> Answer:
     chosen = in_order(filter(wanted, rows), options.by)
     shown = options.limit if options.limit > 0 else None
     resident = total(row.resident for row in rows)
-    found = records.Types.of(
+    found = records.TypesDocument.of(
         None,
         types=[_row(row, held_by.get(row.index), retained.get(row.index)) for row in chosen[:shown]],
         left_out=len(chosen[shown:]) if shown else 0,
-        notes=[told(each, note_text(each)) for each in notes],
+        notes=[statement_record(each, note_text(each)) for each in notes],
         totals=records.TypeTotals.of(totals, resident_bytes=resident),
         **values_record(values, context.user_data),
     )
@@ -224,9 +224,9 @@ def find_held(context: Context, looked: Optional[Looked]) -> Optional[Held]:
         return None
 
 
-def _row(row: TypeRow, held_by: Optional[HeldMost], retained: Optional[int]) -> records.TypeRow:
+def _row(row: TypeRow, held_by: Optional[HeldMost], retained: Optional[int]) -> records.TypeRecord:
     return typed(
-        records.TypeRow,
+        records.TypeRecord,
         row,
         resident_bytes=row.resident,
         holds_back_bytes=row.holds_back,

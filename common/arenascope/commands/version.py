@@ -17,7 +17,7 @@ from ..glibc.release_table import NEVER, text
 from ..glibc.unknown_release.fitting_layout import prove
 from ..present.json_documents import glibc_records as records
 from ..present.json_documents.allocator_rows import copies_of, other_allocators, share_record
-from ..present.json_documents.record import told
+from ..present.json_documents.record import statement_record
 from ..present.screens.allocators import allocators_lines, copies_lines
 from ..present.screens.candidates import candidates_lines, candidates_of
 from ..present.screens.evidence import check_words, evidence
@@ -63,7 +63,7 @@ def version_command(context: Context) -> Answer:
     without = types.without() if types is not None else None
     if types is not None:
         context.session.asks_names = True
-    found = records.Version(
+    found = records.VersionDocument(
         arenascope=__version__,
         debugger=door[0] if door else None,
         python=_PYTHON,
@@ -78,7 +78,7 @@ def version_command(context: Context) -> Answer:
         without_debug_information=without,
     )
     if trail is not None:
-        found = records.Version.of(found, candidates=_candidates(context, trail, problem))
+        found = records.VersionDocument.of(found, candidates=_candidates(context, trail, problem))
     problems = [Statement("no-glibc", text=problem)] if problem else problems_of(context.session)
     said = _lines(context, problem, checks, trail, libraries=libraries.values())
     return Answer(found, said, problems, told=[REPLACED])
@@ -109,10 +109,10 @@ def _checks(session: Session) -> list[Check]:
     return [*layout.checks, *known]
 
 
-def _check(check: Check) -> records.Check:
+def _check(check: Check) -> records.LayoutCheckRecord:
     figures = {**check.what.figures, "arenas": check.of, "holds_in": check.times}
-    said = told(check.what._replace(figures=figures), evidence(check.what))
-    return records.Check.of(said, check=check_words(check), held=check.held)
+    said = statement_record(check.what._replace(figures=figures), evidence(check.what))
+    return records.LayoutCheckRecord.of(said, check=check_words(check), held=check.held)
 
 
 def _layout(context: Context) -> str:

@@ -10,14 +10,14 @@ from typing import Callable, Iterator, Mapping, Optional, TypeVar, Union
 
 from ...base.errors import UsageError
 from ...present.json_documents import arena_records, chunk_records, glibc_records, owner_records
-from ...present.json_documents.arena_records import Arenas
-from ...present.json_documents.container_records import Containers
-from ...present.json_documents.mapping_records import Mappings
-from ...present.json_documents.owner_records import Owners
+from ...present.json_documents.arena_records import ArenasDocument
+from ...present.json_documents.container_records import ContainersDocument
+from ...present.json_documents.mapping_records import MappingsDocument
+from ...present.json_documents.owner_records import OwnersDocument
 from ...present.json_documents.record import Document
-from ...present.json_documents.report_records import Report
-from ...present.json_documents.trim_records import Trim
-from ...present.json_documents.type_records import Types
+from ...present.json_documents.report_records import ReportDocument
+from ...present.json_documents.trim_records import TrimDocument
+from ...present.json_documents.type_records import TypesDocument
 from .command import Command
 
 Option = Union[str, int, bool, None]
@@ -63,74 +63,74 @@ class Subject(ABC):
         assert isinstance(document, kind)
         return document
 
-    def arenas(self, **options: Option) -> Arenas:
-        return self._typed(Arenas, options)
+    def arenas(self, **options: Option) -> ArenasDocument:
+        return self._typed(ArenasDocument, options)
 
-    def trim(self, **options: Option) -> Trim:
-        return self._typed(Trim, options)
+    def trim(self, **options: Option) -> TrimDocument:
+        return self._typed(TrimDocument, options)
 
-    def types(self, **options: Option) -> Types:
-        return self._typed(Types, options)
+    def types(self, **options: Option) -> TypesDocument:
+        return self._typed(TypesDocument, options)
 
-    def containers(self, **options: Option) -> Containers:
-        return self._typed(Containers, options)
+    def containers(self, **options: Option) -> ContainersDocument:
+        return self._typed(ContainersDocument, options)
 
-    def owners(self, **options: Option) -> Owners:
-        return self._typed(Owners, options)
+    def owners(self, **options: Option) -> OwnersDocument:
+        return self._typed(OwnersDocument, options)
 
-    def bins(self, **options: Option) -> arena_records.Bins:
-        return self._typed(arena_records.Bins, options)
+    def bins(self, **options: Option) -> arena_records.BinsDocument:
+        return self._typed(arena_records.BinsDocument, options)
 
-    def check(self, **options: Option) -> chunk_records.Check:
-        return self._typed(chunk_records.Check, options)
+    def check(self, **options: Option) -> chunk_records.CheckDocument:
+        return self._typed(chunk_records.CheckDocument, options)
 
-    def heaps(self, **options: Option) -> arena_records.Heaps:
-        return self._typed(arena_records.Heaps, options)
+    def heaps(self, **options: Option) -> arena_records.HeapsDocument:
+        return self._typed(arena_records.HeapsDocument, options)
 
-    def info(self, **options: Option) -> glibc_records.Info:
-        return self._typed(glibc_records.Info, options)
+    def info(self, **options: Option) -> glibc_records.InfoDocument:
+        return self._typed(glibc_records.InfoDocument, options)
 
-    def leaks(self, **options: Option) -> owner_records.Leaks:
-        return self._typed(owner_records.Leaks, options)
+    def leaks(self, **options: Option) -> owner_records.LeaksDocument:
+        return self._typed(owner_records.LeaksDocument, options)
 
-    def chunk(self, address: Union[str, int], **options: Option) -> chunk_records.ChunkAt:
-        return self._typed(chunk_records.ChunkAt, options, address)
+    def chunk(self, address: Union[str, int], **options: Option) -> chunk_records.ChunkDocument:
+        return self._typed(chunk_records.ChunkDocument, options, address)
 
-    def owner(self, address: Union[str, int], **options: Option) -> owner_records.Way:
-        return self._typed(owner_records.Way, options, address)
+    def owner(self, address: Union[str, int], **options: Option) -> owner_records.OwnerDocument:
+        return self._typed(owner_records.OwnerDocument, options, address)
 
-    def params(self, **options: Option) -> arena_records.Params:
-        return self._typed(arena_records.Params, options)
+    def params(self, **options: Option) -> arena_records.ParamsDocument:
+        return self._typed(arena_records.ParamsDocument, options)
 
-    def pins(self, **options: Option) -> chunk_records.Pins:
-        return self._typed(chunk_records.Pins, options)
+    def pins(self, **options: Option) -> chunk_records.PinsDocument:
+        return self._typed(chunk_records.PinsDocument, options)
 
-    def refs(self, address: Union[str, int], **options: Option) -> owner_records.Refs:
-        return self._typed(owner_records.Refs, options, address)
+    def refs(self, address: Union[str, int], **options: Option) -> owner_records.RefsDocument:
+        return self._typed(owner_records.RefsDocument, options, address)
 
-    def report(self, **options: Option) -> Report:
-        return self._typed(Report, options)
+    def report(self, **options: Option) -> ReportDocument:
+        return self._typed(ReportDocument, options)
 
-    def stats(self, **options: Option) -> glibc_records.Stats:
-        return self._typed(glibc_records.Stats, options)
+    def stats(self, **options: Option) -> glibc_records.StatsDocument:
+        return self._typed(glibc_records.StatsDocument, options)
 
-    def threads(self, **options: Option) -> arena_records.Threads:
-        return self._typed(arena_records.Threads, options)
+    def threads(self, **options: Option) -> arena_records.ThreadsDocument:
+        return self._typed(arena_records.ThreadsDocument, options)
 
-    def chunks(self, **options: Option) -> chunk_records.ChunkList:
-        return self._typed(chunk_records.ChunkList, options)
+    def chunks(self, **options: Option) -> chunk_records.ChunksDocument:
+        return self._typed(chunk_records.ChunksDocument, options)
 
-    def map(self, **options: Option) -> chunk_records.HeapMap:
-        return self._typed(chunk_records.HeapMap, options)
+    def map(self, **options: Option) -> chunk_records.MapDocument:
+        return self._typed(chunk_records.MapDocument, options)
 
-    def mappings(self, **options: Option) -> Mappings:
-        return self._typed(Mappings, options)
+    def mappings(self, **options: Option) -> MappingsDocument:
+        return self._typed(MappingsDocument, options)
 
-    def mmapped(self, **options: Option) -> arena_records.Mmapped:
-        return self._typed(arena_records.Mmapped, options)
+    def mmapped(self, **options: Option) -> arena_records.MmappedDocument:
+        return self._typed(arena_records.MmappedDocument, options)
 
-    def version(self, **options: Option) -> glibc_records.Version:
-        return self._typed(glibc_records.Version, options)
+    def version(self, **options: Option) -> glibc_records.VersionDocument:
+        return self._typed(glibc_records.VersionDocument, options)
 
 
 def _typed(options: Mapping[str, Option]) -> Iterator[str]:

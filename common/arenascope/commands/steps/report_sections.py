@@ -22,7 +22,7 @@ from ...blocks.recognise.class_names import type_words
 from ...blocks.types_of_image import types_of
 from ...present import glossary
 from ...present.json_documents.owner_records import Written
-from ...present.json_documents.report_records import Report
+from ...present.json_documents.report_records import ReportDocument
 from ...present.pages.fill_page import filled, title_of
 from ...present.pages.heap_map import packed
 from ...present.screens.heap_map import sentences as map_sentences
@@ -92,7 +92,7 @@ class Ticket:
 
     def answer(
         self,
-        report: Report,
+        report: ReportDocument,
         concluded: Conclusions,
         problems: list[Statement],
         looked: Optional[Looked] = None,
@@ -164,7 +164,7 @@ class Ticket:
             "ways": [list(zip(said.how(style), said.commands(style))) for _, said in concluded.advice],
         }
 
-    def _documents(self, report: Report) -> dict[str, object]:
+    def _documents(self, report: ReportDocument) -> dict[str, object]:
         documents = {"report": report.own(), **{each: section.keys for each, section in self._sections.items()}}
         map_keys = self._sections["map"].keys
         # what draws the strips looks for these

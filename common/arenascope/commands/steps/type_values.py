@@ -130,8 +130,8 @@ def _like(name: str, names: Iterable[str]) -> str:
     return f"did you mean {', '.join(dict.fromkeys(found))}?" if found else "types shows what there is"
 
 
-def record(values: TypeValues, shown: UserData) -> type_records.Values:
-    return type_records.Values.of(values, members=[_member(each, shown.in_documents) for each in values.columns])
+def record(values: TypeValues, shown: UserData) -> type_records.ObjectValues:
+    return type_records.ObjectValues.of(values, members=[_member(each, shown.in_documents) for each in values.columns])
 
 
 def _member(column: Column, with_values: bool) -> type_records.MemberValues:

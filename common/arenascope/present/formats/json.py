@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Iterable, Iterator, Optional, Sequence
 
 from ...base.model import Statement
 from ...base.printable import one_line
-from ..json_documents.record import SCHEMA, Document, Envelope, Failed, Glibc, Image, plain, told
+from ..json_documents.record import SCHEMA, Document, Envelope, Failed, Glibc, TargetRecord, plain, statement_record
 from ..shared_text.problems import sentence
 from .spool import Spool
 
@@ -33,8 +33,10 @@ def envelope(
         door=door,
         complete=not problems,
         problems=texts,
-        problem_records=[told(each, text) for each, text in zip(problems, texts)],
-        target=Image(kind=target.kind, pid=target.pid, pointer_bytes=target.pointer_size, page_bytes=target.page_size)
+        problem_records=[statement_record(each, text) for each, text in zip(problems, texts)],
+        target=TargetRecord(
+            kind=target.kind, pid=target.pid, pointer_bytes=target.pointer_size, page_bytes=target.page_size
+        )
         if target is not None
         else None,
         glibc=Glibc(version=located.version, located_by=located.located_by, main_arena=hexadecimal(located.main_arena))
@@ -67,7 +69,7 @@ def failure(command: str, id: str, error: str) -> Failed:
         command=command,
         complete=False,
         problems=[error],
-        problem_records=[told(Statement(id), error)],
+        problem_records=[statement_record(Statement(id), error)],
         error=error,
     )
 

@@ -9,17 +9,16 @@ from ...base.model import Allocator
 from ...glibc.find.several_glibcs import Copy
 from ...session.glibc_share import Share
 from ..formats.json import hexadecimal
-from .arena_records import AllocatorShare, OtherAllocator
-from .arena_records import Share as ShareRecord
-from .glibc_records import Libc
+from .arena_records import AllocatorShare, GlibcShareRecord, OtherAllocator
+from .glibc_records import LibcRecord
 
 
 def other_allocators(allocators: Sequence[Allocator]) -> list[OtherAllocator]:
     return [OtherAllocator.of(each) for each in allocators]
 
 
-def share_record(share: Optional[Share]) -> Optional[ShareRecord]:
-    return None if share is None else ShareRecord(glibc_resident_bytes=share.glibc, rss_bytes=share.rss)
+def share_record(share: Optional[Share]) -> Optional[GlibcShareRecord]:
+    return None if share is None else GlibcShareRecord(glibc_resident_bytes=share.glibc, rss_bytes=share.rss)
 
 
 def allocator_shares(allocators: Sequence[Allocator], picture: Optional[Picture]) -> list[AllocatorShare]:
@@ -32,9 +31,9 @@ def allocator_shares(allocators: Sequence[Allocator], picture: Optional[Picture]
     ]
 
 
-def copies_of(copies: Sequence[Copy], chosen: int) -> list[Libc]:
+def copies_of(copies: Sequence[Copy], chosen: int) -> list[LibcRecord]:
     return [
-        Libc(
+        LibcRecord(
             libc=number,
             path=copy.libc.path or None,
             version=copy.libc.version,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Annotated, Optional, Sequence
 
-from .record import Address, Chunks, Document, Record, Size, Told
+from .record import Address, ChunkTally, Document, Record, Size, StatementRecord
 
 Index = Annotated[int, "The arena's number, malloc_info's <heap nr>; 0: main_arena"]
 ArenaOrNone = Annotated[Optional[int], "The arena's index"]
@@ -39,16 +39,16 @@ class ArenaFigures(Record):
     system_bytes: Annotated[Optional[Size], "What it took from the kernel (system_mem)"]
     max_system_bytes: Annotated[Optional[Size], "Its maximum so far"]
     used_bytes: Annotated[Optional[int], "Blocks in the program's hands, with malloc's bookkeeping"]
-    tcache: Annotated[Chunks, "Chunks that thread caches keep of it"]
-    fast: Annotated[Chunks, "Chunks in fastbins"]
-    bins: Annotated[Chunks, "Chunks in unsorted, small and large bins"]
+    tcache: Annotated[ChunkTally, "Chunks that thread caches keep of it"]
+    fast: Annotated[ChunkTally, "Chunks in fastbins"]
+    bins: Annotated[ChunkTally, "Chunks in unsorted, small and large bins"]
     top_bytes: Annotated[Optional[Size], "The chunk at its end, which new blocks are cut from"]
     resident_bytes: Annotated[Optional[Size], "What of it is in memory"]
     trim_bytes: Annotated[Optional[Size], "What malloc_trim(0) would give back, of address space"]
     trim_resident_bytes: Annotated[Optional[Size], "How much RSS would fall"]
 
 
-class Arena(ArenaPlace, ArenaFigures):
+class ArenaRecord(ArenaPlace, ArenaFigures):
     """An arena."""
 
 
@@ -69,7 +69,7 @@ class AllocatorShare(OtherAllocator):
     at_most_bytes: Annotated[Optional[Size], "An upper bound of that; null: not known"]
 
 
-class Share(Record):
+class GlibcShareRecord(Record):
     """How much of what is in memory is glibc's."""
 
     glibc_resident_bytes: Annotated[Optional[Size], "Resident bytes of glibc's arenas and of blocks served by mmap"]
@@ -80,14 +80,14 @@ ALLOCATORS = "Other allocators, and runtimes with a heap of their own"
 SHARE = "How much of what is in memory is glibc's; null where there is no other allocator"
 
 
-class Arenas(Document, command="arenas"):
+class ArenasDocument(Document, command="arenas"):
     """What arenas found."""
 
-    arenas: Annotated[Sequence[Arena], "In the ring's order"]
-    mmapped: Annotated[Chunks, "Blocks served by mmap, by mp_"]
+    arenas: Annotated[Sequence[ArenaRecord], "In the ring's order"]
+    mmapped: Annotated[ChunkTally, "Blocks served by mmap, by mp_"]
     totals: Annotated[ArenaFigures, "The same of all arenas; null where one is not known"]
     allocators: Annotated[Sequence[OtherAllocator], ALLOCATORS]
-    share: Annotated[Optional[Share], SHARE]
+    share: Annotated[Optional[GlibcShareRecord], SHARE]
 
 
 class HeapRow(Record):
@@ -102,7 +102,7 @@ class HeapRow(Record):
     last: Annotated[bool, "Whether top lies in it"]
 
 
-class Heaps(Document, command="heaps"):
+class HeapsDocument(Document, command="heaps"):
     """What heaps found."""
 
     heaps: Annotated[Sequence[HeapRow], "Arena by arena, in address order"]
@@ -121,7 +121,7 @@ class BinRow(Record):
     bytes: Annotated[Optional[Size], "Their bytes"]
 
 
-class Bins(Document, command="bins"):
+class BinsDocument(Document, command="bins"):
     """What bins found."""
 
     bins: Annotated[Sequence[BinRow], "Bins that are not empty"]
@@ -142,14 +142,14 @@ class ThreadRow(ArenaThread):
     tcache: Cache
 
 
-class Threads(Document, command="threads"):
+class ThreadsDocument(Document, command="threads"):
     """What threads found."""
 
     threads: Annotated[Sequence[ThreadRow], "By tid"]
     unattached_arenas: Annotated[Optional[Sequence[int]], "Arenas that no thread uses; null: not known"]
 
 
-class Param(Record):
+class ParamRecord(Record):
     """A parameter."""
 
     name: Annotated[str, "mp_'s field, or global_max_fast (M_MXFAST), perturb_byte (M_PERTURB)"]
@@ -157,7 +157,7 @@ class Param(Record):
     default: Annotated[Optional[int], "In this glibc"]
     requested: Annotated[Optional[str], "What the environment asked for"]
     note: Annotated[Optional[str], "Whether it took effect, or how it changed"]
-    note_record: Annotated[Optional[Told], "The note, apart from its words"]
+    note_record: Annotated[Optional[StatementRecord], "The note, apart from its words"]
 
 
 class ArenaLimits(Record):
@@ -167,14 +167,14 @@ class ArenaLimits(Record):
     limit: Annotated[Optional[float], "The maximum that this glibc makes"]
 
 
-class Params(Document, command="params"):
+class ParamsDocument(Document, command="params"):
     """What params found."""
 
-    params: Annotated[Sequence[Param], "In mp_'s own order, then what lies beside it"]
+    params: Annotated[Sequence[ParamRecord], "In mp_'s own order, then what lies beside it"]
     arenas: ArenaLimits
     note: Annotated[Optional[str], "Whether any of them was changed"]
     note_record: Annotated[
-        Optional[Told],
+        Optional[StatementRecord],
         "The same, apart from its words: how many have a default, how many are not at it, how many the environment "
         "asked for; the arenas' limit, where it follows from the number of processors, with that",
     ]
@@ -190,9 +190,9 @@ class MmappedRow(Record):
     certain: Annotated[Optional[bool], "False for a guess, by what it holds"]
 
 
-class Mmapped(Document, command="mmapped"):
+class MmappedDocument(Document, command="mmapped"):
     """What mmapped found."""
 
     blocks: Annotated[Sequence[MmappedRow], "In address order"]
-    expected: Annotated[Chunks, "What mp_ counts"]
+    expected: Annotated[ChunkTally, "What mp_ counts"]
     match: Annotated[bool, "Whether the two agree"]

@@ -8,9 +8,9 @@ from ...analysis.chunks import WITH_TOP
 from ...base.model import KINDS
 from ..formats.spool import Spool
 from .arena_records import ArenaOrNone, Index
-from .owner_records import HELD_BY, WRITTEN, Owner, Written
-from .record import JUDGEMENT, Address, Chunks, Document, Identity, Record, Size, Told
-from .type_records import HELD_MOST, HolderOfMost, Typed
+from .owner_records import HELD_BY, WRITTEN, OwnerRecord, Written
+from .record import JUDGEMENT, Address, ChunkTally, Document, Identity, Record, Size, StatementRecord
+from .type_records import HELD_MOST, BlocksOfType, HolderOfMost
 
 State = Annotated[Optional[str], ("enum", WITH_TOP), "What it is; null: not known"]
 
@@ -18,11 +18,11 @@ State = Annotated[Optional[str], ("enum", WITH_TOP), "What it is; null: not know
 class Summary(Record):
     """All that was swept, by state."""
 
-    used: Annotated[Chunks, "In the program's hands"]
-    tcache: Annotated[Chunks, "In thread caches"]
-    fast: Annotated[Chunks, "In fastbins"]
-    free: Annotated[Chunks, "In bins"]
-    top: Annotated[Chunks, "At arenas' ends"]
+    used: Annotated[ChunkTally, "In the program's hands"]
+    tcache: Annotated[ChunkTally, "In thread caches"]
+    fast: Annotated[ChunkTally, "In fastbins"]
+    free: Annotated[ChunkTally, "In bins"]
+    top: Annotated[ChunkTally, "At arenas' ends"]
     bookkeeping_bytes: Annotated[Size, "Headers of heaps and arenas, fenceposts"]
     foreign_bytes: Annotated[Size, "Somebody else's, by sbrk"]
     damaged_bytes: Annotated[Size, "What could not be read as chunks"]
@@ -40,7 +40,7 @@ class SizeRow(Record):
     free_bytes: Annotated[Optional[Size], "Their bytes"]
 
 
-class ExactSize(Record):
+class ExactSizeRecord(Record):
     """Chunks of one size."""
 
     bytes: Annotated[Size, "The size"]
@@ -58,7 +58,7 @@ class ChunkRow(Record):
     type: Annotated[str, "With --type: its type"] = ""
 
 
-class ChunkList(Document, command="chunks"):
+class ChunksDocument(Document, command="chunks"):
     """What chunks found."""
 
     summary: Summary
@@ -68,11 +68,11 @@ class ChunkList(Document, command="chunks"):
         "Arena by arena in address order, or as --sort has them; --limit at most",
     ]
     left_out: Annotated[Optional[Size], "How many more there are; null where it was stopped"]
-    exact_sizes: Annotated[Sequence[ExactSize], "What holds most first, --limit at most"]
+    exact_sizes: Annotated[Sequence[ExactSizeRecord], "What holds most first, --limit at most"]
     exact_sizes_left_out: Annotated[Size, "How many more sizes there are"]
 
 
-class Word(Record):
+class WordRecord(Record):
     """A word."""
 
     offset: Annotated[int, "From the user address"]
@@ -80,7 +80,7 @@ class Word(Record):
     symbol: Annotated[Optional[str], "What that points to, by name"]
 
 
-class Member(Record):
+class MemberRecord(Record):
     """A part of a block, by the type that the program's debug information declares."""
 
     name: Annotated[str, 'As it is reached from the object: peer.port, [3].name; "": the whole']
@@ -114,56 +114,58 @@ class Chunk(Record):
     certain: Annotated[Optional[bool], "False for a guess, by what it holds"]
     how: Annotated[Optional[str], "By what it was known"]
     members: Annotated[
-        Optional[Sequence[Member]],
+        Optional[Sequence[MemberRecord]],
         "What it has in it; null: no debug information tells its type",
     ]
-    words: Annotated[Sequence[Word], "Its first words"]
+    words: Annotated[Sequence[WordRecord], "Its first words"]
 
     def without_contents(self) -> Chunk:
         """Neither words nor what members are."""
         unknown = dict.fromkeys(("value", "enumerator", "text", "target", "leads_to", "elements"))
-        members = None if self.members is None else [Member.of(each, **unknown) for each in self.members]
+        members = None if self.members is None else [MemberRecord.of(each, **unknown) for each in self.members]
         return Chunk.of(self, members=members, words=[])
 
 
-class Asked(Record):
+class AskedAddress(Record):
     """An address."""
 
     asked: Annotated[Address, "As it was asked for"]
     chunk: Annotated[Optional[Chunk], "The chunk that holds it; null: none does"]
-    problem: Annotated[Optional[Told], "Where it lies then"]
+    problem: Annotated[Optional[StatementRecord], "Where it lies then"]
 
 
-class ChunkAt(Document, command="chunk"):
+class ChunkDocument(Document, command="chunk"):
     """What chunk found."""
 
     chunk: Annotated[
         Optional[Chunk],
         "The chunk that holds the (first) address; null: none does, and a problem says what is there",
     ]
-    answers: Annotated[Sequence[Asked], "Of several addresses: one for each, in their order"] = ()
+    answers: Annotated[Sequence[AskedAddress], "Of several addresses: one for each, in their order"] = ()
 
-    def without_contents(self) -> ChunkAt:
+    def without_contents(self) -> ChunkDocument:
         """See Chunk."""
 
         def bare(chunk: Optional[Chunk]) -> Optional[Chunk]:
             return None if chunk is None else chunk.without_contents()
 
-        found = ChunkAt(chunk=bare(self.chunk))
+        found = ChunkDocument(chunk=bare(self.chunk))
         if self.answers:
-            found = ChunkAt.of(found, answers=[Asked.of(each, chunk=bare(each.chunk)) for each in self.answers])
+            found = ChunkDocument.of(
+                found, answers=[AskedAddress.of(each, chunk=bare(each.chunk)) for each in self.answers]
+            )
         found.within(self.envelope)
         return found
 
 
-class Gain(Record):
+class GainRecord(Record):
     """What would return to the system."""
 
     releases_bytes: Annotated[Size, "What would return to the system"]
     resident_bytes: Annotated[Optional[int], "What of that is in memory"]
 
 
-class PinGroup(Typed, Gain):
+class PinGroup(BlocksOfType, GainRecord):
     """All blocks of a type."""
 
     held_by: Annotated[Optional[HolderOfMost], HELD_MOST]
@@ -188,7 +190,7 @@ class Returned(Record):
     already: Annotated[Ranges, "With --ranges: what of that would return without freeing anything"] = ()
 
 
-class Pin(Returned, first=True):
+class PinRecord(Returned, first=True):
     """A block in use."""
 
     address: Annotated[Address, "Its header"]
@@ -200,23 +202,23 @@ class Pin(Returned, first=True):
     releases_bytes: Annotated[Size, "What would return to the system"]
     symbol: Annotated[Optional[str], "What its first word points to"]
     type: Annotated[Optional[str], "The class whose table of virtual functions that is; null: it is none"]
-    held_by: Annotated[Optional[Owner], HELD_BY]
+    held_by: Annotated[Optional[OwnerRecord], HELD_BY]
     expression: Annotated[Optional[str], WRITTEN]
     by: Annotated[str, ("enum", ("free", "trim")), "What would give it back"]
     user_address: Annotated[Address, "What malloc returned"]
     resident_bytes: Annotated[Optional[int], "What of that is in memory"]
     note: Annotated[Optional[str], "What comes before"]
-    note_records: Annotated[Sequence[Told], "The same, apart from its words"]
+    note_records: Annotated[Sequence[StatementRecord], "The same, apart from its words"]
 
 
-class PinSums(Gain, first=True):
+class PinSums(GainRecord, first=True):
     """The best of each arena, freed."""
 
     blocks: Annotated[Size, "How many"]
     bytes: Annotated[Size, "Their bytes"]
 
 
-class Tail(Returned, first=True):
+class TailRecord(Returned, first=True):
     """An arena's."""
 
     arena: Index
@@ -234,7 +236,7 @@ class Pending(Record):
     bytes: Annotated[int, "So much"]
 
 
-class Pins(Document, command="pins"):
+class PinsDocument(Document, command="pins"):
     """What pins found."""
 
     groups: Annotated[
@@ -242,15 +244,15 @@ class Pins(Document, command="pins"):
         "Types of which all blocks together keep more than they are, what keeps most besides first; none where a "
         "single block does; null: not looked at, as the heaps are large and --types was not given",
     ]
-    pins: Annotated[Sequence[Pin], "Those that hold back the most first"]
+    pins: Annotated[Sequence[PinRecord], "Those that hold back the most first"]
     left_out: Annotated[Size, "How many more there are"]
     own_left_out: Annotated[Size, "How many would mainly give back their own pages"]
     one_per_arena: PinSums
-    together: Annotated[Sequence[Tail], "The last blocks of an arena, all freed"]
+    together: Annotated[Sequence[TailRecord], "The last blocks of an arena, all freed"]
     pending: Annotated[Sequence[Pending], "What is returned anyway at the next free() of 64 KiB"]
 
 
-class Breach(Told, first=True):
+class BreachRecord(StatementRecord, first=True):
     """An invariant that memory does not keep."""
 
     address: Annotated[Address, "Where"]
@@ -262,7 +264,7 @@ class Breach(Told, first=True):
     transient: Annotated[bool, "Whether a call in progress explains it"]
 
 
-class Busy(Record):
+class BusyRecord(Record):
     """An arena or a thread."""
 
     arena: ArenaOrNone
@@ -280,20 +282,20 @@ class Checked(Record):
     tcache_entries: Annotated[Size, "Chunks in thread caches"]
 
 
-class Check(Document, command="check"):
+class CheckDocument(Document, command="check"):
     """What check found."""
 
-    breaches: Annotated[Sequence[Breach], "Damage first"]
-    busy: Annotated[Sequence[Busy], "Malloc at work"]
+    breaches: Annotated[Sequence[BreachRecord], "Damage first"]
+    busy: Annotated[Sequence[BusyRecord], "Malloc at work"]
     checked: Checked
     verdict: Annotated[str, "Sound, busy or damaged, in words"]
-    judgement: Annotated[Told, JUDGEMENT]
+    judgement: Annotated[StatementRecord, JUDGEMENT]
 
 
 Cells = Optional[Sequence[Size]]
 
 
-class Strip(Record):
+class StripRecord(Record):
     """A heap."""
 
     arena: Index
@@ -341,13 +343,13 @@ class StripTotals(Record):
     ]
 
 
-class HeapMap(Document, command="map"):
+class MapDocument(Document, command="map"):
     """What map found."""
 
-    heaps: Annotated[Sequence[Strip], "A strip of cells for each"]
+    heaps: Annotated[Sequence[StripRecord], "A strip of cells for each"]
     totals: StripTotals
     html: Annotated[Optional[Written], "The page that was written"]
     types: Annotated[
-        Sequence[Annotated[Typed, "All live blocks of a type, mmapped ones included"]],
+        Sequence[Annotated[BlocksOfType, "All live blocks of a type, mmapped ones included"]],
         "With --types: those that hold back the most, 8 at most",
     ] = ()

@@ -5,10 +5,10 @@ from __future__ import annotations
 from typing import Annotated, Optional, Sequence
 
 from ...base.model import CONTAINER_FORMS
-from .record import Address, Document, Record, Size, Told
+from .record import Address, Document, Record, Size, StatementRecord
 
 
-class Container(Record):
+class ContainerRecord(Record):
     """All containers that are reached in one way."""
 
     path: Annotated[str, "The way to them, as the program would write it; [] stands for any element"]
@@ -26,9 +26,9 @@ class Container(Record):
     sample: Annotated[Address, "A block of the largest one: what malloc returned"]
 
 
-class Containers(Document, command="containers"):
+class ContainersDocument(Document, command="containers"):
     """What containers found."""
 
-    containers: Annotated[Sequence[Container], "What holds most first; --limit at most"]
+    containers: Annotated[Sequence[ContainerRecord], "What holds most first; --limit at most"]
     left_out: Annotated[Size, "How many more rows there are"]
-    notes: Annotated[Sequence[Told], "What is not among them, and why"]
+    notes: Annotated[Sequence[StatementRecord], "What is not among them, and why"]

@@ -4,23 +4,23 @@ from __future__ import annotations
 
 from typing import Annotated, Mapping, Optional, Sequence
 
-from .arena_records import ALLOCATORS, SHARE, OtherAllocator, Share
-from .record import Address, Document, Record, Size, Told
+from .arena_records import ALLOCATORS, SHARE, GlibcShareRecord, OtherAllocator
+from .record import Address, Document, Record, Size, StatementRecord
 
 
-class Info(Document, command="info"):
+class InfoDocument(Document, command="info"):
     """What info found."""
 
     xml: Annotated[Optional[str], "malloc_info's; null where not all of it can be read"]
 
 
-class Stats(Document, command="stats"):
+class StatsDocument(Document, command="stats"):
     """What stats found."""
 
     text: Annotated[Optional[str], "malloc_stats'; null where not all of it can be read"]
 
 
-class Check(Told, first=True):
+class LayoutCheckRecord(StatementRecord, first=True):
     """A check; holds_in tells in how many of the arenas it holds."""
 
     check: Annotated[str, "What it checks, and in how many arenas it does not hold"]
@@ -32,10 +32,10 @@ class Checks(Record):
 
     held: Annotated[Size, "How many hold"]
     tried: Annotated[Size, "How many there are"]
-    list: Annotated[Sequence[Check], "Each"]
+    list: Annotated[Sequence[LayoutCheckRecord], "Each"]
 
 
-class Libc(Record):
+class LibcRecord(Record):
     """One."""
 
     libc: Annotated[int, "Its number, for --libc"]
@@ -46,18 +46,18 @@ class Libc(Record):
     chosen: Annotated[bool, "Whether it is the one that was examined"]
 
 
-class Candidate(Record):
+class CandidateRecord(Record):
     """A candidate."""
 
     name: Annotated[str, "An address, a release, a distance from the thread pointer; once in its list"]
     taken: Annotated[bool, "Whether it is the one that was taken"]
     for_: Annotated[Sequence[str], "What spoke for it"]
     against: Annotated[Sequence[str], "What spoke against it"]
-    for_records: Annotated[Sequence[Told], "The same, with ids"]
-    against_records: Annotated[Sequence[Told], "The same, with ids"]
+    for_records: Annotated[Sequence[StatementRecord], "The same, with ids"]
+    against_records: Annotated[Sequence[StatementRecord], "The same, with ids"]
 
 
-Found = Annotated[Sequence[Candidate], "Empty where nothing did"]
+Found = Annotated[Sequence[CandidateRecord], "Empty where nothing did"]
 
 
 class Candidates(Record):
@@ -70,7 +70,7 @@ class Candidates(Record):
     thread_caches: Found
 
 
-class Version(Document, command="version"):
+class VersionDocument(Document, command="version"):
     """What version found."""
 
     arenascope: Annotated[str, "Its version"]
@@ -79,9 +79,9 @@ class Version(Document, command="version"):
     libraries: Annotated[Mapping[str, Annotated[str, "Which and where"]], "Optional libraries, and where they are"]
     layout: Annotated[Optional[str], "What is known of glibc's structures; null: no glibc"]
     checks: Checks
-    libcs: Annotated[Sequence[Libc], "Every glibc in the process"]
+    libcs: Annotated[Sequence[LibcRecord], "Every glibc in the process"]
     allocators: Annotated[Sequence[OtherAllocator], ALLOCATORS]
-    share: Annotated[Optional[Share], SHARE]
+    share: Annotated[Optional[GlibcShareRecord], SHARE]
     without_debug_information: Annotated[
         Optional[Sequence[str]], "Files of modules that have none here, or that of another build; null: nobody asked"
     ]

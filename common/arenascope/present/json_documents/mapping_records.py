@@ -47,7 +47,7 @@ class MappingTotals(Record):
     ]
 
 
-class Mappings(Document, command="mappings"):
+class MappingsDocument(Document, command="mappings"):
     """What mappings found."""
 
     mappings: Annotated[Optional[Sequence[MappingRow]], "In address order; null: what is mapped is not known"]

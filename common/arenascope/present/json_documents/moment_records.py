@@ -8,7 +8,7 @@ from ...analysis.diff import FIGURES
 from ...analysis.trend import COURSES
 from ...base.model import KINDS
 from .owner_records import OWNER_KINDS
-from .record import JUDGEMENT, Document, Record, Size, Told
+from .record import JUDGEMENT, Document, Record, Size, StatementRecord
 
 SECTIONS = {
     "report": ("rss_bytes", "swap_bytes", "parts", "measure"),
@@ -27,7 +27,7 @@ OF_AN_OWNER = (
 """The keys of each command's JSON that a snapshot keeps; of its rows these."""
 
 
-class Snapshot(Document, command="snapshot"):
+class SnapshotDocument(Document, command="snapshot"):
     """What snapshot wrote."""
 
     file: Annotated[str, "Where it was written"]
@@ -65,7 +65,7 @@ class SnapshotFile(Record):
     glibc: Annotated[Optional[str], "Its release"]
 
 
-class Save(Document, command="save"):
+class SaveDocument(Document, command="save"):
     """What save wrote."""
 
     file: Annotated[str, "Where it was written"]
@@ -74,7 +74,7 @@ class Save(Document, command="save"):
     redacted: Annotated[bool, "Whether it has malloc's own words alone"]
 
 
-class Change(Record):
+class ChangeRecord(Record):
     """A figure before and after."""
 
     name: Annotated[str, "Whose"]
@@ -84,7 +84,7 @@ class Change(Record):
     per_hour: Annotated[Optional[int], "The same per hour; null where the time is not known"]
 
 
-class OwnedChange(Change):
+class OwnedChange(ChangeRecord):
     """What an owner holds, before and after."""
 
     name: Annotated[str, "The owner; of threads' stacks, registers and variables all threads' together"]
@@ -95,29 +95,30 @@ class OwnedChange(Change):
     type: Annotated[Optional[str], "The type that changed most of what it holds; null: not known"]
 
 
-class Diff(Document, command="diff"):
+class DiffDocument(Document, command="diff"):
     """What diff found."""
 
     seconds: Annotated[Optional[float], "Between the two; null: not known"]
-    rss_bytes: Change
-    parts: Annotated[Sequence[Change], "Parts of resident memory"]
-    arenas: Annotated[Sequence[Change], "Arenas, by what they took"]
-    used: Annotated[Sequence[Change], "Arenas, by what the program holds"]
-    bins: Annotated[Sequence[Change], "Lists of free chunks"]
-    sizes: Annotated[Sequence[Change], "Sizes of blocks in use, where both have them"]
-    types: Annotated[Sequence[Change], "Types of blocks in use, where both have them"]
+    rss_bytes: ChangeRecord
+    parts: Annotated[Sequence[ChangeRecord], "Parts of resident memory"]
+    arenas: Annotated[Sequence[ChangeRecord], "Arenas, by what they took"]
+    used: Annotated[Sequence[ChangeRecord], "Arenas, by what the program holds"]
+    bins: Annotated[Sequence[ChangeRecord], "Lists of free chunks"]
+    sizes: Annotated[Sequence[ChangeRecord], "Sizes of blocks in use, where both have them"]
+    types: Annotated[Sequence[ChangeRecord], "Types of blocks in use, where both have them"]
     containers: Annotated[
-        Sequence[Change], "Elements of containers by the way to them, where both have them; first those that hold more"
+        Sequence[ChangeRecord],
+        "Elements of containers by the way to them, where both have them; first those that hold more",
     ]
     owners: Annotated[
         Optional[Sequence[OwnedChange]],
         "What grew and stays first, then what threads are working on, then what shrank; null: not known of both",
     ]
     verdict: Annotated[str, "What changed, in words"]
-    judgement: Annotated[Told, JUDGEMENT]
+    judgement: Annotated[StatementRecord, JUDGEMENT]
 
 
-class Life(Record):
+class LifeRecord(Record):
     """A process from its first snapshot to its last."""
 
     pid: Annotated[Optional[int], "Its number"]
@@ -127,7 +128,7 @@ class Life(Record):
     last: Annotated[float, "When the last was taken"]
 
 
-class Series(Record):
+class SeriesRecord(Record):
     """A figure."""
 
     by: Annotated[str, ("enum", FIGURES), "What kind it is"]
@@ -177,7 +178,7 @@ class Limit(Record):
     path: Annotated[Optional[str], "The control group's file; null: it was asked for"]
 
 
-class Reached(Record):
+class LimitReachedRecord(Record):
     """When it gets there."""
 
     limit: Annotated[Size, "The limit"]
@@ -187,15 +188,15 @@ class Reached(Record):
     latest: Annotated[float, "By the slow rate"]
 
 
-class Trend(Document, command="trend"):
+class TrendDocument(Document, command="trend"):
     """What trend found."""
 
     folder: Annotated[str, "Where the snapshots are"]
-    process: Life
-    earlier: Annotated[Sequence[Life], "The same program before it was started again, the first one first"]
-    others: Annotated[Sequence[Life], "Other processes whose snapshots lie there"]
+    process: LifeRecord
+    earlier: Annotated[Sequence[LifeRecord], "The same program before it was started again, the first one first"]
+    others: Annotated[Sequence[LifeRecord], "Other processes whose snapshots lie there"]
     series: Annotated[
-        Sequence[Series], "Every figure over time, the largest growth first (of containers by what they hold)"
+        Sequence[SeriesRecord], "Every figure over time, the largest growth first (of containers by what they hold)"
     ]
     grown: Annotated[
         Optional[Sequence[GrownType]],
@@ -203,6 +204,8 @@ class Trend(Document, command="trend"):
         "fewer than two snapshots tell types",
     ]
     limit: Annotated[Optional[Limit], "What it may grow to; null: nothing is known to limit it"]
-    reaches: Annotated[Optional[Reached], "When it gets there, if it goes on so; null: it does not grow, or not surely"]
+    reaches: Annotated[
+        Optional[LimitReachedRecord], "When it gets there, if it goes on so; null: it does not grow, or not surely"
+    ]
     verdict: Annotated[str, "What grew, in words"]
-    judgement: Annotated[Told, JUDGEMENT]
+    judgement: Annotated[StatementRecord, JUDGEMENT]

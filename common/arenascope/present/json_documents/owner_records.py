@@ -6,7 +6,7 @@ from typing import Annotated, Optional, Sequence
 
 from ...base.model import ROOT_KINDS, STALE
 from .arena_records import ArenaOrNone
-from .record import Address, Document, Record, Size, Told
+from .record import Address, Document, Record, Size, StatementRecord
 
 OWNER_KINDS = (*ROOT_KINDS, "unreached")
 STRENGTHS = ("definite", "possible")
@@ -21,7 +21,7 @@ MAY_BE = (
 )
 
 
-class Owner(Record):
+class OwnerRecord(Record):
     """Any, also nobody."""
 
     kind: Annotated[str, ("enum", OWNER_KINDS), "What owns it; unreached: nothing"]
@@ -38,23 +38,23 @@ class Owner(Record):
     ]
 
 
-class Root(Owner):
+class RootRecord(OwnerRecord):
     """A root: a variable, a thread's stack, the heap of a runtime, a mapping."""
 
     kind: Annotated[str, ("enum", ROOT_KINDS), "What it is"]
 
 
-class Leading(Record):
+class OtherHoldersRecord(Record):
     """Who else leads to what an owner does not hold alone."""
 
     owners: Annotated[
-        Sequence[Root],
+        Sequence[RootRecord],
         "Whoever leads to a hundredth of that or more, the most first",
     ]
     whole: Annotated[bool, "These are all of those; else others lead there as well"]
 
 
-class Step(Record):
+class PathStep(Record):
     """A block."""
 
     block: Annotated[Address, "What malloc returned"]
@@ -64,7 +64,7 @@ class Step(Record):
     expression: Annotated[Optional[str], WRITTEN]
 
 
-class TypeCost(Record):
+class TypeCostRecord(Record):
     """All blocks of a type that one owner holds, with what they cost."""
 
     type: Annotated[str, "What they are"]
@@ -80,7 +80,7 @@ class TypeCost(Record):
     largest: Annotated[Address, "What malloc returned for that one"]
 
 
-class Held(Owner):
+class OwnerRow(OwnerRecord):
     """What an owner holds: of all that lead to a block it is the first."""
 
     type: Annotated[Optional[str], "The type of the last block on `path`; null: `path` is empty"]
@@ -91,10 +91,15 @@ class Held(Owner):
     retained_resident_bytes: Annotated[Optional[Size], "What of that is in memory"]
     returns_bytes: Annotated[Optional[Size], "Pages on which nothing else is: malloc_trim(0) gives them back then"]
     tied_bytes: Annotated[Size, "What of held_bytes another owner leads to equally well"]
-    leading: Annotated[Optional[Leading], "Who leads to what of held_bytes it does not hold alone; null: it holds all"]
-    path: Annotated[Sequence[Step], "Down to where it spreads: blocks on which most of what the one before has hangs"]
+    leading: Annotated[
+        Optional[OtherHoldersRecord], "Who leads to what of held_bytes it does not hold alone; null: it holds all"
+    ]
+    path: Annotated[
+        Sequence[PathStep], "Down to where it spreads: blocks on which most of what the one before has hangs"
+    ]
     by_type: Annotated[
-        Optional[Sequence[TypeCost]], "What its blocks cost, by what they are, the most first; null without --by type"
+        Optional[Sequence[TypeCostRecord]],
+        "What its blocks cost, by what they are, the most first; null without --by type",
     ]
 
 
@@ -105,17 +110,17 @@ class Written(Record):
     bytes: Annotated[Size, "Its size"]
 
 
-class Owners(Document, command="owners"):
+class OwnersDocument(Document, command="owners"):
     """What owners found."""
 
     owners: Annotated[
-        Sequence[Held],
+        Sequence[OwnerRow],
         "Whose memory it is, the largest first; with those that are left out, held_bytes sum to live_bytes",
     ]
     left_out: Annotated[Size, "How many more owners there are"]
     live_bytes: Annotated[Size, "All live blocks"]
     notes: Annotated[
-        Sequence[Annotated[Told, "A note"]],
+        Sequence[Annotated[StatementRecord, "A note"]],
         "Which files lack symbols, so that all their unnamed variables are one owner (`names.owner`), and the command "
         "that brings the names (`names.command`)",
     ]
@@ -123,7 +128,7 @@ class Owners(Document, command="owners"):
     pprof: Annotated[Optional[Written], "The profile that was written"]
 
 
-class Goal(Record):
+class GoalRecord(Record):
     """What the address stands for; null: nothing is mapped there."""
 
     address: Annotated[Address, "Its header, or the start of the mapping"]
@@ -134,7 +139,7 @@ class Goal(Record):
     type: Annotated[Optional[str], "What the block is; null: not known"]
 
 
-class Pointer(Record):
+class PointerRecord(Record):
     """A pointer."""
 
     kind: Annotated[str, ("enum", (*ROOT_KINDS, "block")), "Who has it: a root of this kind, or a block"]
@@ -152,23 +157,25 @@ class Pointer(Record):
     expression: Annotated[Optional[str], WRITTEN]
 
 
-class Refs(Document, command="refs"):
+class RefsDocument(Document, command="refs"):
     """What refs found."""
 
-    block: Optional[Goal]
-    refs: Annotated[Sequence[Pointer], "Every pointer to it: those of roots first"]
+    block: Optional[GoalRecord]
+    refs: Annotated[Sequence[PointerRecord], "Every pointer to it: those of roots first"]
 
 
-class Way(Document, command="owner"):
+class OwnerDocument(Document, command="owner"):
     """What owner found."""
 
-    block: Optional[Goal]
+    block: Optional[GoalRecord]
     held_by: Annotated[
-        Optional[Owner], "Of a live block its main holder: as in owners; null: it is none, or that is not known"
+        Optional[OwnerRecord], "Of a live block its main holder: as in owners; null: it is none, or that is not known"
     ]
-    tied_with: Annotated[Optional[Owner], "Another owner, who leads there equally well; null: there is none"]
+    tied_with: Annotated[Optional[OwnerRecord], "Another owner, who leads there equally well; null: there is none"]
     path: Annotated[
-        Optional[Sequence[Annotated[Pointer, "A pointer, to the block of the next row or to what was asked for"]]],
+        Optional[
+            Sequence[Annotated[PointerRecord, "A pointer, to the block of the next row or to what was asked for"]]
+        ],
         "The path to it, the root's pointer first; null: nothing leads to it",
     ]
     expression: Annotated[
@@ -179,7 +186,7 @@ class Way(Document, command="owner"):
     ]
 
 
-class Blocks(Record):
+class BlockSum(Record):
     """Some blocks."""
 
     blocks: Annotated[Size, "How many"]
@@ -203,13 +210,13 @@ class Leak(Record):
     samples: Annotated[Sequence[Address], "What malloc returned for some of them"]
 
 
-class Saved(Blocks, first=True):
+class EncodedPointerBlocks(BlockSum, first=True):
     """By one encoding."""
 
     encoding: Annotated[str, ("enum", (*ENCODINGS, "inside")), "How; inside: at one offset in all blocks of a size"]
 
 
-class StaleWords(Blocks, first=True):
+class StaleWordsRecord(BlockSum, first=True):
     """What words alike alone lead to."""
 
     name: Annotated[
@@ -220,15 +227,15 @@ class StaleWords(Blocks, first=True):
     samples: Annotated[Sequence[Address], "What malloc returned for some to which they lead"]
 
 
-class Leaks(Document, command="leaks"):
+class LeaksDocument(Document, command="leaks"):
     """What leaks found."""
 
     leaks: Annotated[Sequence[Leak], "What is lost, by what it is"]
-    reached: Annotated[Blocks, "What roots lead to"]
-    unknown: Annotated[Blocks, "What nothing leads to in an image that lacks some of what might"]
-    stale: Annotated[Blocks, "What only stale words lead to: owner says which; part of what is reached"]
-    stale_words: Annotated[Sequence[StaleWords], "Which words these are, those that hold most first"]
+    reached: Annotated[BlockSum, "What roots lead to"]
+    unknown: Annotated[BlockSum, "What nothing leads to in an image that lacks some of what might"]
+    stale: Annotated[BlockSum, "What only stale words lead to: owner says which; part of what is reached"]
+    stale_words: Annotated[Sequence[StaleWordsRecord], "Which words these are, those that hold most first"]
     saved: Annotated[
-        Sequence[Saved],
+        Sequence[EncodedPointerBlocks],
         "What only encoded pointers lead to, or pointers to insides; part of what is reached",
     ]

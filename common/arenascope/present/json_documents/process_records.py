@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Annotated, Optional, Sequence
 
 from ...analysis.top_order import FIGURES
-from .record import Chunks, Document, Record, Size
+from .record import ChunkTally, Document, Record, Size
 
 
 class WholeLook(Record):
@@ -31,7 +31,7 @@ class RunningProcess(Record):
     allocators: Annotated[Sequence[str], "What serves malloc in place of glibc, as far as that is known"]
     arenas: Annotated[Optional[Size], "How many"]
     system_bytes: Annotated[Optional[Size], "What the arenas have taken from the kernel and not returned"]
-    mmapped: Annotated[Chunks, "Blocks with mappings of their own"]
+    mmapped: Annotated[ChunkTally, "Blocks with mappings of their own"]
     tops_bytes: Annotated[Optional[Size], "Free in the arenas' tops"]
     bins_bytes: Annotated[Optional[Size], "Free in bins, as far as they were followed"]
     free_bytes: Annotated[Optional[Size], "Both: address space, without thread caches and fastbins; see free_whole"]
@@ -49,7 +49,7 @@ class RunningProcess(Record):
     ]
 
 
-class Top(Document, command="top"):
+class TopDocument(Document, command="top"):
     """What one look at all processes found, read while they ran on."""
 
     time: Annotated[float, "When, in seconds since 1970"]

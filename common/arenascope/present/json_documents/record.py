@@ -100,7 +100,7 @@ def plain(value: object) -> object:
     return [plain(each) for each in value] if isinstance(value, (list, tuple)) else value
 
 
-class Told(Record):
+class StatementRecord(Record):
     """A statement: what was concluded, and its words."""
 
     id: Annotated[Identity, "What it says; stays the same from release to release"]
@@ -111,22 +111,22 @@ class Told(Record):
     text: Annotated[str, "The same in words, which may change from release to release"]
 
 
-def told(said: Statement, text: str) -> Told:
-    return Told(id=said.id, figures=said.figures, names=said.names, text=text)
+def statement_record(said: Statement, text: str) -> StatementRecord:
+    return StatementRecord(id=said.id, figures=said.figures, names=said.names, text=text)
 
 
-class Chunks(Record):
+class ChunkTally(Record):
     """Chunks of some kind."""
 
     chunks: Annotated[Optional[Size], "How many; null where it is not known"]
     bytes: Annotated[Optional[Size], "Their bytes; null where that is not known"]
 
 
-def tallied(tally: Optional[Tally]) -> Chunks:
-    return Chunks(chunks=tally.chunks if tally else None, bytes=tally.bytes if tally else None)
+def chunk_tally(tally: Optional[Tally]) -> ChunkTally:
+    return ChunkTally(chunks=tally.chunks if tally else None, bytes=tally.bytes if tally else None)
 
 
-class Image(Record):
+class TargetRecord(Record):
     """What was looked at."""
 
     kind: Annotated[str, ("enum", ("live", "core")), "A process, or a core"]
@@ -147,7 +147,7 @@ SCHEMA = 1
 ENVELOPE = "envelope"
 Form = Annotated[int, ("enum", (SCHEMA,)), "The form of these documents"]
 Problems = Annotated[Sequence[str], "What a reader must know before trusting a figure"]
-ProblemRecords = Annotated[Sequence[Told], "The same, apart from their words"]
+ProblemRecords = Annotated[Sequence[StatementRecord], "The same, apart from their words"]
 
 
 class Envelope(Record):
@@ -159,7 +159,7 @@ class Envelope(Record):
     complete: Annotated[bool, "Whether there is no problem"]
     problems: Problems
     problem_records: ProblemRecords
-    target: Annotated[Optional[Image], "What was looked at; null: nothing"]
+    target: Annotated[Optional[TargetRecord], "What was looked at; null: nothing"]
     glibc: Annotated[Optional[Glibc], "The glibc that was looked at; null: none was"]
     held_seconds: Annotated[Optional[float], "For how long a live process was held; null: it was not, or by a debugger"]
     rules: Annotated[

@@ -7,12 +7,12 @@ from typing import Annotated, Optional, Sequence
 from ...analysis.report import PARTS
 from .arena_records import ALLOCATORS, AllocatorShare
 from .moment_records import GrownType
-from .owner_records import Root, Written
-from .record import JUDGEMENT, Address, Document, Record, Size, Told
-from .type_records import HOLDS_BACK, Typed
+from .owner_records import RootRecord, Written
+from .record import JUDGEMENT, Address, Document, Record, Size, StatementRecord
+from .type_records import HOLDS_BACK, BlocksOfType
 
 
-class Part(Record):
+class ResidentPart(Record):
     """A part of resident memory."""
 
     part: Annotated[str, ("enum", PARTS), "Which"]
@@ -20,14 +20,14 @@ class Part(Record):
     label: Annotated[str, "What it is, in words"]
 
 
-class Cause(Told, first=True):
+class CauseRecord(StatementRecord, first=True):
     """A cause."""
 
     cause: Annotated[str, "What"]
     evidence: Annotated[str, "The figures that show it, in words"]
 
 
-class Advice(Told, first=True):
+class AdviceRecord(StatementRecord, first=True):
     """An advice."""
 
     action: Annotated[str, "What"]
@@ -48,38 +48,38 @@ class OtherMapping(Record):
     allocator: Annotated[Optional[str], "Whose it is known to be"]
 
 
-class TypeOfReport(Typed):
+class TypeOfReport(BlocksOfType):
     """All blocks of a type."""
 
     resident_bytes: Annotated[Optional[Size], "In memory"]
     holds_back_bytes: Annotated[Optional[Size], HOLDS_BACK]
 
 
-class Keeper(Root):
+class MainHolderRecord(RootRecord):
     """A main holder."""
 
     held_bytes: Annotated[Size, "What it is the main holder of"]
     retained_bytes: Annotated[Size, "What of that it alone leads to"]
 
 
-class Joint(Record):
+class JointHoldersRecord(Record):
     """Some owners."""
 
-    owners: Annotated[Sequence[Root], "Who they are"]
+    owners: Annotated[Sequence[RootRecord], "Who they are"]
     retained_bytes: Annotated[Size, "What they lead to"]
 
 
-class Turn(Record):
+class FreedNextRecord(Record):
     """Whoever is freed next."""
 
-    owners: Annotated[Sequence[Root], "Who they are; none: nobody"]
+    owners: Annotated[Sequence[RootRecord], "Who they are; none: nobody"]
     retained_bytes: Annotated[Size, "What they lead to"]
     alone_bytes: Annotated[Size, "What leaves memory if only that is freed, and malloc_trim(0) called"]
     returns_bytes: Annotated[Size, "What does in all, with those before: pages that they share among it"]
     holds_up_bytes: Annotated[Size, "What stays if all the others are freed, and only that is not"]
 
 
-class Sums(Record):
+class LiveBlockSums(Record):
     """All live blocks, by what leads there."""
 
     live_bytes: Annotated[Size, "All live blocks"]
@@ -88,20 +88,20 @@ class Sums(Record):
     lost_bytes: Annotated[Size, "What nothing leads to"]
     lost_blocks: Annotated[Size, "How many blocks that are"]
     unknown_bytes: Annotated[Size, "What nothing leads to in an image that lacks some of what might"]
-    owners: Annotated[Sequence[Keeper], "The three that hold most, as in owners"]
+    owners: Annotated[Sequence[MainHolderRecord], "The three that hold most, as in owners"]
     jointly: Annotated[
-        Sequence[Joint],
+        Sequence[JointHoldersRecord],
         "Those that together lead to most, which is among what they hold: each of them leads there, and nobody else "
         "does",
     ]
     in_turn: Annotated[
-        Sequence[Turn],
+        Sequence[FreedNextRecord],
         "All of these, freed one after the other, whoever brings most first, then what nobody holds; empty: that is "
         "not known",
     ]
 
 
-class Report(Document, command="report"):
+class ReportDocument(Document, command="report"):
     """What report found."""
 
     rss_bytes: Annotated[
@@ -110,10 +110,10 @@ class Report(Document, command="report"):
         "tell (a core, of the pages of files)",
     ]
     swap_bytes: Annotated[Optional[Size], "What else of it is in swap"]
-    parts: Annotated[Sequence[Part], "They sum to rss_bytes"]
+    parts: Annotated[Sequence[ResidentPart], "They sum to rss_bytes"]
     verdict: Annotated[str, "The answer"]
-    causes: Annotated[Sequence[Cause], "Why it stays"]
-    advice: Annotated[Sequence[Advice], "What to do, the most helpful first; then what would not help"]
+    causes: Annotated[Sequence[CauseRecord], "Why it stays"]
+    advice: Annotated[Sequence[AdviceRecord], "What to do, the most helpful first; then what would not help"]
     other_mappings: Annotated[Sequence[OtherMapping], "The largest that are not this malloc's"]
     allocators: Annotated[Sequence[AllocatorShare], ALLOCATORS]
     types: Annotated[
@@ -121,12 +121,12 @@ class Report(Document, command="report"):
         "What the live blocks are, what there is most of first, 20 at most; null: not looked at",
     ]
     held: Annotated[
-        Optional[Sums],
+        Optional[LiveBlockSums],
         "Whether the blocks in use are held, and by whom; null without --owners or --html. What is reached, possible, "
         "lost and unknown sum to live_bytes",
     ]
-    judgement: Annotated[Told, JUDGEMENT]
-    growth: Annotated[Optional[Told], "With --since or --again: what grew, by two moments"]
+    judgement: Annotated[StatementRecord, JUDGEMENT]
+    growth: Annotated[Optional[StatementRecord], "With --since or --again: what grew, by two moments"]
     grown: Annotated[
         Optional[Sequence[GrownType]], "The types that grew between the two, as in trend; null: not told by both"
     ]

@@ -234,10 +234,10 @@ def _snapshot(definitions: Definitions, keys: Mapping[str, dict[str, Schema]]) -
         """Some keys of its rows."""
         return {**keys[name][name], "items": record("A row", **{key: _key_of(row, key) for key in kept}, **more)}
 
-    held_by = optional(_key_of(type_records.TypeRow, "held_by"))
-    types = rows_of("types", type_records.TypeRow, OF_A_TYPE, held_by=held_by)
-    containers = rows_of("containers", container_records.Container, OF_A_CONTAINER)
-    owners = rows_of("owners", owner_records.Held, OF_AN_OWNER)
+    held_by = optional(_key_of(type_records.TypeRecord, "held_by"))
+    types = rows_of("types", type_records.TypeRecord, OF_A_TYPE, held_by=held_by)
+    containers = rows_of("containers", container_records.ContainerRecord, OF_A_CONTAINER)
+    owners = rows_of("owners", owner_records.OwnerRow, OF_AN_OWNER)
     sizes = {name: optional(part(name, kept)) for name, kept in SIZES.items()}
     return record(
         "The file that snapshot writes: figures of one moment, without a byte of what the blocks hold",

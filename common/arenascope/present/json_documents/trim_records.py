@@ -5,10 +5,10 @@ from __future__ import annotations
 from typing import Annotated, Optional, Sequence
 
 from .arena_records import ArenaIndex
-from .record import Document, Range, Record, Size, Told
+from .record import Document, Range, Record, Size, StatementRecord
 
 
-class Kept(Record):
+class KeptByArena(Record):
     """What stays."""
 
     top_bytes: Annotated[Optional[Size], "Its top"]
@@ -17,14 +17,14 @@ class Kept(Record):
     tcache_bytes: Annotated[Optional[Size], "What threads keep"]
 
 
-class ArenaTrim(ArenaIndex):
+class ArenaTrimRecord(ArenaIndex):
     """What malloc_trim(0) would do to an arena."""
 
     madvise_bytes: Annotated[Optional[Size], "Pages released inside its bins"]
     madvise_ranges: Annotated[Optional[Sequence[Annotated[Range, "A range"]]], "With --ranges, in address order"] = None
     brk_bytes: Annotated[Optional[int], "How far the break moves back; negative: the heap grows instead"]
     resident_bytes: Annotated[Optional[Size], "By how much RSS would fall"]
-    kept: Annotated[Kept, "What stays, and why"]
+    kept: Annotated[KeptByArena, "What stays, and why"]
     tops_bytes: Annotated[Optional[Size], "What --tops would add"]
     tops_range: Annotated[Optional[Range], "Where"]
 
@@ -39,7 +39,7 @@ class TrimTotals(Record):
     tops_resident_bytes: Annotated[Optional[Size], "What of that is in memory"]
 
 
-class Applied(Record):
+class AppliedRecord(Record):
     """The outcome."""
 
     rss_before: Annotated[Size, "RSS"]
@@ -47,13 +47,13 @@ class Applied(Record):
     predicted_bytes: Annotated[Optional[Size], "What was predicted"]
     released_bytes: Annotated[int, "What was released"]
     seconds: Annotated[float, "How long the calls took"]
-    calls: Annotated[Sequence[Told], "What each call released"]
+    calls: Annotated[Sequence[StatementRecord], "What each call released"]
 
 
-class Trim(Document, command="trim"):
+class TrimDocument(Document, command="trim"):
     """What trim found."""
 
-    arenas: Annotated[Sequence[ArenaTrim], "In the ring's order"]
+    arenas: Annotated[Sequence[ArenaTrimRecord], "In the ring's order"]
     totals: Annotated[TrimTotals, "Of all arenas; null where one is not known"]
-    reasons: Annotated[Sequence[Told], "Why the rest stays, and what would release it"]
-    applied: Annotated[Optional[Applied], "With --apply: the outcome"]
+    reasons: Annotated[Sequence[StatementRecord], "Why the rest stays, and what would release it"]
+    applied: Annotated[Optional[AppliedRecord], "With --apply: the outcome"]

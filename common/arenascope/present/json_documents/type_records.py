@@ -5,15 +5,15 @@ from __future__ import annotations
 from typing import Annotated, Optional, Sequence
 
 from ...base.model import KINDS, MEMBER_FORMS
-from .owner_records import MAY_BE, Owner
-from .record import Address, Document, Record, Size, Told
+from .owner_records import MAY_BE, OwnerRecord
+from .record import Address, Document, Record, Size, StatementRecord
 
 HOLDS_BACK = "What more would return to the system if all of them were freed; null: not known"
 HELD_MOST = "Who holds most of them: as in owners; null without --owners, and where it is not known"
 OF_WHAT = "of a text its length, of a container its elements, else the value: null without --with-values"
 
 
-class Typed(Record):
+class BlocksOfType(Record):
     """What all live blocks of a type have, wherever there are rows of them."""
 
     type: Annotated[str, "Its name"]
@@ -24,14 +24,14 @@ class Typed(Record):
     bytes: Annotated[Size, "Their bytes, headers included"]
 
 
-class HolderOfMost(Owner):
+class HolderOfMost(OwnerRecord):
     """Who holds most of them."""
 
     blocks: Annotated[Size, "How many"]
     bytes: Annotated[Size, "Their bytes"]
 
 
-class TypeRow(Typed):
+class TypeRecord(BlocksOfType):
     """All live blocks that are of a kind."""
 
     how: Annotated[str, "By what it was known"]
@@ -84,7 +84,7 @@ class MemberValues(Record):
     most_frequent: Annotated[Sequence[Frequent], "The most frequent ones first"]
 
 
-class Values(Record):
+class ObjectValues(Record):
     """What all objects of a type have in common."""
 
     type: Annotated[str, "The type"]
@@ -93,14 +93,14 @@ class Values(Record):
     members: Annotated[Sequence[MemberValues], "In the order in which they lie there"]
 
 
-class Types(Document, command="types"):
+class TypesDocument(Document, command="types"):
     """What types found."""
 
-    types: Annotated[Sequence[TypeRow], "What there is most of first, or as --by has it; --limit at most"]
+    types: Annotated[Sequence[TypeRecord], "What there is most of first, or as --by has it; --limit at most"]
     left_out: Annotated[Size, "How many more types there are"]
-    notes: Annotated[Sequence[Told], "What is not among them"]
+    notes: Annotated[Sequence[StatementRecord], "What is not among them"]
     totals: Annotated[
         TypeTotals,
         "All of them, shown or not: bytes, bookkeeping, foreign and damaged ones sum to used and mmapped",
     ]
-    values: Annotated[Optional[Values], "With --values: what the objects of the type have in common"] = None
+    values: Annotated[Optional[ObjectValues], "With --values: what the objects of the type have in common"] = None

@@ -6,7 +6,7 @@ from typing import Iterator
 
 from ...glibc.candidates import KINDS, Candidate, Trail
 from ..json_documents import glibc_records as records
-from ..json_documents.record import told
+from ..json_documents.record import statement_record
 from ..shared_text.text import Style, count
 from .evidence import evidence
 
@@ -42,11 +42,12 @@ def candidates_of(trail: Trail) -> records.Candidates:
     return records.Candidates(**{kind: [_candidate(each) for each in trail.of(kind)] for kind in KINDS})
 
 
-def _candidate(candidate: Candidate) -> records.Candidate:
+def _candidate(candidate: Candidate) -> records.CandidateRecord:
     speaks_for, against = (
-        [told(said, evidence(said)) for said in given] for given in (candidate.speaks_for, candidate.against)
+        [statement_record(said, evidence(said)) for said in given]
+        for given in (candidate.speaks_for, candidate.against)
     )
-    return records.Candidate(
+    return records.CandidateRecord(
         name=candidate.name,
         taken=candidate.chosen,
         for_=[said.text for said in speaks_for],

@@ -13,7 +13,7 @@ from ...blocks.graph.owners import UNREACHED
 from ...blocks.graph.refs import Search
 from ...blocks.live_blocks import Live
 from ..json_documents import owner_records as records
-from ..json_documents.report_records import Joint, Keeper, Sums, Turn
+from ..json_documents.report_records import FreedNextRecord, JointHoldersRecord, LiveBlockSums, MainHolderRecord
 from ..json_documents.type_records import HolderOfMost
 from ..shared_text.text import Style
 from .owners import nobody, whose
@@ -22,7 +22,7 @@ from .owners import nobody, whose
 class HeldBy(NamedTuple):
     """Of a block: as a document has it, and in words."""
 
-    owner: records.Owner
+    owner: records.OwnerRecord
     words: str
     path: Optional[Path]
 
@@ -58,7 +58,7 @@ class Held:
         if owner is None:
             return None
         path = self._paths.held(owner, self._holders.search.blocks.find(user))
-        return HeldBy(records.Owner.of(owner), self._words(owner), path)
+        return HeldBy(records.OwnerRecord.of(owner), self._words(owner), path)
 
     def kinds(self, live: Live) -> dict[int, HeldMost]:
         """By the kind's number: whoever holds most of its blocks."""
@@ -83,15 +83,19 @@ class Held:
         return nobody(search) if owner.kind == UNREACHED else whose(search, owner)
 
 
-def sums_of(held: HeldSums) -> Sums:
+def sums_of(held: HeldSums) -> LiveBlockSums:
     """Of a report."""
 
-    def roots(owners: Sequence[Holder]) -> list[records.Root]:
-        return [records.Root.of(each) for each in owners]
+    def roots(owners: Sequence[Holder]) -> list[records.RootRecord]:
+        return [records.RootRecord.of(each) for each in owners]
 
-    return Sums.of(
+    return LiveBlockSums.of(
         held,
-        owners=[Keeper.of(each, held_bytes=each.bytes, retained_bytes=each.alone) for each in held.first],
-        jointly=[Joint.of(each, owners=roots(each.owners), retained_bytes=each.bytes) for each in held.jointly],
-        in_turn=[Turn.of(each, owners=roots(each.owners), retained_bytes=each.bytes) for each in held.in_turn],
+        owners=[MainHolderRecord.of(each, held_bytes=each.bytes, retained_bytes=each.alone) for each in held.first],
+        jointly=[
+            JointHoldersRecord.of(each, owners=roots(each.owners), retained_bytes=each.bytes) for each in held.jointly
+        ],
+        in_turn=[
+            FreedNextRecord.of(each, owners=roots(each.owners), retained_bytes=each.bytes) for each in held.in_turn
+        ],
     )

@@ -12,7 +12,7 @@ from ...blocks.graph.leaks import Leaks
 from ...blocks.graph.stale_alone import StaleRow
 from ...blocks.recognise.class_names import type_words
 from ..formats.json import address
-from ..json_documents.owner_records import Blocks, Leak
+from ..json_documents.owner_records import BlockSum, Leak
 from ..shared_text.text import Style, count, cut, left_out, next_lines, table
 from .refs import STALE_WORDS
 from .types import may_be
@@ -22,8 +22,8 @@ FEW = 5
 """So many stale words are named."""
 
 
-def some(blocks: LiveBlocks, numbers: Sequence[int]) -> Blocks:
-    return Blocks(blocks=len(numbers), bytes=blocks.bytes_of(numbers))
+def some(blocks: LiveBlocks, numbers: Sequence[int]) -> BlockSum:
+    return BlockSum(blocks=len(numbers), bytes=blocks.bytes_of(numbers))
 
 
 def leak_record(row: LeakRow) -> Leak:

@@ -9,7 +9,7 @@ from ...base.user_data import UserData
 from ...blocks.declared.values import value_text
 from ...blocks.recognise.class_names import named
 from ..formats.json import address
-from ..json_documents.chunk_records import Member
+from ..json_documents.chunk_records import MemberRecord
 
 if TYPE_CHECKING:
     from ...blocks.declared.block_members import BlockMember
@@ -32,14 +32,14 @@ def _short(leads_to: str) -> str:
     return f"{named(name).name}{plus}{into}" if into.isdecimal() and plus else named(leads_to).name
 
 
-def member_record(each: BlockMember, user_data: UserData) -> Member:
+def member_record(each: BlockMember, user_data: UserData) -> MemberRecord:
     value = each.member.value
     is_pointer, number = value.form == "pointer", value.number
     has_text = value.form == "text" or (is_pointer and bool(value.name))
     plain: Optional[float] = number
     if value.form in ("pointer", "elements") or (isinstance(number, float) and not math.isfinite(number)):
         plain = None
-    return Member(
+    return MemberRecord(
         name=each.member.name,
         offset=each.offset,
         type=each.type,

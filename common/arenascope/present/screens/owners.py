@@ -89,10 +89,10 @@ class Shown:
         place = f"{self.search.blocks.starts[way[-1]]:#x}"
         return f"{place} {' → '.join(types[-STEPS:])}" if path is None else f"{place} {path.on_screen} ({types[-1]})"
 
-    def record(self, holding: Holding) -> records.Held:
+    def record(self, holding: Holding) -> records.OwnerRow:
         kept, owner = self.kept_by(holding), holding.owner
         leading, starts = holding.leading, self.search.blocks.starts
-        return records.Held.of(
+        return records.OwnerRow.of(
             owner,
             type=next(reversed(self.types_of(holding)), None),
             held_bytes=holding.bytes,
@@ -104,12 +104,12 @@ class Shown:
             tied_bytes=holding.tied_bytes,
             leading=None
             if leading is None
-            else records.Leading(
-                owners=[records.Root.of(each) for each in leading.owners],
+            else records.OtherHoldersRecord(
+                owners=[records.RootRecord.of(each) for each in leading.owners],
                 whole=leading.whole,
             ),
             path=[
-                records.Step(
+                records.PathStep(
                     block=hexadecimal(starts[each.block]),
                     type=self._types[each.block].name,
                     retained_bytes=each.bytes,
@@ -127,9 +127,9 @@ class Shown:
         path = self._paths.held(owner, block)
         return path.on_screen if path is not None else ""
 
-    def _cost(self, cost: TypeCost) -> records.TypeCost:
+    def _cost(self, cost: TypeCost) -> records.TypeCostRecord:
         largest = hexadecimal(self.search.blocks.starts[cost.largest])
-        return records.TypeCost.of(cost, type=cost.kind.name, certain=cost.kind.certain, largest=largest)
+        return records.TypeCostRecord.of(cost, type=cost.kind.name, certain=cost.kind.certain, largest=largest)
 
 
 def whose(search: Search, owner: Owner) -> str:

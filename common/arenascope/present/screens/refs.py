@@ -46,18 +46,18 @@ class Shown:
     def __init__(self, told: Told, paths: Paths) -> None:
         self.told, self.paths = told, paths
 
-    def goal(self, goal: Optional[Goal]) -> Optional[records.Goal]:
-        return goal and records.Goal.of(
+    def goal(self, goal: Optional[Goal]) -> Optional[records.GoalRecord]:
+        return goal and records.GoalRecord.of(
             goal,
             address=address(self.told.begin_of(goal)),
             user_address=address(goal.span.start),
             type=self.told.type_of(goal.number),
         )
 
-    def pointer(self, ref: Ref, goal: Goal) -> records.Pointer:
+    def pointer(self, ref: Ref, goal: Goal) -> records.PointerRecord:
         block = self.told.blocks.starts[ref.block] if ref.block is not None else None
         path = self.paths.pointer(ref)
-        return records.Pointer.of(
+        return records.PointerRecord.of(
             ref,
             address=address(ref.address),
             block=address(block),

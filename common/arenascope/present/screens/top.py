@@ -6,7 +6,7 @@ import time
 from typing import Iterator, NamedTuple, Optional
 
 from ...analysis.top_order import AT_LEAST, DEFAULT, EXACT
-from ..json_documents.process_records import RunningProcess, Top
+from ..json_documents.process_records import RunningProcess, TopDocument
 from ..shared_text.text import Style, count, duration, next_lines, number, table
 
 LOWER = "≥ "
@@ -39,7 +39,7 @@ class Shown(NamedTuple):
     """Why some could not be read, or what may read them."""
 
 
-def top_lines(style: Style, found: Top, shown: Shown) -> Iterator[str]:
+def top_lines(style: Style, found: TopDocument, shown: Shown) -> Iterator[str]:
     if found.uncertain_pids:
         who = count(len(found.uncertain_pids), "process", "processes")
         settle = _settle(style, found, shown.sort)
@@ -77,7 +77,7 @@ def top_lines(style: Style, found: Top, shown: Shown) -> Iterator[str]:
         yield from next_lines(style, named.typed("report"), named.typed("watch"))
 
 
-def _settle(style: Style, found: Top, sort: str) -> str:
+def _settle(style: Style, found: TopDocument, sort: str) -> str:
     """The command that settles the order; none where a whole look did not."""
     asked = [each.pid for each in found.processes if each.exact is not None]
     pids = [*asked, *(pid for pid in found.uncertain_pids if pid not in asked)]
@@ -87,7 +87,7 @@ def _settle(style: Style, found: Top, sort: str) -> str:
     return ". To settle it: " + style.typed(f"top --once{by} --exact {' '.join(map(str, pids))}")
 
 
-def _sentence(style: Style, found: Top, why: str) -> str:
+def _sentence(style: Style, found: TopDocument, why: str) -> str:
     """The answer first."""
     known = [each for each in found.processes if each.arenas is not None and not each.allocators]
     why = f" ({why})" if why else ""
