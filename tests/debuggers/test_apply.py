@@ -219,7 +219,7 @@ def test_enter_does_not_repeat_it() -> None:
 @pytest.mark.parametrize(
     ("answer", "expected"), [("n", "trim: "), ("", "trim: "), pytest.param("y", " returned ", marks=pytest.mark.full)]
 )
-def test_it_asks_first(answer: str, expected: str) -> None:
+def test_a_trim_is_applied_only_after_a_yes(answer: str, expected: str) -> None:
     with Subject("hoard", "2", "8") as subject:
         with Terminal(["-p", str(subject.pid)]) as terminal:
             question = terminal.type("heap trim --apply", until="(y or n) ")

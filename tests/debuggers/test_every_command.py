@@ -81,7 +81,7 @@ def told(
 
 @pytest.mark.xdist_group("every command")
 @pytest.mark.parametrize(("door", "image"), LOOKS)
-def test_it_answers(told: dict[tuple[str, str], dict[str, Any]], door: str, image: str) -> None:
+def test_every_command_answers(told: dict[tuple[str, str], dict[str, Any]], door: str, image: str) -> None:
     answers, shell = told[door, image], told["shell", image]
     assert list(answers) == [command.name for command in all_commands()]
     for name, (text, document) in answers.items():

@@ -273,7 +273,7 @@ class Raw:
 
 
 @needs_sdk
-def test_it_ends_with_its_input_and_lets_go(subject: Subject) -> None:
+def test_the_server_ends_with_its_input_and_lets_the_process_go(subject: Subject) -> None:
     server = Raw(subject.pid)
     """A look of a minute is not waited for."""
     server.say_again(subject)

@@ -128,7 +128,7 @@ def effects(report: Mapping[str, Any]) -> dict[str, int]:
 
 @pytest.mark.xdist_group("mysteries")
 @pytest.mark.parametrize("story", full_after(5, STORIES))
-def test_what_is_said_of_it(story: str) -> None:
+def test_the_report_names_the_cause(story: str) -> None:
     is_told(look(story).report, STORIES[story])
 
 
@@ -164,7 +164,7 @@ def test_huge_pages_are_a_cause_where_much_of_them_is_free(story: str) -> None:
     "story",
     [pytest.param(name, marks=() if name in ("map", "pool", "scattered") else pytest.mark.full) for name in STORIES],
 )
-def test_what_following_it_changes(story: str) -> None:
+def test_an_advice_holds_what_it_promises(story: str) -> None:
     """No advice promises what it does not hold; none that would have brought much is left out."""
     seen = look(story)
     promised = effects(seen.report)

@@ -34,7 +34,7 @@ def test_preloaded(name: str, package: str) -> None:
         assert all(document["totals"]["system_bytes"] > 3_000_000 for _, document in looks.json("arenas"))
 
 
-def test_it_is_told_once() -> None:
+def test_another_allocator_is_named_once() -> None:
     """Also where glibc's malloc was never called; and the process is held once for that."""
     environment = plain_environment({"LD_PRELOAD": library("jemalloc")})
     with subprocess.Popen(["sleep", "600"], env=environment) as sleeping:

@@ -109,7 +109,7 @@ def choose(pins: list[dict[str, Any]], held: set[int], least: int, turn: int) ->
     "scenario",
     [pytest.param(each, id=each.id, marks=() if each.id == "pinned-both" else pytest.mark.full) for each in TABLE],
 )
-def test_what_it_says_is_what_happens(scenario: Scenario) -> None:
+def test_freeing_a_pin_releases_what_was_foretold(scenario: Scenario) -> None:
     least = 0 if NO_FASTBINS in scenario.env["GLIBC_TUNABLES"] else FASTEST
     with Subject(scenario.fixture, *scenario.arguments, env=scenario.env, platform=scenario.platform) as subject:
         image, held, freed = Live(subject.pid, subject.program), set(subject.live_blocks), 0

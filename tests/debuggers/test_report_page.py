@@ -99,7 +99,7 @@ def written(tmp_path_factory: pytest.TempPathFactory) -> Written:
 
 
 @pytest.mark.xdist_group("report page")
-def test_it_has_the_commands_own_documents(written: Written) -> None:
+def test_the_page_has_the_commands_own_documents(written: Written) -> None:
     data = written.data
     for name, document in written.documents.items():
         shown = data["documents"][name]
@@ -112,7 +112,7 @@ def test_it_has_the_commands_own_documents(written: Written) -> None:
 
 
 @pytest.mark.xdist_group("report page")
-def test_it_asks_nobody(written: Written) -> None:
+def test_the_page_loads_nothing_from_elsewhere(written: Written) -> None:
     text = written.page.read_text()
     assert "default-src 'none'" in text
     assert "@INCLUDE" not in text

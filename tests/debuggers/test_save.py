@@ -92,7 +92,7 @@ def said(document: dict[str, Any]) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize("each", full_after(1, in_turn(0)))
-def test_it_answers_as_the_process_would_have(each: Scenario, tmp_path: Path) -> None:
+def test_a_saved_core_answers_as_the_process_would_have(each: Scenario, tmp_path: Path) -> None:
     file = tmp_path / "saved.core"
     with start(each) as subject:
         before = subject.rollup("Rss"), subject.rollup("Anonymous")
@@ -250,7 +250,7 @@ def test_an_end_in_the_middle_leaves_the_process_running(words: str, number: int
     assert list(tmp_path.iterdir()) == []
 
 
-def test_it_is_its_owner_s_alone(tmp_path: Path) -> None:
+def test_a_saved_core_is_its_owner_s_alone(tmp_path: Path) -> None:
     file = tmp_path / "saved.core"
     with start(BY_ID["bins"]) as subject:
         save(subject, file)

@@ -203,7 +203,7 @@ def test_of_python_s_objects_it_is_told_whom_to_ask(tmp_path: Path) -> None:
     assert instead in trend(tmp_path)["verdict"]
 
 
-def test_it_is_named_unasked_where_a_look_costs_little(tmp_path: Path) -> None:
+def test_watch_keeps_types_and_owners_where_a_look_costs_little(tmp_path: Path) -> None:
     saved = [tmp_path / name for name in ("unasked", "without", "often")]
     with Subject("mystery", "map", "2") as subject:
         for _ in range(2):

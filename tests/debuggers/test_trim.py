@@ -147,7 +147,7 @@ def inside(parts: dict[tuple[int, int], int], places: Sequence[tuple[int, int]])
     "scenario",
     [pytest.param(each, id=each.id, marks=() if each.id in IN_SHORT else pytest.mark.full) for each in TABLE],
 )
-def test_what_it_foretells_is_what_happens(scenario: Scenario, gdb: Gdb) -> None:
+def test_malloc_trim_does_what_was_foretold(scenario: Scenario, gdb: Gdb) -> None:
     with Subject(scenario.fixture, *scenario.arguments, env=scenario.env, platform=scenario.platform) as subject:
         foretold = foretell(gdb, subject)
         before, parts_before = subject.rollup("Anonymous"), subject.anonymous()
@@ -197,7 +197,7 @@ def test_a_kernel_core_knows_what_is_resident(sight: Sight, album: Album) -> Non
 
 
 @seen(only=IMAGES_OF, images=("gcore",))
-def test_gdbs_core_does_not(sight: Sight) -> None:
+def test_gdbs_core_does_not_know_what_is_resident(sight: Sight) -> None:
     document = sight.json("trim --ranges")
     assert [document["totals"][key] for key in ("resident_bytes", "tops_resident_bytes")] == [None, None]
     for arena in document["arenas"]:

@@ -86,7 +86,7 @@ def filled(filled_redis: Redis, tmp_path_factory: pytest.TempPathFactory) -> Fil
     return Filled(folder / "core", blocks, encodings)
 
 
-def test_it_has_every_kind_of_value(filled_redis: Redis) -> None:
+def test_redis_holds_every_kind_of_value(filled_redis: Redis) -> None:
     found: dict[bytes, set[bytes]] = {}
     for key in filled_redis.ask("KEYS", "*"):
         name = key.decode("latin-1")

@@ -68,7 +68,7 @@ def test_scrapes_at_the_same_time_all_have_the_figures() -> None:
     assert all(each["glibc_malloc_arenas", "hoard"] == 3 for each in answers)
 
 
-def test_it_is_served_on_loopback_alone() -> None:
+def test_metrics_are_served_on_loopback_alone() -> None:
     with Subject("bins") as subject, Serving(subject.pid) as serving, pytest.raises(ConnectionRefusedError):
         socket.create_connection(("127.0.0.2", serving.port))
 

@@ -188,7 +188,7 @@ def test_what_is_foretold_is_done(case, what, monkeypatch):
     assert (seen.status, len(copies), told[-1].what) == (0, what == COPIED, what)
 
 
-def test_it_is_measured_once(monkeypatch):
+def test_the_speed_of_reading_is_measured_once(monkeypatch):
     """Where a sweep decides for a copy, and tells how long that takes."""
     samples, sample = [], foretold_hold._sample
     monkeypatch.setattr(foretold_hold, "_sample", partial(noted, samples, sample))
@@ -212,7 +212,7 @@ def test_one_read_that_waited_tells_little(times, seconds, monkeypatch):
 
 @pytest.mark.parametrize(("left", "what"), [(8 << 30, COPIED), pytest.param(None, WRITTEN, marks=pytest.mark.full)])
 @pytest.mark.parametrize("words", ["save", "save --redact", "types"])
-def test_it_is_told_where_a_copy_goes(words, left, what, tmp_path, monkeypatch):
+def test_the_place_of_a_copy_is_told(words, left, what, tmp_path, monkeypatch):
     told, foretell = [], foretold_hold.foretold
     monkeypatch.setattr(foretold_hold, "foretold", lambda *each: (told.append(foretell(*each)), told[-1])[1])
     monkeypatch.setattr(foretold_hold, "SMALL", 0)
@@ -224,7 +224,7 @@ def test_it_is_told_where_a_copy_goes(words, left, what, tmp_path, monkeypatch):
 
 
 @pytest.mark.parametrize("how", shell.WAYS_TO_STOP)
-def test_it_stood_still_by_its_own_clock(how):
+def test_a_hold_is_as_long_by_the_processs_own_clock(how):
     """Until the guard's limit, not until anybody asked."""
     with Subject("standing", "4") as subject:
         assert subject.send("tick") == "ticked"

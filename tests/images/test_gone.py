@@ -60,7 +60,7 @@ def look(how, pid, *words):
 
 @pytest.mark.parametrize("stop", ["ptrace", *in_full("signal")])
 @pytest.mark.parametrize("command", full_after(10, COMMANDS))
-def test_it_ends(tmp_path, command, stop):
+def test_a_process_that_ends_meanwhile_is_an_error_of_one_line(tmp_path, command, stop):
     subject = subprocess.Popen([BUILD / "bins", tmp_path], stdin=subprocess.PIPE, stdout=subprocess.PIPE)
     try:
         assert subject.stdout.readline().startswith(b"ready")
@@ -87,7 +87,7 @@ int main(void) { signal(SIGUSR1, turn); free(malloc(100)); printf("ready 0\n"); 
 
 
 @pytest.mark.parametrize("command", full_after(3, COMMANDS))
-def test_it_becomes_another_program(start, turncoat, command):
+def test_a_process_that_becomes_another_program_is_an_error_of_one_line(start, turncoat, command):
     subject = start(turncoat, environment=dict(os.environ))
     said = look("turns", subject.pid, command, str(subject.pid), *WORDS.get(command, ()))
     assert re.match(rf"arenascope {command}: process {subject.pid} .*\bsleep\b", said)

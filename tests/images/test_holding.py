@@ -154,7 +154,7 @@ def test_no_signal_is_lost_in_many_looks(sender, how, number, words):
 
 @pytest.mark.parametrize("how", full_after(1, HOWS))
 @pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGQUIT, signal.SIGTERM, signal.SIGHUP, signal.SIGSTOP])
-def test_it_runs_on_when_the_group_gets_a_signal(sender, how, number):
+def test_the_process_runs_on_when_the_group_gets_a_signal(sender, how, number):
     with Holder(sender.pid, how) as holder:
         os.killpg(holder.pid, number)
         is_well(sender)
@@ -164,7 +164,7 @@ def test_it_runs_on_when_the_group_gets_a_signal(sender, how, number):
 
 
 @pytest.mark.parametrize("how", HOWS)
-def test_it_runs_on_when_the_guard_is_killed(sender, how):
+def test_the_process_runs_on_when_the_guard_is_killed(sender, how):
     with Holder(sender.pid, how) as holder:
         os.kill(holder.guard, signal.SIGKILL)
         is_well(sender)
@@ -180,7 +180,7 @@ def test_a_guard_that_is_stopped_lets_go_at_its_end(sender, how):
 
 
 @pytest.mark.parametrize("how", HOWS)
-def test_it_runs_on_when_all_are_stopped(sender, how):
+def test_the_process_runs_on_when_all_are_stopped(sender, how):
     """Nobody is left to let go but the kernel."""
     with Holder(sender.pid, how, 0.5) as holder:
         os.kill(holder.guard, signal.SIGSTOP)

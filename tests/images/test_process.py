@@ -210,7 +210,7 @@ int main(void) {
         assert valid(json.loads(said.stdout))["rss_bytes"] == int(rss) * 1024, said.stderr
 
 
-def test_it_ends_meanwhile(program, start):
+def test_a_process_that_has_ended_is_an_error(program, start):
     subject = start(program)
     with ProcessImage(subject.pid) as image:
         block = memoryview(bytearray(8))

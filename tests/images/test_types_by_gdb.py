@@ -90,7 +90,7 @@ def first_of(subject: Subject) -> int:
     return place + next(int(line.partition("-")[0], 16) for line in maps if line.endswith("/main"))
 
 
-def test_it_answers_and_runs_nothing(subject: Subject, tmp_path: Path) -> None:
+def test_the_child_gdb_answers_and_runs_nothing(subject: Subject, tmp_path: Path) -> None:
     types = types_of(subject)
     address = first_of(subject)
     (variable,) = types.variables([address]).values()
@@ -186,7 +186,7 @@ def test_what_ends_it_at_frames_costs_locals_alone(subject: Subject, monkeypatch
     assert types.facts(types.pointer_to(variable.type)).target == variable.type
 
 
-def test_it_opens_nothing_that_a_core_names(subject: Subject, tmp_path: Path) -> None:
+def test_the_child_gdb_opens_nothing_that_a_core_names(subject: Subject, tmp_path: Path) -> None:
     """Of a core it has stacks and registers, and no more."""
     core = CoreImage(str(subject.kernel_core()))
     with (tmp_path / "stacks").open("wb") as file:
@@ -223,7 +223,7 @@ def debuggers() -> set[int]:
     return found
 
 
-def test_it_ends_with_the_look(subject: Subject, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_child_gdb_ends_with_the_look(subject: Subject, monkeypatch: pytest.MonkeyPatch) -> None:
     """A program that uses the API goes on; nothing waits until garbage is collected."""
     started = []
     monkeypatch.setattr(TypesByGdb, "_start", lambda self, start=TypesByGdb._start: started.append(1) or start(self))
@@ -457,7 +457,7 @@ __main__.run()
 """
 
 
-def test_it_ends_with_a_look_that_is_killed(subject: Subject) -> None:
+def test_the_child_gdb_ends_with_a_look_that_is_killed(subject: Subject) -> None:
     done = subprocess.run(
         [sys.executable, "-c", KILLED, "types", str(subject.pid)], stdout=subprocess.PIPE, text=True, check=False
     )

@@ -26,7 +26,7 @@ def tells_the_break(machine: Machine, symbols: bool) -> bool:
         for machine, scenario in subjects()
     ],
 )
-def test_what_it_foretells_is_what_happens(machine: Machine, scenario: Scenario) -> None:
+def test_malloc_trim_does_what_was_foretold(machine: Machine, scenario: Scenario) -> None:
     seen = foretell(machine, scenario)
     happened = seen.trimmed
     assert happened.reply == f"trimmed {int(bool(happened.madvised or happened.break_fell))}"

@@ -16,7 +16,7 @@ from arenascope.base.about import __version__
 ROOT = Path(__file__).resolve().parents[2]
 
 
-def test_it_has_the_program_s_version() -> None:
+def test_the_package_has_the_program_s_version() -> None:
     first = (ROOT / "debian" / "changelog").read_text().splitlines()[0]
     assert re.findall(r"^arenascope \((.*?)\)", first) == [__version__]
 
@@ -27,7 +27,7 @@ def test_it_has_the_program_s_version() -> None:
 @pytest.mark.needs_network
 @pytest.mark.timeout(1200)
 @pytest.mark.xdist_group("newcomer")
-def test_it_is_built_and_installed_on_bare_machines() -> None:
+def test_the_package_is_built_and_installed_on_bare_machines() -> None:
     """debian/try-installed uses both doors, the man page and completion there, and removes the package."""
     if os.geteuid() != 0 or not shutil.which("debootstrap"):
         pytest.skip("a bare machine is made by root with debootstrap")

@@ -347,7 +347,7 @@ def each_row(*rows: Row) -> pytest.MarkDecorator:
 
 
 @each_row(*ROWS)
-def test_what_is_said_of_it(row: Row) -> None:
+def test_the_report_says_only_what_its_row_allows(row: Row) -> None:
     seen = looked(row)
     assert seen.report["judgement"]["id"] in row.judgements
     assert not set(row.must) - seen.ids, seen.ids

@@ -173,7 +173,7 @@ def test_other_allocators_are_named(moment: Moment, program: Any) -> None:
             assert 0 <= each["at_most_bytes"] <= other
 
 
-def test_what_is_said_of_it(moment: Moment, program: Any) -> None:
+def test_the_report_says_only_what_its_row_allows(moment: Moment, program: Any) -> None:
     said = program.said
     assert moment.report["judgement"]["id"] in said.judgements
     ids = [each["id"] for key in ("causes", "advice") for each in moment.report[key]]
@@ -268,7 +268,7 @@ def test_all_doors_say_the_same(moment: Moment) -> None:
             assert [each["id"] for each in other["advice"]] == [each["id"] for each in moment.report["advice"]], name
 
 
-def test_it_reads_well(moment: Moment) -> None:
+def test_the_report_reads_well(moment: Moment) -> None:
     text, full = moment.text("report"), moment.text("report --full")
     assert text.startswith("RSS ")
     assert len(text.splitlines()) <= 50

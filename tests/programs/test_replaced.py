@@ -28,7 +28,7 @@ def report(request: pytest.FixtureRequest, replaced: Any) -> dict[str, Any]:
     return {**json.json(), "words": text.text}
 
 
-def test_it_is_named(report: dict[str, Any], replaced: Any) -> None:
+def test_the_other_allocator_is_named(report: dict[str, Any], replaced: Any) -> None:
     assert tuple(each["name"] for each in report["allocators"]) == replaced.allocators
     serving = [each for each in report["allocators"] if each["replaces_malloc"]]
     assert [each["name"] for each in serving] == [replaced.allocators[0]]
@@ -38,7 +38,7 @@ def test_it_is_named(report: dict[str, Any], replaced: Any) -> None:
         assert each["instead"] in re.sub(r"\s+", " ", report["words"])
 
 
-def test_its_share_is_bounded(report: dict[str, Any]) -> None:
+def test_the_share_of_the_other_allocator_is_bounded(report: dict[str, Any]) -> None:
     parts = {each["part"]: each["bytes"] for each in report["parts"]}
     assert sum(parts.values()) == report["rss_bytes"]
     assert parts["other"] > 1 << 20
@@ -47,7 +47,7 @@ def test_its_share_is_bounded(report: dict[str, Any]) -> None:
         assert each["at_most_bytes"] <= parts["other"] + parts.get("shared", 0)
 
 
-def test_what_is_said_of_it(report: dict[str, Any], replaced: Any) -> None:
+def test_the_report_says_only_what_its_row_allows(report: dict[str, Any], replaced: Any) -> None:
     said = replaced.said
     assert report["judgement"]["id"] in said.judgements
     ids = [each["id"] for key in ("causes", "advice") for each in report[key]]

@@ -116,7 +116,7 @@ BACK = (ERRNO, struct.pack("<I", 11))
         (TOPS, 2, []),
     ],
 )
-def test_it_finds_back_alone_from_every_step(steps, first, calls):
+def test_the_injected_code_finds_back_alone_from_every_step(steps, first, calls):
     thread = a_thread()
     alone = Alone(thread, steps)
     now, mask, floating = alone.run(alone.ready.entries[first])

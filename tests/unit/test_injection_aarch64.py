@@ -105,7 +105,7 @@ class Alone(Written):
     ("steps", "first", "calls"),
     [(TRIM, 0, [(FUNCTION, 0)]), (TOPS, 0, [(LOCK, MUTEX)]), (TOPS, 1, [(FUNCTION, 1)]), (TOPS, 2, [])],
 )
-def test_it_finds_back_alone_from_every_step(steps, first, calls):
+def test_the_injected_code_finds_back_alone_from_every_step(steps, first, calls):
     thread = a_thread()
     alone = Alone(thread, steps)
     assert not alone.ready.mask >> (URG - 1) & 1

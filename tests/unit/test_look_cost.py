@@ -42,7 +42,7 @@ def test_what_takes_long_is_told_or_left_out(
         assert each.figures["enough"] > takes
 
 
-def test_it_is_foretold_by_the_number_of_blocks() -> None:
+def test_the_cost_of_a_look_is_foretold_by_the_number_of_blocks() -> None:
     image = HeapImage("2.36-64")
     for _ in range(12_000):
         image.main.used(0x80)

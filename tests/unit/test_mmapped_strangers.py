@@ -39,7 +39,7 @@ def test_what_glibc_counts_is_left(
     assert without_strangers(found, Tally(*counted)) == left
 
 
-def test_it_ends() -> None:
+def test_many_possible_strangers_end_the_search() -> None:
     many = blocks(*range(100, 160))
     counted = Tally(30, sum(block.bytes for block in many[:30]))
     assert MAX_CHOICES < 10**9

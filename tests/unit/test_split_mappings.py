@@ -183,7 +183,7 @@ def test_some_are_split(
     assert [each for each in taken if each not in WHOLE] == chosen
 
 
-def test_it_ends() -> None:
+def test_many_possible_splits_end_the_search() -> None:
     many = [block(1000 * at, 10 + at) for at in range(1, 300)]
     assert MAX_CHOICES < 10**9
     assert some_split(WHOLE, many, Tally(150, 10**6)) is None

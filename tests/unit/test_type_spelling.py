@@ -132,7 +132,7 @@ def test_literals() -> None:
 
 
 def test_hostile_names_end_soon() -> None:
-    start = time.monotonic()
+    start = time.process_time()
     for name in (
         "A<" * 8000,
         "(" * 8000,
@@ -143,4 +143,4 @@ def test_hostile_names_end_soon() -> None:
         "a::" * 5000,
     ):
         assert isinstance(spelled(name), str)
-    assert time.monotonic() - start < 10
+    assert time.process_time() - start < 10
