@@ -8,26 +8,19 @@ from __future__ import annotations
 
 import os
 import sys
-from typing import Optional
 
 import gdb
 
-
-def _package_folder(door: str) -> Optional[str]:
-    """The folder that holds the package: <root>/common in a checkout, site-packages in an installed wheel."""
-    around = os.path.dirname(os.path.dirname(door))
-    package, doors = os.path.split(around)
-    for candidate in (os.path.join(around, "common"), *([os.path.dirname(package)] if doors == "doors" else [])):
-        if os.path.isfile(os.path.join(candidate, "arenascope", "base", "errors.py")):
-            return candidate
-    return None
+INSTALLED = "/arenascope/doors"
 
 
 def _load() -> None:
     # __file__ is the other script's where a script runs `source`
     door = os.path.realpath(_load.__code__.co_filename)
-    package = _package_folder(door)
-    if package is None:
+    # in a checkout the package lies in common; an installed one has the doors inside
+    around = os.path.dirname(os.path.dirname(door))
+    package = os.path.dirname(os.path.dirname(around)) if around.endswith(INSTALLED) else os.path.join(around, "common")
+    if not os.path.isdir(os.path.join(package, "arenascope")):
         gdb.write(f"arenascope: no package beside {door}: source it in its checkout, or a symlink to it\n", gdb.STDERR)
         return
     for name in [name for name in sys.modules if name.partition(".")[0] in ("arenascope", "arenascope_gdb")]:

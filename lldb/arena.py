@@ -9,19 +9,11 @@ from __future__ import annotations
 import os
 import sys
 from types import ModuleType
-from typing import Any, Optional
+from typing import Any
 
 import lldb
 
-
-def _package_folder(door: str) -> Optional[str]:
-    """The folder that holds the package: <root>/common in a checkout, site-packages in an installed wheel."""
-    around = os.path.dirname(os.path.dirname(door))
-    package, doors = os.path.split(around)
-    for candidate in (os.path.join(around, "common"), *([os.path.dirname(package)] if doors == "doors" else [])):
-        if os.path.isfile(os.path.join(candidate, "arenascope", "base", "errors.py")):
-            return candidate
-    return None
+INSTALLED = "/arenascope/doors"
 
 
 def _load(door: str, package: str) -> ModuleType:
@@ -40,8 +32,10 @@ def _load(door: str, package: str) -> ModuleType:
 
 def __lldb_init_module(debugger: lldb.SBDebugger, internal_dict: dict[str, Any]) -> None:
     door = os.path.realpath(__file__)
-    package = _package_folder(door)
-    if package is None:
+    # in a checkout the package lies in common; an installed one has the doors inside
+    around = os.path.dirname(os.path.dirname(door))
+    package = os.path.dirname(os.path.dirname(around)) if around.endswith(INSTALLED) else os.path.join(around, "common")
+    if not os.path.isdir(os.path.join(package, "arenascope")):
         print(f"arenascope: no package beside {door}: import it from its checkout, or through a symlink")
         return
     commands = _load(door, package)

@@ -325,7 +325,7 @@ def test_how_many_there_are_is_guessed_where_a_program_went_on_otherwise() -> No
 def test_a_report_asks_what_few_blocks_are_by_itself(monkeypatch: pytest.MonkeyPatch) -> None:
     """Of many it is a hint: whoever looks first waits for no more than the figures."""
     target, asked = everything("2.36-64").target(), []
-    monkeypatch.setattr(report, "_types_of", lambda: lambda session: asked.append(session) or types_of(session))
+    monkeypatch.setattr(report, "types_of", lambda session: asked.append(session) or types_of(session))
     for most, unasked in ((report.BY_ITSELF, 1), (0, 0)):
         monkeypatch.setattr(report, "BY_ITSELF", most)
         asked.clear()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from functools import partial
-from typing import TYPE_CHECKING, Callable, Iterable, Iterator, Optional, Sequence
+from typing import TYPE_CHECKING, Callable, Iterable, NamedTuple, Optional, Sequence
 
 from ..analysis.advice import Advice, find_advice
 from ..analysis.causes import Facts, find_causes
@@ -51,15 +51,14 @@ from ..session.before_hold import read_moment
 from ..session.can_call import find_means
 from ..session.parallel_sweeps import likely_chunks
 from ..session.problems import depends_on_mp, problems_of
-from ..session.resident import resident_picture
+from ..session.resident import read_resident
 from ..session.session import Session
 from ..session.trims import trims
 from .framework.arguments import RULES, seconds
 from .framework.command import WITH_VALUES, Answer, Context, argument, command
 from .snapshot import moment_before, take_moment
-from .steps import live_copy as live_copy
-from .steps.auto_owners import looked_unasked
-from .steps.live_copy import expect_copy, look_apart_if_let_go
+from .steps import live_copy
+from .steps.live_copy import expect_copy, look_apart_if_let_go, looked_unasked
 from .steps.report_copy import (
     STOPPED,
     asked,
@@ -70,14 +69,12 @@ from .steps.report_copy import (
     takes_copy,
     without_copy,
 )
-from .steps.report_sections import Ticket
+from .steps.report_sections import HtmlReport
 from .types import typed
 
 if TYPE_CHECKING:
     from ..blocks.graph.leads import Owner
-    from ..blocks.types_of_image import Types
     from .steps.live_copy import Looked
-    from .steps.report_sections import Ticket
 
 TYPES = 20
 """So many types are in the document."""
@@ -125,69 +122,90 @@ def report_command(context: Context) -> Answer:
         raise once_more(context.options, error) from None
 
 
+class _Blocks(NamedTuple):
+    """What was found out about single blocks; None where nobody looked."""
+
+    looked: Optional[Looked] = None
+    """Where pointers were followed."""
+    seen: Optional[Seen] = None
+    """The types that hold memory back."""
+
+
+class _Growth(NamedTuple):
+    """What grew between two moments; None where there is one."""
+
+    sentence: Optional[Statement] = None
+    types: Optional[list[Grown]] = None
+
+
 def _report(context: Context) -> Answer:
-    options, before = context.options, None
+    """Reads in an order that keeps its own traces out of the figures: reading memory can map zero pages, so page tables
+    and smaps come first, and single blocks last. Figures are made once all is read, as a process may run on then."""
+    before = _moment_before(context)
+    page = HtmlReport(context) if context.options.html else None
+    session = _looked_at(context)
+    plans = trims(session)
+    context.means = find_means(session, context.target)
+    facts_of = _facts_but_for_a_picture(session, plans)
+    resident = read_resident(session, plans)
+    blocks = _Blocks()
+    if before is None and (resident is not None or page is not None):
+        blocks = _look_closer(context, page)
+    picture = resident.picture() if resident is not None else None
+    grown = _growth(context, before)
+    if before is not None:
+        # the two moments are compared before anything else is read
+        blocks = _look_closer(context, page)
+    if picture is None:
+        concluded = _without_mappings(context, plans, grown)
+    else:
+        facts = _with_blocks(context, facts_of(picture), blocks)
+        facts = facts._replace(growth=what_they_show(grown.sentence), tells_types_that_grow=bool(grown.types))
+        concluded = _conclusions(context, facts, grown)
+    return _answer(context, picture, concluded, page, blocks.looked)
+
+
+def _moment_before(context: Context) -> Optional[Document]:
+    """The moment that this one is compared with. A copy that will be needed is made ready before."""
+    options = context.options
     if takes_copy(options):
         expect_copy(context)
-    if options.since is not None or options.again is not None:
-        before = moment_before(context, counts_containers(options))
-    if context.options.types or context.options.html:
-        _types_of()
-    if context.options.owners or context.options.html:
-        _held()
-    ticket = _ticket(context)
-    session = _looked_at(context)
-    say = Style().size
-    # smaps and page tables first: reading memory can map zero pages
-    plans, context.means = trims(session), find_means(session, context.target)
-    facts_of = _facts_but_for_a_picture(session, plans)
-    seen: list[Seen] = []
-    owned: list[Looked] = []
+    if options.since is None and options.again is None:
+        return None
+    return moment_before(context, counts_containers(options))
 
-    def look_closer() -> None:
-        # after all that tells what is in memory
-        if ticket is not None:
-            ticket.read_at_once()
-        owned.extend(_looked(context))
-        if _wants_types(context):
-            seen.append(_types_of()(session).seen)
 
-    def all_was_read() -> None:
-        if before is None:
-            look_closer()
+def _look_closer(context: Context, page: Optional[HtmlReport]) -> _Blocks:
+    """Goes from block to block, after all that tells what is in memory."""
+    if page is not None:
+        page.read_at_once()
+    looked = _looked(context)
+    return _Blocks(looked, types_of(context.session).seen if _wants_types(context) else None)
 
-    picture = resident_picture(session, plans, all_was_read)
-    grown, types_grown = _growth(context, before)
-    if before is not None or (picture is None and ticket is not None):
-        look_closer()
-    if picture is None:
-        known = _without_mappings(session, plans, grown)
-        known = known._replace(notes=[*known.notes, *map(NOT_HERE.format, asked(context.options))])
-        return _answer(context, None, known, ticket, owned=owned)
-    held = _held()(context, owned[0]) if owned else None
-    facts = facts_of(picture)._replace(
-        seen=seen[0] if seen else None,
+
+def _with_blocks(context: Context, facts: Facts, blocks: _Blocks) -> Facts:
+    looked = blocks.looked
+    held = _held(context, looked) if looked is not None else None
+    return facts._replace(
+        seen=blocks.seen,
         held=held,
-        without_symbols=_without_symbols(context, owned[0], held) if held is not None else (),
-        redacted=session.target.image.redacted,
-        growth=what_they_show(grown),
-        tells_types_that_grow=bool(types_grown),
+        without_symbols=_without_symbols(context, looked, held) if looked is not None and held is not None else (),
+        redacted=context.session.target.image.redacted,
     )
+
+
+def _conclusions(context: Context, facts: Facts, grown: _Growth) -> Conclusions:
+    options, say = context.options, Style().size
     judgement, causes = judge(facts), [(each, cause(each, say)) for each in find_causes(facts)]
     advice = [(each, words(each, facts, say)) for each in find_advice(facts)]
-    said_beside = [*notes(picture, in_a_call=_in_a_call(context, picture)), *further_apart(options.again, grown)]
-    if not session.started:
-        said_beside += map(NO_BLOCKS.format, asked(context.options))
+    beside = [*notes(facts.picture, in_a_call=_in_a_call(context, facts.picture))]
+    beside += further_apart(options.again, grown.sentence)
+    if not context.session.started:
+        beside += map(NO_BLOCKS.format, asked(options))
     said = verdict(judgement, say, compared=facts.growth is not None)
-    concluded = Conclusions(
-        judgement, said, causes, advice, notes=said_beside, growth=grown, types_grown=types_grown, facts=facts
+    return Conclusions(
+        judgement, said, causes, advice, notes=beside, growth=grown.sentence, types_grown=grown.types, facts=facts
     )
-    return _answer(context, picture, concluded, ticket, owned=owned)
-
-
-def _types_of() -> Callable[[Session], Types]:
-    """Few looks need it."""
-    return types_of
 
 
 def _looked_at(context: Context) -> Session:
@@ -204,44 +222,27 @@ def _looked_at(context: Context) -> Session:
     return context.session
 
 
-def _ticket(context: Context) -> Optional[Ticket]:
-    """What a page is made of, where one is asked for."""
-    if not context.options.html:
-        return None
-
-    return Ticket(context)
-
-
-def _looked(context: Context) -> Iterator[Looked]:
-    """What pointers are followed in, where they are: with --owners a live process of the shell's is copied, and let go.
-    Of a core that is not large unasked."""
+def _looked(context: Context) -> Optional[Looked]:
+    """Where pointers are followed: with --owners a live process of the shell's is copied, and let go. A core that is
+    not large is looked at unasked."""
     session, options = context.session, context.options
     # a page says of each of its parts why it is not there
-    if session.stopped or not (session.started or options.html):
-        return
-    if without_copy(options) is not None:
-        pass
-    elif options.owners or (options.html and not session.target.image.redacted):
-        yield live_copy.looked(context)
-    elif context.target.kind == "core":
-        unasked = looked_unasked(context)
-        if unasked is not None:
-            yield unasked
+    if session.stopped or without_copy(options) is not None or not (session.started or options.html):
+        return None
+    if options.owners or (options.html and not session.target.image.redacted):
+        return live_copy.looked(context)
+    return looked_unasked(context) if context.target.kind == "core" else None
 
 
-def _held() -> Callable[[Context, Looked], Optional[HeldSums]]:
-    def held(context: Context, looked: Looked) -> Optional[HeldSums]:
-        def words(owners: Sequence[Owner]) -> str:
-            return together(looked.search, Leading(owners, whole=True))
+def _held(context: Context, looked: Looked) -> Optional[HeldSums]:
+    def words(owners: Sequence[Owner]) -> str:
+        return together(looked.search, Leading(owners, whole=True))
 
-        try:
-            asked = bool(context.options.owners or context.options.html)
-            return summed(looked.search, looked.lost, words, asked=asked)
-        except KeyboardInterrupt:
-            context.session.stopped = True
-            return None
-
-    return held
+    try:
+        return summed(looked.search, looked.lost, words, asked=bool(context.options.owners or context.options.html))
+    except KeyboardInterrupt:
+        context.session.stopped = True
+        return None
 
 
 def _without_symbols(context: Context, looked: Looked, held: HeldSums) -> Sequence[Statement]:
@@ -259,12 +260,14 @@ def _wants_types(context: Context) -> bool:
     return bool(options.types) or (by_itself and likely_chunks(session, BY_ITSELF) <= BY_ITSELF)
 
 
-def _without_mappings(session: Session, plans: Sequence[Trim], grown: Optional[Statement]) -> Conclusions:
+def _without_mappings(context: Context, plans: Sequence[Trim], grown: _Growth) -> Conclusions:
     """The mappings are not known (a remote stub): malloc's own figures are all there is."""
+    session, lacking = context.session, [*map(NOT_HERE.format, asked(context.options))]
     if not session.started:
-        return Conclusions(Statement("no-heap", text=NO_HEAP), NO_HEAP, growth=grown)
+        return Conclusions(Statement("no-heap", text=NO_HEAP), NO_HEAP, notes=lacking, growth=grown.sentence)
     space = address_space(plans, session.usages)
-    return Conclusions(space, space_verdict(space, Style().size), notes=[NO_RESIDENCY], growth=grown)
+    said = space_verdict(space, Style().size)
+    return Conclusions(space, said, notes=[NO_RESIDENCY, *lacking], growth=grown.sentence)
 
 
 def _in_a_call(context: Context, picture: Picture) -> bool:
@@ -274,33 +277,32 @@ def _in_a_call(context: Context, picture: Picture) -> bool:
     return not picture.whole and live and any(each.mutex for each in session.headers)
 
 
-def _growth(context: Context, before: Optional[Document]) -> tuple[Optional[Statement], Optional[list[Grown]]]:
-    """What grew, and which types, where both moments tell them."""
+def _growth(context: Context, before: Optional[Document]) -> _Growth:
+    """Types are told where both moments tell them."""
     if before is None:
-        return None, None
-
+        return _Growth()
     after = take_moment(context, counts_containers(context.options))
     grown = growth(before, after)
-    return grown, grown_types([before, after]) if what_they_show(grown) else None
+    return _Growth(grown, grown_types([before, after]) if what_they_show(grown) else None)
 
 
 def _answer(
     context: Context,
     picture: Optional[Picture],
     concluded: Conclusions,
-    ticket: Optional[Ticket],
-    owned: Sequence[Looked],
+    page: Optional[HtmlReport],
+    looked: Optional[Looked],
 ) -> Answer:
     lacking, stopped = without_copy(context.options), context.session.stopped
-    if stopped and lacking is None and ticket is None and asked(context.options):
+    if stopped and lacking is None and page is None and asked(context.options):
         lacking = stopped_before(context.options)
     problems = [*([lacking] if lacking is not None else []), *problems_of(context.session)]
     context.session.stopped |= lacking is not None and lacking.id == STOPPED
-    if ticket is not None:
+    if page is not None:
         context.style = context.style.elsewhere
     found = _found(context, picture, concluded)
-    if ticket is not None:
-        return ticket.answer(found, concluded, problems, owned[0] if owned else None, without_copy=lacking)
+    if page is not None:
+        return page.answer(found, concluded, problems, looked, without_copy=lacking)
     text: Iterable[str] = [concluded.verdict]
     if picture or context.session.started or concluded.growth:
         named, options = not context.session.target.image.redacted, context.options

@@ -34,8 +34,7 @@ from .framework.command import (
     parse_size,
 )
 from .steps import live_copy, type_values
-from .steps.auto_owners import looked_unasked
-from .steps.live_copy import expect_copy, look_apart_if_let_go
+from .steps.live_copy import expect_copy, look_apart_if_let_go, looked_unasked
 from .steps.type_values import asked_for, values_lines
 
 if TYPE_CHECKING:

@@ -69,20 +69,48 @@ def resident_spans(session: Session, heap: Heap) -> Optional[Sequence[Span]]:
     return session.residency.resident_ranges(heap.address, heap.end)
 
 
-def resident_picture(
-    session: Session, plans: Sequence[Trim], all_read: Callable[[], None] = lambda: None
-) -> Optional[Picture]:
-    """None where nothing tells what is mapped. `all_read` is told before figures are made, which of 65,000 mappings
-    takes longer than reading them."""
+def resident_picture(session: Session, plans: Sequence[Trim]) -> Optional[Picture]:
+    """None where nothing tells what is mapped."""
+    read = read_resident(session, plans)
+    return read.picture() if read is not None else None
+
+
+class ResidentRead(NamedTuple):
+    """All that a picture is made of. To make its figures of 65,000 mappings takes longer than to read them."""
+
+    session: Session
+    ground: _Ground
+    arenas: Sequence[ArenaResident] = ()
+    unread: int = 0
+    mmapped: int = 0
+    extents: Sequence[Extent] = ()
+
+    def picture(self) -> Picture:
+        session = self.session
+        return picture(
+            self.arenas,
+            unread=self.unread,
+            mmapped=self.mmapped,
+            extents=self.extents,
+            uses=self.ground.uses,
+            stacks=[thread.stack_pointer for thread in session.target_threads if thread.stack_pointer],
+            space=self.ground.space,
+            maker_of=partial(maker_of, allocators=session.located.allocators),
+            bss=session.bss_ends,
+        )
+
+
+def read_resident(session: Session, plans: Sequence[Trim]) -> Optional[ResidentRead]:
+    """What is in memory; None where nothing tells what is mapped."""
     residency, uses = session.residency, session.target.image.mapping_use()
     if residency is not None and uses is not None:
         # `uses` may still be under way, beside the chunks
-        return _picture(session, plans, _Ground(session.regions, uses, residency), all_read)
+        return _read(session, plans, _Ground(session.regions, uses, residency))
     regions = [each for each in session.regions if each.present and each.writable and not each.is_file]
     if not regions:
         return None
     everything = [MappingUse(each, each.size) for each in regions]
-    return _picture(session, plans, _Ground(regions, everything, _Everything(), space=True), all_read)
+    return _read(session, plans, _Ground(regions, everything, _Everything(), space=True))
 
 
 class _Ground(NamedTuple):
@@ -94,22 +122,12 @@ class _Ground(NamedTuple):
     space: bool = False
 
 
-def _picture(
-    session: Session, plans: Sequence[Trim], ground: _Ground, all_read: Callable[[], None]
-) -> Optional[Picture]:
-    regions, uses, residency, space = ground
-    stacks = [thread.stack_pointer for thread in session.target_threads if thread.stack_pointer]
-    draw = partial(
-        picture,
-        uses=uses,
-        stacks=stacks,
-        space=space,
-        maker_of=partial(maker_of, allocators=session.located.allocators),
-        bss=session.bss_ends,
-    )
+def _read(session: Session, plans: Sequence[Trim], ground: _Ground) -> ResidentRead:
+    # the session keeps what the picture will ask it for
+    _ = session.target_threads, session.located, session.bss_ends
     if not session.started:
-        all_read()
-        return draw((), unread=0, mmapped=0, extents=())
+        return ResidentRead(session, ground)
+    regions, residency = ground.regions, ground.residency
     pages = heap_pages(session, regions, residency)
     alone = mmapped_extents(session, regions, residency)
     extents = [*pages.extents, *alone]
@@ -127,8 +145,8 @@ def _picture(
             )
         else:
             unread += sum(each.bytes for each in here)
-    all_read()
-    return draw(arenas, unread=unread, mmapped=sum(each.resident for each in alone), extents=extents)
+    mapped = sum(each.resident for each in alone)
+    return ResidentRead(session, ground, arenas, unread=unread, mmapped=mapped, extents=extents)
 
 
 class HeapPages(NamedTuple):

@@ -17,10 +17,10 @@ from ...base.hold_limits import HOLD
 from ...base.model import Statement
 from ...base.programs import find_program
 from ...base.whole_file import kind_of_disk, nameless_file
-from ...blocks.graph.blocks import LiveBlocks, live_blocks
+from ...blocks.graph.blocks import LiveBlocks, heap_spans, live_blocks
 from ...blocks.graph.refs import Search
 from ...blocks.graph.roots import find_roots
-from ...blocks.pointer_finder import library
+from ...blocks.pointer_finder import WORTH_IT, library
 from ...present.shared_text.text import Style
 from ...session.session import Session
 from ...sources.core.copy_in_memory import MemoryWriter, NoRoomInMemory
@@ -51,6 +51,8 @@ COPIED_MEANWHILE = 4
 """So many bytes are copied while a sweep goes through one byte of a heap."""
 PLENTY = 2
 """So many times what a copy will take must be allowed: a sweep that is cut tells of a part, half a copy of nothing."""
+FOLLOWED_UNASKED, BLOCKS_UNASKED = 128 << 20, 200_000
+"""Up to so many bytes and blocks of a core are followed unasked."""
 
 
 class Looked(NamedTuple):
@@ -202,6 +204,23 @@ def _found(context: Context) -> Search:
     if search.bytes >= SLOW and library(search.bytes) is None:
         context.door.notice(f"note: without numpy this takes {search.bytes / SPEED:,.0f} s and more\n")
     return search
+
+
+def looked_unasked(context: Context) -> Optional[Looked]:
+    """A core that can be searched within a second; None for a larger one. A document is the same for a process and its
+    core, so that it is asked for there."""
+    session = context.session
+    if context.options.json or session.target.kind != "core" or session.target.image.redacted:
+        return None
+    if not session.started or session.stopped or sum(each.bytes for each in heap_spans(session)) > FOLLOWED_UNASKED:
+        return None
+    blocks = live_blocks(session)
+    if len(blocks) > BLOCKS_UNASKED:
+        return None
+    search = search_of(session, blocks)
+    slow = search.bytes > (WORTH_IT if library(search.bytes) is None else FOLLOWED_UNASKED)
+    search.unasked = True
+    return None if slow else Looked(search, 0)
 
 
 def search_of(session: Session, blocks: LiveBlocks) -> Search:

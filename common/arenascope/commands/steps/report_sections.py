@@ -69,8 +69,8 @@ class Section(NamedTuple):
 STOPPED = Section({"failed": "stopped before it was looked at whole"})
 
 
-class Ticket:
-    """What is gathered for a page, to be made before a process is held."""
+class HtmlReport:
+    """Gathers what a page shows. It is made before a process is held."""
 
     def __init__(self, context: Context) -> None:
         self._context = context
