@@ -252,7 +252,7 @@ def _symbols(style: Style, shown: Shown, rows: Sequence[Holding]) -> list[str]:
     least = shown.search.blocks.bytes / MUCH
     names = {each.owner.name for each in rows if each.bytes >= least}
     return [
-        f"{symbols_command(each, style)} (names the variables of {each.names['module']})"
+        symbols_command(each, style, f"names the variables of {each.names['module']}")
         for each in shown.notes
         if each.names["owner"] in names
     ]

@@ -98,14 +98,13 @@ def _has_symbols(target: Target, file: Region, build_id: str) -> bool:
     return any(each.type == SHT_SYMTAB for elf in proven_files(paths, build_id) for each in elf.sections)
 
 
-def symbols_command(said: Statement, style: Style) -> str:
-    """The command of such a statement as it is to be typed, with what to do after it."""
-    names = said.names
-    if "root" in names:
-        return f"{names['command']} (on the host of {names['root']}; then ask with --sysroot {names['root']})"
-    if names["command"] == DEBUGINFOD and style.running:
-        return f'{DEBUGINFOD} -p {style.subject} -x "$({style.program} --gdb-path)"'
-    return names["command"]
+def symbols_command(said: Statement, style: Style, more: str = "") -> str:
+    """The command of such a statement as it is to be typed; behind it in brackets what else to do, and `more`."""
+    command, root = said.names["command"], said.names.get("root")
+    if command == DEBUGINFOD and style.running:
+        command += f' -p {style.subject} -x "$({style.program} --gdb-path)"'
+    remarks = [*([f"in {root}, then ask with --sysroot {root}"] if root is not None else ()), *filter(None, [more])]
+    return f"{command} ({'; '.join(remarks)})" if remarks else command
 
 
 def unnamed_variables_text(said: Statement) -> str:
