@@ -9,7 +9,7 @@ from fake_door import run_json, run_text
 from heap_mixtures import everything
 from heapbuilder import EACH_ROW, HeapImage, Row
 
-from arenascope.glibc.candidates import KINDS, Trail
+from arenascope.glibc.process_layout import KINDS, Trail
 from arenascope.session.session import Session
 
 rows = pytest.mark.parametrize("row", EACH_ROW, ids=str)

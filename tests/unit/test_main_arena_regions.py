@@ -9,7 +9,7 @@ import pytest
 from heap_mixtures import everything
 
 from arenascope.base.model import NONCONTIGUOUS, Params
-from arenascope.glibc.main_arena_regions import Ground, main_regions
+from arenascope.glibc.arena import Ground, main_regions
 from arenascope.session.session import Session
 from arenascope.sources.memory import Memory
 from arenascope.sources.target import Region

@@ -8,9 +8,8 @@ from ..base.errors import MemoryReadError, UsageError
 from ..base.model import ArenaHeader, Heap, Kind, MmappedBlock, Statement
 from ..base.user_data import UserData
 from ..blocks.single_blocks import told_of
-from ..glibc.bins import bin_kind, find_bin
+from ..glibc.bins import bin_kind, fastbin_index, find_bin
 from ..glibc.blocks import Placed, find_blocks
-from ..glibc.fastbins import fastbin_index
 from ..glibc.tcache import tcache_index
 from ..present.formats.json import address, hexadecimal
 from ..present.json_documents import chunk_records as records

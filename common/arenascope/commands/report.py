@@ -48,12 +48,11 @@ from ..present.shared_text.debug_info import unnamed_variables
 from ..present.shared_text.marked_names import unmarked_names
 from ..present.shared_text.text import NO_HEAP, Style
 from ..session.before_hold import read_moment
-from ..session.can_call import find_means
 from ..session.parallel_sweeps import likely_chunks
 from ..session.problems import depends_on_mp, problems_of
 from ..session.resident import read_resident
 from ..session.session import Session
-from ..session.trims import trims
+from ..session.trims import find_means, trims
 from .framework.arguments import RULES, seconds
 from .framework.command import WITH_VALUES, Answer, Context, argument, command
 from .snapshot import moment_before, take_moment

@@ -17,11 +17,10 @@ from ..present.screens.trim import call_line, lines, question, reason
 from ..present.shared_text.problems import sentence
 from ..present.shared_text.text import Style
 from ..session.before_hold import read_trims
-from ..session.can_call import find_means
-from ..session.glibc_share import replaced
 from ..session.problems import RUN_ON, problems_of
+from ..session.resident import replaced
 from ..session.session import Session
-from ..session.trims import trims
+from ..session.trims import find_means, trims
 from ..sources.live.procfiles import name_of
 from ..sources.target import MemoryUse
 from .framework.apply_trim import (

@@ -9,10 +9,9 @@ from ..base import optional_libraries
 from ..base.about import __version__
 from ..base.errors import ArenascopeError, UsageError
 from ..base.model import REPLACED, Allocator, Statement
-from ..glibc.candidates import UNASKED, Trail
 from ..glibc.find.main_arena import Located
 from ..glibc.find.which_allocator import find_allocators
-from ..glibc.process_layout import Check, Layout
+from ..glibc.process_layout import UNASKED, Check, Layout, Trail
 from ..glibc.release_table import NEVER, text
 from ..glibc.unknown_release.fitting_layout import prove
 from ..present.json_documents import glibc_records as records
@@ -23,8 +22,8 @@ from ..present.screens.candidates import candidates_lines, candidates_of
 from ..present.screens.evidence import check_words, evidence
 from ..present.shared_text.debug_info import missing_line, without_debug_information
 from ..present.shared_text.problems import sentence
-from ..session.glibc_share import share_of
 from ..session.problems import problems_of, unknown_release
+from ..session.resident import share_of
 from ..session.session import Session
 from .framework.command import Answer, Context, argument, command
 

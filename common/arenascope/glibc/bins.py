@@ -14,7 +14,7 @@ from ..sources.memory import Memory
 from ..sources.target import Followed
 from .all_bins import Start, follow_rings
 from .arena import Reach, Reaches
-from .chunk import IS_MMAPPED, NON_MAIN_ARENA, PREV_INUSE, SIZE_BITS, Sizes
+from .chunk import IS_MMAPPED, NON_MAIN_ARENA, PREV_INUSE, SIZE_BITS, OneWay, Sizes
 from .process_layout import Layout
 
 NBINS = 128
@@ -359,3 +359,52 @@ class _Walk:
             chunks.append(Range(chunk, size))
             previous, chunk = chunk, fd
         return True
+
+
+def fastbin_index(layout: Layout, size: int) -> int:
+    return (size >> (4 if layout.word == 8 else 3)) - 2
+
+
+def fastbin_size(layout: Layout, index: int) -> int:
+    return (index + 2) << (4 if layout.word == 8 else 3)
+
+
+def read_fastbins(memory: Memory, layout: Layout, header: ArenaHeader, reach: Reach, findings: list[Finding]) -> Lists:
+    """An arena's fastbins."""
+    before = len(findings)
+    try:
+        lists = tuple(reach.within(each, findings) for each in walk_fastbins(memory, layout, header, findings))
+    except Unread:
+        return Lists(whole=False)
+    return Lists(lists, whole=len(findings) == before)
+
+
+def walk_fastbins(memory: Memory, layout: Layout, header: ArenaHeader, findings: list[Finding]) -> Iterator[Bin]:
+    """The non-empty fastbins of an arena, by index."""
+    if not layout.fastbins:
+        return
+    try:
+        heads = memory.words(header.address + layout.arena["fastbinsY"], layout.fastbins)
+    except MemoryReadError as error:
+        findings.append(
+            Finding(cannot_read("fastbins-unreadable", error.address, error.size), header.address, header.index)
+        )
+        return
+    limit = header.peak // layout.min_size + 1
+    for index, head in enumerate(heads):
+        if not head:
+            continue
+        size = fastbin_size(layout, index)
+        links = OneWay(
+            index,
+            rule="fast",
+            to_user=layout.header,
+            least=size,
+            most=size,
+            limit=limit,
+            holder=header.address,
+            arena=header.index,
+        )
+        followed = links.follow(memory, layout, head, findings)
+        if followed.addresses:
+            yield followed

@@ -15,8 +15,7 @@ from ..glibc.free_chunk_places import Links, read_caches
 from ..glibc.sweep import first_chunk
 from ..glibc.unknown_release.fitting_layout import with_tcache_seen
 from ..sources.target import Nodes, Span, Target
-from .glibc_share import share_of
-from .resident import heap_pages, mmapped_extents
+from .resident import heap_pages, mmapped_extents, share_of
 from .session import Session
 from .trims import trim_rules
 

@@ -17,8 +17,7 @@ from ..glibc.check.arenas import header_breaches, mmapped_breach
 from ..glibc.check.bins import BinCheck, Rescued, bins_cut
 from ..glibc.check.chunks import ChunkCheck, ChunkSums
 from ..glibc.check.lists import doubles, key_breaches, list_breach
-from ..glibc.find.malloc_code import MallocCode
-from ..glibc.find.stacks import Stacks
+from ..glibc.find.stacks import MallocCode, Stacks
 from ..glibc.mmapped import unclaimed
 from ..sources.target import Span
 from .parallel_sweeps import Part, swept

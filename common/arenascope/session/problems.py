@@ -10,7 +10,7 @@ from typing import (
 
 from ..base.model import ArenaHeader, Statement
 from ..glibc import release_table
-from .glibc_share import replaced
+from .resident import replaced
 from .session import Session
 from .usage import mmapped_mismatch
 

@@ -5,6 +5,7 @@ Made per command and dropped with it, so that a continued process is never read 
 
 from __future__ import annotations
 
+from argparse import Namespace
 from functools import cache, cached_property, partial
 from typing import TYPE_CHECKING, Iterator, Mapping, Optional, Sequence
 
@@ -13,17 +14,17 @@ from ..base.count_work import MakeMeter, unseen
 from ..base.model import Arena, ArenaHeader, Finding, Heap, Lists, MmappedBlock, Params, Piece, Tally, ThreadCache
 from ..base.printable import one_line
 from ..base.worker_pool import how_many
-from ..glibc import bins, fastbins, main_arena_regions, mmapped, params, tcache
+from ..glibc import arena, bins, mmapped, params, tcache
 from ..glibc.arena import Owners, Reaches, has_heap, is_closed, reaches_of, walk_ring
 from ..glibc.blocks import listed_chunks
-from ..glibc.candidates import UNASKED
 from ..glibc.chunk import masked
 from ..glibc.find import thread_pointers, threads
 from ..glibc.find.main_arena import Located, locate
-from ..glibc.process_layout import Layout
+from ..glibc.process_layout import UNASKED, Layout
 from ..glibc.sweep import Sweep
 from ..glibc.unknown_release.fitting_layout import settle_release, with_tcache_seen
 from ..glibc.unknown_release.tcache_form import settle
+from ..present.shared_text.progress_bar import ProgressOfAll
 from ..sources.elf.modules import bss_ends
 from ..sources.elf.other_files import other_files
 from ..sources.memory import Memory
@@ -31,7 +32,6 @@ from ..sources.target import Pages, Region, Residency, Span, Target, ThreadInfo
 from .users_rules import UsersRules
 
 if TYPE_CHECKING:
-    # the names of its results' types are all that a session knows of the package above it
     from ..blocks.declared.fitting_structs import StructsBySize
     from ..blocks.declared.named_blocks import NamedBlocks
     from ..blocks.declared.values import Values
@@ -211,9 +211,9 @@ class Session:
         return self.so_far.heaps
 
     def _find_heaps(self) -> dict[int, tuple[Heap, ...]]:
-        ground = main_arena_regions.Ground(self._mp, self.regions, self.target.page_size)
+        ground = arena.Ground(self._mp, self.regions, self.target.page_size)
         return {
-            header.index: main_arena_regions.heaps_of(self.memory, self.layout, header, ground, findings=self.findings)
+            header.index: arena.heaps_of(self.memory, self.layout, header, ground, findings=self.findings)
             for header in self.headers
         }
 
@@ -252,7 +252,7 @@ class Session:
         """By arena; no other list is walked for them."""
         memory, layout, reaches = self.memory, self.layout, self.reaches
         return {
-            each.index: fastbins.read_fastbins(memory, layout, each, reaches[each.index], findings=self.findings)
+            each.index: bins.read_fastbins(memory, layout, each, reaches[each.index], findings=self.findings)
             for each in self.headers
         }
 
@@ -445,3 +445,9 @@ class Session:
     @cached_property
     def owners(self) -> Owners:
         return Owners(self.memory, self.layout, self.headers, self.heaps)
+
+
+def opened_session(target: Target, options: Namespace, processes: int) -> Session:
+    session = Session(target, options.libc, ProgressOfAll(), processes)
+    session.rules = UsersRules(getattr(options, "rules", None) or "")
+    return session

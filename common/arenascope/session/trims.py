@@ -8,9 +8,10 @@ from typing import Iterable, Optional, Sequence
 from ..analysis.pins import Thresholds
 from ..analysis.resident import covered
 from ..analysis.trim import ArenaTrim, Residents, Rules, Trim, plan_trim, until_locked
-from ..base.model import ArenaHeader, Range
-from ..glibc.find.brk import current_brk
-from ..sources.target import Residency, Span
+from ..base.model import SHELL_CALLS_INTO, ArenaHeader, Means, Range
+from ..glibc.find.libc_file import current_brk
+from ..glibc.find.stacks import LOAD_SYMBOLS, UNKNOWN_CODE, MallocCode, lies_in_libc
+from ..sources.target import Residency, Span, Target
 from .problems import depends_on_mp
 from .session import Session
 
@@ -111,3 +112,24 @@ def _in_heaps(session: Session, residency: Residency, ranges: Sequence[Range]) -
             whole = (Span(each.address // page * page, -(-each.end // page) * page) for each in inside)
             in_memory += covered(((each.start, each.bytes) for each in whole), resident)
     return in_memory, [*left, *ranges[at:]]
+
+
+def code_of(session: Session) -> MallocCode:
+    located = session.located
+    return MallocCode(
+        session.target, session.memory, located.libc, session.regions, symbols=located.located_by == "symbols"
+    )
+
+
+def find_means(session: Session, target: Optional[Target] = None) -> Means:
+    """`target`: the process itself, where the session looks at a copy of it."""
+    target = target or session.target
+    if target.kind != "live" or not session.started:
+        return Means()
+    shell = target.machine in SHELL_CALLS_INTO and target.pointer_size == 8
+    if lies_in_libc(session.located.libc) or code_of(session).known:
+        return Means(shell)
+    # a static program: the shell knows few of its symbols, a debugger all that there are
+    if session.located.located_by == "symbols":
+        return Means(shell=False)
+    return Means(shell, lacks=f"{UNKNOWN_CODE} ({LOAD_SYMBOLS})")

@@ -17,7 +17,7 @@ from typing import Callable, Iterator, Optional
 from ...base import background
 from ...base.about import INTERRUPTED, STOPPED
 from ...base.printable import one_line
-from ..waiting import Waiting
+from ..shell import Waiting
 
 GRACE = 2.0
 """Seconds after Ctrl-C for processes that are being started, to be ended in order; else they end as they notice."""

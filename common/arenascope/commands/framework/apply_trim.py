@@ -13,12 +13,11 @@ from typing import AbstractSet, Callable, Iterator, NamedTuple, Optional, Protoc
 from ...base.errors import RefusedError
 from ...base.model import Range
 from ...base.printable import one_line
-from ...glibc.find.brk import exported
-from ...glibc.find.malloc_code import LOAD_SYMBOLS, UNKNOWN_CODE, MallocCode, StackFrame
-from ...glibc.find.stacks import Stacks
+from ...glibc.find.libc_file import exported
+from ...glibc.find.stacks import LOAD_SYMBOLS, UNKNOWN_CODE, MallocCode, StackFrame, Stacks
 from ...glibc.find.thread_pointers import complete
-from ...session.can_call import code_of
 from ...session.session import Session
+from ...session.trims import code_of
 from ...sources.live.procfiles import is_zombie, name_of, seccomp_modes, status_number
 from ...sources.target import ThreadInfo
 

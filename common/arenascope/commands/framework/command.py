@@ -163,7 +163,7 @@ class Context:
     def session(self) -> Session:
         if self.opened is None:
             # half of all there is to import: not needed for help or the version
-            from .opened_session import opened_session
+            from ...session.session import opened_session
 
             self.opened = opened_session(self.target, self.options, self.door.processes)
             if self._first is not None and self._first.so_far.mmapped is not None:

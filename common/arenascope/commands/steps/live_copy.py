@@ -22,7 +22,7 @@ from ...blocks.graph.refs import Search
 from ...blocks.graph.roots import find_roots
 from ...blocks.pointer_finder import WORTH_IT, library
 from ...present.shared_text.text import Style
-from ...session.session import Session
+from ...session.session import Session, opened_session
 from ...sources.core.copy_in_memory import MemoryWriter, NoRoomInMemory
 from ...sources.core.saving import CoreWriter
 from ...sources.live.cgroups import memory_left
@@ -33,7 +33,6 @@ from ...sources.shell_target import ShellTarget
 from ...sources.target import Target
 from ...sources.types_by_gdb import UNASKED, TypesByGdb
 from ..framework.command import Context
-from ..framework.opened_session import opened_session
 
 Unless = Callable[[Session], bool]
 

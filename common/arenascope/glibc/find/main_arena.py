@@ -12,8 +12,7 @@ from ...sources.target import Region, Target
 from .. import release_table
 from ..arena import evidence_at
 from ..arena_scan import BINS_PAIRS, PREFIX_LIMIT, Hit, anchors, follow_ring, ring_from, scan, wrong_bins
-from ..candidates import UNASKED, Trail
-from ..process_layout import Check, Layout, from_table
+from ..process_layout import UNASKED, Check, Layout, Trail, from_table
 from ..unknown_release.fitting_layout import (
     candidates,
     compare,

@@ -11,9 +11,8 @@ from ...sources.target import Region, Span, Target
 from .. import release_table
 from ..arena import doubt_thread_arena, read_arena
 from ..arena_scan import Hit
-from ..candidates import UNASKED, Trail
 from ..params import doubt_params, read_params
-from ..process_layout import Layout, Struct, from_table
+from ..process_layout import UNASKED, Layout, Struct, Trail, from_table
 from ..unknown_release.fitting_layout import candidates
 from ..unknown_release.state import Surroundings
 

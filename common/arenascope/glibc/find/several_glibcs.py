@@ -15,8 +15,7 @@ from ...sources.memory import Memory
 from ...sources.target import Region, Target
 from ..arena import read_arena
 from ..arena_scan import Hit, next_offset
-from ..candidates import UNASKED, Trail
-from ..process_layout import Layout, Struct, from_table
+from ..process_layout import UNASKED, Layout, Struct, Trail, from_table
 from ..unknown_release.fitting_layout import candidates
 from . import libc_file
 from .libc_file import Libc

@@ -15,11 +15,9 @@ from ...sources.elf.elf_file import PT_TLS, Elf, proven_files
 from ...sources.elf.symbols import tls_offsets
 from ...sources.memory import Memory
 from ...sources.target import Region, RegionIndex, Target
-from ..arena import read_arena
-from ..candidates import UNASKED, Trail
+from ..arena import heap_for_ptr, read_arena
 from ..chunk import IS_MMAPPED, NON_MAIN_ARENA, masked
-from ..heap import heap_for_ptr
-from ..process_layout import Layout, TcacheLayout, tcache_forms
+from ..process_layout import UNASKED, Layout, TcacheLayout, Trail, tcache_forms
 from ..tcache import damaged_bins, has_tcache_size, read_if_sized, tcache_sizes
 from ..unknown_release.tcache_form import leads_to_block, solve
 from .libc_file import Libc

@@ -15,8 +15,7 @@ from typing import AbstractSet, Iterator, Mapping, NamedTuple, Optional, Sequenc
 from ...base.errors import MemoryReadError
 from ...sources.memory import Memory
 from ...sources.target import Region, Span, ThreadInfo
-from .brk import exported
-from .libc_file import Libc
+from .libc_file import Libc, exported
 
 # the thread pointer points to struct pthread itself, or past its end (TLS_TCB_AT_TP, TLS_DTV_AT_TP)
 AT_BLOCK = ("x86_64", "x32", "i386", "s390x")

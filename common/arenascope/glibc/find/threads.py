@@ -14,8 +14,7 @@ from typing import Callable, Container, Mapping, NamedTuple, Optional, Sequence
 from ...base.model import ArenaHeader, Statement
 from ...sources.memory import Memory
 from ...sources.target import Target, ThreadInfo
-from ..candidates import UNASKED, Trail
-from ..process_layout import Layout
+from ..process_layout import UNASKED, Layout, Trail
 from .libc_file import Libc
 from .tcache_pointers import ARENA_NAMES, SAMPLE, Blocks, CacheFinder, CachePlace
 from .thread_pointers import STATIC, TLS_BIAS, read_dtv

@@ -12,12 +12,20 @@ from ...base.model import ArenaHeader, Finding, Heap, Statement
 from ...glibc import release_table
 from ...sources.memory import Memory
 from ...sources.target import StructInfo, Target
-from ..arena import doubt_thread_arena, doubt_top, has_heap, is_closed, walk_ring
+from ..arena import doubt_thread_arena, doubt_top, has_heap, heap_for_ptr, is_closed, walk_heaps, walk_ring
 from ..arena_scan import Hit, wrong_bins
-from ..candidates import UNASKED, Trail
 from ..chunk import masked, reveal
-from ..heap import heap_for_ptr, walk_heaps
-from ..process_layout import Check, Layout, Struct, TcacheLayout, disagreements, from_table, tcache_forms
+from ..process_layout import (
+    UNASKED,
+    Check,
+    Layout,
+    Struct,
+    TcacheLayout,
+    Trail,
+    disagreements,
+    from_table,
+    tcache_forms,
+)
 from ..release_table import Release
 from ..tcache import LIST_LIMIT, chunk_sizes, damaged_bins, read_if_sized, tcache_sizes
 from ..unknown_release.state import derive_state

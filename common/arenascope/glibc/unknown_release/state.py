@@ -14,11 +14,10 @@ from ...base.errors import MemoryReadError, NotFoundError
 from ...base.model import ARENA_FLAGS, NONCONTIGUOUS, ArenaHeader, Finding, Statement
 from ...sources.memory import Memory
 from ...sources.target import Region
+from ..arena import Ground, heap_for_ptr, main_regions
 from ..arena_scan import PREFIX_LIMIT, Hit, follow_ring, next_offset, scan
+from ..bins import fastbin_size
 from ..chunk import IS_MMAPPED, NON_MAIN_ARENA, PREV_INUSE, masked
-from ..fastbins import fastbin_size
-from ..heap import heap_for_ptr
-from ..main_arena_regions import Ground, main_regions
 from ..process_layout import Layout, Struct, fastbin_count
 
 WINDOW = 10

@@ -7,7 +7,7 @@ from typing import Optional, Sequence
 from ...analysis.report import Picture
 from ...base.model import Allocator
 from ...glibc.find.several_glibcs import Copy
-from ...session.glibc_share import Share
+from ...session.resident import Share
 from ..formats.json import hexadecimal
 from .arena_records import AllocatorShare, GlibcShareRecord, OtherAllocator
 from .glibc_records import LibcRecord

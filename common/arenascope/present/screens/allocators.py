@@ -7,7 +7,7 @@ from typing import Iterator, Mapping, Optional, Sequence
 from ...analysis.growth import is_outside_malloc
 from ...base.model import Allocator
 from ...glibc.find.several_glibcs import Copy
-from ...session.glibc_share import Share
+from ...session.resident import Share
 from ..shared_text.text import Style
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Iterator
 
-from ...glibc.candidates import KINDS, Candidate, Trail
+from ...glibc.process_layout import KINDS, Candidate, Trail
 from ..json_documents import glibc_records as records
 from ..json_documents.record import statement_record
 from ..shared_text.text import Style, count

@@ -8,7 +8,7 @@
         session.stopped = True      # keep what is whole, and say so among the problems
 
 Only on a terminal, on standard error, by tqdm where it is installed, else as a plain line. Where nothing tells how far
-a command is, as in a single long call of the kernel's, the shell says for how long that has lasted (cli/waiting.py).
+a command is, as in a single long call of the kernel's, the shell says for how long that has lasted (cli/shell.py).
 """
 
 from __future__ import annotations

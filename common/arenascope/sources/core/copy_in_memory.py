@@ -14,9 +14,8 @@ from ctypes import addressof, c_char
 from typing import Callable, Iterator, Optional, Sequence, Union
 
 from ...base.errors import ArenascopeError
-from ..address_runs import Runs
 from ..memory import Fill
-from ..target import MappingUse, Span, joined
+from ..target import MappingUse, Runs, Span, joined
 from .core_layout import Copy, Layout, Piece, Slot, Slots, between
 from .saved_note import Moment
 from .saving import Copying, CoreWriter, OpenFile, Take

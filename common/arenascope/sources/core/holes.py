@@ -15,9 +15,8 @@ from functools import cached_property
 from typing import Iterator, NamedTuple, Optional, Sequence
 
 from ...base.model import HUGE_PAGES
-from ..address_runs import Runs
 from ..elf.elf_file import PF_W, Segment
-from ..target import MappingUse, Pages, Region, Residency, Span, joined
+from ..target import MappingUse, Pages, Region, Residency, Runs, Span, joined
 from .memory import CoreMemory, Held
 from .open_core import CoreBytes, data_within
 

@@ -13,9 +13,8 @@ from array import array
 from itertools import accumulate
 from typing import Iterable, Mapping, NamedTuple, Optional, Sequence
 
-from ..address_runs import Runs
 from ..elf.notes import NT_MOMENT, NT_RESIDENT, NT_SWAPPED, OWN, Note
-from ..target import MappingUse, MemoryUse, Pages, Region, SharedMemory, Span, Timer, Watched
+from ..target import MappingUse, MemoryUse, Pages, Region, Runs, SharedMemory, Span, Timer, Watched
 
 ALWAYS, SHARE = 16 << 20, 8
 """At most so many bytes a note may have unpacked, or an eighth of the file's if that is more: of a heap of which every

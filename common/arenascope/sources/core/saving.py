@@ -15,13 +15,12 @@ from ...base.errors import ArenascopeError, MemoryReadError
 from ...base.model import Range
 from ...base.whole_file import PRIVATE, PartialFile
 from ...base.worker_pool import processors
-from ..address_runs import Runs
 from ..elf.elf_file import MAGIC
 from ..elf.notes import NT_386_TLS, NT_ARM_TLS, NT_AUXV, NT_FILE, NT_PRPSINFO, NT_PRSTATUS, NT_SIGINFO, OWN, Note
 from ..elf.registers import without_values
 from ..elf.sysroot import open_regular
 from ..memory import Fill
-from ..target import MappingUse, Region, Residency, Saved, Span, joined
+from ..target import MappingUse, Region, Residency, Runs, Saved, Span, joined
 from .core_layout import Copy, FromFile, Layout, Piece, Slots, lay_out_notes
 from .memory import CoreMemory
 from .open_core import data_within

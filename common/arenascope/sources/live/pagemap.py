@@ -20,8 +20,7 @@ from struct import Struct
 from typing import Iterable, Iterator, NamedTuple, Optional, Protocol, Sequence
 
 from ...base.errors import TargetError
-from ..address_runs import Runs
-from ..target import Pages, Span, joined
+from ..target import Pages, Runs, Span, joined
 from .pagekinds import IN_SWAP, PageKinds
 from .procfiles import read_regions
 
