@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 from contextlib import suppress
 from functools import partial
@@ -25,6 +26,12 @@ IN_FUNCTION = re.compile(r"(?!anon\.)[A-Za-z_]\w*\.\w+")
 """A static variable of a function in C, as GCC (last.1) and clang (make.last) call it."""
 
 
+LINES = (1, *range(10, 1000, 10), *range(1000, 20_000, 100), *range(2, 200))
+"""Of a source file: those that are tried, to find one that lies in a function."""
+NO_FILE = "No source file named"
+"""How GDB's error begins where it knows no such file. Should the words change, more lines are tried in vain."""
+
+
 class _Static(NamedTuple):
     """A static variable of a function."""
 
@@ -41,9 +48,11 @@ class _Statics(NamedTuple):
 
     by_address: dict[int, _Static]
     of_threads: list[_Static]
+    unplaced: list[_Static]
+    """GDB would have to read them to say where they are."""
 
 
-NONE = _Statics({}, [])
+NONE = _Statics({}, [], [])
 
 
 class GdbVariables(DebuggedVariables):
@@ -87,9 +96,12 @@ class GdbVariables(DebuggedVariables):
         for candidate in self._by_name(plain, self.target.build_id_at(symbol.value)):
             yield plain, candidate
         for symtab in self._symtabs_of(symbol, symbol.value):
-            static = self._statics_of(symtab).by_address.get(symbol.value)
-            if static is not None:
-                yield static.name_of(plain), static.symbol
+            statics = self._statics_of(symtab)
+            static = statics.by_address.get(symbol.value)
+            alike = [each for each in statics.unplaced if each.symbol.name == _last(plain)] if static is None else []
+            for each in (static, *(alike if len(alike) == 1 else ())):
+                if each is not None:
+                    yield each.name_of(plain), each.symbol
 
     def _symtabs_of(self, symbol: NamedSymbol, beside: int) -> Iterator[gdb.Symtab]:
         """The source files that may have the function whose static variable it is: "last.1", "f(int)::last". Its module
@@ -129,9 +141,19 @@ class GdbVariables(DebuggedVariables):
         try:
             return self._address_of(candidate) == symbol.value
         except gdb.MemoryError:
-            # of a Rust enum GDB reads which variant there is: without a process the mangled name is as good
-            # (LLVM puts ".0" behind it where nothing of it but the first part is left)
-            return symbol.text.startswith("_") and candidate.linkage_name == symbol.text.removesuffix(".0")
+            # GDB reads which variant of a Rust enum there is, and since 15 pointers to structs that end in an array
+            # without a length: without a process names are as good
+            return self._is_called(candidate, symbol)
+
+    def _is_called(self, candidate: gdb.Symbol, symbol: NamedSymbol) -> bool:
+        if symbol.text.startswith("_"):
+            # LLVM puts ".0" behind it where nothing of it but the first part is left
+            return candidate.linkage_name == symbol.text.removesuffix(".0")
+        build_id, symtab = self.target.build_id_at(symbol.value), candidate.symtab
+        if build_id is None or candidate.name != _last(plain_name(symbol.text)) or symtab.objfile.build_id != build_id:
+            return False
+        source = self.target.source_of(symbol, symbol.value)
+        return source is None or os.path.basename(symtab.filename) == os.path.basename(source)
 
     def _address_of(self, symbol: gdb.Symbol) -> Optional[int]:
         place = symbol.value().address
@@ -147,7 +169,7 @@ class GdbVariables(DebuggedVariables):
 
     def _find_statics(self, symtab: gdb.Symtab) -> _Statics:
         """Blocks do not list those within them: each is one that some line's code lies in."""
-        found = _Statics({}, [])
+        found = _Statics({}, [], [])
         seen: set[tuple[int, int, int]] = set()
         lines = symtab.linetable()
         try:
@@ -168,12 +190,19 @@ class GdbVariables(DebuggedVariables):
                         if not symbol.is_variable or symbol.addr_class not in STATIC or symbol.needs_frame:
                             continue
                         if symbol.addr_class == gdb.SYMBOL_LOC_STATIC:
-                            address = self._address_of(symbol)
-                            if address is not None:
-                                found.by_address.setdefault(address, _Static(symbol, name))
+                            self._place(_Static(symbol, name), found)
                         elif symbol.addr_class == gdb.SYMBOL_LOC_COMPUTED:
                             found.of_threads.append(_Static(symbol, name))
         return found
+
+    def _place(self, static: _Static, found: _Statics) -> None:
+        try:
+            address = self._address_of(static.symbol)
+        except gdb.MemoryError:
+            found.unplaced.append(static)
+            return
+        if address is not None:
+            found.by_address.setdefault(address, static)
 
     def thread_variables(self) -> Sequence[TypedVariable]:
         asked = self.target.thread_symbols()
@@ -240,11 +269,25 @@ def _symtabs_at(address: int) -> list[gdb.Symtab]:
     return []
 
 
-def _symtabs_named(source: str) -> list[gdb.Symtab]:
-    with suppress(gdb.error, ValueError):
-        places = gdb.decode_line(f"'{source}':1")[1] or ()
-        return [place.symtab for place in places if place.symtab is not None]
-    return []
+def _symtabs_named(source: str) -> Iterator[gdb.Symtab]:
+    """A line in front of the first function stands for that function, but since GDB 16 only a line within one has a
+    place: then others are tried."""
+    seen: set[tuple[str, gdb.Objfile]] = set()
+    for line in LINES:
+        try:
+            places = gdb.decode_line(f"'{source}':{line}")[1] or ()
+        except ValueError:
+            return
+        except gdb.error as error:
+            if str(error).startswith(NO_FILE):
+                return
+            continue
+        for symtab in (place.symtab for place in places):
+            if symtab is not None and (symtab.fullname(), symtab.objfile) not in seen:
+                seen.add((symtab.fullname(), symtab.objfile))
+                yield symtab
+        if line == LINES[0]:
+            return
 
 
 def _with_length(type: gdb.Type, size: int) -> gdb.Type:

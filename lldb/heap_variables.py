@@ -35,6 +35,8 @@ if TYPE_CHECKING:
 MAX_NAMESAKES = 1000
 ANCHORS = 2
 """So many of a module's thread-local variables tell where its block of a thread lies."""
+ASKED_FRAMES = 8
+"""The innermost, of which one knows a thread-local variable."""
 POINTERS = (lldb.eTypeClassPointer, lldb.eTypeClassReference, lldb.eTypeClassClass, lldb.eTypeClassStruct)
 AUTOMATIC = True, True, False
 """Whether arguments, locals and statics are asked for."""
@@ -268,9 +270,13 @@ def _thread_address(thread: lldb.SBThread, name: str) -> Optional[int]:
     options = lldb.SBExpressionOptions()
     options.SetAllowJIT(False)
     options.SetSuppressPersistentResult(True)
-    # as a number: LLDB 22 crashes where it makes children for a pointer to what it cannot read
-    found = thread.GetFrameAtIndex(0).EvaluateExpression(f"(unsigned long)&::{name}", options)
-    return found.GetValueAsUnsigned() or None if found.GetError().Success() else None
+    # a frame of assembler code, as that in which threads of glibc 2.41 and newer wait, knows no names of C's
+    for number in range(min(thread.GetNumFrames(), ASKED_FRAMES)):
+        # as a number: LLDB 22 crashes where it makes children for a pointer to what it cannot read
+        found = thread.GetFrameAtIndex(number).EvaluateExpression(f"(unsigned long)&::{name}", options)
+        if found.GetError().Success():
+            return found.GetValueAsUnsigned() or None
+    return None
 
 
 def _told(value: lldb.SBValue) -> str:

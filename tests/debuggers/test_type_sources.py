@@ -203,7 +203,9 @@ def test_thread_variables(typed: Typed, kind: str) -> None:
     if isinstance(typed.door, Lldb) and typed.door.version < 18:
         assert not [each for each in found if each[0] in ("per_thread", "library_own")]
         pytest.skip("LLDB has no thread-local variables before 18")
-    if any("Unhandled" in each and "opcode" in each for each in answers["own_words"].values()):
+    own = answers["own_words"]
+    if "-gsplit-dwarf" in typed.build.flags and not any(f"{each[1]:#x}" in own[each[0]] for each in expected):
+        # GDB 13 knows no such opcode, 16 takes it for another place, and LLDB finds none in some releases
         assert not [each for each in found if each[0] in ("per_thread", "library_own")]
         pytest.skip("the debugger finds no thread-local variable by split debug information (its own word)")
     assert expected <= found
