@@ -5,7 +5,6 @@ Made per command and dropped with it, so that a continued process is never read 
 
 from __future__ import annotations
 
-from argparse import Namespace
 from functools import cache, cached_property, partial
 from typing import TYPE_CHECKING, Iterator, Mapping, Optional, Sequence
 
@@ -24,7 +23,6 @@ from ..glibc.process_layout import UNASKED, Layout
 from ..glibc.sweep import Sweep
 from ..glibc.unknown_release.fitting_layout import settle_release, with_tcache_seen
 from ..glibc.unknown_release.tcache_form import settle
-from ..present.shared_text.progress_bar import ProgressOfAll
 from ..sources.elf.modules import bss_ends
 from ..sources.elf.other_files import other_files
 from ..sources.memory import Memory
@@ -445,9 +443,3 @@ class Session:
     @cached_property
     def owners(self) -> Owners:
         return Owners(self.memory, self.layout, self.headers, self.heaps)
-
-
-def opened_session(target: Target, options: Namespace, processes: int) -> Session:
-    session = Session(target, options.libc, ProgressOfAll(), processes)
-    session.rules = UsersRules(getattr(options, "rules", None) or "")
-    return session

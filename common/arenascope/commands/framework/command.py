@@ -17,6 +17,7 @@ from ...base.user_data import UserData, user_data
 from ...present.formats.json import envelope, written
 from ...present.formats.spool import in_blocks
 from ...present.shared_text.problems import sentence
+from ...present.shared_text.progress_bar import ProgressOfAll
 from ...present.shared_text.table_forms import known_form
 from ...present.shared_text.text import Style
 from .answer import Answer as Answer
@@ -162,14 +163,21 @@ class Context:
     @property
     def session(self) -> Session:
         if self.opened is None:
-            # half of all there is to import: not needed for help or the version
-            from ...session.session import opened_session
-
-            self.opened = opened_session(self.target, self.options, self.door.processes)
+            self.opened = self.open_session(self.target)
             if self._first is not None and self._first.so_far.mmapped is not None:
                 # looked for page by page, and no list has a part in them
                 self.opened.so_far.mmapped = self._first.so_far.mmapped
         return self.opened
+
+    def open_session(self, target: Target) -> Session:
+        """A new session on this target or a copy of it, with the command's options."""
+        # half of all there is to import: not needed for help or the version
+        from ...session.session import Session
+        from ...session.users_rules import UsersRules
+
+        session = Session(target, self.options.libc, ProgressOfAll(), self.door.processes)
+        session.rules = UsersRules(getattr(self.options, "rules", None) or "")
+        return session
 
     def beside(self, options: argparse.Namespace) -> Context:
         """A context for another command on the same target, and on its copy where that is looked at."""

@@ -22,7 +22,7 @@ from ...blocks.graph.refs import Search
 from ...blocks.graph.roots import find_roots
 from ...blocks.pointer_finder import WORTH_IT, library
 from ...present.shared_text.text import Style
-from ...session.session import Session, opened_session
+from ...session.session import Session
 from ...sources.core.copy_in_memory import MemoryWriter, NoRoomInMemory
 from ...sources.core.saving import CoreWriter
 from ...sources.live.cgroups import memory_left
@@ -142,7 +142,7 @@ def look_apart(context: Context) -> int:
         return 0
     copy = _copied(context, target, process)
     seen = context.copies.enter_context(ShellTarget(copy, *target.symbols_from))
-    context.opened = opened_session(seen, context.options, context.door.processes)
+    context.opened = context.open_session(seen)
     return copy.lost
 
 
