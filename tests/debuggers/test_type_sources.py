@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any, NamedTuple, Sequence
 
 import pytest
-from doors import GDB, Core, Door, Gdb, Image, Live, give_up
+from doors import GDB, Core, Door, Gdb, Image, Live
 from lldb_door import NEWEST_LLDB, Lldb
 from looks import HERE, opened
 from marks import full_after
@@ -88,8 +88,6 @@ def door(request: pytest.FixtureRequest) -> Door:
 @pytest.fixture(scope="module", params=full_after(1, BUILDS), ids=lambda build: build.name)
 def typed(request: pytest.FixtureRequest, door: Door, tmp_path_factory: pytest.TempPathFactory) -> Typed:
     build: Build = request.param
-    if shutil.which(build.compiler) is None:
-        give_up(f"{build.compiler} is not installed")
     folder = tmp_path_factory.mktemp(build.name)
     with Subject(str(build.make(folder))) as subject:
         truth = rows_of(subject)

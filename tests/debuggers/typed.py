@@ -3,12 +3,13 @@ out; built in each way that changes debug information."""
 
 from __future__ import annotations
 
+import shutil
 import subprocess
 from collections import defaultdict
 from pathlib import Path
 from typing import Any, NamedTuple, Sequence
 
-from looks import ROOT
+from looks import ROOT, give_up
 from subjects import Subject
 
 SOURCES = ROOT / "fixtures" / "types"
@@ -27,6 +28,8 @@ class Build(NamedTuple):
 
     def make(self, folder: Path) -> Path:
         """Compiled in its own folder, where split debug information stays."""
+        if shutil.which(self.compiler) is None:
+            give_up(f"{self.compiler} is not installed")
         other = {"gcc": "g++", "clang": "clang++"}[self.compiler]
         flags = [*self.flags, "-w", f"-I{SOURCES}", "-D_GNU_SOURCE"]
         library, program = folder / "liblibrary.so", folder / "program"
