@@ -68,7 +68,7 @@ install_libraries() {
             # what arenascope itself takes where it is to be had: `make demo` shows the same without it
             full)
                 if ! retries=1 pip -r "$work/$extra" >"$log" 2>&1 </dev/null; then
-                    say "libraries: pip cannot have them now ($(tail -n 1 "$log")); tables are plain, and \`owners\` slower"
+                    say "libraries: pip cannot have them now ($(tail -n 1 "$log")); \`--table\` is refused, and \`owners\` slower"
                     continue
                 fi
                 ;;

@@ -15,9 +15,9 @@ from marks import in_full
 from shell_door import SHELL
 from sites import PROGRAMS, Sited
 
+from arenascope.base.class_names import with_short_names
 from arenascope.base.errors import NoTypeError
 from arenascope.blocks import types_of_image
-from arenascope.blocks.recognise.class_names import with_short_names
 from arenascope.cli.main import main
 from arenascope.commands.steps.type_values import asked_for
 from arenascope.present.screens.types import name_of

@@ -12,7 +12,7 @@ import pytest
 from schemas import valid
 from subjects import Subject
 
-from arenascope.blocks.recognise.class_names import type_words
+from arenascope.base.class_names import type_words
 
 pytestmark = pytest.mark.xdist_group("names agree")
 

@@ -21,7 +21,6 @@ from pythons import resting
 from schemas import valid
 from subjects import Subject
 
-from arenascope.base import optional_libraries
 from arenascope.blocks import name_all_blocks, python_bodies
 from arenascope.blocks.single_blocks import kinds_of
 from arenascope.cli.shell import How, ShellDoor
@@ -335,7 +334,6 @@ def test_holders_name_the_same_with_numpy(subject: tuple[str, ...], monkeypatch:
     told = []
     with Subject(*subject) as running:
         for library in (numpy, None):
-            monkeypatch.setattr(optional_libraries, "loaded", lambda _, library=library: library)
             monkeypatch.setattr(name_all_blocks, "WORTH_IT", 0 if library is not None else 1 << 40)
             told.append(kinds_by_block(Session(ShellDoor(str(running.pid), How("none", declared=False)).target())))
     assert told[0] == told[1]

@@ -79,26 +79,6 @@ def test_colour_only_where_wanted() -> None:
         assert line.startswith("\033[")
 
 
-TABLES = [
-    (("arena", "threads", "system"), [["0 main", "app 12", "1.5 KiB"], ["1", "worker", "132.0 KiB"]], (0, 1), None, 0),
-    (("arena", "system"), [["0", "1"], ["1", "22222222"]], (0,), ["all", "3"], 0),
-    (("a", "b"), [["", ""], ["x", "→ ≥ …"]], (1,), ["", "sum"], 0),
-    (("arena", "from", "to"), [["0", "0x5555", "0x6666"]], (0, 1, 2), None, 14),
-    (("n", "value"), [["0x10", "1e5"], ["1,000", "-0"]], (), None, 0),
-]
-
-
-@pytest.mark.parametrize("case", TABLES)
-def test_tables_are_the_same_without_tabulate(case: tuple[object, ...], monkeypatch: pytest.MonkeyPatch) -> None:
-    headers, rows, left, footer, width = case
-    pytest.importorskip("tabulate")
-    with_it = list(table(Style(width=width), headers, rows, left=left, footer=footer, expendable=("to",)))  # type: ignore[arg-type]
-    monkeypatch.setattr(optional_libraries, "loaded", lambda name: None)
-    without = list(table(Style(width=width), headers, rows, left=left, footer=footer, expendable=("to",)))  # type: ignore[arg-type]
-    assert without == with_it
-    assert not [line for line in without if line != line.rstrip()]
-
-
 def test_a_table_by_hand() -> None:
     lines = list(
         table(
@@ -330,8 +310,10 @@ def test_cells_do_not_break_a_format() -> None:
 
 def test_without_tabulate_a_format_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(optional_libraries, "load", lambda name: None)
-    with pytest.raises(UsageError, match="tabulate"):
+    with pytest.raises(UsageError) as refused:
         run_text(everything("2.36-64").target(), "heaps", "--table", "html")
+    assert "arenascope[table]" in str(refused.value)
+    assert "python3-tabulate" in str(refused.value)
 
 
 @pytest.mark.parametrize("machine", [*(each.machine for each in PROCESSORS), "riscv64"])

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from arenascope.blocks.recognise.class_names import type_words, with_short_names
+from arenascope.base.class_names import type_words, with_short_names
 from arenascope.commands.framework.answer import Answer
 from arenascope.present.shared_text.text import Style, shortened_name, table
 
@@ -70,7 +70,8 @@ def test_a_block_that_only_its_holder_tells_of_is_named_in_words(name: str, word
 
 def test_screens_have_short_names_and_documents_whole_ones() -> None:
     style = Style(width=WIDTH)
-    answer = Answer({"name": MAP}, [f"{MAP} holds most", *table(style, ["whose", "holds"], [[MAP, "1"], ["x", "2"]])])
+    rows = table(style, ["whose", "holds"], [[MAP, "1"], ["x", "2"]], names=(0,))
+    answer = Answer({"name": MAP}, [f"{MAP} holds most", *rows])
     said = "".join(answer.text(style))
     assert SHORT in said.splitlines()[0]
     assert "allocator" not in said

@@ -45,13 +45,6 @@ def _found(name: str) -> Optional[ModuleType]:
     return None
 
 
-def loaded(name: str) -> Optional[ModuleType]:
-    """The same for a library whose stand-in prints the same: a process is held while it is loaded, or the look is a new
-    program, and loading tabulate takes longer than printing every table."""
-    with _LOADING:
-        return sys.modules.get(name)
-
-
 def where(name: str) -> str:
     """ "tabulate 0.9.0 (/usr/lib/python3/dist-packages)" or "tabulate: not found".
 

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from itertools import chain, islice
-from typing import Iterator, NamedTuple, Sequence, Union
+from types import ModuleType
+from typing import Iterator, NamedTuple, Optional, Sequence, Union
 
 from ..base.model import ArenaHeader, Gap, Heap, Kind, MmappedBlock
 from ..glibc.chunk import PREV_INUSE, SIZE_BITS
@@ -40,8 +41,10 @@ class HeapBlocks(NamedTuple):
 class Live:
     """All live blocks of some arenas."""
 
-    def __init__(self, session: Session) -> None:
+    def __init__(self, session: Session, numpy: Optional[ModuleType]) -> None:
         self._session = session
+        self.numpy = numpy
+        """None where there are too few blocks to load it for, or where it is not installed."""
         self.kinds: list[Kind] = []
         self.heaps: list[HeapBlocks] = []
         self.mmapped: list[tuple[MmappedBlock, int]] = []

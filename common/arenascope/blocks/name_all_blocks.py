@@ -56,12 +56,13 @@ def live_kinds(session: Session, only: Optional[int] = None, holders: bool = Tru
     if session.target.image.redacted:
         raise RedactedError("what they are")
     session.measure_residency()
-    live = Live(session)
+    headers = [header for header in session.headers if only in (None, header.index)]
+    size = sum(heap.bytes for header in headers for heap in session.heaps[header.index])
+    live = Live(session, optional_libraries.load("numpy") if size >= WORTH_IT else None)
     catalogue = catalogue_of(session)
     declared = _declared(session, catalogue) if holders else None
     try:
-        headers = [header for header in session.headers if only in (None, header.index)]
-        _sweep(session, catalogue, headers, live, declared=declared)
+        _sweep(session, catalogue, headers, live, declared=declared, size=size)
         if only is None:
             live.mmapped += _of_mmapped(session, catalogue)
     except KeyboardInterrupt:
@@ -97,11 +98,10 @@ def _sweep(
     headers: Sequence[ArenaHeader],
     live: Live,
     declared: Optional[DeclaredNames],
+    size: int,
 ) -> None:
-    size = sum(heap.bytes for header in headers for heap in session.heaps[header.index])
     processes = session.processes_for(size)
-    numpy = optional_libraries.load("numpy") if size >= WORTH_IT else None
-    many = ManyBlocks(numpy, catalogue) if numpy is not None else None
+    many = ManyBlocks(live.numpy, catalogue) if live.numpy is not None else None
     many = many if many is not None and many.runs else None
 
     def look(part: Part, pieces: Iterator[Piece]) -> Looked:

@@ -10,7 +10,7 @@ import re
 from collections import Counter, deque
 from typing import Iterator, Optional, Sequence
 
-from ..base import optional_libraries
+from ..base.class_names import APART
 from ..base.model import POINTED, Kind
 from ..glibc.mmapped import without
 from ..session.session import Session
@@ -21,7 +21,6 @@ from .large_bodies import Way, name_by_ways
 from .live_blocks import Live
 from .python_bodies import name_bodies, name_keys_of_objects
 from .recognise.all_recognisers import NONE, Catalogue
-from .recognise.class_names import APART
 from .recognise.containers import POOL, Body, Forms
 from .recognise.member_bodies import Member, is_kept, kept_by_member
 from .recognise.module_memory import Ground
@@ -90,7 +89,7 @@ class Naming:
         )
         self._leads_inside = catalogue.has_fronts or self._forms.leads_inside
         self._likely = _likely_in(session, catalogue, self._leads_inside)
-        numpy = optional_libraries.loaded("numpy") if not self._leads_inside else None
+        numpy = live.numpy if not self._leads_inside else None
         self._holders = HolderWords(session, self._index, live.kinds, self._likely, numpy=numpy)
         self._left: deque[Area] = deque()
         self._plain: list[Plain] = []

@@ -7,7 +7,6 @@ from typing import Callable, Iterable, Iterator, Mapping, NamedTuple, Optional, 
 
 from ..analysis.holds_back import Held, Holdings, HoldSearch, Seen, Totals, Typed, TypeRow, seen
 from ..analysis.resident import Present
-from ..base import optional_libraries
 from ..base.model import BY_SIZE, ArenaHeader, Heap
 from ..session.resident import pages_of, resident_spans
 from ..session.session import Session
@@ -85,7 +84,6 @@ def with_guesses(session: Session, rows: Sequence[TypeRow]) -> list[TypeRow]:
 
 def holdings_of(session: Session, live: Live, present: InMemory) -> Holdings:
     by_heap = {each.heap: each for each in live.heaps}
-    numpy = optional_libraries.loaded("numpy")
     with session.meter("judging types", sum(heap.bytes for heap in by_heap)) as meter:
 
         def judged(heap: Heap) -> Iterator[Typed]:
@@ -94,7 +92,7 @@ def holdings_of(session: Session, live: Live, present: InMemory) -> Holdings:
 
         def stream(_: ArenaHeader, heap: Heap) -> Iterable[Typed]:
             ours = by_heap[heap]
-            blocks = live.blocks(ours) if numpy is None else long_runs(numpy, session, ours)
+            blocks = live.blocks(ours) if live.numpy is None else long_runs(live.numpy, session, ours)
             return chain(blocks, judged(heap))
 
         holdings = held_back(session, present, stream)

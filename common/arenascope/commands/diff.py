@@ -6,9 +6,9 @@ from argparse import Namespace
 from typing import Iterator, Optional, Sequence
 
 from ..analysis.diff import CONTAINER, OF_FILES, Change, Diff, Document, allocators_of, compare
+from ..base.class_names import type_words
 from ..base.errors import ArenascopeError
 from ..base.model import Statement
-from ..blocks.recognise.class_names import type_words
 from ..present.json_documents import moment_records as records
 from ..present.json_documents.record import statement_record
 from ..present.screens.allocators import outside_malloc_lines

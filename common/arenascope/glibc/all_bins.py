@@ -89,7 +89,7 @@ class _Ring:
             before, front, after, back = front, front_fd, back, back_bk
         return None
 
-    def followed(self, layout: Layout, odd: bool) -> Optional[Followed]:
+    def followed(self, layout: Layout, odd: bool, numpy: Optional[ModuleType]) -> Optional[Followed]:
         """None where a chunk is not as one of this bin must be. `odd`: both ends met the one in the middle."""
         if odd:
             self.reverse.pop()
@@ -99,8 +99,7 @@ class _Ring:
         addresses, raws = self.front + self.reverse, self.front_raws + self.raws
         mask, sizes = layout.mask, self.start.sizes
         low = mask | SIZE_BITS
-        numpy = optional_libraries.loaded("numpy") if len(addresses) >= LONG else None
-        if numpy is not None:
+        if numpy is not None and len(addresses) >= LONG:
             places, words = (numpy.frombuffer(each, dtype=numpy.uint64) for each in (addresses, raws))
             least, most = int(words.min()) - PREV_INUSE, int(words.max()) - PREV_INUSE
             placed = (places & numpy.uint64(mask) == numpy.uint64(-layout.header & mask)).all()
@@ -164,15 +163,17 @@ class _Group:
         where a link is wrong."""
         self._met = 0
         """What these add to the meetings of each row."""
+        self._numpy: Optional[ModuleType] = None
+        """Once so many chunks were met."""
 
     def follow(self, read: ReadNodes, few: int, rounds: int) -> int:
         """As long as there are more than `few`; the rounds that are left."""
-        chunks, numpy, worth = 0, None, WORTH_IT
+        chunks, worth = 0, WORTH_IT
         while len(self.rings) > few and rounds:
             if chunks > worth:
-                numpy = optional_libraries.load("numpy")
-                if numpy is not None:
-                    return self._follow_at_once(numpy, read, few, rounds)
+                self._numpy = optional_libraries.load("numpy")
+                if self._numpy is not None:
+                    return self._follow_at_once(self._numpy, read, few, rounds)
                 worth = LARGEST
             self.judge(read(self.places()))
             chunks += 2 * len(self.rings)
@@ -277,7 +278,7 @@ class _Group:
         self.rings = []
 
     def _end(self, ring: _Ring, odd: Optional[bool]) -> None:
-        followed = ring.followed(self._layout, odd) if odd is not None else None
+        followed = ring.followed(self._layout, odd, self._numpy) if odd is not None else None
         if followed is not None:
             self._whole[ring.start.header] = followed
         elif self._broken is not None:

@@ -13,9 +13,9 @@ from itertools import islice
 from math import gcd
 from typing import Iterable, Iterator, NamedTuple, Optional, Sequence, Union
 
+from ...base.class_names import named as readable
 from ...base.count_work import Meter
 from ...sources.debug_info_types import BitField, TypeFacts
-from ..recognise.class_names import named as readable
 from .layouts import DEEPEST, Layouts
 from .named_blocks import NONE, BlockName, NamedBlocks
 from .values import PIECE, VTABLE, Value, Values

@@ -3,7 +3,7 @@
 Where a program puts words of its own in front of its blocks (`mysql.py`, `jvm_memory_tracking.py`), all this is asked
 of what comes after them.
 
-1. A vtable in the first word: C++ objects, named as people write them (`cplusplus.py`, `class_names.py`). Certain.
+1. A vtable in the first word: C++ objects, named as people write them (`cplusplus.py`, `base/class_names.py`). Certain.
 2. A type in the words where CPython or GObject has it (`python.py`, `gobject.py`). Certain.
 3. The structs of well-known programs, where these run (`well_known_programs.py`). Certain, but for what says so.
 4. Links that lead back (`linked_nodes.py`). A guess.

@@ -10,8 +10,8 @@ from __future__ import annotations
 import re
 from typing import NamedTuple, Optional
 
+from ...base.class_names import named
 from ...sources.elf.demangle import demangle
-from .class_names import named
 from .module_memory import Ground
 
 TYPE_INFOS = (

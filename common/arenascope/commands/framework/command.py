@@ -64,7 +64,7 @@ COMMON = (
     argument(
         "--table",
         metavar="FORMAT",
-        help="the format of tables, one of tabulate's: github, html, latex, rst, tsv and others",
+        help="the format of tables, for which tabulate must be installed: github, html, latex, rst, tsv and others",
     ),
     argument(
         "--libc", type=int, default=0, metavar="N", help="if the process has several glibcs, the Nth (see version)"

@@ -12,13 +12,13 @@ from typing import Callable, Iterator, Mapping, NamedTuple, Optional, Sequence
 
 from ...analysis.diff import Document
 from ...base import optional_libraries
+from ...base.class_names import type_words
 from ...base.errors import ArenascopeError
 from ...base.model import Statement
 from ...base.whole_file import write_whole
 from ...blocks.graph.leads import Owner
 from ...blocks.graph.refs import Search
 from ...blocks.map_strips import Picture, draw, lay_types, page_cells, page_rows
-from ...blocks.recognise.class_names import type_words
 from ...blocks.types_of_image import types_of
 from ...present import glossary
 from ...present.json_documents.owner_records import Written

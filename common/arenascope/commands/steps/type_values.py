@@ -7,13 +7,13 @@ from itertools import chain
 from typing import Iterable, Iterator, NamedTuple, Optional, Sequence
 
 from ...analysis.holds_back import TypeRow
+from ...base.class_names import with_short_names
 from ...base.errors import NoTypeError
 from ...base.model import Statement
 from ...base.user_data import UserData
 from ...blocks.declared.named_blocks import NamedBlocks
 from ...blocks.declared.once_per_image import values_of
 from ...blocks.declared.type_values import Column, TypeValues, objects_of, types_called
-from ...blocks.recognise.class_names import with_short_names
 from ...present.json_documents import type_records
 from ...present.screens.type_values import key_text
 from ...present.screens.type_values import lines as values_lines

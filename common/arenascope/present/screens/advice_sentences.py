@@ -7,8 +7,8 @@ from typing import Callable, Iterator, Mapping
 from ...analysis.advice import Advice
 from ...analysis.causes import Facts, lost_of, stranded_by
 from ...analysis.verdict import trim_seconds
+from ...base.class_names import type_words
 from ...base.model import whole
-from ...blocks.recognise.class_names import type_words
 from ..shared_text.text import count, duration
 from .owner_advice_sentences import OWNERS
 from .types import name_of

@@ -106,8 +106,8 @@ def heading(style: Style, sort: str, limit: int, left_out: Optional[int], *, typ
 
 def table_of(rows: Iterable[str], style: Style, *, types: bool) -> Iterator[str]:
     """What chunk_row made of them, for --table, which measures all before it writes any."""
-    headers = (*HEADERS, *(["type"] if types else []))
-    return table(style, headers, [row.split(CELLS) for row in rows], left=(0, 2, 4))
+    headers, names = (*HEADERS, "type") if types else HEADERS, (len(HEADERS),) if types else ()
+    return table(style, headers, [row.split(CELLS) for row in rows], left=(0, 2, 4), names=names)
 
 
 def summary_lines(

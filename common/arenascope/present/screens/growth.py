@@ -7,8 +7,8 @@ from typing import Iterator, Mapping, Optional, Sequence
 from ...analysis.diff import CONTAINER, NAMELESS
 from ...analysis.grown_types import BLOCKS_OF_A_SIZE, Grown, worth_naming
 from ...analysis.held_or_lost import is_unnamed
+from ...base.class_names import type_words
 from ...base.model import Statement, whole
-from ...blocks.recognise.class_names import type_words
 from ..shared_text.text import Style, number, signed
 from .types import GUESS
 

@@ -5,12 +5,12 @@ from __future__ import annotations
 from typing import Iterator, Sequence
 
 from ...analysis.diff import NAMELESS
+from ...base.class_names import type_words
 from ...blocks.graph.blocks import LiveBlocks
 from ...blocks.graph.encodings import ALIKE
 from ...blocks.graph.leak_rows import LeakRow
 from ...blocks.graph.leaks import Leaks
 from ...blocks.graph.stale_alone import StaleRow
-from ...blocks.recognise.class_names import type_words
 from ..formats.json import address
 from ..json_documents.owner_records import BlockSum, Leak
 from ..shared_text.text import Style, count, cut, left_out, next_lines, table

@@ -5,9 +5,9 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING, Iterator, Optional, Sequence
 
+from ...base.class_names import named
 from ...base.user_data import UserData
 from ...blocks.declared.values import value_text
-from ...blocks.recognise.class_names import named
 from ..formats.json import address
 from ..json_documents.chunk_records import MemberRecord
 

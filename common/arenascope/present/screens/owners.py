@@ -6,6 +6,7 @@ from typing import Iterator, Mapping, Optional, Sequence
 
 from ...analysis.diff import NAMELESS
 from ...analysis.held_or_lost import is_unnamed
+from ...base.class_names import type_words
 from ...base.model import Kind, Statement
 from ...blocks.declared.paths import Paths
 from ...blocks.graph.costs_by_type import TypeCost
@@ -14,7 +15,6 @@ from ...blocks.graph.owner_pages import Kept
 from ...blocks.graph.owners import UNREACHED, Holding, Leading
 from ...blocks.graph.refs import Search
 from ...blocks.graph.returns import Owned
-from ...blocks.recognise.class_names import type_words
 from ..formats.json import hexadecimal
 from ..json_documents import owner_records as records
 from ..shared_text.debug_info import symbols_command

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from typing import Iterator, Mapping, NamedTuple, Optional, Sequence
 
+from ...base.class_names import is_pointed_to, type_words
 from ...base.model import Statement
 from ...blocks.declared.paths import INNER, Paths
 from ...blocks.graph.asked_address import Goal
 from ...blocks.graph.pointer_facts import Told, member_of
 from ...blocks.graph.refs import BLOCK, Ref
 from ...blocks.graph.root_names import Names
-from ...blocks.recognise.class_names import is_pointed_to, type_words
 from ...sources.target import Span
 from ..formats.json import address
 from ..json_documents import owner_records as records

@@ -10,7 +10,7 @@ from ...analysis.grown_types import Grown
 from ...analysis.report import FREE, LIVE
 from ...analysis.trend import AT_ONCE, ENDED, STEADILY, STILL, UNEVENLY, Life, Reached, Series, Trend
 from ...base.about import PROGRAM
-from ...blocks.recognise.class_names import type_words
+from ...base.class_names import type_words
 from ..shared_text.text import Style, count, next_lines, signed, table
 from .allocators import outside_malloc_lines
 from .growth import (

@@ -6,8 +6,8 @@ from typing import Callable, Mapping, Optional
 
 from ...analysis.causes import matters
 from ...analysis.report import ANONYMOUS, RESIDENT, SPACE
+from ...base.class_names import type_words
 from ...base.model import Statement, whole
-from ...blocks.recognise.class_names import type_words
 from ..shared_text.marked_names import MARK, with_verb
 from ..shared_text.text import count
 

@@ -1,4 +1,4 @@
-"""A table's cells as lines: as on a screen, or in one of tabulate's formats."""
+"""A table's cells as lines: as on a screen, or in one of tabulate's formats, which alone need tabulate."""
 
 from __future__ import annotations
 
@@ -9,17 +9,20 @@ from ...base.argv import with_suggestion
 from ...base.errors import UsageError
 
 
-def ruled(headers: Sequence[str], rows: Sequence[Sequence[str]], align: Sequence[str]) -> list[str]:
-    tabulate: Any = optional_libraries.loaded("tabulate")
-    if tabulate is None:
-        return list(_plain_table(headers, rows, align))
-    # tabulate would make columns two wider than their headers
-    padding, tabulate.MIN_PADDING = tabulate.MIN_PADDING, 0
-    try:
-        text: str = tabulate.tabulate(rows, headers, tablefmt="simple", colalign=align, disable_numparse=True)
-    finally:
-        tabulate.MIN_PADDING = padding
-    return text.splitlines()
+def ruled(headers: Sequence[str], rows: Sequence[Sequence[str]], align: Sequence[str]) -> Iterator[str]:
+    """The table of a screen: the headers, a rule, and the rows."""
+    widths = [max(len(cell) for cell in column) for column in zip(headers, *rows)]
+
+    def line(cells: Sequence[str]) -> str:
+        return "  ".join(
+            cell.ljust(width) if side == "left" else cell.rjust(width)
+            for cell, width, side in zip(cells, widths, align)
+        )
+
+    yield line(headers)
+    yield "  ".join("-" * width for width in widths)
+    for row in rows:
+        yield line(row)
 
 
 MARKDOWN = ("github", "pipe")
@@ -29,7 +32,10 @@ def known_form(form: str) -> str:
     """One of tabulate's formats; UsageError where that, or tabulate, is missing."""
     tabulate: Any = optional_libraries.load("tabulate")
     if tabulate is None:
-        raise UsageError("--table needs tabulate, which is not installed for this Python", "pip install tabulate")
+        raise UsageError(
+            "--table needs tabulate, which is not installed for this Python",
+            "pip install 'arenascope[table]', or Debian's package python3-tabulate",
+        )
     known = tabulate.tabulate_formats
     if form not in known:
         raise UsageError(
@@ -48,19 +54,3 @@ def in_form(headers: Sequence[str], rows: Sequence[Sequence[str]], align: Sequen
         return
     text: str = tabulate.tabulate(rows, headers, tablefmt=form, disable_numparse=True, colalign=align)
     yield from text.splitlines()
-
-
-def _plain_table(headers: Sequence[str], rows: Sequence[Sequence[str]], align: Sequence[str]) -> Iterator[str]:
-    """What tabulate's "simple" prints, where tabulate is missing."""
-    widths = [max(len(cell) for cell in column) for column in zip(headers, *rows)]
-
-    def line(cells: Sequence[str]) -> str:
-        return "  ".join(
-            cell.ljust(width) if side == "left" else cell.rjust(width)
-            for cell, width, side in zip(cells, widths, align)
-        )
-
-    yield line(headers)
-    yield "  ".join("-" * width for width in widths)
-    for row in rows:
-        yield line(row)

@@ -8,9 +8,9 @@ import textwrap
 from typing import Iterable, Iterator, NamedTuple, Optional, Sequence, TypeVar
 
 from ...base.about import PROGRAM
+from ...base.class_names import with_short_names
 from ...base.model import SHELL_CALLS_INTO
 from ...base.printable import clean_line, one_line
-from ...blocks.recognise.class_names import with_short_names
 from .table_forms import in_form, ruled
 
 UNITS = ("B", "KiB", "MiB", "GiB", "TiB", "PiB")
@@ -297,16 +297,17 @@ def table(
     """Aligned columns: right, but for those in `left`. The footer stands under a second rule.
 
     The first `limit` rows are shown, then those that stand `below` all of them; `what` and `many` name what is left
-    out. A column in `optional` is left out where no row has anything in it. Where the terminal is narrower than all of
-    it, of the columns in `expendable` those stay that fit, the last named first; then text is cut short, in the columns
-    of `names` in the middle, and at last columns go from the right. Addresses are never cut. Without a terminal all
+    out. Columns in `names` hold names of types, variables or programs: a class's name is shown as people write it. A
+    column in `optional` is left out where no row has anything in it. Where the terminal is narrower than all of it, of
+    the columns in `expendable` those stay that fit, the last named first; then text is cut short, in the columns of
+    `names` in the middle, and at last columns go from the right. Addresses are never cut. Without a terminal all
     columns stay, and names are cut to WIDEST_NAME. A column without a title in `expendable`, bars, stays where all of
     these do.
     """
     used = [at for at, name in enumerate(headers) if name not in optional or any(row[at] for row in rows)]
     shown, more = cut(rows, limit)
     every = [
-        [one_line(with_short_names(row[at])) for at in used]
+        [one_line(with_short_names(row[at]) if at in names else row[at]) for at in used]
         for row in (headers, *shown, *below, *([footer] if footer else []))
     ]
     if len(every) == 1:
@@ -326,7 +327,7 @@ def table(
     if style.form:
         yield from in_form(every[0], every[1:], align, style.form)
     else:
-        lines = ruled(every[0], every[1:], align)
+        lines = list(ruled(every[0], every[1:], align))
         if footer:
             lines.insert(len(lines) - 1, lines[1])
         for line in lines:
