@@ -15,7 +15,7 @@ from subjects import Subject
 
 # `version` tells of the debugger
 OWN = ("version", "version --json")
-FIXTURES = ("bins", *(pytest.param(name, marks=pytest.mark.full) for name in ("bins.static", "dlmopen")))
+FIXTURES = ("bins", "bins.static", "dlmopen")
 
 Answers = dict[tuple[str, bool], list[Outcome]]
 
