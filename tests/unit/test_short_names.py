@@ -88,8 +88,15 @@ def test_screens_have_short_names_and_documents_whole_ones() -> None:
         ("0x5641 table.rows (std::function<void ()> and a tail)", "0x5641 table.rows (std::fu…ail)"),
         ("0x5641 a_long_table.of_all_its_rows (Row)", "0x5641 a_long_table.of_…ts_rows"),
         ("void (*)(int, std::string, std::string)", "void (*)(int, std::…::string)"),
+        ("a_long_name_of_a_result ()", "a_long_…result"),
     ],
 )
 def test_what_stands_behind_a_name_is_cut_by_itself(name: str, short: str) -> None:
     """Its end is not the name's."""
     assert shortened_name(name, len(short)) == short
+
+
+@pytest.mark.parametrize("width", range(8, 31))
+def test_figures_behind_a_name_are_shown_whole_or_not_at_all(width: int) -> None:
+    forms = ("`g_hash`", "`g_hash` (40 of 770)", "`g_hash` (40 of 770, 1.9 KiB)")
+    assert shortened_name(forms[-1], width) == max((each for each in forms if len(each) <= width), key=len)

@@ -404,6 +404,10 @@ def shortened_name(text: str, width: int) -> str:
         return address[0] + shortened_name(text[address.end() :], width - address.end())
     beside = _BESIDE.fullmatch(text)
     if beside:
+        if beside[2][:1].isdigit():
+            # a part of a figure would pass for another one
+            first = f"{beside[1]} ({beside[2].partition(', ')[0]})"
+            return first if len(first) <= width else shortened_name(beside[1], width)
         # its end would pass for the name's
         room = width - len(beside[1]) - len(" ()")
         return f"{beside[1]} ({shortened_name(beside[2], room)})" if room >= SHORT else shortened_name(beside[1], width)
