@@ -88,7 +88,7 @@ def test_screens_have_short_names_and_documents_whole_ones() -> None:
         ("0x5641 table.rows (std::function<void ()> and a tail)", "0x5641 table.rows (std::fu…ail)"),
         ("0x5641 a_long_table.of_all_its_rows (Row)", "0x5641 a_long_table.of_…ts_rows"),
         ("void (*)(int, std::string, std::string)", "void (*)(int, std::…::string)"),
-        ("a_long_name_of_a_result ()", "a_long_…result"),
+        ("a_long_name_of_a_result ()", "a_long_na…sult"),
     ],
 )
 def test_what_stands_behind_a_name_is_cut_by_itself(name: str, short: str) -> None:
