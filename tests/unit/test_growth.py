@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Optional
 
 import pytest
 
-from arenascope.analysis.growth import growth
+from arenascope.analysis.growth import growth, what_they_show
+from arenascope.present.screens.growth import growth_sentence
 
 KIB, RSS = 1 << 10, 10 << 20
 
 
-def snapshot(taken: float, live: int, rss: int) -> dict[str, Any]:
+def snapshot(taken: Optional[float], live: int, rss: Optional[int]) -> dict[str, Any]:
     parts = [{"part": "live", "bytes": live}, {"part": "scraps", "bytes": 0}]
     return {"taken": taken, "report": {"measure": "resident", "rss_bytes": rss, "parts": parts}}
 
@@ -38,3 +39,13 @@ def test_what_grew(change: int, elsewhere: int, seconds: float, expected: str) -
     said = growth(snapshot(100, 5 << 20, RSS), snapshot(100 + seconds, (5 << 20) + change, RSS + change + elsewhere))
     assert said.id == expected
     assert said.figures["live_change_bytes"] == change
+
+
+@pytest.mark.parametrize("more", [0, 1 << 20])
+def test_cores_do_not_tell_how_far_apart_they_are(more: int) -> None:
+    """Nor a debugger's core what is resident."""
+    said = growth(snapshot(None, 5 << 20, None), snapshot(None, (5 << 20) + more, None))
+    assert said.figures["live_change_bytes"] == more
+    assert said.figures["seconds"] is None
+    assert growth_sentence(said)
+    assert what_they_show(said) is None

@@ -50,8 +50,9 @@ def growth(before: Document, after: Document) -> Statement:
 
 
 def what_they_show(grown: Optional[Statement]) -> Optional[str]:
-    """Two moments, where they show something."""
-    return grown.id if grown and "seconds" in grown.figures and grown.id not in NOT_TOLD else None
+    """The id of what two moments show; None where they show nothing, as where a core does not tell when it was taken."""
+    is_told = grown is not None and grown.figures.get("seconds") is not None and grown.id not in NOT_TOLD
+    return grown.id if grown is not None and is_told else None
 
 
 def _kind(

@@ -123,7 +123,7 @@ def growth_sentence(said: Statement) -> str:
             f"what comes and goes ({_listed(style, figures)}). Compare moments that are further apart."
         )
     if said.id == "held-still":
-        little = any(figures.get(f"{name}_change_bytes", 0) > 0 for name in ("rss", *WHAT))
+        little = any((figures.get(f"{name}_change_bytes") or 0) > 0 for name in ("rss", *WHAT))
         return f"{when} it {'hardly grew' if little else 'did not grow'}: {_listed(style, figures)}."
     kind = said.id.partition("-")[0]
     change = figures[f"{kind}_change_bytes"]
