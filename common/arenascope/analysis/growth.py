@@ -50,9 +50,10 @@ def growth(before: Document, after: Document) -> Statement:
 
 
 def what_they_show(grown: Optional[Statement]) -> Optional[str]:
-    """The id of what two moments show; None where they show nothing, as where a core does not tell when it was taken."""
-    is_told = grown is not None and grown.figures.get("seconds") is not None and grown.id not in NOT_TOLD
-    return grown.id if grown is not None and is_told else None
+    """The id of what two moments show; None where they show nothing. Cores do not tell how far apart they are."""
+    if grown is None or grown.figures.get("seconds") is None or grown.id in NOT_TOLD:
+        return None
+    return grown.id
 
 
 def _kind(
