@@ -37,7 +37,7 @@ def held(pid: int, words: str, early: bool) -> float:
     name, *rest = words.split()
     options = find_command(name).parser("arenascope").parse_args([*rest, "--json"])
     options.hold_at_most = 120.0
-    seen = several_subjects._look(several_subjects.Look(str(pid), name, options), early)
+    seen = several_subjects._look(several_subjects.SubjectRequest(str(pid), name, options), early)
     seconds: float = json.loads(seen.text)["held_seconds"]
     return seconds
 

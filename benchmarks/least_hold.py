@@ -83,7 +83,7 @@ def _places(pid: int) -> _Read:
     setattr(short_hold, "ManyReader", kept)  # noqa: B010
     setattr(short_hold.NodeReader, "read", met)  # noqa: B010
     try:
-        several_subjects._look(several_subjects.Look(str(pid), "bins", options), True)
+        several_subjects._look(several_subjects.SubjectRequest(str(pid), "bins", options), True)
     finally:
         setattr(short_hold, "ManyReader", reader)  # noqa: B010
         setattr(short_hold.NodeReader, "read", read)  # noqa: B010

@@ -14,8 +14,8 @@ import gdb
 from arenascope.base.errors import EndedError, RefusedError
 from arenascope.commands.framework.apply_trim import (
     FATAL_SIGNALS,
-    Call,
     DebuggerController,
+    FunctionCall,
     gone,
     locked_out,
     still_at_work,
@@ -61,7 +61,7 @@ class GdbController(DebuggerController):
                     out.delete()
             return out.reached
 
-    def call(self, what: Call, seconds: float, is_lock_wait: Callable[[str], bool]) -> int:
+    def call(self, what: FunctionCall, seconds: float, is_lock_wait: Callable[[str], bool]) -> int:
         # with `unwindonsignal on` an interrupted call would be torn out of the middle of malloc
         chosen = (*QUIET, ("unwindonsignal", "off"), ("language", "c"))
         with _selected(None), _settings(*chosen), _without_breakpoints(), _last_signal() as last:

@@ -49,7 +49,7 @@ def limit() -> None:
         resource.setrlimit(name, (value, value))
 
 
-class Asked(NamedTuple):
+class LoadedFiles(NamedTuple):
     """What answers. What types are told of has to be there as long as they."""
 
     target: ModuleFiles
@@ -64,7 +64,7 @@ def asker_has_ended() -> bool:
     return bool(waiting.poll(0))
 
 
-def make_types() -> Asked:
+def make_types() -> LoadedFiles:
     """Of the files that the first line of standard input names."""
     package = os.environ[PACKAGE]
     sys.path.insert(0, package)
@@ -98,7 +98,7 @@ def make_types() -> Asked:
     for each in target.modules:
         load("symbol-file" if each.is_program else "add-symbol-file", each.load, each.bias)
     made: GdbTypes = types.GdbTypes(target, partial(variables.GdbVariables, frames=in_frames))
-    return Asked(target, made, in_frames(target, made))
+    return LoadedFiles(target, made, in_frames(target, made))
 
 
 def load(command: str, path: str, bias: int) -> None:
@@ -125,7 +125,7 @@ def around(types: GdbTypes, number: int) -> list[tuple[int, TypeFacts]]:
     return list(found.items())
 
 
-class Sized(NamedTuple):
+class VariableRecord(NamedTuple):
     """A variable, as it is answered."""
 
     name: str
@@ -134,14 +134,14 @@ class Sized(NamedTuple):
     size: int
 
 
-def variables(types: GdbTypes, addresses: Sequence[int]) -> list[Sized]:
+def variables(types: GdbTypes, addresses: Sequence[int]) -> list[VariableRecord]:
     """Each once."""
     found = types.variables(addresses)
     last = {found[asked].address: asked for asked in sorted(found)}
     once = {each.address: each for each in found.values()}
     # an array at its end may be longer than the type says
     return [
-        Sized(each.name, at, each.type, max(types.facts(each.type).size, last[at] - at + 1))
+        VariableRecord(each.name, at, each.type, max(types.facts(each.type).size, last[at] - at + 1))
         for at, each in once.items()
     ]
 
@@ -168,7 +168,7 @@ class OfFrame(NamedTuple):
     """Of an array that has it from a variable."""
 
 
-def frames(asked: Asked, code: Sequence[Sequence[object]]) -> list[OfFrame]:
+def frames(asked: LoadedFiles, code: Sequence[Sequence[object]]) -> list[OfFrame]:
     """`code`: files of all modules, by which frames are found, with debug information or without."""
     known = {each.load for each in asked.target.modules}
     for path, bias in code:
@@ -217,7 +217,7 @@ def array(types: GdbTypes, about: Sequence[int]) -> Optional[int]:
     return None
 
 
-def answers_of(asked: Asked) -> Mapping[str, Callable[..., object]]:
+def answers_of(asked: LoadedFiles) -> Mapping[str, Callable[..., object]]:
     """By the kind of question, which the shell asks as it is to be asked."""
     target, types = asked.target, asked.types
     return {

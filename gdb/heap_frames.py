@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Iterator, NamedTuple, Optional, Sequence
 
 import gdb
 
-from arenascope.sources.debug_info_types import Frame, Local
+from arenascope.sources.debug_info_types import Local, VariableFrame
 from arenascope.sources.debugged_variables import FRAMES, LARGEST_IN_REGISTERS, THREADS
 
 if TYPE_CHECKING:
@@ -104,7 +104,7 @@ class GdbFrames:
         # GDB 13 takes the length of an array from the variables of the selected frame
         frame.select()
         name, line, code = self.called(function), frame.find_sal().line, self._code_of(frame, block)
-        within: Optional[Frame] = None
+        within: Optional[VariableFrame] = None
         while block is not None and not block.is_static and not block.is_global:
             depth = _depth(block)
             for at, symbol in enumerate(block):
@@ -151,7 +151,7 @@ class GdbFrames:
         kind = type.strip_typedefs()
         return kind.sizeof == self.target.pointer_size and kind.code not in NUMBERS[1:]
 
-    def _frame(self, frame: gdb.Frame) -> Optional[Frame]:
+    def _frame(self, frame: gdb.Frame) -> Optional[VariableFrame]:
         with suppress(gdb.error, RuntimeError):
             low = high = self._register(frame, "sp")
             older: Optional[gdb.Frame] = frame
@@ -164,7 +164,7 @@ class GdbFrames:
                 # some are not saved
                 with suppress(gdb.error, RuntimeError, TypeError):
                     registers.append(self._register(frame, each.name))
-            return Frame(frame.pc(), low, max(low, high), tuple(registers))
+            return VariableFrame(frame.pc(), low, max(low, high), tuple(registers))
         return None
 
     def _register(self, frame: gdb.Frame, name: str) -> int:

@@ -17,8 +17,8 @@ from arenascope.base.errors import MemoryReadError
 from arenascope.sources.beside_debugger import (
     AskedImage,
     DebuggedTarget,
-    Told,
-    Typed,
+    DebuggerName,
+    DebuggerStruct,
     asks_for_types,
     find_core,
     held_files,
@@ -33,13 +33,22 @@ from arenascope.sources.debug_info_types import TypeSource
 from arenascope.sources.elf.modules import Module, Modules
 from arenascope.sources.memory import Memory
 from arenascope.sources.source import Source
-from arenascope.sources.target import ByteOrder, Member, Place, Region, RegisterSets, StructInfo, Symbol, ThreadInfo
+from arenascope.sources.target import (
+    ByteOrder,
+    FieldPlace,
+    Region,
+    RegisterSets,
+    StructInfo,
+    Symbol,
+    SymbolPlace,
+    ThreadInfo,
+)
 
 if TYPE_CHECKING:
     # to mypy this folder is a part of GDB's own package
-    from gdb.remote_stub import Told as RemoteTold
+    from gdb.remote_stub import StubFacts
 
-    AskRemote = Callable[[object, Memory, int], RemoteTold]
+    AskRemote = Callable[[object, Memory, int], StubFacts]
 
 MACHINES = {
     "i386:x86-64": "x86_64",
@@ -172,7 +181,7 @@ class GdbTarget(DebuggedTarget):
     def _program(self) -> Optional[Module]:
         return Modules(self, self._modules).program
 
-    def told_name(self, address: int) -> Optional[Told]:
+    def told_name(self, address: int) -> Optional[DebuggerName]:
         """By Value.format_string: a data symbol's name has no other way out of GDB before format_address (13)."""
         try:
             pointer = gdb.Value(address).cast(gdb.lookup_type("void").pointer())
@@ -183,13 +192,13 @@ class GdbTarget(DebuggedTarget):
             name, offset = offset, "0"
         if not name or not offset.isdigit():
             return None
-        return Told(Place(name, int(offset)), _build_id_of(_library_at(address)))
+        return DebuggerName(SymbolPlace(name, int(offset)), _build_id_of(_library_at(address)))
 
-    def own_structs(self, name: str) -> Iterator[Typed]:
+    def own_structs(self, name: str) -> Iterator[DebuggerStruct]:
         for kind in _types(name):
             struct = _struct(name, kind)
             if struct is not None:
-                yield Typed(struct, getattr(kind.objfile, "build_id", None))
+                yield DebuggerStruct(struct, getattr(kind.objfile, "build_id", None))
 
     def thread_local(self, name: str, thread: ThreadInfo) -> Optional[int]:
         """libc's TLS block lies at the same distance from every thread's pointer, so one look-up serves all."""
@@ -352,13 +361,13 @@ def _types(name: str) -> Iterator[gdb.Type]:
 
 
 def _struct(name: str, kind: gdb.Type) -> Optional[StructInfo]:
-    members: dict[str, Member] = {}
+    members: dict[str, FieldPlace] = {}
     try:
         for each in kind.fields():
             # a static member of a class has no place, nor has a virtual base
             place = getattr(each, "bitpos", None)
             if each.name and each.type is not None and place is not None:
-                members[each.name] = Member(place // 8, each.type.sizeof)
+                members[each.name] = FieldPlace(place // 8, each.type.sizeof)
     except (gdb.error, AttributeError, TypeError):
         return None
     return StructInfo(name, kind.sizeof, members) if members else None

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Callable, Iterator, Mapping, NamedTuple, Optio
 
 import gdb
 
-from arenascope.sources.debug_info_types import Argument, BitField, Field, Form, SizedStruct, TypeFacts
+from arenascope.sources.debug_info_types import BitField, Form, SizedStruct, StructField, TemplateArgument, TypeFacts
 from arenascope.sources.debugged_variables import WithVariables, modules_with_structs
 from arenascope.sources.elf.elf_file import has_debug_information
 from arenascope.sources.type_spelling import language_of, spelled, within
@@ -107,7 +107,7 @@ class GdbTypes(WithVariables):
             return facts._replace(signed=_is_signed(kind))
         return facts
 
-    def _fields(self, kind: gdb.Type, language: str) -> list[Field]:
+    def _fields(self, kind: gdb.Type, language: str) -> list[StructField]:
         fields = []
         for each in kind.fields():
             # a static member has no place, nor has a virtual base
@@ -118,30 +118,30 @@ class GdbTypes(WithVariables):
             if each.artificial and not each.name and language == "rust":
                 continue
             number = self._number(each.type, language)
-            fields.append(Field(each.name or "", place // 8, number, bool(each.is_base_class)))
+            fields.append(StructField(each.name or "", place // 8, number, bool(each.is_base_class)))
         return fields
 
-    def _tag(self, kind: gdb.Type) -> Optional[Field]:
+    def _tag(self, kind: gdb.Type) -> Optional[StructField]:
         """Of a Rust enum the number that tells which variant there is."""
         for each in kind.fields():
             if each.artificial and not each.name and each.type is not None and each.bitpos is not None:
-                return Field("", each.bitpos // 8, self._number(each.type, "rust"))
+                return StructField("", each.bitpos // 8, self._number(each.type, "rust"))
         return None
 
-    def _arguments(self, kind: gdb.Type, language: str) -> list[Argument]:
-        arguments: list[Argument] = []
+    def _arguments(self, kind: gdb.Type, language: str) -> list[TemplateArgument]:
+        arguments: list[TemplateArgument] = []
         for index in range(MAX_ARGUMENTS):
             try:
                 argument: Union[gdb.Type, gdb.Value] = kind.template_argument(index)
             except (gdb.error, RuntimeError, ValueError):
                 break
             if isinstance(argument, gdb.Type):
-                arguments.append(Argument(type=self._number(argument, language)))
+                arguments.append(TemplateArgument(type=self._number(argument, language)))
             else:
                 try:
-                    arguments.append(Argument(value=int(argument)))
+                    arguments.append(TemplateArgument(value=int(argument)))
                 except (gdb.error, RuntimeError, TypeError, ValueError, OverflowError):
-                    arguments.append(Argument())
+                    arguments.append(TemplateArgument())
         return arguments
 
     def by_name(self, name: str) -> Optional[int]:

@@ -22,7 +22,7 @@ MAX_BYTES = 64 << 20
 ESCAPE, FLIPPED = 0x7D, 0x20
 
 
-class Told(NamedTuple):
+class StubFacts(NamedTuple):
     """What the stub's machine says about the process."""
 
     page_size: Optional[int]
@@ -32,7 +32,7 @@ class Told(NamedTuple):
     """The mappings come from /proc/PID, so that the number is the process's own."""
 
 
-def ask_remote(connection: object, memory: Memory, pid: int) -> Told:
+def ask_remote(connection: object, memory: Memory, pid: int) -> StubFacts:
     stub = _Stub(connection)
     raw = stub.auxv()
     auxv = parse_auxv(raw, memory.pointer_size, memory.mark)
@@ -41,9 +41,9 @@ def ask_remote(connection: object, memory: Memory, pid: int) -> Told:
     if maps:
         environ = stub.file(f"/proc/{pid}/environ")
         environment = parse_block(environ) if environ is not None else None
-        return Told(page, parse_regions(maps), environment, True)
+        return StubFacts(page, parse_regions(maps), environment, True)
     regions = loaded_regions(memory, auxv, page) if page else ()
-    return Told(page, regions, from_stack(memory.read, auxv, raw, memory.pointer_size, mark=memory.mark), False)
+    return StubFacts(page, regions, from_stack(memory.read, auxv, raw, memory.pointer_size, mark=memory.mark), False)
 
 
 class _Stub:

@@ -12,8 +12,8 @@ import lldb
 from arenascope.base.errors import EndedError, RefusedError
 from arenascope.commands.framework.apply_trim import (
     FATAL_SIGNALS,
-    Call,
     DebuggerController,
+    FunctionCall,
     gone,
     locked_out,
     still_at_work,
@@ -82,7 +82,7 @@ class LldbController(DebuggerController):
         finally:
             self.target.BreakpointDelete(stop.GetID())
 
-    def call(self, what: Call, seconds: float, is_lock_wait: Callable[[str], bool]) -> int:
+    def call(self, what: FunctionCall, seconds: float, is_lock_wait: Callable[[str], bool]) -> int:
         thread = self.process.GetSelectedThread()
         before = _place(thread)
         with self._alone(thread):
@@ -156,12 +156,12 @@ class LldbController(DebuggerController):
         if getpid is not None:
             self.call(getpid, WARM_UP_SECONDS, lambda name: False)
 
-    def _getpid(self) -> Optional[Call]:
+    def _getpid(self) -> Optional[FunctionCall]:
         """What does nothing."""
         for context in self.target.FindSymbols("getpid"):
             address = context.GetSymbol().GetStartAddress().GetLoadAddress(self.target)
             if address != lldb.LLDB_INVALID_ADDRESS:
-                return Call(address, [0])
+                return FunctionCall(address, [0])
         return None
 
     def _thread(self, thread: ThreadInfo) -> lldb.SBThread:

@@ -16,8 +16,8 @@ from arenascope.base.errors import MemoryReadError
 from arenascope.sources.beside_debugger import (
     AskedImage,
     DebuggedTarget,
-    Told,
-    Typed,
+    DebuggerName,
+    DebuggerStruct,
     asks_for_types,
     find_core,
     held_files,
@@ -29,7 +29,16 @@ from arenascope.sources.beside_debugger import (
 from arenascope.sources.debug_info_types import TypeSource
 from arenascope.sources.elf.elf_file import BUILD_ID_DIGITS
 from arenascope.sources.source import Source
-from arenascope.sources.target import ByteOrder, Member, Place, Region, RegisterSets, StructInfo, Symbol, ThreadInfo
+from arenascope.sources.target import (
+    ByteOrder,
+    FieldPlace,
+    Region,
+    RegisterSets,
+    StructInfo,
+    Symbol,
+    SymbolPlace,
+    ThreadInfo,
+)
 
 # the first word of a triple, where Linux has another name for the machine
 MACHINES = {
@@ -170,23 +179,23 @@ class LldbTarget(DebuggedTarget):
         heads = {each.GetObjectFileHeaderAddress().GetLoadAddress(self.target): each for each in files}
         return {head: _digits(module) for head, module in heads.items()}
 
-    def told_name(self, address: int) -> Optional[Told]:
+    def told_name(self, address: int) -> Optional[DebuggerName]:
         place = self.target.ResolveLoadAddress(address)
         symbol = place.GetSymbol()
         start = symbol.GetStartAddress().GetLoadAddress(self.target) if symbol.IsValid() else lldb.LLDB_INVALID_ADDRESS
         name = symbol.GetMangledName() or symbol.GetName()
         if not name or start == lldb.LLDB_INVALID_ADDRESS:
             return None
-        return Told(Place(name, address - start), _build_id(place.GetModule()))
+        return DebuggerName(SymbolPlace(name, address - start), _build_id(place.GetModule()))
 
-    def own_structs(self, name: str) -> Iterator[Typed]:
+    def own_structs(self, name: str) -> Iterator[DebuggerStruct]:
         for kind in self._types(name):
             struct = _struct(name, kind)
             module = kind.GetModule() if hasattr(kind, "GetModule") else None  # LLDB 13
             build_id = _build_id(module) if module is not None else None
             # what a program asks for is there, although nothing of it is in the process: LLDB 22 saw another build-id
             if struct is not None and (module is None or self._has_place(module) or self.is_mapped(build_id)):
-                yield Typed(struct, build_id)
+                yield DebuggerStruct(struct, build_id)
 
     def build_id_of(self, module: lldb.SBModule) -> Optional[str]:
         return _build_id(module)
@@ -334,5 +343,5 @@ def _struct(name: str, kind: lldb.SBType) -> Optional[StructInfo]:
         field = kind.GetFieldAtIndex(index)
         called = field.GetName()
         if called:
-            members[called] = Member(field.GetOffsetInBytes(), field.GetType().GetByteSize())
+            members[called] = FieldPlace(field.GetOffsetInBytes(), field.GetType().GetByteSize())
     return StructInfo(name, kind.GetByteSize(), members) if members else None

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Callable, Iterator, Mapping, NamedTuple, Optio
 
 import lldb
 
-from arenascope.sources.debug_info_types import Argument, Field, Form, SizedStruct, TypeFacts
+from arenascope.sources.debug_info_types import Form, SizedStruct, StructField, TemplateArgument, TypeFacts
 from arenascope.sources.debugged_variables import WithVariables, modules_with_structs
 from arenascope.sources.elf.demangle import demangle
 from arenascope.sources.type_spelling import literal, number_in, parts_of, spelled, within
@@ -118,7 +118,7 @@ class LldbTypes(WithVariables):
             return facts._replace(size=1)
         return facts
 
-    def _fields(self, known: _Known) -> Iterator[Field]:
+    def _fields(self, known: _Known) -> Iterator[StructField]:
         kind, module = known.type, known.module
         # what is void here may be what LLDB cannot read
         is_doubtful = OF_VOID.search(_raw(kind)) is not None and "void" not in known.name
@@ -130,19 +130,19 @@ class LldbTypes(WithVariables):
             base = kind.GetDirectBaseClassAtIndex(index)
             if _raw(base.GetType()) not in virtual:
                 number = self.number(base.GetType(), module)
-                yield Field(self._known[number].name, base.GetOffsetInBytes(), number, True)
+                yield StructField(self._known[number].name, base.GetOffsetInBytes(), number, True)
         for field in module.members(kind):
             number = self.number(field.GetType(), module)
             is_read = not is_doubtful or not self._leads_to_void(number)
             told = number if is_read else self.read_here.element_pointer(_raw(kind), module)
             if not field.IsBitfield() and told is not None:
-                yield Field(field.GetName() or "", field.GetOffsetInBytes(), told)
+                yield StructField(field.GetName() or "", field.GetOffsetInBytes(), told)
 
     def _leads_to_void(self, number: int) -> bool:
         facts = self.facts(number)
         return facts.form == "pointer" and facts.target is None
 
-    def _arguments(self, known: _Known) -> Iterator[Argument]:
+    def _arguments(self, known: _Known) -> Iterator[TemplateArgument]:
         kind = known.type
         parts, named = parts_of(_raw(kind)), parts_of(known.name)
         texts = parts.arguments if parts is not None else ()
@@ -154,11 +154,11 @@ class LldbTypes(WithVariables):
                 is_void = _form(given.GetCanonicalType()) == "void"
                 told = named.arguments[index] if named is not None and index < len(named.arguments) else ""
                 if is_void and told != "void":
-                    yield Argument(type=self.read_here.named(told, known.module) if told else None)
+                    yield TemplateArgument(type=self.read_here.named(told, known.module) if told else None)
                 else:
-                    yield Argument(type=self.number(given, known.module))
+                    yield TemplateArgument(type=self.number(given, known.module))
             elif form == lldb.eTemplateArgumentKindIntegral:
-                yield Argument(value=_value(texts[index], given, known.module) if index < len(texts) else None)
+                yield TemplateArgument(value=_value(texts[index], given, known.module) if index < len(texts) else None)
 
     def by_name(self, name: str) -> Optional[int]:
         if name not in self._names:
@@ -210,7 +210,7 @@ class LldbTypes(WithVariables):
             return ()
         held = self.number(closure, module)
         number = self._add(("with a lambda", name, held), _Known(closure, module, name, "struct"))
-        arguments = [*[Argument()] * (len(parts.arguments) - 1), Argument(type=held)]
+        arguments = [*[TemplateArgument()] * (len(parts.arguments) - 1), TemplateArgument(type=held)]
         self._facts[number] = TypeFacts(name, "struct", 1, arguments=arguments)
         return [number]
 

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Iterator, Optional, Sequence
 
 import lldb
 
-from arenascope.sources.debug_info_types import Field, TypeFacts
+from arenascope.sources.debug_info_types import StructField, TypeFacts
 from arenascope.sources.elf.debug_entries import DescribedClass, DescribedType
 from arenascope.sources.type_spelling import parts_of, spelled, within
 
@@ -47,10 +47,12 @@ class ReadHere:
                 number = self._types.pointer_to(number) if mark == "*" else self._types.reference_to(number)
         return number
 
-    def left_out(self, kind: lldb.SBType, name: str, module: DescribedModule, fields: Sequence[Field]) -> list[Field]:
+    def left_out(
+        self, kind: lldb.SBType, name: str, module: DescribedModule, fields: Sequence[StructField]
+    ) -> list[StructField]:
         """The members of a class that LLDB 22 does not have among its fields."""
         size, start = kind.GetByteSize(), 0
-        found: list[Field] = []
+        found: list[StructField] = []
         if "<" not in name or kind.GetNumberOfVirtualBaseClasses():
             return found
         whole = ((each.offset, self._types.facts(each.type)) for each in fields)
@@ -87,12 +89,12 @@ class ReadHere:
             self._types.set_facts(number, facts._replace(fields=fields, polymorphic=is_polymorphic))
         return self._classes.get(key)
 
-    def _members_of(self, told: DescribedClass, module: DescribedModule) -> Iterator[Field]:
+    def _members_of(self, told: DescribedClass, module: DescribedModule) -> Iterator[StructField]:
         for each in told.members:
             number = self.by_parts(each.type, module)
             if number is not None:
                 name = self._types.facts(number).name if each.is_base else each.name
-                yield Field(name, each.offset, number, each.is_base)
+                yield StructField(name, each.offset, number, each.is_base)
 
     def _described(self, name: str, module: DescribedModule) -> Optional[DescribedClass]:
         return self._target.described_class(name, self._target.start_of(module.module))

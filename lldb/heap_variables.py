@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Iterator, Mapping, NamedTuple, Optional, Seque
 import lldb
 
 from arenascope.blocks.graph.memory_with_files import with_constants
-from arenascope.sources.debug_info_types import Frame, Local, TypedVariable
+from arenascope.sources.debug_info_types import Local, TypedVariable, VariableFrame
 from arenascope.sources.debugged_variables import (
     FRAMES,
     LARGEST_IN_REGISTERS,
@@ -205,11 +205,11 @@ class LldbVariables(DebuggedVariables):
         is_whole = type.GetCanonicalType().GetTypeClass() in POINTERS
         return is_whole and type.GetByteSize() == self.target.pointer_size
 
-    def _frame(self, frame: lldb.SBFrame) -> Frame:
+    def _frame(self, frame: lldb.SBFrame) -> VariableFrame:
         values = (frame.FindRegister(name) for name in NAMES.get(self.target.machine, ()))
         # some are not saved
         registers = tuple(each.GetValueAsUnsigned() for each in values if each.GetError().Success())
-        return Frame(frame.GetPC(), frame.GetSP(), max(frame.GetSP(), frame.GetCFA()), registers)
+        return VariableFrame(frame.GetPC(), frame.GetSP(), max(frame.GetSP(), frame.GetCFA()), registers)
 
     def structs_beside(self, code: int, least: int, most: int) -> Sequence[int]:
         address = self.target.target.ResolveLoadAddress(code)

@@ -10,7 +10,7 @@ import re
 
 import shtab
 
-from arenascope.cli.command_line import COMMAND, Tree, branch_names
+from arenascope.cli.command_line import COMMAND, CommandTree, branch_names
 from arenascope.cli.subjects import CORE_OPTION, PID_OPTION
 from arenascope.commands.framework.overview import ALL
 from arenascope.present.glossary import TOPIC
@@ -73,9 +73,9 @@ def completion(shell: str) -> str:
     return text
 
 
-def prepared() -> Tree:
+def prepared() -> CommandTree:
     """Each argument has what completes its value."""
-    tree = Tree(branch_names())
+    tree = CommandTree(branch_names())
     (commands,) = (each for each in tree._actions if isinstance(each, argparse._SubParsersAction))
     # shtab leaves out what has no help here
     commands._choices_actions = [
@@ -92,7 +92,7 @@ def prepared() -> Tree:
     return tree
 
 
-def _complete(action: argparse.Action, tree: Tree) -> None:
+def _complete(action: argparse.Action, tree: CommandTree) -> None:
     words = set(re.findall("[A-Z]+", str(action.metavar or "")))
     # a process or a core may stand before a command's own words, or after them
     if words == {"PID"}:

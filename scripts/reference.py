@@ -17,9 +17,9 @@ ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT / "common"))
 
 from arenascope import __version__  # noqa: E402
-from arenascope.cli.command_line import IN_THE_SHELL, INSTEAD, LOOPS, Tree, branch_names  # noqa: E402
+from arenascope.cli.command_line import IN_THE_SHELL, INSTEAD, LOOPS, CommandTree, branch_names  # noqa: E402
 from arenascope.commands.all_commands import all_commands, find_command  # noqa: E402
-from arenascope.commands.framework.arguments import Argument, Group, Outline  # noqa: E402
+from arenascope.commands.framework.arguments import Argument, ArgumentGroup, Outline  # noqa: E402
 from arenascope.commands.framework.command import COMMON  # noqa: E402
 from arenascope.present.glossary import IN_JSON, listed  # noqa: E402
 from arenascope.present.json_documents.schemas import as_text, whole_schema  # noqa: E402
@@ -44,7 +44,7 @@ def escaped(text: str) -> str:
     return text.replace("|", "\\|").replace("%%", "%")
 
 
-TREE = Tree(branch_names())
+TREE = CommandTree(branch_names())
 NAMES = [*(each.name for each in all_commands()), *LOOPS]
 
 
@@ -68,7 +68,7 @@ def section(name: str) -> str:
     return text + "\n```\n" + "".join(f"{typed}{line}\n" for line in lines.splitlines()) + "```\n"
 
 
-def options(group: Group) -> str:
+def options(group: ArgumentGroup) -> str:
     return f"{group.title[0].upper()}{group.title[1:]}:\n\n{rows(group.arguments)}\n"
 
 

@@ -11,8 +11,8 @@ from platforms import ELSEWHERE, HOST, Platform
 from shell_door import SHELL
 from subjects import Subject
 
-from arenascope.analysis.holds_back import Held, Typed
-from arenascope.base.model import ArenaHeader, Heap, Run
+from arenascope.analysis.holds_back import HeldBack, Typed
+from arenascope.base.model import ArenaHeader, ChunkRun, Heap
 from arenascope.blocks.types_of_image import held_back, in_memory
 from arenascope.glibc.blocks import blocks
 from arenascope.session.session import Session
@@ -37,14 +37,14 @@ class Look:
 
     def _by_size(self, header: ArenaHeader, heap: Heap) -> Iterator[Typed]:
         for piece in self.session.sweep(header, heap):
-            if not isinstance(piece, Run):
+            if not isinstance(piece, ChunkRun):
                 yield piece.address, piece.bytes, piece.kind, -1
                 continue
             for chunk, size, state in blocks(piece, self.session.listed):
                 self.blocks[size] = self.blocks.get(size, 0) + (state == "used")
                 yield chunk, size, state, size
 
-    def held(self, size: int) -> Held:
+    def held(self, size: int) -> HeldBack:
         found = self._held.of(size)
         assert found is not None
         return found

@@ -19,7 +19,7 @@ from arenascope.base.class_names import with_short_names
 from arenascope.base.errors import NoTypeError
 from arenascope.blocks import types_of_image
 from arenascope.cli.main import main
-from arenascope.commands.steps.type_values import asked_for
+from arenascope.commands.steps.type_values import named_type
 from arenascope.present.screens.types import name_of
 from arenascope.present.shared_text.text import shortened_name
 from arenascope.session.session import Session
@@ -107,8 +107,8 @@ def test_each_name_on_the_screen_is_accepted(program: str, tmp_path: Path, monke
         for row in seen.rows:
             shown = with_short_names(name_of(row.kind))
             for name in (shown, row.kind.name):
-                assert row in asked_for(session, seen.rows, name, False).rows
-            found = asked_for(session, seen.rows, shown, True)
+                assert row in named_type(session, seen.rows, name, False).rows
+            found = named_type(session, seen.rows, shown, True)
             assert found.values is not None or row in found.rows
             values += found.values is not None
             members = [each.place.name for each in found.values.columns] if found.values is not None else []
@@ -118,7 +118,7 @@ def test_each_name_on_the_screen_is_accepted(program: str, tmp_path: Path, monke
             assert found.values is not None or not told or row.blocks == 1
             cut = shortened_name(shown, 24)
             with suppress(NoTypeError):
-                assert {row.kind.name} <= {each.kind.name for each in asked_for(session, seen.rows, cut, False).rows}
+                assert {row.kind.name} <= {each.kind.name for each in named_type(session, seen.rows, cut, False).rows}
         looked.append(values)
         return seen
 

@@ -15,7 +15,7 @@ from heap_mixtures import everything, random_image
 from subjects import Subject
 
 from arenascope.base.errors import MemoryReadError
-from arenascope.base.model import Run
+from arenascope.base.model import ChunkRun
 from arenascope.commands.all_commands import find_command
 from arenascope.commands.framework.command import execute
 from arenascope.glibc.blocks import blocks
@@ -120,7 +120,9 @@ def _places(session: Session) -> Iterator[Place]:
         for heap in arena.heaps if not header.main else ():
             for name, offset in layout.heap.offsets.items():
                 add("heap", f"heap.{name}", heap.address + offset)
-        found = [each for piece in session.sweep(header) if isinstance(piece, Run) for each in blocks(piece, listed)]
+        found = [
+            each for piece in session.sweep(header) if isinstance(piece, ChunkRun) for each in blocks(piece, listed)
+        ]
         for chunk, _, state in random.Random(1).sample(found, min(len(found), CHUNKS)):
             names = ("prev_size", "size", "fd", "bk", "fd_nextsize", "bk_nextsize")
             for index, name in enumerate(names if state != "used" else names[:2]):

@@ -20,8 +20,8 @@ from arenascope.sources.live import thread_calls
 TURN = 0.3
 pid, delay = int(sys.argv[1]), int(sys.argv[4])
 chosen, at = 0, -1
-every = shell_callers.Moment.candidates
-shell_callers.Moment.candidates = lambda self: [each for each in every(self) if chosen in (0, each[0].tid)]
+every = shell_callers.HeldProcess.candidates
+shell_callers.HeldProcess.candidates = lambda self: [each for each in every(self) if chosen in (0, each[0].tid)]
 
 call = thread_calls.Runner.call
 

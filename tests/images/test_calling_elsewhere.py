@@ -32,7 +32,7 @@ RELEASES = [
 
 def apply(subject, *words):
     options = find_command("trim").parser("arenascope").parse_args(["--apply", "-y", "--json", *words])
-    return several_subjects.look(several_subjects.Look(str(subject.pid), "trim", options))
+    return several_subjects.look(several_subjects.SubjectRequest(str(subject.pid), "trim", options))
 
 
 def is_refused(subject, id):
@@ -51,7 +51,7 @@ def advised(subject):
     said = {}
     for command, word in (("trim", "--ranges"), ("report", "--full"), ("report", "--json")):
         options = find_command(command).parser("arenascope").parse_args([word])
-        seen = several_subjects.look(several_subjects.Look(str(subject.pid), command, options))
+        seen = several_subjects.look(several_subjects.SubjectRequest(str(subject.pid), command, options))
         assert seen.error is None, seen.error
         lines = seen.text.splitlines()
         said[word] = [line for line in lines if "--apply" in line]

@@ -18,7 +18,7 @@ from subjects import Subject
 from arenascope.base import worker_pool as crew
 from arenascope.base.count_work import Meter, Unseen
 from arenascope.base.worker_pool import share_out
-from arenascope.cli.several_subjects import Look, look
+from arenascope.cli.several_subjects import SubjectRequest, look
 from arenascope.cli.shell import How
 from arenascope.commands.all_commands import find_command
 from arenascope.session import parallel_sweeps
@@ -65,7 +65,7 @@ def said(core: Path, words: str, processes: int) -> str:
     """What a command says; of a look that must succeed."""
     name, *options = words.split()
     parsed = find_command(name).parser("arenascope").parse_args([*options, "--json"])
-    seen = look(Look(str(core), name, parsed, How(processes=processes, declared=False)))
+    seen = look(SubjectRequest(str(core), name, parsed, How(processes=processes, declared=False)))
     assert seen.error is None, seen.error
     return seen.text
 

@@ -13,10 +13,10 @@ from elf_witnesses import SOURCE, nm, readelf_symbols, tool
 from looks import give_up
 
 from arenascope.base.errors import MemoryReadError, TargetError
-from arenascope.sources.elf.address_names import Naming
+from arenascope.sources.elf.address_names import AddressNames
 from arenascope.sources.elf.elf_file import Elf, ElfFile, find_debug_file, glibc_version, module_build_id
 from arenascope.sources.elf.symbols import dynamic_symbols, find_symbols
-from arenascope.sources.target import Place, Region
+from arenascope.sources.target import Region, SymbolPlace
 
 DEBUG = ["/nonexistent", "/usr/lib/debug"]
 
@@ -245,9 +245,9 @@ def test_what_lies_after_a_modules_bss_has_not_its_name(libc):
     shown = tool("readelf", "-lW", path)
     loads = re.findall(r"^ +LOAD +0x\w+ 0x(\w+) 0x\w+ 0x\w+ 0x(\w+)", shown, re.MULTILINE)
     end = base + max(int(address, 16) + int(size, 16) for address, size in loads)
-    image, naming = Pretended(path), Naming(())
+    image, naming = Pretended(path), AddressNames(())
     assert end > image.regions()[-1].start  # it has a .bss of pages
-    assert naming.describe(image, end - 1) == Place("libc.so.6", end - 1 - base, in_file=True)
+    assert naming.describe(image, end - 1) == SymbolPlace("libc.so.6", end - 1 - base, in_file=True)
     assert naming.describe(image, end) is None
     assert naming.describe(image, end + (1 << 20)) is None
 
@@ -261,5 +261,5 @@ class LeftOut(Pretended):
 
 def test_a_module_whose_code_is_left_out_of_a_core_is_one(libc):
     _, path = libc
-    (whole,), (left_out,) = (Naming(()).programs(each(path)) for each in (Pretended, LeftOut))
+    (whole,), (left_out,) = (AddressNames(()).programs(each(path)) for each in (Pretended, LeftOut))
     assert [region.start for region in left_out] == [region.start for region in whole]

@@ -103,7 +103,7 @@ def looked_at(pid, words, seconds):
     name, *rest = words.split()
     options = find_command(name).parser("arenascope").parse_args([*rest, "--json"])
     options.hold_at_most = seconds
-    return several_subjects.look(several_subjects.Look(str(pid), name, options, shell.How(declared=False)))
+    return several_subjects.look(several_subjects.SubjectRequest(str(pid), name, options, shell.How(declared=False)))
 
 
 @pytest.mark.parametrize(("words", "is_held"), [("types", False), ("owners", False), ("check", True)])

@@ -30,7 +30,7 @@ from arenascope.sources.core.copy_in_memory import CopyBytes, MemoryWriter, NoRo
 from arenascope.sources.core.core_image import CoreImage
 from arenascope.sources.core.core_layout import Piece, lay_out
 from arenascope.sources.core.saving import CoreWriter
-from arenascope.sources.core.writing import Form
+from arenascope.sources.core.writing import ElfForm
 from arenascope.sources.live import cgroups, process_hold, saving
 from arenascope.sources.live.process import ProcessImage
 from arenascope.sources.live.procfiles import thread_state
@@ -65,7 +65,7 @@ def look(pid, words, at_most=120.0):
     name, *rest = words.split()
     options = find_command(name).parser("arenascope").parse_args([*rest, "--json"])
     options.hold_at_most = at_most
-    return several_subjects.look(several_subjects.Look(str(pid), name, options, shell.How(declared=False)))
+    return several_subjects.look(several_subjects.SubjectRequest(str(pid), name, options, shell.How(declared=False)))
 
 
 def answer(subject, words):
@@ -166,7 +166,7 @@ def test_what_was_there_stays_in_its_place():
 
 def test_slots():
     """Each mapping has its place, none over another; it keeps that where it grows, and new ones go behind."""
-    form = Form(62, 8, "<")
+    form = ElfForm(62, 8, "<")
     near = [Piece(start, start + size, 6, size) for start, size in ((0x10000, 0x3000), (1 << 30, 0x5000))]
     far = Piece(1 << 44, (1 << 44) + 0x9000, 6, 0x9000)
     slots = slots_for(form, [*near, far], PAGE)

@@ -14,7 +14,7 @@ import pytest
 from arenascope.base.errors import TargetError
 from arenascope.sources.live import pagekinds, pagemap
 from arenascope.sources.live.pagemap import EntryReader, PagemapResidency, ScanReader
-from arenascope.sources.target import Pages
+from arenascope.sources.target import PageUse
 
 PAGE = os.sysconf("SC_PAGE_SIZE")
 TOP = 1 << 47
@@ -60,7 +60,7 @@ def test_states_of_memory(residency, subject):
         ("shared", 4, 2),
     ):
         start = facts[name]
-        assert residency.count(start, start + pages * PAGE) == Pages(resident * PAGE), name
+        assert residency.count(start, start + pages * PAGE) == PageUse(resident * PAGE), name
     assert residency.exact
 
 
@@ -68,13 +68,13 @@ def test_a_debuggers_reads_do_not_count(residency, subject):
     start = subject.facts["untouched"]
     before = subject.smaps()[start]["Rss"]
     assert not any(subject.memory(start, 64 * PAGE))
-    assert residency.count(start, start + 64 * PAGE) == Pages(before) == Pages(0)
+    assert residency.count(start, start + 64 * PAGE) == PageUse(before) == PageUse(0)
 
 
 def test_every_mapping_is_what_smaps_counts(residency, subject):
     for start, sizes in subject.smaps().items():
         if start < TOP:
-            assert residency.count(start, start + sizes["Size"]) == Pages(sizes["Rss"], sizes["Swap"])
+            assert residency.count(start, start + sizes["Size"]) == PageUse(sizes["Rss"], sizes["Swap"])
 
 
 def test_all_of_it_is_rss(residency, subject):
@@ -99,12 +99,12 @@ def test_ranges(residency, subject):
 
 def test_part_of_a_page_counts_in_full(residency, subject):
     start = subject.facts["zeroed"]
-    assert residency.count(start + 100, start + 101) == Pages(PAGE)
-    assert residency.count(start + PAGE - 1, start + PAGE + 1) == Pages(2 * PAGE)
-    assert residency.count(start, start) == Pages(0)
-    assert residency.count(start + PAGE, start) == Pages(0)
+    assert residency.count(start + 100, start + 101) == PageUse(PAGE)
+    assert residency.count(start + PAGE - 1, start + PAGE + 1) == PageUse(2 * PAGE)
+    assert residency.count(start, start) == PageUse(0)
+    assert residency.count(start + PAGE, start) == PageUse(0)
     assert residency.resident_ranges(start + 5, start + PAGE + 5) == [(start, start + 2 * PAGE)]
-    assert residency.count(1 << 63, 1 << 64) == Pages(0)
+    assert residency.count(1 << 63, 1 << 64) == PageUse(0)
 
 
 def test_more_ranges_than_one_call_takes(readers, monkeypatch, subject):
@@ -112,7 +112,7 @@ def test_more_ranges_than_one_call_takes(readers, monkeypatch, subject):
     monkeypatch.setattr(EntryReader, "BLOCK", 5)
     residency = PagemapResidency(subject.pid, PAGE)
     start = subject.facts["touched"]
-    assert residency.count(start, start + 64 * PAGE) == Pages(32 * PAGE)
+    assert residency.count(start, start + 64 * PAGE) == PageUse(32 * PAGE)
     assert len(residency.resident_ranges(start, start + 64 * PAGE)) == 32
     start = subject.facts["zeroed"]
     assert residency.resident_ranges(start, start + 16 * PAGE) == [(start, start + 16 * PAGE)]
@@ -140,7 +140,7 @@ int main(void) {
     memory = subject.facts["memory"]
     for pages in (30000, 2 * 4096, 2 * 4096 - 2, 2 * 4096 + 2, 2 * (4096 + 513), 1026, 1024):
         end = memory + pages * PAGE
-        assert residency.count(memory, end) == Pages(pages // 2 * PAGE)
+        assert residency.count(memory, end) == PageUse(pages // 2 * PAGE)
         assert residency.resident_ranges(memory, end) == [
             (memory + page * PAGE, memory + (page + 1) * PAGE) for page in range(0, pages, 2)
         ]
@@ -149,7 +149,7 @@ int main(void) {
 def test_gone(readers, program, start):
     residency = PagemapResidency((subject := start(program)).pid, PAGE)
     subject.end()
-    assert not (residency.count(0, TOP) or Pages(0)).resident
+    assert not (residency.count(0, TOP) or PageUse(0)).resident
     with pytest.raises(TargetError, match="has ended"):
         PagemapResidency(subject.pid, PAGE)
     residency.close()
@@ -189,14 +189,14 @@ def test_memory_shared_with_a_child(readers, build, start):
     subject = start(build(FORKED))
     residency = PagemapResidency(subject.pid, PAGE)
     shared, mixed = subject.facts["shared"], subject.facts["mixed"]
-    assert residency.count(shared, shared + 64 * PAGE) == Pages(40 * PAGE)
+    assert residency.count(shared, shared + 64 * PAGE) == PageUse(40 * PAGE)
     assert residency.exact
     found = residency.count(mixed, mixed + 16 * PAGE)
     if "hidden" in readers:
-        assert found == Pages(0)
+        assert found == PageUse(0)
         assert not residency.exact
     else:
-        assert found == Pages(8 * PAGE)
+        assert found == PageUse(8 * PAGE)
         assert residency.exact
 
 
@@ -260,7 +260,7 @@ def test_marks_of_the_kernel_are_no_swap(readers, guards, frames, monkeypatch, b
         memory = subject.facts[name]
         sizes = subject.smaps()[memory]
         assert (sizes["Rss"], sizes["Swap"]) == (resident * PAGE, 0)
-        assert residency.count(memory, memory + 16 * PAGE) == Pages(resident * PAGE), name
+        assert residency.count(memory, memory + 16 * PAGE) == PageUse(resident * PAGE), name
         assert residency.resident_ranges(memory, memory + 16 * PAGE) == [(memory, memory + resident * PAGE)]
     assert residency.exact
 
@@ -292,7 +292,7 @@ def test_huge_pages(readers, build, start):
     huge = subject.facts["huge"]
     sizes = next(sizes for address, sizes in subject.smaps().items() if address <= huge < address + sizes["Size"])
     residency = PagemapResidency(subject.pid, PAGE)
-    assert residency.count(huge, huge + (8 << 20)) == Pages(sizes["Rss"])
+    assert residency.count(huge, huge + (8 << 20)) == PageUse(sizes["Rss"])
 
 
 def test_unprivileged_owner(build, start):

@@ -15,7 +15,7 @@ from arenascope.session.session import Session
 from arenascope.sources.core.core_image import CoreImage
 from arenascope.sources.core.holes import core_residency
 from arenascope.sources.shell_target import ShellTarget
-from arenascope.sources.target import Pages
+from arenascope.sources.target import PageUse
 
 PAGE = os.sysconf("SC_PAGE_SIZE")
 
@@ -47,21 +47,21 @@ def test_kernel_core_is_exact(kernel_core, dumped):
         ("zeroed", 16, 16),
         ("cleared", 32, 24),
     ):
-        assert residency.count(facts[name], facts[name] + pages * PAGE) == Pages(resident * PAGE), name
+        assert residency.count(facts[name], facts[name] + pages * PAGE) == PageUse(resident * PAGE), name
     touched = facts["touched"]
     assert residency.resident_ranges(touched, touched + 64 * PAGE) == [
         (touched + page * PAGE, touched + (page + 1) * PAGE) for page in range(0, 64, 2)
     ]
-    assert residency.count(touched + 2 * PAGE + 5, touched + 2 * PAGE + 6) == Pages(PAGE)
-    assert residency.count(touched + 3 * PAGE, touched + 5 * PAGE) == Pages(PAGE)
-    assert residency.count(8 * PAGE, 9 * PAGE) == Pages(0)
+    assert residency.count(touched + 2 * PAGE + 5, touched + 2 * PAGE + 6) == PageUse(PAGE)
+    assert residency.count(touched + 3 * PAGE, touched + 5 * PAGE) == PageUse(PAGE)
+    assert residency.count(8 * PAGE, 9 * PAGE) == PageUse(0)
 
 
 def test_dontdump_is_unknown(kernel_core, dumped):
     """Resident, and not in the core: that must not become 0."""
     residency = core_residency(kernel_core)
     partly = dumped.facts["partly"]
-    assert residency.count(partly, partly + 16 * PAGE) == Pages(16 * PAGE)
+    assert residency.count(partly, partly + 16 * PAGE) == PageUse(16 * PAGE)
     assert residency.count(partly, partly + 48 * PAGE) is None
     assert residency.resident_ranges(partly, partly + 48 * PAGE) is None
 
@@ -101,7 +101,7 @@ def test_lost_holes_leave_a_lower_bound(dumped, tmp_path, how):
             return
         facts = dumped.facts
         for name, pages, resident in (("touched", 64, 32), ("zeroed", 16, 0), ("cleared", 32, 24)):
-            assert residency.count(facts[name], facts[name] + pages * PAGE) == Pages(resident * PAGE), name
+            assert residency.count(facts[name], facts[name] + pages * PAGE) == PageUse(resident * PAGE), name
         cleared = facts["cleared"]
         assert residency.resident_ranges(cleared, cleared + 32 * PAGE) == [
             (cleared, cleared + 8 * PAGE),
@@ -121,7 +121,7 @@ def test_tar_keeps_the_holes(dumped, tmp_path):
         residency = core_residency(core)
         assert residency.exact
         zeroed = dumped.facts["zeroed"]
-        assert residency.count(zeroed, zeroed + 16 * PAGE) == Pages(16 * PAGE)
+        assert residency.count(zeroed, zeroed + 16 * PAGE) == PageUse(16 * PAGE)
 
 
 def test_cut_core_is_unknown_where_it_is_cut(dumped, tmp_path):
@@ -133,7 +133,7 @@ def test_cut_core_is_unknown_where_it_is_cut(dumped, tmp_path):
     os.truncate(path, segment.offset + 4 * PAGE)
     with CoreImage(str(path)) as core:
         residency = core_residency(core)
-        assert residency.count(cleared, cleared + 4 * PAGE) == Pages(4 * PAGE)
+        assert residency.count(cleared, cleared + 4 * PAGE) == PageUse(4 * PAGE)
         assert residency.count(cleared, cleared + 5 * PAGE) is None
 
 
@@ -153,7 +153,7 @@ def test_a_cut_after_a_page_of_zeros(dumped, tmp_path):
     os.truncate(path, segment.offset + zeroed - segment.address + 4 * PAGE)
     with CoreImage(str(path)) as core:
         residency = core_residency(core)
-        assert residency.count(zeroed, zeroed + 3 * PAGE) == Pages(3 * PAGE)
+        assert residency.count(zeroed, zeroed + 3 * PAGE) == PageUse(3 * PAGE)
         assert residency.count(zeroed, zeroed + 4 * PAGE) is None
 
 

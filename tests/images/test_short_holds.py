@@ -43,7 +43,7 @@ def asked(pid, words, at_most=120.0):
     options = find_command(name).parser("arenascope").parse_args([*rest, "--json"])
     options.hold_at_most = at_most
     # of a process that is held no types are read
-    return several_subjects.Look(str(pid), name, options, shell.How(declared=False))
+    return several_subjects.SubjectRequest(str(pid), name, options, shell.How(declared=False))
 
 
 def answer(pid, words, early):

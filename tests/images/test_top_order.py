@@ -18,7 +18,7 @@ from schemas import valid
 from arenascope.cli import top
 from arenascope.present.formats.json import envelope
 from arenascope.present.json_documents.process_records import TopDocument
-from arenascope.present.screens.top import Shown, top_lines
+from arenascope.present.screens.top import TopView, top_lines
 from arenascope.present.shared_text.text import Style
 from arenascope.sources.live.processes_by_name import list_processes
 
@@ -114,7 +114,7 @@ def test_where_the_budget_does_not_suffice_the_order_is_uncertain(subjects, alon
     assert {row.pid: row.figures for row in found.processes} == (
         {few.pid: "estimate"} if limit else {few.pid: "estimate", many.pid: "at-least"}
     )
-    screen = list(top_lines(Style(), found, Shown("free")))
+    screen = list(top_lines(Style(), found, TopView("free")))
     assert screen[0].endswith(f"top --once --exact {many.pid}")
     assert sum("--exact" in line for line in screen) == 1
     # which settles it, in one table
@@ -122,7 +122,7 @@ def test_where_the_budget_does_not_suffice_the_order_is_uncertain(subjects, alon
     assert settled.uncertain_pids == []
     first = settled.processes[0]
     assert (first.pid, first.figures) == (many.pid, "exact")
-    screen = list(top_lines(Style(width=0, exact=True), settled, Shown("free")))
+    screen = list(top_lines(Style(width=0, exact=True), settled, TopView("free")))
     assert not any("--once --exact" in line for line in screen)
     assert sum(line.startswith("---") for line in screen) == 1
     (row,) = (line for line in screen if line.split()[:1] == [str(many.pid)])
@@ -151,7 +151,7 @@ def test_a_budget_is_kept_to(subjects, alone, monkeypatch):
 def test_the_command_that_settles_it_has_the_same_order():
     found = TopDocument(time=1.0, processes=[], left_out=0, uncertain_pids=[12, 34], unread=0)
     found.within(envelope("top", "shell", None, None, problems=()))
-    assert next(top_lines(Style(), found, Shown("stranded"))).endswith("top --once --sort stranded --exact 12 34")
+    assert next(top_lines(Style(), found, TopView("stranded"))).endswith("top --once --sort stranded --exact 12 34")
 
 
 def test_none_is_stopped_to_be_followed_further(subjects, tmp_path):

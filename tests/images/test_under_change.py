@@ -17,7 +17,7 @@ from arenascope.base.errors import ArenascopeError
 from arenascope.cli import several_subjects, shell
 from arenascope.cli.shell_control import ShellController
 from arenascope.commands.all_commands import find_command
-from arenascope.commands.framework.apply_trim import Call
+from arenascope.commands.framework.apply_trim import FunctionCall
 from arenascope.session.session import Session
 from arenascope.sources.live import process_hold
 from arenascope.sources.live.live_target import ProcessTarget
@@ -59,7 +59,7 @@ class Truth:
         base = session.located.libc.base
         function = controller._now.exported("malloc_info", base)
         try:
-            controller.call(Call(function.value, [0, self.notes["stream"]]), CALL_SECONDS, lambda name: False)
+            controller.call(FunctionCall(function.value, [0, self.notes["stream"]]), CALL_SECONDS, lambda name: False)
         except ArenascopeError as error:
             self.refused.append(str(error))
             return
@@ -91,7 +91,9 @@ def truth_of(monkeypatch):
 def answer(subject, words):
     name, *rest = words.split()
     options = find_command(name).parser("arenascope").parse_args(rest)
-    seen = several_subjects.look(several_subjects.Look(str(subject), name, options, shell.How(declared=False)))
+    seen = several_subjects.look(
+        several_subjects.SubjectRequest(str(subject), name, options, shell.How(declared=False))
+    )
     assert seen.error is None, (words, seen.error)
     return valid(json.loads(seen.text))
 

@@ -21,7 +21,7 @@ from arenascope.base.model import Kind
 from arenascope.blocks.graph.holders import Holders, kinds_of_all
 from arenascope.blocks.graph.leads import Owner
 from arenascope.blocks.graph.owners import UNREACHED, held
-from arenascope.blocks.graph.refs import Search
+from arenascope.blocks.graph.refs import ImageSearch
 from arenascope.cli.shell import How, ShellDoor
 from arenascope.commands.framework.command import Context, asked
 from arenascope.commands.steps.live_copy import looked
@@ -40,7 +40,7 @@ Ask = Callable[[str], Mapping[str, Any]]
 class Truth(NamedTuple):
     """Of each block: where it begins, how large it is, what it is, and who holds it."""
 
-    search: Search
+    search: ImageSearch
     kinds: list[Optional[Kind]]
     owners: list[Optional[Owner]]
 
@@ -156,7 +156,7 @@ def check_way(ask: Ask, block: int, truth: Truth) -> None:
         assert blocks.find(to + each["into"]) == blocks.find(to)
 
 
-def roots_at(search: Search, first: Mapping[str, Any], block: int) -> set[Owner]:
+def roots_at(search: ImageSearch, first: Mapping[str, Any], block: int) -> set[Owner]:
     """Whose the pointer is that lies there; of a register whoever has one that leads to such a block."""
     found = held(search)
     leads = zip(found.leads, found.graph.seeds)

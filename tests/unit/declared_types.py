@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Iterator, Mapping, Optional, Sequence
 
-from arenascope.sources.debug_info_types import Field, Local, SizedStruct, ThreadLocal, TypedVariable, TypeFacts
+from arenascope.sources.debug_info_types import Local, SizedStruct, StructField, ThreadLocal, TypedVariable, TypeFacts
 
 WORD = 8
 
@@ -34,11 +34,11 @@ class DeclaredTypes:
 
     def struct(self, name: str, size: int, *fields: tuple[str, int, int], form: str = "struct") -> int:
         """Fields are (name, offset, type); an offset below 0 has no place."""
-        return self.add(TypeFacts(name, form, size, fields=[Field(*each) for each in fields]))  # type: ignore[arg-type]
+        return self.add(TypeFacts(name, form, size, fields=[StructField(*each) for each in fields]))  # type: ignore[arg-type]
 
     def set(self, number: int, *fields: tuple[str, int, int]) -> None:
         """The fields of a struct that was declared before."""
-        self.all[number] = self.all[number]._replace(fields=[Field(*each) for each in fields])
+        self.all[number] = self.all[number]._replace(fields=[StructField(*each) for each in fields])
 
     def to(self, target: int) -> int:
         """T*; a debugger tells no target of `void *`."""

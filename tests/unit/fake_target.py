@@ -14,13 +14,13 @@ from arenascope.sources.debug_info_types import TypeSource
 from arenascope.sources.elf.elf_file import build_id_in_memory, differ
 from arenascope.sources.target import (
     ByteOrder,
+    FieldPlace,
     Image,
-    Member,
-    Place,
     Region,
     RegisterSets,
     StructInfo,
     Symbol,
+    SymbolPlace,
     ThreadInfo,
     View,
 )
@@ -156,8 +156,8 @@ class FakeTarget:
             return None
         return Symbol(self.symbols[name], self.symbol_build_id)
 
-    def describe(self, address: int) -> Optional[Place]:
-        return next((Place(name, 0) for name, place in self.symbols.items() if place == address), None)
+    def describe(self, address: int) -> Optional[SymbolPlace]:
+        return next((SymbolPlace(name, 0) for name, place in self.symbols.items() if place == address), None)
 
     def struct(self, name: str) -> Optional[StructInfo]:
         return self.structs.get(name)
@@ -197,7 +197,7 @@ class FakeTarget:
 
 def _info(name: str, row: Row, layout: Mapping[str, int], arrays: Mapping[str, int]) -> StructInfo:
     fields = {
-        field_name: Member(offset, arrays.get(field_name, 4 if field_name in INTS else row.word))
+        field_name: FieldPlace(offset, arrays.get(field_name, 4 if field_name in INTS else row.word))
         for field_name, offset in layout.items()
         if field_name != "sizeof"
     }

@@ -10,9 +10,9 @@ import pytest
 
 from arenascope.analysis.advice import OF_LEAKS, find_advice
 from arenascope.analysis.causes import Facts, find_causes
-from arenascope.analysis.held_or_lost import HeldSums, Keeper, Lost
-from arenascope.analysis.holds_back import Group, Held, Seen, TypeRow
-from arenascope.analysis.report import RESIDENT, Picture
+from arenascope.analysis.held_or_lost import HeldSums, Lost, MainHolder
+from arenascope.analysis.holds_back import BlocksOfKind, HeldBack, LiveBlockKinds, TypeRow
+from arenascope.analysis.report import RESIDENT, ResidentPicture
 from arenascope.analysis.resident import ArenaResident
 from arenascope.analysis.usage import ArenaUsage
 from arenascope.analysis.verdict import judge
@@ -34,7 +34,7 @@ def advised(scraps: int, files: int) -> set[str]:
     arenas = [ArenaResident(**{**empty, "arena": index}) for index in range(ARENAS)]
     arenas[1] = arenas[1]._replace(total=scraps, scraps=scraps)
     parts = {"scraps": scraps, "files": files}
-    picture = Picture(parts, RESIDENT, sum(parts.values()), None, None, arenas, ())
+    picture = ResidentPicture(parts, RESIDENT, sum(parts.values()), None, None, arenas, ())
     # that the arenas have threads is all that is asked of their usage
     usages = cast(Any, [None] * ARENAS)
     facts = Facts(picture, None, 4096, usages, ARENAS, None, started=True, calls=0, tunables=True, release="2.36")
@@ -64,7 +64,7 @@ def test_what_threads_one_after_the_other_would_share_is_not_called_hopeless() -
             ArenaResident(**{**empty, "arena": at, "total": size, "scraps": size}) for at, size in enumerate(sizes)
         ]
         parts = {"scraps": sum(sizes)}
-        picture = Picture(parts, RESIDENT, sum(sizes), None, None, arenas, ())
+        picture = ResidentPicture(parts, RESIDENT, sum(sizes), None, None, arenas, ())
         usages = cast(Any, [None] * len(sizes))
         facts = Facts(picture, None, 4096, usages, 4, None, started=True, calls=0, tunables=True, release="2.36")
         (leave,) = (each for each in find_advice(facts) if each.id == "leave-arena-max")
@@ -81,7 +81,7 @@ def test_what_small_blocks_can_have_left_is_not_put_down_to_thresholds_for_sure(
         place = {"top_end": 30 * MIB} if sure else {"large": 31 * MIB, "single": 31 * MIB}
         arena = ArenaResident(**{**empty, "total": 31 * MIB, "returnable": 30 * MIB, **place})
         parts = {"returnable": 30 * MIB}
-        picture = Picture(parts, RESIDENT, 31 * MIB, None, None, [arena], ())
+        picture = ResidentPicture(parts, RESIDENT, 31 * MIB, None, None, [arena], ())
         params = cast(Params, SimpleNamespace(values=values, get=values.get))
         usages = cast(Any, [SimpleNamespace(header=SimpleNamespace(index=0, main=True, top_bytes=30 * MIB))])
         facts = Facts(picture, params, 4096, usages, 1, None, started=True, calls=1, tunables=True, release="2.36")
@@ -101,7 +101,7 @@ def test_a_limit_of_arenas_is_said_to_be_no_help_where_it_is_none() -> None:
         empty = dict.fromkeys(ArenaResident._fields, 0)
         arena = ArenaResident(**{**empty, "total": 30 * MIB, "returnable": between, "scraps": 30 * MIB - between})
         parts = {"returnable": between, "scraps": 30 * MIB - between}
-        picture = Picture(parts, RESIDENT, 30 * MIB, None, None, [arena], ())
+        picture = ResidentPicture(parts, RESIDENT, 30 * MIB, None, None, [arena], ())
         params = Params(
             0,
             {
@@ -131,7 +131,7 @@ def test_a_top_that_was_asked_for_ahead_is_not_put_down_to_a_threshold(
     empty = dict.fromkeys(ArenaResident._fields, 0)
     parts = {"main_top": top, "live": 4 * MIB}
     arena = ArenaResident(**{**empty, "total": top + 4 * MIB, "live": 4 * MIB, "top": top})
-    picture = Picture(parts, RESIDENT, sum(parts.values()), None, None, [arena], ())
+    picture = ResidentPicture(parts, RESIDENT, sum(parts.values()), None, None, [arena], ())
     values = {"trim_threshold": threshold, "mmap_threshold": 128 << 10, "top_pad": 0, "no_dyn_threshold": 1}
     header = ArenaHeader(0, 0x7000, True, 0, 0, 0x9000, whole, 0x7000, 1, whole, whole, True)
     usages = [ArenaUsage(header, 1, (), None, None, None, None, None)]
@@ -147,7 +147,7 @@ def test_releasing_tops_says_what_its_command_returns_in_all() -> None:
         empty = dict.fromkeys(ArenaResident._fields, 0)
         arena = ArenaResident(**{**empty, "arena": 1, "total": 30 * MIB, "top": 10 * MIB, "returnable": returnable})
         parts = {"returnable": returnable, "thread_tops": 10 * MIB}
-        picture = Picture(parts, RESIDENT, sum(parts.values()), None, None, [arena], ())
+        picture = ResidentPicture(parts, RESIDENT, sum(parts.values()), None, None, [arena], ())
         facts = Facts(picture, None, 4096, (), 1, None, started=True, calls=1, tunables=True, release="2.36")
         (tops,) = (each for each in find_advice(facts) if each.id == "release-tops")
         assert tops.figures["with_trim_bytes"] == both
@@ -168,7 +168,7 @@ def test_what_came_in_is_told_where_the_sums_would_not_agree() -> None:
 def test_what_a_type_keeps_is_told_from_what_a_trim_returns_anyway() -> None:
     """Beside it may stand what the last blocks alone would give back without one, which can be far more."""
     row = TypeRow(Kind("Session", "c++"), 0, 104, MIB, None, None, ())
-    first, *_ = group_lines(Style(), [Group(row, Held(3 * MIB, 3 * MIB, within=0))], {})
+    first, *_ = group_lines(Style(), [BlocksOfKind(row, HeldBack(3 * MIB, 3 * MIB, within=0))], {})
     assert re.findall(r"[\d.]+ MiB|\d+ blocks of \w+", first) == ["104 blocks of Session", "1.0 MiB", "3.0 MiB"]
 
 
@@ -182,7 +182,7 @@ def test_what_a_type_keeps_is_told_from_what_a_trim_returns_anyway() -> None:
 )
 def test_what_little_there_is_to_give_back_is_said(returnable: int, tops: int, told: str) -> None:
     parts = {"live": 60 * MIB, "returnable": returnable, "thread_tops": tops}
-    picture = Picture(parts, RESIDENT, sum(parts.values()), None, None, (), ())
+    picture = ResidentPicture(parts, RESIDENT, sum(parts.values()), None, None, (), ())
     facts = Facts(picture, None, 4096, (), 1, None, started=True, calls=1, tunables=True, release="2.36")
     assert verdict(judge(facts), Style().size).endswith(f"{ONE_LOOK}; {told}")
 
@@ -196,7 +196,7 @@ def test_what_a_trim_returns_is_said_where_most_is_not_malloc_s(
 ) -> None:
     """However little: a table below has it."""
     parts = {"live": 0, "returnable": returnable, "thread_tops": tops, "files": 20 * MIB}
-    picture = Picture(parts, RESIDENT, sum(parts.values()), None, None, (), ())
+    picture = ResidentPicture(parts, RESIDENT, sum(parts.values()), None, None, (), ())
     facts = Facts(picture, None, 4096, (), 1, None, started=True, calls=1, tunables=True, release="2.36")
     said = judge(facts)
     assert said.id == "mostly-mapped-files"
@@ -212,9 +212,9 @@ def test_what_a_trim_returns_is_said_where_most_is_not_malloc_s(
 )
 def test_what_no_trim_returns_is_said_at_once_to_be_so(live: int, scraps: int, free: int, told: bool) -> None:
     parts = {"live": live * MIB, "scraps": scraps * MIB, "returnable": free * MIB}
-    picture = Picture(parts, RESIDENT, sum(parts.values()), None, None, (), ())
+    picture = ResidentPicture(parts, RESIDENT, sum(parts.values()), None, None, (), ())
     row = TypeRow(Kind("Session", "c++"), 0, 104, MIB, None, None, ())
-    seen = Seen((), [Group(row, Held(scraps * MIB, scraps * MIB, within=(scraps + 1) * MIB))])
+    seen = LiveBlockKinds((), [BlocksOfKind(row, HeldBack(scraps * MIB, scraps * MIB, within=(scraps + 1) * MIB))])
     for known in (None, seen):
         facts = Facts(
             picture, None, 4096, (), 1, None, started=True, calls=1, tunables=True, release="2.36", seen=known
@@ -227,7 +227,7 @@ def test_what_no_trim_returns_is_said_at_once_to_be_so(live: int, scraps: int, f
 def test_who_holds_what_is_in_use_is_why_it_stays() -> None:
     """Whoever holds much, all the others together, and what nobody does; of what the program has freed, no."""
     sizes = (("cache", 30 * MIB, 12 * MIB), ("small", 4096, 4096))
-    keepers = [Keeper("global", name, None, bytes=size, alone=alone, called=name) for name, size, alone in sizes]
+    keepers = [MainHolder("global", name, None, bytes=size, alone=alone, called=name) for name, size, alone in sizes]
     held = HeldSums(
         live=60 * MIB,
         reached=56 * MIB,
@@ -243,7 +243,7 @@ def test_who_holds_what_is_in_use_is_why_it_stays() -> None:
     told = {}
     for free in (0, 70 * MIB):
         parts = {"live": 60 * MIB, "returnable": free}
-        picture = Picture(parts, RESIDENT, sum(parts.values()), None, None, (), ())
+        picture = ResidentPicture(parts, RESIDENT, sum(parts.values()), None, None, (), ())
         facts = Facts(picture, None, 4096, (), 1, None, started=True, calls=1, tunables=True, release="2.36", held=held)
         told[free] = [(each.id, *cause(each, Style().size)) for each in find_causes(facts)]
     assert [name for name, *_ in told[0]] == ["held-by-owner", "held-by-others", "lost-blocks"]
@@ -275,7 +275,7 @@ def test_what_may_be_lost_leads_to_leaks(possible: int, unknown: int, doubted: b
         doubted=doubted,
         keepers=(),
     )
-    picture = Picture({"live": 60 * MIB}, RESIDENT, 60 * MIB, None, None, (), ())
+    picture = ResidentPicture({"live": 60 * MIB}, RESIDENT, 60 * MIB, None, None, (), ())
     facts = Facts(picture, None, 4096, (), 1, None, started=True, calls=1, tunables=True, release="2.36", held=held)
     told = {each.id: words(each, facts, Style().size) for each in find_advice(facts) if each.id in OF_LEAKS}
     assert {id: said.commands(Style())[0] for id, said in told.items()} == {
@@ -302,7 +302,7 @@ def test_what_is_a_cause_is_told_what_its_end_would_bring(
     kind: str, free: int, returns: Optional[int], told: Optional[str]
 ) -> None:
     keepers = [
-        Keeper(kind, "cache", None, bytes=40 * MIB, alone=30 * MIB, called="cache", alone_blocks=9, returns=returns)
+        MainHolder(kind, "cache", None, bytes=40 * MIB, alone=30 * MIB, called="cache", alone_blocks=9, returns=returns)
     ]
     held = HeldSums(
         live=60 * MIB,
@@ -316,7 +316,7 @@ def test_what_is_a_cause_is_told_what_its_end_would_bring(
         others=30 * MIB,
     )
     parts = {"live": 60 * MIB, "returnable": free}
-    picture = Picture(parts, RESIDENT, sum(parts.values()), None, None, (), ())
+    picture = ResidentPicture(parts, RESIDENT, sum(parts.values()), None, None, (), ())
     facts = Facts(picture, None, 4096, (), 1, None, started=True, calls=1, tunables=True, release="2.36", held=held)
     said = [
         advice_line(Style(), each, words(each, facts, Style().size))

@@ -8,7 +8,7 @@ import pytest
 from heap_mixtures import everything
 
 from arenascope.blocks.graph import runtime_mappings
-from arenascope.blocks.graph.runtime_mappings import Form, Page, Runtimes
+from arenascope.blocks.graph.runtime_mappings import Page, RuntimeForm, Runtimes
 from arenascope.session.session import Session
 from arenascope.sources.elf.address_names import modules_of
 from arenascope.sources.elf.modules import Modules
@@ -32,7 +32,7 @@ def test_mappings_that_are_said_to_be_large(monkeypatch: pytest.MonkeyPatch) -> 
     monkeypatch.setattr(runtime_mappings, "_words", words)
     session = Session(everything("2.36-64").target())
     found = Runtimes(session, Modules(session.target, modules_of(session.regions)))
-    monkeypatch.setattr(found, "_forms", {"CPython": Form(4 << 10, none_is)})
+    monkeypatch.setattr(found, "_forms", {"CPython": RuntimeForm(4 << 10, none_is)})
     for start in (SIZE, 2 * SIZE, 3 * SIZE):
         region = Region(start, start + SIZE)
         assert [*found.parts(region, Span(region.start, region.end))] == [((region.start, region.end), "")]

@@ -9,7 +9,7 @@ import pytest
 from heapbuilder import HeapImage
 
 from arenascope.analysis.report import picture
-from arenascope.base.model import Heap, MmappedBlock, Run, Tally
+from arenascope.base.model import ChunkRun, Heap, MmappedBlock, Tally
 from arenascope.glibc.arena_scan import follow_ring
 from arenascope.glibc.check.chunks import ChunkCheck
 from arenascope.glibc.mmapped import search_ranges, without_strangers
@@ -91,7 +91,7 @@ def test_a_run_is_gone_through_once_for_all_that_lies_in_it() -> None:
     raws = Walked([0x100 | 1] * MANY)
     inside = [heap.address + 0x100 * index + 0x20 for index in range(MANY)]
     check = check_of(session, inside)
-    run = Run(heap, heap.address, 0x100 * MANY, raws, 1, {}, ())
+    run = ChunkRun(heap, heap.address, 0x100 * MANY, raws, 1, {}, ())
     check.find_hidden(check.hidden, [run])
     assert [breach.address for breach in check.breaches] == [heap.address + 0x100 * index for index in range(MANY)]
     assert raws.times == 1

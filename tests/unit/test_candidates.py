@@ -9,14 +9,14 @@ from fake_door import run_json, run_text
 from heap_mixtures import everything
 from heapbuilder import EACH_ROW, HeapImage, Row
 
-from arenascope.glibc.process_layout import KINDS, Trail
+from arenascope.glibc.process_layout import KINDS, CandidateTrail
 from arenascope.session.session import Session
 
 rows = pytest.mark.parametrize("row", EACH_ROW, ids=str)
 
 
 def asked(session: Session) -> Session:
-    session.trail = Trail()
+    session.trail = CandidateTrail()
     return session
 
 

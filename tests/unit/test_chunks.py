@@ -13,7 +13,7 @@ from heap_truth import ArenaTruth
 from heapbuilder import EACH_ROW, HeapImage, Row
 
 from arenascope.base.errors import UsageError
-from arenascope.base.model import Gap, Run
+from arenascope.base.model import ChunkRun, Gap
 from arenascope.blocks.types_of_image import types_of
 from arenascope.commands import report
 from arenascope.glibc.blocks import blocks
@@ -33,7 +33,7 @@ def swept(session: Session, index: int) -> tuple[list[tuple[int, int, str]], Cou
     """An arena's chunks as the sweep gives them, and its other bytes by kind."""
     found, gaps = [], Counter[str]()
     for piece in session.sweep(session.headers[index]):
-        if isinstance(piece, Run):
+        if isinstance(piece, ChunkRun):
             assert sum(raw & ~7 for raw in piece.raws) == piece.bytes
             found += blocks(piece, session.listed)
         else:
@@ -306,7 +306,7 @@ def test_how_many_there_are_is_guessed_by_the_first_of_each_heap() -> None:
     for number in range(12_000):
         image.main.used(0x80 + 0x10 * (number % 9))
     session, read = Session(image.target()), []
-    chunks = sum(len(piece.raws) for piece in session.sweep(session.headers[0]) if isinstance(piece, Run))
+    chunks = sum(len(piece.raws) for piece in session.sweep(session.headers[0]) if isinstance(piece, ChunkRun))
     fill = session.memory._fill
     assert fill is not None
     session.memory._fill = lambda address, block: (read.append(len(block)), fill(address, block))[1]

@@ -9,7 +9,7 @@ import pytest
 
 from arenascope.base.errors import ArenascopeError, UsageError
 from arenascope.cli import main as cli
-from arenascope.cli.command_line import IN_THE_SHELL, LOOPS, SUBJECTS, Tree, branch_names, with_command
+from arenascope.cli.command_line import IN_THE_SHELL, LOOPS, SUBJECTS, CommandTree, branch_names, with_command
 from arenascope.commands.all_commands import COMMAND_NAMES, all_commands, find_command
 from arenascope.commands.framework.arguments import completions
 from arenascope.commands.framework.overview import help_text
@@ -23,12 +23,20 @@ SUBJECT = f"PID|CORE {SUBJECTS.help} "
 
 def test_every_branch_is_there() -> None:
     """And no option of a command's is also one of the shell's: argparse would refuse it."""
-    assert list(Tree(branch_names()).branches) == [*COMMAND_NAMES, "top", "watch", "metrics", "mcp", "fleet", "help"]
+    assert list(CommandTree(branch_names()).branches) == [
+        *COMMAND_NAMES,
+        "top",
+        "watch",
+        "metrics",
+        "mcp",
+        "fleet",
+        "help",
+    ]
 
 
 def test_only_what_is_asked_for_is_built() -> None:
-    assert list(Tree(["arenas"]).branches) == ["arenas"]
-    assert Tree([]).branches == {}
+    assert list(CommandTree(["arenas"]).branches) == ["arenas"]
+    assert CommandTree([]).branches == {}
 
 
 def in_one_line(text: str) -> str:
@@ -39,7 +47,7 @@ def in_one_line(text: str) -> str:
 def test_help_is_the_same_in_all_doors(name: str) -> None:
     """In the shell it also tells what only the shell has."""
     heap = in_one_line(find_command(name).parser("heap").format_help())
-    shell = in_one_line(Tree([name]).branches[name].format_help())
+    shell = in_one_line(CommandTree([name]).branches[name].format_help())
     more = re.search(f"{IN_THE_SHELL.title}: (.*?) examples?:", shell)
     assert more
     own = {option for each in find_command(name).arguments for option in each.names}
@@ -57,12 +65,12 @@ def test_help_is_the_same_in_all_doors(name: str) -> None:
 def test_each_example_can_be_typed(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """In the shell it names what is to be read; a debugger has that."""
     monkeypatch.chdir(tmp_path)
-    branch = Tree([name]).branches[name]
+    branch = CommandTree([name]).branches[name]
     lines = branch.outline.example.splitlines()
     assert lines
     assert "PID" not in find_command(name).example
     for line in lines:
-        found = Tree([name]).parse_args(line.replace("PID", ME).split())
+        found = CommandTree([name]).parse_args(line.replace("PID", ME).split())
         assert found.subjects == ([] if name == "trend" else [ME])
         assert ">" not in line
 
@@ -181,7 +189,7 @@ def test_what_stands_where(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     words = line.split()
-    found = Tree(words[:1]).parse_args(words)
+    found = CommandTree(words[:1]).parse_args(words)
     assert found.subjects == subjects
     assert {name: getattr(found, name) for name in own} == own
 
@@ -224,7 +232,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 def test_what_is_written_comes_first(line: str, file: str, subjects: list[str], folder: Path) -> None:
     """Whatever is there: of two files neither is more likely to be what is read."""
     words = line.split()
-    found = Tree(words[:1]).parse_args(words)
+    found = CommandTree(words[:1]).parse_args(words)
     assert (found.file, found.subjects) == (file, subjects)
 
 
@@ -244,7 +252,7 @@ def test_what_is_written_comes_first(line: str, file: str, subjects: list[str], 
 def test_no_other_file_is_read_than_was_meant(line: str, said: str, folder: Path) -> None:
     words = line.split()
     with pytest.raises(ArenascopeError) as raised:
-        Tree(words[:1]).parse_args(words)
+        CommandTree(words[:1]).parse_args(words)
     assert said in str(raised.value)
 
 
@@ -260,14 +268,14 @@ def test_no_other_file_is_read_than_was_meant(line: str, said: str, folder: Path
 )
 def test_a_program_in_this_folder_names_its_process(word: str, subject: str, folder: Path) -> None:
     """As in any other folder: a program cannot be looked at. Where none runs, that is said of the file."""
-    assert Tree(["trim"]).parse_args(["trim", word]).subjects == [subject]
+    assert CommandTree(["trim"]).parse_args(["trim", word]).subjects == [subject]
 
 
 def test_gdbs_order_says_the_right_command(folder: Path) -> None:
     """Two cores are looked at one after the other, as two programs are refused."""
     (folder / "other.core").write_bytes(elf(4))
     for line in ("report served.core other.core", "report served.core served"):
-        assert len(Tree(["report"]).parse_args(line.split()).subjects) == 2
+        assert len(CommandTree(["report"]).parse_args(line.split()).subjects) == 2
 
 
 @pytest.mark.parametrize(
@@ -288,7 +296,7 @@ def test_gdbs_order_says_the_right_command(folder: Path) -> None:
 def test_what_is_refused(line: str, said: str) -> None:
     words = line.split()
     with pytest.raises(UsageError, match=re.escape(said)) as raised:
-        Tree(words[:1]).parse_args(words)
+        CommandTree(words[:1]).parse_args(words)
     assert f"arenascope {words[0]} --help" in str(raised.value.hint)
 
 
@@ -333,7 +341,7 @@ def test_an_abbreviation_means_the_same_in_all_doors() -> None:
     """The command's go before what the shell adds: --s is --sort beside --stop, and --js --json beside --jsonl."""
     for words in (["--s", "free", "--js"], ["-so=free", "-j"]):
         typed = find_command("arenas").parser("heap").parse_args(words)
-        found = Tree(["arenas"]).parse_args(["arenas", *words])
+        found = CommandTree(["arenas"]).parse_args(["arenas", *words])
         assert (typed.sort, typed.json) == (found.sort, found.json) == ("free", True)
         assert not found.jsonl
 

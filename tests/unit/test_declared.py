@@ -18,7 +18,7 @@ from arenascope.blocks.declared.path_text import path_text
 from arenascope.blocks.declared.pointer_words import declare
 from arenascope.blocks.declared.trace_from_variables import named_blocks
 from arenascope.blocks.graph.blocks import live_blocks
-from arenascope.blocks.graph.refs import Search
+from arenascope.blocks.graph.refs import ImageSearch
 from arenascope.blocks.graph.roots import find_roots
 from arenascope.blocks.graph.stale_words import COUNTS, StaleWords
 from arenascope.blocks.recognise.module_memory import ground_of
@@ -73,7 +73,7 @@ class Program:
         self.session = session = Session(target)
         self.rules = session.rules = UsersRules(rules)
         blocks = live_blocks(session)
-        search = Search(session, blocks, find_roots(session, blocks))
+        search = ImageSearch(session, blocks, find_roots(session, blocks))
         self.found = named_blocks(search, self.types, ground_of(session), libraries)
         asked = [*self.types.asked]
         search.numpy = pytest.importorskip("numpy", reason="numpy is not installed: scripts/setup.sh installs it")

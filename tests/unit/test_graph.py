@@ -11,7 +11,7 @@ import pytest
 from marks import full_after
 
 from arenascope.base import optional_libraries
-from arenascope.blocks.graph.blocks import Stretch, put_in_order
+from arenascope.blocks.graph.blocks import BlockStretch, put_in_order
 from arenascope.blocks.graph.components import lumps
 from arenascope.blocks.graph.costs_by_type import costs_of_each
 from arenascope.blocks.graph.descendants import Spread
@@ -19,12 +19,12 @@ from arenascope.blocks.graph.dominators import Dominators, dominators
 from arenascope.blocks.graph.edge import FLAGS
 from arenascope.blocks.graph.edges import Further, Graph, with_more, without
 from arenascope.blocks.graph.encodings import decoded
-from arenascope.blocks.graph.memory_windows import Window
-from arenascope.blocks.graph.nearest_owners import MOST, NONE, Common, Shared, Tops
+from arenascope.blocks.graph.memory_windows import WordWindow
+from arenascope.blocks.graph.nearest_owners import MOST, NONE, Common, SharedBlock, Tops
 from arenascope.blocks.graph.reach import marked
 from arenascope.blocks.graph.retained import by_kind
 from arenascope.blocks.graph.root_pointers import Seed
-from arenascope.blocks.graph.spans import Mark, Marks
+from arenascope.blocks.graph.spans import Marks, SpanMark
 from arenascope.blocks.pointer_finder import FastFinder, Finder, finder_of
 from arenascope.sources.memory import Memory
 from arenascope.sources.target import Span
@@ -82,7 +82,7 @@ def test_what_words_may_mean(by: str) -> None:
     memory = Memory(lambda address, size: bytes(data)[address - AT :][:size].ljust(size, b"\0"), 8, "little")
     found = {
         (each.encoding, each.address + 8 * each.place(index))
-        for each in decoded(Window(AT, memoryview(bytes(data)).cast("Q")), memory, numpy, tops)
+        for each in decoded(WordWindow(AT, memoryview(bytes(data)).cast("Q")), memory, numpy, tops)
         for index, value in enumerate(each.words)
         if value == target
     }
@@ -119,7 +119,7 @@ def test_few_upper_halves_tell_the_same(seed: int) -> None:
         place = place // 8 * 8 if rng.randrange(2) else place
         data[place : place + 8] = value.to_bytes(8, "little")
     memory = Memory(lambda address, size: bytes(data)[address - at :][:size].ljust(size, b"\0"), 8, "little")
-    window = Window(at, memoryview(bytes(data[: 8 * count])).cast("Q"), goes_on=True)
+    window = WordWindow(at, memoryview(bytes(data[: 8 * count])).cast("Q"), goes_on=True)
     told = [
         [
             (each.encoding, each.address + 8 * each.place(index), int(each.words[index]), which)
@@ -133,7 +133,7 @@ def test_few_upper_halves_tell_the_same(seed: int) -> None:
 
 
 def test_marks_lie_over_each_other() -> None:
-    marks = Marks([Mark(100, 200, "a"), Mark(150, 250, "b"), Mark(50, 300, None), Mark(280, 320, "c")])
+    marks = Marks([SpanMark(100, 200, "a"), SpanMark(150, 250, "b"), SpanMark(50, 300, None), SpanMark(280, 320, "c")])
     parts = [(*span, mark.kind if mark else "none") for span, mark in marks.over(0, 400)]
     assert parts == [
         (0, 50, "none"),
@@ -255,7 +255,7 @@ def test_numpy_finds_the_same_blocks(word: int) -> None:
         stretches = []
         at = 0x5600_0000 if word == 4 else 0x5600_0000_0000
         for _ in range(3):
-            stretch = Stretch()
+            stretch = BlockStretch()
             for _ in range(rng.randrange(1, 200)):
                 size = 16 * rng.randrange(1, 40)
                 stretch.add(at, at + size - word, size)
@@ -265,7 +265,7 @@ def test_numpy_finds_the_same_blocks(word: int) -> None:
         if word == 8:
             # mapped by itself each, the next one right behind it or not
             for size in (5 << 30, (1 << 32) - 4096, 9 << 30, 1 << 20, 40 << 30):
-                stretch = Stretch()
+                stretch = BlockStretch()
                 stretch.add(at + 16, at + size - 1, size)
                 stretches.append(stretch)
                 at += size + 4096 * rng.randrange(2)
@@ -312,7 +312,7 @@ def test_who_leads_to_what_several_do(by: str) -> None:
         edges = array("I", [to << FLAGS for each in of for to in each])
         graph = Graph(range(count), offsets, edges, (), numpy=numpy)  # type: ignore[arg-type]
         sizes = [rng.randrange(32, 512, 16) for _ in shared]
-        common = Common(graph, Tops(held, [Shared(*each) for each in zip(shared, sizes)], tops))
+        common = Common(graph, Tops(held, [SharedBlock(*each) for each in zip(shared, sizes)], tops))
         # each owner is asked by itself what it leads to
         leads = [reached({**dict(enumerate(lists)), 0: [owner + 1]}, -1) for owner in range(owners)]
         sums: dict[frozenset[int], int] = {}
@@ -366,7 +366,7 @@ def test_some_pointers_less(seed: int) -> None:
 def test_who_leads_to_a_trifle_is_not_named_for_all() -> None:
     """Two hold a great deal together, a third one a little of it with the first."""
     graph = Graph(range(2), array("Q", [0, 0, 0]), array("I"), (), numpy=None)  # type: ignore[arg-type]
-    common = Common(graph, Tops([[0, 1], [0], [1]], [Shared(0, 1 << 20), Shared(1, 96)], array("i", [3, 4])))
+    common = Common(graph, Tops([[0, 1], [0], [1]], [SharedBlock(0, 1 << 20), SharedBlock(1, 96)], array("i", [3, 4])))
     assert common.of([0, 1]) == ([0, 1], False)
     assert common.of([0]) == ([0, 1], True)
     assert common.of([1]) == ([0, 2], True)

@@ -15,9 +15,9 @@ from toy_malloc import held
 from arenascope.analysis.holds_back import Holdings, HoldSearch
 from arenascope.analysis.holds_back import Typed as Block
 from arenascope.analysis.resident import Present
-from arenascope.analysis.trim import Rules
-from arenascope.base.model import ArenaHeader, Heap, Piece, Run
-from arenascope.blocks.live_blocks import HeapBlocks, Live, Swept, Typed
+from arenascope.analysis.trim import TrimRules
+from arenascope.base.model import ArenaHeader, ChunkRun, Heap, Piece
+from arenascope.blocks.live_blocks import HeapBlocks, NamedLiveBlocks, NamedRun, Swept
 from arenascope.blocks.recognise.all_recognisers import NONE
 from arenascope.blocks.types_of_image import held_back, in_memory
 from arenascope.glibc.blocks import blocks
@@ -28,7 +28,7 @@ from arenascope.sources.target import Span
 
 def by_size(session: Session, header: ArenaHeader, heap: Heap) -> Iterator[Block]:
     for piece in session.sweep(header, heap):
-        if isinstance(piece, Run):
+        if isinstance(piece, ChunkRun):
             for chunk, size, state in blocks(piece, session.listed):
                 yield chunk, size, state, size
         else:
@@ -122,7 +122,7 @@ def left_out(numpy: ModuleType, session: Session, rng: random.Random) -> int:
     """How many blocks."""
     from arenascope.blocks.long_runs_with_numpy import long_runs
 
-    live = Live(session)
+    live = NamedLiveBlocks(session)
     for header in session.headers:
         for heap in session.heaps[header.index]:
             pieces = [_typed(piece, rng) for piece in session.sweep(header, heap)]
@@ -137,13 +137,13 @@ def left_out(numpy: ModuleType, session: Session, rng: random.Random) -> int:
 
 def _typed(piece: Piece, rng: random.Random) -> Swept:
     """Blocks of a few kinds, mostly of the same as the one before."""
-    if not isinstance(piece, Run):
+    if not isinstance(piece, ChunkRun):
         return piece
     kinds, marked, kind = [], {index for index, _ in piece.marks}, 0
     for index in range(len(piece.raws)):
         kind = rng.randrange(KINDS) if rng.random() < 0.6 else kind
         kinds.append(kind if piece.after(index) & PREV_INUSE and index not in marked else NONE)
-    return Typed(piece.heap, piece.address, piece.bytes, piece.raws, follow=piece.follow, kinds=kinds)
+    return NamedRun(piece.heap, piece.address, piece.bytes, piece.raws, follow=piece.follow, kinds=kinds)
 
 
 def test_what_is_present_of_a_range() -> None:
@@ -169,7 +169,7 @@ def test_what_is_locked_stays_in_memory() -> None:
     found = {}
     for locked in ((), [Span(start + 40 * page, start + 41 * page)], [Span(start + 31 * page, start + 32 * page)]):
         holdings = Holdings()
-        search = HoldSearch(True, heap.end, Rules(layout, page, heap.end), None, holdings)
+        search = HoldSearch(True, heap.end, TrimRules(layout, page, heap.end), None, holdings)
         search.locked = locked
         search.walk(heap, blocks_of_one, Present([Span(heap.address, heap.end)]))
         held_by = holdings.of(2)

@@ -9,7 +9,7 @@ from prepared import Written
 
 from arenascope.sources.elf.notes import NT_X86_XSTATE
 from arenascope.sources.live import injection_x86_64 as injection
-from arenascope.sources.live.injection import Layout, Step, Thread, unlocking
+from arenascope.sources.live.injection import InjectedCall, StackLayout, Thread, unlocking
 from arenascope.sources.live.injection_x86_64 import FLAGS, SYSTEM_CALLS, X8664Frames
 
 ORDER = [
@@ -36,11 +36,11 @@ GADGETS = {"pop rdi": 0x1000, "pop rsi": 0x1010, "pop rax": 0x1020, "system call
 FUNCTION, LOCK, MUTEX, ERRNO = 0x5000, 0x6000, 0x7F00_0000_0000, 0x7F00_0000_1000
 TOP = 0x7FFE_0001_2348
 URG = 23
-TRIM = [Step(FUNCTION, [0])]
+TRIM = [InjectedCall(FUNCTION, [0])]
 TOPS = [
-    Step(LOCK, [MUTEX], unlocks=MUTEX),
-    Step(FUNCTION, [1, 2, 3], unlocks=MUTEX),
-    Step(0, unlocking(MUTEX), system_call="futex"),
+    InjectedCall(LOCK, [MUTEX], unlocks=MUTEX),
+    InjectedCall(FUNCTION, [1, 2, 3], unlocks=MUTEX),
+    InjectedCall(0, unlocking(MUTEX), system_call="futex"),
 ]
 
 
@@ -63,7 +63,7 @@ class Alone(Written):
     as functions and signal handlers write there."""
 
     def __init__(self, thread, steps):
-        super().__init__(Layout(X8664Frames(thread, GADGETS), thread, TOP, steps, URG).prepared())
+        super().__init__(StackLayout(X8664Frames(thread, GADGETS), thread, TOP, steps, URG).prepared())
         assert self.end <= thread.registers["rsp"] - injection.RED_ZONE
 
     def word(self, at):

@@ -13,7 +13,7 @@ from prepared import Written
 
 from arenascope.base.errors import MemoryReadError
 from arenascope.sources.elf.notes import NT_ARM_GCS, NT_ARM_SSVE, NT_ARM_SVE, NT_ARM_TLS, NT_ARM_ZA, NT_FPREGSET
-from arenascope.sources.live.injection import UNKNOWN, Layout, Step, Thread, unlocking
+from arenascope.sources.live.injection import UNKNOWN, InjectedCall, StackLayout, Thread, unlocking
 from arenascope.sources.live.injection_aarch64 import SYSTEM_CALLS, Aarch64, Aarch64Frames, scalable_registers
 from arenascope.sources.memory import Memory
 
@@ -22,11 +22,11 @@ GADGETS = {"system call": 0x1000, "sigreturn": 0x2000}
 FUNCTION, LOCK, MUTEX, ERRNO = 0x5000, 0x6000, 0x7F00_0000_0000, 0x7F00_0000_1000
 TOP, TLS, URG = 0xFFFF_8000_2340, 0xFFFF_8000_6780, 23
 NAMES = [*(f"x{number}" for number in range(31)), "sp", "pc", "cpsr"]
-TRIM = [Step(FUNCTION, [0])]
+TRIM = [InjectedCall(FUNCTION, [0])]
 TOPS = [
-    Step(LOCK, [MUTEX], unlocks=MUTEX),
-    Step(FUNCTION, [1, 2, 3], unlocks=MUTEX),
-    Step(0, unlocking(MUTEX), system_call="futex"),
+    InjectedCall(LOCK, [MUTEX], unlocks=MUTEX),
+    InjectedCall(FUNCTION, [1, 2, 3], unlocks=MUTEX),
+    InjectedCall(0, unlocking(MUTEX), system_call="futex"),
 ]
 STOP = (SYSTEM_CALLS["tkill"], 7, URG)
 # of an rt_sigframe (asm/sigcontext.h, asm/ucontext.h), typed from a program: test_the_kernels_layouts has them anew
@@ -55,7 +55,7 @@ class Alone(Written):
 
     def __init__(self, thread, steps):
         frames = PROCESSOR.frames(thread, GADGETS)
-        super().__init__(Layout(frames, thread, thread.registers["sp"], steps, URG).prepared())
+        super().__init__(StackLayout(frames, thread, thread.registers["sp"], steps, URG).prepared())
         assert self.end <= TOP
 
     def records(self, frame):

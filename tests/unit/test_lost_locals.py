@@ -11,7 +11,7 @@ from arenascope.blocks.declared.claims import Container, Reader, Types
 from arenascope.blocks.declared.containers.forms import Node, OfNodes
 from arenascope.blocks.declared.containers.walks import one_way
 from arenascope.blocks.declared.path_text import path_text
-from arenascope.sources.debug_info_types import Field, Frame, Local
+from arenascope.sources.debug_info_types import Local, StructField, VariableFrame
 
 NAME = "chain"
 BOOK, NODE, LEAF = 56, 24, 40
@@ -35,7 +35,7 @@ class Chains:
     def container(self, types: Types, type: int) -> Optional[Container]:
         if types.facts(type).name != NAME:
             return None
-        made = types.made_up("chain node", NODE, [Field("leaf", 8, types.pointer_to(self._leaf))])
+        made = types.made_up("chain node", NODE, [StructField("leaf", 8, types.pointer_to(self._leaf))])
         return Chain(Node(made, NODE, NODE))
 
 
@@ -66,7 +66,7 @@ class Lost:
 
     def local(self, name: str, *registers: int, stack: Sequence[int] = (), type: Optional[int] = None) -> None:
         low = self.program.variable(f"words of {name}", self.types.array(self.types.long, len(stack)), *stack)
-        place = Frame(0x1234, low, low + 8 * len(stack), registers)
+        place = VariableFrame(0x1234, low, low + 8 * len(stack), registers)
         pointer = self.pointer if type is None else type
         self.types.of_frames.append(Local(name, pointer, 4000, 2, "main(int)", within=place))
 

@@ -9,7 +9,7 @@ import pytest
 from heap_mixtures import everything
 
 from arenascope.base.model import NONCONTIGUOUS, Params
-from arenascope.glibc.arena import Ground, main_regions
+from arenascope.glibc.arena import ArenaSurroundings, main_regions
 from arenascope.session.session import Session
 from arenascope.sources.memory import Memory
 from arenascope.sources.target import Region
@@ -27,7 +27,9 @@ def test_a_top_without_a_size_tells_no_start(top_bytes: Optional[int]) -> None:
     base = image.truth.mp["sbrk_base"]
 
     def found(params: Optional[Params]) -> list[tuple[int, int]]:
-        regions = main_regions(session.memory, session.layout, header, Ground(params, session.regions, 4096), [])
+        regions = main_regions(
+            session.memory, session.layout, header, ArenaSurroundings(params, session.regions, 4096), []
+        )
         return [(each.address, each.end) for each in regions]
 
     assert found(session.params) == [(base, base + header.system_mem)]
@@ -45,5 +47,5 @@ def test_words_that_look_like_the_end_of_a_region() -> None:
     memory = Memory(lambda address, size: data[address - START : address - START + size], 8, "little")
     mapping = Region(START, START + len(data))
     header = session.headers[0]._replace(flags=NONCONTIGUOUS, top=0, top_bytes=None, system_mem=0x1030)
-    found = main_regions(memory, session.layout, header, Ground(None, [mapping], PAGE), [])
+    found = main_regions(memory, session.layout, header, ArenaSurroundings(None, [mapping], PAGE), [])
     assert [(each.address, each.end) for each in found] == [(START, START + 0x1030)]

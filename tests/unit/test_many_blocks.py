@@ -15,7 +15,7 @@ from arenascope.base.errors import MemoryReadError
 from arenascope.blocks.recognise.all_recognisers import NONE, POINTERS, TEXTS, ZEROS, Catalogue, _Table
 from arenascope.blocks.recognise.contents import LOOKED_AT
 from arenascope.blocks.recognise.cplusplus import ClassName
-from arenascope.blocks.recognise.module_memory import PAGE_SHIFT, Ground
+from arenascope.blocks.recognise.module_memory import PAGE_SHIFT, LoadedModules
 from arenascope.session.session import Session
 from arenascope.sources.memory import Memory
 from arenascope.sources.target import Region
@@ -111,7 +111,7 @@ def test_each_is_what_it_is_by_itself(seed: int, sparse: int, monkeypatch: pytes
 
     memory = Memory(read, 8, "little")
     # the second half of the heaps' range is not there
-    ground = Ground(Session(everything("2.36-64").target()).target, memory, [Region(HEAP, HEAP + len(data))])
+    ground = LoadedModules(Session(everything("2.36-64").target()).target, memory, [Region(HEAP, HEAP + len(data))])
     ground.pages.add(TABLE >> PAGE_SHIFT)
     catalogue = Catalogue(ground, HEAP, HEAP + 2 * len(data))
     catalogue.tables[TABLE] = _Table(ClassName("Session", None, "RTTI"), TABLE.to_bytes(8, "little"))

@@ -9,7 +9,7 @@ import pytest
 
 from arenascope.base.errors import TargetError
 from arenascope.cli import mcp_tools
-from arenascope.cli.mcp_tools import APPLY, Allowed, Named, Tool, tools_for
+from arenascope.cli.mcp_tools import APPLY, Allowed, NamedSubject, Tool, tools_for
 from arenascope.commands.all_commands import COMMAND_NAMES
 from arenascope.present.json_documents.chunk_records import AskedAddress, Chunk, ChunkDocument, MemberRecord, WordRecord
 
@@ -19,7 +19,7 @@ NOT_OFFERED = re.compile("FILE|FOLDER|DIR|FORMAT|PID|CORE")
 
 def tools(apply: bool = False, values: bool = False, subject: str = "a.core") -> dict[str, Tool]:
     allowed = Allowed(apply, values)
-    return {each.name: each for each in tools_for([Named(subject, allowed)], allowed)}
+    return {each.name: each for each in tools_for([NamedSubject(subject, allowed)], allowed)}
 
 
 def schema(tool: Tool) -> dict[str, Any]:
@@ -33,7 +33,7 @@ def test_each_command_without_a_file_is_a_tool() -> None:
 
 def test_apply_is_a_tool_of_its_own_for_processes() -> None:
     allowed = Allowed(apply=True)
-    named = [Named("a.core", allowed), Named("another.core", allowed)]
+    named = [NamedSubject("a.core", allowed), NamedSubject("another.core", allowed)]
     assert all(not each.applies for each in tools_for(named, allowed))
     (applying,) = (each for each in tools(True, subject="1").values() if each.applies)
     assert (applying.name, list(applying.named)) == ("trim_apply", ["1"])
@@ -74,7 +74,7 @@ def test_only_the_tool_that_applies_does(applies: bool) -> None:
 
 
 def test_what_got_the_pid_of_a_process_is_another(monkeypatch: pytest.MonkeyPatch) -> None:
-    named = Named("1", Allowed())
+    named = NamedSubject("1", Allowed())
     named.check()
     started = mcp_tools.born(1)
     monkeypatch.setattr(mcp_tools, "born", lambda pid: started + 1)

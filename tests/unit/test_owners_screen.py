@@ -12,9 +12,9 @@ from arenascope.base.model import Kind
 from arenascope.base.user_data import NOWHERE
 from arenascope.blocks.declared.paths import Paths
 from arenascope.blocks.graph.leads import Owner
-from arenascope.blocks.graph.owners import UNREACHED, Holding, Leading, Owners, Step
+from arenascope.blocks.graph.owners import UNREACHED, HeldStep, Holding, OtherHolders, Owners
 from arenascope.blocks.graph.returns import Owned
-from arenascope.present.screens.owners import Shown, lines, summary
+from arenascope.present.screens.owners import OwnersScreen, lines, summary
 from arenascope.present.shared_text.text import Style
 
 ONE = Holding(Owner("global", "g_one"), 0, 1, 100, 1, 100)
@@ -36,7 +36,7 @@ LOST = Holding(Owner(UNREACHED, None), 1, 1, 500, 1, 500)
 )
 def test_whoever_holds_most_is_named(held: Sequence[Holding], said: Sequence[str]) -> None:
     search: Any = SimpleNamespace(blocks=_Blocks(sum(each.bytes for each in held)), names={}, second_look=None)
-    told = summary(Style(), Shown(search, Owned(Owners(held, (), (), ()), None), {}, Paths(search, NOWHERE)))
+    told = summary(Style(), OwnersScreen(search, Owned(Owners(held, (), (), ()), None), {}, Paths(search, NOWHERE)))
     assert re.findall(r"`\w+`|\d+ B", told) == [f"{search.blocks.bytes} B", *said]
 
 
@@ -48,7 +48,7 @@ def screen(held: Sequence[Holding], limit: int) -> list[str]:
     return list(
         lines(
             Style()._replace(width=0),
-            Shown(search, Owned(Owners(held, (), (), ()), None), kinds, Paths(search, NOWHERE)),
+            OwnersScreen(search, Owned(Owners(held, (), (), ()), None), kinds, Paths(search, NOWHERE)),
             limit,
             (),
             resident=None,
@@ -57,8 +57,8 @@ def screen(held: Sequence[Holding], limit: int) -> list[str]:
 
 
 def test_the_last_steps_down_and_what_is_as_near() -> None:
-    way = [Step(at, blocks=9, bytes=90) for at in range(5)]
-    near = ONE._replace(way=way, tied_bytes=10, leading=Leading([Owner("global", "g_other")], whole=True))
+    way = [HeldStep(at, blocks=9, bytes=90) for at in range(5)]
+    near = ONE._replace(way=way, tied_bytes=10, leading=OtherHolders([Owner("global", "g_other")], whole=True))
     (row,) = (line for line in screen([near], 20) if line.startswith("`g_one` "))
     assert re.findall(r"kind\d|0x\w+|`\w+`|\d+ B", row) == [
         *("`g_one`", "100 B", "100 B"),

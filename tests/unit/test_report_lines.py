@@ -11,14 +11,14 @@ from arenascope.commands.framework.arguments import Parser
 from arenascope.present.screens.advice_sentences import NOTHING_TO_SET
 from arenascope.present.screens.report import Conclusions, lines
 from arenascope.present.screens.verdict import cause
-from arenascope.present.screens.ways_to_do import ByType, Words
+from arenascope.present.screens.ways_to_do import AdviceText, ByType
 from arenascope.present.shared_text.text import Style
 
 
 @pytest.mark.parametrize(("ways", "told"), [(("do this instead",), True), (NOTHING_TO_SET, False)])
 def test_what_may_not_help_says_how_that_is_found_out(ways: tuple[str, ...], told: bool) -> None:
     """But not once more that there is nothing to do."""
-    advice = (Advice("leave-arena-max", 0, {}), Words("a setting", "a reason", ways))
+    advice = (Advice("leave-arena-max", 0, {}), AdviceText("a setting", "a reason", ways))
     said = list(
         lines(
             Style(subject="1"),

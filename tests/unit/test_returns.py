@@ -12,9 +12,9 @@ from heap_mixtures import everything, random_image
 
 from arenascope.analysis.holds_back import Typed
 from arenascope.analysis.resident import Present
-from arenascope.base.model import ArenaHeader, Heap, Run
+from arenascope.base.model import ArenaHeader, ChunkRun, Heap
 from arenascope.blocks.graph.blocks import LiveBlocks, live_blocks
-from arenascope.blocks.graph.owner_pages import NOBODY, Join, Kept, nobodys
+from arenascope.blocks.graph.owner_pages import NOBODY, Join, OwnerPages, nobodys
 from arenascope.blocks.graph.returns import OneByOne
 from arenascope.blocks.graph.returns_with_numpy import AtOnce
 from arenascope.blocks.types_of_image import InMemory, held_back
@@ -49,7 +49,7 @@ def told(
     join: Join,
     there: Mapping[Heap, Present],
     owners: int = OWNERS,
-) -> list[Kept]:
+) -> list[OwnerPages]:
     by: Union[OneByOne, AtOnce]
     if numpy is None:
         by = OneByOne(session, found, whose, owners, join)
@@ -65,7 +65,7 @@ def freed(session: Session, found: LiveBlocks, whose: Sequence[int], there: InMe
 
     def stream(header: ArenaHeader, heap: Heap) -> Iterator[Typed]:
         for piece in session.sweep(header, heap):
-            if not isinstance(piece, Run):
+            if not isinstance(piece, ChunkRun):
                 yield piece.address, piece.bytes, piece.kind, NOBODY
                 continue
             for chunk, size, state in blocks(piece, session.listed):

@@ -135,7 +135,7 @@ def test_below_a_stack_pointer(monkeypatch: pytest.MonkeyPatch, below: Sequence[
         located=SimpleNamespace(libc=None),
     )
     thread = ThreadInfo(2, stack_pointer=here.start + 9 * PAGE, thread_pointer=here.end - PAGE)
-    dead = [each for each in threads.Stacks(session, [thread], {}, session.memory).marks() if each.kind is None]
+    dead = [each for each in threads.StackWords(session, [thread], {}, session.memory).marks() if each.kind is None]
     assert bool(dead) == (not counts)
     assert all((each.start, each.end) == (here.start, here.start + 9 * PAGE - 128) for each in dead)
 

@@ -9,7 +9,7 @@ from declared_types import WORD, DeclaredTypes
 
 from arenascope.blocks.declared.containers.rust_enums import Variants, enum
 from arenascope.blocks.declared.layouts import TypeTable
-from arenascope.sources.debug_info_types import Field, TypeFacts
+from arenascope.sources.debug_info_types import StructField, TypeFacts
 
 HALF = 1 << 63
 ADDRESS = 4096
@@ -39,8 +39,10 @@ def made(variants: Sequence[str]) -> Optional[Variants]:
     fields = []
     for number, each in enumerate(variants):
         members = [("__0", 0, inner[each])] if each in inner else [("__0", WORD, usize)] if each == "behind" else []
-        fields.append(Field(each, 0, types.struct(f"Made::{each}{number}", 2 * WORD, *members)))
-    whole = types.add(TypeFacts("Made", "union", 2 * WORD, fields=fields, language="rust", tag=Field("", 0, usize)))
+        fields.append(StructField(each, 0, types.struct(f"Made::{each}{number}", 2 * WORD, *members)))
+    whole = types.add(
+        TypeFacts("Made", "union", 2 * WORD, fields=fields, language="rust", tag=StructField("", 0, usize))
+    )
     container = enum(TypeTable(types, WORD), whole, types.facts(whole))  # type: ignore[arg-type]
     assert container is None or isinstance(container, Variants)
     return container

@@ -7,7 +7,7 @@ from typing import cast
 import pytest
 
 from arenascope.glibc.find.stack_cache import _stack_of
-from arenascope.glibc.find.thread_pointers import Lists
+from arenascope.glibc.find.thread_pointers import PthreadLists
 from arenascope.sources.memory import Memory
 from arenascope.sources.target import Span
 
@@ -33,5 +33,5 @@ class OneBlock:
 
 @pytest.mark.parametrize("guard", [0, 0x443E5A3A970F7100, 0x443E5A3A970F7000, 0xD2309FE8D8A2C000, 0x7FFF00000000F000])
 def test_a_random_word_is_no_size(guard: int) -> None:
-    lists = Lists(used=0, user=0, next=0, link=704, tid=720, size=8 * WORDS)
+    lists = PthreadLists(used=0, user=0, next=0, link=704, tid=720, size=8 * WORDS)
     assert _stack_of(cast(Memory, OneBlock(guard=guard)), lists, BLOCK) == Span(STACK, STACK + SIZE)

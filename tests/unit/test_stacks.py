@@ -8,7 +8,7 @@ from typing import Optional
 import pytest
 
 from arenascope.base.errors import MemoryReadError
-from arenascope.glibc.find.stacks import Stacks
+from arenascope.glibc.find.stacks import ThreadStacks
 from arenascope.sources.memory import Memory
 from arenascope.sources.target import Region, ThreadInfo
 
@@ -26,7 +26,7 @@ class Code:
         return MALLOC <= address < MALLOC + 0x1000
 
 
-def stacks(machine: str, word: int) -> Stacks:
+def stacks(machine: str, word: int) -> ThreadStacks:
     at = POINTER - 0x100
 
     def read(address: int, size: int) -> bytes:
@@ -37,7 +37,7 @@ def stacks(machine: str, word: int) -> Stacks:
         return bytes(data[address - STACK : address - STACK + size])
 
     regions = [Region(STACK, TOP), *Code.libc]
-    return Stacks(Memory(read, 8, "little"), machine, regions, Code(), 1)  # type: ignore[arg-type]
+    return ThreadStacks(Memory(read, 8, "little"), machine, regions, Code(), 1)  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize(

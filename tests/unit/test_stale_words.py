@@ -11,17 +11,17 @@ import pytest
 from arenascope.base import optional_libraries
 from arenascope.base.errors import MemoryReadError
 from arenascope.base.model import STALE
-from arenascope.blocks.graph.blocks import Stretch, put_in_order
-from arenascope.blocks.graph.stale_rows import Pointer, buffers, unset_words, unused_entries
-from arenascope.blocks.graph.stale_words import NO_BLOCK, Collected, Layout, StaleWords, why_text
+from arenascope.blocks.graph.blocks import BlockStretch, put_in_order
+from arenascope.blocks.graph.stale_rows import StalePointer, buffers, unset_words, unused_entries
+from arenascope.blocks.graph.stale_words import NO_BLOCK, Collected, PointerWords, StaleWords, why_text
 from arenascope.present.screens.refs import STALE_WORDS
 from arenascope.sources.memory import Memory
 
 BEGIN, MOST = 0x5600_0000_0000, 40
 
 
-def blocks_of(rng: random.Random, word: int) -> Stretch:
-    stretch, at = Stretch(), BEGIN if word == 8 else 0x5600_0000
+def blocks_of(rng: random.Random, word: int) -> BlockStretch:
+    stretch, at = BlockStretch(), BEGIN if word == 8 else 0x5600_0000
     for _ in range(MOST):
         size = 2 * word * rng.randrange(2, 12)
         stretch.add(at, at + size - word, size)
@@ -29,14 +29,14 @@ def blocks_of(rng: random.Random, word: int) -> Stretch:
     return stretch
 
 
-def layout_of(rng: random.Random, word: int) -> Layout:
+def layout_of(rng: random.Random, word: int) -> PointerWords:
     size = word * rng.randrange(1, 5)
     offsets = [each for each in range(0, size, word) if rng.randrange(2)]
     beyond = rng.choice((None, "beyond-end"))
-    return Layout("not-a-pointer", size, offsets, begins=word * rng.randrange(2), beyond=beyond)
+    return PointerWords("not-a-pointer", size, offsets, begins=word * rng.randrange(2), beyond=beyond)
 
 
-def expected(past: int, layout: Layout, used: int) -> Optional[str]:
+def expected(past: int, layout: PointerWords, used: int) -> Optional[str]:
     if past >= used:
         return layout.beyond
     within = past - layout.begins
@@ -53,7 +53,7 @@ def test_every_word_is_as_its_row_says(seed: int, word: int, by: str) -> None:
     rng = random.Random(seed)
     blocks = put_in_order([blocks_of(rng, word)])
     table = StaleWords(blocks, word, numpy)
-    kept: dict[int, tuple[Layout, int]] = {}
+    kept: dict[int, tuple[PointerWords, int]] = {}
     free = set(range(MOST))
     for _ in range(rng.randrange(4)):
         some = rng.sample(range(MOST), 8)
@@ -205,10 +205,10 @@ def test_what_is_no_stream() -> None:
 )
 def test_entries_of_the_loader(begin: int, count: int, room: int, unused: Optional[tuple[int, int]]) -> None:
     """struct dlfo_mappings_segment two words into its block of thirty."""
-    stretch = Stretch()
+    stretch = BlockStretch()
     stretch.add(AT, AT + 8 * 30, 8 * 31)
     memory = memory_of([0, 0, 0, begin, count, room, *range(24)])
-    pointer = Pointer(64, AT + 16, 0)
+    pointer = StalePointer(64, AT + 16, 0)
     assert unused_entries(memory, "x86_64", put_in_order([stretch]), pointer) == unused
 
 

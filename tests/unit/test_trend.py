@@ -14,7 +14,7 @@ import pytest
 from fake_door import run_json, run_text
 from heap_mixtures import everything
 
-from arenascope.analysis.trend import Moment, Series, judged, lives, reached, succession
+from arenascope.analysis.trend import Series, ValueAt, judged, lives, reached, succession
 from arenascope.base.errors import UsageError
 from arenascope.commands.steps import snapshot_folder
 
@@ -45,7 +45,7 @@ COURSES: dict[str, tuple[Course, str, Optional[int], Optional[int]]] = {
 
 
 def course(goes: Course, number: int = NUMBER) -> Series:
-    return judged("rss", "rss", [Moment(START + MINUTE * minute, int(goes(minute) * MIB)) for minute in range(number)])
+    return judged("rss", "rss", [ValueAt(START + MINUTE * minute, int(goes(minute) * MIB)) for minute in range(number)])
 
 
 @pytest.mark.parametrize("name", COURSES)

@@ -12,8 +12,8 @@ from arenascope.analysis.trim import (
     ArenaTrim,
     Chunk,
     Residents,
-    Rules,
     Trim,
+    TrimRules,
     consolidate,
     plan_trim,
     reasons,
@@ -78,7 +78,7 @@ def plan(
     tcache: Optional[int] = 0,
     thp: int = 0,
 ) -> ArenaTrim:
-    return plan_trim(arena, tcache, Rules(layout, page, brk, thp))
+    return plan_trim(arena, tcache, TrimRules(layout, page, brk, thp))
 
 
 def merged(arena: Arena) -> tuple[list[Chunk], Chunk]:
@@ -223,12 +223,12 @@ TOP = HEAP + 0x1010
     ],
 )
 def test_the_break(top_bytes: int, expected: int) -> None:
-    rules = Rules(NOW, PAGE, TOP + top_bytes)
+    rules = TrimRules(NOW, PAGE, TOP + top_bytes)
     assert systrim(TOP, top_bytes, rules) == expected
     # the break is elsewhere: somebody else's sbrk, or top in a mapping
-    assert systrim(TOP, top_bytes, Rules(NOW, PAGE, TOP + top_bytes + 0x10)) == 0
+    assert systrim(TOP, top_bytes, TrimRules(NOW, PAGE, TOP + top_bytes + 0x10)) == 0
     # and where it is not known, only what would be tried at all is not known either
-    assert systrim(TOP, top_bytes, Rules(NOW, PAGE, None)) == (None if expected else 0)
+    assert systrim(TOP, top_bytes, TrimRules(NOW, PAGE, None)) == (None if expected else 0)
 
 
 @pytest.mark.parametrize(
@@ -236,11 +236,11 @@ def test_the_break(top_bytes: int, expected: int) -> None:
     [(0x21000, 0), (HUGE + MINSIZE, 0), (HUGE + MINSIZE + 0x10, HUGE), (0x500000, 2 * HUGE), (MINSIZE, -HUGE)],
 )
 def test_the_break_in_huge_pages(top_bytes: int, expected: int) -> None:
-    assert systrim(TOP, top_bytes, Rules(NOW, PAGE, TOP + top_bytes, HUGE)) == expected
+    assert systrim(TOP, top_bytes, TrimRules(NOW, PAGE, TOP + top_bytes, HUGE)) == expected
 
 
 def test_pad_stays_on_top() -> None:
-    rules = Rules(NOW, PAGE, TOP + 0x41000)
+    rules = TrimRules(NOW, PAGE, TOP + 0x41000)
     assert systrim(TOP, 0x41000, rules, pad=0x20000) == 0x20000
     assert systrim(TOP, 0x41000, rules, pad=0x41000) == 0
 
@@ -249,7 +249,7 @@ def test_pad_stays_on_top() -> None:
 def test_the_old_rule_compared_signed(version: str) -> None:
     layout = layout_of(version)
     for top_bytes, expected in ((0x21000, 0x20000), (MINSIZE + PAGE, 0), (MINSIZE + PAGE + 0x10, PAGE), (MINSIZE, 0)):
-        assert systrim(TOP, top_bytes, Rules(layout, PAGE, TOP + top_bytes)) == expected
+        assert systrim(TOP, top_bytes, TrimRules(layout, PAGE, TOP + top_bytes)) == expected
 
 
 # the whole

@@ -8,7 +8,7 @@ import re
 import pytest
 
 from arenascope.cli import unasked_types
-from arenascope.cli.unasked_types import HELD, MEMORY, SHARE, Rule, UnaskedTypes
+from arenascope.cli.unasked_types import HELD, MEMORY, SHARE, AutoLookRule, UnaskedTypes
 from arenascope.commands.steps.look_cost import LookCost
 from arenascope.sources.live.procfiles import read_status
 
@@ -30,21 +30,21 @@ MOST = LookCost(SHARE * INTERVAL, HELD * INTERVAL)
     ],
 )
 def test_a_look_costs_little(cost: LookCost, processes: int, left: int, fits: bool) -> None:
-    assert (not Rule(INTERVAL, processes).why_not(cost, MIB, left)) == fits
+    assert (not AutoLookRule(INTERVAL, processes).why_not(cost, MIB, left)) == fits
 
 
 @pytest.mark.parametrize("cost", [LookCost(3.0, 0.1), LookCost(0.5, 4.0)])
 def test_the_interval_that_is_named_is_long_enough(cost: LookCost) -> None:
-    named = re.findall(r"--interval (\d+)", Rule(1.0, processes=3).why_not(cost, MIB, 1 << 40))
+    named = re.findall(r"--interval (\d+)", AutoLookRule(1.0, processes=3).why_not(cost, MIB, 1 << 40))
     assert len(named) == 1
-    assert Rule(float(named[0]), processes=3).why_not(cost, MIB, 1 << 40) == ""
-    assert Rule(float(named[0]) / 2, processes=3).why_not(cost, MIB, 1 << 40)
+    assert AutoLookRule(float(named[0]), processes=3).why_not(cost, MIB, 1 << 40) == ""
+    assert AutoLookRule(float(named[0]) / 2, processes=3).why_not(cost, MIB, 1 << 40)
 
 
 def test_two_looks_in_a_row_tell_and_not_one(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(unasked_types, "_foretold", lambda pid: MOST)
     monkeypatch.setattr(unasked_types, "memory_left", lambda: MEMORY * (read_status(os.getpid()).rss or 0) * 2)
-    unasked = UnaskedTypes(os.getpid(), Rule(INTERVAL))
+    unasked = UnaskedTypes(os.getpid(), AutoLookRule(INTERVAL))
     slow = MOST._replace(whole=MOST.whole * 2)
     assert unasked.why_not() == ""
     unasked.took(slow)

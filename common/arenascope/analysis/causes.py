@@ -5,10 +5,10 @@ from __future__ import annotations
 from typing import Iterator, NamedTuple, Optional, Sequence
 
 from ..base.model import Allocator, Params, Statement
-from .held_or_lost import HeldSums, Holder, Joint, Keeper, Turn, is_unnamed
-from .holds_back import Group, Seen
+from .held_or_lost import FreedNext, HeldSums, Holder, JointHolders, MainHolder, is_unnamed
+from .holds_back import BlocksOfKind, LiveBlockKinds
 from .params import MMAP_THRESHOLD, TRIM_THRESHOLD
-from .report import Picture
+from .report import ResidentPicture
 from .resident import ArenaResident
 from .usage import ArenaUsage, orphans, total
 
@@ -27,7 +27,7 @@ def matters(size: int, rss: int) -> bool:
 class Facts(NamedTuple):
     """What verdict, causes and advice are drawn from."""
 
-    picture: Picture
+    picture: ResidentPicture
     params: Optional[Params]
     page: int
     usages: Sequence[ArenaUsage]
@@ -43,7 +43,7 @@ class Facts(NamedTuple):
     release: str
     allocators: Sequence[Allocator] = ()
     """Others, and runtimes with a heap of their own."""
-    seen: Optional[Seen] = None
+    seen: Optional[LiveBlockKinds] = None
     """What the live blocks are, where that was looked at."""
     held: Optional[HeldSums] = None
     """Whether they are held, and by whom, where pointers were followed."""
@@ -72,13 +72,13 @@ class Facts(NamedTuple):
         return matters(size, self.rss)
 
     @property
-    def strander(self) -> Optional[Group]:
+    def strander(self) -> Optional[BlocksOfKind]:
         """The type of which the blocks strand half and more of what shares its pages with any."""
         first = self.stranders[0] if self.stranders else None
         return first if first is not None and 2 * first.beside >= self.part("scraps") else None
 
     @property
-    def stranders(self) -> Sequence[Group]:
+    def stranders(self) -> Sequence[BlocksOfKind]:
         """The types of which the blocks strand some of it that matters, what strands most first. No page is stranded
         by two of them: it goes back with neither alone."""
         groups = self.seen.groups if self.seen and self.matters(self.part("scraps")) else ()
@@ -128,10 +128,10 @@ class Facts(NamedTuple):
         return self.picture.free <= self.picture.live
 
     @property
-    def clearable(self) -> Sequence[Keeper]:
+    def clearable(self) -> Sequence[MainHolder]:
         """The variable that holds most, where that is why memory stays, and clearing it would bring some back; before
         it a thread's stack that holds more. What all unnamed variables of a file hold nobody can clear."""
-        found: list[Keeper] = []
+        found: list[MainHolder] = []
         for each in self.held.keepers if self.held and self.keeps else ():
             brings = each.alone if each.returns is None else each.returns
             if (
@@ -147,7 +147,7 @@ class Facts(NamedTuple):
         return found
 
     @property
-    def clearable_jointly(self) -> Sequence[Joint]:
+    def clearable_jointly(self) -> Sequence[JointHolders]:
         """Variables that hold much together, where that is why memory stays."""
         told = self.held.jointly if self.held and self.keeps else ()
         return [each for each in told if self.matters(each.bytes) and all(map(_is_variable, each.owners))]
@@ -158,7 +158,7 @@ class Facts(NamedTuple):
         return [each for each in self.without_symbols if self.keeps and self.matters(int(each.figures["bytes"] or 0))]
 
     @property
-    def in_the_way(self) -> Sequence[Turn]:
+    def in_the_way(self) -> Sequence[FreedNext]:
         """Who holds little, but on the pages of what others hold: whoever holds up most."""
         told = self.held.in_turn if self.held and self.keeps else ()
         found = [
@@ -166,7 +166,7 @@ class Facts(NamedTuple):
         ]
         return sorted(found, key=lambda each: -each.holds_up)[:1]
 
-    def held_up(self, turn: Turn) -> dict[str, Optional[float]]:
+    def held_up(self, turn: FreedNext) -> dict[str, Optional[float]]:
         """By one of these, for a statement."""
         in_all = self.held.held_returns if self.held else None
         return {"bytes": turn.bytes, "holds_up_bytes": turn.holds_up, "returns_bytes": in_all}
@@ -270,7 +270,7 @@ class By(NamedTuple):
     names: dict[str, str]
 
 
-def stranded_by(group: Optional[Group]) -> By:
+def stranded_by(group: Optional[BlocksOfKind]) -> By:
     if group is None:
         return By({}, {})
     row, held = group

@@ -10,7 +10,7 @@ from collections import Counter
 from itertools import compress, islice
 from typing import Iterable, Iterator, Mapping, NamedTuple, Optional, Sequence
 
-from ..base.model import Piece, Run, Tally
+from ..base.model import ChunkRun, Piece, Tally
 from ..glibc.chunk import PREV_INUSE, SIZE_BITS
 
 BATCH = 1 << 16
@@ -21,14 +21,14 @@ FINE = 1024
 """Up to here there are two rows per power of two."""
 
 
-class Sums:
+class ChunkSums:
     """Chunks by state and size, and the bytes between them by kind."""
 
     def __init__(self, sizes: Mapping[str, Counter[int]] = {}, gaps: Mapping[str, int] = {}) -> None:
         self.sizes = {state: Counter(sizes.get(state)) for state in STATES}
         self.gaps: Counter[str] = Counter(gaps)
 
-    def add(self, other: Sums) -> None:
+    def add(self, other: ChunkSums) -> None:
         for state in STATES:
             self.sizes[state].update(other.sizes[state])
         self.gaps.update(other.gaps)
@@ -77,7 +77,7 @@ class SweepSums:
         self._left = BATCH
 
     def add(self, piece: Piece) -> None:
-        if isinstance(piece, Run):
+        if isinstance(piece, ChunkRun):
             self.add_run(piece)
         else:
             self.add_gap(piece.kind, piece.bytes)
@@ -95,7 +95,7 @@ class SweepSums:
     def add_gap(self, kind: str, size: int) -> None:
         self._batch.gaps[kind] += size
 
-    def add_run(self, run: Run) -> None:
+    def add_run(self, run: ChunkRun) -> None:
         batch, raws = self._batch, run.raws
         batch.all.update(run.counts)
         # a chunk's own state stands in the word after it
@@ -121,9 +121,9 @@ class SweepSums:
         """How many of the listed chunks were met."""
         return sum(batch.met for batch in self._kept)
 
-    def sums(self) -> Sums:
+    def sums(self) -> ChunkSums:
         """Of what was kept."""
-        sums = Sums()
+        sums = ChunkSums()
         sizes = sums.sizes
         for batch in self._kept:
             for state, counted, sign in (("used", batch.all, 1), ("used", batch.free, -1), ("free", batch.free, 1)):
@@ -134,7 +134,7 @@ class SweepSums:
                 sizes["used"][size] -= chunks
             sums.gaps.update(batch.gaps)
         # a size of which none is left is none
-        return Sums({state: +sizes[state] for state in STATES}, sums.gaps)
+        return ChunkSums({state: +sizes[state] for state in STATES}, sums.gaps)
 
 
 def count_between(order: Sequence[int], start: int, end: int) -> int:
@@ -165,7 +165,7 @@ class ExactSize(NamedTuple):
         return self.bytes * (self.used + self.free)
 
 
-def exact_sizes(sums: Sums) -> list[ExactSize]:
+def exact_sizes(sums: ChunkSums) -> list[ExactSize]:
     """Every size that there is, what holds most first."""
     sizes = {size for counted in sums.sizes.values() for size in counted}
     rows = [
@@ -186,7 +186,7 @@ def bounds(least: int, align: int, most: int) -> Iterator[tuple[int, int]]:
         power *= 2
 
 
-def histogram(sums: Sums, least: int, align: int) -> list[SizeClass]:
+def histogram(sums: ChunkSums, least: int, align: int) -> list[SizeClass]:
     """The classes that hold any chunks."""
     sizes = sorted({size for counted in sums.sizes.values() for size in counted})
     rows = []
@@ -203,14 +203,14 @@ def histogram(sums: Sums, least: int, align: int) -> list[SizeClass]:
     return rows
 
 
-def _sum_of(sums: Sums, states: Sequence[str], sizes: Sequence[int]) -> Tally:
+def _sum_of(sums: ChunkSums, states: Sequence[str], sizes: Sequence[int]) -> Tally:
     counted: Counter[int] = Counter()
     for state in states:
         counted.update({size: sums.sizes[state][size] for size in sizes if size in sums.sizes[state]})
     return tally_of(counted)
 
 
-def within(sums: Sums, least: Optional[int], most: Optional[int]) -> Sums:
+def within(sums: ChunkSums, least: Optional[int], most: Optional[int]) -> ChunkSums:
     """Only the chunks of these sizes."""
     kept = {
         state: Counter(
@@ -222,11 +222,11 @@ def within(sums: Sums, least: Optional[int], most: Optional[int]) -> Sums:
         )
         for state, counted in sums.sizes.items()
     }
-    return Sums(kept)
+    return ChunkSums(kept)
 
 
-def total(parts: Iterable[Sums]) -> Sums:
-    sums = Sums()
+def total(parts: Iterable[ChunkSums]) -> ChunkSums:
+    sums = ChunkSums()
     for part in parts:
         sums.add(part)
     return sums

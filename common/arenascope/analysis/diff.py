@@ -68,7 +68,7 @@ OF_FILES = ("files", "shared", "kernel")
 UNKNOWN: Document = {}
 
 
-class Change(NamedTuple):
+class FigureChange(NamedTuple):
     """One figure before and after; None where it was not known, and None for what was not there."""
 
     name: str
@@ -105,25 +105,25 @@ class Diff(NamedTuple):
     """The two were given in the wrong order."""
     one_process: Optional[bool]
     """Whether both are of one process; None where they do not tell."""
-    rss: Change
-    parts: list[Change]
-    arenas: list[Change]
+    rss: FigureChange
+    parts: list[FigureChange]
+    arenas: list[FigureChange]
     """By what an arena took from the kernel."""
-    used: list[Change]
+    used: list[FigureChange]
     """By what the program holds in it."""
-    bins: list[Change]
-    sizes: list[Change]
+    bins: list[FigureChange]
+    sizes: list[FigureChange]
     """Bytes in use by size of block; empty where either snapshot has no sizes."""
-    types: list[Change]
+    types: list[FigureChange]
     """The same by type."""
-    containers: list[Change]
+    containers: list[FigureChange]
     """By the way to them how many elements they have; first of what holds more or less than it did."""
-    owners: Optional[list[Change]]
+    owners: Optional[list[FigureChange]]
     """The same by owner: what grew and is kept first, then what is held in passing, then what shrank. None where either
     snapshot has none."""
 
     @property
-    def filled(self) -> Optional[Change]:
+    def filled(self) -> Optional[FigureChange]:
         """The container that has more elements, and holds most more."""
         grown = (each for each in self.containers if (each.change or 0) > 0)
         return next(grown, None) if self.one_process is not False else None
@@ -151,7 +151,7 @@ def compare(before: Document, after: Document) -> Diff:
         seconds=seconds,
         exchanged=False,
         one_process=_one_process(before, after),
-        rss=Change("rss", report[0].get("rss_bytes"), report[1].get("rss_bytes")),
+        rss=FigureChange("rss", report[0].get("rss_bytes"), report[1].get("rss_bytes")),
         parts=changes["part"] if alike else [],
         arenas=changes["arena"],
         used=changes["used"],
@@ -236,7 +236,7 @@ def _sums_of_types(document: Document) -> Optional[Rows]:
     return _sums(document, "types", lambda row: str(row["type"]), ["bytes"])
 
 
-def _by_what_they_hold(changes: Sequence[Change], held: Sequence[Change]) -> list[Change]:
+def _by_what_they_hold(changes: Sequence[FigureChange], held: Sequence[FigureChange]) -> list[FigureChange]:
     """What lies within a container that grew has more elements, but holds less."""
     most = {each.name: abs(each.change or 0) for each in held}
     return sorted(changes, key=lambda each: -most.get(each.name, 0))
@@ -252,7 +252,7 @@ def held_by_containers(document: Document) -> Mapping[str, int]:
     return {name: row["held_bytes"] for name, row in (_sums_of_containers(document) or {}).items()}
 
 
-def _owners(before: Document, after: Document, *both: Optional[Rows]) -> Optional[list[Change]]:
+def _owners(before: Document, after: Document, *both: Optional[Rows]) -> Optional[list[FigureChange]]:
     """What matters first: what an owner has more of that nobody works on."""
     if both[0] is None or both[1] is None:
         return None
@@ -312,13 +312,13 @@ KINDS: Mapping[str, _Kind] = {
 }
 
 
-def _changes(before: Optional[Rows], after: Optional[Rows], *, key: str) -> list[Change]:
+def _changes(before: Optional[Rows], after: Optional[Rows], *, key: str) -> list[FigureChange]:
     """The largest change first; rows that are the same in both stay out."""
     changes = []
     for name in dict.fromkeys([*(before or ()), *(after or ())]):
         old, new = _value(before, name, key), _value(after, name, key)
         if old != new and (old or new):
-            changes.append(Change(name, old, new))
+            changes.append(FigureChange(name, old, new))
     return sorted(changes, key=lambda change: -abs(change.change or 0))
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Iterable, Iterator, NamedTuple, Optional, Sequence
 
 from .diff import Document, owner_name
-from .trend import STEADILY, Moment, judged
+from .trend import STEADILY, ValueAt, judged
 from .usage import total
 
 BLOCKS_OF_A_SIZE, TYPE = "size", "type"
@@ -92,7 +92,7 @@ def _by_type(rows: Iterable[Document]) -> dict[str, _Rows]:
 
 
 def _grown(name: str, moments: Sequence[tuple[float, _Rows]]) -> Optional[Grown]:
-    series = judged(TYPE, name, [Moment(taken, rows.bytes) for taken, rows in moments])
+    series = judged(TYPE, name, [ValueAt(taken, rows.bytes) for taken, rows in moments])
     if series.since is None or series.until is not None or series.change <= 0:
         return None
     (start, first), (end, last) = moments[0], moments[-1]

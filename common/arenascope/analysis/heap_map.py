@@ -11,7 +11,7 @@ from itertools import accumulate
 from operator import add
 from typing import Iterable, Iterator, Optional, Sequence
 
-from ..base.model import Heap, Piece, Range, Run
+from ..base.model import ChunkRun, Heap, Piece, Range
 from ..glibc.chunk import PREV_INUSE, SIZE_BITS
 from ..sources.target import Span
 from .trim import Chunk
@@ -109,7 +109,7 @@ class Strip:
             self.add(layer, max(start, low), min(end, high) - max(start, low))
 
     def add_piece(self, piece: Piece) -> None:
-        if isinstance(piece, Run):
+        if isinstance(piece, ChunkRun):
             self.add_run(piece)
         else:
             self.add_gap(piece.kind, piece.address, piece.bytes)
@@ -139,7 +139,7 @@ class Strip:
         if last is not None and 0 < address - last.end < last.bytes + size:
             self._layer(SPLITS)[(last.end - self.heap.address) >> self._shift] += 1
 
-    def add_run(self, run: Run) -> None:
+    def add_run(self, run: ChunkRun) -> None:
         """All are taken for used at first: only what is free or listed is then visited one by one."""
         self.add("used", run.address, run.bytes)
         sizes = [raw & ~SIZE_BITS for raw in run.raws]

@@ -31,7 +31,7 @@ class Holder(Protocol):
     def stale(self) -> Optional[str]: ...
 
 
-class Beside(NamedTuple):
+class PageSharer(NamedTuple):
     """Who has most blocks on the same pages."""
 
     called: str
@@ -41,7 +41,7 @@ class Beside(NamedTuple):
     """What does in all."""
 
 
-class Keeper(NamedTuple):
+class MainHolder(NamedTuple):
     """A main holder, as in owners."""
 
     kind: str
@@ -61,20 +61,20 @@ class Keeper(NamedTuple):
     not asked."""
     resident: Optional[int] = None
     """Of what it holds alone."""
-    beside: Optional[Beside] = None
+    beside: Optional[PageSharer] = None
 
 
-class Joint(NamedTuple):
+class JointHolders(NamedTuple):
     """Who leads to memory only together: each of them, and nobody else."""
 
     owners: Sequence[Holder]
     bytes: int
     called: str
     returns: Optional[int] = None
-    beside: Optional[Beside] = None
+    beside: Optional[PageSharer] = None
 
 
-class Turn(NamedTuple):
+class FreedNext(NamedTuple):
     """One more of those that hold most, freed after those before; last, what nobody holds."""
 
     owners: Sequence[Holder]
@@ -114,13 +114,13 @@ class HeldSums(NamedTuple):
     lost_blocks: int
     doubted: bool
     """Whether what is unknown stays so: the image lacks something. Otherwise only the second look was left out."""
-    keepers: Sequence[Keeper]
+    keepers: Sequence[MainHolder]
     """Those that hold most; people are told of the first."""
     others: int = 0
     """What owners hold that people are not told of."""
-    jointly: Sequence[Joint] = ()
+    jointly: Sequence[JointHolders] = ()
     """Those that lead to most together: it is among what they hold."""
-    in_turn: Sequence[Turn] = ()
+    in_turn: Sequence[FreedNext] = ()
     """Those that hold most, by themselves or together, where what leaves memory is known: they may share pages."""
     held_returns: int = 0
     """What leaves memory with all of these but what nobody holds."""
@@ -129,5 +129,5 @@ class HeldSums(NamedTuple):
     """What would leave memory with what nothing leads to; None: not known, or not asked for."""
 
     @property
-    def first(self) -> Sequence[Keeper]:
+    def first(self) -> Sequence[MainHolder]:
         return self.keepers[:FIRST]

@@ -18,9 +18,9 @@ from typing import Callable, Iterable, Iterator, NamedTuple, Optional, Sequence
 
 from ..base.model import Heap, Kind, Range
 from ..sources.target import Span
-from .pins import TRIES_TRIMMING, WORTH, Break, HeapTrim, Step, Tail, Thresholds
+from .pins import TRIES_TRIMMING, WORTH, Break, HeapTail, HeapTrim, ReleaseStep, Thresholds
 from .resident import Present
-from .trim import Rules, advised, until_locked
+from .trim import TrimRules, advised, until_locked
 
 SAMPLES = 3
 
@@ -83,7 +83,7 @@ Typed = tuple[int, int, str, int]
 """A heap_ends.Block with its kind's number, which says something of blocks in use alone."""
 
 
-class Held(NamedTuple):
+class HeldBack(NamedTuple):
     """What a kind keeps from going back."""
 
     releases: int
@@ -95,11 +95,11 @@ class Held(NamedTuple):
     mappings of its own."""
 
 
-class Group(NamedTuple):
+class BlocksOfKind(NamedTuple):
     """All blocks of a type, freed."""
 
     row: TypeRow
-    held: Held
+    held: HeldBack
 
     @property
     def beside(self) -> int:
@@ -107,12 +107,12 @@ class Group(NamedTuple):
         return max(0, self.held.within - self.row.bytes)
 
 
-class Seen(NamedTuple):
+class LiveBlockKinds(NamedTuple):
     """What the live blocks are."""
 
     rows: Sequence[TypeRow]
     """What there is most of first."""
-    groups: Sequence[Group]
+    groups: Sequence[BlocksOfKind]
     """Those that keep more than their own bytes; what keeps most besides itself first."""
 
 
@@ -133,23 +133,23 @@ class Holdings:
         self.resident[kind] += resident or 0
         self.resident_known &= resident is not None
 
-    def of(self, kind: int) -> Optional[Held]:
+    def of(self, kind: int) -> Optional[HeldBack]:
         """None where it is not known."""
         if kind in self.unknown:
             return None
         resident = self.resident[kind] if self.resident_known else None
-        return Held(self.releases[kind], resident, self.within[kind, self.resident_known])
+        return HeldBack(self.releases[kind], resident, self.within[kind, self.resident_known])
 
 
-def seen(rows: Sequence[TypeRow], holdings: Holdings) -> Seen:
+def seen(rows: Sequence[TypeRow], holdings: Holdings) -> LiveBlockKinds:
     """The rows, and those that pins would have among single blocks: they keep more than their own pages."""
     groups = []
     for row in rows:
         held = holdings.of(row.index)
         if held is not None and held.releases - row.bytes >= min(row.bytes, WORTH):
-            groups.append(Group(row, held))
+            groups.append(BlocksOfKind(row, held))
     groups.sort(key=lambda group: (group.row.bytes - group.held.releases, group.row.kind.name))
-    return Seen(in_order(rows, "bytes"), groups)
+    return LiveBlockKinds(in_order(rows, "bytes"), groups)
 
 
 class _Last(NamedTuple):
@@ -168,7 +168,7 @@ class _Last(NamedTuple):
 class _End(NamedTuple):
     """A heap's."""
 
-    tail: Optional[Tail]
+    tail: Optional[HeapTail]
     last: Optional[_Last]
     parts: Sequence[Range]
     """What malloc_trim(0) gives back now of that run, or of what is free there."""
@@ -189,7 +189,7 @@ class HoldSearch:
     """One arena: its heaps are walked one after another, the oldest first, then `finish` judges their ends."""
 
     def __init__(
-        self, main: bool, top_end: int, rules: Rules, thresholds: Optional[Thresholds], holdings: Holdings
+        self, main: bool, top_end: int, rules: TrimRules, thresholds: Optional[Thresholds], holdings: Holdings
     ) -> None:
         self.main = main
         self.top_end = top_end
@@ -246,7 +246,7 @@ class HoldSearch:
                     parts.append(advised(span, address, kept, page))
                 run = _Last(kind, left, chunk, ended, tried=tried) if kind is not None else None
                 if state == "top" or (state == "fencepost" and not self.main):
-                    tail = Tail(heap, address, span or address, (), right_chunk=address)
+                    tail = HeapTail(heap, address, span or address, (), right_chunk=address)
                     self._ends.append(_End(tail, run, parts, self._alone, joined=self._joined, present=present))
                     return
                 if run:
@@ -265,13 +265,13 @@ class HoldSearch:
                 self._alone.add(run.kind)
         self._add(run.kind, [self._step(run.left, right)], parts, self._present)
 
-    def _step(self, left: int, right: int) -> Step:
-        return Step("madvise", advised(left, right, self.rules.layout.chunk_struct, self.rules.page))
+    def _step(self, left: int, right: int) -> ReleaseStep:
+        return ReleaseStep("madvise", advised(left, right, self.rules.layout.chunk_struct, self.rules.page))
 
     def _add(
         self,
         kind: int,
-        gone: Sequence[Step],
+        gone: Sequence[ReleaseStep],
         already: Sequence[Range],
         present: Optional[Present],
         top: Optional[int] = None,
@@ -288,7 +288,7 @@ class HoldSearch:
         self.holdings.within[kind, False] += inside.bytes
         self.holdings.within[kind, True] += inside.resident
 
-    def _gain(self, gone: Sequence[Step], already: Sequence[Range], present: Optional[Present]) -> _Gain:
+    def _gain(self, gone: Sequence[ReleaseStep], already: Sequence[Range], present: Optional[Present]) -> _Gain:
         releases, resident = sum(step.range.bytes - overlap(step.range, already) for step in gone), 0
         if present is not None:
             if self.locked:
@@ -300,7 +300,7 @@ class HoldSearch:
                     resident -= present.within(start, end)
         return _Gain(releases, resident)
 
-    def _really(self, step: Step) -> Iterable[Range]:
+    def _really(self, step: ReleaseStep) -> Iterable[Range]:
         """The break moves back over locked pages, and so does munmap; madvise does not."""
         return until_locked([step.range], self.locked) if step.how == "madvise" else [step.range]
 
@@ -334,10 +334,10 @@ class HoldSearch:
                 already = [*end.parts, *(each for each in pending if heap.address <= each.address < heap.end)]
                 self._add(kind, here, already, end.present, top=end.tail.fence)
 
-    def _freed(self, kind: int, limits: Thresholds) -> tuple[list[Optional[Tail]], list[Step]]:
+    def _freed(self, kind: int, limits: Thresholds) -> tuple[list[Optional[HeapTail]], list[ReleaseStep]]:
         """The ends of the heaps that are left once all of a kind are freed, and what free() gave back by itself."""
         tails = [end.tail for end in self._ends]
-        gone: list[Step] = []
+        gone: list[ReleaseStep] = []
         merged = False
         for index, end in enumerate(self._ends):
             last = end.last if end.last and end.last.kind == kind else None
@@ -354,7 +354,9 @@ class HoldSearch:
                 tails = self._trimmed(tails, limits, gone)
         return tails, gone
 
-    def _trimmed(self, tails: list[Optional[Tail]], limits: Thresholds, gone: list[Step]) -> list[Optional[Tail]]:
+    def _trimmed(
+        self, tails: list[Optional[HeapTail]], limits: Thresholds, gone: list[ReleaseStep]
+    ) -> list[Optional[HeapTail]]:
         """heap_trim, which leaves these."""
         shrunk = HeapTrim(tails, self.rules, limits).shrunk()
         gone += shrunk.steps

@@ -12,7 +12,7 @@ from collections import deque
 from typing import Callable, Iterable, NamedTuple, Optional, Sequence
 
 from ..base.model import Heap, Range
-from .trim import Rules, advised, systrim
+from .trim import TrimRules, advised, systrim
 
 Block = tuple[int, int, str]
 """(address, bytes, "used", "tcache", "fast" or "free"); or what is no block: "header", "fencepost", "top" ..."""
@@ -20,7 +20,7 @@ TOGETHER = 64
 """How many blocks at a heap's end are remembered, to be freed together."""
 
 
-class Live(NamedTuple):
+class BlockInUse(NamedTuple):
     """A block in use, and where what is free in front of it begins (its own address: nothing is)."""
 
     address: int
@@ -35,21 +35,21 @@ class Live(NamedTuple):
         return self.address + self.bytes
 
 
-class Tail(NamedTuple):
+class HeapTail(NamedTuple):
     """A heap's end: where its top or its fencepost is, and the free chunk before that, if there is one."""
 
     heap: Heap
     fence: int
     start: int
     """Of what is free before the fence, as malloc_consolidate leaves it."""
-    last: Sequence[Live]
+    last: Sequence[BlockInUse]
     """The blocks before that, the very last at the end, with nothing between them but what is free. None where one
     of a thread cache lies there."""
     right_chunk: int
     """The end of the one free chunk that free() of the last block would find after it."""
 
     @property
-    def pin(self) -> Optional[Live]:
+    def pin(self) -> Optional[BlockInUse]:
         return self.last[-1] if self.last else None
 
 
@@ -57,7 +57,7 @@ Between = Callable[[int, int, int, int], None]
 """(block, its bytes, start of what is free in front of it, end of what is free after it)."""
 
 
-def walk_heap(heap: Heap, main: bool, walked: Iterable[Block], between: Between) -> Optional[Tail]:
+def walk_heap(heap: Heap, main: bool, walked: Iterable[Block], between: Between) -> Optional[HeapTail]:
     """Calls `between` for each block with something free on either side.
 
     The block at the very end is left to the caller: free() itself may act there. None where the end is not known, or
@@ -88,8 +88,8 @@ def walk_heap(heap: Heap, main: bool, walked: Iterable[Block], between: Between)
                 right_chunk = address + size if state == "free" else address
             last_free = address if state == "free" else address + size
         elif state == "top" or (state == "fencepost" and not main):
-            live = tuple(Live(*each) for each in last)
-            return Tail(heap, address, span or address, live, right_chunk=right_chunk if span else address)
+            live = tuple(BlockInUse(*each) for each in last)
+            return HeapTail(heap, address, span or address, live, right_chunk=right_chunk if span else address)
         else:
             if block and (span or left != block):
                 between(block, bytes_of_block, left, address)
@@ -107,7 +107,7 @@ LARGE = 1 << 20
 """What a single block must keep for nobody to ask what else there is."""
 
 
-class Step(NamedTuple):
+class ReleaseStep(NamedTuple):
     """A system call that gives memory back."""
 
     how: str
@@ -115,7 +115,7 @@ class Step(NamedTuple):
     range: Range
 
 
-def bytes_of(steps: Sequence[Step]) -> int:
+def bytes_of(steps: Sequence[ReleaseStep]) -> int:
     return sum(step.range.bytes for step in steps)
 
 
@@ -124,8 +124,8 @@ class Gain(NamedTuple):
 
     bytes: int
     """Of what is freed itself."""
-    gone: tuple[Step, ...]
-    already: tuple[Step, ...]
+    gone: tuple[ReleaseStep, ...]
+    already: tuple[ReleaseStep, ...]
     """What of that goes back without it: at the next malloc_trim, or at any other free() of 64 KiB."""
 
     @property
@@ -150,7 +150,7 @@ class Pin(NamedTuple):
     gain: Gain
 
 
-class Together(NamedTuple):
+class LastBlocks(NamedTuple):
     """The last blocks below an arena's top, all freed, the lowest first."""
 
     lowest: int
@@ -171,7 +171,7 @@ class Ranking:
         """What they would release, one by one: what two of them keep together is in neither."""
         self.own_left_out = 0
         self.best: dict[int, Pin] = {}
-        self.together: list[Together] = []
+        self.together: list[LastBlocks] = []
         self._kept: list[tuple[int, int, int, Pin]] = []
 
     def absorb(self, other: Ranking) -> None:
@@ -225,7 +225,7 @@ class PinSearch:
     """One arena: its heaps are walked one after another, then `finish` judges the blocks at their ends."""
 
     def __init__(
-        self, arena: int, main: bool, top_end: int, rules: Rules, thresholds: Optional[Thresholds], ranking: Ranking
+        self, arena: int, main: bool, top_end: int, rules: TrimRules, thresholds: Optional[Thresholds], ranking: Ranking
     ) -> None:
         """`thresholds`: None where mp_ was not found: then it is not known what free() would trigger."""
         self.arena = arena
@@ -234,11 +234,11 @@ class PinSearch:
         self.rules = rules
         self.thresholds = thresholds
         self.ranking = ranking
-        self.tails: list[Optional[Tail]] = []
-        self.pending: tuple[Step, ...] = ()
+        self.tails: list[Optional[HeapTail]] = []
+        self.pending: tuple[ReleaseStep, ...] = ()
         """What goes back at the next free() that makes a chunk of 64 KiB, whichever it is."""
 
-    def walk(self, heap: Heap, blocks: Iterable[Block]) -> Optional[Tail]:
+    def walk(self, heap: Heap, blocks: Iterable[Block]) -> Optional[HeapTail]:
         """Reads one heap in address order, and says what stands at its end, for `tails`."""
         return walk_heap(heap, self.main, blocks, self._between)
 
@@ -252,11 +252,13 @@ class PinSearch:
         joined = self._advised(left, right)
         sides = (self._advised(left, block), self._advised(block + size, right))
         if joined.bytes > sum(side.bytes for side in sides):
-            already = tuple(Step("madvise", side) for side in sides if side.bytes)
-            gain = Gain(size, (Step("madvise", joined),), already)
+            already = tuple(ReleaseStep("madvise", side) for side in sides if side.bytes)
+            gain = Gain(size, (ReleaseStep("madvise", joined),), already)
             self.ranking.offer(Pin(block, self.arena, "between", "trim", gain=gain))
 
-    def _offer(self, pin: Live, reason: str, by: str, gone: Sequence[Step], already: Sequence[Step]) -> None:
+    def _offer(
+        self, pin: BlockInUse, reason: str, by: str, gone: Sequence[ReleaseStep], already: Sequence[ReleaseStep]
+    ) -> None:
         if bytes_of(gone) > bytes_of(already):
             gain = Gain(pin.bytes, tuple(gone), tuple(already))
             self.ranking.offer(Pin(pin.address, self.arena, reason, by, gain=gain))
@@ -270,14 +272,14 @@ class PinSearch:
         else:
             self._finish_thread(HeapTrim(self.tails, self.rules, self.thresholds))
 
-    def _tries(self, tail: Tail, start: int) -> bool:
+    def _tries(self, tail: HeapTail, start: int) -> bool:
         """Whether free() of the last block makes a chunk so large that it looks at top; it begins at `start`."""
         end = tail.right_chunk
         if tail.pin is None or tail.pin.end == tail.fence:
             end = self.top_end if tail.heap.last else tail.fence
         return end - start >= TRIES_TRIMMING
 
-    def _finish_main(self, tail: Tail, limits: Thresholds) -> None:
+    def _finish_main(self, tail: HeapTail, limits: Thresholds) -> None:
         now = Break(self.top_end, self.rules, limits)
         pending = now.freed(tail.start, True)
         self.pending = pending.steps
@@ -289,7 +291,7 @@ class PinSearch:
         self._together(tail, lambda start: now.freed(start, True).steps)
         # malloc_trim goes on from where free() has left the break
         left = self._advised(pin.left, pin.address)
-        madvised = [Step("madvise", left)] if left.bytes else []
+        madvised = [ReleaseStep("madvise", left)] if left.bytes else []
         trimmed = after.trimmed(pin.left).steps
         without = [*already.trimmed(tail.start).steps, *madvised]
         if bytes_of(trimmed) - bytes_of(without) > bytes_of(after.steps) - bytes_of(already.steps):
@@ -314,16 +316,16 @@ class PinSearch:
         if tail is not None:
             self._together(tail, lambda start: trim.shrunk(newest, start).steps)
 
-    def _together(self, tail: Tail, freed: Callable[[int], tuple[Step, ...]]) -> None:
+    def _together(self, tail: HeapTail, freed: Callable[[int], tuple[ReleaseStep, ...]]) -> None:
         """Several at the end, freed in address order: as many as give the most per block."""
-        best: Optional[Together] = None
+        best: Optional[LastBlocks] = None
         total = 0
         for count, block in enumerate(reversed(tail.last), 1):
             total += block.bytes
             if self._tries(tail, block.left_chunk):
                 gain = Gain(total, freed(block.left), self.pending)
                 if best is None or gain.kept * best.blocks > best.gain.kept * count:
-                    best = Together(block.address, self.arena, count, gain)
+                    best = LastBlocks(block.address, self.arena, count, gain)
             if block.left != block.left_chunk:
                 # a fast chunk: what free() of the next one up sees then depends on what came before
                 break
@@ -344,9 +346,9 @@ class Break(NamedTuple):
     """The end of the main arena's top, and how it moved so far."""
 
     end: int
-    rules: Rules
+    rules: TrimRules
     limits: Thresholds
-    steps: tuple[Step, ...] = ()
+    steps: tuple[ReleaseStep, ...] = ()
 
     def freed(self, top: int, tries: bool) -> Break:
         """After a free() that left top beginning there."""
@@ -363,14 +365,14 @@ class Break(NamedTuple):
         if bytes_back <= 0:
             return self
         end = self.end - bytes_back
-        step = Step("brk", Range(end, bytes_back))
+        step = ReleaseStep("brk", Range(end, bytes_back))
         return self._replace(end=end, rules=self.rules._replace(brk=end), steps=(*self.steps, step))
 
 
 class Shrunk(NamedTuple):
     """What heap_trim leaves."""
 
-    steps: tuple[Step, ...]
+    steps: tuple[ReleaseStep, ...]
     """What goes back."""
     heap: int
     """The heap that top is in then, by its number."""
@@ -379,8 +381,8 @@ class Shrunk(NamedTuple):
 class HeapTrim(NamedTuple):
     """heap_trim on a thread's arena, whose heaps end in `tails`, the newest last."""
 
-    tails: Sequence[Optional[Tail]]
-    rules: Rules
+    tails: Sequence[Optional[HeapTail]]
+    rules: TrimRules
     limits: Thresholds
 
     def shrunk(self, freed: Optional[int] = None, start: int = 0) -> Shrunk:
@@ -391,7 +393,7 @@ class HeapTrim(NamedTuple):
             starts[freed] = start
         layout = self.rules.layout
         index = len(self.tails) - 1
-        steps: list[Step] = []
+        steps: list[ReleaseStep] = []
         tail = self.tails[index]
         while tail and index and starts[index] == tail.heap.address + layout.heap.size:
             before = self.tails[index - 1]
@@ -400,12 +402,12 @@ class HeapTrim(NamedTuple):
             room = before.heap.end - starts[index - 1] + layout.heap_max - before.heap.bytes
             if room < self.limits.top_pad + layout.min_size + self.limits.heap_page:
                 break
-            steps.append(Step("munmap", Range(tail.heap.address, tail.heap.bytes)))
+            steps.append(ReleaseStep("munmap", Range(tail.heap.address, tail.heap.bytes)))
             index -= 1
             tail = before
         extra = self._shrinks(tail.heap.end - starts[index]) if tail else 0
         if tail and extra > 0:
-            steps.append(Step("madvise", Range(tail.heap.end - extra, extra)))
+            steps.append(ReleaseStep("madvise", Range(tail.heap.end - extra, extra)))
         return Shrunk(tuple(steps), index)
 
     def _shrinks(self, top_bytes: int) -> int:

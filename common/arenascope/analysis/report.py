@@ -50,7 +50,7 @@ OF_ARENAS = ("live", *FREE)
 """What is of the arenas that were read: where one was not, a part of the truth."""
 
 
-class Owner(NamedTuple):
+class NonMallocMapping(NamedTuple):
     """A mapping that is not malloc's, or not only, for the list of the largest."""
 
     region: Region
@@ -63,7 +63,7 @@ class Owner(NamedTuple):
     """The allocator whose it is, where that is known."""
 
 
-class Picture(NamedTuple):
+class ResidentPicture(NamedTuple):
     """Resident memory at one moment."""
 
     parts: dict[str, int]
@@ -75,7 +75,7 @@ class Picture(NamedTuple):
     huge: Optional[int]
     """What transparent huge pages back in malloc's mappings."""
     arenas: Sequence[ArenaResident]
-    others: Sequence[Owner]
+    others: Sequence[NonMallocMapping]
     """The largest mappings in `other`, the largest first."""
     apart: int = 0
     """Of `rss`: huge pages of hugetlbfs, which the kernel counts apart from RSS."""
@@ -117,7 +117,7 @@ def picture(
     space: bool = False,
     maker_of: Callable[[Region], str] = lambda region: "",
     bss: Mapping[int, int] = {},
-) -> Picture:
+) -> ResidentPicture:
     """`extents` are all that malloc has, `stacks` the threads' stack pointers; `space`: in memory or not; `maker_of`
     names the allocator whose a mapping is; `bss`: where that begins in memory, and ends."""
     parts = {
@@ -148,7 +148,7 @@ def picture(
         gap = largest_gap(use.region, [*variables, *(Span(each.start, each.end) for each in beside)])
         if beside:
             rest = (use.rss or 0) - sum(each.resident for each in beside)
-            others += [Owner(gap, rest, use.region.path)] if rest > 0 else []
+            others += [NonMallocMapping(gap, rest, use.region.path)] if rest > 0 else []
             continue
         kind = part_of(use.region, pointers)
         parts[kind] += use.rss or 0
@@ -158,10 +158,10 @@ def picture(
             shared_made += (use.rss or 0) if kind == "shared" else 0
         if use.rss and (maker or kind == "other"):
             name = use.region.path or ("" if variables else bss_name(before, use, bss))
-            others.append(Owner(gap, use.rss, name, maker))
+            others.append(NonMallocMapping(gap, use.rss, name, maker))
     others.sort(key=lambda owner: -owner.bytes)
     whole = all(use.rss is not None for use in uses)
-    return Picture(
+    return ResidentPicture(
         # of what was not read 0 is not known either
         parts={name: size for name, size in parts.items() if size or name in (LIVE[1:] if unread else LIVE)},
         measure=SPACE if space else RESIDENT if whole else ANONYMOUS,

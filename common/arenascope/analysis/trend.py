@@ -29,7 +29,7 @@ LIKELY = (0.2, 0.8)
 """Which of the rates between two moments stand for slow and for fast."""
 
 
-class Moment(NamedTuple):
+class ValueAt(NamedTuple):
     seconds: float
     """Since 1970."""
     value: int
@@ -41,7 +41,7 @@ class Series(NamedTuple):
     by: str
     """What kind of figure: a key of FIGURES."""
     name: str
-    moments: Sequence[Moment]
+    moments: Sequence[ValueAt]
     how: str
     since: Optional[float] = None
     """When its growth, or its fall, began; None where it held still."""
@@ -58,7 +58,7 @@ class Series(NamedTuple):
         return self.moments[-1].value - self.moments[0].value
 
 
-class Life(NamedTuple):
+class ProcessLife(NamedTuple):
     """A process from its first snapshot to its last."""
 
     pid: Optional[int]
@@ -75,7 +75,7 @@ class Life(NamedTuple):
         return float(self.documents[-1]["taken"])
 
 
-class Reached(NamedTuple):
+class LimitReached(NamedTuple):
     """When memory comes to a limit, if it goes on as it does: said only where slow pairs of moments grow, too."""
 
     limit: int
@@ -90,19 +90,19 @@ class Reached(NamedTuple):
 class Trend(NamedTuple):
     """All that a folder of snapshots tells of one process."""
 
-    life: Life
-    before: Sequence[Life]
+    life: ProcessLife
+    before: Sequence[ProcessLife]
     """The same program, before it was started again."""
-    others: Sequence[Life]
+    others: Sequence[ProcessLife]
     series: Sequence[Series]
-    comes: Optional[Reached]
+    comes: Optional[LimitReached]
 
     @property
     def rss(self) -> Optional[Series]:
         return next((each for each in self.series if each.by == "rss"), None)
 
 
-def lives(documents: Iterable[Document]) -> list[Life]:
+def lives(documents: Iterable[Document]) -> list[ProcessLife]:
     """By process: its number and when it was started, or where its main arena lies. The one seen last comes last."""
     by_process: dict[tuple[object, ...], list[Document]] = {}
     for document in documents:
@@ -112,7 +112,7 @@ def lives(documents: Iterable[Document]) -> list[Life]:
     for several in by_process.values():
         several.sort(key=lambda each: float(each["taken"]))
         target = several[-1].get("target") or {}
-        lives.append(Life(target.get("pid"), str(target.get("name") or ""), several))
+        lives.append(ProcessLife(target.get("pid"), str(target.get("name") or ""), several))
     return sorted(lives, key=lambda life: (life.last, life.first))
 
 
@@ -123,7 +123,7 @@ def _identity(document: Document) -> tuple[object, ...]:
     return target.get("pid"), target.get("started"), None if target.get("started") is not None else main
 
 
-def succession(lives: Sequence[Life], life: Life) -> list[Life]:
+def succession(lives: Sequence[ProcessLife], life: ProcessLife) -> list[ProcessLife]:
     """The earlier lives of a program that was started again: of the same name, each over before the next one began."""
     line = [life]
     for other in reversed(lives):
@@ -132,7 +132,7 @@ def succession(lives: Sequence[Life], life: Life) -> list[Life]:
     return line
 
 
-def series_of(life: Life) -> list[Series]:
+def series_of(life: ProcessLife) -> list[Series]:
     """Every figure that its snapshots have; the largest growth first, by kind of figure, of containers by what they
     hold: what lies within one that grew has more elements, and holds less."""
     columns: dict[tuple[str, str], dict[float, Optional[int]]] = {}
@@ -160,14 +160,14 @@ def _held_more(documents: Sequence[Mapping[str, int]]) -> Mapping[str, int]:
     return {name: last.get(name, 0) - first.get(name, 0) for name in {**first, **last}}
 
 
-def _with_absence(values: Mapping[float, Optional[int]], told: AbstractSet[float]) -> list[Moment]:
+def _with_absence(values: Mapping[float, Optional[int]], told: AbstractSet[float]) -> list[ValueAt]:
     """What a snapshot leaves out was zero there, if it has others of its kind; what it names and does not know is no
     moment."""
     both = [(taken, values.get(taken, 0)) for taken in sorted(told)]
-    return [Moment(taken, value) for taken, value in both if value is not None]
+    return [ValueAt(taken, value) for taken, value in both if value is not None]
 
 
-def judged(by: str, name: str, moments: Sequence[Moment]) -> Series:
+def judged(by: str, name: str, moments: Sequence[ValueAt]) -> Series:
     net = _level(moments[::-1]) - _level(moments)
     notable = FEW_ELEMENTS if by == CONTAINER else NOTABLE
     if abs(net) < max(notable, max(each.value for each in moments) // SHARE, 3 * _flutter(moments)):
@@ -176,7 +176,7 @@ def judged(by: str, name: str, moments: Sequence[Moment]) -> Series:
     if step is not None:
         return Series(by, name, moments, AT_ONCE, since=step.seconds, until=step.seconds)
     part = moments[_beginning(moments) :]
-    end = len(part) - _beginning([Moment(-each.seconds, each.value) for each in reversed(part)])
+    end = len(part) - _beginning([ValueAt(-each.seconds, each.value) for each in reversed(part)])
     over = len(part) - end >= max(FEW, len(part) // FLAT) and _rest(part, end) <= LITTLE * abs(net)
     how = ENDED if over else STEADILY if _one_way(part) else UNEVENLY
     growing = part[:end] if over else part
@@ -198,19 +198,19 @@ def _median(values: Iterable[float]) -> float:
     return ordered[middle] if len(ordered) % 2 else (ordered[middle - 1] + ordered[middle]) / 2
 
 
-def _level(moments: Sequence[Moment]) -> float:
+def _level(moments: Sequence[ValueAt]) -> float:
     """What it was in the beginning: a stray is no beginning."""
     return _median(each.value for each in moments[: max(1, len(moments) // 10)])
 
 
-def _flutter(moments: Sequence[Moment]) -> float:
+def _flutter(moments: Sequence[ValueAt]) -> float:
     """By how much it goes up or down from moment to moment without going anywhere: what one step undoes of the last."""
     steps = [after.value - before.value for before, after in zip(moments, moments[1:])]
     undone = [min(abs(one), abs(other)) if (one < 0) != (other < 0) else 0 for one, other in zip(steps, steps[1:])]
     return sum(undone) / len(undone) if undone else 0
 
 
-def _one_step(moments: Sequence[Moment], net: float) -> Optional[Moment]:
+def _one_step(moments: Sequence[ValueAt], net: float) -> Optional[ValueAt]:
     """The moment that brought nearly all of it, which stayed."""
     if len(moments) <= FEW:
         return None
@@ -220,11 +220,11 @@ def _one_step(moments: Sequence[Moment], net: float) -> Optional[Moment]:
     return largest[1] if ONE_STEP <= step / net <= 1 / ONE_STEP else None
 
 
-def _rest(part: Sequence[Moment], end: int) -> float:
+def _rest(part: Sequence[ValueAt], end: int) -> float:
     return abs(_level(part[::-1]) - _level(part[end:]))
 
 
-def _one_way(part: Sequence[Moment]) -> bool:
+def _one_way(part: Sequence[ValueAt]) -> bool:
     """By a few stretches of time, so that what flutters within them is not counted."""
     size = max(1, -(-len(part) // STRETCHES))
     levels = [_median(each.value for each in part[start : start + size]) for start in range(0, len(part), size)]
@@ -232,7 +232,7 @@ def _one_way(part: Sequence[Moment]) -> bool:
     return len(steps) >= FEW - 1 and abs(sum(steps)) >= ONE_WAY * sum(map(abs, steps))
 
 
-def _rates(part: Sequence[Moment]) -> Iterator[float]:
+def _rates(part: Sequence[ValueAt]) -> Iterator[float]:
     """Bytes a second between each two moments: their median is a slope that a few strays do not move."""
     every = max(1, -(-len(part) // MAX_POINTS))
     # the last one is the one that counts most
@@ -243,7 +243,7 @@ def _rates(part: Sequence[Moment]) -> Iterator[float]:
                 yield (after.value - before.value) / (after.seconds - before.seconds)
 
 
-def _beginning(moments: Sequence[Moment]) -> int:
+def _beginning(moments: Sequence[ValueAt]) -> int:
     """Where a level ends and a slope begins: the split at which a constant up to there, and a line from there on, miss
     the figures by the least squares. Sums of what lies in front give those of what follows."""
     base, start = moments[0].value, moments[0].seconds
@@ -272,10 +272,10 @@ def _beginning(moments: Sequence[Moment]) -> int:
     return next(index for index, error in enumerate(errors) if error <= least * NEARLY + slack)
 
 
-def reached(rss: Series, limit: int, used: Optional[int]) -> Optional[Reached]:
+def reached(rss: Series, limit: int, used: Optional[int]) -> Optional[LimitReached]:
     """`used`: what already counts against the limit, other processes' with it; None: not known, and RSS alone does."""
     if rss.how not in (STEADILY, UNEVENLY) or rss.slow is None or min(rss.slow, rss.per_hour or 0) <= 0:
         return None
     room = max(0, limit - (rss.moments[-1].value if used is None else max(used, rss.moments[-1].value)))
     slow, likely, fast = (room * 3600 / rate for rate in (rss.slow, rss.per_hour or 1, rss.fast or 1))
-    return Reached(limit, room, fast, likely, latest=slow)
+    return LimitReached(limit, room, fast, likely, latest=slow)

@@ -20,7 +20,7 @@ Chunk = tuple[int, int]
 """(address, bytes) of a free chunk, or a Range: there may be millions, and a record takes ten times as long to make."""
 
 
-class Rules(NamedTuple):
+class TrimRules(NamedTuple):
     """What the outcome depends on besides the lists."""
 
     layout: Layout
@@ -90,7 +90,7 @@ class Trim(NamedTuple):
     """A lower bound, where the image cannot tell more (a dense core)."""
 
 
-def plan_trim(arena: Arena, tcache_bytes: Optional[int], rules: Rules) -> ArenaTrim:
+def plan_trim(arena: Arena, tcache_bytes: Optional[int], rules: TrimRules) -> ArenaTrim:
     """malloc_trim(0) for one arena."""
     header, page = arena.header, rules.page
     fast, binned = arena.fast, arena.binned
@@ -197,7 +197,7 @@ def first_whole(start: Places, kept: int, page: int) -> Places:
     return (start + kept + page - 1) & -page
 
 
-def systrim(top: int, top_bytes: int, rules: Rules, pad: int = 0) -> Optional[int]:
+def systrim(top: int, top_bytes: int, rules: TrimRules, pad: int = 0) -> Optional[int]:
     """By how much the break would fall; None where libc's idea of the break is not known."""
     layout = rules.layout
     unit = rules.thp_pagesize or rules.page

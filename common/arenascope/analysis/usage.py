@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Iterable, Mapping, NamedTuple, Optional, Sequence
 
 from ..base.model import Arena, ArenaHeader, Heap, Tally, ThreadCache
-from ..sources.target import Pages
+from ..sources.target import PageUse
 
 
 class ArenaUsage(NamedTuple):
@@ -40,7 +40,7 @@ def arena_usage(
     arenas: Sequence[Arena],
     caches: Sequence[ThreadCache],
     cached: Optional[Cached],
-    resident: Mapping[int, Optional[Pages]],
+    resident: Mapping[int, Optional[PageUse]],
 ) -> list[ArenaUsage]:
     """Every arena with its lists walked; `cached` is None where thread caches are not known."""
     heaps = {arena.header.index: arena.heaps for arena in arenas}
@@ -60,7 +60,7 @@ def header_usage(
     headers: Sequence[ArenaHeader],
     heaps: Mapping[int, tuple[Heap, ...]],
     caches: Sequence[ThreadCache],
-    resident: Mapping[int, Optional[Pages]],
+    resident: Mapping[int, Optional[PageUse]],
 ) -> list[ArenaUsage]:
     """What the headers alone tell: no list is walked."""
     usages, threads = [], _by_arena(caches)

@@ -62,7 +62,7 @@ class Work(Generic[T]):
         return cast("T", self.got)
 
 
-class Beside(Work[T]):
+class BackgroundWork(Work[T]):
     """By a thread of its own; without threads it is done before anything else."""
 
     def __init__(self, work: Callable[[], T]) -> None:

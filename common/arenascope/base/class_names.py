@@ -38,23 +38,23 @@ LIBRARIES_BODIES = re.compile(
 """What containers' words tell (containers.py). Any other body is what something alone points to."""
 
 
-class Named(NamedTuple):
+class NamedClass(NamedTuple):
     """A class by a name, and the kind of block that it is."""
 
     name: str
     kind: str
 
 
-def named(demangled: str) -> Named:
+def named(demangled: str) -> NamedClass:
     name = readable(demangled)
     template, arguments = _split(name) or (name, [])
     if template == FUNCTION:
-        return Named("std::function body", "holder")
+        return NamedClass("std::function body", "holder")
     form = CONTROLS.get(template)
     if form is None or not arguments:
-        return Named(name, "c++")
+        return NamedClass(name, "c++")
     held = arguments[0].removesuffix("*") if form is APART else arguments[0]
-    return Named(form.format(held), "control")
+    return NamedClass(form.format(held), "control")
 
 
 def readable(name: str) -> str:

@@ -24,12 +24,12 @@ def unseen(what: str, total: int) -> AbstractContextManager[Meter]:
     return nullcontext(Unseen())
 
 
-class Sized(Protocol):
+class HasBytes(Protocol):
     @property
     def bytes(self) -> int: ...
 
 
-Part = TypeVar("Part", bound=Sized)
+Part = TypeVar("Part", bound=HasBytes)
 
 
 def metered(parts: Iterable[Part], meter: Meter) -> Iterator[Part]:

@@ -101,7 +101,7 @@ class HoldOver(KeyboardInterrupt):
         self.ended = ended
 
 
-class Unread(HoldOver):
+class HoldOverUnread(HoldOver):
     """It was let go before this one was read, of many: others may have been."""
 
 

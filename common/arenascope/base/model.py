@@ -172,7 +172,7 @@ class Ends(NamedTuple):
         self.feet.extend(feet)
 
 
-class Run(NamedTuple):
+class ChunkRun(NamedTuple):
     """Chunks that lie back to back, as their size words stand."""
 
     heap: Heap
@@ -203,7 +203,7 @@ class Gap(NamedTuple):
     """"header", "fencepost", "foreign" (somebody else's sbrk), "top" or "damage"."""
 
 
-Piece = Union[Run, Gap]
+Piece = Union[ChunkRun, Gap]
 
 
 NONCONTIGUOUS = 2

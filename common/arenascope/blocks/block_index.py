@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Iterator, NamedTuple, Optional, Sequence
 from ..glibc.chunk import SIZE_BITS
 from ..session.session import Session
 from ..sources.target import Span
-from .live_blocks import Live, Typed
+from .live_blocks import NamedLiveBlocks, NamedRun
 from .recognise.all_recognisers import NONE, Catalogue
 from .recognise.memory_pages import MemoryPages
 from .recognise.module_memory import PAGE_SHIFT
@@ -27,7 +27,7 @@ Place = tuple[int, int]
 """A block: which piece of a sweep has it, and where in that. No record, as there are millions."""
 
 
-class Block(NamedTuple):
+class IndexedBlock(NamedTuple):
     """A block, or what it is for: where it is noted what it is."""
 
     kind: int
@@ -44,7 +44,7 @@ Known = tuple[int, int, int]
 class Index:
     """The live blocks by their addresses."""
 
-    def __init__(self, session: Session, catalogue: Catalogue, live: Live) -> None:
+    def __init__(self, session: Session, catalogue: Catalogue, live: NamedLiveBlocks) -> None:
         self._session = session
         self._ground = catalogue.ground
         self._front_of = catalogue.front
@@ -53,7 +53,7 @@ class Index:
         self._live = live
         self._low, self._high = catalogue.low, catalogue.high
         pieces = sorted(
-            (piece for heap in live.heaps for piece in heap.pieces if isinstance(piece, Typed)),
+            (piece for heap in live.heaps for piece in heap.pieces if isinstance(piece, NamedRun)),
             key=lambda piece: piece.address,
         )
         self._starts = [piece.address for piece in pieces]
@@ -89,7 +89,7 @@ class Index:
         index = bisect_right(users, user) - 1
         return (number, index) if index >= 0 and users[index] == user else None
 
-    def block(self, user: int) -> Optional[Block]:
+    def block(self, user: int) -> Optional[IndexedBlock]:
         """The block that begins there, or of which what it is for does, after its allocator's header."""
         block = self._block(user, 0)
         for front in self.fronts if block is None else ():
@@ -98,17 +98,17 @@ class Index:
                 return fronted
         return block
 
-    def _block(self, user: int, front: int) -> Optional[Block]:
+    def _block(self, user: int, front: int) -> Optional[IndexedBlock]:
         place = self._place(user)
         if place is not None:
             piece, index = place
             usable = (self._raws[piece][index] & ~SIZE_BITS) - self._word
-            return Block(self._kinds[piece][index], usable - front, place, None)
+            return IndexedBlock(self._kinds[piece][index], usable - front, place, None)
         at = self._mmapped.get(user)
         if at is None:
             return None
         mapped, kind = self._live.mmapped[at]
-        return Block(kind, mapped.base + mapped.bytes - user - front, None, at)
+        return IndexedBlock(kind, mapped.base + mapped.bytes - user - front, None, at)
 
     def kind(self, user: int) -> int:
         place = self._place(user)

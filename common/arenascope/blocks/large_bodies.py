@@ -23,7 +23,7 @@ MOST_OF_ONE = 64
 VAGUE = ("size", "zeros")
 
 
-class Way(NamedTuple):
+class VariablePath(NamedTuple):
     """To a block, from a variable."""
 
     user: int
@@ -31,7 +31,7 @@ class Way(NamedTuple):
     deep: int
 
 
-def name_by_ways(index: Index, kinds: Sequence[Kind], ways: Iterable[Way]) -> Iterator[tuple[int, Kind]]:
+def name_by_ways(index: Index, kinds: Sequence[Kind], ways: Iterable[VariablePath]) -> Iterator[tuple[int, Kind]]:
     """What to call them, by their addresses; `ways` are those of one pointer."""
     left = _vague_blocks(index, kinds)
     met: set[int] = set()
@@ -57,7 +57,7 @@ def name_by_ways(index: Index, kinds: Sequence[Kind], ways: Iterable[Way]) -> It
                 yield word, Kind(f"{name} body", "holder", None, False, how=POINTED, owner=name)
                 left -= 1
             if way.deep < DEEPEST and followed < MOST_OF_ONE:
-                following.append(Way(word, name, way.deep + (not alike)))
+                following.append(VariablePath(word, name, way.deep + (not alike)))
                 followed += 1
 
 

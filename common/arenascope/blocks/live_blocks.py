@@ -15,7 +15,7 @@ Block = tuple[int, int, str, int]
 """(chunk address, bytes, its state or a gap's kind, its kind's index or NONE)."""
 
 
-class Typed(NamedTuple):
+class NamedRun(NamedTuple):
     """Chunks that lie back to back, as in a Run."""
 
     heap: Heap
@@ -27,7 +27,7 @@ class Typed(NamedTuple):
     """Of each: the index of its kind, or NONE."""
 
 
-Swept = Union[Typed, Gap]
+Swept = Union[NamedRun, Gap]
 
 
 class HeapBlocks(NamedTuple):
@@ -38,7 +38,7 @@ class HeapBlocks(NamedTuple):
     pieces: Sequence[Swept]
 
 
-class Live:
+class NamedLiveBlocks:
     """All live blocks of some arenas."""
 
     def __init__(self, session: Session, numpy: Optional[ModuleType]) -> None:

@@ -11,7 +11,7 @@ from typing import Iterator
 from ..base.model import Gap
 from ..glibc.chunk import PREV_INUSE, SIZE_BITS
 from ..session.session import Session
-from .live_blocks import Block, HeapBlocks, Typed
+from .live_blocks import Block, HeapBlocks, NamedRun
 from .recognise.all_recognisers import NONE
 
 SHORT_RUNS, SHORT = "short runs", NONE - 1
@@ -27,7 +27,7 @@ def long_runs(numpy: ModuleType, session: Session, heap: HeapBlocks) -> Iterator
             yield from _of_piece(numpy, session, piece)
 
 
-def _of_piece(numpy: ModuleType, session: Session, piece: Typed) -> Iterator[Block]:
+def _of_piece(numpy: ModuleType, session: Session, piece: NamedRun) -> Iterator[Block]:
     kinds = numpy.array(piece.kinds)
     raws = numpy.append(numpy.asarray(piece.raws, dtype=numpy.uint64), numpy.uint64(piece.follow))
     is_free = raws[1:] & numpy.uint64(PREV_INUSE) == 0

@@ -9,7 +9,7 @@ from ..analysis.heap_map import LAYERS, SPLITS, Strip, between, cell_bytes, over
 from ..analysis.holds_back import TypeRow, in_order
 from ..analysis.trim import plan_trim, until_locked
 from ..base.model import ArenaHeader, Heap, Piece, Range, Statement
-from ..session.parallel_sweeps import Part, swept
+from ..session.parallel_sweeps import HeapPart, swept
 from ..session.problems import listed_not_met, parts_differ, top_differs
 from ..session.resident import resident_spans
 from ..session.session import Session
@@ -17,10 +17,10 @@ from ..session.trims import trim_rules
 from ..sources.target import Span
 
 if TYPE_CHECKING:
-    from .types_of_image import Types
+    from .types_of_image import TypeFigures
 
 
-class Picture:
+class HeapStrips:
     """The outcome of sweeping the heaps."""
 
     def __init__(self) -> None:
@@ -38,7 +38,7 @@ def type_layer(number: int) -> str:
     return f"type{number}"
 
 
-def lay_types(types: Types, picture: Picture) -> Sequence[TypeRow]:
+def lay_types(types: TypeFigures, picture: HeapStrips) -> Sequence[TypeRow]:
     """Those that hold back the most; each strip gets a layer for each."""
     rows = in_order(types.rows, "holds-back")[:TYPES]
     layers = {row.index: type_layer(number) for number, row in enumerate(rows)}
@@ -59,7 +59,7 @@ class GoesBack(NamedTuple):
     tops: Optional[Sequence[Span]]
 
 
-def draw(session: Session, only: Optional[int], fine: Mapping[Heap, int], picture: Picture) -> None:
+def draw(session: Session, only: Optional[int], fine: Mapping[Heap, int], picture: HeapStrips) -> None:
     """All heaps, or those of arena `only`; `fine` says into how many cells each is cut at most."""
     headers = [header for header in session.headers if only in (None, header.index)]
     try:
@@ -73,7 +73,7 @@ def draw(session: Session, only: Optional[int], fine: Mapping[Heap, int], pictur
         def new_strip(heap: Heap) -> Strip:
             return Strip(heap, cell_bytes(heap.bytes, session.target.page_size, fine[heap]), unknown)
 
-        def look(part: Part, pieces: Iterator[Piece]) -> Strip:
+        def look(part: HeapPart, pieces: Iterator[Piece]) -> Strip:
             strip = new_strip(part.heap)
             for piece in pieces:
                 strip.add_piece(piece)
@@ -159,7 +159,7 @@ def page_cells(heaps: Sequence[Heap]) -> Mapping[Heap, int]:
     return {heap: min(share, PAGE_CELLS if heap.arena else MAIN_PAGE_CELLS) for heap in heaps}
 
 
-def page_rows(session: Session, picture: Picture, types: int) -> list[dict[str, object]]:
+def page_rows(session: Session, picture: HeapStrips, types: int) -> list[dict[str, object]]:
     """The heaps as a page has them; so many types have layers of their own."""
     layers = (*LAYERS, SPLITS, *map(type_layer, range(types)))
     return [

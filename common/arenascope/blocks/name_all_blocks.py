@@ -15,15 +15,15 @@ from typing import Iterable, Iterator, NamedTuple, Optional, Sequence
 
 from ..base import optional_libraries
 from ..base.errors import MemoryReadError, RedactedError
-from ..base.model import ArenaHeader, Kind, MmappedBlock, Piece, Run
+from ..base.model import ArenaHeader, ChunkRun, Kind, MmappedBlock, Piece
 from ..glibc.chunk import PREV_INUSE, SIZE_BITS
-from ..session.parallel_sweeps import Part, swept
+from ..session.parallel_sweeps import HeapPart, swept
 from ..session.session import Session
 from .declared.once_per_image import declared_blocks
-from .live_blocks import HeapBlocks, Live, Swept, Typed
+from .live_blocks import HeapBlocks, NamedLiveBlocks, NamedRun, Swept
 from .named_by_declared_types import DeclaredNames
 from .named_by_holders import name_by_holders
-from .recognise.all_recognisers import NONE, Catalogue, Entry
+from .recognise.all_recognisers import NONE, Catalogue, KindOfSize
 from .recognise.contents import LOOKED_AT
 from .recognise.many_blocks_with_numpy import ManyBlocks
 from .recognise.module_memory import ground_of
@@ -35,10 +35,10 @@ FAR = 32 << 10
 """Blocks further apart are read one by one."""
 
 
-class Looked(NamedTuple):
+class HeapLook(NamedTuple):
     """What was seen of a heap, or of a stretch of it."""
 
-    entries: Sequence[Entry]
+    entries: Sequence[KindOfSize]
     pieces: Sequence[Swept]
 
 
@@ -50,7 +50,7 @@ def catalogue_of(session: Session) -> Catalogue:
     return Catalogue(ground_of(session), min(starts, default=0), max(ends, default=0))
 
 
-def live_kinds(session: Session, only: Optional[int] = None, holders: bool = True) -> Live:
+def live_kinds(session: Session, only: Optional[int] = None, holders: bool = True) -> NamedLiveBlocks:
     """The live blocks of one arena, or of all and those served by mmap; at Ctrl-C those that were met. With `holders`
     what holds a block may name it, too, which takes as long again."""
     if session.target.image.redacted:
@@ -58,7 +58,7 @@ def live_kinds(session: Session, only: Optional[int] = None, holders: bool = Tru
     session.measure_residency()
     headers = [header for header in session.headers if only in (None, header.index)]
     size = sum(heap.bytes for header in headers for heap in session.heaps[header.index])
-    live = Live(session, optional_libraries.load("numpy") if size >= WORTH_IT else None)
+    live = NamedLiveBlocks(session, optional_libraries.load("numpy") if size >= WORTH_IT else None)
     catalogue = catalogue_of(session)
     declared = _declared(session, catalogue) if holders else None
     try:
@@ -96,7 +96,7 @@ def _sweep(
     session: Session,
     catalogue: Catalogue,
     headers: Sequence[ArenaHeader],
-    live: Live,
+    live: NamedLiveBlocks,
     declared: Optional[DeclaredNames],
     size: int,
 ) -> None:
@@ -104,12 +104,12 @@ def _sweep(
     many = ManyBlocks(live.numpy, catalogue) if live.numpy is not None else None
     many = many if many is not None and many.runs else None
 
-    def look(part: Part, pieces: Iterator[Piece]) -> Looked:
+    def look(part: HeapPart, pieces: Iterator[Piece]) -> HeapLook:
         typed = [
-            _typed(session, catalogue, piece, declared, many=many) if isinstance(piece, Run) else piece
+            _typed(session, catalogue, piece, declared, many=many) if isinstance(piece, ChunkRun) else piece
             for piece in pieces
         ]
-        return Looked(catalogue.entries if processes > 1 else (), typed)
+        return HeapLook(catalogue.entries if processes > 1 else (), typed)
 
     with session.meter("sweeping", size) as meter, swept(session, headers, look, processes, meter=meter) as swept_heaps:
         for header in headers:
@@ -119,12 +119,12 @@ def _sweep(
                 live.heaps.append(HeapBlocks(header, heap, pieces))
 
 
-def _settle(catalogue: Catalogue, live: Live) -> None:
+def _settle(catalogue: Catalogue, live: NamedLiveBlocks) -> None:
     """What the numbers of all of them tell."""
     counts: Counter[int] = Counter(kind for _, kind in live.mmapped)
     for heap in live.heaps:
         for piece in heap.pieces:
-            if isinstance(piece, Typed):
+            if isinstance(piece, NamedRun):
                 counts.update(piece.kinds)
     last = [*catalogue.settle(counts), NONE]
     live.mmapped = [(block, last[kind]) for block, kind in live.mmapped]
@@ -133,12 +133,14 @@ def _settle(catalogue: Catalogue, live: Live) -> None:
 
 def _renumbered(pieces: Iterable[Swept], indices: Sequence[int]) -> list[Swept]:
     return [
-        piece._replace(kinds=array("i", map(indices.__getitem__, piece.kinds))) if isinstance(piece, Typed) else piece
+        piece._replace(kinds=array("i", map(indices.__getitem__, piece.kinds)))
+        if isinstance(piece, NamedRun)
+        else piece
         for piece in pieces
     ]
 
 
-def _taken_in(catalogue: Catalogue, part: Looked) -> Iterable[Swept]:
+def _taken_in(catalogue: Catalogue, part: HeapLook) -> Iterable[Swept]:
     """A part's pieces; a worker numbers its kinds by itself."""
     if not part.entries:
         return part.pieces
@@ -146,8 +148,8 @@ def _taken_in(catalogue: Catalogue, part: Looked) -> Iterable[Swept]:
 
 
 def _typed(
-    session: Session, catalogue: Catalogue, run: Run, declared: Optional[DeclaredNames], many: Optional[ManyBlocks]
-) -> Typed:
+    session: Session, catalogue: Catalogue, run: ChunkRun, declared: Optional[DeclaredNames], many: Optional[ManyBlocks]
+) -> NamedRun:
     """A run's chunks, those in use with their kinds."""
     header, word = session.layout.header, session.layout.word
     raws = run.raws
@@ -167,7 +169,7 @@ def _typed(
         if index < len(in_order) and users[index] == cache.address:
             in_order[index] = catalogue.plain(THREAD_CACHE)
     code = session.memory.code
-    return Typed(run.heap, run.address, run.bytes, array(code, raws), follow=run.follow, kinds=in_order)
+    return NamedRun(run.heap, run.address, run.bytes, array(code, raws), follow=run.follow, kinds=in_order)
 
 
 def kinds_between(

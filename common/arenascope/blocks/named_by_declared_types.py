@@ -17,7 +17,7 @@ from ..glibc.chunk import SIZE_BITS
 from ..session.session import Session
 from .block_index import WEAK, Known
 from .declared.named_blocks import NamedBlocks
-from .live_blocks import Live, Typed
+from .live_blocks import NamedLiveBlocks, NamedRun
 from .pointer_finder import library
 from .recognise.all_recognisers import NONE, Catalogue
 
@@ -58,7 +58,7 @@ class DeclaredNames:
         certain = dict(zip(self._starts[first:last], self._certain[first:last]))
         return [certain.get(user, NONE) for user in users]
 
-    def put_certain(self, live: Live) -> None:
+    def put_certain(self, live: NamedLiveBlocks) -> None:
         """Before holders are asked, which takes longer than all else: what is certain needs none. What a runtime's own
         words tell stays, as these tell of other blocks, too."""
         replaced = [each.kind in REPLACED for each in live.kinds]
@@ -81,7 +81,7 @@ class DeclaredNames:
         """What was known to hold others, with the kinds that it had before."""
         return zip(self._users, self._usables, self._before)
 
-    def put_rest(self, live: Live) -> None:
+    def put_rest(self, live: NamedLiveBlocks) -> None:
         """What is less than certain names what nothing else has, or says more."""
         names, certain, known = self._found.name, self._certain, self._numbers.get
         for piece in _typed_pieces(live):
@@ -99,7 +99,7 @@ class DeclaredNames:
                 live.mmapped[at] = mapped, self._number(live, block, kind)
         live.kinds += [entry.kind for entry in self._catalogue.entries[len(live.kinds) :]]
 
-    def _placed(self, piece: Typed) -> Iterator[tuple[int, int]]:
+    def _placed(self, piece: NamedRun) -> Iterator[tuple[int, int]]:
         """(place, number) of each block that has a name: both sweeps met them in the order of their addresses."""
         starts, names = self._starts, self._found.name
         if self._numpy is not None:
@@ -118,7 +118,7 @@ class DeclaredNames:
                     yield index, block
                 block += 1
 
-    def _number(self, live: Live, block: int, before: int) -> int:
+    def _number(self, live: NamedLiveBlocks, block: int, before: int) -> int:
         """Of a block's kind, by what it was before."""
         found = self._found
         key = found.name[block], self._certain[block], before
@@ -130,7 +130,7 @@ class DeclaredNames:
 
 
 def _placed_at_once(
-    numpy: ModuleType, piece: Typed, header: int, *, starts: Sequence[int], names: Sequence[int]
+    numpy: ModuleType, piece: NamedRun, header: int, *, starts: Sequence[int], names: Sequence[int]
 ) -> Iterator[tuple[int, int]]:
     """The same with numpy."""
     raws = numpy.asarray(piece.raws).astype(numpy.uint64)
@@ -142,5 +142,5 @@ def _placed_at_once(
     return zip(used[named].tolist(), blocks[named].tolist())
 
 
-def _typed_pieces(live: Live) -> Iterator[Typed]:
-    return (piece for heap in live.heaps for piece in heap.pieces if isinstance(piece, Typed))
+def _typed_pieces(live: NamedLiveBlocks) -> Iterator[NamedRun]:
+    return (piece for heap in live.heaps for piece in heap.pieces if isinstance(piece, NamedRun))

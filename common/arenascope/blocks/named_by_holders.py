@@ -14,16 +14,16 @@ from ..base.class_names import APART
 from ..base.model import POINTED, Kind
 from ..glibc.mmapped import without
 from ..session.session import Session
-from ..sources.target import Place, text_of
+from ..sources.target import SymbolPlace, text_of
 from .block_index import Index, Known
 from .holder_words import LARGEST, LINKS, Area, HolderWords, Likely, LookedAt
-from .large_bodies import Way, name_by_ways
-from .live_blocks import Live
+from .large_bodies import VariablePath, name_by_ways
+from .live_blocks import NamedLiveBlocks
 from .python_bodies import name_bodies, name_keys_of_objects
 from .recognise.all_recognisers import NONE, Catalogue
-from .recognise.containers import POOL, Body, Forms
-from .recognise.member_bodies import Member, is_kept, kept_by_member
-from .recognise.module_memory import Ground
+from .recognise.containers import POOL, ContainerBlock, Forms
+from .recognise.member_bodies import BlockPointer, is_kept, kept_by_member
+from .recognise.module_memory import LoadedModules
 
 ELEMENTS = 1 << 20
 """So much of what a container has is looked through."""
@@ -54,7 +54,7 @@ Plain = tuple[int, Area, int]
 """Where a pointer leads, where it lies, and its own address."""
 
 
-def of_libstdcxx(variable: Optional[Place]) -> bool:
+def of_libstdcxx(variable: Optional[SymbolPlace]) -> bool:
     """Whether its emergency pool may be held there."""
     return variable is not None and (variable.name.startswith("libstdc++.so") or "emergency_pool" in variable.name)
 
@@ -68,10 +68,10 @@ def _likely_in(session: Session, catalogue: Catalogue, leads_inside: bool) -> Li
     return lambda words: [at for at, word in enumerate(words) if low <= word < high and not (word - skew) & mask]
 
 
-class Naming:
+class HolderPass:
     """The pass itself: each area is looked through once, and what it names may hold others."""
 
-    def __init__(self, session: Session, catalogue: Catalogue, ground: Ground, live: Live) -> None:
+    def __init__(self, session: Session, catalogue: Catalogue, ground: LoadedModules, live: NamedLiveBlocks) -> None:
         self._session = session
         self._catalogue = catalogue
         self._ground = ground
@@ -176,7 +176,7 @@ class Naming:
         tried: Counter[int] = Counter()
         barren: set[int] = set()
         likely_at: Counter[tuple[int, int]] = Counter()
-        doubtful: dict[tuple[int, int, str], list[tuple[Area, Body]]] = {}
+        doubtful: dict[tuple[int, int, str], list[tuple[Area, ContainerBlock]]] = {}
         fruitful: set[int] = set()
         proven: set[int] = set()
         """Structs that have a container which proves itself: another one in it is no older than that."""
@@ -231,7 +231,7 @@ class Naming:
         if area.kind != NONE and self._live.kinds[area.kind].kind == "control":
             self._name_what_is_shared(self._live.kinds[area.kind], [words[at] for at in self._likely(words)])
 
-    def _take(self, area: Area, start: int, body: Body) -> None:
+    def _take(self, area: Area, start: int, body: ContainerBlock) -> None:
         owner = self._owner(area, start + body.offset)
         # the nodes of a hash table are as many as it says; of others the words alone tell
         certain = body.kind in ("node", "holder") and body.sure
@@ -254,7 +254,7 @@ class Naming:
             name = body.name if owner is None else f"{owner}[]"
             self._left.append(Area(body.user + body.start, min(body.inside, ELEMENTS), name, False))
 
-    def _take_member(self, member: Member, words: Sequence[int]) -> None:
+    def _take_member(self, member: BlockPointer, words: Sequence[int]) -> None:
         usable = self._index.usable(words[member.place])
         if usable is not None and is_kept(member, words, usable):
             self._index.put(words[member.place], self._number(member.kind))
@@ -291,13 +291,13 @@ class Naming:
                     named = Kind(f"{owner} body", "holder", None, False, how=POINTED, owner=owner)
                     self._index.put(user, self._number(named))
 
-    def _ways(self) -> Iterator[Way]:
+    def _ways(self) -> Iterator[VariablePath]:
         """What variables point to, and the name of each."""
         for user, area, address in self._plain:
             if area.name is None:
                 place = self._session.target.describe(address)
                 if place is not None:
-                    yield Way(user, place.text, 1)
+                    yield VariablePath(user, place.text, 1)
 
     def _block_bytes(self, user: int) -> int:
         block = self._index.block(user)
@@ -323,7 +323,9 @@ class Naming:
         return number
 
 
-def name_by_holders(session: Session, catalogue: Catalogue, live: Live, declared: Sequence[Known] = ()) -> None:
+def name_by_holders(
+    session: Session, catalogue: Catalogue, live: NamedLiveBlocks, declared: Sequence[Known] = ()
+) -> None:
     """Names what is not certain yet; KeyboardInterrupt, and what was named until then is. `declared`: holders that have
     the names of their types already, with the kinds that they had before, in address order."""
-    Naming(session, catalogue, catalogue.ground, live).run(declared)
+    HolderPass(session, catalogue, catalogue.ground, live).run(declared)

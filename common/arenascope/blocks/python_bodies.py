@@ -12,7 +12,7 @@ from ..sources.target import Region, Span
 from .block_index import Index
 from .pointer_finder import FastFinder, finder_of, library
 from .recognise.python import DEQUE_BLOCK, DEQUE_NEXT, DICT_KEYS, TO_KEYS, Python
-from .recognise.well_known_programs import Keeper
+from .recognise.well_known_programs import RuntimeKeeper
 
 PIECE = 1 << 20
 """Looked through at once: no pool of pymalloc's lies across its end."""
@@ -26,7 +26,7 @@ OBJECT = 512
 Hits = Callable[[Sequence[int]], Iterable[int]]
 
 
-class Pointer(NamedTuple):
+class ObjectWord(NamedTuple):
     """A word of an object."""
 
     address: int
@@ -38,7 +38,9 @@ class Pointer(NamedTuple):
     """And where it is."""
 
 
-def name_bodies(session: Session, index: Index, keeper: Keeper, kinds: Sequence[Kind]) -> Iterator[tuple[int, Kind]]:
+def name_bodies(
+    session: Session, index: Index, keeper: RuntimeKeeper, kinds: Sequence[Kind]
+) -> Iterator[tuple[int, Kind]]:
     """What to call blocks of which nothing certain is known, by their addresses."""
     weak = {number for number in range(len(kinds)) if index.is_weak(number)}
     starts = [user for user, _, _ in index.of_kinds(weak)] + list(index.mapped_of_kinds(weak))
@@ -89,18 +91,18 @@ def name_keys_of_objects(
     size = sum(end - start for start, end in arenas)
     numpy, word = library(size), session.layout.word
 
-    def pointers(into: Sequence[int], hits: Hits, meter: Meter) -> Iterator[Pointer]:
+    def pointers(into: Sequence[int], hits: Hits, meter: Meter) -> Iterator[ObjectWord]:
         """Those in objects, which lie in arenas or are blocks. `hits` finds them in an arena."""
         for start, words in _pieces(session, arenas):
             for at in hits(words):
                 block = python.block_of(words, start, at)
                 if block is not None:
-                    yield Pointer(start + at * word, words, block, at)
+                    yield ObjectWord(start + at * word, words, block, at)
             meter.advance(len(words) * word)
         leads = set(into)
         for user, usable, _ in index.of_kinds(own):
             words = index.words(user, min(usable, OBJECT) // word) or ()
-            yield from (Pointer(user + at * word, words, 0, at) for at, value in enumerate(words) if value in leads)
+            yield from (ObjectWord(user + at * word, words, 0, at) for at, value in enumerate(words) if value in leads)
 
     with session.meter("looking for Python's dicts", 2 * size) as meter:
         finder = finder_of(numpy, known, known, [Span(known[0], known[-1])], word=word)

@@ -17,7 +17,7 @@ from .declared.block_members import BlockMember, members_of
 from .declared.named_blocks import NamedBlocks
 from .declared.once_per_image import declared_blocks
 from .name_all_blocks import THREAD_CACHE, catalogue_of, live_kinds, one_by_one
-from .recognise.all_recognisers import GRAIN, NONE, SEVERAL, UNTOLD, Catalogue, Entry, true_sizes
+from .recognise.all_recognisers import GRAIN, NONE, SEVERAL, UNTOLD, Catalogue, KindOfSize, true_sizes
 
 FEW = 20_000
 """Blocks of all heaps: a second without numpy."""
@@ -58,21 +58,21 @@ def kinds_by_types(session: Session, placed: Sequence[tuple[int, int]]) -> dict[
     return {**alone, **kinds, **same}
 
 
-class Told(NamedTuple):
+class BlockDescription(NamedTuple):
     """What a live block is, and what it has in it where debug information tells its type."""
 
     kind: Optional[Kind]
     members: Optional[Sequence[BlockMember]] = None
 
 
-def told_of(session: Session, chunk: int, size: int) -> Told:
+def describe_block(session: Session, chunk: int, size: int) -> BlockDescription:
     """Of one; `size` with its neighbour's first field, where it uses that."""
     user = chunk + session.layout.header
     if any(cache.address == user for cache in session.thread_caches):
-        return Told(THREAD_CACHE)
+        return BlockDescription(THREAD_CACHE)
     kind = kinds_by_types(session, [(chunk, size)]).get(chunk)
     named = declared_among(session) if kind is not None and kind.kind == "declared" else None
-    return Told(kind, members_of(session, named, user) if named is not None else None)
+    return BlockDescription(kind, members_of(session, named, user) if named is not None else None)
 
 
 def declared_among(session: Session) -> Optional[NamedBlocks]:
@@ -124,7 +124,7 @@ class _Near:
         """How many of these have which size: blocks are asked for one by one, thousands of a class."""
         self._seen: dict[Kind, list[tuple[int, int]]] = {}
 
-    def settled(self, catalogue: Catalogue, entry: Entry, chunk: int, usable: int) -> Kind:
+    def settled(self, catalogue: Catalogue, entry: KindOfSize, chunk: int, usable: int) -> Kind:
         """What a block is, if it says to be that by its vtable."""
         if entry.usable is None:
             return entry.kind

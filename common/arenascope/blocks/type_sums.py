@@ -14,7 +14,7 @@ from ..base.model import Gap
 from ..glibc.chunk import SIZE_BITS
 from ..session.session import Session
 from ..sources.target import Span
-from .live_blocks import Live, Typed
+from .live_blocks import NamedLiveBlocks, NamedRun
 from .name_all_blocks import THREAD_CACHE
 from .recognise.all_recognisers import NONE
 
@@ -28,7 +28,7 @@ class _Sum:
 
 
 class _Sums:
-    def __init__(self, session: Session, live: Live) -> None:
+    def __init__(self, session: Session, live: NamedLiveBlocks) -> None:
         self._header = session.layout.header
         self._live = live
         self._residency = session.residency
@@ -57,7 +57,7 @@ class _Sums:
                 else:
                     self._add(piece)
 
-    def _add(self, piece: Typed) -> None:
+    def _add(self, piece: NamedRun) -> None:
         pairs = Counter(zip(piece.kinds, piece.raws))
         missing: set[int] = set()
         for (kind, raw), times in pairs.items():
@@ -79,7 +79,7 @@ class _Sums:
             if absent:
                 self._take_off(piece, starts, islice(self._holes, first, None))
 
-    def _take_samples(self, piece: Typed, starts: Sequence[int], missing: set[int]) -> None:
+    def _take_samples(self, piece: NamedRun, starts: Sequence[int], missing: set[int]) -> None:
         for index, kind in enumerate(piece.kinds):
             if kind in missing:
                 row = self._all[kind]
@@ -89,7 +89,7 @@ class _Sums:
                     if not missing:
                         break
 
-    def _take_off(self, piece: Typed, starts: Sequence[int], holes: Iterable[Span]) -> None:
+    def _take_off(self, piece: NamedRun, starts: Sequence[int], holes: Iterable[Span]) -> None:
         """What is not in memory, which lies in free chunks mostly."""
         for low, high in holes:
             if low >= starts[-1]:
@@ -128,7 +128,7 @@ class _Sums:
         ]
 
 
-def summed(session: Session, live: Live) -> tuple[list[TypeRow], Totals]:
+def summed(session: Session, live: NamedLiveBlocks) -> tuple[list[TypeRow], Totals]:
     """The kinds of which there are any, and all of it."""
     sums = _Sums(session, live)
     sums.add_heaps()

@@ -5,14 +5,14 @@ from __future__ import annotations
 from itertools import chain
 from typing import Callable, Iterable, Iterator, Mapping, NamedTuple, Optional, Sequence
 
-from ..analysis.holds_back import Held, Holdings, HoldSearch, Seen, Totals, Typed, TypeRow, seen
+from ..analysis.holds_back import HeldBack, Holdings, HoldSearch, LiveBlockKinds, Totals, Typed, TypeRow, seen
 from ..analysis.resident import Present
 from ..base.model import BY_SIZE, ArenaHeader, Heap
 from ..session.resident import pages_of, resident_spans
 from ..session.session import Session
 from ..session.trims import thresholds_of, trim_rules
 from .declared.fitting_structs import fitting_structs
-from .live_blocks import Live
+from .live_blocks import NamedLiveBlocks
 from .long_runs_with_numpy import long_runs
 from .name_all_blocks import live_kinds
 from .type_sums import summed
@@ -22,22 +22,22 @@ Stream = Callable[[ArenaHeader, Heap], Iterable[Typed]]
 InMemory = Mapping[Heap, Optional[Present]]
 
 
-class Types(NamedTuple):
+class TypeFigures(NamedTuple):
     """The live blocks by what they are, and what each keeps from going back."""
 
-    live: Live
+    live: NamedLiveBlocks
     rows: Sequence[TypeRow]
     totals: Totals
     holdings: Holdings
 
     @property
-    def seen(self) -> Seen:
+    def seen(self) -> LiveBlockKinds:
         return seen(self.rows, self.holdings)
 
 
 def types_of(
     session: Session, only: Optional[int] = None, present: Optional[InMemory] = None, holders: bool = True
-) -> Types:
+) -> TypeFigures:
     """Of all arenas and the blocks served by mmap, or of one arena. After Ctrl-C, of what was met until then:
     what its kinds hold back is not known. `present`: read before the heaps were read for something else. Of all arenas
     it is found once for all commands beside each other."""
@@ -49,21 +49,21 @@ def types_of(
     return known
 
 
-def _types_of(session: Session, only: Optional[int], present: Optional[InMemory], holders: bool) -> Types:
+def _types_of(session: Session, only: Optional[int], present: Optional[InMemory], holders: bool) -> TypeFigures:
     present = in_memory(session, only) if present is None else present
     live = live_kinds(session, only, holders)
     rows, totals = summed(session, live)
     if session.stopped:
-        return Types(live, rows, totals, Holdings())
+        return TypeFigures(live, rows, totals, Holdings())
     try:
         holdings = holdings_of(session, live, present)
     except KeyboardInterrupt:
         session.stopped = True
-        return Types(live, rows, totals, Holdings())
-    return Types(live, [_with_held(row, holdings.of(row.index)) for row in rows], totals, holdings)
+        return TypeFigures(live, rows, totals, Holdings())
+    return TypeFigures(live, [_with_held(row, holdings.of(row.index)) for row in rows], totals, holdings)
 
 
-def _with_held(row: TypeRow, held: Optional[Held]) -> TypeRow:
+def _with_held(row: TypeRow, held: Optional[HeldBack]) -> TypeRow:
     """In bytes that leave memory, where that is known, and else of address space."""
     if held is None:
         return row
@@ -82,7 +82,7 @@ def with_guesses(session: Session, rows: Sequence[TypeRow]) -> list[TypeRow]:
     return [each._replace(may_be=found.get(each.samples[0], ())) for each in rows]
 
 
-def holdings_of(session: Session, live: Live, present: InMemory) -> Holdings:
+def holdings_of(session: Session, live: NamedLiveBlocks, present: InMemory) -> Holdings:
     by_heap = {each.heap: each for each in live.heaps}
     with session.meter("judging types", sum(heap.bytes for heap in by_heap)) as meter:
 

@@ -15,7 +15,17 @@ from ..base.about import PROGRAM
 from ..base.argv import full_names, with_suggestion
 from ..base.errors import UsageError
 from ..commands.all_commands import COMMAND_NAMES, all_commands, find_command
-from ..commands.framework.arguments import HELP, Group, OneLine, Outline, Parser, Settle, argument, names_of, options_of
+from ..commands.framework.arguments import (
+    HELP,
+    ArgumentGroup,
+    OneLine,
+    Outline,
+    Parser,
+    Settle,
+    argument,
+    names_of,
+    options_of,
+)
 from ..commands.framework.overview import GROUP_OF_LOOPS, HELP_SUMMARY, command_lines, row, start_text
 from .shell import HOLD_AT_MOST_OPTION
 from .subjects import (
@@ -38,7 +48,7 @@ SCHEMA = "--schema"
 LOOPS = ("top", "watch", "metrics", "mcp", "fleet")
 """What only the shell can do: each runs longer, or covers more, than one look."""
 
-IN_THE_SHELL = Group(
+IN_THE_SHELL = ArgumentGroup(
     "in the shell, also",
     (
         SUBJECTS,
@@ -94,7 +104,7 @@ IN_THE_SHELL = Group(
         ),
     ),
 )
-INSTEAD = Group(
+INSTEAD = ArgumentGroup(
     "instead of a command",
     (
         HELP,
@@ -129,7 +139,7 @@ HELP_OUTLINE = Outline(
     HELP_SUMMARY,
     "",
     "help all\nhelp report\nhelp trim --tops\nhelp stranded\nhelp words",
-    (Group("options", (SUBCOMMAND, HELP)),),
+    (ArgumentGroup("options", (SUBCOMMAND, HELP)),),
 )
 
 
@@ -155,7 +165,7 @@ def find_loop(name: str) -> Loop:
     return Loop(name, OUTLINE, run)
 
 
-class Tree(OneLine):
+class CommandTree(OneLine):
     """The whole tree, or as much as is needed: the branches of these names."""
 
     def __init__(self, names: Sequence[str]) -> None:
@@ -255,7 +265,7 @@ def with_command(words: Sequence[str]) -> list[str]:
         if second in branch_names() and not os.path.exists(second):
             raise UsageError(f"the command comes first: {join([PROGRAM, second, first, *words[2:]])}")
         return [USUAL, *words]
-    hint = with_suggestion(first, [*branch_names(), *process_names()], Tree(()).usage_hint)
+    hint = with_suggestion(first, [*branch_names(), *process_names()], CommandTree(()).usage_hint)
     raise UsageError(f"there is no command, file or process {first!r}", hint)
 
 
@@ -280,5 +290,5 @@ def _by_option(words: Sequence[str]) -> list[str]:
     if name in alone or (name[:2] == "--" and any(each.startswith(name) for each in alone)):
         return list(words)
     outline, _ = _branch(USUAL)
-    full_names(words[:1], names_of(outline.groups), Tree(()).usage_hint, [*names_of(outline.also), *alone])
+    full_names(words[:1], names_of(outline.groups), CommandTree(()).usage_hint, [*names_of(outline.also), *alone])
     return [USUAL, *words]

@@ -21,7 +21,7 @@ from ..commands.framework.command import Command, answer
 from ..commands.framework.overview import ALL, meaning
 from ..present.formats.json import failed
 from ..present.shared_text.text import Style, fitted, folded, table
-from .command_line import HELP_NAME, LOOPS, Tree, branch_names, find_loop, start, with_command
+from .command_line import HELP_NAME, LOOPS, CommandTree, branch_names, find_loop, start, with_command
 from .shell import TRIES, How, ShellDoor, check_how, door_for, seconds_to_hold, terminal_width, unbroken
 from .subjects import SeveralProcesses
 
@@ -101,7 +101,7 @@ def _run(words: Sequence[str], loaded: Callable[[], None]) -> int:
         # an option that is asked about is none of help's own
         words = [first, "--", *(word for word in words[1:] if word != "--")]
     try:
-        options = Tree([] if first[:1] == "-" else [first]).parse_args(words)
+        options = CommandTree([] if first[:1] == "-" else [first]).parse_args(words)
         return _obey(options, loaded)
     except HelpAsked as asked:
         _tell(str(asked))
@@ -130,7 +130,7 @@ def _help(topic: str, loaded: Callable[[], None]) -> int:
 
 
 def _outlines() -> Mapping[str, Outline]:
-    return {name: branch.outline for name, branch in Tree(branch_names()).branches.items()}
+    return {name: branch.outline for name, branch in CommandTree(branch_names()).branches.items()}
 
 
 def _tell(text: str) -> None:
@@ -178,7 +178,7 @@ def _look(command: Command, options: argparse.Namespace) -> int:
     if (options.jsonl and subjects) or len(subjects) > 1:
         from . import several_subjects  # several processes, which a single look does not need
 
-        looks = [several_subjects.Look(each, command.name, options, how) for each in subjects]
+        looks = [several_subjects.SubjectRequest(each, command.name, options, how) for each in subjects]
         return several_subjects.run(looks, options.jobs, options.jsonl)
     subject = subjects[0] if subjects else None
     if options.no_stop:

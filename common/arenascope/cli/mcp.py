@@ -15,9 +15,9 @@ from typing import NoReturn
 from ..base.about import INTERRUPTED, STOPPED
 from ..base.argv import pid_in
 from ..base.errors import ArenascopeError, TargetError
-from ..commands.framework.arguments import HELP, Group, Outline, argument
+from ..commands.framework.arguments import HELP, ArgumentGroup, Outline, argument
 from .mcp_server import serve
-from .mcp_tools import Allowed, Named, tools_for
+from .mcp_tools import Allowed, NamedSubject, tools_for
 from .shell import HOLD_AT_MOST_OPTION
 from .subjects import CORE_OPTION, PID_OPTION, SUBJECTS
 
@@ -29,7 +29,7 @@ OUTLINE = Outline(
     "--with-values is. It needs MCP's SDK: pip install 'arenascope[mcp]'.",
     "mcp redis-server\nmcp core.1234 -p 5678 --hold-at-most 500ms",
     (
-        Group(
+        ArgumentGroup(
             "options",
             (
                 SUBJECTS,
@@ -64,7 +64,7 @@ def run(options: argparse.Namespace) -> int:
     # half of all there is to import, and the SDK
 
     allowed = Allowed(options.allow_apply, options.with_values, options.hold_at_most)
-    named = [Named(each, allowed) for each in dict.fromkeys(options.subjects)]
+    named = [NamedSubject(each, allowed) for each in dict.fromkeys(options.subjects)]
     for each in options.subjects:
         if pid_in(each) is None and not os.path.isfile(each):
             raise TargetError(f"there is no file {each}")

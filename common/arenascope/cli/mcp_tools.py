@@ -57,7 +57,7 @@ class Allowed(NamedTuple):
     """In seconds; None: as always."""
 
 
-class Named:
+class NamedSubject:
     """A process or core that was named. A process that gets its pid later is another."""
 
     def __init__(self, subject: str, allowed: Allowed) -> None:
@@ -85,7 +85,7 @@ class Named:
 
 class Tool(NamedTuple):
     command: Command
-    named: Mapping[str, Named]
+    named: Mapping[str, NamedSubject]
     allowed: Allowed
     arguments: Mapping[str, Argument]
     applies: bool = False
@@ -163,7 +163,7 @@ class Tool(NamedTuple):
         return self.command.parser("arenascope").parse_args([*words, "--", *places])
 
 
-def tools_for(named: Sequence[Named], allowed: Allowed) -> list[Tool]:
+def tools_for(named: Sequence[NamedSubject], allowed: Allowed) -> list[Tool]:
     found = []
     for command in all_commands():
         offered = {

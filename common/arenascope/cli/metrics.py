@@ -17,7 +17,7 @@ from ..base import optional_libraries
 from ..base.errors import ArenascopeError, UsageError
 from ..base.printable import one_line
 from ..base.whole_file import FOR_ALL, write_whole
-from ..commands.framework.arguments import HELP, Group, Outline, argument
+from ..commands.framework.arguments import HELP, ArgumentGroup, Outline, argument
 from ..sources.live.procfiles import born, name_of
 from .several_subjects import figures
 from .subjects import PID_OPTION, as_subject
@@ -28,7 +28,7 @@ OUTLINE = Outline(
     "gives no figures.",
     "metrics 1234 --output /var/lib/node_exporter/textfile/malloc.prom\nmetrics 1234 --listen 9911",
     (
-        Group(
+        ArgumentGroup(
             "options",
             (
                 argument("pids", metavar="PID", nargs="*", default=[], help="the processes"),

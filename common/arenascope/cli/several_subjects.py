@@ -29,7 +29,7 @@ from ..session.before_hold import read_moment
 from .shell import AS_USUAL, How, QuietDoor, door_for, terminal_width, typed_program, unbroken
 
 
-class Look(NamedTuple):
+class SubjectRequest(NamedTuple):
     """A request for one subject; it crosses to another process."""
 
     subject: str
@@ -40,7 +40,7 @@ class Look(NamedTuple):
     """What the next steps name; by default what was typed to start this process."""
 
 
-class Seen(NamedTuple):
+class SubjectAnswer(NamedTuple):
     subject: str
     text: str
     error: Optional[str]
@@ -62,26 +62,28 @@ class _Collecting(QuietDoor):
         return Style(width=terminal_width(sys.stdout), program=self.program or typed_program(), subject=self._named)
 
 
-def look(asked: Look) -> Seen:
+def look(asked: SubjectRequest) -> SubjectAnswer:
     """One subject; its error is data."""
     # a look that begins again may do so with others
     asked = asked._replace(options=copy(asked.options))
     try:
         return unbroken(lambda early: _look(asked, early))
     except ArenascopeError as error:
-        return Seen(asked.subject, "", one_line(str(error)), 2, error_id=error.id)
+        return SubjectAnswer(asked.subject, "", one_line(str(error)), 2, error_id=error.id)
     except Exception as error:
         # one subject's fault must not end the looks at all others
-        return Seen(asked.subject, "", fault_line(error, asked.command, "shell"), STATUS, error_id=fault_id(error))
+        return SubjectAnswer(
+            asked.subject, "", fault_line(error, asked.command, "shell"), STATUS, error_id=fault_id(error)
+        )
 
 
-def _look(asked: Look, early: bool) -> Seen:
+def _look(asked: SubjectRequest, early: bool) -> SubjectAnswer:
     command = find_command(asked.command)
     with door_for(_Collecting, command, asked.subject, how=asked.how, options=asked.options, early=early) as door:
         door.program = asked.program
         status = answer(command, asked.options, door)
         door.release()
-        return Seen(asked.subject, "".join(door.written), None, status)
+        return SubjectAnswer(asked.subject, "".join(door.written), None, status)
 
 
 def figures(subject: str, types: bool = False, owners: bool = False) -> Document:
@@ -107,16 +109,16 @@ def _figures(subject: str, early: bool, types: bool, owners: bool) -> Document:
 def document(subject: str, command: str = "report", program: str = "", how: How = AS_USUAL) -> Document:
     """The JSON of a command on one process or core, as a dict: the entry point for an engine's workers."""
     options = find_command(command).parser("arenascope").parse_args(["--json"])
-    return _document(look(Look(subject, command, options, how=how, program=program)), command)
+    return _document(look(SubjectRequest(subject, command, options, how=how, program=program)), command)
 
 
-def _document(seen: Seen, command: str) -> Document:
+def _document(seen: SubjectAnswer, command: str) -> Document:
     if seen.error is None:
         return {"subject": seen.subject, **json.loads(seen.text)}
     return {"subject": seen.subject, **failure(command, seen.error_id, seen.error).to_dict()}
 
 
-def run(looks: Sequence[Look], jobs: int, lines: bool) -> int:
+def run(looks: Sequence[SubjectRequest], jobs: int, lines: bool) -> int:
     """All of them, `jobs` at a time, in the order in which they were named."""
     worst = 0
     for seen, asked in zip(_all(looks, jobs), looks):
@@ -133,7 +135,7 @@ def run(looks: Sequence[Look], jobs: int, lines: bool) -> int:
     return worst
 
 
-def _all(looks: Sequence[Look], asked: int) -> Iterator[Seen]:
+def _all(looks: Sequence[SubjectRequest], asked: int) -> Iterator[SubjectAnswer]:
     jobs = min(asked or os.cpu_count() or 1, len(looks))
     if len(looks) == 1:
         yield look(looks[0]._replace(how=looks[0].how._replace(processes=asked)))

@@ -15,7 +15,16 @@ from typing import TYPE_CHECKING, Callable, NamedTuple, Optional, Sequence, Text
 from ..base import background
 from ..base.about import PROGRAM
 from ..base.argv import is_url, pid_in
-from ..base.errors import ArenascopeError, HoldEnded, HoldOver, HoldTooShort, ReadLate, TargetError, Unread, UsageError
+from ..base.errors import (
+    ArenascopeError,
+    HoldEnded,
+    HoldOver,
+    HoldOverUnread,
+    HoldTooShort,
+    ReadLate,
+    TargetError,
+    UsageError,
+)
 from ..base.hold_limits import HOLD, HOLD_AT_MOST, allows_more
 from ..commands.all_commands import find_command
 from ..commands.framework.arguments import argument, seconds
@@ -422,7 +431,7 @@ def unbroken(look: Callable[[bool], T]) -> T:
         try:
             return look(early)
         except HoldOver as over:
-            if not (early and isinstance(over, Unread)):
+            if not (early and isinstance(over, HoldOverUnread)):
                 raise over.ended from None
             early = False
         except HoldEnded as error:

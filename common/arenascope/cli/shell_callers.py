@@ -52,7 +52,7 @@ class Caller(NamedTuple):
     """The signal that tells of the call's end."""
 
 
-class Moment:
+class HeldProcess:
     """The process as it is held now."""
 
     def __init__(self, target: ProcessTarget, freeze: Freeze, processor: injection.Processor) -> None:
@@ -65,9 +65,9 @@ class Moment:
         self._gadgets: dict[int, dict[str, int]] = {}
         self._waits: Optional[Span] = None
 
-    def after(self, tid: int) -> Moment:
+    def after(self, tid: int) -> HeldProcess:
         """The next one, where this thread alone ran."""
-        now = Moment(self.target, self.freeze, self.processor)
+        now = HeldProcess(self.target, self.freeze, self.processor)
         now._stands, now._elsewhere = self._stands, {*self._elsewhere, tid}
         return now
 

@@ -9,7 +9,7 @@ from typing import Callable, Optional, Sequence
 
 from ..base.errors import EndedError, RefusedError
 from ..base.hold_limits import allows_more
-from ..commands.framework.apply_trim import ELSEWHERE, Call, taken_back
+from ..commands.framework.apply_trim import ELSEWHERE, FunctionCall, taken_back
 from ..glibc.find.stacks import StackFrame
 from ..sources.live import injection, messages
 from ..sources.live.injection_aarch64 import Aarch64
@@ -17,7 +17,7 @@ from ..sources.live.injection_x86_64 import X8664
 from ..sources.live.live_target import ProcessTarget
 from ..sources.live.process_hold import Freeze
 from ..sources.target import ThreadInfo
-from .shell_callers import LOCK, MOVES_IN, Moment
+from .shell_callers import LOCK, MOVES_IN, HeldProcess
 
 PROCESSORS: Sequence[injection.Processor] = (X8664(), Aarch64())
 SLICES = (0.0002, 0.001, 0.005, 0.02)
@@ -54,18 +54,18 @@ class ShellController:
         if why is not None:
             raise RefusedError("calls-forbidden", why, ELSEWHERE)
         self.target, self.freeze, self.processor = target, freeze, processor
-        self._moment: Optional[Moment] = None
+        self._moment: Optional[HeldProcess] = None
 
     @property
-    def _now(self) -> Moment:
+    def _now(self) -> HeldProcess:
         if self._moment is None:
-            self._moment = Moment(self.target, self.freeze, self.processor)
+            self._moment = HeldProcess(self.target, self.freeze, self.processor)
         return self._moment
 
     def _run(self, tid: int, *pieces: float) -> bool:
         """Whether this thread, let run alone, went anywhere. All others stand where they stood: what is known of them
         holds, however many they are, unless some have come or gone."""
-        ran = self.freeze.obey(messages.Run(tid, pieces), messages.Ran, MOVES_IN)
+        ran = self.freeze.obey(messages.RunAlone(tid, pieces), messages.Ran, MOVES_IN)
         self.target.moved(tid if ran.same else None)
         self._moment = self._now.after(tid) if ran.same else None
         return ran.moved
@@ -98,17 +98,17 @@ class ShellController:
         self._run(chosen, SLICES[times // CALLERS])
         return False
 
-    def call(self, what: Call, seconds: float, is_lock_wait: Callable[[str], bool]) -> int:
+    def call(self, what: FunctionCall, seconds: float, is_lock_wait: Callable[[str], bool]) -> int:
         """0: what it returned cannot be had, only what came of it."""
         lock = what.lock
-        steps = [injection.Step(what.address, what.arguments, unlocks=lock)]
+        steps = [injection.InjectedCall(what.address, what.arguments, unlocks=lock)]
         if lock is not None:
             take = self._now.exported(LOCK, self._now.base_of(what.address))
             if take is None:
                 raise RefusedError("lock-not-found", f"{LOCK} was not found in this process", ELSEWHERE)
-            give = injection.Step(0, injection.unlocking(lock), system_call="futex")
+            give = injection.InjectedCall(0, injection.unlocking(lock), system_call="futex")
             # alone, it goes from having the lock straight to giving it back
-            steps = [injection.Step(take.value, [lock], unlocks=lock), *steps, give]
+            steps = [injection.InjectedCall(take.value, [lock], unlocks=lock), *steps, give]
         became, number = self._make(what.address, steps, seconds)
         if became == "returned":
             return 0
@@ -122,7 +122,7 @@ class ShellController:
             )
         raise RefusedError("no-thread-can-call", "no thread could be made to call", "try again")
 
-    def _make(self, function: int, steps: Sequence[injection.Step], seconds: float) -> messages.Called:
+    def _make(self, function: int, steps: Sequence[injection.InjectedCall], seconds: float) -> messages.CallEnded:
         now = self._now
         base = now.base_of(function)
         gadgets = now.gadgets(base)
@@ -138,7 +138,7 @@ class ShellController:
             stand, thread, at_end = caller.stand, caller.thread, caller.at_end
             stack_pointer = stand.registers[self.processor.stack]
             frames = self.processor.frames(thread, gadgets)
-            layout = injection.Layout(frames, thread, stack_pointer, steps, signal=at_end)
+            layout = injection.StackLayout(frames, thread, stack_pointer, steps, signal=at_end)
             if layout.base - injection.ROOM < caller.stack.start:
                 now.why_none = f"has too little room left on the stack of thread {stand.tid}"
                 continue
@@ -162,7 +162,7 @@ class ShellController:
                 at_end=at_end,
                 seconds=seconds,
             )
-            return self.freeze.obey(order, messages.Called, seconds + MOVES_IN)
+            return self.freeze.obey(order, messages.CallEnded, seconds + MOVES_IN)
         raise RefusedError(
             "no-thread-can-call",
             f"no thread can be made to call and put back as it was: the process {now.why_none}",

@@ -17,13 +17,13 @@ from typing import Iterable, Mapping
 from ..analysis.top_order import DEFAULT, SORTS, Order, figures
 from ..base.errors import ArenascopeError, UsageError
 from ..base.printable import one_line
-from ..commands.framework.arguments import HELP, Group, Outline, argument, seconds
+from ..commands.framework.arguments import HELP, ArgumentGroup, Outline, argument, seconds
 from ..commands.framework.command import EXACT
 from ..present.formats.json import envelope
 from ..present.json_documents.process_records import RunningProcess, TopDocument, WholeLook
 from ..present.json_documents.record import chunk_tally, plain
 from ..present.screens.other_screen import OtherScreen
-from ..present.screens.top import Shown, top_lines
+from ..present.screens.top import TopView, top_lines
 from ..present.shared_text.text import Style, written
 from ..session.header_look import HeaderLook, HeaderReader
 from ..sources.live.kernel_refusal import barrier
@@ -58,7 +58,7 @@ OUTLINE = Outline(
     "once.",
     "top\ntop --once --limit 5\ntop --exact 1234 5678\ntop --json --once | jq '.processes[0].pid'",
     (
-        Group(
+        ArgumentGroup(
             "options",
             (
                 argument(
@@ -258,7 +258,7 @@ def _whole_looks(pids: Iterable[int]) -> dict[int, WholeLook]:
 class _Once:
     """Printed, look by look."""
 
-    def __init__(self, as_json: bool, exact: bool, how: Shown) -> None:
+    def __init__(self, as_json: bool, exact: bool, how: TopView) -> None:
         self._json, self._exact, self._how = as_json, exact, how
 
     def rows(self, whole: int) -> int:
@@ -281,7 +281,7 @@ class _Once:
 class _Screen(_Once):
     """Drawn in place."""
 
-    def __init__(self, exact: bool, how: Shown) -> None:
+    def __init__(self, exact: bool, how: TopView) -> None:
         super().__init__(False, exact, how)
         self._screen = OtherScreen(sys.stdout)
 
@@ -298,7 +298,7 @@ class _Screen(_Once):
 
 def _show(options: argparse.Namespace, interval: float, goes_on: bool) -> _Once:
     barred = barrier()
-    how = Shown(options.sort, unread=barred.why if barred is not None else "sudo may")
+    how = TopView(options.sort, unread=barred.why if barred is not None else "sudo may")
     if goes_on and _is_screen(options):
         return _Screen(options.bytes, how._replace(note=f"every {interval:g} s, until q or Ctrl-C"))
     return _Once(options.json, options.bytes, how)

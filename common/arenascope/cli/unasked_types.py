@@ -24,7 +24,7 @@ ROOM = 1.25
 """An interval that is advised is longer than needed by so much: no two looks take as long."""
 
 
-class Rule(NamedTuple):
+class AutoLookRule(NamedTuple):
     interval: float
     processes: int = 1
     """How many are looked at in it, one after the other."""
@@ -46,7 +46,7 @@ class Rule(NamedTuple):
 class UnaskedTypes:
     """Of one process that is looked at again and again."""
 
-    def __init__(self, pid: int, rule: Rule) -> None:
+    def __init__(self, pid: int, rule: AutoLookRule) -> None:
         self._pid, self._rule = pid, rule
         self._costs: list[LookCost] = []
         self._told = False

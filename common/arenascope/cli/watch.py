@@ -12,13 +12,13 @@ from typing import Mapping, NamedTuple, Optional, Protocol, Sequence
 from ..analysis.diff import Document
 from ..base.errors import ArenascopeError, TargetError, UsageError
 from ..base.printable import one_line
-from ..commands.framework.arguments import HELP, Group, Outline, argument, seconds
+from ..commands.framework.arguments import HELP, ArgumentGroup, Outline, argument, seconds
 from ..commands.framework.command import EXACT, Context
 from ..commands.snapshot import take
 from ..commands.steps import snapshot_folder
 from ..commands.steps.live_copy import expect_copy
 from ..commands.steps.look_cost import LookCost, LookLimit
-from ..present.screens.watch import Course, LiveScreen, Looked
+from ..present.screens.watch import Course, LiveScreen, WatchLook
 from ..present.shared_text.text import Style, duration
 from ..session.before_hold import read_moment
 from ..session.resident import resident_picture
@@ -27,7 +27,7 @@ from ..sources.live.cgroups import memory_limit
 from ..sources.live.procfiles import born, name_of
 from .shell import QuietDoor, ShellDoor, typed_program, unbroken
 from .subjects import PID_OPTION, as_subject
-from .unasked_types import Rule, UnaskedTypes
+from .unasked_types import AutoLookRule, UnaskedTypes
 
 COLUMNS = {
     "time": 8,
@@ -57,7 +57,7 @@ OUTLINE = Outline(
     "Where a look with types and owners costs little of the interval and of memory, it has both: what grows is named.",
     "watch 1234 --interval 60\nwatch $(pgrep server) --interval 60 --save moments/",
     (
-        Group(
+        ArgumentGroup(
             "options",
             (
                 argument("pids", metavar="PID", nargs="*", default=[], help="a process; with several, one line each"),
@@ -163,7 +163,7 @@ def _unasked(options: argparse.Namespace, pids: Sequence[int]) -> Mapping[int, U
     """Of those for which nobody said whether types are wanted."""
     if not options.save or options.types is not None or options.owners:
         return {}
-    rule = Rule(options.interval, len(pids))
+    rule = AutoLookRule(options.interval, len(pids))
     return {pid: UnaskedTypes(pid, rule) for pid in pids}
 
 
@@ -215,7 +215,7 @@ class _Show(Protocol):
     def looks(self) -> int:
         """How many there were."""
 
-    def add(self, looked: Looked) -> None: ...
+    def add(self, looked: WatchLook) -> None: ...
 
     def say(self, message: str) -> None:
         """What went wrong."""
@@ -247,7 +247,7 @@ class _Lines:
         self._headlines: dict[int, list[str]] = {}
         self.looks = 0
 
-    def add(self, looked: Looked) -> None:
+    def add(self, looked: WatchLook) -> None:
         if self.looks % AGAIN == 0:
             _print(self._columns, dict(zip(HEADERS, HEADERS)))
         _print(self._columns, dict(zip(HEADERS, _cells(looked, self._style, self._before.get(looked.pid)))))
@@ -255,7 +255,7 @@ class _Lines:
         self.looks += 1
         self._tell_what_grows(looked)
 
-    def _tell_what_grows(self, looked: Looked) -> None:
+    def _tell_what_grows(self, looked: WatchLook) -> None:
         """Beside the rows, which programs read: to standard error, where it is another than before."""
         course = self._courses.setdefault(looked.pid, Course(looked))
         course.add(looked, looked.at)
@@ -283,8 +283,8 @@ def _columns(style: Style, several: bool) -> list[str]:
     return kept
 
 
-class _Seen(NamedTuple):
-    looked: Looked
+class _LookAndDocument(NamedTuple):
+    looked: WatchLook
     document: Optional[Document]
     """A snapshot, where one was asked for, or types."""
 
@@ -302,12 +302,12 @@ class Wanted(NamedTuple):
         return self.save or self.types or self.owners
 
 
-def look_whole(pid: int, early: bool) -> Looked:
+def look_whole(pid: int, early: bool) -> WatchLook:
     """One look of which nothing is kept."""
     return _look(pid, Wanted(), early).looked
 
 
-def _look(pid: int, wanted: Wanted, early: bool) -> _Seen:
+def _look(pid: int, wanted: Wanted, early: bool) -> _LookAndDocument:
     started = born(pid) if wanted.document else None
     reads = None if wanted.types or wanted.owners else read_moment
     options, lists_of = argparse.Namespace(libc=0, json=True), 0 if early and reads else None
@@ -328,11 +328,11 @@ def _look(pid: int, wanted: Wanted, early: bool) -> _Seen:
         target = {**document["target"], "started": started, "name": name}
         document = {**document, "target": target, "limit": None if limit is None else limit._asdict()}
     types, allocators = (document or {}).get("types"), session.located.allocators
-    looked = Looked(pid, name, picture, len(session.headers), held=held, at=at, types=types, allocators=allocators)
-    return _Seen(looked, document)
+    looked = WatchLook(pid, name, picture, len(session.headers), held=held, at=at, types=types, allocators=allocators)
+    return _LookAndDocument(looked, document)
 
 
-def _cells(looked: Looked, style: Style, before: Optional[int]) -> list[str]:
+def _cells(looked: WatchLook, style: Style, before: Optional[int]) -> list[str]:
     now, held = time.strftime("%H:%M:%S", time.localtime(looked.at)), f"{looked.held * 1000:.0f} ms"
     picture, pid = looked.picture, str(looked.pid)
     if picture is None:

@@ -12,7 +12,7 @@ from ..session.problems import problems_of
 from .framework.command import ARENA, LIMIT, Answer, Context, command, of_heap
 
 
-class Row(NamedTuple):
+class OwnedBin(NamedTuple):
     """A bin and its owner: an arena, or a thread's cache."""
 
     arena: Optional[int]
@@ -37,19 +37,19 @@ def bins_command(context: Context) -> Answer:
     return Answer(found, of_heap(context.session, _lines(context, rows, partial)), problems_of(context.session))
 
 
-def _rows(context: Context) -> Iterator[Row]:
+def _rows(context: Context) -> Iterator[OwnedBin]:
     session, wanted = context.session, context.options.arena
     for arena in session.arenas:
         if wanted in (None, arena.header.index):
             for each in (*arena.fastbins, *arena.bins):
-                yield Row(arena.header.index, None, each)
+                yield OwnedBin(arena.header.index, None, each)
     for cache in session.thread_caches if session.started else ():
         if wanted in (None, cache.arena):
             for each in cache.bins:
-                yield Row(None, cache.tid, each)
+                yield OwnedBin(None, cache.tid, each)
 
 
-def _record(row: Row) -> BinRow:
+def _record(row: OwnedBin) -> BinRow:
     whole = row.bin.whole
     return BinRow.of(
         row.bin,
@@ -60,7 +60,7 @@ def _record(row: Row) -> BinRow:
     )
 
 
-def _lines(context: Context, rows: list[Row], partial: bool) -> Iterator[str]:
+def _lines(context: Context, rows: list[OwnedBin], partial: bool) -> Iterator[str]:
     style = context.style
     chunks = sum(row.bin.chunks for row in rows)
     size = sum(row.bin.bytes for row in rows)
@@ -81,7 +81,7 @@ def _lines(context: Context, rows: list[Row], partial: bool) -> Iterator[str]:
     yield from left_out(style, more, "bin")
 
 
-def _cells(style: Style, row: Row) -> list[str]:
+def _cells(style: Style, row: OwnedBin) -> list[str]:
     whose = f"arena {row.arena}" if row.arena is not None else f"thread {row.tid}"
     average = row.bin.bytes // row.bin.chunks if row.bin.chunks else None
     upper = style.size(row.bin.max_bytes) if row.bin.max_bytes is not None else "any"

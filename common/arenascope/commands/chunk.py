@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Iterator, NamedTuple, Optional, Sequence, Unio
 from ..base.errors import MemoryReadError, UsageError
 from ..base.model import ArenaHeader, Heap, Kind, MmappedBlock, Statement
 from ..base.user_data import UserData
-from ..blocks.single_blocks import told_of
+from ..blocks.single_blocks import describe_block
 from ..glibc.bins import bin_kind, fastbin_index, find_bin
 from ..glibc.blocks import Placed, find_blocks
 from ..glibc.tcache import tcache_index
@@ -38,7 +38,7 @@ TAG_BITS = 56
 """aarch64 keeps a tag (MTE, or the program's own) in the top byte of pointers; malloc's own pointers have none."""
 
 
-class Word(NamedTuple):
+class ChunkWord(NamedTuple):
     offset: int
     """From the user pointer."""
     value: int
@@ -53,7 +53,7 @@ class Described(NamedTuple):
     heap: Optional[Heap]
     bin: Optional[str]
     tid: Optional[int]
-    words: Sequence[Word]
+    words: Sequence[ChunkWord]
     own: Optional[str]
     """Which structure of glibc's own it holds."""
     kind: Optional[Kind] = None
@@ -88,7 +88,7 @@ def chunk_command(context: Context) -> Answer:
         if isinstance(each, Described) and each.block.state in ("used", "mmapped"):
             # a block with a mapping of its own has no neighbour whose first field it uses
             beside = session.layout.word if each.block.state == "mmapped" else 0
-            told_us = told_of(session, each.block.chunk, each.block.bytes - beside)
+            told_us = describe_block(session, each.block.chunk, each.block.bytes - beside)
             by_place[place] = each._replace(kind=told_us.kind, members=told_us.members)
     elsewhere = [said for said in map(by_place.__getitem__, dict.fromkeys(places)) if isinstance(said, Statement)]
     answers = [(place, by_place[place]) for place in places]
@@ -180,7 +180,7 @@ def _mmapped(session: Session, place: int, count: int) -> Optional[Described]:
     return Described(placed, arena=None, heap=None, bin=None, tid=tid, words=words, own=None)
 
 
-def _words(session: Session, user: int, end: int, count: int) -> list[Word]:
+def _words(session: Session, user: int, end: int, count: int) -> list[ChunkWord]:
     """The first words of a block, as far as they can be read."""
     word = session.layout.word
     values: list[int] = []
@@ -191,7 +191,7 @@ def _words(session: Session, user: int, end: int, count: int) -> list[Word]:
         except MemoryReadError:
             break
     return [
-        Word(index * word, value, text_of(session.target.describe(value)) if value else None)
+        ChunkWord(index * word, value, text_of(session.target.describe(value)) if value else None)
         for index, value in enumerate(values)
     ]
 

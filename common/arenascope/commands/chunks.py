@@ -6,9 +6,9 @@ from itertools import islice
 from typing import Iterable, Iterator, NamedTuple, Optional, Sequence
 
 from ..analysis.chunks import (
+    ChunkSums,
     ExactSize,
     SizeClass,
-    Sums,
     SweepSums,
     count_between,
     exact_sizes,
@@ -25,10 +25,10 @@ from ..glibc.blocks import Block
 from ..present.formats.spool import Spool
 from ..present.json_documents import chunk_records as records
 from ..present.json_documents.record import ChunkTally, chunk_tally
-from ..present.screens.chunks import FEW, Sizes, chunk_row, heading, summary_lines, table_of, typed_row
+from ..present.screens.chunks import FEW, SizeTable, chunk_row, heading, summary_lines, table_of, typed_row
 from ..present.screens.types import is_called, name_in_documents, name_of
 from ..session.first_chunks import ORDERS, Foremost, chunks_of
-from ..session.parallel_sweeps import Part, swept
+from ..session.parallel_sweeps import HeapPart, swept
 from ..session.problems import listed_not_met, parts_differ, problems_of, top_differs
 from ..session.session import Session
 from .framework.command import ARENA, LIMIT, Answer, Context, argument, command, of_heap, parse_size
@@ -59,22 +59,22 @@ class Filter(NamedTuple):
     def wants_state(self, state: str) -> bool:
         return not (self.free if state == "used" else self.used)
 
-    def how_many(self, sums: Sums, top_bytes: int) -> int:
+    def how_many(self, sums: ChunkSums, top_bytes: int) -> int:
         """How many of the counted chunks it selects."""
         kept = within(sums, self.least, self.most)
         tops = int(top_bytes > 0 and self.wants(top_bytes, "top"))
         return tops + sum(kept.tally(state).chunks for state in kept.sizes if self.wants_state(state))
 
 
-class Sweep:
+class SizesInHeaps:
     """The outcome of sweeping the heaps."""
 
     def __init__(self) -> None:
-        self.sums: dict[int, Sums] = {}
+        self.sums: dict[int, ChunkSums] = {}
         self.rows = Spool()
         self.wanted = 0
         self.problems: list[Statement] = []
-        self.chosen: Optional[Sums] = None
+        self.chosen: Optional[ChunkSums] = None
         """With --type: what has such a name."""
         self.doubtful = False
         """Not every thread cache and fastbin could be read: a chunk that looks used may be in one."""
@@ -127,7 +127,7 @@ def chunks_command(context: Context) -> Answer:
         most=parse_size(context, options.max),
         type=shell_pattern(options.type) if options.type is not None else None,
     )
-    sweep = Sweep()
+    sweep = SizesInHeaps()
     if session.started:
         (_sweep_types if wanted.type else _sweep)(context, wanted, sweep)
     sums = total(sweep.sums.values())
@@ -150,7 +150,7 @@ def chunks_command(context: Context) -> Answer:
     summary = summary_lines(
         context.style,
         sweep.sums,
-        Sizes(classes, exact, options.limit if options.exact else FEW, alone=options.exact),
+        SizeTable(classes, exact, options.limit if options.exact else FEW, alone=options.exact),
         only=wanted.only,
         doubtful=sweep.doubtful,
         states=options.summary or options.exact,
@@ -162,7 +162,7 @@ def chunks_command(context: Context) -> Answer:
     return Answer(found, text, [*sweep.problems, *problems_of(session)], rows=rows)
 
 
-def _sweep(context: Context, wanted: Filter, sweep: Sweep) -> None:
+def _sweep(context: Context, wanted: Filter, sweep: SizesInHeaps) -> None:
     session, options = context.session, context.options
     listed = session.listed
     sweep.doubtful = not (session.caches_known and session.fast_known)
@@ -201,7 +201,7 @@ def _sweep(context: Context, wanted: Filter, sweep: Sweep) -> None:
         sweep.rows.add(chunk_row(context.style, options.json, arena)(chunk, size, state))
 
 
-def _sweep_types(context: Context, wanted: Filter, sweep: Sweep) -> None:
+def _sweep_types(context: Context, wanted: Filter, sweep: SizesInHeaps) -> None:
     """The same of blocks whose type has such a name."""
     session, options = context.session, context.options
     assert wanted.type is not None
@@ -210,10 +210,10 @@ def _sweep_types(context: Context, wanted: Filter, sweep: Sweep) -> None:
     live = live_kinds(session, wanted.arena)
     called = name_in_documents if options.json else name_of
     names = {index: called(kind) for index, kind in enumerate(live.kinds) if is_called(kind, wanted.type)}
-    sweep.chosen = Sums()
+    sweep.chosen = ChunkSums()
     rows: list[tuple[int, int, int, str]] = []
     for heap in live.heaps:
-        sums = sweep.sums.setdefault(heap.header.index, Sums())
+        sums = sweep.sums.setdefault(heap.header.index, ChunkSums())
         for chunk, size, state, kind in live.blocks(heap):
             if state not in sums.sizes:
                 sums.gaps[state] += size
@@ -240,12 +240,12 @@ def _share_out(
     limit: int,
     processes: int,
     meter: Meter,
-    sweep: Sweep,
+    sweep: SizesInHeaps,
 ) -> None:
     """The same by several processes: of rows each keeps as many as may be shown."""
     session, listed = context.session, context.session.listed
 
-    def look(part: Part, pieces: Iterator[Piece]) -> tuple[SweepSums, list[Block]]:
+    def look(part: HeapPart, pieces: Iterator[Piece]) -> tuple[SweepSums, list[Block]]:
         adding = SweepSums(listed)
         rows: list[Block] = []
         for piece in pieces:
@@ -268,7 +268,7 @@ def _share_out(
             _close(session, header, adding, wanted, sweep=sweep)
 
 
-def _close(session: Session, header: ArenaHeader, adding: SweepSums, wanted: Filter, sweep: Sweep) -> None:
+def _close(session: Session, header: ArenaHeader, adding: SweepSums, wanted: Filter, sweep: SizesInHeaps) -> None:
     """Checks an arena's parts against system_mem."""
     sums = sweep.sums[header.index] = adding.sums()
     sweep.wanted += wanted.how_many(sums, sums.gaps["top"])
@@ -293,7 +293,7 @@ def _list(
                 return
 
 
-def _summary(session: Session, sweep: Sweep, sums: Sums) -> records.Summary:
+def _summary(session: Session, sweep: SizesInHeaps, sums: ChunkSums) -> records.Summary:
     """What an unread list may hide is not known."""
 
     def tally(state: str) -> ChunkTally:

@@ -21,7 +21,7 @@ from .types import not_read
 
 if TYPE_CHECKING:
     from ..blocks.declared.container_rows import ContainerRow
-    from ..blocks.graph.refs import Search
+    from ..blocks.graph.refs import ImageSearch
 
 NAMED = 3
 """So many damaged kinds are named."""
@@ -91,7 +91,7 @@ def _wanted(least: Optional[int], match: Optional[str]) -> Callable[[ContainerRo
     return lambda row: row.held_bytes >= (least or 0) and (matches(row.path) or matches(row.type))
 
 
-def _notes(context: Context, search: Search, rows: Sequence[ContainerRow]) -> Sequence[Statement]:
+def _notes(context: Context, search: ImageSearch, rows: Sequence[ContainerRow]) -> Sequence[Statement]:
     """What is not among them, and why."""
     session = search.session
     if not session.started:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from argparse import Namespace
 from typing import Iterator, Optional, Sequence
 
-from ..analysis.diff import CONTAINER, OF_FILES, Change, Diff, Document, allocators_of, compare
+from ..analysis.diff import CONTAINER, OF_FILES, Diff, Document, FigureChange, allocators_of, compare
 from ..base.class_names import type_words
 from ..base.errors import ArenascopeError
 from ..base.model import Statement
@@ -129,7 +129,7 @@ def _judge(diff: Diff) -> Statement:
     return Statement("unknown" if change is None else "grew" if change > 0 else "fell" if change else "same", figures)
 
 
-def _record(diff: Diff, change: Change) -> records.ChangeRecord:
+def _record(diff: Diff, change: FigureChange) -> records.ChangeRecord:
     per_hour = _whole(diff.per_hour(change.change))
     if change.kind is None:
         return records.ChangeRecord.of(change, per_hour=per_hour)
@@ -148,7 +148,7 @@ def _lines(context: Context, diff: Diff, after: Document) -> Iterator[str]:
     why_not = _no_rates(diff)
     rates = why_not is None
     for name, by in TABLES.items():
-        changes: Optional[Sequence[Change]] = getattr(diff, name)
+        changes: Optional[Sequence[FigureChange]] = getattr(diff, name)
         if not changes:
             continue
         yield ""
@@ -171,7 +171,7 @@ def _lines(context: Context, diff: Diff, after: Document) -> Iterator[str]:
         yield style.dim(why_not)
 
 
-def _named(change: Change, table: str) -> str:
+def _named(change: FigureChange, table: str) -> str:
     if table == "parts":
         return LABELS.get(change.name, change.name)
     if table == "types":
@@ -234,7 +234,7 @@ def _no_rates(diff: Diff) -> Optional[str]:
     return None
 
 
-def _rate(style: Style, diff: Diff, change: Change, by: str) -> str:
+def _rate(style: Style, diff: Diff, change: FigureChange, by: str) -> str:
     """Nothing for what is not a trend: a few pages, and pages of files, which the kernel maps and drops at will."""
     if by != CONTAINER and (abs(change.change or 0) < TREND or change.name in OF_FILES):
         return ""

@@ -11,7 +11,7 @@ from ..analysis.usage import total
 from ..base.errors import UsageError
 from ..base.model import Heap
 from ..base.whole_file import write_whole
-from ..blocks.map_strips import Picture, draw, lay_types, page_cells, page_rows, type_layer
+from ..blocks.map_strips import HeapStrips, draw, lay_types, page_cells, page_rows, type_layer
 from ..blocks.types_of_image import types_of
 from ..present.formats.json import hexadecimal
 from ..present.json_documents import chunk_records as records
@@ -58,7 +58,7 @@ def map_command(context: Context) -> Answer:
     look_at_a_copy(context, if_sooner=not options.types)
     session = context.session
     context.check_arena(options.arena)
-    picture, types = Picture(), None
+    picture, types = HeapStrips(), None
     if session.started:
         draw(session, options.arena, _fineness(context), picture)
         if options.types and not session.stopped:

@@ -7,10 +7,10 @@ from ..blocks.graph.asked_address import asked_for
 from ..blocks.graph.edges import build
 from ..blocks.graph.holders import Holders
 from ..blocks.graph.paths import find_owner
-from ..blocks.graph.pointer_facts import Told
+from ..blocks.graph.pointer_facts import RefDetails
 from ..present.json_documents.owner_records import OwnerDocument, OwnerRecord
 from ..present.screens.owners import whose
-from ..present.screens.refs import Asked, Shown, nowhere, owner_lines
+from ..present.screens.refs import GoalPlace, RefsScreen, nowhere, owner_lines
 from ..present.shared_text.marked_names import unmarked
 from ..session.problems import problems_of
 from .framework.arguments import RULES
@@ -46,7 +46,7 @@ def owner_command(context: Context) -> Answer:
     holders, start = Holders(look.search, look.lost), goal.span.start if goal is not None else 0
     holder, tied = holders.of(start), holders.tied_with(start)
     paths = Paths(look.search, context.user_data)
-    shown = Shown(Told(look.search, path or (), goal), paths)
+    shown = RefsScreen(RefDetails(look.search, path or (), goal), paths)
     way = paths.way(path[0], goal.number) if goal is not None and goal.number is not None and path else None
     found = OwnerDocument(
         block=shown.goal(goal),
@@ -65,7 +65,7 @@ def owner_command(context: Context) -> Answer:
     text = owner_lines(
         context.style,
         shown,
-        Asked(goal, place),
+        GoalPlace(goal, place),
         path,
         refs=refs,
         other=other,

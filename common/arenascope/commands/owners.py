@@ -16,7 +16,7 @@ from ..present.formats.owners_profile import profile_of
 from ..present.json_documents.owner_records import OwnersDocument, Written
 from ..present.json_documents.record import statement_record
 from ..present.pages.owners import page
-from ..present.screens.owners import Shown, lines, lines_by_type, summary
+from ..present.screens.owners import OwnersScreen, lines, lines_by_type, summary
 from ..present.screens.types import name_of
 from ..present.shared_text.debug_info import unnamed_variables, unnamed_variables_text
 from ..present.shared_text.problems import sentences
@@ -30,7 +30,7 @@ from .map import page_facts
 from .steps.live_copy import looked
 
 if TYPE_CHECKING:
-    from ..present.screens.owners import Shown
+    from ..present.screens.owners import OwnersScreen
 
 
 @command(
@@ -65,7 +65,7 @@ def owners_command(context: Context) -> Answer:
     found = owned(search)
     ranking = found.owners
     types = types_of(search, [step.block for each in ranking.holdings for step in each.way])
-    shown = Shown(search, found, types, Paths(search, context.user_data))
+    shown = OwnersScreen(search, found, types, Paths(search, context.user_data))
     if options.by and look.session.started:
         shown.costs = costs_by_type(search)
     limit = options.limit if options.limit > 0 else None
@@ -108,7 +108,7 @@ def _write(path: Optional[str], data: bytes) -> Optional[Written]:
     return Written(file=path, bytes=len(data))
 
 
-def _files(context: Context, shown: Shown, problems: Sequence[Statement], live: bool) -> dict[str, bytes]:
+def _files(context: Context, shown: OwnersScreen, problems: Sequence[Statement], live: bool) -> dict[str, bytes]:
     """What --html and --pprof write."""
     search = shown.search
     kinds = [name_of(each) if each is not None else UNKNOWN for each in kinds_of_all(search)]

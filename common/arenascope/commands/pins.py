@@ -5,11 +5,11 @@ from __future__ import annotations
 from itertools import islice
 from typing import TYPE_CHECKING, Iterable, Iterator, Mapping, NamedTuple, Optional, Sequence
 
-from ..analysis.holds_back import Group
-from ..analysis.pins import Block, Gain, Pin, PinSearch, Ranking, Step, Tail, Together, bytes_of
-from ..analysis.trim import Rules, until_locked
+from ..analysis.holds_back import BlocksOfKind
+from ..analysis.pins import Block, Gain, HeapTail, LastBlocks, Pin, PinSearch, Ranking, ReleaseStep, bytes_of
+from ..analysis.trim import TrimRules, until_locked
 from ..analysis.usage import total
-from ..base.model import ArenaHeader, Heap, Piece, Run, Statement
+from ..base.model import ArenaHeader, ChunkRun, Heap, Piece, Statement
 from ..blocks.types_of_image import in_memory, types_of
 from ..glibc.blocks import blocks
 from ..glibc.params import default_max_fast
@@ -17,8 +17,8 @@ from ..glibc.tcache import tcache_index
 from ..present.formats.json import hexadecimal
 from ..present.json_documents import chunk_records as records
 from ..present.json_documents.record import statement_record
-from ..present.screens.pins import Shown, lines, note_text
-from ..session.parallel_sweeps import Part, swept
+from ..present.screens.pins import ShownPin, lines, note_text
+from ..session.parallel_sweeps import HeapPart, swept
 from ..session.problems import problems_of
 from ..session.session import Session
 from ..session.trims import resident_bytes, thresholds_of, trim_rules
@@ -27,7 +27,7 @@ from .framework.command import ARENA, WITH_VALUES, Answer, Context, argument, co
 from .types import OWNERS, find_held, look_at_a_copy, looked_for_owners, typed
 
 if TYPE_CHECKING:
-    from ..blocks.types_of_image import Types
+    from ..blocks.types_of_image import TypeFigures
     from ..present.screens.held_by import HeldMost
 
 BY_ITSELF = 256 << 20
@@ -68,8 +68,8 @@ def pins_command(context: Context) -> Answer:
     context.check_arena(options.arena)
     ranking = Ranking(options.limit if options.limit > 0 else None, options.own)
     pending: dict[int, int] = {}
-    groups: Optional[Sequence[Group]] = None
-    types: Optional[Types] = None
+    groups: Optional[Sequence[BlocksOfKind]] = None
+    types: Optional[TypeFigures] = None
     problems: list[Statement] = looked.problems if looked is not None else []
     if session.started:
         rules = trim_rules(session)
@@ -94,7 +94,7 @@ def pins_command(context: Context) -> Answer:
     of_groups = held.kinds(types.live) if held is not None and types is not None and groups else {}
     notes, header = _Notes(session), session.layout.header if session.started else 0
     pins = [
-        Shown(
+        ShownPin(
             pin,
             _resident(session, pin.gain),
             symbol=notes.symbol(pin),
@@ -132,7 +132,9 @@ def pins_command(context: Context) -> Answer:
     return Answer(found, of_heap(session, text), problems, beside=_beside(groups or (), of_groups, pins))
 
 
-def _beside(groups: Sequence[Group], of_groups: Mapping[int, HeldMost], pins: Sequence[Shown]) -> dict[str, object]:
+def _beside(
+    groups: Sequence[BlocksOfKind], of_groups: Mapping[int, HeldMost], pins: Sequence[ShownPin]
+) -> dict[str, object]:
     """Who holds them, as a page says it."""
     kinds = [of_groups.get(each.row.index) for each in groups]
     return {
@@ -145,14 +147,16 @@ def _heap_bytes(heaps: Iterable[Heap]) -> int:
     return sum(heap.bytes for heap in heaps)
 
 
-def _search_all(session: Session, only: Optional[int], rules: Rules, ranking: Ranking, pending: dict[int, int]) -> None:
+def _search_all(
+    session: Session, only: Optional[int], rules: TrimRules, ranking: Ranking, pending: dict[int, int]
+) -> None:
     """Walks the arenas; `pending` receives how much any other free() would give back in each."""
     session.measure_residency()
     headers = [header for header in session.headers if only in (None, header.index)]
     bytes_in_all = sum(part.bytes for header in headers for part in session.heaps[header.index])
     processes = session.processes_for(bytes_in_all)
 
-    def look(part: Part, pieces: Iterator[Piece]) -> Optional[tuple[Optional[Tail], Ranking]]:
+    def look(part: HeapPart, pieces: Iterator[Piece]) -> Optional[tuple[Optional[HeapTail], Ranking]]:
         own = ranking if processes < 2 else Ranking(ranking.limit, ranking.own)
         search = _search(session, part.header, rules, own)
         end = _End(_flat(pieces, session.listed), part.stretch.end if part.cut else None)
@@ -174,7 +178,7 @@ def _search_all(session: Session, only: Optional[int], rules: Rules, ranking: Ra
             pending[header.index] = bytes_of(search.pending)
 
 
-def _search(session: Session, header: ArenaHeader, rules: Rules, ranking: Ranking) -> PinSearch:
+def _search(session: Session, header: ArenaHeader, rules: TrimRules, ranking: Ranking) -> PinSearch:
     return PinSearch(
         arena=header.index,
         main=header.main,
@@ -206,7 +210,7 @@ class _End:
 
 def _flat(pieces: Iterator[Piece], listed: dict[int, str]) -> Iterator[Block]:
     for piece in pieces:
-        if isinstance(piece, Run):
+        if isinstance(piece, ChunkRun):
             yield from blocks(piece, listed)
         else:
             yield piece.address, piece.bytes, piece.kind
@@ -236,7 +240,7 @@ def _sums(session: Session, ranking: Ranking) -> records.PinSums:
     )
 
 
-def _pin(session: Session, shown: Shown, with_ranges: bool) -> records.PinRecord:
+def _pin(session: Session, shown: ShownPin, with_ranges: bool) -> records.PinRecord:
     pin, path = shown.pin, shown.held_by.path if shown.held_by is not None else None
     return records.PinRecord.of(
         pin,
@@ -255,7 +259,7 @@ def _pin(session: Session, shown: Shown, with_ranges: bool) -> records.PinRecord
     )
 
 
-def _tail(together: Together, resident: Optional[int], with_ranges: bool) -> records.TailRecord:
+def _tail(together: LastBlocks, resident: Optional[int], with_ranges: bool) -> records.TailRecord:
     return records.TailRecord.of(
         together,
         bytes=together.gain.bytes,
@@ -266,7 +270,7 @@ def _tail(together: Together, resident: Optional[int], with_ranges: bool) -> rec
     )
 
 
-def _group(group: Group, held_by: Optional[HeldMost]) -> records.PinGroup:
+def _group(group: BlocksOfKind, held_by: Optional[HeldMost]) -> records.PinGroup:
     held = group.held
     return typed(
         records.PinGroup,
@@ -278,7 +282,7 @@ def _group(group: Group, held_by: Optional[HeldMost]) -> records.PinGroup:
 
 
 def _ranges(gain: Gain, wanted: bool) -> dict[str, object]:
-    def steps(steps: tuple[Step, ...]) -> list[list[object]]:
+    def steps(steps: tuple[ReleaseStep, ...]) -> list[list[object]]:
         return [[how, hexadecimal(range.address), range.bytes] for how, range in steps]
 
     return {"ranges": steps(gain.gone), "already": steps(gain.already)} if wanted else {}

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from ..blocks.declared.paths import Paths
 from ..blocks.graph.asked_address import asked_for
-from ..blocks.graph.pointer_facts import Told
+from ..blocks.graph.pointer_facts import RefDetails
 from ..present.json_documents.owner_records import RefsDocument
-from ..present.screens.refs import Asked, Shown, nowhere, pointers
+from ..present.screens.refs import GoalPlace, RefsScreen, nowhere, pointers
 from ..session.problems import problems_of
 from .framework.arguments import RULES
 from .framework.command import LIMIT, WITH_VALUES, Answer, Context, always, argument, command
@@ -36,7 +36,7 @@ def refs_command(context: Context) -> Answer:
     place = context.target.evaluate(context.options.address)
     look = looked(context)
     goal, refs = asked_for(look.search, place)
-    shown = Shown(Told(look.search, refs, goal), Paths(look.search, context.user_data))
+    shown = RefsScreen(RefDetails(look.search, refs, goal), Paths(look.search, context.user_data))
     found = RefsDocument(
         block=shown.goal(goal), refs=[shown.pointer(each, goal) for each in refs] if goal is not None else []
     )
@@ -45,5 +45,5 @@ def refs_command(context: Context) -> Answer:
         said, words = nowhere(place)
         return Answer(found, [words], [said, *problems])
     return Answer(
-        found, pointers(context.style, shown, Asked(goal, place), refs, limit=context.options.limit), problems
+        found, pointers(context.style, shown, GoalPlace(goal, place), refs, limit=context.options.limit), problems
     )

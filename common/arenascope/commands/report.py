@@ -11,13 +11,13 @@ from ..analysis.diff import Document
 from ..analysis.grown_types import Grown, grown_types
 from ..analysis.growth import growth, what_they_show
 from ..analysis.held_or_lost import HeldSums
-from ..analysis.holds_back import Seen, TypeRow
-from ..analysis.report import PARTS, Picture
+from ..analysis.holds_back import LiveBlockKinds, TypeRow
+from ..analysis.report import PARTS, ResidentPicture
 from ..analysis.trim import Trim
 from ..analysis.verdict import address_space, judge
 from ..base.errors import HoldOver, HoldTooShort
 from ..base.model import REPLACED, Statement
-from ..blocks.graph.owners import Leading
+from ..blocks.graph.owners import OtherHolders
 from ..blocks.graph.report_sums import summed
 from ..blocks.types_of_image import types_of
 from ..glibc.params import arena_limit
@@ -43,7 +43,7 @@ from ..present.screens.report import (
     notes,
 )
 from ..present.screens.verdict import cause, space_verdict, verdict
-from ..present.screens.ways_to_do import Words
+from ..present.screens.ways_to_do import AdviceText
 from ..present.shared_text.debug_info import unnamed_variables
 from ..present.shared_text.marked_names import unmarked_names
 from ..present.shared_text.text import NO_HEAP, Style
@@ -73,7 +73,7 @@ from .types import typed
 
 if TYPE_CHECKING:
     from ..blocks.graph.leads import Owner
-    from .steps.live_copy import Looked
+    from .steps.live_copy import CopiedImage
 
 TYPES = 20
 """So many types are in the document."""
@@ -124,9 +124,9 @@ def report_command(context: Context) -> Answer:
 class _Blocks(NamedTuple):
     """What was found out about single blocks; None where nobody looked."""
 
-    looked: Optional[Looked] = None
+    looked: Optional[CopiedImage] = None
     """Where pointers were followed."""
-    seen: Optional[Seen] = None
+    seen: Optional[LiveBlockKinds] = None
     """The types that hold memory back."""
 
 
@@ -221,7 +221,7 @@ def _looked_at(context: Context) -> Session:
     return context.session
 
 
-def _looked(context: Context) -> Optional[Looked]:
+def _looked(context: Context) -> Optional[CopiedImage]:
     """Where pointers are followed: with --owners a live process of the shell's is copied, and let go. A core that is
     not large is looked at unasked."""
     session, options = context.session, context.options
@@ -233,9 +233,9 @@ def _looked(context: Context) -> Optional[Looked]:
     return looked_unasked(context) if context.target.kind == "core" else None
 
 
-def _held(context: Context, looked: Looked) -> Optional[HeldSums]:
+def _held(context: Context, looked: CopiedImage) -> Optional[HeldSums]:
     def words(owners: Sequence[Owner]) -> str:
-        return together(looked.search, Leading(owners, whole=True))
+        return together(looked.search, OtherHolders(owners, whole=True))
 
     try:
         return summed(looked.search, looked.lost, words, asked=bool(context.options.owners or context.options.html))
@@ -244,7 +244,7 @@ def _held(context: Context, looked: Looked) -> Optional[HeldSums]:
         return None
 
 
-def _without_symbols(context: Context, looked: Looked, held: HeldSums) -> Sequence[Statement]:
+def _without_symbols(context: Context, looked: CopiedImage, held: HeldSums) -> Sequence[Statement]:
     return unnamed_variables(context.target, looked.session.target, [(each.name, each.bytes) for each in held.keepers])
 
 
@@ -269,7 +269,7 @@ def _without_mappings(context: Context, plans: Sequence[Trim], grown: _Growth) -
     return Conclusions(space, said, notes=[NO_RESIDENCY, *lacking], growth=grown.sentence)
 
 
-def _in_a_call(context: Context, picture: Picture) -> bool:
+def _in_a_call(context: Context, picture: ResidentPicture) -> bool:
     """Whether part of it could not be read as some thread was inside malloc."""
     session = context.session
     live = context.target.kind == "live" and session.started
@@ -287,10 +287,10 @@ def _growth(context: Context, before: Optional[Document]) -> _Growth:
 
 def _answer(
     context: Context,
-    picture: Optional[Picture],
+    picture: Optional[ResidentPicture],
     concluded: Conclusions,
     page: Optional[HtmlReport],
-    looked: Optional[Looked],
+    looked: Optional[CopiedImage],
 ) -> Answer:
     lacking, stopped = without_copy(context.options), context.session.stopped
     if stopped and lacking is None and page is None and asked(context.options):
@@ -314,7 +314,7 @@ THRESHOLDS = ("trim_threshold", "mmap_threshold", "top_pad")
 """Members of mp_ that causes and advice go by."""
 
 
-def _facts_but_for_a_picture(session: Session, plans: Sequence[Trim]) -> Callable[[Picture], Facts]:
+def _facts_but_for_a_picture(session: Session, plans: Sequence[Trim]) -> Callable[[ResidentPicture], Facts]:
     """What conclusions need besides the picture: all of it, as the process may have been let go by then."""
     depends_on_mp(session, "arena_max", *THRESHOLDS)
     release, params = session.located.version, session.params
@@ -333,7 +333,7 @@ def _facts_but_for_a_picture(session: Session, plans: Sequence[Trim]) -> Callabl
     )
 
 
-def _found(context: Context, picture: Optional[Picture], concluded: Conclusions) -> records.ReportDocument:
+def _found(context: Context, picture: Optional[ResidentPicture], concluded: Conclusions) -> records.ReportDocument:
     seen = concluded.facts.seen if concluded.facts else None
     grown = concluded.growth
     return records.ReportDocument(
@@ -369,7 +369,7 @@ def _found(context: Context, picture: Optional[Picture], concluded: Conclusions)
     )
 
 
-def _advice(context: Context, advice: Advice, said: Words) -> records.AdviceRecord:
+def _advice(context: Context, advice: Advice, said: AdviceText) -> records.AdviceRecord:
     words = advice_line(Style(), advice, said)
     return records.AdviceRecord.of(
         statement_record(Statement(advice.id, advice.figures, unmarked_names(advice.names)), words),

@@ -6,7 +6,7 @@ from ..base.errors import UsageError
 from ..base.model import Statement
 from ..present.json_documents.moment_records import SaveDocument
 from ..present.shared_text.text import next_lines
-from ..sources.target import Saved
+from ..sources.target import SavedCore
 from .framework.command import Answer, Context, always, argument, command
 from .steps.live_copy import expect_save
 from .steps.save_core import save
@@ -42,7 +42,7 @@ def save_command(context: Context) -> Answer:
     return Answer(found, _lines(context, saved), problems)
 
 
-def _lines(context: Context, saved: Saved) -> list[str]:
+def _lines(context: Context, saved: SavedCore) -> list[str]:
     style = context.style
     path = context.options.file
     speed = f", {style.size(round(saved.resident / saved.held))} a second" if saved.held else ""

@@ -25,7 +25,7 @@ from ..session.problems import problems_of
 from ..session.session import Session
 from .containers import row_record
 from .framework.arguments import seconds
-from .framework.command import Answer, Asked, Context, Door, argument, asked, command
+from .framework.command import Answer, CommandRequest, Context, Door, argument, asked, command
 from .steps.live_copy import expect_copy, look_apart_if_let_go
 from .steps.look_cost import LookLimit
 from .steps.snapshot_file import read, write
@@ -46,7 +46,7 @@ HELD = "types --owners --limit 0"
 """Of types, where owners are asked for as well."""
 
 
-def load(door: Door, names: Iterable[str] = SECTIONS) -> dict[str, Asked]:
+def load(door: Door, names: Iterable[str] = SECTIONS) -> dict[str, CommandRequest]:
     """Before a process is held."""
     return {name: asked(WORDS.get(name, name), door.find_command) for name in names}
 

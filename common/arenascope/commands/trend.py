@@ -6,7 +6,7 @@ from typing import Optional, Sequence
 
 from ..analysis.diff import Document
 from ..analysis.grown_types import grown_types, without_types
-from ..analysis.trend import Life, Series, Trend, lives, reached, series_of, succession
+from ..analysis.trend import ProcessLife, Series, Trend, lives, reached, series_of, succession
 from ..base.errors import UsageError
 from ..base.model import Statement
 from ..base.whole_file import write_whole
@@ -72,7 +72,7 @@ def trend_command(context: Context) -> Answer:
     return Answer(found, lines(context.style, trend, grown, context.options.limit), problems)
 
 
-def _trend(lived: Sequence[Life], life: Life, limit: Optional[records.Limit]) -> Trend:
+def _trend(lived: Sequence[ProcessLife], life: ProcessLife, limit: Optional[records.Limit]) -> Trend:
     series = series_of(life)
     rss = next((each for each in series if each.by == "rss"), None)
     comes = reached(rss, limit.bytes, limit.used) if rss is not None and limit is not None else None
@@ -80,7 +80,7 @@ def _trend(lived: Sequence[Life], life: Life, limit: Optional[records.Limit]) ->
     return Trend(life, before, [each for each in lived if each is not life and each not in before], series, comes=comes)
 
 
-def _chosen(lived: Sequence[Life], pid: Optional[int]) -> Life:
+def _chosen(lived: Sequence[ProcessLife], pid: Optional[int]) -> ProcessLife:
     if not lived:
         raise UsageError("none of these snapshots tells when it was taken, as no core's does", "take them of a process")
     mine = [each for each in lived if pid is None or each.pid == pid]
@@ -121,7 +121,7 @@ def _judge(trend: Trend) -> Statement:
     return Statement(f"{'grew' if rss.change > 0 else 'fell'}-{rss.how}", figures)
 
 
-def _life(life: Life) -> records.LifeRecord:
+def _life(life: ProcessLife) -> records.LifeRecord:
     return records.LifeRecord.of(life, name=life.name or None, snapshots=len(life.documents))
 
 

@@ -14,7 +14,7 @@ from ..blocks.types_of_image import types_of, with_guesses
 from ..present.formats.json import hexadecimal
 from ..present.json_documents import type_records as records
 from ..present.json_documents.record import statement_record
-from ..present.screens.held_by import Held
+from ..present.screens.held_by import HolderNames
 from ..present.screens.types import is_called, lines, note_text
 from ..present.shared_text.debug_info import names_of, without_debug_information
 from ..session.problems import parts_differ, problems_of
@@ -35,14 +35,14 @@ from .framework.command import (
 )
 from .steps import live_copy, type_values
 from .steps.live_copy import expect_copy, look_apart_if_let_go, looked_unasked
-from .steps.type_values import asked_for, values_lines
+from .steps.type_values import named_type, values_lines
 
 if TYPE_CHECKING:
     from ..blocks.declared.type_values import TypeValues
-    from ..present.screens.held_by import Held, HeldMost
+    from ..present.screens.held_by import HeldMost, HolderNames
     from ..sources.debug_info_types import TypeSource
     from ..sources.target import Target
-    from .steps.live_copy import Looked
+    from .steps.live_copy import CopiedImage
 
 OWNERS = argument("--owners", action="store_true", help="who holds them (the default for a small core)")
 
@@ -121,7 +121,7 @@ def types_command(context: Context) -> Answer:
         if not options.quick:
             rows = with_guesses(session, rows)
         if options.name:
-            rows, values, more = asked_for(session, rows, options.name, options.values)
+            rows, values, more = named_type(session, rows, options.name, options.values)
             notes += more
         held = find_held(context, looked)
         held_by = held.kinds(live) if held is not None else {}
@@ -201,14 +201,14 @@ def _wanted(least: Optional[int], match: Optional[str]) -> Callable[[TypeRow], b
     return lambda row: row.bytes >= (least or 0) and (matches is None or is_called(row.kind, matches))
 
 
-def looked_for_owners(context: Context) -> Optional[Looked]:
+def looked_for_owners(context: Context) -> Optional[CopiedImage]:
     """With --owners: from here on a live process of the shell's runs on, and its copy is looked at."""
     if not context.options.owners:
         return None
     return live_copy.looked(context)
 
 
-def find_held(context: Context, looked: Optional[Looked]) -> Optional[Held]:
+def find_held(context: Context, looked: Optional[CopiedImage]) -> Optional[HolderNames]:
     """Who holds what is shown; None where that was not asked for and would take long, or Ctrl-C ended it."""
     session = context.session
     try:
@@ -217,7 +217,7 @@ def find_held(context: Context, looked: Optional[Looked]) -> Optional[Held]:
             looked = looked_unasked(context)
         if looked is None or not session.started:
             return None
-        return Held(looked.search, looked.lost, context.user_data)
+        return HolderNames(looked.search, looked.lost, context.user_data)
     except KeyboardInterrupt:
         session.stopped = True
         return None

@@ -11,7 +11,7 @@ from ..base.errors import ArenascopeError, UsageError
 from ..base.model import REPLACED, Allocator, Statement
 from ..glibc.find.main_arena import Located
 from ..glibc.find.which_allocator import find_allocators
-from ..glibc.process_layout import UNASKED, Check, Layout, Trail
+from ..glibc.process_layout import UNASKED, CandidateTrail, Layout, LayoutCheck
 from ..glibc.release_table import NEVER, text
 from ..glibc.unknown_release.fitting_layout import prove
 from ..present.json_documents import glibc_records as records
@@ -45,7 +45,7 @@ HOW = {"symbols": "by symbol", "scan": "by what their TLS blocks hold", "": "for
 )
 def version_command(context: Context) -> Answer:
     problem: Optional[str] = None
-    trail = Trail() if context.options.full else None
+    trail = CandidateTrail() if context.options.full else None
     # which may load them: before a process is held
     libraries = {name: optional_libraries.where(name) for name in optional_libraries.NAMES}
     try:
@@ -83,7 +83,7 @@ def version_command(context: Context) -> Answer:
     return Answer(found, said, problems, told=[REPLACED])
 
 
-def _candidates(context: Context, trail: Trail, problem: Optional[str]) -> records.Candidates:
+def _candidates(context: Context, trail: CandidateTrail, problem: Optional[str]) -> records.Candidates:
     """Threads come last, once something was found."""
     if problem is None:
         context.session.find_threads()
@@ -100,7 +100,7 @@ def _allocators(context: Context, problem: Optional[str]) -> Sequence[Allocator]
         return ()
 
 
-def _checks(session: Session) -> list[Check]:
+def _checks(session: Session) -> list[LayoutCheck]:
     """How the layout was found, and what must hold in every release."""
     layout, params = session.layout, session.params
     base = params.get("sbrk_base") if params else None
@@ -108,7 +108,7 @@ def _checks(session: Session) -> list[Check]:
     return [*layout.checks, *known]
 
 
-def _check(check: Check) -> records.LayoutCheckRecord:
+def _check(check: LayoutCheck) -> records.LayoutCheckRecord:
     figures = {**check.what.figures, "arenas": check.of, "holds_in": check.times}
     said = statement_record(check.what._replace(figures=figures), evidence(check.what))
     return records.LayoutCheckRecord.of(said, check=check_words(check), held=check.held)
@@ -143,8 +143,8 @@ def _mp(located: Located) -> str:
 def _lines(
     context: Context,
     problem: Optional[str],
-    checks: Sequence[Check],
-    trail: Optional[Trail],
+    checks: Sequence[LayoutCheck],
+    trail: Optional[CandidateTrail],
     libraries: Iterable[str],
 ) -> Iterator[str]:
     yield f"arenascope {__version__}"
@@ -182,6 +182,6 @@ def _lines(
     yield from _full_lines(context, trail)
 
 
-def _full_lines(context: Context, trail: Optional[Trail]) -> Iterator[str]:
+def _full_lines(context: Context, trail: Optional[CandidateTrail]) -> Iterator[str]:
     if trail is not None:
         yield from candidates_lines(context.style, trail)

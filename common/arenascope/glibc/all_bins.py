@@ -19,9 +19,9 @@ from typing import TYPE_CHECKING, Iterable, Mapping, NamedTuple, Optional, Seque
 
 from ..base import optional_libraries
 from ..base.array_types import words_of
-from ..base.background import Beside
+from ..base.background import BackgroundWork
 from ..sources.target import Followed, NodeWords, ReadNodes, ReadPair
-from .chunk import PREV_INUSE, SIZE_BITS, Sizes
+from .chunk import PREV_INUSE, SIZE_BITS, ChunkSizes
 from .process_layout import Layout
 
 MANY = 64
@@ -40,14 +40,14 @@ if TYPE_CHECKING:
     from ..base.array_types import Numbers
 
 
-class Start(NamedTuple):
+class BinStart(NamedTuple):
     """A bin that is not empty."""
 
     header: int
     """The bin's own place, as a chunk's."""
     first: int
     last: int
-    sizes: Sizes
+    sizes: ChunkSizes
     """Of the chunks that belong there."""
 
     def begins(self, ring: Followed) -> bool:
@@ -61,7 +61,7 @@ class _Ring:
 
     __slots__ = ("front", "front_raws", "raws", "reverse", "start")
 
-    def __init__(self, start: Start) -> None:
+    def __init__(self, start: BinStart) -> None:
         self.start = start
         self.front, self.front_raws = array("Q"), array("Q")
         self.reverse, self.raws = array("Q"), array("Q")
@@ -115,7 +115,7 @@ class _Ring:
 
 
 def follow_rings(
-    starts: Sequence[Start],
+    starts: Sequence[BinStart],
     layout: Layout,
     read: ReadNodes,
     longest: int,
@@ -130,7 +130,7 @@ def follow_rings(
     parts = (starts[::2], starts[1::2]) if beside and len(starts) >= MANY else (starts,)
     groups = [_Group(some, layout, whole, broken) for some in parts]
     # while one waits for the kernel, the other makes something of what it read
-    begun = [Beside(partial(group.follow, read, few, rounds)) for group in groups[1:]]
+    begun = [BackgroundWork(partial(group.follow, read, few, rounds)) for group in groups[1:]]
     left = [groups[0].follow(read, few, rounds), *(each.result() for each in begun)]
     for group, rounds_left in zip(groups, left):
         if read_pair is not None:
@@ -147,7 +147,7 @@ class _Group:
     """
 
     def __init__(
-        self, starts: Iterable[Start], layout: Layout, whole: dict[int, Followed], broken: Optional[array[int]]
+        self, starts: Iterable[BinStart], layout: Layout, whole: dict[int, Followed], broken: Optional[array[int]]
     ) -> None:
         self._layout, self._whole, self._broken = layout, whole, broken
         self.rings = [_Ring(start) for start in starts]

@@ -209,7 +209,7 @@ def doubt_thread_arena(memory: Memory, layout: Layout, address: int) -> Optional
     return None
 
 
-class Reach:
+class ArenaReach:
     """One arena's heaps. Where not all of them are known, nothing can be said to lie outside."""
 
     def __init__(self, header: ArenaHeader, heaps: Sequence[Heap]) -> None:
@@ -270,15 +270,15 @@ class Reach:
             findings.append(Finding(beyond, self.header.address, self.header.index, "system-mem"))
 
 
-Reaches = Mapping[int, Reach]
+Reaches = Mapping[int, ArenaReach]
 """By arena."""
 
 
 def reaches_of(headers: Sequence[ArenaHeader], heaps: Mapping[int, Sequence[Heap]]) -> Reaches:
-    return {header.index: Reach(header, heaps[header.index]) for header in headers}
+    return {header.index: ArenaReach(header, heaps[header.index]) for header in headers}
 
 
-class Owners:
+class ArenaIndexes:
     """The arenas' indexes by their heaps and by their own addresses."""
 
     def __init__(
@@ -369,7 +369,7 @@ CHAIN_LIMIT = 1 << 26
 MAX_POSTS = 3
 
 
-class Ground(NamedTuple):
+class ArenaSurroundings(NamedTuple):
     """What, besides its own header, tells where a main arena can have grown."""
 
     params: Optional[Params]
@@ -379,7 +379,7 @@ class Ground(NamedTuple):
 
 
 def heaps_of(
-    memory: Memory, layout: Layout, header: ArenaHeader, ground: Ground, findings: list[Finding]
+    memory: Memory, layout: Layout, header: ArenaHeader, ground: ArenaSurroundings, findings: list[Finding]
 ) -> tuple[Heap, ...]:
     """An arena's heaps in order; the main arena's are the regions that it grew into."""
     if not has_heap(layout, header):
@@ -390,7 +390,7 @@ def heaps_of(
 
 
 def main_regions(
-    memory: Memory, layout: Layout, header: ArenaHeader, ground: Ground, findings: list[Finding]
+    memory: Memory, layout: Layout, header: ArenaHeader, ground: ArenaSurroundings, findings: list[Finding]
 ) -> list[Heap]:
     """The main arena's regions in address order; the one with top is `last`."""
     params, mappings, page = ground

@@ -22,7 +22,7 @@ HEAP_SIZES = (1 << 20, 64 << 20, 8 << 20, 4 << 30)
 LEAST_HEAP = min(HEAP_SIZES)
 
 
-class Hit(NamedTuple):
+class FoundBins(NamedTuple):
     """An arena's bins, found by their shape."""
 
     bins: int
@@ -138,8 +138,8 @@ def _in_a_threads_heap(memory: Memory, bins: int) -> bool:
     return False
 
 
-def scan(memory: Memory, start: int, end: int) -> Iterator[Hit]:
+def scan(memory: Memory, start: int, end: int) -> Iterator[FoundBins]:
     """The arenas whose malloc_state lies in [start, end), but for those of threads: they lie in heaps of their own."""
     for bins in anchors(memory, start, end):
         if wrong_bins(memory, bins) is not None and not _in_a_threads_heap(memory, bins):
-            yield Hit(bins, follow_ring(memory, bins))
+            yield FoundBins(bins, follow_ring(memory, bins))

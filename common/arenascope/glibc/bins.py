@@ -7,14 +7,14 @@ from contextlib import suppress
 from typing import Iterator, Mapping, NamedTuple, Optional, Sequence
 
 from ..base.count_work import MakeMeter, Meter, metered
-from ..base.errors import MemoryReadError, Unread
+from ..base.errors import HoldOverUnread, MemoryReadError
 from ..base.model import ArenaHeader, Bin, Finding, Lists, Range, Statement, cannot_read
 from ..base.worker_pool import share_out
 from ..sources.memory import Memory
 from ..sources.target import Followed
-from .all_bins import Start, follow_rings
-from .arena import Reach, Reaches
-from .chunk import IS_MMAPPED, NON_MAIN_ARENA, PREV_INUSE, SIZE_BITS, OneWay, Sizes
+from .all_bins import BinStart, follow_rings
+from .arena import ArenaReach, Reaches
+from .chunk import IS_MMAPPED, NON_MAIN_ARENA, PREV_INUSE, SIZE_BITS, ChunkSizes, OneWay
 from .process_layout import Layout
 
 NBINS = 128
@@ -55,8 +55,8 @@ class BinSizes(NamedTuple):
     most: Optional[int]
     """None: only memory bounds it."""
 
-    def within(self, limit: int) -> Sizes:
-        return Sizes(self.least, limit if self.most is None else min(self.most, limit))
+    def within(self, limit: int) -> ChunkSizes:
+        return ChunkSizes(self.least, limit if self.most is None else min(self.most, limit))
 
 
 _known_sizes: dict[tuple[int, int, int], BinSizes] = {}
@@ -104,7 +104,7 @@ def walk_bins(
     memory: Memory,
     layout: Layout,
     header: ArenaHeader,
-    reach: Reach,
+    reach: ArenaReach,
     findings: list[Finding],
     rings: Mapping[int, Followed] = {},
 ) -> Iterator[Bin]:
@@ -148,9 +148,9 @@ def walk_bins(
             )
 
 
-def ring_starts(memory: Memory, layout: Layout, headers: Sequence[ArenaHeader]) -> list[Start]:
+def ring_starts(memory: Memory, layout: Layout, headers: Sequence[ArenaHeader]) -> list[BinStart]:
     """The bins of these arenas that are not empty."""
-    starts: list[Start] = []
+    starts: list[BinStart] = []
     known = {index: bin_sizes(layout, index) for index in range(1, NBINS)}
     for header in headers:
         base = header.address + layout.arena["bins"]
@@ -160,7 +160,7 @@ def ring_starts(memory: Memory, layout: Layout, headers: Sequence[ArenaHeader]) 
                 place = base + 2 * (index - 1) * layout.word - layout.header
                 first, last = links[2 * index - 2], links[2 * index - 1]
                 if first not in (place, 0):
-                    starts.append(Start(place, first, last, sizes.within(header.peak)))
+                    starts.append(BinStart(place, first, last, sizes.within(header.peak)))
     return starts
 
 
@@ -200,12 +200,12 @@ def walk_all(
 
     unread: list[int] = []
 
-    def walk(reach: Reach, telling: Meter) -> tuple[Lists, list[Finding]]:
+    def walk(reach: ArenaReach, telling: Meter) -> tuple[Lists, list[Finding]]:
         header = reach.header
         met: list[Finding] = []
         try:
             lists = tuple(metered(walk_bins(memory, layout, header, reach, findings=met, rings=rings), telling))
-        except Unread:
+        except HoldOverUnread:
             unread.append(header.index)
             return Lists(whole=False), []
         telling.advance(header.system_mem - sum(each.bytes for each in lists))
@@ -258,7 +258,7 @@ class _BinWalk:
         self.index = index
         self.findings = findings
 
-    def follow(self, bin_header: int, first: int, last: int, sizes: Sizes) -> Followed:
+    def follow(self, bin_header: int, first: int, last: int, sizes: ChunkSizes) -> Followed:
         """Up to its end, or to what is wrong with it."""
         node = self.memory.node
         followed = Followed(array("Q"), array("Q"))
@@ -284,7 +284,7 @@ class _BinWalk:
             self._say("bin-link-unreadable", chunk, {"holder": f"{previous:#x}"})
         return followed
 
-    def _damage(self, previous: int, chunk: int, raw: int, bk: int, sizes: Sizes) -> None:
+    def _damage(self, previous: int, chunk: int, raw: int, bk: int, sizes: ChunkSizes) -> None:
         size = raw & ~SIZE_BITS
         if not self.layout.aligned(chunk):
             self._say("bin-link-misaligned", chunk, {"holder": f"{previous:#x}"})
@@ -369,12 +369,14 @@ def fastbin_size(layout: Layout, index: int) -> int:
     return (index + 2) << (4 if layout.word == 8 else 3)
 
 
-def read_fastbins(memory: Memory, layout: Layout, header: ArenaHeader, reach: Reach, findings: list[Finding]) -> Lists:
+def read_fastbins(
+    memory: Memory, layout: Layout, header: ArenaHeader, reach: ArenaReach, findings: list[Finding]
+) -> Lists:
     """An arena's fastbins."""
     before = len(findings)
     try:
         lists = tuple(reach.within(each, findings) for each in walk_fastbins(memory, layout, header, findings))
-    except Unread:
+    except HoldOverUnread:
         return Lists(whole=False)
     return Lists(lists, whole=len(findings) == before)
 

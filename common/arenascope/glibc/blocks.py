@@ -6,7 +6,7 @@ from bisect import bisect_left
 from types import ModuleType
 from typing import TYPE_CHECKING, Iterable, Iterator, Mapping, NamedTuple, Optional, Sequence, Union
 
-from ..base.model import Bin, Gap, Piece, Run
+from ..base.model import Bin, ChunkRun, Gap, Piece
 from .chunk import PREV_INUSE, SIZE_BITS
 
 if TYPE_CHECKING:
@@ -17,7 +17,7 @@ Block = tuple[int, int, str]
 """(chunk address, bytes, "used", "tcache", "fast" or "free")."""
 
 
-def blocks(run: Run, listed: Mapping[int, str]) -> Iterator[Block]:
+def blocks(run: ChunkRun, listed: Mapping[int, str]) -> Iterator[Block]:
     """A run's chunks in address order; `listed` are those of thread caches and fastbins, which look used."""
     chunk, previous = run.address, 0
     state = listed.get
@@ -68,19 +68,23 @@ def find_blocks(pieces: Iterable[Piece], listed: Mapping[int, str], addresses: I
         end = piece.address + piece.bytes
         here = wanted[bisect_left(wanted, piece.address, at) : bisect_left(wanted, end, at)]
         at = bisect_left(wanted, end, at)
-        if here and isinstance(piece, Run):
+        if here and isinstance(piece, ChunkRun):
             last = _in_run(piece, listed, here, before, by_address=by_address)
         elif here and isinstance(piece, Gap):
             top = Placed(piece.address, piece.bytes, state="top", previous=before, next=None)
             by_address.update(dict.fromkeys(here, top if piece.kind == "top" else piece))
         if at == len(wanted) and not last:
             break
-        before = end - (piece.raws[-1] & ~SIZE_BITS) if isinstance(piece, Run) else None
+        before = end - (piece.raws[-1] & ~SIZE_BITS) if isinstance(piece, ChunkRun) else None
     return by_address
 
 
 def _in_run(
-    run: Run, listed: Mapping[int, str], wanted: Sequence[int], before: Optional[int], by_address: dict[int, Enclosing]
+    run: ChunkRun,
+    listed: Mapping[int, str],
+    wanted: Sequence[int],
+    before: Optional[int],
+    by_address: dict[int, Enclosing],
 ) -> list[int]:
     """Puts what the addresses, all in this run, lie in into `by_address`; those in its last chunk are left."""
     held: list[int] = []
@@ -108,10 +112,10 @@ def _followed_by(chunk: Optional[int], held: list[int], by_address: dict[int, En
 
 def _first(piece: Piece) -> Optional[int]:
     """The chunk that a piece begins with."""
-    return piece.address if isinstance(piece, Run) or piece.kind == "top" else None
+    return piece.address if isinstance(piece, ChunkRun) or piece.kind == "top" else None
 
 
-class Chunks(NamedTuple):
+class ChunkArrays(NamedTuple):
     """Arrays, in the order of the addresses."""
 
     addresses: Numbers
@@ -122,7 +126,7 @@ class Chunks(NamedTuple):
     """Whether each is used."""
 
 
-def chunks(numpy: ModuleType, run: Run) -> Chunks:
+def chunks(numpy: ModuleType, run: ChunkRun) -> ChunkArrays:
     """Listed chunks are those that the sweep was told to watch for."""
     raws = numpy.array(run.raws, dtype=numpy.uint64)
     sizes = raws & ~numpy.uint64(SIZE_BITS)
@@ -135,4 +139,4 @@ def chunks(numpy: ModuleType, run: Run) -> Chunks:
     taken[-1:] = run.follow & PREV_INUSE
     live = taken.copy()
     live[[index for index, _ in run.marks]] = False
-    return Chunks(addresses, sizes, taken, live)
+    return ChunkArrays(addresses, sizes, taken, live)

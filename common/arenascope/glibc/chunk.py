@@ -29,7 +29,7 @@ def reveal(stored: int, field_address: int) -> int:
     return stored ^ (field_address >> SAFE_LINK_SHIFT)
 
 
-class Sizes(NamedTuple):
+class ChunkSizes(NamedTuple):
     """The chunk sizes that may be somewhere."""
 
     least: int

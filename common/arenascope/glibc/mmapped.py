@@ -217,7 +217,7 @@ class Within(Enum):
 class Ranges(Protocol):
     """search_ranges, of one image."""
 
-    def __call__(self, *, within: Within) -> Iterable[Search]: ...
+    def __call__(self, *, within: Within) -> Iterable[MmappedSearch]: ...
 
 
 def find_mmapped(inner: Inner, ranges: Ranges, counted: Optional[Tally], alone: bool) -> list[MmappedBlock]:
@@ -328,7 +328,7 @@ def chunk_offsets(layout: Layout, page: int) -> list[int]:
     return offsets
 
 
-class Search(NamedTuple):
+class MmappedSearch(NamedTuple):
     """Where to look for blocks: from `start` to `end`, page by page."""
 
     start: int
@@ -353,7 +353,7 @@ def search_ranges(
     heaps: Sequence[Heap],
     residency: Optional[Residency],
     within: Within = Within.PRIVATE,
-) -> Iterator[Search]:
+) -> Iterator[MmappedSearch]:
     """Where blocks can lie: private anonymous memory that no arena holds, and of that what is in memory.
 
     A header was written, so its page is resident or swapped; looking at untouched pages would map them.
@@ -366,7 +366,7 @@ def search_ranges(
             continue
         held = residency.resident_ranges(start, end) if residency else None
         for low, high in held if held is not None else ((start, end),):
-            yield Search(max(low, start), min(high, end), limit=limit, least=start)
+            yield MmappedSearch(max(low, start), min(high, end), limit=limit, least=start)
 
 
 def _taken(heaps: Sequence[Heap]) -> list[tuple[int, int]]:
@@ -419,7 +419,9 @@ def without(region: Region, taken: Sequence[tuple[int, int]]) -> Iterator[tuple[
         yield start, region.end
 
 
-def walk_mmapped(inner: Inner, ranges: Iterable[Search], largest: Optional[int] = None) -> Iterator[MmappedBlock]:
+def walk_mmapped(
+    inner: Inner, ranges: Iterable[MmappedSearch], largest: Optional[int] = None
+) -> Iterator[MmappedBlock]:
     """The blocks that begin there, of `largest` bytes at most: what lies in a JVM's heap may look like one of 3 GB."""
     memory, page = inner.memory, inner.page
     offsets = chunk_offsets(inner.layout, page)

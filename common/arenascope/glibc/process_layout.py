@@ -11,7 +11,7 @@ from typing import Iterable, Mapping, NamedTuple, Optional
 from ..base.model import Finding, Statement
 from ..glibc import release_table
 from ..sources.target import StructInfo
-from .release_table import Behaviour, Field, Release
+from .release_table import Behaviour, Release, ReleaseField
 
 
 class Struct:
@@ -46,7 +46,7 @@ class TcacheLayout(NamedTuple):
     size: int
 
 
-class Check(NamedTuple):
+class LayoutCheck(NamedTuple):
     """Something that must hold, and whether it does."""
 
     what: Statement
@@ -73,7 +73,7 @@ class Layout(NamedTuple):
     fastbins: int
     heap_max: int
     behaviour: Behaviour
-    checks: tuple[Check, ...] = ()
+    checks: tuple[LayoutCheck, ...] = ()
     """What was checked against memory and debug information."""
     newer: Optional[Release] = None
     """The image's release where it is newer than the table, NEVER where the structures match no known release."""
@@ -125,7 +125,7 @@ def fastbin_count(word: int, align: int) -> int:
     return (largest >> (4 if word == 8 else 3)) - 2 + 1
 
 
-def build_struct(fields: tuple[Field, ...], release: Release, word: int, align: int, pad_to: int = 0) -> Struct:
+def build_struct(fields: tuple[ReleaseField, ...], release: Release, word: int, align: int, pad_to: int = 0) -> Struct:
     """Lays the members out as the C compiler does."""
     widths = {"word": word, "int": 4, "char": 1}
     offset = 0
@@ -231,7 +231,7 @@ class Candidate(NamedTuple):
     chosen: bool = False
 
 
-class Trail:
+class CandidateTrail:
     """The candidates, in the order in which they were met."""
 
     def __init__(self, wanted: bool = True) -> None:
@@ -265,7 +265,7 @@ class Trail:
         return sorted(met, key=lambda each: (not each.chosen, -len(each.speaks_for)))
 
 
-UNASKED = Trail(wanted=False)
+UNASKED = CandidateTrail(wanted=False)
 
 
 def _once(known: tuple[Statement, ...], more: Iterable[Statement]) -> tuple[Statement, ...]:

@@ -18,7 +18,7 @@ NEWEST: Release = (2, 44)
 NEVER: Release = (999, 0)
 
 
-class Field(NamedTuple):
+class ReleaseField(NamedTuple):
     """A member of a struct, and the releases [since, until) that have it."""
 
     name: str
@@ -36,59 +36,59 @@ FASTBINS = -1
 """A length that depends on the machine: layout.fastbin_count()."""
 
 MALLOC_STATE = (
-    Field("mutex", "int"),
-    Field("flags", "int"),
-    Field("have_fastchunks", "int", since=(2, 27), until=(2, 43)),  # e956075a5a, bb5a4f5295
-    Field("fastbinsY", length=FASTBINS, until=(2, 43)),  # bb5a4f5295
-    Field("top"),
-    Field("last_remainder"),
-    Field("bins", length=254),
-    Field("binmap", "int", 4),
-    Field("next"),
-    Field("next_free"),
-    Field("attached_threads", since=(2, 23)),  # a62719ba90
-    Field("system_mem"),
-    Field("max_system_mem"),
+    ReleaseField("mutex", "int"),
+    ReleaseField("flags", "int"),
+    ReleaseField("have_fastchunks", "int", since=(2, 27), until=(2, 43)),  # e956075a5a, bb5a4f5295
+    ReleaseField("fastbinsY", length=FASTBINS, until=(2, 43)),  # bb5a4f5295
+    ReleaseField("top"),
+    ReleaseField("last_remainder"),
+    ReleaseField("bins", length=254),
+    ReleaseField("binmap", "int", 4),
+    ReleaseField("next"),
+    ReleaseField("next_free"),
+    ReleaseField("attached_threads", since=(2, 23)),  # a62719ba90
+    ReleaseField("system_mem"),
+    ReleaseField("max_system_mem"),
 )
 
 HEAP_INFO = (
-    Field("ar_ptr"),
-    Field("prev"),
-    Field("size"),
-    Field("mprotect_size"),
-    Field("pagesize", since=(2, 35)),  # c1beb51d08
+    ReleaseField("ar_ptr"),
+    ReleaseField("prev"),
+    ReleaseField("size"),
+    ReleaseField("mprotect_size"),
+    ReleaseField("pagesize", since=(2, 35)),  # c1beb51d08
 )
 
 MALLOC_PAR = (
-    Field("trim_threshold"),
-    Field("top_pad"),
-    Field("mmap_threshold"),
-    Field("arena_test"),
-    Field("arena_max"),
-    Field("thp_mode", "int", since=(2, 43)),  # 9097cbf5d8
-    Field("thp_pagesize", since=(2, 35)),  # 5f6d8d97c6
-    Field("hp_pagesize", since=(2, 35)),  # 98d5fcb8d0
-    Field("hp_flags", "int", since=(2, 35)),  # 98d5fcb8d0
-    Field("n_mmaps", "int"),
-    Field("n_mmaps_max", "int"),
-    Field("max_n_mmaps", "int"),
-    Field("no_dyn_threshold", "int"),
-    Field("mmapped_mem"),
-    Field("max_mmapped_mem"),
-    Field("max_total_mem", until=(2, 24)),  # ca135f824b
-    Field("sbrk_base"),
-    Field("tcache_bins", since=(2, 26)),  # d5c3fafc43, this and what follows
-    Field("tcache_max_bytes", since=(2, 26)),
-    Field("tcache_count", since=(2, 26)),
-    Field("tcache_unsorted_limit", since=(2, 26), until=(2, 44)),  # ea4c36c36b
+    ReleaseField("trim_threshold"),
+    ReleaseField("top_pad"),
+    ReleaseField("mmap_threshold"),
+    ReleaseField("arena_test"),
+    ReleaseField("arena_max"),
+    ReleaseField("thp_mode", "int", since=(2, 43)),  # 9097cbf5d8
+    ReleaseField("thp_pagesize", since=(2, 35)),  # 5f6d8d97c6
+    ReleaseField("hp_pagesize", since=(2, 35)),  # 98d5fcb8d0
+    ReleaseField("hp_flags", "int", since=(2, 35)),  # 98d5fcb8d0
+    ReleaseField("n_mmaps", "int"),
+    ReleaseField("n_mmaps_max", "int"),
+    ReleaseField("max_n_mmaps", "int"),
+    ReleaseField("no_dyn_threshold", "int"),
+    ReleaseField("mmapped_mem"),
+    ReleaseField("max_mmapped_mem"),
+    ReleaseField("max_total_mem", until=(2, 24)),  # ca135f824b
+    ReleaseField("sbrk_base"),
+    ReleaseField("tcache_bins", since=(2, 26)),  # d5c3fafc43, this and what follows
+    ReleaseField("tcache_max_bytes", since=(2, 26)),
+    ReleaseField("tcache_count", since=(2, 26)),
+    ReleaseField("tcache_unsorted_limit", since=(2, 26), until=(2, 44)),  # ea4c36c36b
 )
 
 TCACHE_PERTHREAD = (
-    Field("counts", "char", 64, since=(2, 26), until=(2, 30)),  # d5c3fafc43
-    Field("counts", "char", 128, since=(2, 30), until=(2, 42)),  # 1f50f2ad85: uint16_t[64]
-    Field("num_slots", "char", 152, since=(2, 42)),  # 7e10e30e64: uint16_t[76], slots still free
-    Field("entries", length=64, since=(2, 26), until=(2, 42)),  # d5c3fafc43
-    Field("entries", length=76, since=(2, 42)),  # cbfd798810
+    ReleaseField("counts", "char", 64, since=(2, 26), until=(2, 30)),  # d5c3fafc43
+    ReleaseField("counts", "char", 128, since=(2, 30), until=(2, 42)),  # 1f50f2ad85: uint16_t[64]
+    ReleaseField("num_slots", "char", 152, since=(2, 42)),  # 7e10e30e64: uint16_t[76], slots still free
+    ReleaseField("entries", length=64, since=(2, 26), until=(2, 42)),  # d5c3fafc43
+    ReleaseField("entries", length=76, since=(2, 42)),  # cbfd798810
 )
 
 
@@ -129,7 +129,7 @@ class Behaviour(NamedTuple):
     """The limit of arenas is the number of processors, no longer 8 (on 32-bit 2) times that."""
 
 
-class Change(NamedTuple):
+class BehaviourChange(NamedTuple):
     """A row of what code does."""
 
     release: Release
@@ -141,26 +141,26 @@ class Change(NamedTuple):
 
 
 CHANGES = (
-    Change((2, 19), "4b5b548c9f", {"systrim_unsigned": True}),
-    Change((2, 19), "8b35e35d0f", {"info_size_indent": "\t" * 7 + " " * 6}),
-    Change((2, 20), "62a5881678", {"info_size_indent": "\t" * 7 + " " * 8, "info_unsorted_indent": "  "}),
-    Change((2, 20), "4d653a59ff", {"info_mmap_line": True}),
-    Change((2, 22), "c26efef979", {"heap_trim_threshold": "extra"}),
-    Change((2, 23), "e4bc326dbb", {"heap_trim_threshold": "top"}),
-    Change((2, 26), "2c0b90ab44", {"glibc_tunables": True}),
-    Change((2, 27), "34eb41579c", {"info_subheaps_line": True}),
-    Change((2, 29), "bcdaad21d4", {"tcache_key": True}),
-    Change((2, 31), "b6d2c4475d", {"info_top_in_rest": True}),
-    Change((2, 31), "b0f6679bcd", {"info_size_indent": "  "}),
-    Change((2, 32), "a1a486d70e", {"safe_linking": True}),
-    Change((2, 35), "c1beb51d08", {"heap_max_follows_hugepages": True}),
-    Change((2, 42), "9f551e28a7", {"heap_max_follows_hugepages": False}),
-    Change((2, 42), "cbfd798810", {"tcache_logarithmic": True}),
-    Change((2, 43), "614cfd0f8a", {"mmapped_size_less_header": True}),
-    Change((2, 43), "2bf2188fae", {"tcache_dummy": True}),
-    Change((2, 43), "7447efa962", {"info_fast_lines": False}),
-    Change((2, 43), "0b9210bd76", {"tcache_count": 16}),
-    Change((2, 44), "malloc: Reduce maximum arenas", {"arena_for_each_processor": True}),
+    BehaviourChange((2, 19), "4b5b548c9f", {"systrim_unsigned": True}),
+    BehaviourChange((2, 19), "8b35e35d0f", {"info_size_indent": "\t" * 7 + " " * 6}),
+    BehaviourChange((2, 20), "62a5881678", {"info_size_indent": "\t" * 7 + " " * 8, "info_unsorted_indent": "  "}),
+    BehaviourChange((2, 20), "4d653a59ff", {"info_mmap_line": True}),
+    BehaviourChange((2, 22), "c26efef979", {"heap_trim_threshold": "extra"}),
+    BehaviourChange((2, 23), "e4bc326dbb", {"heap_trim_threshold": "top"}),
+    BehaviourChange((2, 26), "2c0b90ab44", {"glibc_tunables": True}),
+    BehaviourChange((2, 27), "34eb41579c", {"info_subheaps_line": True}),
+    BehaviourChange((2, 29), "bcdaad21d4", {"tcache_key": True}),
+    BehaviourChange((2, 31), "b6d2c4475d", {"info_top_in_rest": True}),
+    BehaviourChange((2, 31), "b0f6679bcd", {"info_size_indent": "  "}),
+    BehaviourChange((2, 32), "a1a486d70e", {"safe_linking": True}),
+    BehaviourChange((2, 35), "c1beb51d08", {"heap_max_follows_hugepages": True}),
+    BehaviourChange((2, 42), "9f551e28a7", {"heap_max_follows_hugepages": False}),
+    BehaviourChange((2, 42), "cbfd798810", {"tcache_logarithmic": True}),
+    BehaviourChange((2, 43), "614cfd0f8a", {"mmapped_size_less_header": True}),
+    BehaviourChange((2, 43), "2bf2188fae", {"tcache_dummy": True}),
+    BehaviourChange((2, 43), "7447efa962", {"info_fast_lines": False}),
+    BehaviourChange((2, 43), "0b9210bd76", {"tcache_count": 16}),
+    BehaviourChange((2, 44), "malloc: Reduce maximum arenas", {"arena_for_each_processor": True}),
 )
 """In the order of releases."""
 

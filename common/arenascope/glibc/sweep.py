@@ -16,7 +16,7 @@ from operator import or_
 from typing import Container, Generator, Iterator, Optional, Sequence
 
 from ..base.errors import MemoryReadError
-from ..base.model import ArenaHeader, Ends, Finding, Gap, Heap, Piece, Run, Statement
+from ..base.model import ArenaHeader, ChunkRun, Ends, Finding, Gap, Heap, Piece, Statement
 from ..sources.memory import Memory
 from ..sources.target import Span
 from .chunk import IS_MMAPPED, NON_MAIN_ARENA, PREV_INUSE, SIZE_BITS
@@ -28,7 +28,7 @@ LARGE, PAGE = 64 << 10, 4096
 """Of chunks as large as that, only pages with a size word are read: the others may never have been touched."""
 
 
-class Trail:
+class ChunkTrail:
     """Chunks that lie back to back, by their size words: what was followed in one go."""
 
     def __init__(self) -> None:
@@ -66,9 +66,9 @@ class Follower:
         self._are_large = False
         """The chunks met last."""
 
-    def follow(self, position: int, span: int) -> Trail:
+    def follow(self, position: int, span: int) -> ChunkTrail:
         """Some `span` bytes of chunks from here on, or fewer where something other than a chunk follows."""
-        word, start, trail = self.memory.pointer_size, position, Trail()
+        word, start, trail = self.memory.pointer_size, position, ChunkTrail()
         view: Sequence[int] = ()
         index = 0
         while position < self.limit and position - start < span and len(trail.raws) < MANY and not trail.broken:
@@ -123,7 +123,7 @@ class Follower:
                 size = size // 8 // word * word
         return ()
 
-    def _step(self, view: Sequence[int], count: int, position: int, trail: Trail) -> int:
+    def _step(self, view: Sequence[int], count: int, position: int, trail: ChunkTrail) -> int:
         """Goes through a window, and stops at each chunk that is watched for; the index where it ended."""
         word, least, words, stops = self.memory.pointer_size, self.least, trail.raws, self.stops
         step = _step64 if word == 8 else _step32
@@ -331,7 +331,7 @@ class Sweep:
             end, chunks = trail.end - (stub & ~SIZE_BITS), len(trail.raws)
             if chunks:
                 marks = [mark for mark in trail.marks if mark[0] < chunks]
-                yield Run(
+                yield ChunkRun(
                     self.heap,
                     position,
                     bytes=end - position,
@@ -348,7 +348,7 @@ class Sweep:
                 break
         return position
 
-    def _stub(self, trail: Trail) -> int:
+    def _stub(self, trail: ChunkTrail) -> int:
         """sysmalloc leaves the header of a too small old top before the size-0 post: it looks like a block."""
         last = trail.raws[-1] if trail.raws else 0
         if (
@@ -361,7 +361,7 @@ class Sweep:
             return last
         return 0
 
-    def _cut(self, trail: Trail, position: int) -> None:
+    def _cut(self, trail: ChunkTrail, position: int) -> None:
         """Cuts a trail at the first word that cannot be a chunk's."""
         for index, raw in enumerate(trail.raws):
             size = raw & ~SIZE_BITS

@@ -5,10 +5,10 @@ from __future__ import annotations
 import struct
 from typing import NamedTuple, Optional, Sequence
 
-from ..base.errors import MemoryReadError, Unread
+from ..base.errors import HoldOverUnread, MemoryReadError
 from ..base.model import Finding, Lists, Statement, cannot_read
 from ..sources.memory import Memory
-from .chunk import OneWay, Sizes, masked
+from .chunk import ChunkSizes, OneWay, masked
 from .process_layout import Layout, TcacheLayout
 
 SMALL_BINS = 64
@@ -27,14 +27,14 @@ def tcache_index(layout: Layout, size: int) -> int:
     return SMALL_BINS + size.bit_length() - _max_small(layout).bit_length()
 
 
-def tcache_sizes(layout: Layout, index: int) -> Sizes:
+def tcache_sizes(layout: Layout, index: int) -> ChunkSizes:
     """The chunk sizes of a bin."""
     if index < SMALL_BINS or not layout.behaviour.tcache_logarithmic:
         size = layout.min_size + index * layout.align
-        return Sizes(size, size)
+        return ChunkSizes(size, size)
     bits = _max_small(layout).bit_length() + index - SMALL_BINS
     least = max(1 << (bits - 1), _max_small(layout) + layout.align)
-    return Sizes(least, (1 << bits) - layout.align)
+    return ChunkSizes(least, (1 << bits) - layout.align)
 
 
 def _max_small(layout: Layout) -> int:
@@ -125,7 +125,7 @@ def walk_tcache(memory: Memory, layout: Layout, address: int, slots: Optional[in
         )
         try:
             followed = links.follow(memory, layout, entry, findings)
-        except Unread:
+        except HoldOverUnread:
             return Lists(whole=False)
         chunks = followed.chunks
         if expected is not None and expected != chunks:

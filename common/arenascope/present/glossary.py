@@ -15,7 +15,7 @@ TOPIC = "words"
 INDENT = " " * 4
 
 
-class Word(NamedTuple):
+class GlossaryWord(NamedTuple):
     """A word and how else it is written, on a screen or elsewhere; each of the names leads to it, and each key."""
 
     names: tuple[str, ...]
@@ -53,13 +53,13 @@ ENTRY = re.compile(r"^## (?P<name>.+)\n\n(?:\*Also (?P<others>[^*]+)\.\* )?(?P<m
 
 
 @lru_cache(None)
-def words() -> Sequence[Word]:
+def words() -> Sequence[GlossaryWord]:
     """The words of glossary.md, in its order."""
     page = (pkgutil.get_data(__package__, "glossary.md") or b"").decode()
     found = []
     for each in ENTRY.finditer(page):
         names = (each["name"], *(each["others"].split(", ") if each["others"] else ()))
-        found.append(Word(names, each["meaning"], {name: IN_JSON[name] for name in names if name in IN_JSON}))
+        found.append(GlossaryWord(names, each["meaning"], {name: IN_JSON[name] for name in names if name in IN_JSON}))
     return found
 
 
@@ -72,14 +72,14 @@ def word_of_key(key: str) -> Optional[str]:
     return next((word for word, keys in IN_JSON.items() if key in keys), None)
 
 
-def find_word(name: str) -> Optional[Word]:
+def find_word(name: str) -> Optional[GlossaryWord]:
     """By any of its names, in capitals or not."""
     wanted = " ".join(name.lower().split())
     called = ((word, [*word.names, *(key for keys in word.keys.values() for key in keys)]) for word in words())
     return next((word for word, names in called if wanted in (each.lower() for each in names)), None)
 
 
-def entry(word: Word, prefix: str) -> Iterator[str]:
+def entry(word: GlossaryWord, prefix: str) -> Iterator[str]:
     yield word.title
     meaning = word.explained.replace("`heap ", f"`{prefix} ")
     yield from textwrap.wrap(
@@ -87,6 +87,6 @@ def entry(word: Word, prefix: str) -> Iterator[str]:
     )
 
 
-def words_text(told: Sequence[Word], prefix: str) -> str:
+def words_text(told: Sequence[GlossaryWord], prefix: str) -> str:
     """As a screen shows them, where commands are typed after this prefix."""
     return "\n".join(line for word in told for line in entry(word, prefix)) + "\n"

@@ -17,10 +17,10 @@ from ..glibc.check.arenas import header_breaches, mmapped_breach
 from ..glibc.check.bins import BinCheck, Rescued, bins_cut
 from ..glibc.check.chunks import ChunkCheck, ChunkSums
 from ..glibc.check.lists import doubles, key_breaches, list_breach
-from ..glibc.find.stacks import MallocCode, Stacks
+from ..glibc.find.stacks import MallocCode, ThreadStacks
 from ..glibc.mmapped import unclaimed
 from ..sources.target import Span
-from .parallel_sweeps import Part, swept
+from .parallel_sweeps import HeapPart, swept
 from .session import Session
 
 IN_DETAIL = ("bin-link", "size")
@@ -134,7 +134,7 @@ def _by_several(
     for each in lists.values():
         twice.update(each.twice)
 
-    def look(part: Part, pieces: Iterator[Piece]) -> ChunkSums:
+    def look(part: HeapPart, pieces: Iterator[Piece]) -> ChunkSums:
         start, end = part.stretch
         known = lists[part.header.index]
         inside = known.binned[bisect_left(known.binned, start) : bisect_left(known.binned, end)]
@@ -278,7 +278,7 @@ def find_busy(session: Session) -> list[Busy]:
     """Arenas that are locked, and threads that are in malloc or in what it called, or were when a signal came."""
     target = session.target
     code = MallocCode(target, session.memory, session.located.libc, session.regions)
-    stacks = Stacks(session.memory, target.machine, session.regions, code, pid=target.pid)
+    stacks = ThreadStacks(session.memory, target.machine, session.regions, code, pid=target.pid)
     arenas = {header.address: header.index for header in session.headers}
     inside = {
         words.thread.tid: arenas.get(words.arena or 0)

@@ -6,7 +6,7 @@ from heapq import heappush, heapreplace
 from typing import Callable, Iterable, Mapping
 
 from ..analysis.chunks import WITH_TOP
-from ..base.model import Piece, Run
+from ..base.model import ChunkRun, Piece
 from ..glibc.blocks import Block, blocks
 from ..glibc.chunk import SIZE_BITS
 
@@ -17,7 +17,7 @@ Wants = Callable[[int, str], bool]
 
 
 def chunks_of(piece: Piece, listed: Mapping[int, str]) -> Iterable[Block]:
-    if isinstance(piece, Run):
+    if isinstance(piece, ChunkRun):
         return blocks(piece, listed)
     return [(piece.address, piece.bytes, "top")] if piece.kind == "top" and piece.bytes else []
 
@@ -25,7 +25,9 @@ def chunks_of(piece: Piece, listed: Mapping[int, str]) -> Iterable[Block]:
 class Foremost:
     """Those of the highest rank first; of equals, that which is met first."""
 
-    def __init__(self, limit: int, wants: Wants, rank: Callable[[int, str], int], best: Callable[[Run], int]) -> None:
+    def __init__(
+        self, limit: int, wants: Wants, rank: Callable[[int, str], int], best: Callable[[ChunkRun], int]
+    ) -> None:
         """`rank`: by a chunk's size and state; `best`: no chunk of a run has a higher one."""
         self._limit, self._wants, self._rank, self._best = limit, wants, rank, best
         self._met = 0
@@ -33,7 +35,7 @@ class Foremost:
 
     def add(self, piece: Piece, listed: Mapping[int, str]) -> None:
         # most runs have none that comes in any more
-        if isinstance(piece, Run) and self._is_beaten(self._best(piece)):
+        if isinstance(piece, ChunkRun) and self._is_beaten(self._best(piece)):
             return
         for chunk, size, state in chunks_of(piece, listed):
             rank = self._rank(size, state)

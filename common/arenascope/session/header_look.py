@@ -32,7 +32,7 @@ TRIES = 3
 """For a ring or a top that changes while it is read."""
 
 
-class Place(NamedTuple):
+class MallocPlace(NamedTuple):
     """Where malloc's structures lie in a process."""
 
     main_arena: int
@@ -84,7 +84,7 @@ class _Known(NamedTuple):
     """What an earlier look found of a process."""
 
     identity: tuple[int, bytes]
-    place: Optional[Place]
+    place: Optional[MallocPlace]
     maps: Sequence[Region]
     """Of one where nothing was found: it is searched again once these are others."""
     allocators: tuple[str, ...]
@@ -95,7 +95,7 @@ class HeaderReader:
 
     def __init__(self) -> None:
         self._processes: dict[int, _Known] = {}
-        self._libcs: dict[str, Place] = {}
+        self._libcs: dict[str, MallocPlace] = {}
         """By build-id: how far they lie from the file's first byte."""
         self._allocators: dict[object, tuple[str, ...]] = {}
         """By the modules of a process."""
@@ -139,27 +139,27 @@ class HeaderReader:
             place = self._search(image, build_id, libcs)
         return _Known(identity, place, () if place is not None else regions, names)
 
-    def _as_before(self, memory: Memory, build_id: str, base: int) -> Optional[Place]:
+    def _as_before(self, memory: Memory, build_id: str, base: int) -> Optional[MallocPlace]:
         known = self._libcs.get(build_id)
         if known is None:
             return None
         at = known.params + base if known.params is not None else None
-        place = Place(known.main_arena + base, at, known.layout)
+        place = MallocPlace(known.main_arena + base, at, known.layout)
         return place if _read_ring(memory, place) is not None else None
 
     def _search(
         self, image: ProcessImage, build_id: Optional[str], libcs: Sequence[Sequence[Region]]
-    ) -> Optional[Place]:
+    ) -> Optional[MallocPlace]:
         """As every other command does."""
         try:
             located = Session(ProcessTarget(image, (), True)).located
         except (ArenascopeError, ValueError):
             return None
         layout = located.layout
-        place = Place(located.main_arena, located.params, layout)
+        place = MallocPlace(located.main_arena, located.params, layout)
         if build_id is not None and build_id == located.libc.build_id and place.params and layout.newer is None:
             base = libcs[0][0].start
-            self._libcs.setdefault(build_id, Place(place.main_arena - base, place.params - base, layout))
+            self._libcs.setdefault(build_id, MallocPlace(place.main_arena - base, place.params - base, layout))
         return place
 
     def _allocators_of(self, image: ProcessImage, modules: Sequence[Sequence[Region]]) -> tuple[str, ...]:
@@ -175,7 +175,7 @@ class HeaderReader:
         return self._allocators[key]
 
 
-def _read_ring(memory: Memory, place: Place) -> Optional[list[ArenaHeader]]:
+def _read_ring(memory: Memory, place: MallocPlace) -> Optional[list[ArenaHeader]]:
     """All arenas, or None: there are none, or they change too fast. A top that is not known has no bytes."""
     best: Optional[list[ArenaHeader]] = None
     for _ in range(TRIES):
@@ -188,7 +188,7 @@ def _read_ring(memory: Memory, place: Place) -> Optional[list[ArenaHeader]]:
     return best
 
 
-def _mmapped(memory: Memory, place: Place) -> Optional[Tally]:
+def _mmapped(memory: Memory, place: MallocPlace) -> Optional[Tally]:
     if place.params is None or not place.layout.mmaps_proven:
         return None
     try:

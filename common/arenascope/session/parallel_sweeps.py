@@ -8,7 +8,7 @@ from typing import Callable, Generator, Generic, Iterator, NamedTuple, Optional,
 
 from ..analysis.pins import TOGETHER
 from ..base.count_work import Meter, Unseen, metered
-from ..base.model import ArenaHeader, Finding, Heap, Piece, Run
+from ..base.model import ArenaHeader, ChunkRun, Finding, Heap, Piece
 from ..base.worker_pool import SHARES, share_out
 from ..glibc.sweep import cuts
 from ..sources.target import Span
@@ -23,7 +23,7 @@ blocks than they go on with."""
 Result = TypeVar("Result")
 
 
-class Part(NamedTuple):
+class HeapPart(NamedTuple):
     """A heap, or a stretch of it."""
 
     header: ArenaHeader
@@ -45,7 +45,7 @@ def likely_chunks(session: Session, limit: int) -> int:
                 return likely
             stretches = _samples(session, header, heap)
             pieces = (piece for each in stretches for piece in session.sweep_part(header, heap, each, []))
-            chunks = sum(len(piece.raws) for piece in pieces if isinstance(piece, Run))
+            chunks = sum(len(piece.raws) for piece in pieces if isinstance(piece, ChunkRun))
             likely += chunks * heap.bytes // max(sum(each.bytes for each in stretches), 1)
     return likely
 
@@ -57,7 +57,7 @@ def _samples(session: Session, header: ArenaHeader, heap: Heap) -> list[Span]:
     return [Span(start, min(heap.end, start + SAMPLE)) for start in starts]
 
 
-Look = Callable[[Part, Iterator[Piece]], Optional[Result]]
+Look = Callable[[HeapPart, Iterator[Piece]], Optional[Result]]
 """What a worker makes of a part; its result is all that comes back. None: the heap must be seen as a whole for that."""
 
 
@@ -94,7 +94,7 @@ def _swept(
     parts = [part for header, heap in heaps for part in _parts_of(session, header, heap, longest)]
     own = os.getpid()
 
-    def do(part: Part, telling: Meter) -> _Made[Result]:
+    def do(part: HeapPart, telling: Meter) -> _Made[Result]:
         if os.getpid() != own:
             session.memory.read_alone()
         return _make(session, part, look, telling, feet=feet)
@@ -118,18 +118,20 @@ def _swept(
             yield results
 
 
-def _whole(header: ArenaHeader, heap: Heap) -> Part:
-    return Part(header, heap, Span(heap.address, heap.end))
+def _whole(header: ArenaHeader, heap: Heap) -> HeapPart:
+    return HeapPart(header, heap, Span(heap.address, heap.end))
 
 
-def _parts_of(session: Session, header: ArenaHeader, heap: Heap, longest: Optional[int]) -> list[Part]:
+def _parts_of(session: Session, header: ArenaHeader, heap: Heap, longest: Optional[int]) -> list[HeapPart]:
     if longest is None or heap.bytes < 2 * longest:
         return [_whole(header, heap)]
     inside = cuts(session.memory, session.layout, header, heap, listed=session.listed, every=longest, after=TOGETHER)
-    return [Part(header, heap, Span(start, end)) for start, end in zip([heap.address, *inside], [*inside, heap.end])]
+    return [
+        HeapPart(header, heap, Span(start, end)) for start, end in zip([heap.address, *inside], [*inside, heap.end])
+    ]
 
 
-def _make(session: Session, part: Part, look: Look[Result], meter: Meter, feet: bool) -> _Made[Result]:
+def _make(session: Session, part: HeapPart, look: Look[Result], meter: Meter, feet: bool) -> _Made[Result]:
     findings: list[Finding] = []
     end = part.stretch.start
 

@@ -6,13 +6,13 @@ from bisect import bisect_left, bisect_right
 from functools import partial
 from typing import Callable, Iterable, Iterator, Mapping, NamedTuple, Optional, Sequence
 
-from ..analysis.report import Extent, Picture, picture
+from ..analysis.report import Extent, ResidentPicture, picture
 from ..analysis.resident import ArenaResident, Present, arena_resident, clipped
 from ..analysis.trim import Trim
 from ..analysis.usage import total
 from ..base.model import REPLACED, Heap, MmappedBlock, Range, Statement
 from ..glibc.find.which_allocator import maker_of
-from ..sources.target import MappingUse, Pages, Region, Residency, Span
+from ..sources.target import MappingUse, PageUse, Region, Residency, Span
 from .session import Session
 
 
@@ -37,17 +37,19 @@ def split(
         yield parts
 
 
-def pages_of(session: Session, blocks: Sequence[MmappedBlock]) -> list[Optional[Pages]]:
+def pages_of(session: Session, blocks: Sequence[MmappedBlock]) -> list[Optional[PageUse]]:
     """What each has in memory; None where that is not known."""
     residency = session.residency
     if residency is None:
         return [None] * len(blocks)
-    sums: list[Optional[Pages]] = []
+    sums: list[Optional[PageUse]] = []
     for parts in parts_of(blocks, session.regions):
         pages = [residency.count(part.start, part.end) for part in parts]
         known = [each for each in pages if each is not None]
         whole = len(known) == len(pages)
-        sums.append(Pages(sum(each.resident for each in known), sum(each.swapped for each in known)) if whole else None)
+        sums.append(
+            PageUse(sum(each.resident for each in known), sum(each.swapped for each in known)) if whole else None
+        )
     return sums
 
 
@@ -56,8 +58,8 @@ class _Everything:
 
     exact = False
 
-    def count(self, start: int, end: int) -> Optional[Pages]:
-        return Pages(end - start)
+    def count(self, start: int, end: int) -> Optional[PageUse]:
+        return PageUse(end - start)
 
     def resident_ranges(self, start: int, end: int) -> Optional[Sequence[Span]]:
         return [Span(start, end)]
@@ -70,7 +72,7 @@ def resident_spans(session: Session, heap: Heap) -> Optional[Sequence[Span]]:
     return session.residency.resident_ranges(heap.address, heap.end)
 
 
-def resident_picture(session: Session, plans: Sequence[Trim]) -> Optional[Picture]:
+def resident_picture(session: Session, plans: Sequence[Trim]) -> Optional[ResidentPicture]:
     """None where nothing tells what is mapped."""
     read = read_resident(session, plans)
     return read.picture() if read is not None else None
@@ -86,7 +88,7 @@ class ResidentRead(NamedTuple):
     mmapped: int = 0
     extents: Sequence[Extent] = ()
 
-    def picture(self) -> Picture:
+    def picture(self) -> ResidentPicture:
         session = self.session
         return picture(
             self.arenas,
@@ -213,18 +215,18 @@ def _heap_bytes(session: Session) -> Optional[int]:
     return total([mapped, *(header.system_mem for header in session.headers)], session.all_arenas)
 
 
-class Share(NamedTuple):
+class GlibcShare(NamedTuple):
     """How much is in memory: glibc's, and in all."""
 
     glibc: Optional[int]
     rss: Optional[int]
 
 
-def share_of(session: Session, walk: bool = True) -> Optional[Share]:
+def share_of(session: Session, walk: bool = True) -> Optional[GlibcShare]:
     """How much of what is in memory is glibc's; None where there is no other allocator to share it with."""
     if not session.located.allocators:
         return None
-    return Share(resident_of_glibc(session, walk), resident_of_process(session))
+    return GlibcShare(resident_of_glibc(session, walk), resident_of_process(session))
 
 
 def resident_of_glibc(session: Session, walk: bool = True) -> Optional[int]:

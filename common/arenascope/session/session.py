@@ -14,7 +14,7 @@ from ..base.model import Arena, ArenaHeader, Finding, Heap, Lists, MmappedBlock,
 from ..base.printable import one_line
 from ..base.worker_pool import how_many
 from ..glibc import arena, bins, mmapped, params, tcache
-from ..glibc.arena import Owners, Reaches, has_heap, is_closed, reaches_of, walk_ring
+from ..glibc.arena import ArenaIndexes, Reaches, has_heap, is_closed, reaches_of, walk_ring
 from ..glibc.blocks import listed_chunks
 from ..glibc.chunk import masked
 from ..glibc.find import thread_pointers, threads
@@ -26,17 +26,17 @@ from ..glibc.unknown_release.tcache_form import settle
 from ..sources.elf.modules import bss_ends
 from ..sources.elf.other_files import other_files
 from ..sources.memory import Memory
-from ..sources.target import Pages, Region, Residency, Span, Target, ThreadInfo
+from ..sources.target import PageUse, Region, Residency, Span, Target, ThreadInfo
 from .users_rules import UsersRules
 
 if TYPE_CHECKING:
     from ..blocks.declared.fitting_structs import StructsBySize
     from ..blocks.declared.named_blocks import NamedBlocks
     from ..blocks.declared.values import Values
-    from ..blocks.graph.refs import Search
-    from ..blocks.live_blocks import Live
-    from ..blocks.recognise.module_memory import Ground
-    from ..blocks.types_of_image import Types
+    from ..blocks.graph.refs import ImageSearch
+    from ..blocks.live_blocks import NamedLiveBlocks
+    from ..blocks.recognise.module_memory import LoadedModules
+    from ..blocks.types_of_image import TypeFigures
 
 
 class SoFar:
@@ -55,10 +55,10 @@ class BlockResults:
     """The results of `blocks` for one image, which several commands share; None where nobody has asked for them."""
 
     def __init__(self) -> None:
-        self.ground: Optional[Ground] = None
-        self.search: Optional[Search] = None
-        self.live: Optional[Live] = None
-        self.types: Optional[Types] = None
+        self.ground: Optional[LoadedModules] = None
+        self.search: Optional[ImageSearch] = None
+        self.live: Optional[NamedLiveBlocks] = None
+        self.types: Optional[TypeFigures] = None
         self.named: Optional[NamedBlocks] = None
         self.values: Optional[Values] = None
         self.structs: Optional[StructsBySize] = None
@@ -209,7 +209,7 @@ class Session:
         return self.so_far.heaps
 
     def _find_heaps(self) -> dict[int, tuple[Heap, ...]]:
-        ground = arena.Ground(self._mp, self.regions, self.target.page_size)
+        ground = arena.ArenaSurroundings(self._mp, self.regions, self.target.page_size)
         return {
             header.index: arena.heaps_of(self.memory, self.layout, header, ground, findings=self.findings)
             for header in self.headers
@@ -220,15 +220,15 @@ class Session:
         return reaches_of(self.headers, self.heaps)
 
     @cached_property
-    def resident(self) -> dict[int, Optional[Pages]]:
+    def resident(self) -> dict[int, Optional[PageUse]]:
         """What each arena has in memory: see measure_residency."""
-        by_arena: dict[int, Optional[Pages]] = {}
+        by_arena: dict[int, Optional[PageUse]] = {}
         for header in self.headers:
             # what lies past a heap's end is accessible, yet no longer the arena's (shrink_heap)
             parts = [self.resident_in(part) for part in self.heaps[header.index]]
             pages = [part for part in parts if part]
             by_arena[header.index] = (
-                Pages(sum(each.resident for each in pages), sum(each.swapped for each in pages))
+                PageUse(sum(each.resident for each in pages), sum(each.swapped for each in pages))
                 if (self.reaches[header.index].known and len(pages) == len(parts))
                 else None
             )
@@ -239,7 +239,7 @@ class Session:
         kernel's zero page, which page tables then show as present."""
         _ = self.resident
 
-    def resident_in(self, part: Heap) -> Optional[Pages]:
+    def resident_in(self, part: Heap) -> Optional[PageUse]:
         """What a heap has in memory; its first page was written, so if that is absent nothing is known."""
         if self.residency is None or self.memory.try_word(part.address) is None:
             return None
@@ -441,5 +441,5 @@ class Session:
         return self.owners.find(chunk)
 
     @cached_property
-    def owners(self) -> Owners:
-        return Owners(self.memory, self.layout, self.headers, self.heaps)
+    def owners(self) -> ArenaIndexes:
+        return ArenaIndexes(self.memory, self.layout, self.headers, self.heaps)

@@ -7,7 +7,7 @@ from typing import Iterable, Optional, Sequence
 
 from ..analysis.pins import Thresholds
 from ..analysis.resident import covered
-from ..analysis.trim import ArenaTrim, Residents, Rules, Trim, plan_trim, until_locked
+from ..analysis.trim import ArenaTrim, Residents, Trim, TrimRules, plan_trim, until_locked
 from ..base.model import SHELL_CALLS_INTO, ArenaHeader, Means, Range
 from ..glibc.find.libc_file import current_brk
 from ..glibc.find.stacks import LOAD_SYMBOLS, UNKNOWN_CODE, MallocCode, lies_in_libc
@@ -37,15 +37,15 @@ def trims(session: Session, bounds: bool = False) -> list[Trim]:
     return planned
 
 
-def trim_rules(session: Session) -> Rules:
+def trim_rules(session: Session) -> TrimRules:
     located, params = session.located, session.params
     brk = current_brk(session.target, session.memory, located.libc, session.regions, main=session.headers[0])
     depends_on_mp(session, "thp_pagesize")
     thp = params.get("thp_pagesize") if params else None
-    return Rules(session.layout, session.target.page_size, brk, thp or 0)
+    return TrimRules(session.layout, session.target.page_size, brk, thp or 0)
 
 
-def thresholds_of(session: Session, header: ArenaHeader, rules: Rules) -> Optional[Thresholds]:
+def thresholds_of(session: Session, header: ArenaHeader, rules: TrimRules) -> Optional[Thresholds]:
     """What free() goes by at an arena's end; None where mp_ or top is not known."""
     params = session.params
     depends_on_mp(session, "trim_threshold", "top_pad")

@@ -25,7 +25,7 @@ from .live.process import ProcessImage
 from .live.procfiles import read_bytes, read_regions, status_number, thread_ids, thread_state
 from .memory import BlockCache, Read
 from .source import ImageTarget, Source
-from .target import ByteOrder, Place, Region, RegisterSet, RegisterSets, Span, StructInfo, Symbol, ThreadInfo
+from .target import ByteOrder, Region, RegisterSet, RegisterSets, Span, StructInfo, Symbol, SymbolPlace, ThreadInfo
 
 PLACES = 8
 """How many places of a core are compared with what the debugger reads."""
@@ -71,14 +71,14 @@ def no_address(expression: str, why: object) -> UsageError:
     return UsageError(f"{expression!r} is no address: {why}")
 
 
-class Told(NamedTuple):
+class DebuggerName(NamedTuple):
     """The debugger's own name of an address, and the build-id of the file that it is from (None: not known)."""
 
-    place: Place
+    place: SymbolPlace
     build_id: Optional[str]
 
 
-class Typed(NamedTuple):
+class DebuggerStruct(NamedTuple):
     """A struct, and the same of its file."""
 
     struct: StructInfo
@@ -158,19 +158,19 @@ class DebuggedTarget(ImageTarget, ABC):
     def own_symbols(self, name: str) -> Iterator[Symbol]:
         """What the debugger has of that name, the likeliest first."""
 
-    def own_name(self, address: int) -> Optional[Place]:
+    def own_name(self, address: int) -> Optional[SymbolPlace]:
         told = self.told_name(address)
         return told.place if told is not None and self.is_believed(told.build_id, address) else None
 
     @abstractmethod
-    def told_name(self, address: int) -> Optional[Told]:
+    def told_name(self, address: int) -> Optional[DebuggerName]:
         """The debugger's symbol at or before it, and how far past it."""
 
     def struct(self, name: str) -> Optional[StructInfo]:
         return next((each.struct for each in self.own_structs(name) if self.is_believed(each.build_id)), None)
 
     @abstractmethod
-    def own_structs(self, name: str) -> Iterator[Typed]:
+    def own_structs(self, name: str) -> Iterator[DebuggerStruct]:
         """What the debugger has of that name, the likeliest first."""
 
     # whose they are

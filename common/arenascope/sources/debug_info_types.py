@@ -27,7 +27,7 @@ Form = Literal[
 """A class is a struct. What is none of these ("other": a pointer to a member, a complex number) has a size alone."""
 
 
-class Field(NamedTuple):
+class StructField(NamedTuple):
     """A member of a struct or union, or a base class, that has a fixed place and whole bytes.
 
     Bit-fields, static members, and virtual bases are left out.
@@ -51,7 +51,7 @@ class BitField(NamedTuple):
     signed: bool = False
 
 
-class Argument(NamedTuple):
+class TemplateArgument(NamedTuple):
     """A template's argument: a type or a number."""
 
     type: Optional[int] = None
@@ -70,8 +70,8 @@ class TypeFacts(NamedTuple):
     """What a pointer or a reference leads to, and an array consists of; None: void, or not known."""
     length: Optional[int] = None
     """Of an array; None: it is flexible (T[]), as T[0] is."""
-    fields: Sequence[Field] = ()
-    arguments: Sequence[Argument] = ()
+    fields: Sequence[StructField] = ()
+    arguments: Sequence[TemplateArgument] = ()
     polymorphic: bool = False
     """Its objects have a vtable."""
     signed: bool = False
@@ -79,7 +79,7 @@ class TypeFacts(NamedTuple):
     language: str = ""
     """ "c", "c++", "rust" or ""."""
     bits: Sequence[BitField] = ()
-    tag: Optional[Field] = None
+    tag: Optional[StructField] = None
     """Of a union that is an enum of Rust's: the number that tells which of its fields there is."""
 
 
@@ -112,7 +112,7 @@ class ThreadLocal(NamedTuple):
     type: int
 
 
-class Frame(NamedTuple):
+class VariableFrame(NamedTuple):
     """Of a thread, while a function is at work: where a variable may be of which nobody knows the place."""
 
     code: int
@@ -137,7 +137,7 @@ class Local(NamedTuple):
     data: Optional[bytes] = None
     """Its value, where it is in registers. Neither this nor an address: optimised out, and its type is all that is
     known."""
-    within: Optional[Frame] = None
+    within: Optional[VariableFrame] = None
     """Of what is optimised out, and as long as a pointer: where it may be."""
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Optional, Sequence, get_args
 
-from .debug_info_types import Argument, BitField, Field, Form, TypeFacts
+from .debug_info_types import BitField, Form, StructField, TemplateArgument, TypeFacts
 
 FORMS: Sequence[Form] = get_args(Form)
 
@@ -53,9 +53,9 @@ def as_facts(value: object) -> TypeFacts:
     )
 
 
-def _field(value: object) -> Field:
+def _field(value: object) -> StructField:
     name, offset, type, is_base = as_list(value)
-    return Field(as_text(name), as_int(offset), as_int(type), is_base is True)
+    return StructField(as_text(name), as_int(offset), as_int(type), is_base is True)
 
 
 def _bits(value: object) -> BitField:
@@ -63,6 +63,6 @@ def _bits(value: object) -> BitField:
     return BitField(as_text(name), as_int(offset), as_int(size), signed is True)
 
 
-def _argument(value: object) -> Argument:
+def _argument(value: object) -> TemplateArgument:
     type, number = as_list(value)
-    return Argument(as_number(type), as_number(number))
+    return TemplateArgument(as_number(type), as_number(number))

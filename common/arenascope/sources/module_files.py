@@ -6,8 +6,8 @@ import json
 from typing import NamedTuple, Optional, Sequence
 
 from ..base.errors import MemoryReadError
-from .elf.address_names import Naming, WithSymbols
-from .target import ByteOrder, Place, Region
+from .elf.address_names import AddressNames, WithSymbols
+from .target import ByteOrder, Region, SymbolPlace
 
 
 class ModuleFile(NamedTuple):
@@ -49,7 +49,7 @@ class ModuleFiles(WithSymbols):
 
     def __init__(self, modules: Sequence[ModuleFile]) -> None:
         self.modules = modules
-        self._naming = Naming(())
+        self._naming = AddressNames(())
         self._by_path = {each.regions[0].path: each for each in modules}
         self._build_ids = {each.build_id for each in modules}
         with open(modules[0].symbols, "rb") as file:
@@ -77,7 +77,7 @@ class ModuleFiles(WithSymbols):
         module = self._by_path.get(region.path)
         return module.symbols if module is not None else None
 
-    def own_name(self, address: int) -> Optional[Place]:
+    def own_name(self, address: int) -> Optional[SymbolPlace]:
         return None
 
     # as a debugger's Target

@@ -6,11 +6,11 @@ import os
 from abc import ABC, abstractmethod
 from typing import Mapping, Optional, Sequence, TypeVar
 
-from .elf.address_names import DEBUG_FOLDERS, Naming, WithSymbols, files_of, local_file
+from .elf.address_names import DEBUG_FOLDERS, AddressNames, WithSymbols, files_of, local_file
 from .elf.elf_file import machine_name
 from .elf.sysroot import file_within
 from .memory import Fill, Read, Window
-from .target import ByteOrder, Image, Nodes, Place, ReadNodes, Region, RegisterSets, ThreadInfo, View
+from .target import ByteOrder, Image, Nodes, ReadNodes, Region, RegisterSets, SymbolPlace, ThreadInfo, View
 
 
 class Source(Image, ABC):
@@ -93,7 +93,7 @@ class ImageTarget(WithSymbols):
         self.nodes: Optional[Nodes] = None
         self.read_nodes: Optional[ReadNodes] = None
         self._folders, self._sysroot = folders, sysroot
-        self._naming = Naming(folders, sysroot)
+        self._naming = AddressNames(folders, sysroot)
 
     def close(self) -> None:
         """Closes what it was opened with; nothing can be read from here on."""
@@ -120,10 +120,10 @@ class ImageTarget(WithSymbols):
     def is_secure(self) -> Optional[bool]:
         return self.image.is_secure()
 
-    def describe(self, address: int) -> Optional[Place]:
+    def describe(self, address: int) -> Optional[SymbolPlace]:
         return self._naming.describe(self, address)
 
-    def own_name(self, address: int) -> Optional[Place]:
+    def own_name(self, address: int) -> Optional[SymbolPlace]:
         """The debugger's symbol at or before an address, and how far past it: where no file's own table has one."""
         return None
 

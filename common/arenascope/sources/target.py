@@ -160,7 +160,7 @@ class Symbol(NamedTuple):
     build_id: Optional[str] = None
 
 
-class Member(NamedTuple):
+class FieldPlace(NamedTuple):
     """A field of a struct."""
 
     offset: int
@@ -172,7 +172,7 @@ class StructInfo(NamedTuple):
 
     name: str
     size: int
-    fields: Mapping[str, Member]
+    fields: Mapping[str, FieldPlace]
 
 
 class ThreadInfo(NamedTuple):
@@ -246,7 +246,7 @@ class View(NamedTuple):
     """Pages that were looked at no longer count as such."""
 
 
-class Place(NamedTuple):
+class SymbolPlace(NamedTuple):
     """A symbol's name, and how far past it an address lies; a file's, where no symbol is known there."""
 
     name: str
@@ -261,11 +261,11 @@ class Place(NamedTuple):
         return f"{self.name}+{self.offset}" if self.offset else self.name
 
 
-def text_of(place: Optional[Place]) -> Optional[str]:
+def text_of(place: Optional[SymbolPlace]) -> Optional[str]:
     return place.text if place is not None else None
 
 
-class Pages(NamedTuple):
+class PageUse(NamedTuple):
     """What a range of addresses has in memory, in bytes."""
 
     resident: int
@@ -309,14 +309,14 @@ class Residency(Protocol):
     def exact(self) -> bool:
         """False where the figures are a lower bound (a core whose holes were filled)."""
 
-    def count(self, start: int, end: int) -> Optional[Pages]:
+    def count(self, start: int, end: int) -> Optional[PageUse]:
         """What [start, end) has in memory; None where that cannot be known. Partial pages count in full."""
 
     def resident_ranges(self, start: int, end: int) -> Optional[Sequence[Span]]:
         """The resident parts of [start, end), in order; None where that cannot be known."""
 
 
-class Saved(NamedTuple):
+class SavedCore(NamedTuple):
     """What came of writing an image into a file."""
 
     written: int  # bytes that the file takes
@@ -391,7 +391,7 @@ class Image:
 
     def save(
         self, path: Union[str, int], registers: Sequence[RegisterSets], release: Callable[[], float]
-    ) -> Optional[Saved]:
+    ) -> Optional[SavedCore]:
         """Writes it as a core that keeps what cores lose, by a name or into an open file. Calls `release`, which tells
         for how long it was held, once all of it was read. None where it does not lie on this machine."""
         return None
@@ -443,7 +443,7 @@ class Target(Protocol):
     def symbol(self, name: str) -> Optional[Symbol]:
         """The address of a global or static object; None where only a file of another build-id has it."""
 
-    def describe(self, address: int) -> Optional[Place]:
+    def describe(self, address: int) -> Optional[SymbolPlace]:
         """What lies there, by name; None where no file is mapped there."""
 
     def struct(self, name: str) -> Optional[StructInfo]:

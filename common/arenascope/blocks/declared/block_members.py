@@ -8,11 +8,11 @@ from ...session.session import Session
 from ...sources.target import text_of
 from .named_blocks import NamedBlocks
 from .once_per_image import values_of
-from .values import Member
+from .values import MemberValue
 
 
 class BlockMember(NamedTuple):
-    member: Member
+    member: MemberValue
     offset: int
     """From the user address."""
     type: str
@@ -37,7 +37,7 @@ def members_of(session: Session, named: NamedBlocks, user: int) -> Optional[Sequ
     ]
 
 
-def _leads_to(session: Session, named: NamedBlocks, member: Member) -> Optional[str]:
+def _leads_to(session: Session, named: NamedBlocks, member: MemberValue) -> Optional[str]:
     place = member.value.number if member.value.form == "pointer" else None
     if not isinstance(place, int) or not place:
         return None

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Iterable, NamedTuple, Optional, Protocol, Sequence
 
-from ...sources.debug_info_types import Field, TypeFacts
+from ...sources.debug_info_types import StructField, TypeFacts
 
 CONTAINER, VTABLE, EXACT, ARRAY, LOCAL, RULE, WEAK, FIELD = range(8)
 """How strong a claim is, the strongest first: a container that proved itself, an object's vtable, a pointer to a block
@@ -82,7 +82,7 @@ class Types(Protocol):
 
     def pointer_to(self, type: int) -> int: ...
 
-    def made_up(self, name: str, size: int, fields: Sequence[Field], key: Optional[Field] = None) -> int:
+    def made_up(self, name: str, size: int, fields: Sequence[StructField], key: Optional[StructField] = None) -> int:
         """A struct that debug information does not have, or not under a name that can be found: the node of a map.
         The same number for the same name and size. `key`: where it has what its container finds it by, if no other
         element can have the same."""

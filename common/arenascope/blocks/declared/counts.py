@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Optional
 
-from .layouts import Layout, Slot, TypeTable
+from .layouts import FlatType, Slot, TypeTable
 from .memory_reader import MemoryReader
 
 MOST_COUNTS = 64
@@ -19,7 +19,7 @@ class Counts:
         """How many objects a block is for at least: its last word may be there for the chunk's alignment alone."""
         return (self._reader.room(block) - self._word) // size
 
-    def beside(self, layout: Layout, at: Optional[int], size: int, block: int) -> int:
+    def beside(self, layout: FlatType, at: Optional[int], size: int, block: int) -> int:
         """A number in the same object that says how many the block has; 0: none."""
         if at is None or size <= 0:
             return 0
@@ -30,7 +30,7 @@ class Counts:
                 return count
         return 0
 
-    def by_exponent(self, layout: Layout, at: Optional[int], size: int, block: int) -> int:
+    def by_exponent(self, layout: FlatType, at: Optional[int], size: int, block: int) -> int:
         """Likewise a number that says which power of 2, as hash tables keep it; 0: none."""
         if at is None:
             return 0
@@ -41,7 +41,7 @@ class Counts:
                 return 1 << power
         return 0
 
-    def by_ends(self, layout: Layout, at: Optional[int], slot: Slot, block: int) -> int:
+    def by_ends(self, layout: FlatType, at: Optional[int], slot: Slot, block: int) -> int:
         """Pointers of the same type into the same block, as those behind the last element in use and at the end of the
         room; 0: there is none."""
         target, start = slot.target, self._reader.blocks.starts[block]
@@ -58,7 +58,7 @@ class Counts:
         }
         return min(ends) // size if ends and self._reader.fits(block, max(ends)) else 0
 
-    def flexible(self, layout: Layout, at: int, block: int) -> int:
+    def flexible(self, layout: FlatType, at: int, block: int) -> int:
         """How many elements a struct that ends in T[] has, by a number in it; 0: none says it."""
         if layout.flexible is None:
             return 0

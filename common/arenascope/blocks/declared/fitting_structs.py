@@ -21,7 +21,7 @@ from .memory_reader import MemoryReader
 from .name_numbers import ANY, At, NameNumbers
 from .named_blocks import NOBODY, NONE, NamedBlocks
 from .object_words import ObjectWords
-from .rules import Rules
+from .rules import ProgramRules
 from .vtables import Vtables
 
 MOST = 3
@@ -129,7 +129,7 @@ class _Looked:
         self._types, self._layouts = types, Layouts(types, LIBRARIES)
         reader = MemoryReader(session, named.blocks, ground)
         vtables = Vtables(reader, types, ground.pages)
-        self.words = ObjectWords(reader, self._layouts, NameNumbers(self._layouts), vtables, rules=Rules(types))
+        self.words = ObjectWords(reader, self._layouts, NameNumbers(self._layouts), vtables, rules=ProgramRules(types))
 
     def fitting(self, structs: Sequence[int], samples: Sequence[int]) -> Sequence[str]:
         """Of a sample that begins there: the names."""

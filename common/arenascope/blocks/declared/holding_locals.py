@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Optional
 
-from ..graph.refs import Search
-from .named_blocks import Start
+from ..graph.refs import ImageSearch
+from .named_blocks import StartVariable
 from .once_per_image import declared_in
 from .path_text import start_of
 
@@ -13,7 +13,7 @@ from .path_text import start_of
 class HoldingLocals:
     """Of one image. Only of a variable from which types lead to the block: what else lies on a stack may be old."""
 
-    def __init__(self, search: Search) -> None:
+    def __init__(self, search: ImageSearch) -> None:
         self._search = search
         self._named = declared_in(search)
         self._has_any = self._named is not None and any(each.frame is not None for each in self._named.starts)
@@ -29,7 +29,7 @@ class HoldingLocals:
             return ""
         return start.label if self._is_of(start, address, value) else ""
 
-    def _is_of(self, start: Start, address: Optional[int], value: Optional[int]) -> bool:
+    def _is_of(self, start: StartVariable, address: Optional[int], value: Optional[int]) -> bool:
         memory, named = self._search.session.memory, self._named
         if start.address is not None and named is not None and named.layouts is not None:
             size = named.layouts.types.facts(start.type).size

@@ -7,7 +7,7 @@ from typing import Callable, Literal, Optional, Protocol
 
 from .claims import CONTAINER, EXACT, WEAK, Claim, Container
 from .containers.forms import NOWHERE, OfBody, OfNodes
-from .layouts import Alternatives, Embedded, Layout, Layouts, Slot
+from .layouts import Alternatives, Embedded, FlatType, Layouts, Slot
 from .memory_reader import MemoryReader
 from .name_numbers import ANY, STARTS, TYPED, At, Claimed, NameNumbers, new_claimed
 from .named_blocks import ELEMENT, NOBODY, UNNUMBERED
@@ -31,7 +31,7 @@ class Words(Protocol):
     ruled: RuledWords
     damaged: Counter[str]
 
-    def scan(self, layout: Layout, at: int, where: At, depth: int = 0) -> tuple[list[Claimed], int]: ...
+    def scan(self, layout: FlatType, at: int, where: At, depth: int = 0) -> tuple[list[Claimed], int]: ...
 
     def is_proven(self, type: int, at: int, proof: int = TYPED) -> bool: ...
 

@@ -10,7 +10,7 @@ from functools import reduce
 from operator import or_
 from typing import AbstractSet, Iterator, Literal, NamedTuple, Optional, Sequence
 
-from ...sources.debug_info_types import Field, TypeFacts, TypeSource
+from ...sources.debug_info_types import StructField, TypeFacts, TypeSource
 from .claims import Container, Library
 
 Target = Literal["object", "pointers", "numbers", "text", "anything"]
@@ -61,7 +61,7 @@ class Alternatives(NamedTuple):
     """A union in an object."""
 
     offset: int
-    layouts: Sequence[Layout]
+    layouts: Sequence[FlatType]
     step: str
 
 
@@ -70,7 +70,7 @@ class Repeat(NamedTuple):
 
     offset: int
     count: int  # type: ignore[assignment]  # tuple.count is of no use here
-    layout: Layout
+    layout: FlatType
     step: str
 
 
@@ -98,14 +98,14 @@ class _Place(NamedTuple):
     label: str
     """What Slot.member begins with."""
 
-    def member(self, field: Field, facts: TypeFacts) -> _Place:
+    def member(self, field: StructField, facts: TypeFacts) -> _Place:
         step = "" if field.is_base or not field.name else f".{field.name}"
         named = facts.form == "struct" and facts.name and not field.is_base
         label = facts.name if named else self.label + step
         return _Place(self.offset + field.offset, self.step + step, self.depth + 1, label=label)
 
 
-class Layout:
+class FlatType:
     """A type, flattened. An array of unknown length at the end (T[]) is `flexible`: its element's type and offset."""
 
     def __init__(self, type: int, facts: TypeFacts) -> None:
@@ -139,7 +139,7 @@ class TypeTable:
         self._source, self._word = source, word
         self._facts: dict[int, TypeFacts] = {}
         self._made: dict[tuple[str, int], int] = {}
-        self._keys: dict[int, Field] = {}
+        self._keys: dict[int, StructField] = {}
         self._names: dict[str, Optional[int]] = {}
 
     def facts(self, type: int) -> TypeFacts:
@@ -185,13 +185,13 @@ class TypeTable:
         pointed = self.facts(type)
         return self._make(TypeFacts(f"{pointed.name} *", "pointer", self._word, target=type))
 
-    def made_up(self, name: str, size: int, fields: Sequence[Field], key: Optional[Field] = None) -> int:
+    def made_up(self, name: str, size: int, fields: Sequence[StructField], key: Optional[StructField] = None) -> int:
         made = self._make(TypeFacts(name, "struct", size, fields=fields))
         if key is not None:
             self._keys[made] = key
         return made
 
-    def key(self, type: int) -> Optional[Field]:
+    def key(self, type: int) -> Optional[StructField]:
         """Of what a container made up: where it has its element's key."""
         return self._keys.get(type)
 
@@ -235,18 +235,18 @@ class Layouts:
         """`ruled`: the members, as Slot has them, that rules of the user's are about."""
         self.types = types
         self._libraries, self._ruled = libraries, ruled
-        self._known: dict[int, Layout] = {}
+        self._known: dict[int, FlatType] = {}
         self._containers: dict[int, Optional[Container]] = {}
 
-    def of(self, type: int) -> Layout:
+    def of(self, type: int) -> FlatType:
         layout = self._known.get(type)
         if layout is None:
             layout = self._made(type, 0)
         return layout
 
-    def _made(self, type: int, depth: int) -> Layout:
+    def _made(self, type: int, depth: int) -> FlatType:
         if type not in self._known:
-            self._known[type] = layout = Layout(type, self.types.facts(type))
+            self._known[type] = layout = FlatType(type, self.types.facts(type))
             self._put(layout, type, _Place(0, "", depth, label=layout.name))
         return self._known[type]
 
@@ -256,7 +256,7 @@ class Layouts:
             self._containers[type] = next((each for each in found if each is not None), None)
         return self._containers[type]
 
-    def _put(self, layout: Layout, type: int, at: _Place) -> None:
+    def _put(self, layout: FlatType, type: int, at: _Place) -> None:
         """Adds what a member can lead to."""
         facts = self.types.facts(type)
         if at.depth > DEEPEST or layout.parts >= MOST_SLOTS:
@@ -289,7 +289,7 @@ class Layouts:
                 if 0 <= field.offset <= facts.size - self.types.facts(field.type).size:
                     self._put(layout, field.type, at.member(field, self.types.facts(field.type)))
 
-    def _put_array(self, layout: Layout, facts: TypeFacts, at: _Place) -> None:
+    def _put_array(self, layout: FlatType, facts: TypeFacts, at: _Place) -> None:
         if facts.target is None:
             return
         if not facts.length:
@@ -312,10 +312,10 @@ class Layouts:
             place = _Place(at.offset + number * element.size, step, at.depth + 1, label=element.name or at.label)
             self._put(layout, facts.target, place)
 
-    def _put_union(self, layout: Layout, facts: TypeFacts, at: _Place) -> None:
+    def _put_union(self, layout: FlatType, facts: TypeFacts, at: _Place) -> None:
         alternatives = []
         for field in facts.fields:
-            inner = Layout(field.type, facts)
+            inner = FlatType(field.type, facts)
             self._put(inner, field.type, at._replace(offset=0).member(field, self.types.facts(field.type)))
             if inner.leads_on:
                 alternatives.append(inner)

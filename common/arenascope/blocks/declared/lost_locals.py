@@ -16,10 +16,10 @@ from typing import Iterator, NamedTuple, Optional, Sequence
 from .claims import CONTAINER, EXACT, LOCAL
 from .containers.forms import OfNodes
 from .containers.libstdcxx_pointers import Owned
-from .layouts import Layout, Layouts, Slot
+from .layouts import FlatType, Layouts, Slot
 from .memory_reader import MemoryReader
 from .name_numbers import TYPED, At, Claimed, NameNumbers
-from .named_blocks import NOBODY, NamedBlocks, Start
+from .named_blocks import NOBODY, NamedBlocks, StartVariable
 from .object_words import ObjectWords
 
 FEW_NODES = 64
@@ -32,13 +32,13 @@ class _Lost(NamedTuple):
 
     number: int
     """Among the starts."""
-    start: Start
+    start: StartVariable
     slot: Slot
     type: int
     """Of what it leads to."""
 
 
-def pointer_of(layout: Layout) -> Optional[Slot]:
+def pointer_of(layout: FlatType) -> Optional[Slot]:
     """Of a variable that is a pointer or a reference, or has one that owns and nothing else."""
     if len(layout.slots) == layout.parts == 1:
         return layout.slots[0]
@@ -73,7 +73,7 @@ class LostLocals:
                 claims.append(self._words.claim(LOCAL, block, name, where, lost.slot.step))
         return claims
 
-    def _variables(self, starts: Sequence[Start]) -> Iterator[_Lost]:
+    def _variables(self, starts: Sequence[StartVariable]) -> Iterator[_Lost]:
         for number, start in enumerate(starts):
             slot = pointer_of(self._layouts.of(start.type)) if start.words else None
             if slot is not None and slot.to == "object" and slot.target is not None:

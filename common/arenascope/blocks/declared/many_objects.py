@@ -9,7 +9,7 @@ from typing import Iterable, NamedTuple, Optional, Sequence
 from ..recognise.module_memory import PAGE_SHIFT
 from .claims import ARRAY, EXACT, FIELD
 from .containers.forms import OfBody
-from .layouts import Embedded, Layout, Layouts, Slot
+from .layouts import Embedded, FlatType, Layouts, Slot
 from .memory_reader import MemoryReader
 from .name_numbers import At, Claimed, NameNumbers, new_claimed
 from .named_blocks import ELEMENT, NONE, UNNUMBERED, BlockName
@@ -60,7 +60,7 @@ class Body:
 class Plan:
     """How objects of a type are looked at."""
 
-    def __init__(self, layout: Layout, label: str, prefix: str, word: int) -> None:
+    def __init__(self, layout: FlatType, label: str, prefix: str, word: int) -> None:
         self.layout, self.label, self.prefix = layout, label, prefix
         self.pointers = [Pointer(each) for each in layout.slots]
         self.places = [each.offset // word for each in layout.slots]
@@ -99,7 +99,7 @@ class ManyObjects:
             if first and first >> PAGE_SHIFT in pages:
                 yield block, first
 
-    def scan(self, name: BlockName, layout: Layout, claims: Sequence[Claimed]) -> list[Found]:
+    def scan(self, name: BlockName, layout: FlatType, claims: Sequence[Claimed]) -> list[Found]:
         """Of each of these blocks, which are of this name."""
         if name.form == "array":
             plan = self.plan(layout, name.label, "[]")
@@ -108,7 +108,7 @@ class ManyObjects:
         plan = self.plan(layout, name.label, "")
         return [self._single(plan, each, self._starts[each.block] + name.front) for each in claims]
 
-    def plan(self, layout: Layout, label: str, prefix: str) -> Plan:
+    def plan(self, layout: FlatType, label: str, prefix: str) -> Plan:
         key = layout.type, label, prefix
         plan = self._plans.get(key)
         if plan is None:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Iterable, Optional, Sequence, Union
 
 from ..recognise.module_memory import PAGE_SHIFT
 from .claims import EXACT, FIELD, LOCAL, VTABLE
-from .layouts import Layout, Layouts, Repeat
+from .layouts import FlatType, Layouts, Repeat
 from .many_objects import UNKNOWN, Body, Found, ManyObjects, Plan, Pointer
 from .memory_reader import MOST_ELEMENTS, SHIFT, MemoryReader
 from .name_numbers import At, Claimed, NameNumbers, new_claimed
@@ -93,7 +93,7 @@ class ManyObjectsWithNumpy(ManyObjects):
         words = numpy.frombuffer(data, dtype=numpy.uint64)[(starts - starts[0]) // numpy.uint64(word)]
         return words
 
-    def scan(self, name: BlockName, layout: Layout, claims: Sequence[Claimed]) -> list[Found]:
+    def scan(self, name: BlockName, layout: FlatType, claims: Sequence[Claimed]) -> list[Found]:
         is_array = name.form == "array"
         rows = sum(each.elements for each in claims) if is_array else len(claims)
         is_like = not (layout.flexible or layout.unions or (is_array and layout.repeats))
@@ -109,7 +109,7 @@ class ManyObjectsWithNumpy(ManyObjects):
         found = self._at_once(plan, self._rows(name, layout, claims)) if plan.is_plain else None
         return super().scan(name, layout, claims) if found is None else found
 
-    def _rows(self, name: BlockName, layout: Layout, claims: Sequence[Claimed]) -> Rows:
+    def _rows(self, name: BlockName, layout: FlatType, claims: Sequence[Claimed]) -> Rows:
         numpy = self._numpy
         parents = numpy.array([each.block for each in claims])
         at = self._firsts[parents] + numpy.uint64(name.front)

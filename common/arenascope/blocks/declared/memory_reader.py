@@ -9,7 +9,7 @@ from ...session.session import Session
 from ...sources.target import RegionIndex
 from ..graph.blocks import LiveBlocks
 from ..recognise.cplusplus import Classes
-from ..recognise.module_memory import Ground
+from ..recognise.module_memory import LoadedModules
 
 SHIFT = 14
 """16 KiB are read at once."""
@@ -32,7 +32,7 @@ SAMPLE, EACH, FEWEST = 100, 8, 4
 class MemoryReader:
     """A Reader (claims.py), and what the tracer asks besides."""
 
-    def __init__(self, session: Session, blocks: LiveBlocks, ground: Ground) -> None:
+    def __init__(self, session: Session, blocks: LiveBlocks, ground: LoadedModules) -> None:
         self.blocks = blocks
         self.word_size = session.memory.pointer_size
         self.byte_order = session.memory.byte_order

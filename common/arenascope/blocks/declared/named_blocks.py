@@ -7,7 +7,7 @@ from collections import Counter
 from typing import Iterator, Literal, Mapping, NamedTuple, Optional, Sequence
 
 from ...base.model import Kind
-from ...sources.debug_info_types import Frame
+from ...sources.debug_info_types import VariableFrame
 from ..block_index import WEAK
 from ..graph.blocks import LiveBlocks
 from .claims import LOCAL, RULE
@@ -43,7 +43,7 @@ class BlockName(NamedTuple):
     """What members' names follow: "Session", "server.names[]"."""
 
 
-class Start(NamedTuple):
+class StartVariable(NamedTuple):
     """A variable from which types are followed."""
 
     name: str
@@ -55,7 +55,7 @@ class Start(NamedTuple):
     frame: Optional[int] = None
     """Of a local: which of the thread's, 0 the innermost."""
     function: str = ""
-    within: Optional[Frame] = None
+    within: Optional[VariableFrame] = None
     """Of a local that was optimised out: where it may be."""
     words: tuple[int, ...] = ()
     """The words there that lead to blocks' starts."""
@@ -74,7 +74,7 @@ class NamedBlocks:
         self.blocks = blocks
         self.names: list[BlockName] = []
         self.steps: list[str] = []
-        self.starts: Sequence[Start] = ()
+        self.starts: Sequence[StartVariable] = ()
         self.main_thread: Optional[int] = None
         self.layouts: Optional[Layouts] = None
         """Of the types that have numbers in `names`."""

@@ -8,12 +8,12 @@ from typing import Optional
 from .claims import ARRAY, CONTAINER, EXACT, FIELD, LOCAL, VTABLE, WEAK
 from .counts import Counts
 from .inner_objects import InnerObjects
-from .layouts import Layout, Layouts, Slot
+from .layouts import FlatType, Layouts, Slot
 from .memory_reader import MemoryReader
 from .name_numbers import ANY, STARTS, TYPED, At, Claimed, NameNumbers
 from .named_blocks import NOBODY, NONE, UNNUMBERED
 from .ruled_words import RuledWords
-from .rules import Rules
+from .rules import ProgramRules
 from .vtables import Vtables
 
 CONTESTED = -2
@@ -33,7 +33,7 @@ class ObjectWords:
     """Reads objects of one image, and tells where their words lead."""
 
     def __init__(
-        self, reader: MemoryReader, layouts: Layouts, names: NameNumbers, vtables: Vtables, rules: Rules
+        self, reader: MemoryReader, layouts: Layouts, names: NameNumbers, vtables: Vtables, rules: ProgramRules
     ) -> None:
         self._reader, self.layouts, self._types = reader, layouts, layouts.types
         self._names, self.vtables, self._counts = names, vtables, Counts(reader, layouts.types)
@@ -53,7 +53,7 @@ class ObjectWords:
 
     # words
 
-    def scan(self, layout: Layout, at: int, where: At, depth: int = 0) -> tuple[list[Claimed], int]:
+    def scan(self, layout: FlatType, at: int, where: At, depth: int = 0) -> tuple[list[Claimed], int]:
         """What an object there claims, and how many of its words contradict its type."""
         found: list[Claimed] = []
         bad = 0
@@ -71,14 +71,14 @@ class ObjectWords:
                 bad += ((self._reader.number(at + offset, size) or 0) & ~mask) != 0
         return found, bad + self.scan_inner(layout, at, where, found, depth=depth)
 
-    def scan_inner(self, layout: Layout, at: int, where: At, found: list[Claimed], depth: int = 0) -> int:
+    def scan_inner(self, layout: FlatType, at: int, where: At, found: list[Claimed], depth: int = 0) -> int:
         """The same of what is no plain pointer: how many contradict."""
         bad = 0
         for each in layout.containers:
             bad += self.inner.open(each, at + each.offset, where, found, depth)
         return bad + self.scan_unions(layout, at, where, found, depth=depth)
 
-    def scan_unions(self, layout: Layout, at: int, where: At, found: list[Claimed], depth: int = 0) -> int:
+    def scan_unions(self, layout: FlatType, at: int, where: At, found: list[Claimed], depth: int = 0) -> int:
         """And of what is no container either."""
         bad = 0
         for union in layout.unions:
@@ -99,7 +99,7 @@ class ObjectWords:
                 bad += worse
         return bad
 
-    def scan_array(self, layout: Layout, at: int, elements: int, where: At) -> tuple[list[Claimed], int]:
+    def scan_array(self, layout: FlatType, at: int, elements: int, where: At) -> tuple[list[Claimed], int]:
         where = where._replace(prefix="[]")
         if layout.parts == 1 and layout.slots and layout.size == self._word:
             return self._scan_pointers(layout, at, elements, where)
@@ -111,7 +111,7 @@ class ObjectWords:
             bad += worse
         return found, bad
 
-    def _scan_pointers(self, layout: Layout, at: int, elements: int, where: At) -> tuple[list[Claimed], int]:
+    def _scan_pointers(self, layout: FlatType, at: int, elements: int, where: At) -> tuple[list[Claimed], int]:
         """An array of pointers, many at a time."""
         found: list[Claimed] = []
         bad = 0
@@ -140,7 +140,9 @@ class ObjectWords:
 
     # pointers
 
-    def follow(self, slot: Slot, value: int, where: At, layout: Layout, at: Optional[int], found: list[Claimed]) -> int:
+    def follow(
+        self, slot: Slot, value: int, where: At, layout: FlatType, at: Optional[int], found: list[Claimed]
+    ) -> int:
         """Where a pointer leads; 1 where it cannot lead there. `at`: where the object is that has it."""
         starts = self._block_starts
         block = self._reader.before(value)
@@ -186,13 +188,13 @@ class ObjectWords:
             found.append(self.field(block, slot, where))
         return 0
 
-    def _is_in_own_tail(self, value: int, block: int, layout: Layout, at: Optional[int]) -> bool:
+    def _is_in_own_tail(self, value: int, block: int, layout: FlatType, at: Optional[int]) -> bool:
         """Whether an object that begins a block has a pointer to what lies behind it there."""
         start = self._block_starts[block]
         return at == start and start + layout.size <= value < start + self._reader.room(block)
 
     def _follow_object(
-        self, slot: Slot, value: int, block: int, where: At, layout: Layout, at: Optional[int], found: list[Claimed]
+        self, slot: Slot, value: int, block: int, where: At, layout: FlatType, at: Optional[int], found: list[Claimed]
     ) -> int:
         """A pointer to a block that is not just as large as its type, to an object with a vtable, or into a block."""
         target = slot.target or 0
@@ -236,7 +238,7 @@ class ObjectWords:
             found.append(self._larger(slot, value, block, where, layout=layout, at=at))
         return 0
 
-    def _larger(self, slot: Slot, value: int, block: int, where: At, *, layout: Layout, at: Optional[int]) -> Claimed:
+    def _larger(self, slot: Slot, value: int, block: int, where: At, *, layout: FlatType, at: Optional[int]) -> Claimed:
         """T[], where something proves it; else T and a tail."""
         target = slot.target or 0
         inner = self.layouts.of(target)
@@ -249,7 +251,7 @@ class ObjectWords:
             return self.claim(WEAK, block, self._names.tail(target), where, slot.step)
         return self.field(block, slot, where)
 
-    def _pointers(self, slot: Slot, block: int, where: At, *, layout: Layout, at: Optional[int]) -> Claimed:
+    def _pointers(self, slot: Slot, block: int, where: At, *, layout: FlatType, at: Optional[int]) -> Claimed:
         """A `T **`: an array of pointers, where a number beside it counts them, or all of its words are right."""
         target = slot.target or 0
         pointed = self._types.facts(target).target
@@ -268,7 +270,7 @@ class ObjectWords:
             return self.claim(max(ARRAY, where.plain), block, name, where, slot.step, elements=room)
         return self.field(block, slot if right else slot._replace(to="anything", target=None), where)
 
-    def _is_array(self, layout: Layout, at: int, count: int, *, counted: bool) -> bool:
+    def _is_array(self, layout: FlatType, at: int, count: int, *, counted: bool) -> bool:
         """Whether the elements beyond the first have pointers that are right, and none has one that is wrong."""
         typed = self._right_elements(layout, at, count, TYPED)
         if typed is None or typed >= PROOFS:
@@ -279,7 +281,7 @@ class ObjectWords:
         right = self._right_elements(layout, at, count, STARTS) or 0
         return right > PROOFS or (counted and right > 0)
 
-    def _right_elements(self, layout: Layout, at: int, count: int, proof: int) -> Optional[int]:
+    def _right_elements(self, layout: FlatType, at: int, count: int, proof: int) -> Optional[int]:
         """In how many elements beyond the first a pointer is right; None where one is wrong."""
         right = 0
         where = At(NOBODY, CONTAINER, EXACT, "", proof=proof)
@@ -290,7 +292,7 @@ class ObjectWords:
             right += bool(number and found)
         return right
 
-    def _right_pointers(self, element: Layout, at: int, count: int) -> Optional[int]:
+    def _right_pointers(self, element: FlatType, at: int, count: int) -> Optional[int]:
         """How many pointers of an array lead to objects of just their type's size; None where one is wrong."""
         words = self._reader.words(at, min(count, PIECE))
         if words is None or not element.slots:
@@ -319,7 +321,7 @@ class ObjectWords:
         found, bad = self.scan(self.layouts.of(type), at, At(NOBODY, CONTAINER, EXACT, "", proof=proof))
         return bool(found) and not bad
 
-    def flexible_elements(self, layout: Layout, at: int, block: int, where: At) -> list[Claimed]:
+    def flexible_elements(self, layout: FlatType, at: int, block: int, where: At) -> list[Claimed]:
         """What the elements of a T[] at the end of a struct claim, where these are proven."""
         if layout.flexible is None:
             return []

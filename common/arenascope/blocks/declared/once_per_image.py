@@ -7,7 +7,7 @@ from typing import Mapping, Optional
 from ...base.model import Kind
 from ...session.session import Session
 from ..graph.blocks import live_blocks
-from ..graph.refs import Search
+from ..graph.refs import ImageSearch
 from ..graph.roots import find_roots
 from ..recognise.module_memory import ground_of
 from .container_rows import ContainerRow, container_rows
@@ -24,11 +24,11 @@ def declared_blocks(session: Session) -> Optional[NamedBlocks]:
     found = session.block_results.named
     if found is None:
         blocks = live_blocks(session)
-        found = declared_in(Search(session, blocks, find_roots(session, blocks)))
+        found = declared_in(ImageSearch(session, blocks, find_roots(session, blocks)))
     return found
 
 
-def declared_in(search: Search) -> Optional[NamedBlocks]:
+def declared_in(search: ImageSearch) -> Optional[NamedBlocks]:
     """Of those of a search."""
     session, blocks = search.session, search.blocks
     if session.target.types is None or not len(blocks):
@@ -39,7 +39,7 @@ def declared_in(search: Search) -> Optional[NamedBlocks]:
     return found
 
 
-def values_in(search: Search) -> Optional[Values]:
+def values_in(search: ImageSearch) -> Optional[Values]:
     """What reads keys and members of these blocks; None where nobody can tell types."""
     named = declared_in(search)
     return values_of(search.session, named) if named is not None else None
@@ -55,7 +55,7 @@ def values_of(session: Session, named: NamedBlocks) -> Optional[Values]:
     return found
 
 
-def declared_kinds(search: Search, before: Mapping[int, Optional[Kind]]) -> dict[int, Kind]:
+def declared_kinds(search: ImageSearch, before: Mapping[int, Optional[Kind]]) -> dict[int, Kind]:
     """Of those blocks whose declaration says more than what was known before."""
     named = declared_in(search)
     kinds: dict[int, Kind] = {}
@@ -66,7 +66,7 @@ def declared_kinds(search: Search, before: Mapping[int, Optional[Kind]]) -> dict
     return kinds
 
 
-def containers_in(search: Search) -> list[ContainerRow]:
+def containers_in(search: ImageSearch) -> list[ContainerRow]:
     """None are known where nobody can tell types."""
     named = declared_in(search)
     return containers_of(search.session, named) if named is not None else []

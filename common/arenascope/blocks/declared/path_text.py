@@ -10,7 +10,7 @@ import re
 from itertools import groupby
 from typing import Iterator, Optional
 
-from .named_blocks import ELEMENT, NOBODY, BlockName, NamedBlocks, Start
+from .named_blocks import ELEMENT, NOBODY, BlockName, NamedBlocks, StartVariable
 from .values import Values, key_text
 
 ALIKE = 3
@@ -30,7 +30,7 @@ def path_text(named: NamedBlocks, block: int, values: Optional[Values] = None) -
     return start_text(named, start) + "".join(_folded(_steps(named, block, values)))
 
 
-def start_text(named: NamedBlocks, start: Start) -> str:
+def start_text(named: NamedBlocks, start: StartVariable) -> str:
     """A variable, and whose it is where it is not the main thread's."""
     if start.tid is None or start.tid == named.main_thread:
         return start.label
@@ -43,7 +43,7 @@ def length_of(named: NamedBlocks, block: int) -> int:
     return len(_way(named, block))
 
 
-def start_of(named: NamedBlocks, block: int) -> Optional[Start]:
+def start_of(named: NamedBlocks, block: int) -> Optional[StartVariable]:
     """The variable from which a block is reached; None where its own vtable told what it is."""
     way = _way(named, block)
     number = named.parent[way[0]]

@@ -9,9 +9,9 @@ from typing import Callable, NamedTuple, Optional, Sequence
 
 from ...base.user_data import UserData
 from ..graph.leads import Owner
-from ..graph.refs import Ref, Search
+from ..graph.refs import ImageSearch, Ref
 from .members import member_at
-from .named_blocks import ELEMENT, NamedBlocks, Start
+from .named_blocks import ELEMENT, NamedBlocks, StartVariable
 from .once_per_image import declared_in, values_in
 from .path_text import MOST_STEPS, is_pointed_to, length_of, path_text, start_of, start_text
 from .values import Values
@@ -31,7 +31,7 @@ class Path(NamedTuple):
 class Paths:
     """Of one image."""
 
-    def __init__(self, search: Search, user_data: UserData) -> None:
+    def __init__(self, search: ImageSearch, user_data: UserData) -> None:
         self._search, self._user_data = search, user_data
         self._left = MOST_STEPS
 
@@ -90,19 +90,19 @@ class Paths:
         shown = self._user_data
         return Path(keyed if shown.on_screen else plain, keyed if shown.in_documents else plain)
 
-    def _is_same(self, start: Start, root: Ref) -> bool:
+    def _is_same(self, start: StartVariable, root: Ref) -> bool:
         if start.frame is not None:
             return root.kind in ON_A_STACK and root.tid == start.tid
         if start.address is None or root.address is None:
             return False
         return start.address <= root.address < start.address + self._size(start)
 
-    def _size(self, start: Start) -> int:
+    def _size(self, start: StartVariable) -> int:
         named = self._named
         return named.layouts.types.facts(start.type).size if named is not None and named.layouts is not None else 0
 
     @cached_property
-    def _starts(self) -> tuple[Sequence[int], Sequence[Start]]:
+    def _starts(self) -> tuple[Sequence[int], Sequence[StartVariable]]:
         """Those that lie in memory, in order, after their addresses."""
         starts = self._named.starts if self._named is not None else ()
         placed = {each.address: each for each in starts if each.address is not None}
@@ -145,7 +145,7 @@ class Paths:
         return f"[{first + element}]{dot}{member}"
 
 
-def _is_of(start: Start, owner: Owner) -> bool:
+def _is_of(start: StartVariable, owner: Owner) -> bool:
     if start.frame is not None:
         return owner.kind in ON_A_STACK and owner.tid == start.tid and owner.name in (start.label, None)
     if start.tid is not None:

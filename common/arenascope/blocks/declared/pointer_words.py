@@ -14,7 +14,7 @@ from typing import Iterable, Iterator, Literal, NamedTuple, Optional
 from ...sources.debug_info_types import TypeFacts
 from ...sources.memory import Memory
 from ..graph.blocks import LiveBlocks
-from ..graph.stale_words import Layout as Words
+from ..graph.stale_words import PointerWords as Words
 from ..graph.stale_words import StaleWords
 from .claims import CONTAINER, VTABLE
 from .containers.forms import OfBody

@@ -9,12 +9,12 @@ from __future__ import annotations
 from typing import Iterable, Mapping, Optional, Protocol
 
 from .claims import CONTAINER, EXACT, RULE, WEAK
-from .layouts import Layout, Layouts, Slot
+from .layouts import FlatType, Layouts, Slot
 from .memory_reader import MemoryReader
 from .name_numbers import ANY, At, Claimed, NameNumbers
 from .named_blocks import NOBODY, NamedBlocks
 from .rule_lines import Rule
-from .rules import MemberRule, PointerRule, Rules
+from .rules import MemberRule, PointerRule, ProgramRules
 
 
 class Words(Protocol):
@@ -22,10 +22,10 @@ class Words(Protocol):
 
     layouts: Layouts
 
-    def scan(self, layout: Layout, at: int, where: At, depth: int = 0) -> tuple[list[Claimed], int]: ...
+    def scan(self, layout: FlatType, at: int, where: At, depth: int = 0) -> tuple[list[Claimed], int]: ...
 
     def follow(
-        self, slot: Slot, value: int, where: At, layout: Layout, at: Optional[int], found: list[Claimed]
+        self, slot: Slot, value: int, where: At, layout: FlatType, at: Optional[int], found: list[Claimed]
     ) -> int: ...
 
     def claim(
@@ -36,12 +36,12 @@ class Words(Protocol):
 class RuledWords:
     """Of one image."""
 
-    def __init__(self, words: Words, rules: Rules, reader: MemoryReader, names: NameNumbers) -> None:
+    def __init__(self, words: Words, rules: ProgramRules, reader: MemoryReader, names: NameNumbers) -> None:
         self._words, self._rules, self._reader, self._names = words, rules, reader, names
         self._against: dict[Rule, set[int]] = {}
         """The blocks that a line says something wrong of."""
 
-    def pointer(self, slot: Slot, value: int, where: At, layout: Layout, at: Optional[int]) -> list[Claimed]:
+    def pointer(self, slot: Slot, value: int, where: At, layout: FlatType, at: Optional[int]) -> list[Claimed]:
         """By the lines about a member; empty where none fits, or several do."""
         block = self._reader.blocks.find(value)
         if block < 0:
@@ -64,7 +64,7 @@ class RuledWords:
         )
 
     def _claims(
-        self, rule: PointerRule, slot: Slot, value: int, where: At, layout: Layout, at: Optional[int]
+        self, rule: PointerRule, slot: Slot, value: int, where: At, layout: FlatType, at: Optional[int]
     ) -> list[Claimed]:
         found: list[Claimed] = []
         if rule.target is None:

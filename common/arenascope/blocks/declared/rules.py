@@ -7,7 +7,7 @@ from typing import Iterator, Mapping, NamedTuple, Optional, Sequence, Union
 
 from ...base.errors import UsageError
 from ...base.model import Statement
-from ...sources.debug_info_types import BitField, Field
+from ...sources.debug_info_types import BitField, StructField
 from .layouts import TypeTable
 from .memory_reader import MemoryReader
 from .rule_files import RuleText
@@ -69,7 +69,7 @@ class MemberRule(NamedTuple):
     offset: int
 
 
-class Rules:
+class ProgramRules:
     """Of one program. `pointers` by the name that blocks get by the member; `inside` by what a pointer is to."""
 
     def __init__(self, types: TypeTable, said: Sequence[Union[Rule, Unread]] = ()) -> None:
@@ -94,7 +94,7 @@ class Rules:
             return Unread(rule.line, str(error.args[0]))
         return None
 
-    def _pointer(self, rule: Rule, holder: int, place: Field) -> PointerRule:
+    def _pointer(self, rule: Rule, holder: int, place: StructField) -> PointerRule:
         facts = self._types.facts(place.type)
         in_array = facts.form == "array"
         while facts.form == "array" and facts.target is not None:
@@ -129,7 +129,7 @@ class Rules:
             raise LookupError(f"this program has no type {name}, or several")
         return found
 
-    def _member(self, type: int, path: str) -> Field:
+    def _member(self, type: int, path: str) -> StructField:
         """By the names on the way. LookupError where the type has none of that name, or the way leads through a type
         that has a name of its own: its members are called by that."""
         offset, label = 0, self._types.facts(type).name
@@ -142,9 +142,9 @@ class Rules:
             if found is None:
                 raise LookupError(f"{facts.name or label} has no member {name}")
             offset, type = offset + found.offset, found.type
-        return Field(path, offset, type)
+        return StructField(path, offset, type)
 
-    def _fields(self, type: int, offset: int = 0, depth: int = 0) -> Iterator[Field]:
+    def _fields(self, type: int, offset: int = 0, depth: int = 0) -> Iterator[StructField]:
         """With those of bases and of structs and unions without a name."""
         for each in self._types.facts(type).fields if depth < DEEPEST else ():
             if each.is_base or not each.name:
@@ -169,18 +169,18 @@ class Rules:
         return Tag(bits, said.sign, value)
 
 
-def made(types: TypeTable, text: Optional[RuleText]) -> Rules:
+def made(types: TypeTable, text: Optional[RuleText]) -> ProgramRules:
     """UsageError where a line of a file that somebody named is about what the program does not have."""
     if text is None:
-        return Rules(types)
-    found = Rules(types, [*read_rules(text.text)])
+        return ProgramRules(types)
+    found = ProgramRules(types, [*read_rules(text.text)])
     if found.unread and text.named:
         first = found.unread[0]
         raise UsageError(f"{text.path}:{first.line}: {first.why}")
     return found
 
 
-def doubts(rules: Rules, text: Optional[RuleText], contradicted: Mapping[Rule, int]) -> Iterator[Statement]:
+def doubts(rules: ProgramRules, text: Optional[RuleText], contradicted: Mapping[Rule, int]) -> Iterator[Statement]:
     """Lines that were not read, and blocks to which others were not applied. What comes with arenascope may be for
     another release of the program, and is for several tables: it says nothing."""
     if text is None or text.shipped:

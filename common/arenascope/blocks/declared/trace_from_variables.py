@@ -12,18 +12,18 @@ from typing import Iterator, Sequence
 
 from ...base.count_work import Meter
 from ...glibc.find.thread_pointers import STATIC
-from ...sources.debug_info_types import Frame, TypedVariable, TypeSource
+from ...sources.debug_info_types import TypedVariable, TypeSource, VariableFrame
 from ...sources.elf.address_names import modules_of
 from ...sources.elf.modules import Modules
 from ...sources.target import Span
-from ..graph.refs import Search
+from ..graph.refs import ImageSearch
 from ..graph.root_pointers import root_pointers
-from ..recognise.module_memory import Ground
+from ..recognise.module_memory import LoadedModules
 from .claims import Library
 from .containers import LIBRARIES
 from .layouts import Layouts, TypeTable
 from .memory_reader import MemoryReader
-from .named_blocks import NamedBlocks, Start
+from .named_blocks import NamedBlocks, StartVariable
 from .rule_files import rules_of
 from .rules import doubts, made
 from .tracer import Tracer
@@ -36,7 +36,7 @@ FRAMES, MOST_OF_FRAME = 256, 1 << 12
 
 
 def named_blocks(
-    search: Search, source: TypeSource, ground: Ground, libraries: Sequence[Library] = LIBRARIES
+    search: ImageSearch, source: TypeSource, ground: LoadedModules, libraries: Sequence[Library] = LIBRARIES
 ) -> NamedBlocks:
     """What the live blocks are by the program's own types. KeyboardInterrupt; UsageError for rules of the user's."""
     session, blocks = search.session, search.blocks
@@ -66,13 +66,13 @@ def _nothing_collected() -> Iterator[None]:
             gc.enable()
 
 
-def _starts(search: Search, source: TypeSource, types: TypeTable, meter: Meter) -> Iterator[Start]:
+def _starts(search: ImageSearch, source: TypeSource, types: TypeTable, meter: Meter) -> Iterator[StartVariable]:
     variables = [*_variables(search, source, types), *source.thread_variables(), *_of_threads(search, source)]
     for each in dict.fromkeys(variables):
-        yield Start(each.name, each.type, each.address, tid=each.tid)
-    words: dict[Frame, tuple[int, ...]] = {}
+        yield StartVariable(each.name, each.type, each.address, tid=each.tid)
+    words: dict[VariableFrame, tuple[int, ...]] = {}
     for local in source.locals():
-        start = Start(local.name, local.type, local.address, local.data, tid=local.tid)
+        start = StartVariable(local.name, local.type, local.address, local.data, tid=local.tid)
         start = start._replace(frame=local.frame, function=local.function, within=local.within)
         if local.address is not None or local.data is not None:
             yield start
@@ -83,7 +83,7 @@ def _starts(search: Search, source: TypeSource, types: TypeTable, meter: Meter) 
                 yield start._replace(words=words[local.within])
 
 
-def _leading(search: Search, frame: Frame) -> tuple[int, ...]:
+def _leading(search: ImageSearch, frame: VariableFrame) -> tuple[int, ...]:
     """The words of a function's frame that lead to where blocks begin."""
     memory, blocks = search.session.memory, search.blocks
     count = min((frame.high - frame.low) // memory.pointer_size, MOST_OF_FRAME)
@@ -92,7 +92,7 @@ def _leading(search: Search, frame: Frame) -> tuple[int, ...]:
     return tuple(word for word, block in found if block >= 0 and blocks.starts[block] == word)
 
 
-def _of_threads(search: Search, source: TypeSource) -> Iterator[TypedVariable]:
+def _of_threads(search: ImageSearch, source: TypeSource) -> Iterator[TypedVariable]:
     """Each thread's own, by the blocks that its vector leads to."""
     those = source.thread_locals()
     session = search.session
@@ -105,7 +105,7 @@ def _of_threads(search: Search, source: TypeSource) -> Iterator[TypedVariable]:
                 yield TypedVariable(each.name, block.start + each.offset, each.type, block.tid)
 
 
-def _variables(search: Search, source: TypeSource, types: TypeTable) -> Iterator[TypedVariable]:
+def _variables(search: ImageSearch, source: TypeSource, types: TypeTable) -> Iterator[TypedVariable]:
     """Those that have words which lead to blocks, each once."""
     words = _words(search)
     spans: list[Span] = []
@@ -126,7 +126,7 @@ def _is_within(spans: Sequence[Span], begins: Sequence[int], address: int) -> bo
     return at >= 0 and address < spans[at].end
 
 
-def _words(search: Search) -> list[int]:
+def _words(search: ImageSearch) -> list[int]:
     """The addresses of words of modules' variables that lead to blocks, in order."""
     ranges = search.roots.ranges
     words = (

@@ -19,7 +19,7 @@ from types import ModuleType
 from typing import Iterable, Optional, Sequence
 
 from ...base.count_work import Meter
-from ..recognise.module_memory import Ground
+from ..recognise.module_memory import LoadedModules
 from .claims import ARRAY, CONTAINER, EXACT, FIELD, LOCAL, RULE, VTABLE, WEAK
 from .enclosing import Enclosing
 from .layouts import Layouts
@@ -28,9 +28,9 @@ from .many_objects import Found, ManyObjects
 from .many_objects_with_numpy import ManyObjectsWithNumpy
 from .memory_reader import MemoryReader
 from .name_numbers import ANY, At, Claimed, NameNumbers
-from .named_blocks import NO_LEVEL, NOBODY, NONE, UNNUMBERED, NamedBlocks, Start
+from .named_blocks import NO_LEVEL, NOBODY, NONE, UNNUMBERED, NamedBlocks, StartVariable
 from .object_words import CONTESTED, ObjectWords
-from .rules import Rules
+from .rules import ProgramRules
 from .vtables import Vtables
 
 FEW_INTERIOR = 2
@@ -47,7 +47,12 @@ class Tracer:
     """Names the live blocks of one image."""
 
     def __init__(
-        self, reader: MemoryReader, layouts: Layouts, ground: Ground, rules: Rules, numpy: Optional[ModuleType] = None
+        self,
+        reader: MemoryReader,
+        layouts: Layouts,
+        ground: LoadedModules,
+        rules: ProgramRules,
+        numpy: Optional[ModuleType] = None,
     ) -> None:
         self._reader, self._layouts, self._types = reader, layouts, layouts.types
         self._blocks, self._pages = reader.blocks, ground.pages
@@ -63,7 +68,7 @@ class Tracer:
         """What blocks that are looked into were called by a member."""
         self._enclosing: Optional[Enclosing] = None
 
-    def trace(self, starts: Sequence[Start], meter: Meter) -> NamedBlocks:
+    def trace(self, starts: Sequence[StartVariable], meter: Meter) -> NamedBlocks:
         for _ in range(ROUNDS):
             found = self._round(starts, meter)
             if CONTESTED not in found.name:
@@ -77,7 +82,7 @@ class Tracer:
         found.contradicted = self._words.ruled.contradicted(found)
         return found
 
-    def _round(self, starts: Sequence[Start], meter: Meter) -> NamedBlocks:
+    def _round(self, starts: Sequence[StartVariable], meter: Meter) -> NamedBlocks:
         self._found = found = NamedBlocks(self._blocks)
         found.names, found.steps, found.starts = self._names.names, self._names.steps, starts
         found.damaged = self._words.damaged
@@ -135,7 +140,7 @@ class Tracer:
 
     # starts
 
-    def _begin(self, number: int, start: Start) -> None:
+    def _begin(self, number: int, start: StartVariable) -> None:
         plain = EXACT if start.frame is None else LOCAL
         where = At(-1 - number, CONTAINER, plain, start.label, may_be_unset=plain == LOCAL)
         layout = self._layouts.of(start.type)

@@ -48,7 +48,7 @@ class Value(NamedTuple):
 NONE = Value("none")
 
 
-class Member(NamedTuple):
+class MemberValue(NamedTuple):
     """A part of an object that has a value."""
 
     name: str
@@ -169,15 +169,17 @@ class Values:
 
     # what an object consists of
 
-    def members(self, type: int, address: int, count: Optional[int] = None) -> list[Member]:
+    def members(self, type: int, address: int, count: Optional[int] = None) -> list[MemberValue]:
         """Each part of an object that has a value; of an array, where `count` says how many elements it has."""
         parts = self._parts(type, address, "", 0) if count is None else self._elements(type, address, count, "")
         if count is not None and self.is_letter(type):
             data = self.reader.bytes(address, min(count, MOST_TEXT))
-            return [Member("", address, type, NONE if data is None else Value("text", data=data.partition(b"\0")[0]))]
+            return [
+                MemberValue("", address, type, NONE if data is None else Value("text", data=data.partition(b"\0")[0]))
+            ]
         return list(islice(parts, MOST_MEMBERS))
 
-    def _parts(self, type: int, address: int, name: str, depth: int) -> Iterator[Member]:
+    def _parts(self, type: int, address: int, name: str, depth: int) -> Iterator[MemberValue]:
         facts, value = self._types.facts(type), self.of(type, address)
         if facts.form in ("struct", "union") and value.form == "none" and depth < DEEPEST:
             if self._layouts.container(type) is None:
@@ -190,15 +192,15 @@ class Values:
         elif facts.form == "array" and value.form == "none" and facts.target is not None and depth < DEEPEST:
             yield from self._elements(facts.target, address, facts.length or 0, name, depth=depth)
             return
-        yield Member(name, address, type, value)
+        yield MemberValue(name, address, type, value)
 
-    def _elements(self, type: int, address: int, count: int, name: str, depth: int = 0) -> Iterator[Member]:
+    def _elements(self, type: int, address: int, count: int, name: str, depth: int = 0) -> Iterator[MemberValue]:
         size = self._types.facts(type).size
         shown = min(count, FEW) if size else 0
         for number in range(shown):
             yield from self._parts(type, address + number * size, f"{name}[{number}]", depth + 1)
         if count > shown:
-            yield Member(name, address, type, NONE, more=count - shown)
+            yield MemberValue(name, address, type, NONE, more=count - shown)
 
 
 def _template(name: str) -> str:

@@ -6,7 +6,7 @@ from typing import NamedTuple, Optional
 
 from ..recognise.module_memory import PAGE_SHIFT
 from .containers import libcxx, libstdcxx_pointers
-from .layouts import Layout, TypeTable
+from .layouts import FlatType, TypeTable
 from .memory_reader import MemoryReader
 
 HIDING = (libstdcxx_pointers.INSIDE, f"std::__1::{libcxx.INSIDE}")
@@ -31,7 +31,7 @@ class Vtables:
         self._reader, self._types, self._pages = reader, types, pages
         self._known: dict[int, Optional[DynamicClass]] = {}
 
-    def dynamic(self, value: int, static: Layout) -> Optional[tuple[DynamicClass, int]]:
+    def dynamic(self, value: int, static: FlatType) -> Optional[tuple[DynamicClass, int]]:
         """The class of an object by its vtable, and the block that it is in from its start on."""
         table = self._reader.word(value)
         of = self.class_of(table, static) if table else None
@@ -40,7 +40,7 @@ class Vtables:
         block = self._reader.at(value + of.top)
         return (of, block) if block >= 0 and self._reader.fits(block, of.size, self._reader.slack) else None
 
-    def class_of(self, table: int, static: Optional[Layout] = None) -> Optional[DynamicClass]:
+    def class_of(self, table: int, static: Optional[FlatType] = None) -> Optional[DynamicClass]:
         """`static`: what a pointer to the object says, where the class may have no name that can be found."""
         if table >> PAGE_SHIFT not in self._pages:
             return None
@@ -49,7 +49,7 @@ class Vtables:
             self._known[table] = known = self._class(table, static)
         return known
 
-    def _class(self, table: int, static: Optional[Layout]) -> Optional[DynamicClass]:
+    def _class(self, table: int, static: Optional[FlatType]) -> Optional[DynamicClass]:
         told = self._reader.classes.told(table)
         if told is None:
             return None

@@ -7,7 +7,7 @@ from typing import NamedTuple, Optional
 from ...glibc.blocks import Placed, find_blocks
 from ...sources.target import Span
 from .blocks import heap_spans
-from .refs import Ref, Search
+from .refs import ImageSearch, Ref
 from .refs_by_graph import pointers_to
 
 
@@ -34,12 +34,12 @@ class Pointed(NamedTuple):
     refs: list[Ref]
 
 
-def asked_for(search: Search, place: int) -> Pointed:
+def asked_for(search: ImageSearch, place: int) -> Pointed:
     goal = _goal_of(search, place)
     return Pointed(goal, _refs_to(search, goal) if goal is not None else [])
 
 
-def _goal_of(search: Search, place: int) -> Optional[Goal]:
+def _goal_of(search: ImageSearch, place: int) -> Optional[Goal]:
     session, blocks = search.session, search.blocks
     index = blocks.find(place)
     header = session.layout.header if session.started else 0
@@ -56,7 +56,7 @@ def _goal_of(search: Search, place: int) -> Optional[Goal]:
     return _free(search, place) or _mapping(search, place)
 
 
-def _refs_to(search: Search, goal: Goal) -> list[Ref]:
+def _refs_to(search: ImageSearch, goal: Goal) -> list[Ref]:
     """All that points there; where nothing does, what may mean it all the same."""
     graph, again = search.graph, search.second_look
     if goal.number is not None and graph is not None:
@@ -68,7 +68,7 @@ def _refs_to(search: Search, goal: Goal) -> list[Ref]:
     return search.references(goal.span, goal.number) or search.encoded(goal.span, goal.number)
 
 
-def _free(search: Search, place: int) -> Optional[Goal]:
+def _free(search: ImageSearch, place: int) -> Optional[Goal]:
     """A chunk that is not in use: who still points there."""
     session = search.session
     for arena in session.headers if session.started else ():
@@ -83,7 +83,7 @@ def _free(search: Search, place: int) -> Optional[Goal]:
     return None
 
 
-def _mapping(search: Search, place: int) -> Optional[Goal]:
+def _mapping(search: ImageSearch, place: int) -> Optional[Goal]:
     region = next((each for each in search.session.regions if each.contains(place)), None)
     if region is None:
         return None

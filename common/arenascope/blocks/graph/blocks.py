@@ -12,7 +12,7 @@ from itertools import accumulate, islice
 from types import ModuleType
 from typing import Callable, Iterable, Iterator, Optional, Protocol, Sequence
 
-from ...base.model import Heap, Run
+from ...base.model import ChunkRun, Heap
 from ...glibc.blocks import blocks, chunks
 from ...session.resident import parts_of
 from ...session.session import Session
@@ -26,7 +26,7 @@ class _HasBytes(Protocol):
     def tobytes(self) -> bytes: ...
 
 
-class Stretch:
+class BlockStretch:
     """Some blocks, in order: what malloc returned, where each ends, and how much of the heap it takes."""
 
     def __init__(self) -> None:
@@ -91,7 +91,10 @@ class LiveBlocks:
 
 
 def put_in_order(
-    stretches: Iterable[Stretch], strangers: Sequence[Span] = (), damaged: bool = False, besides: Sequence[Span] = ()
+    stretches: Iterable[BlockStretch],
+    strangers: Sequence[Span] = (),
+    damaged: bool = False,
+    besides: Sequence[Span] = (),
 ) -> LiveBlocks:
     starts, ends, sizes, counts = array("Q"), array("Q"), array("Q"), []
     for each in sorted((each for each in stretches if each.starts), key=lambda each: each.starts[0]):
@@ -107,7 +110,7 @@ def live_blocks(session: Session) -> LiveBlocks:
     if not session.started:
         return put_in_order(())
     own = {each.tcache for each in session.thread_words if each.tcache}
-    stretches: list[Stretch] = []
+    stretches: list[BlockStretch] = []
     strangers: list[Span] = []
     besides: list[Span] = []
     damaged = False
@@ -116,10 +119,10 @@ def live_blocks(session: Session) -> LiveBlocks:
     add = _adder(session, own, library(size))
     with session.meter("sweeping", size) as meter:
         for header, heap in heaps:
-            stretch = Stretch()
+            stretch = BlockStretch()
             for piece in session.sweep(header, heap):
                 meter.advance(piece.bytes)
-                if isinstance(piece, Run):
+                if isinstance(piece, ChunkRun):
                     add(piece, stretch, besides)
                     continue
                 span = Span(piece.address, piece.address + piece.bytes)
@@ -133,11 +136,13 @@ def live_blocks(session: Session) -> LiveBlocks:
     return put_in_order(stretches, list(_mapped(session, strangers)), damaged, sorted(besides))
 
 
-def _adder(session: Session, own: set[int], numpy: Optional[ModuleType]) -> Callable[[Run, Stretch, list[Span]], None]:
+def _adder(
+    session: Session, own: set[int], numpy: Optional[ModuleType]
+) -> Callable[[ChunkRun, BlockStretch, list[Span]], None]:
     """Puts the live blocks of a run into a stretch, and beside them what else is not free; `own` are malloc's."""
     header, word = session.layout.header, session.layout.word
 
-    def one_by_one(run: Run, to: Stretch, besides: list[Span]) -> None:
+    def one_by_one(run: ChunkRun, to: BlockStretch, besides: list[Span]) -> None:
         starts, ends, sizes = to.starts.append, to.ends.append, to.sizes.append
         for chunk, size, state in blocks(run, session.listed):
             if state == "used" and chunk + header not in own:
@@ -152,7 +157,7 @@ def _adder(session: Session, own: set[int], numpy: Optional[ModuleType]) -> Call
         return one_by_one
     not_live = numpy.array(sorted(own), dtype=numpy.uint64)
 
-    def at_once(run: Run, to: Stretch, besides: list[Span]) -> None:
+    def at_once(run: ChunkRun, to: BlockStretch, besides: list[Span]) -> None:
         addresses, sizes, taken, live = chunks(numpy, run)
         starts = addresses + numpy.uint64(header)
         place = numpy.minimum(numpy.searchsorted(starts, not_live), len(starts) - 1)
@@ -167,12 +172,12 @@ def _adder(session: Session, own: set[int], numpy: Optional[ModuleType]) -> Call
     return at_once
 
 
-def _mmapped(session: Session, own: set[int]) -> Iterator[Stretch]:
+def _mmapped(session: Session, own: set[int]) -> Iterator[BlockStretch]:
     for block in session.mmapped:
         user = block.chunk + session.layout.header
         if block.chunk not in session.listed and user not in own:
             # after it lies somebody else's mapping
-            stretch = Stretch()
+            stretch = BlockStretch()
             stretch.add(user, block.base + block.bytes - 1, block.bytes)
             yield stretch
 

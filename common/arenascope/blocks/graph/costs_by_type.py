@@ -9,7 +9,7 @@ from ...base.model import Kind
 from .holders import kinds_of_all
 from .owner_pages import NOBODY
 from .owners import find_owners
-from .refs import Search
+from .refs import ImageSearch
 from .retained import above_all
 
 
@@ -27,7 +27,7 @@ class TypeCost(NamedTuple):
     """That block's number."""
 
 
-def costs_by_type(search: Search) -> Mapping[int, Sequence[TypeCost]]:
+def costs_by_type(search: ImageSearch) -> Mapping[int, Sequence[TypeCost]]:
     """By the owners' numbers: what costs most comes first. KeyboardInterrupt."""
     kinds: list[Optional[Kind]] = []
     known: dict[Optional[tuple[str, bool]], int] = {}

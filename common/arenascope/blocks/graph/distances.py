@@ -6,7 +6,7 @@ from functools import cached_property
 from typing import Mapping, Sequence
 
 from .encodings import FAR
-from .refs import Search
+from .refs import ImageSearch
 
 SAMPLE = 256
 """So many blocks of a size are looked at."""
@@ -21,7 +21,7 @@ MANY = 8
 class Distances:
     """Numbers in blocks, of which each leads to another's start when it is added to where it lies."""
 
-    def __init__(self, search: Search) -> None:
+    def __init__(self, search: ImageSearch) -> None:
         self._search = search
         self._known: dict[tuple[int, int], bool] = {}
         """By size of blocks and offset in them."""

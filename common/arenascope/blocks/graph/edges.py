@@ -9,10 +9,10 @@ from operator import add
 from types import ModuleType
 from typing import TYPE_CHECKING, Collection, NamedTuple, Optional, Sequence, Union
 
-from ..recognise.postgres import Member
+from ..recognise.postgres import ContextLinks
 from .blocks import LiveBlocks, heap_spans
 from .edge import DEEP, FLAGS, STALE, is_low_number
-from .refs import Search
+from .refs import ImageSearch
 from .root_pointers import Seed, look_of, root_pointers
 from .stale_rows import contexts_of, stale_words
 from .stale_words import COUNTS, NO_BLOCK, Collected, StaleEdges, StaleWords, why_text
@@ -20,7 +20,7 @@ from .stale_words import COUNTS, NO_BLOCK, Collected, StaleEdges, StaleWords, wh
 if TYPE_CHECKING:
     from ...base.array_types import Numbers
 
-FIRST = Member(0, 0, 0, 0)
+FIRST = ContextLinks(0, 0, 0, 0)
 ROOT = -1
 """In place of a block's number: the pointer is a root's."""
 
@@ -125,14 +125,14 @@ def without(graph: Graph, places: Union[Sequence[int], Numbers]) -> Graph:
     return Graph(graph.blocks, offsets, edges, graph.seeds, stale=graph.stale)
 
 
-def build(search: Search) -> Graph:
+def build(search: ImageSearch) -> Graph:
     """Reads all that counts, once."""
     if search.graph is None:
         search.graph = _build(search)
     return search.graph
 
 
-def _build(search: Search) -> Graph:
+def _build(search: ImageSearch) -> Graph:
     blocks = search.blocks
     look = look_of(search)
     seeds = root_pointers(search, look)
@@ -156,7 +156,7 @@ def _marked(seeds: Sequence[Seed], table: StaleWords, stale: Collected) -> list[
     return marked
 
 
-def _as_a_tree(search: Search, graph: Graph) -> Graph:
+def _as_a_tree(search: ImageSearch, graph: Graph) -> Graph:
     """With pointers from each of PostgreSQL's contexts to its children.
 
     Each points to its parent, its first child, and the siblings before and after it. By these a variable that leads to
@@ -186,7 +186,7 @@ def _deep(graph: Graph, targets: Collection[int]) -> Sequence[int]:
     return found
 
 
-def stale_at(search: Search, address: int, block: int) -> Optional[str]:
+def stale_at(search: ImageSearch, address: int, block: int) -> Optional[str]:
     """Why the word there is no pointer that holds something, as in model.py; None: it may be one."""
     graph = search.graph
     if graph is not None:
@@ -194,7 +194,7 @@ def stale_at(search: Search, address: int, block: int) -> Optional[str]:
     return why_text(stale_words(search).why(address, block, block != NO_BLOCK and _is_odd(search, address)))
 
 
-def _is_odd(search: Search, address: int) -> bool:
+def _is_odd(search: ImageSearch, address: int) -> bool:
     value = search.session.memory.try_word(address) or 0
     to = search.blocks.find(value)
     return to >= 0 and is_low_number(value, value - search.blocks.starts[to], search.session.memory.pointer_size)

@@ -15,7 +15,7 @@ from ...base.count_work import Meter
 from ...sources.target import Span
 from .blocks import LiveBlocks
 from .edge import ALIGNED, DEEP, FLAGS, FRONT, INSIDE, LOW, STALE
-from .refs import Search
+from .refs import ImageSearch
 from .stale_words import Collected, StaleWords
 
 if TYPE_CHECKING:
@@ -134,7 +134,7 @@ class _Part:
 class Pointers:
     """Pointers of a range of memory, window by window."""
 
-    def __init__(self, numpy: ModuleType, search: Search) -> None:
+    def __init__(self, numpy: ModuleType, search: ImageSearch) -> None:
         self.numpy: Optional[ModuleType] = numpy
         self._numpy, self._search = numpy, search
         self._places = Places(numpy, search.blocks)

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Callable, Iterator, Literal, Mapping, NamedTup
 
 from ...sources.memory import Memory
 from ...sources.target import Span
-from .memory_windows import Window
+from .memory_windows import WordWindow
 
 if TYPE_CHECKING:
     from ...base.array_types import Flags, Numbers
@@ -67,7 +67,7 @@ def room(encoding: str) -> int:
 
 
 def decoded(
-    window: Window, memory: Memory, numpy: Optional[ModuleType] = None, tops: Optional[Sequence[Span]] = None
+    window: WordWindow, memory: Memory, numpy: Optional[ModuleType] = None, tops: Optional[Sequence[Span]] = None
 ) -> Iterator[Decoded]:
     """On 32-bit machines only the last two: there is no room for a tag, and chance would find one everywhere. With
     `numpy` the words are an array of its own; `tops` are the upper halves that matter, where these are few: words

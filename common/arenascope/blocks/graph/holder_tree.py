@@ -11,7 +11,7 @@ from typing import Callable, Iterable, NamedTuple, Optional, Sequence
 
 from .owner_pages import NOBODY
 from .owners import Holding, Owners
-from .refs import Search
+from .refs import ImageSearch
 from .returns import returns
 
 DEEPEST = 40
@@ -38,7 +38,7 @@ class Node(NamedTuple):
     """Pages on which nothing else is."""
 
 
-def grown(search: Search, owners: Owners, kinds: Sequence[str], words: Callable[[Holding], str]) -> list[Node]:
+def grown(search: ImageSearch, owners: Owners, kinds: Sequence[str], words: Callable[[Holding], str]) -> list[Node]:
     """`kinds` says what each block is, `words` whose something is. Owners come first, the largest before."""
     folded = _Folded(search, owners, kinds, words)
     kept = returns(search, folded.whose, len(folded.names), folded.join)
@@ -48,7 +48,9 @@ def grown(search: Search, owners: Owners, kinds: Sequence[str], words: Callable[
 class _Folded:
     """Each block's node."""
 
-    def __init__(self, search: Search, owners: Owners, kinds: Sequence[str], words: Callable[[Holding], str]) -> None:
+    def __init__(
+        self, search: ImageSearch, owners: Owners, kinds: Sequence[str], words: Callable[[Holding], str]
+    ) -> None:
         self._sizes = search.blocks.sizes
         self.names = [words(each) for each in owners.holdings]
         self._kinds = [each.owner.kind for each in owners.holdings]

@@ -8,14 +8,14 @@ from collections import Counter
 from typing import Iterator, Mapping, NamedTuple, Optional
 
 from ...base.model import Kind
-from ..live_blocks import Live
+from ..live_blocks import NamedLiveBlocks
 from ..name_all_blocks import live_kinds
 from ..recognise.all_recognisers import NONE
 from .leads import Owner
 from .leaks import doubts
 from .owner_pages import NOBODY
 from .owners import UNREACHED, held
-from .refs import Search
+from .refs import ImageSearch
 from .retained import retained
 
 
@@ -32,7 +32,7 @@ class Most(NamedTuple):
 class Holders:
     """Of every live block its main holder."""
 
-    def __init__(self, search: Search, lost: int) -> None:
+    def __init__(self, search: ImageSearch, lost: int) -> None:
         """`lost`: bytes of a process that could not be copied."""
         self.search = search
         doubted = doubts(search.session, search.roots, search.blocks, lost)
@@ -53,7 +53,7 @@ class Holders:
         at = self._ties[number] if number >= 0 else NOBODY
         return self._owners.get(at) if at != NOBODY else None
 
-    def of_kinds(self, live: Live) -> Mapping[int, Most]:
+    def of_kinds(self, live: NamedLiveBlocks) -> Mapping[int, Most]:
         """By the kind's number, of the blocks that were swept."""
         blocks: dict[int, Counter[Optional[Owner]]] = {}
         sizes: dict[int, Counter[Optional[Owner]]] = {}
@@ -68,7 +68,7 @@ class Holders:
                 most_of[kind] = Most(owner, blocks=blocks[kind][owner], bytes=size, of=sum(blocks[kind].values()))
         return most_of
 
-    def retained(self, live: Live) -> Mapping[int, int]:
+    def retained(self, live: NamedLiveBlocks) -> Mapping[int, int]:
         """By the kind's number: what its blocks take with all that they alone lead to; empty where that is not told."""
         kinds = array("i", [NONE]) * len(self.search.blocks)
         for kind, number in placed(self.search, live):
@@ -76,7 +76,7 @@ class Holders:
         return retained(self.search, kinds) or {}
 
 
-def kinds_of_all(search: Search) -> list[Optional[Kind]]:
+def kinds_of_all(search: ImageSearch) -> list[Optional[Kind]]:
     """What each live block is."""
     live = live_kinds(search.session)
     kinds: list[Optional[Kind]] = [None] * len(search.blocks)
@@ -85,7 +85,7 @@ def kinds_of_all(search: Search) -> list[Optional[Kind]]:
     return kinds
 
 
-def placed(search: Search, live: Live) -> Iterator[tuple[int, int]]:
+def placed(search: ImageSearch, live: NamedLiveBlocks) -> Iterator[tuple[int, int]]:
     """(kind, number) of each block: both sweeps met them in the order of their addresses."""
     starts, header = search.blocks.starts, search.session.layout.header
     for heap in live.heaps:

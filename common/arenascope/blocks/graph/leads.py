@@ -14,7 +14,7 @@ from .edges import Graph
 from .main_holders import Lead, MainHolders
 from .nginx_pieces import edges_of_seeds
 from .owner_pages import NOBODY
-from .refs import Search
+from .refs import ImageSearch
 from .root_pointers import Seed
 from .stale_words import why_text
 
@@ -49,7 +49,7 @@ class Owner(NamedTuple):
         return self.kind == "stack" and self.name is not None
 
 
-def leads_of(search: Search, graph: Graph) -> tuple[list[Owner], list[Lead]]:
+def leads_of(search: ImageSearch, graph: Graph) -> tuple[list[Owner], list[Lead]]:
     """Everybody who has a pointer to a block, those of the best rank and with a name first; and these pointers."""
     named = _Named(search)
     found = [
@@ -86,7 +86,7 @@ def _local(tid: Optional[int], label: str) -> Optional[_Who]:
 class _Named:
     """Whom a root's words belong to."""
 
-    def __init__(self, search: Search) -> None:
+    def __init__(self, search: ImageSearch) -> None:
         self._search = search
         self._files = [each for each in search.session.regions if each.is_file]
         self._starts = [each.start for each in self._files]

@@ -19,7 +19,7 @@ from ..single_blocks import kinds_of
 from .blocks import LiveBlocks
 from .components import Lumps
 from .edge import FLAGS, INSIDE
-from .refs import Search
+from .refs import ImageSearch
 
 MOST_TYPED = 20000
 """Heads whose kind is asked for; of more than that the largest sizes must do."""
@@ -52,7 +52,7 @@ class _Group:
         self.samples: list[int] = []
 
 
-def rows_of(search: Search, lumps: Lumps, strength: str) -> list[LeakRow]:
+def rows_of(search: ImageSearch, lumps: Lumps, strength: str) -> list[LeakRow]:
     """The largest first."""
     blocks, heads = search.blocks, lumps.heads
     types = types_of(search, heads[:MOST_TYPED])
@@ -93,7 +93,7 @@ def rows_of(search: Search, lumps: Lumps, strength: str) -> list[LeakRow]:
     return sorted(rows, key=lambda each: (-each.all_bytes, each.type))
 
 
-def with_guesses(search: Search, lumps: Lumps, rows: Sequence[LeakRow]) -> list[LeakRow]:
+def with_guesses(search: ImageSearch, lumps: Lumps, rows: Sequence[LeakRow]) -> list[LeakRow]:
     """Of blocks of which nothing is known but their size, what they may be."""
     unnamed = [each for each in rows if each.type == by_size(each.bytes // each.blocks)]
     found = fitting_structs(search.session, unnamed, lumps.heads)
@@ -129,7 +129,7 @@ def _by_size(blocks: LiveBlocks, heads: Sequence[int]) -> dict[int, _OfSize]:
     return found
 
 
-def types_of(search: Search, numbers: Sequence[int]) -> Mapping[int, Kind]:
+def types_of(search: ImageSearch, numbers: Sequence[int]) -> Mapping[int, Kind]:
     """What blocks are."""
     blocks = search.blocks
     asked = numbers[:MOST_TYPED]
@@ -141,7 +141,7 @@ def types_of(search: Search, numbers: Sequence[int]) -> Mapping[int, Kind]:
     return {number: kinds.get(number) or Kind(by_size(blocks.sizes[number]), "size") for number in numbers}
 
 
-def _pools(search: Search, numbers: Sequence[int]) -> set[int]:
+def _pools(search: ImageSearch, numbers: Sequence[int]) -> set[int]:
     """libstdc++'s emergency pool, which its holder tells: of blocks that variables were found to lead to."""
     blocks, word = search.blocks, search.session.memory.pointer_size
     likely = {number for number in numbers if blocks.sizes[number] > LEAST_POOL}
@@ -158,5 +158,5 @@ def _pools(search: Search, numbers: Sequence[int]) -> set[int]:
     return pools
 
 
-def chunk_of(search: Search, number: int) -> int:
+def chunk_of(search: ImageSearch, number: int) -> int:
     return search.blocks.starts[number] - search.session.layout.header

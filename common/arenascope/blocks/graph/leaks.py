@@ -18,16 +18,16 @@ from .edge import FLAGS, STALE
 from .edges import ROOT, Disguised, Graph, SecondLook, build
 from .encodings import ALIKE, RELATIVE, TAGS, UNALIGNED, decoded, room
 from .lasting_graph import lasting
-from .memory_windows import Window
+from .memory_windows import WordWindow
 from .reach import POSSIBLE, UNMARKED, Reach, marked
-from .refs import Find, Search
+from .refs import Find, ImageSearch
 from .root_pointers import Seed
 from .roots import Roots
 
 UNWATCHED = "epoll-unknown"
 
 
-class Tally(NamedTuple):
+class BlockTally(NamedTuple):
     blocks: int
     bytes: int
 
@@ -36,11 +36,11 @@ class Leaks(NamedTuple):
     definite: Lumps
     possible: Lumps
     """What only pointers to the inside lead to."""
-    reached: Tally
+    reached: BlockTally
     """The rest."""
     saved: Mapping[str, Sequence[int]]
     """By encoding: what only a pointer written like that leads to, all among the rest."""
-    stale: Tally
+    stale: BlockTally
     """What only stale words lead to; among the rest, too."""
     doubts: Sequence[Statement]
     """Why what nothing leads to may be held all the same: then `definite` is not known to be lost."""
@@ -55,7 +55,7 @@ class Leaks(NamedTuple):
         return bool(self.doubts) and not self.unknown
 
 
-def find_leaks(search: Search, lost: int) -> Leaks:
+def find_leaks(search: ImageSearch, lost: int) -> Leaks:
     """`lost`: bytes of a process that could not be copied."""
     graph, blocks = build(search), search.blocks
     reach = Reach(search, graph)
@@ -63,10 +63,10 @@ def find_leaks(search: Search, lost: int) -> Leaks:
     saved = {**alike, **_second_look(search, reach)}
     unreached, inside = marked(reach.marks, UNMARKED), marked(reach.marks, POSSIBLE)
     definite, possible = lumps(graph, unreached), lumps(graph, inside, starts_only=True)
-    others = Tally(len(unreached) + len(inside), blocks.bytes_of(unreached) + blocks.bytes_of(inside))
-    reached = Tally(len(blocks) - others.blocks, blocks.bytes - others.bytes)
+    others = BlockTally(len(unreached) + len(inside), blocks.bytes_of(unreached) + blocks.bytes_of(inside))
+    reached = BlockTally(len(blocks) - others.blocks, blocks.bytes - others.bytes)
     by_stale_words = held_by_stale_words(graph)
-    stale = Tally(len(by_stale_words), blocks.bytes_of(by_stale_words))
+    stale = BlockTally(len(by_stale_words), blocks.bytes_of(by_stale_words))
     doubted = doubts(search.session, search.roots, blocks, lost)
     return Leaks(definite, possible, reached, saved, stale=stale, doubts=doubted)
 
@@ -109,7 +109,7 @@ def doubts(session: Session, roots: Roots, blocks: LiveBlocks, lost: int) -> lis
     return said
 
 
-def _second_look(search: Search, reach: Reach) -> dict[str, list[int]]:
+def _second_look(search: ImageSearch, reach: Reach) -> dict[str, list[int]]:
     """Marks what is found, and what hangs on it."""
     again = _looked_again(search, marked(reach.marks, UNMARKED))
     pointers, inside = _by_source(again.pointers), _by_source(again.inside)
@@ -142,12 +142,12 @@ def _ready(reach: Reach, by_source: dict[int, list[Disguised]]) -> Iterator[Disg
         yield from by_source.pop(source)
 
 
-def pointers_again(search: Search, suspects: Sequence[int]) -> Sequence[Disguised]:
+def pointers_again(search: ImageSearch, suspects: Sequence[int]) -> Sequence[Disguised]:
     """What leads to these after all, looked for once: they are all that nothing plain leads to."""
     return _looked_again(search, suspects).pointers
 
 
-def _looked_again(search: Search, suspects: Sequence[int]) -> SecondLook:
+def _looked_again(search: ImageSearch, suspects: Sequence[int]) -> SecondLook:
     known = search.second_look
     if known is None:
         # one of each
@@ -160,7 +160,7 @@ def _looked_again(search: Search, suspects: Sequence[int]) -> SecondLook:
     return known
 
 
-def _encoded(search: Search, suspects: Sequence[int]) -> Iterator[Disguised]:
+def _encoded(search: ImageSearch, suspects: Sequence[int]) -> Iterator[Disguised]:
     """Every encoded pointer to a suspect."""
     blocks, word = search.blocks, search.session.memory.pointer_size
     starts = array("Q", map(blocks.starts.__getitem__, suspects))
@@ -194,7 +194,7 @@ class _Encoded(NamedTuple):
     inside: bool
 
 
-def _hits(search: Search, finder: Find, starts: Sequence[int], window: Window) -> Iterator[_Encoded]:
+def _hits(search: ImageSearch, finder: Find, starts: Sequence[int], window: WordWindow) -> Iterator[_Encoded]:
     memory = search.session.memory
     for each in decoded(window, memory, search.numpy, finder.tops):
         is_unaligned = each.encoding == UNALIGNED

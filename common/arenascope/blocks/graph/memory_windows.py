@@ -11,7 +11,7 @@ from ...sources.memory import Memory
 from ...sources.target import Residency, SharedMemory, Span
 
 
-class Window(NamedTuple):
+class WordWindow(NamedTuple):
     """Words in memory: they hold until the next window."""
 
     address: int
@@ -20,7 +20,7 @@ class Window(NamedTuple):
     """What is right behind it is of the same range, and in memory."""
 
 
-class Words:
+class ImageWords:
     """What can be read of an image; `lost` counts what cannot."""
 
     def __init__(self, session: Session, shared: Optional[SharedMemory]) -> None:
@@ -32,7 +32,7 @@ class Words:
         self._page = session.target.page_size
         self.lost = 0
 
-    def of(self, start: int, end: int) -> Iterator[Window]:
+    def of(self, start: int, end: int) -> Iterator[WordWindow]:
         word = self._memory.pointer_size
         start, end = -(-start // word) * word, end // word * word
         for low, high in self._present(start, end):
@@ -58,7 +58,7 @@ class Words:
             return _within(shared.pages, start, end)
         return present(self._residency, start, end)
 
-    def _windows(self, at: int, end: int) -> Iterator[Window]:
+    def _windows(self, at: int, end: int) -> Iterator[WordWindow]:
         word = self._memory.pointer_size
         while end - at >= word:
             size = min(end - at, Memory.BLOCK) // word * word
@@ -68,7 +68,7 @@ class Words:
                 words = ()
             if len(words):
                 stop = at + len(words) * word
-                yield Window(at, words, goes_on=stop < end)
+                yield WordWindow(at, words, goes_on=stop < end)
                 at = stop
             elif size > self._page:
                 # something in it cannot be read: page by page
@@ -82,7 +82,7 @@ class Words:
                 self.lost += size
                 at += size
 
-    def _page_at(self, at: int, size: int, goes_on: bool) -> Iterator[Window]:
+    def _page_at(self, at: int, size: int, goes_on: bool) -> Iterator[WordWindow]:
         try:
             words = self._memory.block(at, size)
         except MemoryReadError:
@@ -90,7 +90,7 @@ class Words:
         # a core that was cut ends within a page, or a word
         self.lost += size - len(words) * self._memory.pointer_size
         if len(words):
-            yield Window(at, words, goes_on)
+            yield WordWindow(at, words, goes_on)
 
 
 def _within(pages: Sequence[Span], start: int, end: int) -> Sequence[Span]:

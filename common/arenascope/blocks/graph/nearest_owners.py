@@ -26,7 +26,7 @@ TRIFLE = 100
 NONE = -1
 
 
-class Together(NamedTuple):
+class JointOwners(NamedTuple):
     """Who leads to some blocks, by their numbers: whoever leads to most of it first."""
 
     owners: Sequence[int] = ()
@@ -34,7 +34,7 @@ class Together(NamedTuple):
     """These are all."""
 
 
-class Shared(NamedTuple):
+class SharedBlock(NamedTuple):
     """A block that several lead to, and nothing below them alone."""
 
     block: int
@@ -47,7 +47,7 @@ class Tops(NamedTuple):
 
     held: Sequence[Sequence[int]]
     """Of each owner, the blocks that it has pointers to."""
-    shared: Sequence[Shared]
+    shared: Sequence[SharedBlock]
     whose: Sequence[int]
     """Of each block the owner, or after these the shared block, that it hangs on; NONE: nothing leads there."""
 
@@ -115,7 +115,7 @@ class Common:
             filled[source] += 1
         return begins, placed
 
-    def of(self, places: Sequence[int]) -> Together:
+    def of(self, places: Sequence[int]) -> JointOwners:
         """Of some shared blocks, by their places in the list. Who leads to a trifle of them is not named."""
         sizes: Counter[int] = Counter()
         for at in places:
@@ -124,7 +124,7 @@ class Common:
         least = sum(self._sizes[at] for at in places) // TRIFLE
         owners = sorted((each for each in sizes if sizes[each] >= least), key=lambda each: (-sizes[each], each))
         every = self._whole and all(len(self._known[at]) < MOST for at in places)
-        return Together(owners, every and len(owners) == len(sizes))
+        return JointOwners(owners, every and len(owners) == len(sizes))
 
     @cached_property
     def leaders(self) -> Sequence[Optional[frozenset[int]]]:

@@ -11,11 +11,11 @@ from ..recognise.module_memory import ground_of
 from ..recognise.nginx import FRONT as LEAST_POOL
 from ..recognise.nginx import Nginx
 from .edge import DEEP, FLAGS
-from .refs import Search
+from .refs import ImageSearch
 from .root_pointers import Seed
 
 
-def edges_of_seeds(search: Search, seeds: Sequence[Seed]) -> list[int]:
+def edges_of_seeds(search: ImageSearch, seeds: Sequence[Seed]) -> list[int]:
     """One that leads into a pool's block leads to its start."""
     blocks, memory = search.blocks, search.session.memory
     nginx = Nginx(ground_of(search.session))

@@ -7,7 +7,7 @@ from typing import Callable, NamedTuple
 NOBODY = -1
 
 
-class Kept(NamedTuple):
+class OwnerPages(NamedTuple):
     """In memory of one owner, in bytes."""
 
     resident: int

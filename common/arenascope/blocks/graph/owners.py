@@ -16,9 +16,9 @@ from .lasting_graph import lasting
 from .leads import RANKS, Owner, leads_of, stale_leads
 from .leaks import pointers_again
 from .main_holders import Lead, MainHolders, main_holders
-from .nearest_owners import Common, Shared, Together, Tops
+from .nearest_owners import Common, JointOwners, SharedBlock, Tops
 from .owner_pages import NOBODY
-from .refs import Search
+from .refs import ImageSearch
 
 GROUPS = (0, 0, 0, 0, 1, 1, 2, 3, 4)
 """Of each rank: what one of a better group leads to as well does not make a block shared."""
@@ -36,7 +36,7 @@ SEVERAL, ALONE, JOINTLY = 0, 1, 2
 those who hold most together."""
 
 
-class Leading(NamedTuple):
+class OtherHolders(NamedTuple):
     """Who else leads to what an owner does not hold alone: whoever leads to most of it first."""
 
     owners: Sequence[Owner]
@@ -51,7 +51,7 @@ class Jointly(NamedTuple):
     bytes: int
 
 
-class Step(NamedTuple):
+class HeldStep(NamedTuple):
     """A block on the way down to where what is held spreads."""
 
     block: int
@@ -73,8 +73,8 @@ class Holding(NamedTuple):
     alone_bytes: int
     tied_bytes: int = 0
     """What another one leads to equally well."""
-    way: Sequence[Step] = ()
-    leading: Optional[Leading] = None
+    way: Sequence[HeldStep] = ()
+    leading: Optional[OtherHolders] = None
     """Of what it does not hold alone: who else leads there."""
 
 
@@ -95,7 +95,7 @@ def in_order(holdings: Sequence[Holding]) -> list[Holding]:
     return sorted(holdings, key=lambda each: (-each.bytes, each.owner.kind, each.owner.name or ""))
 
 
-class Held(NamedTuple):
+class BlockHolders(NamedTuple):
     """Who holds each block, by the numbers of these owners."""
 
     graph: Graph
@@ -104,14 +104,14 @@ class Held(NamedTuple):
     main: MainHolders
 
 
-def held(search: Search) -> Held:
+def held(search: ImageSearch) -> BlockHolders:
     """Where much seems to be nobody's, by encoded pointers as well; once for all who ask."""
     if search.held is None:
         search.held = _held(search)
     return search.held
 
 
-def _held(search: Search) -> Held:
+def _held(search: ImageSearch) -> BlockHolders:
     found = _held_by(search, build(search))
     suspects = _suspects(found)
     if suspects and _worth_it(search, suspects):
@@ -119,7 +119,7 @@ def _held(search: Search) -> Held:
     return found
 
 
-def held_at_last(search: Search, block: int) -> Held:
+def held_at_last(search: ImageSearch, block: int) -> BlockHolders:
     """Where nothing plain leads to this one, by encoded pointers as well, however little that is."""
     found = held(search)
     if found.main.whose[block] == NOBODY and search.second_look is None:
@@ -128,11 +128,11 @@ def held_at_last(search: Search, block: int) -> Held:
     return found
 
 
-def _suspects(found: Held) -> array[int]:
+def _suspects(found: BlockHolders) -> array[int]:
     return array("I", (block for block, owner in enumerate(found.main.whose) if owner == NOBODY))
 
 
-def _held_by(search: Search, graph: Graph) -> Held:
+def _held_by(search: ImageSearch, graph: Graph) -> BlockHolders:
     owners, leads = leads_of(search, graph)
     by_words: list[Lead] = []
 
@@ -141,16 +141,16 @@ def _held_by(search: Search, graph: Graph) -> Held:
         return [*(each for each in leads if each.edge & STALE), *by_words]
 
     main = main_holders(graph, [each for each in leads if not each.edge & STALE], stale)
-    return Held(graph, owners, [*leads, *by_words], main)
+    return BlockHolders(graph, owners, [*leads, *by_words], main)
 
 
-def find_owners(search: Search) -> Owners:
+def find_owners(search: ImageSearch) -> Owners:
     if search.owners is None:
         search.owners = _find_owners(search)
     return search.owners
 
 
-def _find_owners(search: Search) -> Owners:
+def _find_owners(search: ImageSearch) -> Owners:
     found = held(search)
     owners, leads, main = found.owners, found.leads, found.main
     passing = bytes(max(0, group - PASSING + 1) for group in GROUPS)
@@ -164,13 +164,13 @@ def _find_owners(search: Search) -> Owners:
     return _Tree(search, found._replace(graph=graph), tree).summed(tops)
 
 
-def _worth_it(search: Search, suspects: Sequence[int]) -> bool:
+def _worth_it(search: ImageSearch, suspects: Sequence[int]) -> bool:
     """What is known is taken; else all that may have pointers has to be looked through once more."""
     blocks = search.blocks
     return search.second_look is not None or (search.looks_again and LITTLE * blocks.bytes_of(suspects) >= blocks.bytes)
 
 
-def _with_encoded(search: Search, graph: Graph, suspects: Sequence[int]) -> Graph:
+def _with_encoded(search: ImageSearch, graph: Graph, suspects: Sequence[int]) -> Graph:
     found = pointers_again(search, suspects)
     seeds = [each.seed for each in found if each.seed is not None]
     return with_more(graph, seeds, [Further(each.source, each.suspect << FLAGS) for each in found if each.seed is None])
@@ -197,7 +197,7 @@ def _dominators(graph: Graph, held: Sequence[Sequence[int]], parents: array[int]
 class _Tree:
     """Nodes by the places at which they were met: 0, owners and blocks, each below the one that leads to it alone."""
 
-    def __init__(self, search: Search, found: Held, tree: Dominators) -> None:
+    def __init__(self, search: ImageSearch, found: BlockHolders, tree: Dominators) -> None:
         self._search, self._found = search, found
         self._nodes, self._above = tree
         self._first = len(found.owners) + 1
@@ -277,7 +277,7 @@ class _Tree:
                     above[at] = places[at] + self._first - 1 if at in places else self._nodes[at] - 1
                 if self._nodes[at] >= self._first:
                     tops[self._nodes[at] - self._first] = above[at]
-        return Tops(held, [Shared(self._nodes[at] - self._first, self._held[at]) for at in shared], tops)
+        return Tops(held, [SharedBlock(self._nodes[at] - self._first, self._held[at]) for at in shared], tops)
 
     def _named(self, owners: Iterable[int]) -> list[Owner]:
         return [self._found.owners[each] for each in sorted(owners)]
@@ -300,14 +300,14 @@ class _Tree:
             leading=self._leading(leading, number) if leading is not None else None,
         )
 
-    def _leading(self, found: Together, but: int) -> Leading:
-        return Leading([self._found.owners[each] for each in found.owners if each != but], found.whole)
+    def _leading(self, found: JointOwners, but: int) -> OtherHolders:
+        return OtherHolders([self._found.owners[each] for each in found.owners if each != but], found.whole)
 
-    def _way(self, at: Optional[int], most: int) -> Iterator[Step]:
+    def _way(self, at: Optional[int], most: int) -> Iterator[HeldStep]:
         """Down from an owner, as long as one alone has most."""
         for _ in range(DEEPEST):
             if at is None or self._held[at] <= SPREADS * most:
                 return
-            yield Step(self._nodes[at] - self._first, blocks=self._blocks[at], bytes=self._held[at])
+            yield HeldStep(self._nodes[at] - self._first, blocks=self._blocks[at], bytes=self._held[at])
             most = self._held[at]
             at = self._largest.get(at)

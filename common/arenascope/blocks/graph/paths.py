@@ -11,13 +11,13 @@ from .edge import DEEP, FLAGS, INSIDE, STALE
 from .edges import stale_at
 from .leads import RANKS
 from .owner_pages import NOBODY
-from .owners import Held, held, held_at_last
+from .owners import BlockHolders, held, held_at_last
 from .pointer_strength import Strength
-from .refs import BLOCK, Ref, Search, of_word
+from .refs import BLOCK, ImageSearch, Ref, of_word
 from .root_pointers import Seed
 
 
-def find_owner(search: Search, goal: Goal, refs: Sequence[Ref]) -> Optional[list[Ref]]:
+def find_owner(search: ImageSearch, goal: Goal, refs: Sequence[Ref]) -> Optional[list[Ref]]:
     """The pointers to what is asked for, that of a root first; None where nothing leads there. `refs`: all that points
     to it. Who holds a live block is its main holder; of what is no such block whoever has one of these pointers, those
     that are sure before others."""
@@ -38,7 +38,7 @@ def find_owner(search: Search, goal: Goal, refs: Sequence[Ref]) -> Optional[list
     return [*(_way(search, found, last.block) if last.block is not None else ()), last]
 
 
-def _way(search: Search, found: Held, block: int) -> list[Ref]:
+def _way(search: ImageSearch, found: BlockHolders, block: int) -> list[Ref]:
     way = [block]
     while found.main.parents[way[-1]] != NOBODY:
         way.append(found.main.parents[way[-1]])
@@ -56,7 +56,7 @@ def _way(search: Search, found: Held, block: int) -> list[Ref]:
     return refs
 
 
-def _of_seed(search: Search, seed: Seed) -> Ref:
+def _of_seed(search: ImageSearch, seed: Seed) -> Ref:
     ranges, again = search.roots.ranges, search.second_look
     if seed.root >= len(ranges):
         return of_word(search.roots.words[seed.root - len(ranges)])
@@ -67,7 +67,7 @@ def _of_seed(search: Search, seed: Seed) -> Ref:
     return search.named(ranges[seed.root], seed.address, search.session.memory.word(seed.address))
 
 
-def _pointer(search: Search, source: int, to: int, best: int) -> Ref:
+def _pointer(search: ImageSearch, source: int, to: int, best: int) -> Ref:
     """The first pointer from one block to another that is as good as its `best` edge; where there is no plain one, what
     is written otherwise."""
     blocks = search.blocks

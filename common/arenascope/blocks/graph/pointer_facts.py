@@ -10,7 +10,7 @@ from .asked_address import Goal
 from .edges import stale_at
 from .leak_rows import types_of
 from .pointer_strength import Strength
-from .refs import Ref, Search
+from .refs import ImageSearch, Ref
 from .stale_words import NO_BLOCK
 
 
@@ -19,10 +19,10 @@ def member_of(type: str, field: str) -> str:
     return f"{type.removesuffix('[]')}{field}" if field[0] == "[" else f"{type}.{field}"
 
 
-class Told:
+class RefDetails:
     """Of pointers to one goal, or of a way to it."""
 
-    def __init__(self, search: Search, refs: Sequence[Ref], goal: Optional[Goal]) -> None:
+    def __init__(self, search: ImageSearch, refs: Sequence[Ref], goal: Optional[Goal]) -> None:
         """What the blocks are in which the pointers lie, and what is asked for."""
         self.blocks, self.names = search.blocks, search.names
         numbers = [*dict.fromkeys(each.block for each in refs if each.block is not None)]

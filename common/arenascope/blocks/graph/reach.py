@@ -13,7 +13,7 @@ from .descendants import AT_ONCE, Spread, fast
 from .edge import FLAGS, INSIDE
 from .edges import Graph
 from .pointer_strength import Strength
-from .refs import Search
+from .refs import ImageSearch
 from .root_pointers import Seed
 
 UNMARKED, POSSIBLE, DEFINITE = 0, 1, 2
@@ -42,7 +42,7 @@ class _Pointer(NamedTuple):
 class Reach:
     """`marks[n]` of the nth block: 0 where nothing leads there, POSSIBLE or DEFINITE."""
 
-    def __init__(self, search: Search, graph: Graph) -> None:
+    def __init__(self, search: ImageSearch, graph: Graph) -> None:
         self._search, self._graph = search, graph
         self._strength = Strength(search.session, search.blocks)
         self.marks = bytearray(len(graph.blocks))

@@ -13,13 +13,13 @@ from ...sources.target import Span
 from ..pointer_finder import FastFinder, Finder, finder_of, library
 from .blocks import LiveBlocks, heap_spans
 from .encodings import decoded, room
-from .memory_windows import Window, Words
+from .memory_windows import ImageWords, WordWindow
 from .root_names import Names
 from .roots import Root, Roots, RootWord
 
 if TYPE_CHECKING:
     from .edges import Graph, SecondLook
-    from .owners import Held, Owners
+    from .owners import BlockHolders, Owners
     from .returns import Owned
     from .root_pointers import Seed
     from .stale_rows import Contexts
@@ -50,7 +50,7 @@ class Ref(NamedTuple):
     """Of a register: why it is perhaps old. Of what lies in memory pointer_facts.py asks."""
 
 
-class Hit(NamedTuple):
+class PointerWord(NamedTuple):
     """A word that leads to where it was asked for."""
 
     address: int
@@ -59,22 +59,22 @@ class Hit(NamedTuple):
 
 
 Find = Union[Finder, FastFinder]
-Look = Callable[[Find, Window], Iterator[Hit]]
+Look = Callable[[Find, WordWindow], Iterator[PointerWord]]
 
 
-class Search:
+class ImageSearch:
     """All that is looked through."""
 
     def __init__(self, session: Session, blocks: LiveBlocks, roots: Roots) -> None:
         self.session, self.blocks, self.roots = session, blocks, roots
-        self.words = Words(session, roots.shared)
+        self.words = ImageWords(session, roots.shared)
         # the results of other files of this folder, each None until somebody asks for it
         self.contexts: Optional[Contexts] = None
         self.stale_words: Optional[StaleWords] = None
         self.root_pointers: Optional[Sequence[Seed]] = None
         self.graph: Optional[Graph] = None
         self.second_look: Optional[SecondLook] = None
-        self.held: Optional[Held] = None
+        self.held: Optional[BlockHolders] = None
         self.owners: Optional[Owners] = None
         self.owned: Optional[Owned] = None
         self.unasked = False
@@ -113,7 +113,7 @@ class Search:
         """The same of what is no plain pointer."""
         return in_order(self._all(target, but, self._encoded))
 
-    def between(self, source: Span, target: Span, encoded: bool = False) -> Iterator[Hit]:
+    def between(self, source: Span, target: Span, encoded: bool = False) -> Iterator[PointerWord]:
         """Pointers from what one range has to the other, its end included: plain ones, or those that are none."""
         word = self.session.memory.pointer_size
         finder = finder_of(self.numpy, [target.start], [target.end], [target], word=word)
@@ -136,23 +136,23 @@ class Search:
                         refs.append(place._replace(encoding=hit.encoding))
         return refs
 
-    def _found(self, finder: Find, span: Span, look: Look, meter: Meter) -> Iterator[Hit]:
+    def _found(self, finder: Find, span: Span, look: Look, meter: Meter) -> Iterator[PointerWord]:
         for window in self.words.of(span.start, span.end):
             yield from look(finder, window)
         meter.advance(self.words.bytes(*span))
 
-    def _plain(self, finder: Find, window: Window) -> Iterator[Hit]:
+    def _plain(self, finder: Find, window: WordWindow) -> Iterator[PointerWord]:
         word = self.session.memory.pointer_size
         for index, _ in finder.hits(window.words):
-            yield Hit(window.address + index * word, window.words[index])
+            yield PointerWord(window.address + index * word, window.words[index])
 
-    def _encoded(self, finder: Find, window: Window) -> Iterator[Hit]:
+    def _encoded(self, finder: Find, window: WordWindow) -> Iterator[PointerWord]:
         word = self.session.memory.pointer_size
         for each in decoded(window, self.session.memory, self.numpy, finder.tops):
             for index, _ in finder.hits(each.words, room(each.encoding)):
                 value, place = int(each.words[index]), each.place(index)
                 if each.address != window.address or value != window.words[place]:
-                    yield Hit(each.address + place * word, value, each.encoding)
+                    yield PointerWord(each.address + place * word, value, each.encoding)
 
     def named(self, root: Root, address: int, value: int) -> Ref:
         return Ref(root.kind, address, value, self.names.of(root, address), tid=root.tid)

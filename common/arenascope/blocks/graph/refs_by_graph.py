@@ -11,12 +11,12 @@ from ..pointer_finder import Finder
 from .descendants import AT_ONCE
 from .edge import DEEP, FLAGS, INSIDE, STALE
 from .edges import Graph
-from .refs import BLOCK, Ref, Search, in_order, of_word
+from .refs import BLOCK, ImageSearch, Ref, in_order, of_word
 
 WAYS = (0, INSIDE, DEEP, INSIDE | DEEP)
 
 
-def pointers_to(search: Search, graph: Graph, number: int) -> list[Ref]:
+def pointers_to(search: ImageSearch, graph: Graph, number: int) -> list[Ref]:
     """As Search.references finds them."""
     blocks, roots = search.blocks, search.roots
     start, end = blocks.starts[number], blocks.ends[number]

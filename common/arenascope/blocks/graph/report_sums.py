@@ -5,14 +5,14 @@ from __future__ import annotations
 from typing import Callable, Iterator, NamedTuple, Optional, Sequence
 
 from ...analysis.causes import WORTH
-from ...analysis.held_or_lost import FIRST, Beside, HeldSums, Holder, Joint, Keeper, Lost, Turn
+from ...analysis.held_or_lost import FIRST, FreedNext, HeldSums, Holder, JointHolders, Lost, MainHolder, PageSharer
 from .edges import build
 from .leads import Owner
 from .leak_rows import rows_of
 from .leaks import Leaks, doubts, find_leaks
 from .owners import UNREACHED, find_owners
 from .reach import POSSIBLE, UNMARKED, Reach, marked
-from .refs import Search
+from .refs import ImageSearch
 from .returns import owned
 from .shared_pages import SharedPages, shared_pages
 
@@ -21,7 +21,7 @@ ASKED = 6
 """Of so many owners it is asked whose pages they share: who holds little can be in the way."""
 
 
-def summed(search: Search, lost: int, words: Callable[[Sequence[Owner]], str], asked: bool) -> HeldSums:
+def summed(search: ImageSearch, lost: int, words: Callable[[Sequence[Owner]], str], asked: bool) -> HeldSums:
     """`lost`: bytes of a process that could not be copied; `words` names owners; `asked`: not only beside
     something else."""
     blocks = search.blocks
@@ -39,7 +39,7 @@ def summed(search: Search, lost: int, words: Callable[[Sequence[Owner]], str], a
     lost_blocks = len(unreached) if known else 0
     most_lost = _most_lost(search, leaks) if leaks is not None and lost_blocks else None
     keepers = [
-        Keeper(
+        MainHolder(
             each.owner.kind,
             each.owner.name,
             each.owner.tid,
@@ -51,7 +51,7 @@ def summed(search: Search, lost: int, words: Callable[[Sequence[Owner]], str], a
         )
         for each in named
     ]
-    jointly = [Joint(each.owners, each.bytes, words(each.owners)) for each in owners.jointly]
+    jointly = [JointHolders(each.owners, each.bytes, words(each.owners)) for each in owners.jointly]
     steps: Optional[_Steps] = None
     if asked and max([each.alone for each in keepers] + [each.bytes for each in jointly], default=0) >= WORTH:
         nobody = next((each.number for each in owners.holdings if each.owner.kind == UNREACHED and lost_blocks), None)
@@ -90,7 +90,9 @@ class _Member(NamedTuple):
 class _Steps:
     """What leaves memory with those that hold most: with each alone, and one after the other."""
 
-    def __init__(self, pages: SharedPages, keepers: Sequence[Keeper], jointly: Sequence[Joint], lost: int) -> None:
+    def __init__(
+        self, pages: SharedPages, keepers: Sequence[MainHolder], jointly: Sequence[JointHolders], lost: int
+    ) -> None:
         """`lost`: of the last group, which nobody holds."""
         self._pages, self._keepers, self._jointly, self._lost = pages, keepers, jointly, lost
         self._called = [*(each.called for each in keepers), *(each.called for each in jointly)]
@@ -102,26 +104,26 @@ class _Steps:
         self._every = sum(1 << each.place for each in self._held)
         self.returns = pages.together(self._every)
 
-    def owners(self) -> tuple[list[Keeper], list[Joint]]:
+    def owners(self) -> tuple[list[MainHolder], list[JointHolders]]:
         """These, with what they alone bring, and with whom more."""
         return (
             [self._own(place, each) for place, each in enumerate(self._keepers)],
             [self._theirs(place, each) for place, each in enumerate(self._jointly, len(self._keepers))],
         )
 
-    def _own(self, place: int, each: Keeper) -> Keeper:
+    def _own(self, place: int, each: MainHolder) -> MainHolder:
         kept = self._pages.of(place)
         return each._replace(returns=kept.returns, resident=kept.resident, beside=self._beside(place))
 
-    def _theirs(self, place: int, each: Joint) -> Joint:
+    def _theirs(self, place: int, each: JointHolders) -> JointHolders:
         kept = self._pages.of(place)
         return each._replace(returns=kept.returns, beside=self._beside(place)) if kept.resident else each
 
-    def _beside(self, place: int) -> Optional[Beside]:
+    def _beside(self, place: int) -> Optional[PageSharer]:
         most = next(self._pages.beside(place, self._every), None)
-        return Beside(self._called[most.other], most.more, most.returns) if most is not None else None
+        return PageSharer(self._called[most.other], most.more, most.returns) if most is not None else None
 
-    def in_turn(self) -> Iterator[Turn]:
+    def in_turn(self) -> Iterator[FreedNext]:
         """Whoever brings most first, then whoever brings most after these; what nobody holds comes last."""
         if not self._held:
             return
@@ -134,23 +136,23 @@ class _Steps:
             returns = pages.together(self._every | 1 << self._nobody)
             yield self._turn(_Member(self._nobody, NOBODYS, (), self._lost), returns)
 
-    def _turn(self, member: _Member, so_far: int) -> Turn:
+    def _turn(self, member: _Member, so_far: int) -> FreedNext:
         place, called, owners, size = member
         holds_up = self.returns - self._pages.together(self._every & ~(1 << place))
         alone = self._pages.of(place).returns
-        return Turn(owners, size, called, alone=alone, returns=so_far, holds_up=holds_up)
+        return FreedNext(owners, size, called, alone=alone, returns=so_far, holds_up=holds_up)
 
 
-def _owner(keeper: Keeper) -> Owner:
+def _owner(keeper: MainHolder) -> Owner:
     return Owner(keeper.kind, keeper.name, keeper.tid, keeper.stale)
 
 
-def _most_lost(search: Search, leaks: Leaks) -> Lost:
+def _most_lost(search: ImageSearch, leaks: Leaks) -> Lost:
     row = rows_of(search, leaks.definite, "definite")[0]
     return Lost(row.type, row.blocks, row.all_bytes, row.indirect_blocks)
 
 
-def _returned(search: Search) -> Optional[int]:
+def _returned(search: ImageSearch) -> Optional[int]:
     """What leaves memory with what is lost."""
     whose = owned(search)
     nobodys = [each for each in whose.owners.holdings if each.owner.kind == UNREACHED]

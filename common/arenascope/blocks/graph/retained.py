@@ -9,13 +9,13 @@ from .components import lumps
 from .edges import build
 from .owner_pages import NOBODY
 from .owners import UNREACHED, find_owners
-from .refs import Search
+from .refs import ImageSearch
 
 MOST_MEMBERS = 1 << 20
 """So many members all sets of kinds may have together: where each block is of another kind it is not told."""
 
 
-def retained(search: Search, kinds: Sequence[int]) -> Optional[Mapping[int, int]]:
+def retained(search: ImageSearch, kinds: Sequence[int]) -> Optional[Mapping[int, int]]:
     """By kind, in bytes; `kinds` has that of each block."""
     return by_kind(above_all(search), kinds, search.blocks.sizes)
 
@@ -45,7 +45,7 @@ def by_kind(above: Sequence[int], kinds: Sequence[int], sizes: Sequence[int]) ->
     return kept
 
 
-def above_all(search: Search) -> array[int]:
+def above_all(search: ImageSearch) -> array[int]:
     """Of each block the one that alone leads to it; of what nobody leads to, the first of what hangs together."""
     owners = find_owners(search)
     above = array("q", owners.above)

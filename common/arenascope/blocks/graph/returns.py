@@ -19,9 +19,9 @@ from ...session.resident import pages_of
 from ...session.session import Session
 from ...sources.target import Span
 from .blocks import LiveBlocks
-from .owner_pages import NOBODY, Join, Kept, nobodys
+from .owner_pages import NOBODY, Join, OwnerPages, nobodys
 from .owners import ALONE, Owners, find_owners
-from .refs import Search
+from .refs import ImageSearch
 from .returns_with_numpy import AtOnce
 
 if TYPE_CHECKING:
@@ -32,18 +32,18 @@ class Owned(NamedTuple):
     """Who holds what, and what would leave memory with it."""
 
     owners: Owners
-    kept: Optional[Sequence[Kept]]
+    kept: Optional[Sequence[OwnerPages]]
     """What each alone holds, by the holdings' numbers; None where it is not known what is in memory."""
 
 
-def owned(search: Search) -> Owned:
+def owned(search: ImageSearch) -> Owned:
     """Computed once for all who ask."""
     if search.owned is None:
         search.owned = _owned(search)
     return search.owned
 
 
-def _owned(search: Search) -> Owned:
+def _owned(search: ImageSearch) -> Owned:
     owners = find_owners(search)
     numbers = 1 + max((each.number for each in owners.holdings), default=0)
     # what several hold goes back with none of them
@@ -52,7 +52,7 @@ def _owned(search: Search) -> Owned:
     return Owned(owners, kept[:-1] if kept is not None else None)
 
 
-def returns(search: Search, whose: Sequence[int], owners: int, join: Join = nobodys) -> Optional[list[Kept]]:
+def returns(search: ImageSearch, whose: Sequence[int], owners: int, join: Join = nobodys) -> Optional[list[OwnerPages]]:
     """By the owners' numbers; None where it is not known what is in memory."""
     session, blocks = search.session, search.blocks
     residency = session.residency
@@ -70,7 +70,7 @@ def returns(search: Search, whose: Sequence[int], owners: int, join: Join = nobo
     return sums.kept
 
 
-def _sums(search: Search, whose: Sequence[int], owners: int, join: Join) -> Union[OneByOne, AtOnce]:
+def _sums(search: ImageSearch, whose: Sequence[int], owners: int, join: Join) -> Union[OneByOne, AtOnce]:
     session, blocks = search.session, search.blocks
     if search.numpy is None:
         return OneByOne(session, blocks, whose, owners, join=join)
@@ -96,8 +96,8 @@ class OneByOne:
         self._resident, self._returns = [0] * owners, [0] * owners
 
     @property
-    def kept(self) -> list[Kept]:
-        return list(map(Kept, self._resident, self._returns))
+    def kept(self) -> list[OwnerPages]:
+        return list(map(OwnerPages, self._resident, self._returns))
 
     def add(self, owner: int, resident: int) -> None:
         self._resident[owner] += resident

@@ -12,7 +12,7 @@ from ...analysis.trim import first_whole
 from ...base.model import Heap
 from ...session.session import Session
 from .blocks import LiveBlocks
-from .owner_pages import NOBODY, Join, Kept, nobodys
+from .owner_pages import NOBODY, Join, OwnerPages, nobodys
 
 if TYPE_CHECKING:
     from ...base.array_types import Numbers
@@ -51,8 +51,8 @@ class AtOnce:
         self._returns = numpy.zeros(owners, dtype=numpy.int64)
 
     @property
-    def kept(self) -> list[Kept]:
-        return list(map(Kept, self._resident.tolist(), self._returns.tolist()))
+    def kept(self) -> list[OwnerPages]:
+        return list(map(OwnerPages, self._resident.tolist(), self._returns.tolist()))
 
     def add(self, owner: int, resident: int) -> None:
         """What is alone on its pages."""

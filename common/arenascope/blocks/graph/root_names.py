@@ -14,8 +14,8 @@ from ...sources.elf.elf_file import PT_TLS, Elf, proven_files
 from ...sources.elf.modules import Module
 from ...sources.elf.registers import GENERAL
 from ...sources.elf.symbols import STT_TLS
-from ...sources.elf.unwind import MACHINES, Frame, Unwinder, UnwindTables, by_number
-from ...sources.target import Place, text_of
+from ...sources.elf.unwind import MACHINES, Unwinder, UnwindTables, UnwoundFrame, by_number
+from ...sources.target import SymbolPlace, text_of
 from ..recognise.module_memory import ground_of
 from .roots import Root
 from .threads import NUMBERS
@@ -41,7 +41,7 @@ class Names:
         self._dtvs = {each.tid: each for each in dtvs}
         ground = ground_of(session)
         self._modules, self._memory = ground.modules, ground.constants
-        self._frames: dict[int, list[Frame]] = {}
+        self._frames: dict[int, list[UnwoundFrame]] = {}
         self.main_thread = session.target.pid
         self._threads = {each.tid: each.name for each in session.target_threads}
         self._tls: Optional[list[_Variables]] = None
@@ -50,21 +50,21 @@ class Names:
     def of(self, root: Root, address: int) -> Optional[str]:
         return text_of(self.place(root, address))
 
-    def place(self, root: Root, address: int) -> Optional[Place]:
+    def place(self, root: Root, address: int) -> Optional[SymbolPlace]:
         if root.kind == "global":
             return self._session.target.describe(address)
         if root.kind == "stack":
             return self.function(root.tid, address)
         if root.kind == "tls":
             return self.variable(root.tid, address)
-        return Place(root.path, 0) if root.path else None
+        return SymbolPlace(root.path, 0) if root.path else None
 
     def thread(self, tid: Optional[int]) -> Optional[str]:
         return self._threads.get(tid) if tid is not None else None
 
     # frames
 
-    def function(self, tid: Optional[int], address: int) -> Optional[Place]:
+    def function(self, tid: Optional[int], address: int) -> Optional[SymbolPlace]:
         """The function whose frame has this word of a stack."""
         frames = self._frames_of(tid) if tid is not None else []
         index = bisect_right([each.stack_pointer for each in frames], address) - 1
@@ -74,12 +74,12 @@ class Names:
         told = self._session.target.describe(frames[index].pc - 1 if index > 0 else frames[0].pc)
         return told._replace(offset=0) if told is not None and not told.in_file else told
 
-    def _frames_of(self, tid: int) -> list[Frame]:
+    def _frames_of(self, tid: int) -> list[UnwoundFrame]:
         if not self._frames:
             self._frames = {each.tid: self._unwound(each.general) for each in self._session.target.register_sets()}
         return self._frames.get(tid, [])
 
-    def _unwound(self, general: bytes) -> list[Frame]:
+    def _unwound(self, general: bytes) -> list[UnwoundFrame]:
         machine = self._session.target.machine
         if machine not in MACHINES:
             return []
@@ -92,7 +92,7 @@ class Names:
 
     # thread-local variables
 
-    def variable(self, tid: Optional[int], address: int) -> Optional[Place]:
+    def variable(self, tid: Optional[int], address: int) -> Optional[SymbolPlace]:
         dtv = self._dtvs.get(tid) if tid is not None else None
         for block in dtv.blocks if dtv is not None else ():
             known = self._variables

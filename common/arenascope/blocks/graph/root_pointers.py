@@ -12,7 +12,7 @@ from ...sources.target import Span
 from ..pointer_finder import Finder
 from .edge import FLAGS, STALE, edge_to, is_low_number
 from .edges_with_numpy import Pointers
-from .refs import Search
+from .refs import ImageSearch
 from .stale_words import COUNTS, Collected, StaleWords
 
 
@@ -41,7 +41,7 @@ class Look(Protocol):
         and added to `stale`."""
 
 
-def look_of(search: Search) -> Look:
+def look_of(search: ImageSearch) -> Look:
     numpy = search.numpy if len(search.blocks) else None
     if numpy is None:
         return _OneByOne(search)
@@ -49,14 +49,14 @@ def look_of(search: Search) -> Look:
     return Pointers(numpy, search)
 
 
-def root_pointers(search: Search, look: Optional[Look] = None) -> Sequence[Seed]:
+def root_pointers(search: ImageSearch, look: Optional[Look] = None) -> Sequence[Seed]:
     """All that roots have, looked for once. Of those in ranges none is marked as stale: the table may need them."""
     if search.root_pointers is None:
         search.root_pointers = _found(search, look or look_of(search))
     return search.root_pointers
 
 
-def _found(search: Search, look: Look) -> list[Seed]:
+def _found(search: ImageSearch, look: Look) -> list[Seed]:
     blocks, roots = search.blocks, search.roots
     seeds: list[Seed] = []
     size = sum(search.words.bytes(each.start, each.end) for each in roots.ranges)
@@ -75,7 +75,7 @@ def _found(search: Search, look: Look) -> list[Seed]:
 class _OneByOne:
     numpy: Optional[ModuleType] = None
 
-    def __init__(self, search: Search) -> None:
+    def __init__(self, search: ImageSearch) -> None:
         blocks, word = search.blocks, search.session.memory.pointer_size
         self._search, self._word = search, word
         self._finder = Finder(blocks.starts, blocks.ends, blocks.extents, word)

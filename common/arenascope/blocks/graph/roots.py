@@ -16,9 +16,9 @@ from ...sources.elf.modules import Modules
 from ...sources.target import Region, SharedMemory, Span, ThreadInfo
 from ..recognise.module_memory import ground_of
 from .blocks import LiveBlocks, heap_spans
-from .runtime_mappings import Part, Runtimes
-from .spans import Mark, Marks
-from .threads import Stacks, registers
+from .runtime_mappings import MappingPart, Runtimes
+from .spans import Marks, SpanMark
+from .threads import StackWords, registers
 
 KERNEL_OWN = ("[vvar", "[vdso", "[vsyscall", "[uprobes")
 EPOLL = "epoll_ctl"
@@ -69,7 +69,7 @@ def find_roots(session: Session, blocks: LiveBlocks) -> Roots:
     sets = session.target.register_sets()
     ground = ground_of(session)
     ended = cached_stacks(ground.constants, session.target.machine, session.located.libc)
-    stacks = Stacks(session, threads, dtvs, ground.constants)
+    stacks = StackWords(session, threads, dtvs, ground.constants)
     marks = Marks([*_not_roots(session, ended), *stacks.marks()])
     roots: list[Root] = [Root("mapping", each.start, each.end) for each in blocks.strangers]
     missing: list[Region] = []
@@ -117,7 +117,7 @@ def find_roots(session: Session, blocks: LiveBlocks) -> Roots:
     )
 
 
-def _of_part(root: Root, part: Part) -> Root:
+def _of_part(root: Root, part: MappingPart) -> Root:
     start, end = part.span
     return Root("runtime", start, end, path=part.runtime) if part.runtime else root._replace(start=start, end=end)
 
@@ -136,12 +136,12 @@ def _dtv(session: Session, thread: ThreadInfo) -> Iterator[Dtv]:
         yield dtv
 
 
-def _own_blocks(dtvs: dict[int, Dtv], blocks: LiveBlocks) -> Iterator[Mark]:
+def _own_blocks(dtvs: dict[int, Dtv], blocks: LiveBlocks) -> Iterator[SpanMark]:
     for dtv in dtvs.values():
         for each in dtv.blocks:
             index = blocks.find(each.freed_as or each.start)
             if index >= 0:
-                yield Mark(blocks.starts[index], blocks.ends[index], "tls", dtv.tid)
+                yield SpanMark(blocks.starts[index], blocks.ends[index], "tls", dtv.tid)
 
 
 def _left_dtvs(session: Session, ended: Sequence[CachedStack]) -> Iterator[int]:
@@ -151,16 +151,16 @@ def _left_dtvs(session: Session, ended: Sequence[CachedStack]) -> Iterator[int]:
             yield dtv.address
 
 
-def _not_roots(session: Session, ended: Sequence[CachedStack]) -> Iterator[Mark]:
+def _not_roots(session: Session, ended: Sequence[CachedStack]) -> Iterator[SpanMark]:
     """Heaps and mmapped blocks, whose blocks are followed from roots; arenas of every copy of malloc in a module;
     stacks of threads that have ended."""
     for stack in ended:
-        yield Mark(stack.stack.start, stack.stack.end, None)
+        yield SpanMark(stack.stack.start, stack.stack.end, None)
     for each in heap_spans(session):
-        yield Mark(each.start, each.end, None)
+        yield SpanMark(each.start, each.end, None)
     located, size = session.located, session.layout.arena.size
     for address in {located.main_arena, *located.others}:
-        yield Mark(address, address + size, None)
+        yield SpanMark(address, address + size, None)
 
 
 def _may_hold(region: Region) -> bool:

@@ -13,7 +13,7 @@ from ...glibc.find.which_allocator import maker_of
 from ...session.session import Session
 from ...sources.memory import Memory
 from ...sources.target import Region, Span, joined
-from ..recognise.module_memory import Ground
+from ..recognise.module_memory import LoadedModules
 
 MOST_PAGES = 1 << 16
 """So many pages of a mapping are asked at most: of a larger one every second, every third …"""
@@ -103,7 +103,7 @@ def _words(memory: Memory, address: int) -> Sequence[int]:
     return (memory.try_words(address, HEADER) if address and not address % 8 else None) or ()
 
 
-class Form(NamedTuple):
+class RuntimeForm(NamedTuple):
     """Of a runtime's heap."""
 
     unit: int
@@ -111,16 +111,16 @@ class Form(NamedTuple):
     size: Size
 
 
-FORMS: Mapping[str, Form] = {
-    "CPython": Form(4 << 10, _of_python),
-    "Ruby": Form(16 << 10, _of_ruby),
-    "Zend": Form(2 << 20, _of_zend),
-    "V8": Form(256 << 10, _of_v8),
+FORMS: Mapping[str, RuntimeForm] = {
+    "CPython": RuntimeForm(4 << 10, _of_python),
+    "Ruby": RuntimeForm(16 << 10, _of_ruby),
+    "Zend": RuntimeForm(2 << 20, _of_zend),
+    "V8": RuntimeForm(256 << 10, _of_v8),
 }
 """By the allocator's name: see glibc/find/which_allocator.py."""
 
 
-def _of_jvm(session: Session, ground: Ground) -> Iterator[Span]:
+def _of_jvm(session: Session, ground: LoadedModules) -> Iterator[Span]:
     """HotSpot has a table of its own variables and members, for its serviceability agent."""
     memory, modules = ground.constants, ground.modules
     library = next((each for each in modules.all if each.name == "libjvm.so"), None)
@@ -147,7 +147,7 @@ def _text(memory: Memory, address: int) -> bytes:
     return data.split(b"\0")[0] if data else b""
 
 
-def _of_go(session: Session, ground: Ground) -> list[Span]:
+def _of_go(session: Session, ground: LoadedModules) -> list[Span]:
     """A table has a word for each 64 MiB of addresses: not 0 where these are its heap."""
     memory, program = session.memory, ground.modules.program
     heap = ground.modules.static(program, [GO_HEAP]).get(GO_HEAP) if program is not None else None
@@ -174,11 +174,11 @@ def _of_go(session: Session, ground: Ground) -> list[Span]:
     return next(filter(None, found), [])
 
 
-SAID: Mapping[str, Callable[[Session, Ground], Iterable[Span]]] = {"JVM": _of_jvm, "Go": _of_go}
+SAID: Mapping[str, Callable[[Session, LoadedModules], Iterable[Span]]] = {"JVM": _of_jvm, "Go": _of_go}
 """Runtimes that tell of all their heap in one place."""
 
 
-class Part(NamedTuple):
+class MappingPart(NamedTuple):
     """Of a mapping."""
 
     span: Span
@@ -189,7 +189,7 @@ class Part(NamedTuple):
 class Runtimes:
     """Those of one process."""
 
-    def __init__(self, session: Session, ground: Ground) -> None:
+    def __init__(self, session: Session, ground: LoadedModules) -> None:
         self._memory = session.memory
         self._left = MOST_IN_ALL
         self._allocators = session.located.allocators
@@ -197,30 +197,34 @@ class Runtimes:
         self._forms = {name: form for name, form in FORMS.items() if name in present}
         if session.memory.pointer_size != 8 or session.memory.byte_order != "little":
             self._forms = {}
-        self._said = [Part(span, name) for name, of in SAID.items() if name in present for span in of(session, ground)]
+        self._said = [
+            MappingPart(span, name) for name, of in SAID.items() if name in present for span in of(session, ground)
+        ]
 
-    def parts(self, region: Region, span: Span) -> Iterator[Part]:
+    def parts(self, region: Region, span: Span) -> Iterator[MappingPart]:
         """Of a part of a mapping, in order."""
         said = maker_of(region, self._allocators) if self._allocators else ""
         if said or not (self._forms or self._said) or region.is_file:
-            yield Part(span, said if said in FORMS or said in SAID else "")
+            yield MappingPart(span, said if said in FORMS or said in SAID else "")
             return
         at = span.start
-        pieces = [Part(each, name) for name, form in self._forms.items() for each in joined(self._of(form, span))]
+        pieces = [
+            MappingPart(each, name) for name, form in self._forms.items() for each in joined(self._of(form, span))
+        ]
         for each, name in self._said:
             low, high = max(each.start, span.start), min(each.end, span.end)
             if low < high:
-                pieces.append(Part(Span(low, high), name))
+                pieces.append(MappingPart(Span(low, high), name))
         for piece in sorted(pieces):
             if at <= piece.span.start:
                 if at < piece.span.start:
-                    yield Part(Span(at, piece.span.start), "")
+                    yield MappingPart(Span(at, piece.span.start), "")
                 yield piece
                 at = piece.span.end
         if at < span.end:
-            yield Part(Span(at, span.end), "")
+            yield MappingPart(Span(at, span.end), "")
 
-    def _of(self, form: Form, span: Span) -> Iterator[Span]:
+    def _of(self, form: RuntimeForm, span: Span) -> Iterator[Span]:
         step = form.unit * (1 + (span.end - span.start) // form.unit // MOST_PAGES)
         at = -(-span.start // form.unit) * form.unit
         while at + 8 * HEADER <= span.end and self._left:

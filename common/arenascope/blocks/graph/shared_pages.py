@@ -5,13 +5,13 @@ from __future__ import annotations
 from operator import or_
 from typing import Iterator, Mapping, NamedTuple, Optional, Sequence
 
-from .owner_pages import Kept
+from .owner_pages import OwnerPages
 from .owners import ALONE, JOINTLY, find_owners
-from .refs import Search
+from .refs import ImageSearch
 from .returns import returns
 
 
-class Shared(NamedTuple):
+class PageSharing(NamedTuple):
     """One more of the groups."""
 
     other: int
@@ -24,12 +24,12 @@ class Shared(NamedTuple):
 class SharedPages(NamedTuple):
     """Of groups of blocks by their places; what is in none of them is the last."""
 
-    kept: Sequence[Kept]
+    kept: Sequence[OwnerPages]
     """By who has something on a page, a bit for each group."""
     returning: Mapping[int, int]
     """What leaves memory with all of these, by the same; of most there is nothing."""
 
-    def of(self, group: int) -> Kept:
+    def of(self, group: int) -> OwnerPages:
         """With this group alone."""
         return self.kept[1 << group]
 
@@ -37,7 +37,7 @@ class SharedPages(NamedTuple):
         """What leaves memory with all of some, a bit for each."""
         return sum(size for who, size in self.returning.items() if who & groups == who)
 
-    def beside(self, group: int, among: int) -> Iterator[Shared]:
+    def beside(self, group: int, among: int) -> Iterator[PageSharing]:
         """With it and one other after the other, whoever it shares most pages with first; `among`: a bit for each."""
         groups, rest = 1 << group, among & ~(1 << group)
         while rest:
@@ -46,12 +46,14 @@ class SharedPages(NamedTuple):
             yield most
             groups, rest = groups | 1 << most.other, rest & ~(1 << most.other)
 
-    def _with(self, groups: int, other: int) -> Shared:
+    def _with(self, groups: int, other: int) -> PageSharing:
         returns = self.together(groups | 1 << other)
-        return Shared(other, returns - self.together(groups) - self.together(1 << other), returns)
+        return PageSharing(other, returns - self.together(groups) - self.together(1 << other), returns)
 
 
-def shared_pages(search: Search, alone: Sequence[int], jointly: int, nobody: Optional[int]) -> Optional[SharedPages]:
+def shared_pages(
+    search: ImageSearch, alone: Sequence[int], jointly: int, nobody: Optional[int]
+) -> Optional[SharedPages]:
     """Groups: what each of some holdings has alone, by their numbers; what the first few hold jointly; what nobody
     does. None where it is not known what is in memory."""
     owners = find_owners(search)

@@ -8,7 +8,7 @@ from typing import Iterable, Iterator, NamedTuple, Optional
 from ...sources.target import Span
 
 
-class Mark(NamedTuple):
+class SpanMark(NamedTuple):
     """What part of a mapping is; None: nothing that counts."""
 
     start: int
@@ -20,8 +20,8 @@ class Mark(NamedTuple):
 class Marks:
     """Ranges that are something, in order. Where two lie over each other, the one that was named first counts."""
 
-    def __init__(self, marks: Iterable[Mark]) -> None:
-        self._marks: list[Mark] = []
+    def __init__(self, marks: Iterable[SpanMark]) -> None:
+        self._marks: list[SpanMark] = []
         self._starts: list[int] = []
         for each in marks:
             for part, before in list(self.over(each.start, each.end)):
@@ -30,7 +30,7 @@ class Marks:
                     self._starts.insert(at, part.start)
                     self._marks.insert(at, each._replace(start=part.start, end=part.end))
 
-    def over(self, start: int, end: int) -> Iterator[tuple[Span, Optional[Mark]]]:
+    def over(self, start: int, end: int) -> Iterator[tuple[Span, Optional[SpanMark]]]:
         """The parts of a range, each with the mark that it bears."""
         at = start
         index = max(0, bisect_right(self._starts, start) - 1)

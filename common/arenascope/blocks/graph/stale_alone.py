@@ -10,8 +10,8 @@ from .descendants import Spread
 from .edge import FLAGS, STALE
 from .edges import Graph, build
 from .leaks import without_stale_words
-from .pointer_facts import Told
-from .refs import BLOCK, Ref, Search, of_word
+from .pointer_facts import RefDetails
+from .refs import BLOCK, ImageSearch, Ref, of_word
 from .stale_words import NO_BLOCK, why_text
 
 INDEX = re.compile(r"\[\d+\]")
@@ -38,7 +38,7 @@ class _Word(NamedTuple):
     """Where it leads."""
 
 
-def stale_rows(search: Search) -> list[StaleRow]:
+def stale_rows(search: ImageSearch) -> list[StaleRow]:
     """What holds most comes first."""
     graph, blocks = build(search), search.blocks
     met = without_stale_words(graph)
@@ -48,7 +48,7 @@ def stale_rows(search: Search) -> list[StaleRow]:
         if not met[word.block]:
             words.append(word)
             hanging.append(spread.mark([word.block], 1))
-    told = Told(search, [each.ref for each in words], None)
+    told = RefDetails(search, [each.ref for each in words], None)
     rows: dict[tuple[Optional[str], str], StaleRow] = {}
     for word, below in zip(words, hanging):
         name = _name(told, word.ref)
@@ -61,7 +61,7 @@ def stale_rows(search: Search) -> list[StaleRow]:
     return sorted(rows.values(), key=lambda each: (-each.bytes, each.name or "", each.why))
 
 
-def _words(search: Search, graph: Graph, sure: bytes) -> Iterator[_Word]:
+def _words(search: ImageSearch, graph: Graph, sure: bytes) -> Iterator[_Word]:
     """Those of roots, and of blocks that something else leads to, to others."""
     ranges, stale, starts = search.roots.ranges, graph.stale, search.blocks.starts
     for seed in graph.seeds:
@@ -82,7 +82,7 @@ def _words(search: Search, graph: Graph, sure: bytes) -> Iterator[_Word]:
             yield _Word(Ref(BLOCK, address, starts[to], block=source, offset=address - starts[source]), why, to)
 
 
-def _name(told: Told, ref: Ref) -> Optional[str]:
+def _name(told: RefDetails, ref: Ref) -> Optional[str]:
     """Without the numbers of elements."""
     if ref.block is None:
         return ref.name

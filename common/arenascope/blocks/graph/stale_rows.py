@@ -12,13 +12,13 @@ from ..declared.pointer_words import declare
 from ..recognise.container_numbers import STDIO
 from ..recognise.containers import LOCAL, STREAM_WORDS
 from ..recognise.module_memory import ground_of
-from ..recognise.postgres import LINKS, Member, Postgres
+from ..recognise.postgres import LINKS, ContextLinks, Postgres
 from ..recognise.size_fits import fits
 from .blocks import LiveBlocks
 from .edge import FLAGS, edge_to
-from .refs import Search
+from .refs import ImageSearch
 from .root_pointers import root_pointers
-from .stale_words import Layout, StaleWords
+from .stale_words import PointerWords, StaleWords
 
 MOST_STREAMS = 1 << 16
 USERS = 1
@@ -38,20 +38,20 @@ wants, how many there are, and for how many there is room; of struct dl_find_obj
 class Contexts(NamedTuple):
     """PostgreSQL's memory contexts that begin a block, as their parents do."""
 
-    family: Mapping[int, Member]
+    family: Mapping[int, ContextLinks]
     """All of them, by address."""
     edges: Mapping[int, int]
     """To each of these."""
 
 
-def contexts_of(search: Search) -> Contexts:
+def contexts_of(search: ImageSearch) -> Contexts:
     """Found once."""
     if search.contexts is None:
         search.contexts = _contexts_of(search)
     return search.contexts
 
 
-def _contexts_of(search: Search) -> Contexts:
+def _contexts_of(search: ImageSearch) -> Contexts:
     memory, blocks = search.session.memory, search.blocks
     if memory.pointer_size != 8 or memory.byte_order != "little":
         return Contexts({}, {})
@@ -62,21 +62,21 @@ def _contexts_of(search: Search) -> Contexts:
     return Contexts(family, edges)
 
 
-def stale_words(search: Search) -> StaleWords:
+def stale_words(search: ImageSearch) -> StaleWords:
     """The table for an image, made once."""
     if search.stale_words is None:
         search.stale_words = _made(search)
     return search.stale_words
 
 
-def _made(search: Search) -> StaleWords:
+def _made(search: ImageSearch) -> StaleWords:
     table = StaleWords(search.blocks, search.session.memory.pointer_size, search.numpy)
     for source in SOURCES if len(search.blocks) else ():
         source(search, table)
     return table
 
 
-def _links(search: Search, table: StaleWords) -> None:
+def _links(search: ImageSearch, table: StaleWords) -> None:
     """Of a memory context those to its parent and siblings: its parent leads to it (edges.py)."""
     family, edges = contexts_of(search)
     for address in edges:
@@ -85,7 +85,7 @@ def _links(search: Search, table: StaleWords) -> None:
                 table.exclude(address + offset, address + offset + 8, "family-link")
 
 
-def _streams(search: Search, table: StaleWords) -> None:
+def _streams(search: ImageSearch, table: StaleWords) -> None:
     """Buffers of stdio's streams: what a program writes and reads there it does not follow."""
     session, blocks = search.session, search.blocks
     modules = ground_of(session).modules
@@ -172,12 +172,12 @@ def _flags(memory: Memory, word: int) -> int:
     return word >> 32 if memory.byte_order == "big" and memory.pointer_size == 8 else word & 0xFFFFFFFF
 
 
-def _popped(search: Search, table: StaleWords) -> None:
+def _popped(search: ImageSearch, table: StaleWords) -> None:
     for each in search.roots.popped:
         table.exclude(each.start, each.end, "popped-stack")
 
 
-class Pointer(NamedTuple):
+class StalePointer(NamedTuple):
     """A variable's pointer to a block."""
 
     address: int
@@ -185,7 +185,7 @@ class Pointer(NamedTuple):
     block: int
 
 
-def _in_variables(search: Search, table: StaleWords) -> None:
+def _in_variables(search: ImageSearch, table: StaleWords) -> None:
     """Blocks of which a variable tells how much is used."""
     ground, ends, machine = ground_of(search.session), search.session.bss_ends, search.session.target.machine
     loader = next((each for each in ground.modules.all if each.name.startswith("ld") and ".so" in each.name), None)
@@ -199,14 +199,14 @@ def _in_variables(search: Search, table: StaleWords) -> None:
         value = memory.try_word(seed.address) if is_loaders or ground.has_cplusplus else None
         if value is None:
             continue
-        pointer = Pointer(seed.address, value, seed.edge >> FLAGS)
+        pointer = StalePointer(seed.address, value, seed.edge >> FLAGS)
         if not is_loaders:
             _container(search, table, pointer)
         elif (unused := unused_entries(memory, machine, search.blocks, pointer)) is not None:
             table.exclude(*unused, "loader-table")
 
 
-def _container(search: Search, table: StaleWords, pointer: Pointer) -> None:
+def _container(search: ImageSearch, table: StaleWords, pointer: StalePointer) -> None:
     """std::vector: where it is, where its elements end, where its room ends. libstdc++'s std::string: where it is, how
     long, how much room. Such a variable has these words alone: what is longer may be something else."""
     memory, blocks = search.session.memory, search.blocks
@@ -217,17 +217,17 @@ def _container(search: Search, table: StaleWords, pointer: Pointer) -> None:
     is_vector = start <= second <= third and fits(third - start, size)
     is_string = third > LOCAL and second <= third and fits(third + 1, size)
     if is_vector and _is_variable(search, pointer.address, VECTOR_WORDS):
-        used = Layout("beyond-end", memory.pointer_size, [0], beyond="beyond-end")
+        used = PointerWords("beyond-end", memory.pointer_size, [0], beyond="beyond-end")
         table.declare([start], used, second - start)
     elif (
         is_string
         and memory.try_read(start + second, 1) == b"\0"
         and _is_variable(search, pointer.address, STRING_WORDS)
     ):
-        table.declare([start], Layout("text", memory.pointer_size, []))
+        table.declare([start], PointerWords("text", memory.pointer_size, []))
 
 
-def _is_variable(search: Search, address: int, words: int) -> bool:
+def _is_variable(search: ImageSearch, address: int, words: int) -> bool:
     """Whether a symbol begins there and takes so many words."""
     size, describe = words * search.session.memory.pointer_size, search.session.target.describe
     first, last, behind = (describe(address + at) for at in (0, size - 1, size))
@@ -236,7 +236,7 @@ def _is_variable(search: Search, address: int, words: int) -> bool:
     return last.name == first.name and (behind is None or behind.name != first.name)
 
 
-def unused_entries(memory: Memory, machine: str, blocks: LiveBlocks, pointer: Pointer) -> Optional[Span]:
+def unused_entries(memory: Memory, machine: str, blocks: LiveBlocks, pointer: StalePointer) -> Optional[Span]:
     """What ld.so has mapped, for unwinders: what lies behind the last of its entries is from before. None: the pointer
     leads to something else."""
     word, end = memory.pointer_size, blocks.ends[pointer.block]
@@ -247,12 +247,12 @@ def unused_entries(memory: Memory, machine: str, blocks: LiveBlocks, pointer: Po
     return Span(first + count * entry, end // word * word)
 
 
-def _declared(search: Search, table: StaleWords) -> None:
+def _declared(search: ImageSearch, table: StaleWords) -> None:
     """Of typed blocks only pointers lead anywhere."""
     named = declared_in(search)
     if named is not None:
         declare(named, table, search.session.memory)
 
 
-SOURCES: Sequence[Callable[[Search, StaleWords], None]] = (_streams, _popped, _links, _in_variables, _declared)
+SOURCES: Sequence[Callable[[ImageSearch, StaleWords], None]] = (_streams, _popped, _links, _in_variables, _declared)
 """Who tells of an image, in this order."""

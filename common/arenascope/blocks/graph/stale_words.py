@@ -32,7 +32,7 @@ COUNTS = 0
 """Of a word: it may hold a pointer. Else 1 and more: the place in WHYS, and one."""
 
 
-class Layout(NamedTuple):
+class PointerWords(NamedTuple):
     """Which words of some blocks can hold pointers."""
 
     why: str
@@ -62,7 +62,7 @@ class StaleWords:
         self._blocks, self._word, self._numpy = blocks, word, numpy
         self._ranges: list[_Range] = []
         self._sorted = True
-        self._layouts: list[Layout] = []
+        self._layouts: list[PointerWords] = []
         self._may: list[bytearray] = []
         """Of each layout, whether each of its words may hold a pointer."""
         self._layout = array("I")
@@ -83,7 +83,9 @@ class StaleWords:
         last = bisect_left(self._blocks.starts, end)
         self._touched[first:last] = b"\1" * max(0, last - first)
 
-    def declare(self, starts: Sequence[int], layout: Layout, used: Union[int, Sequence[int], None] = None) -> None:
+    def declare(
+        self, starts: Sequence[int], layout: PointerWords, used: Union[int, Sequence[int], None] = None
+    ) -> None:
         """Of the blocks that begin at `starts` (what malloc returned; an array is best) only some words can hold
         pointers. `used`: so many bytes of each are laid out so, of all or one by one; None: the whole block is. What is
         no live block's start is left out. What was declared last counts."""
@@ -190,7 +192,7 @@ class StaleWords:
 class _Columns:
     """Layouts as numpy's arrays."""
 
-    def __init__(self, numpy: ModuleType, layouts: Sequence[Layout], may: Sequence[bytearray]) -> None:
+    def __init__(self, numpy: ModuleType, layouts: Sequence[PointerWords], may: Sequence[bytearray]) -> None:
         self.words: Numbers = numpy.array([len(each) for each in may], dtype=numpy.int64)
         self.firsts: Numbers = numpy.cumsum(self.words) - self.words
         """Where those of each begin in `may`."""

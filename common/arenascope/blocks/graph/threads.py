@@ -14,7 +14,7 @@ from ...sources.elf.notes import NT_FPREGSET, NT_VECTORS, NT_X86_XSTATE, OWN
 from ...sources.elf.registers import GENERAL, WIDE_BYTES
 from ...sources.memory import Memory
 from ...sources.target import Region, RegionIndex, RegisterSet, RegisterSets, Span, ThreadInfo
-from .spans import Mark
+from .spans import SpanMark
 
 RED_ZONE = {"x86_64": 128, "ppc64": 512}
 """How far below its stack pointer a function may keep words: the ABI's word."""
@@ -26,7 +26,7 @@ NUMBERS = {"x86_64": EM_X86_64, "i386": EM_386, "aarch64": EM_AARCH64}
 X86_PARTS = ((160, 16, 16, "xmm"), (576, 16, 16, "ymm"), (1152, 32, 16, "zmm"), (1664, 64, 16, "zmm"))
 
 
-class Held(NamedTuple):
+class RegisterWord(NamedTuple):
     """A word that a register holds."""
 
     tid: int
@@ -36,7 +36,7 @@ class Held(NamedTuple):
     """Why it is perhaps old."""
 
 
-class Stacks:
+class StackWords:
     """What of each thread's stack counts."""
 
     def __init__(
@@ -60,7 +60,7 @@ class Stacks:
         """Of stacks that the program gave to threads, what lies below the stack pointer: known with the marks."""
         self._known = used_stacks(constants, self._machine, session.located.libc)
 
-    def marks(self) -> Iterator[Mark]:
+    def marks(self) -> Iterator[SpanMark]:
         """Stacks and TLS, and what lies below a stack pointer. Of what bears no mark all counts."""
         for thread in self._threads:
             yield from self._variables(thread)
@@ -72,7 +72,7 @@ class Stacks:
         main = self._main if thread.tid == self._pid else None
         return main if main is not None else self._region(thread.thread_pointer)
 
-    def _variables(self, thread: ThreadInfo) -> Iterator[Mark]:
+    def _variables(self, thread: ThreadInfo) -> Iterator[SpanMark]:
         """struct pthread and the TLS blocks beside it. What the thread was started with is no variable of its own."""
         pointer, region = thread.thread_pointer, self._region(thread.thread_pointer)
         if pointer is None or region is None:
@@ -87,8 +87,8 @@ class Stacks:
             start, end = pointer - CONTROL, known.stack.end if known is not None else region.end
             control = Span(max(start, region.start), pointer)
         for address in self._arguments(control):
-            yield Mark(address, address + self._memory.pointer_size, "stack", thread.tid)
-        yield Mark(max(start, region.start), min(end, region.end), "tls", thread.tid)
+            yield SpanMark(address, address + self._memory.pointer_size, "stack", thread.tid)
+        yield SpanMark(max(start, region.start), min(end, region.end), "tls", thread.tid)
 
     def _arguments(self, control: Span) -> Iterator[int]:
         """Where struct pthread has what pthread_create was given: behind the function (start_routine, arg)."""
@@ -98,23 +98,23 @@ class Stacks:
             if self._code(value) is not None:
                 yield control.start + at * word
 
-    def _stack(self, thread: ThreadInfo) -> Iterator[Mark]:
+    def _stack(self, thread: ThreadInfo) -> Iterator[SpanMark]:
         pointer, here = thread.stack_pointer, self._region(thread.stack_pointer)
         own = self._own(thread)
         if own is not None and own != here:
             # it is on another one meanwhile (sigaltstack, swapcontext): all of its own counts
             known = self._stack_of(thread) if own != self._main else None
             start = max(own.start, known.stack.start) if known is not None else own.start
-            yield Mark(start, self._limit(own, thread), "stack", thread.tid)
+            yield SpanMark(start, self._limit(own, thread), "stack", thread.tid)
         if pointer is None or here is None:
             return
         start = max(here.start, pointer - RED_ZONE.get(self._machine, 0))
         begin, known = self._begin(thread, pointer, here), self._stack_of(thread)
         if begin is not None:
-            yield Mark(begin, start, None)
+            yield SpanMark(begin, start, None)
         elif known is not None and known.given and known.stack.start <= pointer < known.stack.end:
             self.popped.append(Span(known.stack.start, start))
-        yield Mark(start, self._limit(here, thread), "stack", thread.tid)
+        yield SpanMark(start, self._limit(here, thread), "stack", thread.tid)
 
     def _stack_of(self, thread: ThreadInfo) -> Optional[UsedStack]:
         pointer = thread.thread_pointer
@@ -151,20 +151,20 @@ class Stacks:
         return known.stack.end if known is not None else -(-(pointer + CONTROL) // self._page) * self._page
 
 
-def registers(session: Session, sets: Sequence[RegisterSets]) -> Iterator[Held]:
+def registers(session: Session, sets: Sequence[RegisterSets]) -> Iterator[RegisterWord]:
     """Every word of every register that is known."""
     memory = session.memory
     names = GENERAL.get(NUMBERS.get(session.target.machine, 0), ())
     # a process of 32 bits under a kernel of 64 has 32-bit registers here, too
     for thread in sets:
         for index, value in enumerate(memory.unpack_words(thread.general)):
-            yield Held(thread.tid, names[index] if index < len(names) else f"register {index}", value)
+            yield RegisterWord(thread.tid, names[index] if index < len(names) else f"register {index}", value)
         seen: set[tuple[str, int]] = set()
         for each in thread.others:
             for name, value in _vectors(memory, session.target.machine, each):
                 if (name, value) not in seen:
                     seen.add((name, value))
-                    yield Held(thread.tid, name, value, VECTOR)
+                    yield RegisterWord(thread.tid, name, value, VECTOR)
 
 
 def _vectors(memory: Memory, machine: str, registers: RegisterSet) -> Iterator[tuple[str, int]]:

@@ -26,11 +26,11 @@ from .cplusplus import Classes, ClassName
 from .gobject import GObjects
 from .jvm_memory_tracking import Nmt
 from .linked_nodes import LIST, PAGES, TREE, Links
-from .module_memory import PAGE_SHIFT, Ground
+from .module_memory import PAGE_SHIFT, LoadedModules
 from .mysql import Mysql
 from .prefix_headers import Front, Fronts
 from .python import Python
-from .well_known_programs import Keeper, programs_in
+from .well_known_programs import RuntimeKeeper, programs_in
 
 HEAD = 10
 """Words of a block from which its allocator's header, and what follows, is told."""
@@ -84,7 +84,7 @@ def _sized(size: int) -> str:
     return f"{_size_text(low)} to {_size_text(2 * low)}"
 
 
-class Entry(NamedTuple):
+class KindOfSize(NamedTuple):
     """A kind, or as much of it as has one size: where a class is told by its vtable alone, its size tells more."""
 
     kind: Kind
@@ -125,10 +125,10 @@ def _repeats(data: bytes, word: int) -> Optional[int]:
 class Catalogue:
     """The kinds of one image, as far as they have been met."""
 
-    def __init__(self, ground: Ground, low: int, high: int) -> None:
+    def __init__(self, ground: LoadedModules, low: int, high: int) -> None:
         """All heaps lie within [low, high)."""
-        self.entries: list[Entry] = []
-        self._index: dict[Entry, int] = {}
+        self.entries: list[KindOfSize] = []
+        self._index: dict[KindOfSize, int] = {}
         self.ground = ground
         self._memory: Memory = ground.memory
         self._word = ground.memory.pointer_size
@@ -143,7 +143,7 @@ class Catalogue:
         self._runtimes = [each for each in runtimes if each.runs]
         self._programs = programs_in(ground)
         every: Sequence[object] = (self.python if self.python.runs else None, *self._programs)
-        self.keepers = [each for each in every if isinstance(each, Keeper)]
+        self.keepers = [each for each in every if isinstance(each, RuntimeKeeper)]
         self._links = Links(ground.memory, low, high)
         fronts: Sequence[Fronts] = (Mysql(ground), Nmt(ground))
         self._fronts = next((each for each in fronts if each.runs), None)
@@ -156,14 +156,14 @@ class Catalogue:
     def kind(self, index: int) -> Kind:
         return self.entries[index].kind
 
-    def index_of(self, entry: Entry) -> int:
+    def index_of(self, entry: KindOfSize) -> int:
         if entry not in self._index:
             self._index[entry] = len(self.entries)
             self.entries.append(entry)
         return self._index[entry]
 
     def plain(self, kind: Kind) -> int:
-        return self.index_of(Entry(kind))
+        return self.index_of(KindOfSize(kind))
 
     def settle(self, counts: Mapping[int, int]) -> Sequence[int]:
         """For each index the one that counts, now that it is known how many blocks there are of each.
@@ -259,8 +259,8 @@ class Catalogue:
         # new T[n], the body of a vector
         step = _repeats(whole, self._word)
         if step is not None:
-            return self.index_of(Entry(kind._replace(name=f"{of.name}[]"), step, kind))
-        table.sizes[usable] = self.index_of(Entry(kind, usable))
+            return self.index_of(KindOfSize(kind._replace(name=f"{of.name}[]"), step, kind))
+        table.sizes[usable] = self.index_of(KindOfSize(kind, usable))
         return table.sizes[usable]
 
     def _other(self, words: Sequence[int], data: bytes, at: int, end: int, base: int, usable: int) -> int:

@@ -45,7 +45,7 @@ def is_pool(words: Sequence[int], usable: int) -> bool:
     return size >= LEAST_POOL and fits(size, usable) and arena <= free < arena + size
 
 
-class Body(NamedTuple):
+class ContainerBlock(NamedTuple):
     """A block, and what it is by its container."""
 
     user: int
@@ -62,7 +62,7 @@ class Body(NamedTuple):
     """Where in it the elements begin."""
 
 
-class Blocks(Protocol):
+class UnnamedBlocks(Protocol):
     """The blocks of which nothing certain is known yet."""
 
     def usable(self, user: int) -> Optional[int]:
@@ -81,7 +81,7 @@ class Blocks(Protocol):
         """What the code there is called, where a symbol tells."""
 
 
-Form = Callable[["Forms", Sequence[int], int, int], Sequence[Body]]
+Form = Callable[["Forms", Sequence[int], int, int], Sequence[ContainerBlock]]
 """Not bound: kept, they would lead back to what keeps them, and with that keep the process's files open."""
 
 
@@ -89,7 +89,7 @@ class Forms:
     """Finds containers in the words of a holder."""
 
     def __init__(
-        self, blocks: Blocks, word: int, big: bool, classes: bool, rust: bool = False, libcxx: bool = True
+        self, blocks: UnnamedBlocks, word: int, big: bool, classes: bool, rust: bool = False, libcxx: bool = True
     ) -> None:
         """`classes`: whether it is a program in C++, `rust`: in Rust; elsewhere its words are of something else.
         `libcxx`: whether libc++ may run; its strings and deques are few words, which others have, too."""
@@ -128,7 +128,7 @@ class Forms:
         """Whether a form's pointer may lead into a block."""
         return self._rust
 
-    def bodies(self, words: Sequence[int], likely: Sequence[int]) -> Iterator[Body]:
+    def bodies(self, words: Sequence[int], likely: Sequence[int]) -> Iterator[ContainerBlock]:
         """`likely`: the indices of words that may point to blocks. What no container points to comes without a name."""
         usable_at, may_fit = self._blocks.usable, self._may_fit
         forms: Optional[Sequence[Form]] = None
@@ -145,7 +145,7 @@ class Forms:
                         yield from bodies
                         break
                 else:
-                    yield Body(words[index], "", "", index * self._word)
+                    yield ContainerBlock(words[index], "", "", index * self._word)
             elif self._rust:
                 yield from self._table(words, index)
 
@@ -169,7 +169,7 @@ class Forms:
         """Whether one of the forms may fit that is looked for where nothing is known."""
         return may_be_of_rust if self._rust else may_be_of_cplusplus
 
-    def _stdio(self, words: Sequence[int], index: int, usable: int) -> Sequence[Body]:
+    def _stdio(self, words: Sequence[int], index: int, usable: int) -> Sequence[ContainerBlock]:
         """struct _IO_FILE: a magic number, where it reads, where it writes, and where the buffer for both begins and
         ends. The number alone is no evidence: a pointer into a heap of gigabytes has it, too."""
         for at in range(max(0, index - STREAM_WORDS), index):
@@ -178,10 +178,10 @@ class Forms:
                 *places, start, end = words[at + 1 : at + 1 + STREAM_WORDS]
                 within = all(not place or start <= place <= end for place in places)
                 if start == words[index] and 0 < end - start <= usable and within:
-                    return [Body(start, "stdio buffer", "holder", at * self._word)]
+                    return [ContainerBlock(start, "stdio buffer", "holder", at * self._word)]
         return ()
 
-    def _vec(self, words: Sequence[int], index: int, usable: int) -> Sequence[Body]:
+    def _vec(self, words: Sequence[int], index: int, usable: int) -> Sequence[ContainerBlock]:
         """Rust's Vec, String and VecDeque: how much room, where it is, how many elements."""
         if not index or index + 1 >= len(words):
             return ()
@@ -194,20 +194,22 @@ class Forms:
             text = self._is_text(user, length)
             told = text or not fits(2 * room, usable)
             proven = text and length > LOCAL // 2
-            return [Body(user, VEC_BYTES if told else VEC, "string" if told else "vector", offset, proven=proven)]
+            return [
+                ContainerBlock(user, VEC_BYTES if told else VEC, "string" if told else "vector", offset, proven=proven)
+            ]
         size = usable // room // self._word * self._word
         if room < LEAST_ROOM or not 0 < size <= MOST_ELEMENT or not fits(room * size, usable):
             return ()
-        return [Body(user, VEC, "vector", offset, length * size)]
+        return [ContainerBlock(user, VEC, "vector", offset, length * size)]
 
-    def _string(self, words: Sequence[int], index: int, usable: int) -> Sequence[Body]:
+    def _string(self, words: Sequence[int], index: int, usable: int) -> Sequence[ContainerBlock]:
         """libstdc++: where it is, how long, how much room."""
         if index + 2 >= len(words):
             return ()
         user, length, room = words[index : index + 3]
         return self._as_string(user, length, room, usable, index) if room > LOCAL else ()
 
-    def _other_string(self, words: Sequence[int], index: int, usable: int) -> Sequence[Body]:
+    def _other_string(self, words: Sequence[int], index: int, usable: int) -> Sequence[ContainerBlock]:
         """libc++: how much room, with a mark in its lowest bit (or highest), how long, where it is."""
         if index < 2:
             return ()
@@ -217,7 +219,7 @@ class Forms:
             return ()
         return self._as_string(user, length, (room & ~mark) - 1, usable, index - 2)
 
-    def _as_string(self, user: int, length: int, room: int, usable: int, index: int) -> Sequence[Body]:
+    def _as_string(self, user: int, length: int, room: int, usable: int, index: int) -> Sequence[ContainerBlock]:
         for width, name in ((1, "std::string body"), (2, "std::u16string body"), (4, "std::wstring body")):
             if length <= room and fits(width * (room + 1), usable):
                 # all of a short one is read at once, with the zero after it
@@ -225,22 +227,22 @@ class Forms:
                 end = self._blocks.read(user + width * length - seen, seen + width)
                 if end is not None and not any(end[seen:]):
                     proven = width == 1 and length > LOCAL // 2 and not end[:seen].translate(None, PLAIN)
-                    return [Body(user, name, "string", index * self._word, proven=proven)]
+                    return [ContainerBlock(user, name, "string", index * self._word, proven=proven)]
         return ()
 
     def _is_text(self, user: int, length: int) -> bool:
         text = self._blocks.read(user, min(length, TEXT_LOOKED_AT)) if length >= SHORTEST else None
         return text is not None and not text.translate(None, PLAIN)
 
-    def _vector(self, words: Sequence[int], index: int, usable: int) -> Sequence[Body]:
+    def _vector(self, words: Sequence[int], index: int, usable: int) -> Sequence[ContainerBlock]:
         if index + 2 >= len(words):
             return ()
         start, end, limit = words[index : index + 3]
         if start <= end <= limit and fits(limit - start, usable):
-            return [Body(start, "std::vector body", "vector", index * self._word, end - start)]
+            return [ContainerBlock(start, "std::vector body", "vector", index * self._word, end - start)]
         return ()
 
-    def _deque(self, words: Sequence[int], index: int, usable: int) -> Sequence[Body]:
+    def _deque(self, words: Sequence[int], index: int, usable: int) -> Sequence[ContainerBlock]:
         """libstdc++: the map and its size, then where the elements begin and end: cur, first, last, node."""
         if index + 9 >= len(words) or not fits(words[index + 1] * self._word, usable):
             return ()
@@ -254,10 +256,12 @@ class Forms:
         if any(self._blocks.usable(node) is None for node in nodes):
             return ()
         offset, room = index * self._word, words[index + 4] - words[index + 3]
-        bodies = [Body(node, "std::deque body", "vector", offset, min(room, usable), proven=True) for node in nodes]
-        return [Body(table, "std::deque body", "vector", offset, proven=True), *bodies]
+        bodies = [
+            ContainerBlock(node, "std::deque body", "vector", offset, min(room, usable), proven=True) for node in nodes
+        ]
+        return [ContainerBlock(table, "std::deque body", "vector", offset, proven=True), *bodies]
 
-    def _other_deque(self, words: Sequence[int], index: int, usable: int) -> Sequence[Body]:
+    def _other_deque(self, words: Sequence[int], index: int, usable: int) -> Sequence[ContainerBlock]:
         """libc++: the map, and where in it the blocks begin and end, and its own end; the first element's number, and
         how many there are."""
         if index + 5 >= len(words):
@@ -270,10 +274,10 @@ class Forms:
         if nodes is None or len(sizes) != 1 or None in sizes:
             return ()
         offset, room = index * self._word, sizes.pop() or 0
-        bodies = [Body(node, "std::deque body", "vector", offset, room) for node in nodes]
-        return [Body(table, "std::deque body", "vector", offset), *bodies]
+        bodies = [ContainerBlock(node, "std::deque body", "vector", offset, room) for node in nodes]
+        return [ContainerBlock(table, "std::deque body", "vector", offset), *bodies]
 
-    def _hash(self, words: Sequence[int], index: int, usable: int) -> Sequence[Body]:
+    def _hash(self, words: Sequence[int], index: int, usable: int) -> Sequence[ContainerBlock]:
         """libstdc++: buckets and how many, the first node, how many elements, the load factor."""
         if index + 4 >= len(words) or not fits(words[index + 1] * self._word, usable):
             return ()
@@ -282,7 +286,7 @@ class Forms:
         if load != ONE or count > MOST_NODES or (not node) != (not count):
             return ()
         offset = index * self._word
-        bodies = [Body(words[index], BUCKETS, "node", offset, proven=count > 0)]
+        bodies = [ContainerBlock(words[index], BUCKETS, "node", offset, proven=count > 0)]
         met: set[int] = set()
         for _ in range(count):
             room = self._blocks.usable(node) if node not in met else None
@@ -291,13 +295,13 @@ class Forms:
                 self._in_vain -= len(met)
                 return ()
             met.add(node)
-            bodies.append(Body(node, HASHED, "node", offset, room, proven=True))
+            bodies.append(ContainerBlock(node, HASHED, "node", offset, room, proven=True))
             (node,) = following
         # as many as are counted, and not one more
         self._in_vain -= count if node else 0
         return () if node else bodies
 
-    def _map(self, words: Sequence[int], index: int, usable: int) -> Sequence[Body]:
+    def _map(self, words: Sequence[int], index: int, usable: int) -> Sequence[ContainerBlock]:
         """libstdc++'s std::map and set: in the header a colour, the root, the first and the last node, and how many."""
         if not index or index + 3 >= len(words) or not 0 < words[index + 3] <= MOST_NODES:
             return ()
@@ -307,7 +311,7 @@ class Forms:
         header = self._blocks.words(top[1], 5) if top is not None else None
         if top is None or header is None or list(header)[1:] != [root, first, last, count] or self._colour(header[0]):
             return ()
-        bodies: list[Body] = []
+        bodies: list[ContainerBlock] = []
         left, ends = [(root, top[1])], set[int]()
         while left:
             node, parent = left.pop()
@@ -316,13 +320,13 @@ class Forms:
             if room is None or own is None or own[1] != parent or self._colour(own[0]) > 1:
                 self._in_vain -= len(bodies)
                 return ()
-            bodies.append(Body(node, TREE, "node", index * self._word, room, proven=True))
+            bodies.append(ContainerBlock(node, TREE, "node", index * self._word, room, proven=True))
             ends.update((node,) if not (own[2] and own[3]) else ())
             left += [(each, node) for each in (own[2], own[3]) if each]
         self._in_vain -= 0 if len(bodies) == count else len(bodies)
         return bodies if len(bodies) == count and {first, last} <= ends else ()
 
-    def _list(self, words: Sequence[int], index: int, usable: int) -> Sequence[Body]:
+    def _list(self, words: Sequence[int], index: int, usable: int) -> Sequence[ContainerBlock]:
         """std::list, or one like it: the next one, the one before, and how many; libc++ has the first two the other way
         round."""
         if index + 2 >= len(words) or not 0 < words[index + 2] <= MOST_NODES:
@@ -333,7 +337,7 @@ class Forms:
         own = self._blocks.words(header, 3) if header else None
         if own is None or list(own) != [node, last, count]:
             return ()
-        bodies: list[Body] = []
+        bodies: list[ContainerBlock] = []
         while node != header:
             room = self._blocks.usable(node)
             links = (
@@ -342,7 +346,7 @@ class Forms:
             if room is None or links is None or links[1] != before:
                 self._in_vain -= len(bodies)
                 return ()
-            bodies.append(Body(node, LIST, "node", index * self._word, room, proven=True))
+            bodies.append(ContainerBlock(node, LIST, "node", index * self._word, room, proven=True))
             before, node = node, links[0]
         return bodies if len(bodies) == count and before == last else ()
 
@@ -350,7 +354,7 @@ class Forms:
         """The first four bytes."""
         return word >> 32 if self._big and self._word == 8 else word & ONES
 
-    def _table(self, words: Sequence[int], index: int) -> Sequence[Body]:
+    def _table(self, words: Sequence[int], index: int) -> Sequence[ContainerBlock]:
         """Rust's hash tables, whose holder has the address of their control bytes."""
         table = table_in(words, index)
         block = self._blocks.around(words[index]) if table is not None else None
@@ -362,11 +366,11 @@ class Forms:
             return ()
         runs = table.runs(block, control)
         return [
-            Body(block.start, TABLE, "holder", index * self._word, end - start, True, start=start)
+            ContainerBlock(block.start, TABLE, "holder", index * self._word, end - start, True, start=start)
             for start, end in runs
         ]
 
-    def _pool(self, words: Sequence[int], index: int, usable: int) -> Sequence[Body]:
+    def _pool(self, words: Sequence[int], index: int, usable: int) -> Sequence[ContainerBlock]:
         """What libstdc++ throws from once malloc has nothing left: each entry begins with its size and the next one."""
         if index < 1 or index + 1 >= len(words):
             return ()
@@ -377,9 +381,9 @@ class Forms:
         entry = self._blocks.words(free, 2)
         if entry is None or not 0 < entry[0] <= end - free or not (entry[1] == 0 or free < entry[1] < end):
             return ()
-        return [Body(arena, POOL, "holder", index * self._word)]
+        return [ContainerBlock(arena, POOL, "holder", index * self._word)]
 
-    def _function(self, words: Sequence[int], index: int, usable: int) -> Sequence[Body]:
+    def _function(self, words: Sequence[int], index: int, usable: int) -> Sequence[ContainerBlock]:
         """libstdc++'s std::function: what it calls, unless that is small, and two functions that know how: one manages
         it, which its symbol says where there is one. A table of commands has as many functions, after a text mostly."""
         if index + 3 >= len(words) or not all(map(self._blocks.is_code, words[index + 2 : index + 4])):
@@ -389,4 +393,4 @@ class Forms:
         if MANAGER not in manager if manager is not None else text and not text.translate(None, PLAIN):
             return ()
         named = manager is not None
-        return [Body(words[index], FUNCTION, "holder", index * self._word, proven=named, sure=named)]
+        return [ContainerBlock(words[index], FUNCTION, "holder", index * self._word, proven=named, sure=named)]

@@ -12,7 +12,7 @@ from typing import NamedTuple, Optional
 
 from ...base.class_names import named
 from ...sources.elf.demangle import demangle
-from .module_memory import Ground
+from .module_memory import LoadedModules
 
 TYPE_INFOS = (
     b"N10__cxxabiv117__class_type_infoE",
@@ -33,7 +33,7 @@ class ClassName(NamedTuple):
     kind: str = "c++"
 
 
-class Told(NamedTuple):
+class VtableClass(NamedTuple):
     """What a vtable says of the object that it is in."""
 
     name: str
@@ -46,7 +46,7 @@ class Told(NamedTuple):
 class Classes:
     """The classes of one image."""
 
-    def __init__(self, ground: Ground) -> None:
+    def __init__(self, ground: LoadedModules) -> None:
         self._ground = ground
         self._word = ground.memory.pointer_size
         self._metas: dict[int, bool] = {}
@@ -59,7 +59,7 @@ class Classes:
         of = named(told.name)
         return ClassName(of.name, self._ground.module_name(table), told.how, of.kind)
 
-    def told(self, table: int) -> Optional[Told]:
+    def told(self, table: int) -> Optional[VtableClass]:
         """None where it is no vtable."""
         if table % self._word:
             return None
@@ -74,7 +74,7 @@ class Classes:
             if symbol is not None and symbol.offset and symbol.name.startswith(_VTABLE):
                 name = symbol.name[len(_VTABLE) :]
             how = "the vtable's symbol"
-        return Told(name, how, before[0] - 2 * half if before[0] else 0) if name is not None else None
+        return VtableClass(name, how, before[0] - 2 * half if before[0] else 0) if name is not None else None
 
     def _by_type_info(self, address: int) -> Optional[str]:
         if not address or address % self._word:

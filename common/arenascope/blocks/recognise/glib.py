@@ -11,7 +11,7 @@ from typing import Optional, Sequence
 
 from ...base.model import Kind
 from .contents import PLAIN
-from .module_memory import PAGE_SHIFT, Ground
+from .module_memory import PAGE_SHIFT, LoadedModules
 from .size_fits import fits
 
 HOW = "its struct's words, and what they point to"
@@ -69,7 +69,7 @@ class Glib:
     apart = False
     past = (0,)
 
-    def __init__(self, ground: Ground) -> None:
+    def __init__(self, ground: LoadedModules) -> None:
         self._memory = ground.memory
         self._pages = ground.pages
         self._left = MOST_READ

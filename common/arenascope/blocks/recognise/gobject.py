@@ -14,7 +14,7 @@ import re
 from typing import Iterator, NamedTuple, Optional, Sequence
 
 from ...base.model import Kind
-from .module_memory import Ground
+from .module_memory import LoadedModules
 from .size_fits import fits
 
 TYPES, QUARKS = "libgobject-2.0.so", "libglib-2.0.so"
@@ -53,7 +53,7 @@ class _Class(NamedTuple):
 class GObjects:
     """The types of one process."""
 
-    def __init__(self, ground: Ground, low: int, high: int) -> None:
+    def __init__(self, ground: LoadedModules, low: int, high: int) -> None:
         self._ground = ground
         self._low, self._high = low, high
         self._little = ground.memory.byte_order == "little"

@@ -22,7 +22,7 @@ LOOKED_AT = 256
 TAKEN = bytes(range(FREE))
 
 
-class Table(NamedTuple):
+class HashTable(NamedTuple):
     """As its holder has it."""
 
     control: int
@@ -56,7 +56,7 @@ class Table(NamedTuple):
             at += count
 
 
-def table_in(words: Sequence[int], index: int) -> Optional[Table]:
+def table_in(words: Sequence[int], index: int) -> Optional[HashTable]:
     """RawTable: where the control bytes are, how many places but one, how many may yet be filled, how many are."""
     if index + 3 >= len(words):
         return None
@@ -64,7 +64,7 @@ def table_in(words: Sequence[int], index: int) -> Optional[Table]:
     room = mask if mask < 8 else (mask + 1) // 8 * 7
     if mask & mask + 1 or not LEAST_PLACES <= mask + 1 <= MOST_PLACES or not 0 < entries <= room - left:
         return None
-    return Table(control, mask + 1, entries)
+    return HashTable(control, mask + 1, entries)
 
 
 def is_table(memory: Memory, start: int, usable: int, past: int) -> bool:

@@ -12,7 +12,7 @@ import struct
 from typing import Collection, Optional, Sequence
 
 from ...base.model import Kind
-from .module_memory import Ground
+from .module_memory import LoadedModules
 from .size_fits import fits
 
 CHUNK = Kind("HotSpot arena chunk", "holder", how="its length, which is one of the four that there are")
@@ -36,7 +36,7 @@ class Jvm:
     apart = True
     past = (0,)
 
-    def __init__(self, ground: Ground) -> None:
+    def __init__(self, ground: LoadedModules) -> None:
         self._ground = ground
         self.runs = ground.has("gHotSpotVMStructs", "libjvm")
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Optional, Sequence
 
-from .module_memory import Ground
+from .module_memory import LoadedModules
 from .prefix_headers import Front
 from .size_fits import fits
 
@@ -26,7 +26,7 @@ class Nmt:
 
     sizes: Sequence[int] = (HEADER,)
 
-    def __init__(self, ground: Ground) -> None:
+    def __init__(self, ground: LoadedModules) -> None:
         self._ground = ground
         self._names: dict[int, Optional[str]] = {}
         self._table = 0

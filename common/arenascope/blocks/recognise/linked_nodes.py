@@ -13,7 +13,7 @@ LARGEST_NODE = 1024
 """A larger block that is linked to others is handed out in pieces, mostly."""
 
 
-class Tree(NamedTuple):
+class TreeWords(NamedTuple):
     """The words of a node; in that of the header that is called its root."""
 
     parent: int
@@ -22,7 +22,7 @@ class Tree(NamedTuple):
     root: int
 
 
-LIBSTDCXX, LIBCXX = Tree(1, 2, 3, 1), Tree(2, 0, 1, 0)
+LIBSTDCXX, LIBCXX = TreeWords(1, 2, 3, 1), TreeWords(2, 0, 1, 0)
 """libstdc++'s and libc++'s."""
 
 
@@ -79,7 +79,7 @@ class Links:
             return TREE
         return None
 
-    def _is_child(self, own: int, words: Sequence[int], tree: Tree) -> bool:
+    def _is_child(self, own: int, words: Sequence[int], tree: TreeWords) -> bool:
         """Whether a node's parent is one itself, which is its own parent's child or the root, or the tree's header: the
         root is what the header leads to, and the header leads to its first and last node besides."""
         above, first, last = words[tree.parent], words[tree.left], words[tree.right]
@@ -102,7 +102,7 @@ class Links:
         first, last = self._memory.few_words(address, 3), self._memory.few_words(address + 3 * self._word, 1)
         return (*first, *last) if first is not None and last is not None else None
 
-    def _may_be_node(self, words: Sequence[int], tree: Tree) -> bool:
+    def _may_be_node(self, words: Sequence[int], tree: TreeWords) -> bool:
         """libstdc++ has the header's colour, too."""
         return tree != LIBSTDCXX or self._colour(words[0]) < 2
 

@@ -10,7 +10,7 @@ from .size_fits import fits
 DATA = Kind("ArrayBuffer data", "holder", how="its v8::BackingStore, and the length there")
 
 
-class Member(NamedTuple):
+class BlockPointer(NamedTuple):
     """A member that points to a block."""
 
     place: int
@@ -20,20 +20,20 @@ class Member(NamedTuple):
     kind: Kind
 
 
-BUFFER_START = Member(0, 1, DATA)
+BUFFER_START = BlockPointer(0, 1, DATA)
 """Where v8::internal::BackingStore begins: buffer_start_, byte_length_, max_byte_length_."""
-MEMBERS: Mapping[str, Member] = {
+MEMBERS: Mapping[str, BlockPointer] = {
     "v8::BackingStore": BUFFER_START,
     "v8::internal::BackingStore": BUFFER_START,
 }
 
 
-def kept_by_member(class_name: Optional[str], words: Sequence[int]) -> Optional[Member]:
+def kept_by_member(class_name: Optional[str], words: Sequence[int]) -> Optional[BlockPointer]:
     """The member of an object that points to a block, if its class is known here."""
     member = MEMBERS.get(class_name or "")
     return member if member is not None and len(words) > max(member.place, member.length) else None
 
 
-def is_kept(member: Member, words: Sequence[int], usable: int) -> bool:
+def is_kept(member: BlockPointer, words: Sequence[int], usable: int) -> bool:
     """Whether a block of so many bytes is what the object says that it keeps; of none malloc gives a byte."""
     return fits(max(1, words[member.length]), usable)

@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import Optional
 
 from ...base.model import Kind
-from .module_memory import Ground
+from .module_memory import LoadedModules
 
 CLASS, CLASSES = 40, 63
 """Where in an item its class is, and the bits of it; the others say which queue it is in."""
@@ -24,7 +24,7 @@ OF_CLASS = bytes(byte & CLASSES for byte in range(256))
 class Memcached:
     """The slabs of one process."""
 
-    def __init__(self, ground: Ground) -> None:
+    def __init__(self, ground: LoadedModules) -> None:
         self._memory = ground.memory
         self._steps: dict[int, int] = {}
         """How far apart the items of each class are."""

@@ -22,7 +22,7 @@ PIECE = 256
 RUST, RUST_WITHIN, RUST_PIECE = b"library/std/src/", 16 << 20, 1 << 20
 
 
-class Ground:
+class LoadedModules:
     """The modules of one image."""
 
     def __init__(self, target: Target, memory: Memory, regions: Sequence[Region]) -> None:
@@ -108,9 +108,9 @@ class Ground:
         return None
 
 
-def ground_of(session: Session) -> Ground:
+def ground_of(session: Session) -> LoadedModules:
     """Made once for all that ask of one image."""
     session.asks_names = True
     if session.block_results.ground is None:
-        session.block_results.ground = Ground(session.target, session.memory, session.regions)
+        session.block_results.ground = LoadedModules(session.target, session.memory, session.regions)
     return session.block_results.ground

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Optional, Sequence
 
-from .module_memory import Ground
+from .module_memory import LoadedModules
 from .prefix_headers import Front
 from .size_fits import LARGEST_PAGE, fits
 
@@ -25,7 +25,7 @@ class Mysql:
 
     sizes: Sequence[int] = (24, 32)
 
-    def __init__(self, ground: Ground) -> None:
+    def __init__(self, ground: LoadedModules) -> None:
         self._little = ground.memory.byte_order == "little"
         self._word = ground.memory.pointer_size
         self.runs = self._word == 8 and ground.has(ALLOCATOR, "mysql", "mariadb")

@@ -7,7 +7,7 @@ import struct
 from typing import Optional
 
 from ...base.model import Kind
-from .module_memory import Ground
+from .module_memory import LoadedModules
 from .size_fits import fits
 
 POOL = Kind("ngx_pool_t block", "holder", how="its own end, and the next block's")
@@ -19,7 +19,7 @@ MOST_BYTES = 1 << 20
 class Nginx:
     """The pools of one process."""
 
-    def __init__(self, ground: Ground) -> None:
+    def __init__(self, ground: LoadedModules) -> None:
         self._ground = ground
         program = ground.modules.program
         self.runs = program is not None and program.name in ("nginx", "openresty", "angie")

@@ -7,7 +7,7 @@ from typing import Optional
 
 from ...base.model import Kind
 from ...glibc.chunk import SIZE_BITS
-from .module_memory import Ground
+from .module_memory import LoadedModules
 from .size_fits import fits
 
 CHUNK = Kind("obstack chunk", "holder", how="its own end, and that of the chunk before")
@@ -19,7 +19,7 @@ LEAST = 256
 class Obstacks:
     """The chunks of one process (struct _obstack_chunk)."""
 
-    def __init__(self, ground: Ground) -> None:
+    def __init__(self, ground: LoadedModules) -> None:
         self._ground = ground
         program = ground.modules.program
         self.runs = program is not None and program.name in PROGRAMS

@@ -12,7 +12,7 @@ from typing import Optional, Sequence
 
 from ...base.model import Kind
 from .memory_pages import MemoryPages
-from .module_memory import Ground
+from .module_memory import LoadedModules
 from .size_fits import fits
 
 HEADS = Kind("Perl SV arena", "holder", how="its first head, and those after it")
@@ -40,7 +40,7 @@ class Perl:
     apart = False
     past = (0,)
 
-    def __init__(self, ground: Ground) -> None:
+    def __init__(self, ground: LoadedModules) -> None:
         self._ground = ground
         self._words = MemoryPages(ground.memory).words
         self.runs = ground.has("Perl_sv_setsv_flags", "libperl")

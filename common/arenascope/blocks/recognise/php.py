@@ -9,7 +9,7 @@ import struct
 from typing import Optional
 
 from ...base.model import Kind
-from .module_memory import PAGE_SHIFT, Ground
+from .module_memory import PAGE_SHIFT, LoadedModules
 from .size_fits import fits
 
 STRING = Kind("zend_string", "string", how="its type, length and hash")
@@ -32,7 +32,7 @@ HANDLERS = (8, 9)
 class Php:
     """Zend's structs in one process."""
 
-    def __init__(self, ground: Ground) -> None:
+    def __init__(self, ground: LoadedModules) -> None:
         self._ground = ground
         self.runs = ground.has("zend_parse_parameters", "php")
 

@@ -14,7 +14,7 @@ from typing import NamedTuple, Optional
 
 from ...base.model import Kind
 from .contents import PLAIN
-from .module_memory import PAGE_SHIFT, Ground
+from .module_memory import PAGE_SHIFT, LoadedModules
 from .size_fits import fits
 
 HOW = "its memory context's name"
@@ -44,7 +44,7 @@ HASH_TABLE = b"dynahash"
 """Contexts of this name are called by what they are for, as in PostgreSQL's own list."""
 
 
-class Member(NamedTuple):
+class ContextLinks(NamedTuple):
     """Of a tree of contexts, with those around it; 0: there is none."""
 
     parent: int
@@ -57,7 +57,7 @@ class Member(NamedTuple):
 class Postgres:
     """The contexts of one process."""
 
-    def __init__(self, ground: Ground) -> None:
+    def __init__(self, ground: LoadedModules) -> None:
         self._ground = ground
         self._memory = ground.memory
         program = ground.modules.program
@@ -87,9 +87,9 @@ class Postgres:
             return None
         return self._kind(context)
 
-    def family(self, most: int) -> dict[int, Member]:
+    def family(self, most: int) -> dict[int, ContextLinks]:
         """By address all contexts below the first one, at most so many, as MemoryContextStats() goes through them."""
-        found: dict[int, Member] = {}
+        found: dict[int, ContextLinks] = {}
         waiting = [(0, self._top or 0)]
         while waiting:
             parent, context = waiting.pop()
@@ -100,7 +100,7 @@ class Postgres:
                 tag, _, _, above, child, before, after, _, _ = struct.unpack("<9Q", data)
                 if not 0 < tag & 0xFFFFFFFF < MOST_TAGS or above != parent:
                     break
-                found[context] = Member(parent, child, before, after)
+                found[context] = ContextLinks(parent, child, before, after)
                 waiting.append((context, child))
                 context = after
         return found

@@ -12,7 +12,7 @@ import re
 from typing import Callable, NamedTuple, Optional, Sequence
 
 from ...base.model import POINTED, Kind
-from .module_memory import PAGE_SHIFT, Ground
+from .module_memory import PAGE_SHIFT, LoadedModules
 from .size_fits import LARGEST_PAGE, fits
 
 TYPE_TYPE = "PyType_Type"
@@ -52,7 +52,7 @@ POOL_WORDS, POOL_GRAIN, MOST_POOLED = 6, 16, 512
 """Of its header; bytes by which its blocks can differ, and of the largest."""
 
 
-class Form(NamedTuple):
+class PythonBody(NamedTuple):
     """What an object of a type keeps apart: where its pointer is, in words, and how large it is, in words or bytes."""
 
     place: int
@@ -66,15 +66,15 @@ class Form(NamedTuple):
 DEQUE_BLOCK = "deque block"
 DEQUE_NEXT = 65
 """The word of such a block that leads to the next."""
-_SET = (Form(5, "set table", lambda own: 2 * (own[4] + 1)),)
-_END = Form(3, DEQUE_BLOCK, lambda own: DEQUE_NEXT + 1)
-FORMS: dict[str, tuple[Form, ...]] = {
-    "list": (Form(3, "list items", lambda own: own[4] if own[2] <= own[4] else 0),),
+_SET = (PythonBody(5, "set table", lambda own: 2 * (own[4] + 1)),)
+_END = PythonBody(3, DEQUE_BLOCK, lambda own: DEQUE_NEXT + 1)
+FORMS: dict[str, tuple[PythonBody, ...]] = {
+    "list": (PythonBody(3, "list items", lambda own: own[4] if own[2] <= own[4] else 0),),
     "set": _SET,
     "frozenset": _SET,
-    "bytearray": (Form(4, "bytearray bytes", lambda own: own[3] if own[2] <= own[3] else 0, 1),),
+    "bytearray": (PythonBody(4, "bytearray bytes", lambda own: own[3] if own[2] <= own[3] else 0, 1),),
     "collections.deque": (_END, _END._replace(place=4)),
-    "numpy.ndarray": (Form(2, "numpy.ndarray data", lambda own: None if not own[6] else 0),),
+    "numpy.ndarray": (PythonBody(2, "numpy.ndarray data", lambda own: None if not own[6] else 0),),
 }
 OWN_WORDS = 7
 
@@ -86,7 +86,7 @@ class Python:
     apart = True
     past = (0,)
 
-    def __init__(self, ground: Ground, low: int, high: int) -> None:
+    def __init__(self, ground: LoadedModules, low: int, high: int) -> None:
         self._ground = ground
         self._word = ground.memory.pointer_size
         self._low, self._high = low, high
@@ -292,7 +292,7 @@ class Python:
         return above is not None and above != pointer and self._is_type(above, depth + 1)
 
 
-def _type_type(ground: Ground) -> Optional[int]:
+def _type_type(ground: LoadedModules) -> Optional[int]:
     for module in ground.modules.all:
         if "python" in module.name or module is ground.modules.program:
             exported = ground.modules.exported(module, (TYPE_TYPE,))

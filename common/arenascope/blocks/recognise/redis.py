@@ -12,7 +12,7 @@ from typing import Optional
 from ...base.model import Kind
 from .contents import PLAIN
 from .inside_pointers import is_sds
-from .module_memory import PAGE_SHIFT, Ground
+from .module_memory import PAGE_SHIFT, LoadedModules
 from .size_fits import fits
 
 HOW = "its struct's words, and what they point to"
@@ -50,7 +50,7 @@ TABLE_LOOKED_AT, ENTRIES = 512, 8
 class Redis:
     """The structs of one process."""
 
-    def __init__(self, ground: Ground) -> None:
+    def __init__(self, ground: LoadedModules) -> None:
         self._memory = ground.memory
         self._pages = ground.pages
         program = ground.modules.program

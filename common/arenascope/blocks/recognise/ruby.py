@@ -11,7 +11,7 @@ import struct
 from typing import Optional, Sequence
 
 from ...base.model import Kind
-from .module_memory import PAGE_SHIFT, Ground
+from .module_memory import PAGE_SHIFT, LoadedModules
 from .size_fits import fits
 
 TABLE = Kind("st_table", "holder", how="its type, and its entries' size")
@@ -39,7 +39,7 @@ class Ruby:
     apart = True
     past = (0,)
 
-    def __init__(self, ground: Ground) -> None:
+    def __init__(self, ground: LoadedModules) -> None:
         self._ground = ground
         self._classes: dict[int, bool] = {}
         self.runs = ground.has("rb_str_new", "libruby")

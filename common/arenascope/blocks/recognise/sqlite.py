@@ -10,7 +10,7 @@ import struct
 from typing import Optional
 
 from ...base.model import Kind
-from .module_memory import Ground
+from .module_memory import LoadedModules
 from .size_fits import fits
 
 PAGE = Kind("sqlite page cache", "holder", how="its page header, which points back")
@@ -23,7 +23,7 @@ HEADER, MOST_BEHIND = 40, 512
 class Sqlite:
     """The page cache of one process."""
 
-    def __init__(self, ground: Ground) -> None:
+    def __init__(self, ground: LoadedModules) -> None:
         self._memory = ground.memory
         self.runs = ground.has("sqlite3_libversion", "sqlite")
 

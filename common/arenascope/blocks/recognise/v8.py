@@ -12,7 +12,7 @@ from typing import NamedTuple, Optional
 
 from ...base.model import Kind
 from .contents import PLAIN
-from .module_memory import PAGE_SHIFT, Ground
+from .module_memory import PAGE_SHIFT, LoadedModules
 from .size_fits import fits
 
 HOW = "its zone, which leads back"
@@ -35,7 +35,7 @@ class Zone(NamedTuple):
 class V8:
     """The zones of one process."""
 
-    def __init__(self, ground: Ground) -> None:
+    def __init__(self, ground: LoadedModules) -> None:
         self._ground = ground
         self._zones: dict[int, Optional[Zone]] = {}
         self.runs = ground.has("_ZN2v87Isolate7DisposeEv", "libnode", "libv8")

@@ -8,7 +8,7 @@ from ...base.model import Kind
 from .glib import Glib
 from .jvm import Jvm
 from .memcached import Memcached
-from .module_memory import Ground
+from .module_memory import LoadedModules
 from .nginx import Nginx
 from .obstacks import Obstacks
 from .perl import Perl
@@ -31,7 +31,7 @@ class Program(Protocol):
 
 
 @runtime_checkable
-class Keeper(Protocol):
+class RuntimeKeeper(Protocol):
     """A runtime whose objects keep blocks."""
 
     holders: Collection[str]
@@ -45,7 +45,7 @@ class Keeper(Protocol):
         """What a block of so many bytes is that words[at] points to."""
 
 
-def programs_in(ground: Ground) -> Sequence[Program]:
+def programs_in(ground: LoadedModules) -> Sequence[Program]:
     if ground.memory.pointer_size != 8 or ground.memory.byte_order != "little":
         return ()
     every: Sequence[Program] = (

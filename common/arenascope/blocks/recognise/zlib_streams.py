@@ -12,7 +12,7 @@ import struct
 from typing import Optional, Sequence
 
 from ...base.model import Kind
-from .module_memory import Ground
+from .module_memory import LoadedModules
 from .size_fits import fits
 
 HOW = "its z_stream, which points back"
@@ -45,7 +45,7 @@ class Zlib:
     holders = (DEFLATE.name, INFLATE.name)
     apart = False
 
-    def __init__(self, ground: Ground) -> None:
+    def __init__(self, ground: LoadedModules) -> None:
         self._ground = ground
         node = ground.has("_ZN2v87Isolate7DisposeEv", "libnode")
         self.past = IN_NODE if node else (0,)

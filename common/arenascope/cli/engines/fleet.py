@@ -19,7 +19,7 @@ from ...base.errors import ArenascopeError, UsageError
 from ...base.printable import one_line
 from ...base.whole_file import write_whole
 from ...commands.all_commands import COMMAND_NAMES, find_command
-from ...commands.framework.arguments import HELP, Group, Outline, argument, seconds
+from ...commands.framework.arguments import HELP, ArgumentGroup, Outline, argument, seconds
 from ...present.pages.fleet import page
 from ...present.shared_text.text import count
 from ...sources.core.compressions import FORMATS
@@ -49,7 +49,7 @@ OUTLINE = Outline(
     "fleet /cores > fleet.jsonl\nfleet s3://bucket/cores/ --engine ray --address auto > fleet.jsonl\n"
     "fleet redis-server --via 'ssh web1' --via 'ssh web2' --html fleet.html",
     (
-        Group(
+        ArgumentGroup(
             "options",
             (
                 argument(
@@ -141,7 +141,7 @@ def _check(options: argparse.Namespace) -> None:
 def _of_hosts(options: argparse.Namespace) -> Iterator[Document]:
     for each in options.via:
         via.split(each)
-    asked = via.Asked(Task(options.asked, typed_program()), options.cores, options.seconds)
+    asked = via.HostTask(Task(options.asked, typed_program()), options.cores, options.seconds)
     vias = list(dict.fromkeys(options.via))
     for documents in _shown(via.looks(vias, asked), len(vias), "host"):
         for document in documents:

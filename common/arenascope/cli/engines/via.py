@@ -35,7 +35,7 @@ GRACE = 2.0
 Stopped = asyncio.Future[Optional[str]]
 
 
-class Asked(NamedTuple):
+class HostTask(NamedTuple):
     """The same on each host."""
 
     task: Task
@@ -60,7 +60,7 @@ def split(via: str) -> list[str]:
     return words
 
 
-def looks(vias: Sequence[str], asked: Asked) -> Iterator[list[Document]]:
+def looks(vias: Sequence[str], asked: HostTask) -> Iterator[list[Document]]:
     """The documents of each host, as it is ready. No command runs on when this is left."""
     packed, loop = asked.packed(), asyncio.new_event_loop()
     left = iter(vias)
@@ -91,7 +91,7 @@ def looks(vias: Sequence[str], asked: Asked) -> Iterator[list[Document]]:
         loop.close()
 
 
-async def _at(via: str, packed: bytes, asked: Asked, *, stopped: Stopped) -> list[Document]:
+async def _at(via: str, packed: bytes, asked: HostTask, *, stopped: Stopped) -> list[Document]:
     found: list[Document] = []
     try:
         process = await asyncio.create_subprocess_exec(*split(via), "sh", stdin=PIPE, stdout=PIPE, stderr=PIPE)

@@ -14,7 +14,7 @@ from ...base.errors import RefusedError
 from ...base.model import Range
 from ...base.printable import one_line
 from ...glibc.find.libc_file import exported
-from ...glibc.find.stacks import LOAD_SYMBOLS, UNKNOWN_CODE, MallocCode, StackFrame, Stacks
+from ...glibc.find.stacks import LOAD_SYMBOLS, UNKNOWN_CODE, MallocCode, StackFrame, ThreadStacks
 from ...glibc.find.thread_pointers import complete
 from ...session.session import Session
 from ...session.trims import code_of
@@ -70,7 +70,7 @@ def gone(thread: ThreadInfo) -> RefusedError:
     return RefusedError("thread-gone", f"thread {thread.tid} is gone", "try again")
 
 
-class Call(NamedTuple):
+class FunctionCall(NamedTuple):
     """A function to be called in the process."""
 
     address: int
@@ -108,7 +108,7 @@ class Controller(Protocol):
         """False where no thread could be made to call at this moment, and one was let run to get out of that: then all
         must be looked at again. `times` it was so before."""
 
-    def call(self, what: Call, seconds: float, is_lock_wait: Callable[[str], bool]) -> int:
+    def call(self, what: FunctionCall, seconds: float, is_lock_wait: Callable[[str], bool]) -> int:
         """Calls a function in the process while every other thread is held; RefusedError where it does not return."""
 
 
@@ -196,7 +196,7 @@ def _inside(
     regions = now.regions
     where = now.memory, now.target.machine, session.located.libc, regions
     threads = complete(*where, threads=now.target.threads(), pid=now.target.pid)
-    stacks = Stacks(now.memory, now.target.machine, regions, code, pid=now.target.pid)
+    stacks = ThreadStacks(now.memory, now.target.machine, regions, code, pid=now.target.pid)
     for thread in threads:
         if among is not None and thread.tid not in among:
             continue
@@ -280,7 +280,7 @@ def check_locks(session: Session) -> None:
 
 def call_trim(controller: Controller, session: Session) -> None:
     address = _function(session, "malloc_trim")
-    controller.call(Call(address, [0]), CALL_SECONDS, lambda name: name in LOCK_WAITS)
+    controller.call(FunctionCall(address, [0]), CALL_SECONDS, lambda name: name in LOCK_WAITS)
 
 
 def release_tops(controller: Controller, session: Session, tops: Sequence[tuple[int, Range]]) -> int:
@@ -292,7 +292,9 @@ def release_tops(controller: Controller, session: Session, tops: Sequence[tuple[
     mutex = session.layout.arena["mutex"]
     return sum(
         controller.call(
-            Call(address, [each.address, each.bytes, MADV_DONTNEED], arena + mutex), CALL_SECONDS, lambda name: False
+            FunctionCall(address, [each.address, each.bytes, MADV_DONTNEED], arena + mutex),
+            CALL_SECONDS,
+            lambda name: False,
         )
         != 0
         for arena, each in tops

@@ -93,7 +93,7 @@ RULES = argument(
 HELP = argument("-h", "--help", action=_Help, help="show this help")
 
 
-class Group(NamedTuple):
+class ArgumentGroup(NamedTuple):
     """Arguments under one heading of a help."""
 
     title: str
@@ -106,26 +106,26 @@ class Outline(NamedTuple):
     summary: str
     description: str
     example: str
-    groups: Sequence[Group]
-    also: Sequence[Group] = ()
+    groups: Sequence[ArgumentGroup]
+    also: Sequence[ArgumentGroup] = ()
     names_pids: str = ""
     """The option that does, of a command that takes no other words."""
 
     @property
-    def all_groups(self) -> Sequence[Group]:
+    def all_groups(self) -> Sequence[ArgumentGroup]:
         return (*self.groups, *self.also)
 
 
-def options_of(groups: Sequence[Group]) -> Iterator[Argument]:
+def options_of(groups: Sequence[ArgumentGroup]) -> Iterator[Argument]:
     return (each for group in groups for each in group.arguments if each.is_option)
 
 
-def places_of(groups: Sequence[Group]) -> Iterator[Argument]:
+def places_of(groups: Sequence[ArgumentGroup]) -> Iterator[Argument]:
     """Positional arguments."""
     return (each for group in groups for each in group.arguments if not each.is_option)
 
 
-def names_of(groups: Sequence[Group]) -> list[str]:
+def names_of(groups: Sequence[ArgumentGroup]) -> list[str]:
     return [name for each in options_of(groups) for name in each.names]
 
 

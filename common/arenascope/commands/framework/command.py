@@ -22,7 +22,7 @@ from ...present.shared_text.table_forms import known_form
 from ...present.shared_text.text import Style
 from .answer import Answer as Answer
 from .answer import of_heap as of_heap
-from .arguments import HELP, Argument, Group, HelpAsked, Outline, Parser
+from .arguments import HELP, Argument, ArgumentGroup, HelpAsked, Outline, Parser
 from .arguments import argument as argument
 
 if TYPE_CHECKING:
@@ -259,8 +259,8 @@ class Command(NamedTuple):
         """What to read while a process is held, so that all is known when it is let go; None where it is not so."""
         return self.reads if self.lists(options) else None
 
-    def outline(self, also: Sequence[Group] = ()) -> Outline:
-        groups = (Group("options", self.arguments), Group("options of every command", COMMON))
+    def outline(self, also: Sequence[ArgumentGroup] = ()) -> Outline:
+        groups = (ArgumentGroup("options", self.arguments), ArgumentGroup("options of every command", COMMON))
         return Outline(self.summary, self.description, self.example, groups, also=also)
 
     def parser(self, program: str) -> Parser:
@@ -278,7 +278,7 @@ command = _decorator(Command)
 """What a command's function is decorated with: all of a Command but the function."""
 
 
-class Asked(NamedTuple):
+class CommandRequest(NamedTuple):
     """A command, and what is asked of it by another one."""
 
     command: Command
@@ -290,11 +290,11 @@ class Asked(NamedTuple):
 
 
 @cache
-def asked(words: str, find: Callable[[str], Command]) -> Asked:
+def asked(words: str, find: Callable[[str], Command]) -> CommandRequest:
     """As a user would type it, of the door's commands. To be loaded before a process is held."""
     name, *rest = words.split()
     command = find(name)
-    return Asked(command, command.parser("arenascope").parse_args(rest))
+    return CommandRequest(command, command.parser("arenascope").parse_args(rest))
 
 
 UNITS = "KMGT"

@@ -16,7 +16,7 @@ Kept = Iterator[tuple[int, int]]
 """(address, bytes)."""
 
 
-class Proved:
+class ProvableWords:
     """Of one image; `random` are the bytes of AT_RANDOM, of which libc makes its guards."""
 
     def __init__(self, session: Session, random: bytes) -> None:

@@ -20,13 +20,13 @@ from ...sources.elf.elf_file import LONGEST_NAME, PT_INTERP, PT_NOTE, Elf, ElfFi
 from ...sources.elf.modules import FIRST_PAGE, Module, Modules
 from ...sources.elf.notes import NT_GNU_BUILD_ID, Buffer, places_of_notes
 from ...sources.target import Region
-from .provable_words import SMALL, Kept, Proved
+from .provable_words import SMALL, Kept, ProvableWords
 
 
 class RedactedFiles:
     """What is kept of the files of one image."""
 
-    def __init__(self, session: Session, proved: Proved) -> None:
+    def __init__(self, session: Session, proved: ProvableWords) -> None:
         self.session, self.proved = session, proved
         self.memory, self.page = session.memory, session.target.page_size
         self._modules = Modules(session.target, modules_of(session.regions))

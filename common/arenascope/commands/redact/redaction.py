@@ -13,7 +13,7 @@ from itertools import chain
 from typing import Container, Iterable, Optional, Sequence
 
 from ...base.errors import MemoryReadError
-from ...base.model import ArenaHeader, Bin, Gap, Range, Run, ThreadCache
+from ...base.model import ArenaHeader, Bin, ChunkRun, Gap, Range, ThreadCache
 from ...glibc.arena import LEAST_PAGE
 from ...glibc.bins import NBINS
 from ...glibc.chunk import PREV_INUSE, SIZE_BITS, masked, reveal
@@ -21,7 +21,7 @@ from ...glibc.mmapped import read_mmapped
 from ...glibc.tcache import read_tcache
 from ...session.session import Session
 from ...sources.target import Span, joined
-from .provable_words import SMALL, Kept, Proved
+from .provable_words import SMALL, Kept, ProvableWords
 from .redacted_files import RedactedFiles
 
 AROUND = (8 << 10, 4 << 10)
@@ -31,14 +31,14 @@ PAGE = 1 << 10
 
 def kept(session: Session, random: bytes = b"") -> list[Range]:
     """In address order, apart. `random`: see Proved."""
-    proved = Proved(session, random)
+    proved = ProvableWords(session, random)
     found = chain(_Redaction(session, proved).kept(), RedactedFiles(session, proved).kept())
     spans = joined(sorted((start, start + size) for start, size in found))
     return [Range(start, end - start) for start, end in spans]
 
 
 class _Redaction:
-    def __init__(self, session: Session, proved: Proved) -> None:
+    def __init__(self, session: Session, proved: ProvableWords) -> None:
         self.session, self.proved = session, proved
         self.layout, self.memory, self.word = session.layout, session.memory, session.layout.word
 
@@ -188,7 +188,7 @@ class _Redaction:
             yield header.top + self.word, self.word
         walk = _Chain(self.session, binned)
         for piece in self.session.sweep(header):
-            yield from walk.of_run(piece) if isinstance(piece, Run) else walk.of_gap(piece)
+            yield from walk.of_run(piece) if isinstance(piece, ChunkRun) else walk.of_gap(piece)
 
 
 class _Chain:
@@ -207,7 +207,7 @@ class _Chain:
             self._free = {*self._listed, *chain.from_iterable(self._binned)}
         return chunk in self._free
 
-    def of_run(self, run: Run) -> Kept:
+    def of_run(self, run: ChunkRun) -> Kept:
         word = self.word
         chunk = run.address
         for raw in run.raws:

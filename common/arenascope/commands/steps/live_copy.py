@@ -18,7 +18,7 @@ from ...base.model import Statement
 from ...base.programs import find_program
 from ...base.whole_file import kind_of_disk, nameless_file
 from ...blocks.graph.blocks import LiveBlocks, heap_spans, live_blocks
-from ...blocks.graph.refs import Search
+from ...blocks.graph.refs import ImageSearch
 from ...blocks.graph.roots import find_roots
 from ...blocks.pointer_finder import WORTH_IT, library
 from ...present.shared_text.text import Style
@@ -54,10 +54,10 @@ FOLLOWED_UNASKED, BLOCKS_UNASKED = 128 << 20, 200_000
 """Up to so many bytes and blocks of a core are followed unasked."""
 
 
-class Looked(NamedTuple):
+class CopiedImage(NamedTuple):
     """What is looked through, and what of the process could not be copied."""
 
-    search: Search
+    search: ImageSearch
     lost: int
 
     @property
@@ -185,7 +185,7 @@ def _finds_time(context: Context, process: ProcessImage, size: int) -> bool:
     return PLENTY * hold.seconds <= seconds if hold is not None else size <= IN_A_SECOND * seconds
 
 
-def looked(context: Context) -> Looked:
+def looked(context: Context) -> CopiedImage:
     """As above, ready to be searched; once for all commands beside each other."""
     lost = look_apart(context)
     session = context.session
@@ -194,10 +194,10 @@ def looked(context: Context) -> Looked:
         raise RedactedError("what points to them")
     if session.block_results.search is None:
         session.block_results.search = _found(context)
-    return Looked(session.block_results.search, lost)
+    return CopiedImage(session.block_results.search, lost)
 
 
-def _found(context: Context) -> Search:
+def _found(context: Context) -> ImageSearch:
     session = context.session
     search = search_of(session, live_blocks(session))
     if search.bytes >= SLOW and library(search.bytes) is None:
@@ -205,7 +205,7 @@ def _found(context: Context) -> Search:
     return search
 
 
-def looked_unasked(context: Context) -> Optional[Looked]:
+def looked_unasked(context: Context) -> Optional[CopiedImage]:
     """A core that can be searched within a second; None for a larger one. A document is the same for a process and its
     core, so that it is asked for there."""
     session = context.session
@@ -219,11 +219,11 @@ def looked_unasked(context: Context) -> Optional[Looked]:
     search = search_of(session, blocks)
     slow = search.bytes > (WORTH_IT if library(search.bytes) is None else FOLLOWED_UNASKED)
     search.unasked = True
-    return None if slow else Looked(search, 0)
+    return None if slow else CopiedImage(search, 0)
 
 
-def search_of(session: Session, blocks: LiveBlocks) -> Search:
-    return Search(session, blocks, find_roots(session, blocks))
+def search_of(session: Session, blocks: LiveBlocks) -> ImageSearch:
+    return ImageSearch(session, blocks, find_roots(session, blocks))
 
 
 def _memory_for_copy(size: int) -> int:

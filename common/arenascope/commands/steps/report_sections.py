@@ -17,8 +17,8 @@ from ...base.errors import ArenascopeError
 from ...base.model import Statement
 from ...base.whole_file import write_whole
 from ...blocks.graph.leads import Owner
-from ...blocks.graph.refs import Search
-from ...blocks.map_strips import Picture, draw, lay_types, page_cells, page_rows
+from ...blocks.graph.refs import ImageSearch
+from ...blocks.map_strips import HeapStrips, draw, lay_types, page_cells, page_rows
 from ...blocks.types_of_image import types_of
 from ...present import glossary
 from ...present.json_documents.owner_records import Written
@@ -34,7 +34,7 @@ from ...present.shared_text.problems import sentence, sentences
 from ...present.shared_text.text import Style
 from ...session.problems import problems_of
 from ..framework.command import Answer, Context, asked
-from .live_copy import Looked
+from .live_copy import CopiedImage
 
 AT_ONCE = ("arenas", "trim", "params", "version")
 """What the report has read most of: asked while the process is held."""
@@ -59,14 +59,14 @@ TYPED = (
 """Rows that have a type, of which section."""
 
 
-class Section(NamedTuple):
+class ReportSection(NamedTuple):
     """A command's answer, or why there is none."""
 
     keys: Mapping[str, object]
     problems: Sequence[Statement] = ()
 
 
-STOPPED = Section({"failed": "stopped before it was looked at whole"})
+STOPPED = ReportSection({"failed": "stopped before it was looked at whole"})
 
 
 class HtmlReport:
@@ -74,7 +74,7 @@ class HtmlReport:
 
     def __init__(self, context: Context) -> None:
         self._context = context
-        self._sections: dict[str, Section] = {}
+        self._sections: dict[str, ReportSection] = {}
         more = " --with-values" if context.options.with_values else ""
         self._apart = [f"{words}{more if words.partition(' ')[0] in KEYED else ''}" for words in APART]
         for words in (*AT_ONCE, *self._apart):
@@ -86,7 +86,7 @@ class HtmlReport:
         """While the process is held."""
         session = self._context.session
         name = next((each.name for each in session.target_threads if each.tid == session.target.pid), None)
-        self._sections["process"] = Section({"name": name})
+        self._sections["process"] = ReportSection({"name": name})
         for words in AT_ONCE:
             self._sections[words] = _asked(self._context, words)
 
@@ -95,7 +95,7 @@ class HtmlReport:
         report: ReportDocument,
         concluded: Conclusions,
         problems: list[Statement],
-        looked: Optional[Looked] = None,
+        looked: Optional[CopiedImage] = None,
         *,
         without_copy: Optional[Statement] = None,
     ) -> Answer:
@@ -106,7 +106,7 @@ class HtmlReport:
         if without_copy is None:
             self._read_apart(looked)
         else:
-            failed = Section({"failed": sentence(without_copy)})
+            failed = ReportSection({"failed": sentence(without_copy)})
             self._sections.update({words.partition(" ")[0]: failed for words in (*self._apart, "map")})
         if STOPPED in self._sections.values():
             context.session.stopped = True
@@ -123,10 +123,10 @@ class HtmlReport:
         report.html = Written(file=path, bytes=len(data))
         return Answer(report, text, problems)
 
-    def _count(self, section: Section) -> int:
+    def _count(self, section: ReportSection) -> int:
         return sum(each == section for each in self._sections.values())
 
-    def _read_apart(self, looked: Optional[Looked]) -> None:
+    def _read_apart(self, looked: Optional[CopiedImage]) -> None:
         session = looked.session if looked is not None else self._context.session
         beside = Context(self._context.door, self._context.options, session, copies=self._context.copies)
         for words in self._apart:
@@ -196,31 +196,31 @@ def _typed(words: str, style: Style) -> str:
     return style.applied(words) if "--apply" in words else style.typed(words)
 
 
-def _whose(search: Search, row: Document) -> str:
+def _whose(search: ImageSearch, row: Document) -> str:
     """Of owners' rows, in words."""
     return whose(search, Owner(row["kind"], row["name"], row["tid"], row["stale"]))
 
 
-def _asked(context: Context, words: str) -> Section:
+def _asked(context: Context, words: str) -> ReportSection:
     return _section(context, lambda: asked(words, context.door.find_command).answered(context))
 
 
-def _section(context: Context, ask: Callable[[], Answer]) -> Section:
+def _section(context: Context, ask: Callable[[], Answer]) -> ReportSection:
     if context.session.stopped:
         return STOPPED
     try:
         answer = ask()
     except ArenascopeError as error:
-        return Section({"failed": str(error)})
+        return ReportSection({"failed": str(error)})
     except KeyboardInterrupt:
         context.session.stopped = True
         return STOPPED
-    return Section({**answer.keys, **answer.beside}, answer.problems)
+    return ReportSection({**answer.keys, **answer.beside}, answer.problems)
 
 
 def _map(context: Context) -> Answer:
     """The strips of every heap, with the types that hold back the most."""
-    session, picture = context.session, Picture()
+    session, picture = context.session, HeapStrips()
     types = None
     if session.started:
         draw(session, None, page_cells([heap for heaps in session.heaps.values() for heap in heaps]), picture)

@@ -17,11 +17,11 @@ from ...sources.core.saving import save_core
 from ...sources.live.process import ProcessImage
 from ...sources.live.saving import ProcessCopy, copy_process
 from ...sources.shell_target import ShellTarget
-from ...sources.target import Saved, Target
+from ...sources.target import SavedCore, Target
 from ..redact.redaction import kept
 
 
-def save(target: Target, path: str, release: Callable[[], float], redact: bool) -> Optional[Saved]:
+def save(target: Target, path: str, release: Callable[[], float], redact: bool) -> Optional[SavedCore]:
     """`release` is called once all of a process was read. None where the image does not lie on this machine."""
     if not redact:
         return target.image.save(path, target.register_sets(), release)
@@ -41,11 +41,11 @@ def save(target: Target, path: str, release: Callable[[], float], redact: bool) 
         return _redact_copy(target, ProcessCopy(f"/proc/self/fd/{file}", target, written.lost), written, path)
 
 
-def _redact_copy(target: Target, core: CoreImage, saved: Saved, path: str) -> Saved:
+def _redact_copy(target: Target, core: CoreImage, saved: SavedCore, path: str) -> SavedCore:
     return _redact(target, core, path)._replace(held=saved.held, lost=saved.lost)
 
 
-def _redact(target: Target, core: CoreImage, path: str) -> Saved:
+def _redact(target: Target, core: CoreImage, path: str) -> SavedCore:
     """`core` is what `target` shows: its symbols are where the user said that they are."""
     symbols = target.symbols_from if isinstance(target, ShellTarget) else ()
     with ShellTarget(core, *symbols) as shown:

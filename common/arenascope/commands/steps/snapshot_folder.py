@@ -19,7 +19,7 @@ _NAME = re.compile(r"(\d{1,10})-(\d{1,20})-(\d{8}T\d{6}\.\d{3})Z\.json\.gz")
 HINT = "fill one with: arenascope watch PID --save FOLDER"
 
 
-class Kept(NamedTuple):
+class WatchSnapshot(NamedTuple):
     """One that `watch` wrote, by its name."""
 
     file: str
@@ -63,14 +63,14 @@ def _least_missed(times: Sequence[float]) -> int:
     return min(range(1, len(times) - 1), key=gap)
 
 
-def _kept(folder: str) -> Iterator[Kept]:
+def _kept(folder: str) -> Iterator[WatchSnapshot]:
     for file in _files(folder):
         named = _NAME.fullmatch(file)
         if named:
             date, part = named[3].split(".")
             with suppress(ValueError):
                 seconds = calendar.timegm(time.strptime(date, "%Y%m%dT%H%M%S"))
-                yield Kept(file, (int(named[1]), int(named[2])), seconds + int(part) / 1000)
+                yield WatchSnapshot(file, (int(named[1]), int(named[2])), seconds + int(part) / 1000)
 
 
 def read_all(folder: str) -> tuple[list[Document], list[str]]:

@@ -21,7 +21,7 @@ from ...present.screens.types import GUESS, name_of
 from ...present.shared_text.text import CUT, count, word
 from ...session.session import Session
 
-__all__ = ("Asked", "asked_for", "record", "values_lines")
+__all__ = ("NamedType", "named_type", "record", "values_lines")
 FEW = 5
 """So many types of one name are named."""
 LIKE = 3
@@ -30,7 +30,7 @@ ALIKE = 0.6
 """How much, by difflib's measure."""
 
 
-class Asked(NamedTuple):
+class NamedType(NamedTuple):
     """What is known of one type by its name."""
 
     rows: Sequence[TypeRow]
@@ -38,7 +38,7 @@ class Asked(NamedTuple):
     notes: Sequence[Statement] = ()
 
 
-def asked_for(session: Session, rows: Sequence[TypeRow], name: str, with_values: bool) -> Asked:
+def named_type(session: Session, rows: Sequence[TypeRow], name: str, with_values: bool) -> NamedType:
     """By any name that a screen has; NoTypeError. With values, where these are known."""
     name = _whole(rows, name)
     found = _asked_for(session, rows, name, with_values=with_values)
@@ -49,11 +49,11 @@ def asked_for(session: Session, rows: Sequence[TypeRow], name: str, with_values:
     return found._replace(notes=[*found.notes, *more])
 
 
-def _asked_for(session: Session, rows: Sequence[TypeRow], name: str, with_values: bool) -> Asked:
+def _asked_for(session: Session, rows: Sequence[TypeRow], name: str, with_values: bool) -> NamedType:
     named = session.block_results.named
     called = [row for row in rows if _plain(name) in _names(row)]
     if not with_values and called:
-        return Asked(called)
+        return NamedType(called)
     values = values_of(session, named) if named is not None else None
     if named is None or named.layouts is None or values is None:
         if with_values:
@@ -66,10 +66,10 @@ def _asked_for(session: Session, rows: Sequence[TypeRow], name: str, with_values
             found = objects_of(named, values, types[0], meter)
         if found is not None:
             declared = [row for row in rows if row.kind.kind == "declared" and row.kind.name in found.names]
-            return Asked(declared, found)
+            return NamedType(declared, found)
     if called:
         note = Statement("no-values", {"types": len(types)}, {"types": ", ".join(map(word, written[:FEW]))})
-        return Asked(called, notes=[note])
+        return NamedType(called, notes=[note])
     if len(types) > 1:
         hint = "write the whole name" if len(written) > 1 else "two modules have different ones"
         raise NoTypeError(f"{name} may be any of {len(types)} types: {', '.join(written[:FEW])}", hint)

@@ -11,7 +11,7 @@ from typing import Iterator, Mapping, NamedTuple, Optional, Sequence
 from ...base.errors import MemoryReadError
 from ...base.model import ArenaHeader, Bin, Breach, Statement
 from ...sources.memory import Memory
-from ..arena import Reach
+from ..arena import ArenaReach
 from ..bins import NBINS, UNSORTED, bin_kind, bin_sizes, min_large_size
 from ..chunk import SIZE_BITS
 from ..process_layout import Layout
@@ -30,7 +30,7 @@ class Rescued(NamedTuple):
 class BinCheck:
     """One arena's bins."""
 
-    def __init__(self, memory: Memory, layout: Layout, header: ArenaHeader, reach: Reach) -> None:
+    def __init__(self, memory: Memory, layout: Layout, header: ArenaHeader, reach: ArenaReach) -> None:
         self.memory = memory
         self.reach = reach
         self.layout = layout

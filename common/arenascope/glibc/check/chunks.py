@@ -7,7 +7,7 @@ from itertools import chain, islice, repeat
 from operator import sub
 from typing import Iterable, Mapping, NamedTuple, Optional, Sequence
 
-from ...base.model import ArenaHeader, Breach, Gap, Piece, Run, Statement
+from ...base.model import ArenaHeader, Breach, ChunkRun, Gap, Piece, Statement
 from ...sources.memory import Memory
 from ..chunk import IS_MMAPPED, NON_MAIN_ARENA, PREV_INUSE, SIZE_BITS
 from ..process_layout import Layout
@@ -105,7 +105,7 @@ class ChunkCheck:
             if piece.address == piece.heap.address:
                 # whatever the heap before it ends with
                 first, self.previous = True, None
-            if isinstance(piece, Run):
+            if isinstance(piece, ChunkRun):
                 if not self._is_sound(piece, first):
                     self._run(piece, first)
                 first = False
@@ -118,7 +118,7 @@ class ChunkCheck:
             # what lies in front of the first chunk after damage is not known
             first = piece.kind != "damage"
 
-    def _is_sound(self, run: Run, first: bool) -> bool:
+    def _is_sound(self, run: ChunkRun, first: bool) -> bool:
         """At a glance, as nearly all are; what is marked is marked then. A binned chunk that is in use is found by its
         being hidden: no free chunk was met there."""
         ends, raws, counts = run.free, run.raws, run.counts
@@ -142,7 +142,7 @@ class ChunkCheck:
         self.previous = (end - (raws[-1] & ~SIZE_BITS), end)
         return True
 
-    def _run(self, run: Run, first: bool) -> None:
+    def _run(self, run: ChunkRun, first: bool) -> None:
         """`first`: nothing lies in front that could be free."""
         chunk, raw = run.address, run.raws[0]
         self._swept = run.address + run.bytes
@@ -278,10 +278,10 @@ class ChunkCheck:
         """Listed chunks that no header leads to lie inside others, whose size is then wrong; or they are in use."""
         for piece in pieces:
             first, end = (bisect_left(hidden, place) for place in (piece.address, piece.address + piece.bytes))
-            if first < end and isinstance(piece, Run):
+            if first < end and isinstance(piece, ChunkRun):
                 self._overlapped(piece, hidden[first:end])
 
-    def _overlapped(self, run: Run, hidden: Sequence[int]) -> None:
+    def _overlapped(self, run: ChunkRun, hidden: Sequence[int]) -> None:
         """A single pass over the run, however many lie in it."""
         chunk, at = run.address, 0
         for index, raw in enumerate(run.raws):

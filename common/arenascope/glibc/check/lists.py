@@ -8,14 +8,14 @@ from typing import AbstractSet, Iterator, NamedTuple, Optional, Sequence
 from ...base.errors import MemoryReadError
 from ...base.model import Arena, Breach, Finding, Statement, ThreadCache
 from ...sources.memory import Memory
-from ..arena import Owners
+from ..arena import ArenaIndexes
 from ..process_layout import Layout
 
 LINKS = ("fast-link", "tcache-link")
 SIZES = ("fast-size", "tcache-size")
 
 
-def list_breach(layout: Layout, finding: Finding, owners: Owners) -> Breach:
+def list_breach(layout: Layout, finding: Finding, owners: ArenaIndexes) -> Breach:
     """What a walker of fastbins or thread caches found."""
     chunk = finding.address or 0
     if finding.arena is None and finding.rule != "tcache-count":

@@ -11,8 +11,8 @@ from ...sources.memory import Memory
 from ...sources.target import Region, Target
 from .. import release_table
 from ..arena import evidence_at
-from ..arena_scan import BINS_PAIRS, PREFIX_LIMIT, Hit, anchors, follow_ring, ring_from, scan, wrong_bins
-from ..process_layout import UNASKED, Check, Layout, Trail, from_table
+from ..arena_scan import BINS_PAIRS, PREFIX_LIMIT, FoundBins, anchors, follow_ring, ring_from, scan, wrong_bins
+from ..process_layout import UNASKED, CandidateTrail, Layout, LayoutCheck, from_table
 from ..unknown_release.fitting_layout import (
     candidates,
     compare,
@@ -25,7 +25,7 @@ from . import libc_file
 from .libc_file import Libc
 from .params import ParamsSearch, follow_hugepages, surroundings
 from .several_glibcs import (
-    Copy,
+    GlibcCopy,
     choose,
     find_copies,
     is_untouched,
@@ -54,7 +54,7 @@ class Located(NamedTuple):
     """What a reader should know: symbols that were not believed, further allocators."""
     other_file: bool = False
     """Whether the debugger has loaded another file for a libc, so that symbols lead nowhere."""
-    copies: tuple[Copy, ...] = ()
+    copies: tuple[GlibcCopy, ...] = ()
     """All glibcs of the process, by number; empty where nobody looked for more than one."""
     own_symbols: bool = False
     """Whether the symbols that the target knows are this very copy's."""
@@ -83,7 +83,7 @@ class Located(NamedTuple):
         return next((at for at in places if any(each.contains(at) for each in self.libc.data)), None)
 
 
-def locate(target: Target, memory: Memory, number: int = 0, trail: Trail = UNASKED) -> Located:
+def locate(target: Target, memory: Memory, number: int = 0, trail: CandidateTrail = UNASKED) -> Located:
     """Finds glibc's heap (of several glibcs that of this number), or NotFoundError with what is there instead."""
     return _Search(target, memory, number, trail).locate()
 
@@ -91,7 +91,7 @@ def locate(target: Target, memory: Memory, number: int = 0, trail: Trail = UNASK
 class _Search:
     """One search: the image, what is mapped in it, and what a reader will be told."""
 
-    def __init__(self, target: Target, memory: Memory, number: int, trail: Trail) -> None:
+    def __init__(self, target: Target, memory: Memory, number: int, trail: CandidateTrail) -> None:
         self.target, self.memory, self.number, self.trail = target, memory, number, trail
         self.regions = target.regions()
         self.libcs = with_static_program(
@@ -120,7 +120,9 @@ class _Search:
             return self._as_linked(chosen, copies, by_symbol=False)
         return self._as_used(chosen, chosen.hit, copies, by_symbol)
 
-    def _as_used(self, chosen: Copy, hit: Hit, copies: Sequence[Copy], by_symbol: Optional[Hit]) -> Located:
+    def _as_used(
+        self, chosen: GlibcCopy, hit: FoundBins, copies: Sequence[GlibcCopy], by_symbol: Optional[FoundBins]
+    ) -> Located:
         """An arena that malloc has written to, and the layout that fits it."""
         target, memory, trail = self.target, self.memory, self.trail
         main, libc = chosen.main_arena, chosen.libc
@@ -153,10 +155,10 @@ class _Search:
 
     def _located(
         self,
-        chosen: Copy,
+        chosen: GlibcCopy,
         params: Optional[int],
         layout: Layout,
-        copies: Sequence[Copy],
+        copies: Sequence[GlibcCopy],
         *,
         by_symbol: bool,
         own_symbols: bool = False,
@@ -174,7 +176,7 @@ class _Search:
             allocators=tuple(find_allocators(self.target, self.regions)),
         )
 
-    def _beside(self, arena: int, chosen: Copy) -> Optional[int]:
+    def _beside(self, arena: int, chosen: GlibcCopy) -> Optional[int]:
         """Where mp_ should be: by the symbol, or as far from main_arena as in another copy of the same file."""
         params = self.target.symbol("mp_")
         if params is None:
@@ -185,7 +187,7 @@ class _Search:
                 return None
         return params.address + chosen.main_arena - arena
 
-    def _by_symbol(self) -> Optional[Hit]:
+    def _by_symbol(self) -> Optional[FoundBins]:
         """The arena that the symbol names, if it looks like one."""
         target, memory, trail = self.target, self.memory, self.trail
         self._look_for_another_file()
@@ -215,7 +217,7 @@ class _Search:
                 told = {"build_id": loaded or "", "in_memory": libc.build_id or ""}
                 self.trail.add("main_arena", libc.path, (), (Statement("another-build-id", names=told),))
 
-    def _scan_all(self) -> Iterator[Hit]:
+    def _scan_all(self) -> Iterator[FoundBins]:
         """Arenas that lie in a file's data: libc's own first, then any file's (a static program)."""
         any_hit = False
         for region in _written(self.target, self._libc_data()):
@@ -230,10 +232,10 @@ class _Search:
     def _libc_data(self) -> list[Region]:
         return [region for libc in self.libcs for region in libc.data]
 
-    def _with_broken_ring(self) -> list[Hit]:
+    def _with_broken_ring(self) -> list[FoundBins]:
         """An arena whose `next` leads astray: its bins say where it is, the release how far in front it begins."""
         target, memory, trail = self.target, self.memory, self.trail
-        rated: list[tuple[int, Hit]] = []
+        rated: list[tuple[int, FoundBins]] = []
         for region in _written(self.target, self._libc_data() or libc_file.file_data(self.regions)):
             for hit in scan(memory, region.start, region.end):
                 libc = libc_file.module_at(target, memory, self.regions, hit.bins)
@@ -246,7 +248,7 @@ class _Search:
                 if max(evidence):
                     wrong = wrong_bins(memory, hit.bins)
                     start = starts[evidence.index(max(evidence))]
-                    rated.append((0 if wrong is None else wrong, Hit(hit.bins, (start,))))
+                    rated.append((0 if wrong is None else wrong, FoundBins(hit.bins, (start,))))
                     if trail.wanted:
                         trail.add("main_arena", f"{start:#x}", (Statement("members-of-broken-ring"),))
                         _tell(trail, memory, start, rated[-1][1])
@@ -268,13 +270,15 @@ class _Search:
                     others=find_allocators(target, regions),
                 )
             )
-        copies = [Copy(start, libc_file.module_at(target, memory, regions, start)) for start in dict.fromkeys(starts)]
+        copies = [
+            GlibcCopy(start, libc_file.module_at(target, memory, regions, start)) for start in dict.fromkeys(starts)
+        ]
         for start in starts:
             self.trail.add("main_arena", f"{start:#x}", (Statement("as-linked"),))
         chosen = choose(copies, self.number, self.trail)
         return self._as_linked(chosen, copies, by_symbol=symbol is not None and symbol.address == chosen.main_arena)
 
-    def _as_linked(self, chosen: Copy, copies: Sequence[Copy], *, by_symbol: bool) -> Located:
+    def _as_linked(self, chosen: GlibcCopy, copies: Sequence[GlibcCopy], *, by_symbol: bool) -> Located:
         """An arena that nothing but the linker has written to."""
         target, memory, start = self.target, self.memory, chosen.main_arena
         release = release_table.parse(chosen.libc.version or "")
@@ -285,11 +289,11 @@ class _Search:
         beside = target.symbol("mp_") if by_symbol else None
         search = ParamsSearch(memory, layout, target.machine, start, regions=self.regions, trail=self.trail)
         params, layout = search.find(beside.address if beside else None)
-        layout = layout._replace(checks=(Check(Statement("never-called")),))
+        layout = layout._replace(checks=(LayoutCheck(Statement("never-called")),))
         return self._located(chosen, params, layout, copies, by_symbol=by_symbol)
 
 
-def _tell(trail: Trail, memory: Memory, arena: int, hit: Optional[Hit]) -> None:
+def _tell(trail: CandidateTrail, memory: Memory, arena: int, hit: Optional[FoundBins]) -> None:
     """What bins and ring say about an arena at this address."""
     wrong = wrong_bins(memory, hit.bins) if hit is not None else None
     if hit is None or wrong is None:
@@ -305,14 +309,14 @@ def _tell(trail: Trail, memory: Memory, arena: int, hit: Optional[Hit]) -> None:
     trail.add("main_arena", f"{arena:#x}", good, bad)
 
 
-def _hit_at(target: Target, memory: Memory, arena: int) -> Optional[Hit]:
+def _hit_at(target: Target, memory: Memory, arena: int) -> Optional[FoundBins]:
     info = target.struct("malloc_state")
     offsets = [info.fields["bins"].offset] if info and "bins" in info.fields else []
     offsets += [from_table(release, memory.pointer_size, target.machine).arena["bins"] for release in candidates(None)]
     known = set(offsets)
     # a release that the table does not know
     offsets += [bins - arena for bins in anchors(memory, arena, arena + PREFIX_LIMIT + 254 * memory.pointer_size)]
-    rated: list[tuple[bool, int, Hit]] = []
+    rated: list[tuple[bool, int, FoundBins]] = []
     for offset in dict.fromkeys(offsets):
         wrong = wrong_bins(memory, arena + offset) if 0 < offset < PREFIX_LIMIT else None
         if wrong is None:
@@ -320,11 +324,11 @@ def _hit_at(target: Target, memory: Memory, arena: int) -> Optional[Hit]:
         ring = ring_from(memory, arena, arena + offset)
         # where the ring is damaged the symbol still says where it begins, and the walk will say where it breaks
         if ring or offset in known:
-            rated.append((not ring, wrong, Hit(arena + offset, ring or (arena,))))
+            rated.append((not ring, wrong, FoundBins(arena + offset, ring or (arena,))))
     return min(rated, key=lambda entry: entry[:2])[2] if rated else None
 
 
-def _another_is_whole(memory: Memory, hit: Hit) -> bool:
+def _another_is_whole(memory: Memory, hit: FoundBins) -> bool:
     """Whether an arena whose ring closes overlaps this one: a symbol that is a little off sees most of its bins."""
     if follow_ring(memory, hit.bins)[:1] == hit.ring[:1]:
         return False
@@ -343,7 +347,7 @@ def _written(target: Target, regions: Sequence[Region]) -> Iterator[Region]:
             yield from (region._replace(start=start, end=end) for start, end in readable.data)
 
 
-def _scan(memory: Memory, region: Region, trail: Trail) -> list[Hit]:
+def _scan(memory: Memory, region: Region, trail: CandidateTrail) -> list[FoundBins]:
     """The arenas whose ring closes."""
     hits = list(scan(memory, region.start, region.end))
     closed = [hit for hit in hits if hit.ring]

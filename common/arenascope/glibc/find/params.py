@@ -10,9 +10,9 @@ from ...sources.memory import Memory
 from ...sources.target import Region, Span, Target
 from .. import release_table
 from ..arena import doubt_thread_arena, read_arena
-from ..arena_scan import Hit
+from ..arena_scan import FoundBins
 from ..params import doubt_params, read_params
-from ..process_layout import UNASKED, Layout, Struct, Trail, from_table
+from ..process_layout import UNASKED, CandidateTrail, Layout, Struct, from_table
 from ..unknown_release.fitting_layout import candidates
 from ..unknown_release.state import Surroundings
 
@@ -54,7 +54,7 @@ class ParamsSearch:
         main_arena: int,
         *,
         regions: Sequence[Region],
-        trail: Trail = UNASKED,
+        trail: CandidateTrail = UNASKED,
     ) -> None:
         self.memory, self.layout, self.machine = memory, layout, machine
         self.regions, self.trail = regions, trail
@@ -117,9 +117,9 @@ class ParamsSearch:
         data = memory.try_read(start, min(region.end, start + 2 * NEAR) - start)
         if data is None:
             return None, layout
-        from ..unknown_release.params import Window, derive_params
+        from ..unknown_release.params import ArenaWindow, derive_params
 
-        proven = derive_params(Window(memory, start, data), layout, main, guess)
+        proven = derive_params(ArenaWindow(memory, start, data), layout, main, guess)
         said = (BY_SYMBOL,) if guess else ()
         name = f"{proven.address:#x}, member by member" if proven else f"what stands near {main.address:#x}"
         lost = () if proven else (Statement("counters-not-proven"),)
@@ -212,7 +212,7 @@ def _default(name: str) -> Statement:
     return Statement("has-default", names={"parameter": name})
 
 
-def follow_hugepages(memory: Memory, layout: Layout, address: Optional[int], hit: Hit) -> Layout:
+def follow_hugepages(memory: Memory, layout: Layout, address: Optional[int], hit: FoundBins) -> Layout:
     """2.35 to 2.41: heaps span 4 huge pages where the hugetlb tunable set their size."""
     if not layout.behaviour.heap_max_follows_hugepages or address is None:
         return layout

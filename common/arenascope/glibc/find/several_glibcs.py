@@ -14,8 +14,8 @@ from ...sources.elf.elf_file import PT_INTERP, Elf
 from ...sources.memory import Memory
 from ...sources.target import Region, Target
 from ..arena import read_arena
-from ..arena_scan import Hit, next_offset
-from ..process_layout import UNASKED, Layout, Struct, Trail, from_table
+from ..arena_scan import FoundBins, next_offset
+from ..process_layout import UNASKED, CandidateTrail, Layout, Struct, from_table
 from ..unknown_release.fitting_layout import candidates
 from . import libc_file
 from .libc_file import Libc
@@ -25,12 +25,12 @@ MAX_THREADS = 1 << 16
 """No arena has this many threads attached, and none is as small as this in bytes."""
 
 
-class Copy(NamedTuple):
+class GlibcCopy(NamedTuple):
     """One of them."""
 
     main_arena: int
     libc: Libc
-    hit: Optional[Hit] = None
+    hit: Optional[FoundBins] = None
     """None where nothing but the linker has written there."""
     system: int = 0
     """What its main arena has from the kernel."""
@@ -76,15 +76,15 @@ def find_copies(
     memory: Memory,
     regions: Sequence[Region],
     libcs: Sequence[Libc],
-    hits: Sequence[Hit],
-    trail: Trail = UNASKED,
-) -> list[Copy]:
+    hits: Sequence[FoundBins],
+    trail: CandidateTrail = UNASKED,
+) -> list[GlibcCopy]:
     """All of them, in their order."""
-    copies: list[Copy] = []
+    copies: list[GlibcCopy] = []
     for hit in hits:
         if not any(hit.ring[0] in known.hit.ring for known in copies if known.hit):
             libc = libc_file.module_at(target, memory, regions, hit.ring[0])
-            copies.append(Copy(hit.ring[0], libc, hit, _system(memory, hit)))
+            copies.append(GlibcCopy(hit.ring[0], libc, hit, _system(memory, hit)))
     copies.sort(key=lambda copy: _weight(memory, copy), reverse=True)
     if len(copies) > 1:
         for copy in copies:
@@ -95,13 +95,13 @@ def find_copies(
     if len(libcs) > 1:
         for libc in libcs:
             if not any(region.contains(copy.main_arena) for region in libc.data for copy in copies):
-                copies += [Copy(start, libc) for start in untouched(target, memory, libc.data)][:1]
+                copies += [GlibcCopy(start, libc) for start in untouched(target, memory, libc.data)][:1]
     version = next((copy.libc.version for copy in copies if copy.libc.version), None)
     # libc_malloc_debug says no version: it belongs to the libc.so beside it
     return [copy._replace(libc=copy.libc._replace(version=version)) if copy.debugs else copy for copy in copies]
 
 
-def _system(memory: Memory, hit: Hit) -> int:
+def _system(memory: Memory, hit: FoundBins) -> int:
     """system_mem, which is the first word, or the second where attached_threads stands in front of it."""
     try:
         first, second = memory.words(hit.bins + next_offset(memory.pointer_size) + 2 * memory.pointer_size, 2)
@@ -110,13 +110,13 @@ def _system(memory: Memory, hit: Hit) -> int:
     return second if first < MAX_THREADS else first
 
 
-def _weight(memory: Memory, copy: Copy) -> tuple[bool, bool, int]:
+def _weight(memory: Memory, copy: GlibcCopy) -> tuple[bool, bool, int]:
     """The program's own is the one that malloc leads to, else the one that grows by brk, else the largest."""
     flags = memory.u32(copy.main_arena + 4)
     return copy.debugs and copy.used, not flags & NONCONTIGUOUS, copy.system
 
 
-def choose(copies: Sequence[Copy], number: int, trail: Trail = UNASKED) -> Copy:
+def choose(copies: Sequence[GlibcCopy], number: int, trail: CandidateTrail = UNASKED) -> GlibcCopy:
     """UsageError where there is none of that number."""
     _tell(copies, number, trail)
     if 0 <= number < len(copies):
@@ -125,7 +125,7 @@ def choose(copies: Sequence[Copy], number: int, trail: Trail = UNASKED) -> Copy:
     raise UsageError(f"there is no libc {number}", some)
 
 
-def _tell(copies: Sequence[Copy], number: int, trail: Trail) -> None:
+def _tell(copies: Sequence[GlibcCopy], number: int, trail: CandidateTrail) -> None:
     """What decides between several."""
     for index, copy in enumerate(copies):
         good = [Statement("its-file", names={"file": copy.file})]
@@ -137,7 +137,7 @@ def _tell(copies: Sequence[Copy], number: int, trail: Trail) -> None:
     trail.choose("main_arena", taken, Statement("another-in-libc-data"))
 
 
-def notes_on(copies: Sequence[Copy], number: int) -> list[str]:
+def notes_on(copies: Sequence[GlibcCopy], number: int) -> list[str]:
     """What a reader of one of them should know about the others."""
     notes = []
     more = [f"{copy.main_arena:#x}" for copy in copies[1:] if copy.used]

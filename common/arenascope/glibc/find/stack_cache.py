@@ -11,7 +11,7 @@ from ...base.errors import MemoryReadError
 from ...sources.memory import Memory
 from ...sources.target import Span
 from .libc_file import Libc
-from .thread_pointers import Lists, read_lists
+from .thread_pointers import PthreadLists, read_lists
 
 LEAST = 1 << 12
 
@@ -64,7 +64,7 @@ def used_stacks(memory: Memory, machine: str, libc: Libc) -> Optional[dict[int, 
     return stacks
 
 
-def _stack_of(memory: Memory, lists: Lists, block: int) -> Optional[Span]:
+def _stack_of(memory: Memory, lists: PthreadLists, block: int) -> Optional[Span]:
     """struct pthread's `stackblock` and `stackblock_size`: with itself at the end."""
     words = memory.words(block, lists.size // memory.pointer_size)
     for start, size in zip(words, words[1:]):

@@ -13,7 +13,7 @@ from ...sources.elf.address_names import modules_of
 from ...sources.elf.symbols import dynamic_symbols
 from ...sources.elf.unwind import MACHINES, Unwinder, UnwindTables
 from ...sources.memory import Memory
-from ...sources.target import Place, Region, RegionIndex, Span, Target, ThreadInfo
+from ...sources.target import Region, RegionIndex, Span, SymbolPlace, Target, ThreadInfo
 from .libc_file import LIBC_NAME, Libc
 
 EDGES = (
@@ -134,7 +134,7 @@ class MallocCode:
         self._ranges = [Span(first - STATICS_IN_FRONT, self._exported.end), *forks] if edges else forks
         # where names of static functions were stripped, an address has the name of whatever lies in front of it
         named = symbols and target.symbol("_int_malloc") is not None
-        self._describe: Callable[[int], Optional[Place]] = target.describe if named else lambda address: None
+        self._describe: Callable[[int], Optional[SymbolPlace]] = target.describe if named else lambda address: None
         self._has_names = lies_in_libc(libc)
 
     def holds(self, address: int) -> bool:
@@ -224,7 +224,7 @@ class Believed(NamedTuple):
     """Whether they reach to the thread's start."""
 
 
-class Stacks:
+class ThreadStacks:
     """The stacks of one process at one moment."""
 
     def __init__(

@@ -133,7 +133,7 @@ def left_by_the_main_thread(
     ]
 
 
-class Lists(NamedTuple):
+class PthreadLists(NamedTuple):
     """What pthread_create keeps, by what libc exports about it."""
 
     used: int
@@ -157,7 +157,7 @@ class Lists(NamedTuple):
                 yield block, block + self.size * self.behind
 
 
-def read_lists(memory: Memory, machine: str, libc: Libc) -> Optional[Lists]:
+def read_lists(memory: Memory, machine: str, libc: Libc) -> Optional[PthreadLists]:
     """None where libc exports no such tables."""
     if machine not in (*AT_BLOCK, *BEHIND_BLOCK):
         return None
@@ -173,7 +173,7 @@ def read_lists(memory: Memory, machine: str, libc: Libc) -> Optional[Lists]:
     except MemoryReadError:
         return None
     behind = machine in BEHIND_BLOCK
-    return Lists(loader + used, loader + user, following, link, tid=tid, size=size, behind=behind)
+    return PthreadLists(loader + used, loader + user, following, link, tid=tid, size=size, behind=behind)
 
 
 def _by_lists(memory: Memory, machine: str, libc: Libc) -> list[tuple[int, int]]:

@@ -14,7 +14,7 @@ from typing import Callable, Container, Mapping, NamedTuple, Optional, Sequence
 from ...base.model import ArenaHeader, Statement
 from ...sources.memory import Memory
 from ...sources.target import Target, ThreadInfo
-from ..process_layout import UNASKED, Layout, Trail
+from ..process_layout import UNASKED, CandidateTrail, Layout
 from .libc_file import Libc
 from .tcache_pointers import ARENA_NAMES, SAMPLE, Blocks, CacheFinder, CachePlace
 from .thread_pointers import STATIC, TLS_BIAS, read_dtv
@@ -67,7 +67,7 @@ def find_thread_words(
     *,
     symbols: bool,
     others: Sequence[int] = (),
-    trail: Trail = UNASKED,
+    trail: CandidateTrail = UNASKED,
     left: Sequence[ThreadInfo] = (),
 ) -> ThreadsFound:
     """Without `symbols` those that the target knows are another libc's. `others`: main arenas of its further copies.
@@ -108,7 +108,7 @@ def _exited(guesses: Sequence[ThreadWords]) -> Optional[ThreadWords]:
     return holding[0] if len(holding) == 1 else None
 
 
-def _tell(trail: Trail, by_symbol: Sequence[Optional[ThreadWords]]) -> None:
+def _tell(trail: CandidateTrail, by_symbol: Sequence[Optional[ThreadWords]]) -> None:
     known = sum(words is not None for words in by_symbol)
     good = [Statement("leads-to-it", {"threads": known, "of": len(by_symbol)})] if known else []
     lost = [Statement("nothing-tells-it", {"threads": len(by_symbol) - known, "of": len(by_symbol)})]
@@ -345,7 +345,7 @@ def _placed(values: Sequence[int], start: int, pointer: int, memory: Memory) -> 
     return {start - pointer + step * n: value for n, value in enumerate(values) if value}
 
 
-def _agreed_offset(blocks: Blocks, wanted: Container[int], trail: Trail, least: int) -> Optional[int]:
+def _agreed_offset(blocks: Blocks, wanted: Container[int], trail: CandidateTrail, least: int) -> Optional[int]:
     """The distance at which the most threads, and at least so many, have a word that is wanted."""
     votes = Counter(offset for words in blocks.values() for offset, value in words.items() if value in wanted)
     # a chance match (a stack below the TLS block) is at one thread's offset only; of equals the nearest counts

@@ -19,7 +19,7 @@ from .libc_file import LIBC_NAME, MUSL_NAME
 SANITIZER = "sanitizer/allocator_interface.h has its figures: __sanitizer_get_heap_size() and its kin"
 
 
-class Kind(NamedTuple):
+class AllocatorSigns(NamedTuple):
     """An allocator, and the signs of it."""
 
     name: str
@@ -43,7 +43,7 @@ class Kind(NamedTuple):
 
 
 KINDS = (
-    Kind(
+    AllocatorSigns(
         "jemalloc",
         r"libjemalloc",
         ("mallctl", "je_mallctl", "_rjem_mallctl"),
@@ -52,21 +52,21 @@ KINDS = (
         "profiles",
         strings=(b"<jemalloc>: ",),
     ),
-    Kind(
+    AllocatorSigns(
         "tcmalloc",
         r"libtcmalloc",
         ("tc_malloc", "_ZN15MallocExtension8instanceEv", "TCMallocInternalMalloc"),
         "MallocExtension::GetStats prints its figures, ReleaseFreeMemory returns free pages, pprof reads its profiles",
         strings=(b"tcmalloc: large alloc", b"TCMALLOC_SAMPLE_PARAMETER"),
     ),
-    Kind(
+    AllocatorSigns(
         "mimalloc",
         r"libmimalloc",
         ("mi_version", "mi_malloc"),
         "MIMALLOC_SHOW_STATS=1 prints its figures at exit, mi_collect(true) returns free pages",
         strings=(b"mimalloc: ",),
     ),
-    Kind(
+    AllocatorSigns(
         "PartitionAlloc",
         "",
         (),
@@ -75,19 +75,23 @@ KINDS = (
         strings=(b"partition_alloc/partitions",),
         mapped_as=r"partition_alloc",
     ),
-    Kind("Hoard", r"libhoard", ("xxmalloc",), "Hoard's own tools"),
-    Kind("AddressSanitizer", r"lib(clang_rt\.)?asan", ("__asan_init",), SANITIZER),
-    Kind("ThreadSanitizer", r"lib(clang_rt\.)?tsan", ("__tsan_init",), SANITIZER),
-    Kind("MemorySanitizer", r"libclang_rt\.msan", ("__msan_init",), SANITIZER),
-    Kind("LeakSanitizer", r"liblsan", ("__lsan_init",), SANITIZER),
-    Kind("Scudo", r"lib(clang_rt\.)?scudo", ("__scudo_print_stats",), "__scudo_print_stats() prints its figures"),
-    Kind("snmalloc", r"libsnmalloc", (), "snmalloc's own statistics"),
-    Kind("rpmalloc", r"librpmalloc", ("rpmalloc_dump_statistics",), "rpmalloc_dump_statistics() prints its figures"),
-    Kind("tbbmalloc", r"libtbbmalloc_proxy", (), "oneTBB's own tools"),
-    Kind(
+    AllocatorSigns("Hoard", r"libhoard", ("xxmalloc",), "Hoard's own tools"),
+    AllocatorSigns("AddressSanitizer", r"lib(clang_rt\.)?asan", ("__asan_init",), SANITIZER),
+    AllocatorSigns("ThreadSanitizer", r"lib(clang_rt\.)?tsan", ("__tsan_init",), SANITIZER),
+    AllocatorSigns("MemorySanitizer", r"libclang_rt\.msan", ("__msan_init",), SANITIZER),
+    AllocatorSigns("LeakSanitizer", r"liblsan", ("__lsan_init",), SANITIZER),
+    AllocatorSigns(
+        "Scudo", r"lib(clang_rt\.)?scudo", ("__scudo_print_stats",), "__scudo_print_stats() prints its figures"
+    ),
+    AllocatorSigns("snmalloc", r"libsnmalloc", (), "snmalloc's own statistics"),
+    AllocatorSigns(
+        "rpmalloc", r"librpmalloc", ("rpmalloc_dump_statistics",), "rpmalloc_dump_statistics() prints its figures"
+    ),
+    AllocatorSigns("tbbmalloc", r"libtbbmalloc_proxy", (), "oneTBB's own tools"),
+    AllocatorSigns(
         "Valgrind", r"vgpreload_(?!core)", (), "Valgrind's own report: --leak-check=full, --tool=massif", by_force=True
     ),
-    Kind(
+    AllocatorSigns(
         "musl",
         "",
         ("__libc_malloc_impl",),
@@ -96,7 +100,7 @@ KINDS = (
         strings=(b"No error information",),
         by_force=True,
     ),
-    Kind(
+    AllocatorSigns(
         "Go",
         "",
         ("runtime.mallocgc",),
@@ -105,14 +109,14 @@ KINDS = (
         sections=(".go.buildinfo", ".gopclntab"),
         mapped_as=r"Go: ",
     ),
-    Kind(
+    AllocatorSigns(
         "JVM",
         r"libjvm\.so",
         ("JNI_CreateJavaVM",),
         "jcmd PID VM.native_memory reports on its heap (start java with -XX:NativeMemoryTracking=summary)",
         own_heap=True,
     ),
-    Kind(
+    AllocatorSigns(
         "V8",
         r"lib(node|v8)\.so",
         ("napi_create_object", "_ZN2v87Isolate3NewERKNS0_12CreateParamsE"),
@@ -122,7 +126,7 @@ KINDS = (
         strings=(b"V8.MemoryHeapSampleTotalCommitted",),
         mapped_as=r"v8$",
     ),
-    Kind(
+    AllocatorSigns(
         "CPython",
         r"libpython3",
         ("_PyObject_DebugMallocStats", "PyObject_Malloc"),
@@ -131,7 +135,7 @@ KINDS = (
         own_heap=True,
         mapped_as=r"cpython:",
     ),
-    Kind(
+    AllocatorSigns(
         "Ruby",
         r"libruby",
         ("rb_gc_stat",),
@@ -140,7 +144,7 @@ KINDS = (
         own_heap=True,
         mapped_as=r"Ruby:",
     ),
-    Kind(
+    AllocatorSigns(
         "Zend",
         r"libphp",
         ("zend_mm_gc", "zend_memory_usage"),
@@ -148,7 +152,7 @@ KINDS = (
         own_heap=True,
         mapped_as=r"zend_alloc",
     ),
-    Kind(
+    AllocatorSigns(
         "InnoDB",
         r"ha_innodb\.so",
         ("srv_buf_pool_size",),
@@ -158,7 +162,7 @@ KINDS = (
         strings=(b"Abort a currently running load of the buffer pool",),
         beside=("my_large_malloc",),
     ),
-    Kind(
+    AllocatorSigns(
         "PostgreSQL",
         "",
         ("BufferBlocks", "UsedShmemSegAddr"),
@@ -199,13 +203,13 @@ def places_of_modules(target: Target, regions: Sequence[Region]) -> list[LinkedP
         return []
 
 
-def _by_name(module: Module) -> Optional[Kind]:
+def _by_name(module: Module) -> Optional[AllocatorSigns]:
     if MUSL_NAME.search(module.path):
         return next(kind for kind in KINDS if kind.name == "musl")
     return next((kind for kind in KINDS if kind.libraries and re.match(kind.libraries, module.name)), None)
 
 
-def _bears_out(modules: Modules, module: Module, kind: Kind) -> bool:
+def _bears_out(modules: Modules, module: Module, kind: AllocatorSigns) -> bool:
     """A file's name can lie: where its table of symbols can be read, a symbol of the kind or malloc is in it."""
     if not kind.symbols or MUSL_NAME.search(module.path):
         return True
@@ -231,7 +235,7 @@ def _owner(modules: Modules) -> tuple[Optional[Module], bool]:
     return None, False
 
 
-def _mapped(modules: Modules, kind: Kind, module: Module, owner: Optional[Module], known: bool) -> Allocator:
+def _mapped(modules: Modules, kind: AllocatorSigns, module: Module, owner: Optional[Module], known: bool) -> Allocator:
     """A library that is recognised by its name. It need not be the one that malloc leads to."""
     if kind.own_heap:
         return Allocator(kind.name, module.name, False, kind.instead, places=_places(modules, kind, module))
@@ -270,7 +274,7 @@ def _in_program(modules: Modules, owner: Optional[Module], known: bool) -> Itera
             yield Allocator(kind.name, f"in {program.name}: {sign}", replaces, kind.instead, places=places)
 
 
-def _places(modules: Modules, kind: Kind, module: Module) -> tuple[int, ...]:
+def _places(modules: Modules, kind: AllocatorSigns, module: Module) -> tuple[int, ...]:
     """Addresses in its memory, out of the module's own variables."""
     variables = modules.exported(module, kind.pointers) if kind.pointers else {}
     return tuple(place for place in map(modules.pointer, variables.values()) if place)

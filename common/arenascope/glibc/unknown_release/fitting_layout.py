@@ -13,15 +13,15 @@ from ...glibc import release_table
 from ...sources.memory import Memory
 from ...sources.target import StructInfo, Target
 from ..arena import doubt_thread_arena, doubt_top, has_heap, heap_for_ptr, is_closed, walk_heaps, walk_ring
-from ..arena_scan import Hit, wrong_bins
+from ..arena_scan import FoundBins, wrong_bins
 from ..chunk import masked, reveal
 from ..process_layout import (
     UNASKED,
-    Check,
+    CandidateTrail,
     Layout,
+    LayoutCheck,
     Struct,
     TcacheLayout,
-    Trail,
     disagreements,
     from_table,
     tcache_forms,
@@ -136,7 +136,7 @@ def compare(layout: Layout, structs: Mapping[str, StructInfo], notes: list[str])
         notes.append("memory and debug information disagree, memory is believed: " + "; ".join(wrong[:3]))
     if agreed:
         agrees = Statement("debug-information-agrees", names={"on": ", ".join(agreed)})
-        layout = layout._replace(checks=(*layout.checks, Check(agrees)))
+        layout = layout._replace(checks=(*layout.checks, LayoutCheck(agrees)))
     return layout
 
 
@@ -158,10 +158,10 @@ def derive_layout(
     memory: Memory,
     machine: str,
     release: Optional[Release],
-    hit: Hit,
+    hit: FoundBins,
     around: Callable[[], Surroundings],
     debug: Optional[Layout] = None,
-    trail: Trail = UNASKED,
+    trail: CandidateTrail = UNASKED,
 ) -> Layout:
     """The layout whose malloc_state and heap_info fit the arenas that were found; NotFoundError where none is proven.
 
@@ -179,7 +179,7 @@ def derive_layout(
         said = (Statement("kept-by-most-arenas" if sound else "kept-by-too-few-arenas"),)
         trail.add("layout", DEBUG, said if sound else (), () if sound else said)
         if sound:
-            layout = debug._replace(checks=(Check(Statement("debug-information-gives-state")),))
+            layout = debug._replace(checks=(LayoutCheck(Statement("debug-information-gives-state")),))
             return _taken(_with_unknown_lists(memory, layout, hit), trail, DEBUG)
     if row is not None:
         return _taken(row, trail, row_name(row))
@@ -190,13 +190,13 @@ def row_name(row: Layout) -> str:
     return f"glibc {release_table.text(row.release)}" + ("" if row.word == 8 else f", aligned to {row.align}")
 
 
-def _taken(layout: Layout, trail: Trail, name: str) -> Layout:
+def _taken(layout: Layout, trail: CandidateTrail, name: str) -> Layout:
     trail.choose("layout", name, Statement("another-is-nearer"))
     return layout
 
 
 def _row_that_fits(
-    memory: Memory, machine: str, release: Optional[Release], hit: Hit, trail: Trail
+    memory: Memory, machine: str, release: Optional[Release], hit: FoundBins, trail: CandidateTrail
 ) -> Optional[Layout]:
     first: Optional[Layout] = None
     for align in _alignments(memory, machine):
@@ -205,7 +205,7 @@ def _row_that_fits(
             layout = with_small_heaps(memory, layout, hit)
             fitting = fit(memory, layout, hit)
             if first is None and not fitting.against:
-                first = layout._replace(checks=tuple(map(Check, fitting.agrees)))
+                first = layout._replace(checks=tuple(map(LayoutCheck, fitting.agrees)))
             trail.add("layout", row_name(layout), fitting.agrees, [fitting.against] if fitting.against else ())
             if first is not None and not trail.wanted:
                 return first
@@ -230,7 +230,7 @@ def candidates(release: Optional[Release]) -> list[Release]:
     return [release, *sorted(shapes, key=lambda shape: abs(rank[shape] - rank[own]))]
 
 
-def with_small_heaps(memory: Memory, layout: Layout, hit: Hit) -> Layout:
+def with_small_heaps(memory: Memory, layout: Layout, hit: FoundBins) -> Layout:
     """2.35 to 2.41: the row with heaps of 4 huge pages where no arena lies right behind the start of a larger one.
 
     mp_ says how large they are (follow_hugepages), and is not found before the row. Larger ones begin where the usual
@@ -246,7 +246,7 @@ def with_small_heaps(memory: Memory, layout: Layout, hit: Hit) -> Layout:
     return layout
 
 
-def fit(memory: Memory, layout: Layout, hit: Hit) -> Fit:
+def fit(memory: Memory, layout: Layout, hit: FoundBins) -> Fit:
     """What agrees between this layout and the arenas, and the first thing that does not."""
     arena = hit.ring[0]
     if hit.bins - arena != layout.arena["bins"]:
@@ -293,9 +293,9 @@ def _by_relations(
     memory: Memory,
     machine: str,
     release: Optional[Release],
-    hit: Hit,
+    hit: FoundBins,
     around: Callable[[], Surroundings],
-    trail: Trail,
+    trail: CandidateTrail,
 ) -> Layout:
     """A malloc_state that no row describes, or one of a release newer than the table."""
     # not loaded for known releases, which do not need it
@@ -319,13 +319,13 @@ def _by_relations(
         ) from None
     like = next((shape for shape in release_table.shapes() if _same(layout, shape, machine)), None)
     as_in = {"as_in": release_table.text(like)} if like else {}
-    checks = (Check(Statement("placed-by-relations", names=as_in)),)
+    checks = (LayoutCheck(Statement("placed-by-relations", names=as_in)),)
     trail.add("layout", RELATIONS, (Statement("state-as-in", names=as_in), Statement("proven-by-arenas")))
     trail.choose("layout", RELATIONS)
     return _with_unknown_lists(memory, layout._replace(release=like or release_table.NEWEST, checks=checks), hit)
 
 
-def _row_of(memory: Memory, machine: str, release: Optional[Release], hit: Hit) -> Optional[Layout]:
+def _row_of(memory: Memory, machine: str, release: Optional[Release], hit: FoundBins) -> Optional[Layout]:
     """For a heap too damaged for any row to fit: the row whose bins are where these are; no check is claimed."""
     for candidate in candidates(release):
         layout = from_table(candidate, memory.pointer_size, machine)
@@ -340,7 +340,7 @@ def _same(layout: Layout, shape: Release, machine: str) -> bool:
     return {name: layout.arena.get(name) for name in both} == {name: row.arena[name] for name in both}
 
 
-def _with_unknown_lists(memory: Memory, layout: Layout, hit: Hit) -> Layout:
+def _with_unknown_lists(memory: Memory, layout: Layout, hit: FoundBins) -> Layout:
     inside = heap_extents(memory, layout, hit.ring)
     return layout._replace(unknown=(*layout.unknown, *unknown_lists(memory, layout, hit.ring, inside)))
 
@@ -361,7 +361,7 @@ def settle_release(
     layout: Layout,
     caches: Sequence[tuple[int, int]],
     arenas: Sequence[int],
-    trail: Trail = UNASKED,
+    trail: CandidateTrail = UNASKED,
 ) -> Layout:
     """For an image that does not say its release: the newest row that all it shows agrees with.
 
@@ -482,13 +482,13 @@ def prove(
     headers: Sequence[ArenaHeader],
     heaps: Mapping[int, Sequence[Heap]],
     bases: AbstractSet[int],
-) -> list[Check]:
+) -> list[LayoutCheck]:
     """The checks; `bases` are the words that may be sbrk_base: mp_'s, or all that stand near main_arena."""
     grown = [header for header in headers if has_heap(layout, header)]
     threads = [header for header in grown if not header.main]
     parts = {header.index: heaps.get(header.index, ()) for header in headers}
     checks = [
-        Check(Statement("ring-closes"), int(is_closed(headers))),
+        LayoutCheck(Statement("ring-closes"), int(is_closed(headers))),
         _each(
             "bins-lead-back",
             [wrong_bins(memory, each.address + layout.arena["bins"]) == 0 for each in headers if each.initialised],
@@ -510,14 +510,14 @@ def prove(
 
 def _of_main(
     grown: Sequence[ArenaHeader], heaps: Mapping[int, Sequence[Heap]], bases: AbstractSet[int]
-) -> Iterator[Check]:
+) -> Iterator[LayoutCheck]:
     main = next((header for header in grown if header.main), None)
     if main is None:
         return
     if main.contiguous:
-        yield Check(Statement("sbrk-base-is-top-end"), int(bool(main.system_mem) and main.brk_base in bases))
+        yield LayoutCheck(Statement("sbrk-base-is-top-end"), int(bool(main.system_mem) and main.brk_base in bases))
     elif heaps.get(0):
-        yield Check(Statement("system-mem-sums-regions"), int(_sum(heaps[0]) == main.system_mem))
+        yield LayoutCheck(Statement("system-mem-sums-regions"), int(_sum(heaps[0]) == main.system_mem))
 
 
 def _ends(header: ArenaHeader, heaps: Sequence[Heap]) -> bool:
@@ -528,8 +528,8 @@ def _sum(heaps: Sequence[Heap]) -> int:
     return sum(heap.bytes for heap in heaps)
 
 
-def _each(what: str, answers: Sequence[bool]) -> Check:
-    return Check(Statement(what), sum(answers), len(answers))
+def _each(what: str, answers: Sequence[bool]) -> LayoutCheck:
+    return LayoutCheck(Statement(what), sum(answers), len(answers))
 
 
 def believed(memory: Memory, layout: Layout, main_arena: int, bases: AbstractSet[int]) -> bool:

@@ -29,7 +29,7 @@ PAGE = 4096
 Offsets = dict[str, int]
 
 
-class Window(NamedTuple):
+class ArenaWindow(NamedTuple):
     """The bytes around main_arena."""
 
     memory: Memory
@@ -61,7 +61,7 @@ class Proven(NamedTuple):
     """False where n_mmaps must agree with the blocks that are found before it is believed."""
 
 
-def derive_params(window: Window, layout: Layout, main: ArenaHeader, guess: Optional[int]) -> Optional[Proven]:
+def derive_params(window: ArenaWindow, layout: Layout, main: ArenaHeader, guess: Optional[int]) -> Optional[Proven]:
     """None where nothing proves mp_, or its counters."""
     base = main.brk_base
     newest = from_table(release_table.NEWEST, layout.word, "").params
@@ -100,7 +100,7 @@ def derive_params(window: Window, layout: Layout, main: ArenaHeader, guess: Opti
     return Proven(address, Struct(ordered, max(ordered.values()) + layout.word), finding, front)
 
 
-def _counters(window: Window, word: int, base: Optional[int]) -> Iterator[Offsets]:
+def _counters(window: ArenaWindow, word: int, base: Optional[int]) -> Iterator[Offsets]:
     """The places of n_mmaps and what follows it up to sbrk_base, wherever values fit the order of all releases."""
     wanted = struct.pack(window.memory.mark + "I", N_MMAPS_MAX)
     position = window.data.find(wanted)
@@ -123,7 +123,7 @@ def _counters(window: Window, word: int, base: Optional[int]) -> Iterator[Offset
         position = window.data.find(wanted, position + 1)
 
 
-def _counts_fit(window: Window, places: Offsets, word: int) -> bool:
+def _counts_fit(window: ArenaWindow, places: Offsets, word: int) -> bool:
     """Each block is at least a page; mremap adds a header permanently (2.43)."""
     count, count_peak, dynamic = (window.i32(places[name]) for name in ("n_mmaps", "max_n_mmaps", "no_dyn_threshold"))
     held, peak = window.word(places["mmapped_mem"]), window.word(places["max_mmapped_mem"])
@@ -139,7 +139,7 @@ def _counts_fit(window: Window, places: Offsets, word: int) -> bool:
     return peak >= count_peak * PAGE and (held >= count * PAGE if count else held < PAGE)
 
 
-def _head(window: Window, word: int, places: Mapping[str, int], guess: Optional[int]) -> Offsets:
+def _head(window: ArenaWindow, word: int, places: Mapping[str, int], guess: Optional[int]) -> Offsets:
     """trim_threshold, top_pad, mmap_threshold and arena_test, where their values tell each from the others."""
     names = ("trim_threshold", "top_pad", "mmap_threshold", "arena_test")
     end = -(-places["n_mmaps"] // word) * word
@@ -153,7 +153,7 @@ def _head(window: Window, word: int, places: Mapping[str, int], guess: Optional[
     return {name: starts[0] + n * word for n, name in enumerate(names)} if len(starts) == 1 else {}
 
 
-def _limits(window: Window, layout: Layout, places: Mapping[str, int]) -> Offsets:
+def _limits(window: ArenaWindow, layout: Layout, places: Mapping[str, int]) -> Offsets:
     """tcache_bins, tcache_max_bytes and tcache_count, where they stand at their defaults."""
     word = layout.word
     small = layout.min_size + 63 * layout.align

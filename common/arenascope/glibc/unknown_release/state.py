@@ -14,8 +14,8 @@ from ...base.errors import MemoryReadError, NotFoundError
 from ...base.model import ARENA_FLAGS, NONCONTIGUOUS, ArenaHeader, Finding, Statement
 from ...sources.memory import Memory
 from ...sources.target import Region
-from ..arena import Ground, heap_for_ptr, main_regions
-from ..arena_scan import PREFIX_LIMIT, Hit, follow_ring, next_offset, scan
+from ..arena import ArenaSurroundings, heap_for_ptr, main_regions
+from ..arena_scan import PREFIX_LIMIT, FoundBins, follow_ring, next_offset, scan
 from ..bins import fastbin_size
 from ..chunk import IS_MMAPPED, NON_MAIN_ARENA, PREV_INUSE, masked
 from ..process_layout import Layout, Struct, fastbin_count
@@ -39,7 +39,7 @@ class Surroundings(NamedTuple):
     """How many there are; 0 where that is not known."""
 
 
-class Top(NamedTuple):
+class TopChunk(NamedTuple):
     """An arena's last chunk; `address` is 0 where it has no memory yet (initial_top)."""
 
     address: int
@@ -66,7 +66,7 @@ class Raw(NamedTuple):
         return value
 
 
-def read_raws(memory: Memory, hit: Hit) -> list[Raw]:
+def read_raws(memory: Memory, hit: FoundBins) -> list[Raw]:
     """The arenas of the ring that can be read."""
     word = memory.pointer_size
     size = hit.bins - hit.ring[0]
@@ -88,11 +88,11 @@ def majority(votes: Iterable[Optional[bool]]) -> bool:
     return bool(cast) and 2 * sum(cast) > len(cast)
 
 
-def read_top(memory: Memory, layout: Layout, raw: Raw, offset: int) -> Optional[Top]:
+def read_top(memory: Memory, layout: Layout, raw: Raw, offset: int) -> Optional[TopChunk]:
     """The top chunk if `top` were at this offset; None where there is none."""
     address = raw.word(memory, offset)
     if address in (0, raw.address + len(raw.head) - layout.header):
-        return Top(0, 0)
+        return TopChunk(0, 0)
     if not layout.aligned(address):
         return None
     size_word = memory.try_word(address + layout.word)
@@ -101,7 +101,7 @@ def read_top(memory: Memory, layout: Layout, raw: Raw, offset: int) -> Optional[
     size = masked(size_word)
     if size < layout.min_size or (address + size) % PAGE:
         return None
-    return Top(address, address + size)
+    return TopChunk(address, address + size)
 
 
 def not_less(values: Mapping[int, int], least: Mapping[int, int], bound: int) -> bool:
@@ -129,7 +129,7 @@ CHUNKS_BEHIND = 16
 """So many chunks in a row are no accident."""
 
 
-def derive_state(memory: Memory, layout: Layout, hit: Hit, around: Surroundings) -> Layout:
+def derive_state(memory: Memory, layout: Layout, hit: FoundBins, around: Surroundings) -> Layout:
     """`layout` with malloc_state and heap_info as these arenas prove them, or NotFoundError with what is not proven."""
     if follow_ring(memory, hit.bins)[:1] != hit.ring[:1]:
         raise NotFoundError("its ring of arenas does not close where `next` should be")
@@ -160,7 +160,7 @@ def derive_state(memory: Memory, layout: Layout, hit: Hit, around: Surroundings)
     raise NotFoundError(lacking)
 
 
-def _outside(memory: Memory, layout: Layout, hit: Hit, around: Surroundings) -> Iterator[int]:
+def _outside(memory: Memory, layout: Layout, hit: FoundBins, around: Surroundings) -> Iterator[int]:
     """Bins at the start of heaps that the ring does not lead to: then `next` is not where it is read."""
     for region in around.mappings:
         if region.is_file or not (region.writable and region.present):
@@ -191,8 +191,8 @@ class _State(NamedTuple):
     memory: Memory
     layout: Layout
     raws: Sequence[Raw]
-    tops: Mapping[int, Top]
-    heaps: Heaps
+    tops: Mapping[int, TopChunk]
+    heaps: HeapEvidence
     around: Surroundings
     top: int
 
@@ -310,7 +310,7 @@ class _State(NamedTuple):
             return None
         return bool(value) and self._is_base(top, top.end - value)
 
-    def _is_base(self, top: Top, base: int) -> bool:
+    def _is_base(self, top: TopChunk, base: int) -> bool:
         """Whether mp_.sbrk_base may be this: it stands near main_arena, and a chunk begins there."""
         if base not in self.around.near or not 0 < base <= top.address:
             return False
@@ -337,7 +337,11 @@ class _State(NamedTuple):
             initialised=True,
         )
         parts = main_regions(
-            self.memory, self.layout, header, Ground(None, self.around.mappings, self.around.page), findings=[]
+            self.memory,
+            self.layout,
+            header,
+            ArenaSurroundings(None, self.around.mappings, self.around.page),
+            findings=[],
         )
         return sum(part.bytes for part in parts)
 
@@ -382,7 +386,7 @@ WORDS_LIMIT = 64
 HEAPS_LIMIT = 65536
 
 
-class Heaps(NamedTuple):
+class HeapEvidence(NamedTuple):
     """What the heaps of the threads' arenas show."""
 
     heap_max: int
@@ -400,11 +404,13 @@ class _Own(NamedTuple):
     end: int
 
 
-def derive_heaps(memory: Memory, layout: Layout, raws: Sequence[Raw], tops: Mapping[int, Top]) -> Optional[Heaps]:
+def derive_heaps(
+    memory: Memory, layout: Layout, raws: Sequence[Raw], tops: Mapping[int, TopChunk]
+) -> Optional[HeapEvidence]:
     """None where no heap_info fits what most arenas show."""
     others = [raw for raw in raws if raw.place]
     if not others:
-        return Heaps(layout.heap_max, layout.heap, {})
+        return HeapEvidence(layout.heap_max, layout.heap, {})
     sizes = [layout.heap_max, *(1 << bits for bits in range(16, 34 if layout.word == 8 else 29))]
     for heap_max in dict.fromkeys(sizes):
         size, _ = Counter(raw.address & (heap_max - 1) for raw in others).most_common(1)[0]
@@ -417,7 +423,7 @@ def derive_heaps(memory: Memory, layout: Layout, raws: Sequence[Raw], tops: Mapp
     return None
 
 
-def _own(memory: Memory, raw: Raw, top: Optional[Top], heap_max: int, size: int) -> Iterator[_Own]:
+def _own(memory: Memory, raw: Raw, top: Optional[TopChunk], heap_max: int, size: int) -> Iterator[_Own]:
     """Nothing where this arena's heaps cannot be read like this."""
     first = raw.address & ~(heap_max - 1)
     if top is None or not top.address or raw.address - first != size:
@@ -432,7 +438,7 @@ def _words(memory: Memory, heap: int, size: int) -> tuple[int, ...]:
     return memory.try_words(heap, size // memory.pointer_size) or ()
 
 
-def _struct(memory: Memory, owned: Sequence[_Own], heap_max: int, size: int) -> Optional[Heaps]:
+def _struct(memory: Memory, owned: Sequence[_Own], heap_max: int, size: int) -> Optional[HeapEvidence]:
     places = range(size // memory.pointer_size)
     ar_ptr = _best(places, lambda k: [own.first[1][k] == own.newest[1][k] == own.raw.address for own in owned])
     end = _best(places, lambda k: [own.newest[1][k] == own.end - own.newest[0] for own in owned])
@@ -463,7 +469,7 @@ def _struct(memory: Memory, owned: Sequence[_Own], heap_max: int, size: int) -> 
         for index, chain in chains.items()
         if chain and all(not words[end] % PAGE and words[end] <= heap_max for words in chain)
     }
-    return Heaps(heap_max, Struct(offsets, size), sums)
+    return HeapEvidence(heap_max, Struct(offsets, size), sums)
 
 
 def _best(places: Sequence[int], votes: Callable[[int], Sequence[bool]]) -> Optional[int]:

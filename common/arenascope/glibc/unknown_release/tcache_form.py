@@ -24,7 +24,7 @@ LARGEST_BLOCK = 4 << 20
 """No cache keeps larger ones."""
 
 
-class Form(NamedTuple):
+class TcacheForm(NamedTuple):
     """A form of thread cache, and how well it is shown."""
 
     layout: Layout
@@ -40,7 +40,7 @@ class Form(NamedTuple):
         return bool(self.lists) or self.slots is not None
 
 
-def solve(memory: Memory, layout: Layout, caches: Sequence[int]) -> Optional[Form]:
+def solve(memory: Memory, layout: Layout, caches: Sequence[int]) -> Optional[TcacheForm]:
     """The form that fits these caches, with protected links or with plain ones; None where none does."""
     for safe in (True, False):
         form = _solve(memory, layout._replace(behaviour=layout.behaviour._replace(safe_linking=safe)), caches)
@@ -49,13 +49,13 @@ def solve(memory: Memory, layout: Layout, caches: Sequence[int]) -> Optional[For
     return None
 
 
-def _solve(memory: Memory, layout: Layout, caches: Sequence[int]) -> Optional[Form]:
+def _solve(memory: Memory, layout: Layout, caches: Sequence[int]) -> Optional[TcacheForm]:
     caches = sorted(caches, key=lambda address: -len(heads(memory, layout, address)))[:SAMPLE]
     sizes = {masked(memory.try_word(address - layout.word) or 0) for address in caches}
     if not caches or any(size > LARGEST_STRUCT for size in sizes):
         return None
     entries = [heads(memory, layout, address) for address in caches]
-    fitting: list[Form] = []
+    fitting: list[TcacheForm] = []
     for form in _forms(layout, max(sizes)):
         if not all(size in chunk_sizes(form, layout) for size in sizes):
             continue
@@ -117,7 +117,7 @@ def _forms(layout: Layout, chunk: int) -> Iterator[TcacheLayout]:
                 yield TcacheLayout(bins, width, counts=bins * word, counts_free_slots=slots, entries=0, size=whole)
 
 
-def _fit(memory: Memory, layout: Layout, form: TcacheLayout, caches: Sequence[int]) -> Optional[Form]:
+def _fit(memory: Memory, layout: Layout, form: TcacheLayout, caches: Sequence[int]) -> Optional[TcacheForm]:
     """The form, if every list holds blocks of its bin's size and counts agree with lengths in every cache."""
     rules = (True, False) if form.bins > 64 else (layout.behaviour.tcache_logarithmic,)
     for logarithmic in rules:
@@ -136,9 +136,9 @@ def _fit(memory: Memory, layout: Layout, form: TcacheLayout, caches: Sequence[in
             )
         else:
             if form.counts_free_slots and len(totals) == 1 and 0 not in totals:
-                return Form(with_form, lists, totals.pop())
+                return TcacheForm(with_form, lists, totals.pop())
             if not form.counts_free_slots and totals == {0}:
-                return Form(with_form, lists, None)
+                return TcacheForm(with_form, lists, None)
     return None
 
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import Optional, Sequence
 
-from ...analysis.report import Picture
+from ...analysis.report import ResidentPicture
 from ...base.model import Allocator
-from ...glibc.find.several_glibcs import Copy
-from ...session.resident import Share
+from ...glibc.find.several_glibcs import GlibcCopy
+from ...session.resident import GlibcShare
 from ..formats.json import hexadecimal
 from .arena_records import AllocatorShare, GlibcShareRecord, OtherAllocator
 from .glibc_records import LibcRecord
@@ -17,11 +17,11 @@ def other_allocators(allocators: Sequence[Allocator]) -> list[OtherAllocator]:
     return [OtherAllocator.of(each) for each in allocators]
 
 
-def share_record(share: Optional[Share]) -> Optional[GlibcShareRecord]:
+def share_record(share: Optional[GlibcShare]) -> Optional[GlibcShareRecord]:
     return None if share is None else GlibcShareRecord(glibc_resident_bytes=share.glibc, rss_bytes=share.rss)
 
 
-def allocator_shares(allocators: Sequence[Allocator], picture: Optional[Picture]) -> list[AllocatorShare]:
+def allocator_shares(allocators: Sequence[Allocator], picture: Optional[ResidentPicture]) -> list[AllocatorShare]:
     """The same with what each has in memory: exact where its mappings are known, otherwise an upper bound."""
     made = picture.made if picture else {}
     untold = picture.elsewhere - sum(made.values()) if picture else None
@@ -31,7 +31,7 @@ def allocator_shares(allocators: Sequence[Allocator], picture: Optional[Picture]
     ]
 
 
-def copies_of(copies: Sequence[Copy], chosen: int) -> list[LibcRecord]:
+def copies_of(copies: Sequence[GlibcCopy], chosen: int) -> list[LibcRecord]:
     return [
         LibcRecord(
             libc=number,

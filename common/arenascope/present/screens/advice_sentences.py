@@ -13,17 +13,17 @@ from ..shared_text.text import count, duration
 from .owner_advice_sentences import OWNERS
 from .types import name_of
 from .verdict import ONLY_FREEING, Figures, Say, lost_blocks, places, strander
-from .ways_to_do import POOL_COST, POOLS, ByType, Later, Pasted, Traced, Typed, Way, Words
+from .ways_to_do import POOL_COST, POOLS, AdviceText, ByType, Later, Pasted, Traced, TypedCommand, Way
 
 NOTHING_TO_SET = ("nothing to set: fewer arenas would not fix this",)
 
 
-LARGE_BLOCKS = Typed(
+LARGE_BLOCKS = TypedCommand(
     "chunks --summary", "which sizes are in use: where no block is ever of 128 KiB and more, only the tops are had"
 )
 
 
-def words(advice: Advice, facts: Facts, say: Say) -> Words:
+def words(advice: Advice, facts: Facts, say: Say) -> AdviceText:
     if advice.id in OWNERS:
         return OWNERS[advice.id](whole(advice.figures), advice.names, facts, say)
     return ADVICE[advice.id](whole(advice.figures), facts, say)
@@ -49,14 +49,14 @@ def _java(facts: Facts, how: str) -> tuple[Way, ...]:
     return (Pasted(how, " (JDK 17.0.9, 21 and later)"),) if any(each.name == "JVM" for each in facts.allocators) else ()
 
 
-def _trim(figure: Figures, facts: Facts, say: Say) -> Words:
+def _trim(figure: Figures, facts: Facts, say: Say) -> AdviceText:
     seconds = trim_seconds(figure["between_bytes"] + figure["end_bytes"], facts.calls)
-    return Words(
+    return AdviceText(
         "call malloc_trim(0) once",
         " and ".join(_where(figure, say)),
         (
             *_java(facts, "jcmd PID System.trim_native_heap"),
-            Typed("trim --apply", applies=True),
+            TypedCommand("trim --apply", applies=True),
             "malloc_trim(0) in the program",
         ),
         f"about {duration(seconds)}, one arena locked at a time; pages used again fault in again",
@@ -72,11 +72,11 @@ def _where(figure: Figures, say: Say) -> Iterator[str]:
         yield f"{say(figure['end_bytes'])} at the end of the main arena's top"
 
 
-def _tops(figure: Figures, facts: Facts, say: Say) -> Words:
-    return Words(
+def _tops(figure: Figures, facts: Facts, say: Say) -> AdviceText:
+    return AdviceText(
         "release the tops of thread arenas",
         f"{say(figure['tops_bytes'])} in tops, which malloc_trim never touches in any glibc",
-        (Typed("trim --apply --tops", _both(figure, say), applies=True),),
+        (TypedCommand("trim --apply --tops", _both(figure, say), applies=True),),
         "one madvise an arena; pages used again fault in again",
     )
 
@@ -87,7 +87,7 @@ def _both(figure: Figures, say: Say) -> str:
     return f"which trims as well: {say(both)} in all" if both else ""
 
 
-def _thresholds(figure: Figures, facts: Facts, say: Say) -> Words:
+def _thresholds(figure: Figures, facts: Facts, say: Say) -> AdviceText:
     trim = say(figure["trim_threshold_bytes"])
     why = f"trim_threshold was set to {trim}"
     if figure["grew"]:
@@ -97,7 +97,7 @@ def _thresholds(figure: Figures, facts: Facts, say: Say) -> Words:
             + ", ".join(_above_default(figure, say))
         )
     perhaps = figure["large_free_bytes"] > figure["tops_bytes"]
-    return Words(
+    return AdviceText(
         ("if the program frees blocks of 128 KiB and more, " if perhaps else "")
         + "fix the thresholds: set trim_threshold to 128 KiB, which also stops mmap_threshold from growing",
         why,
@@ -121,9 +121,9 @@ def _above_default(figure: Figures, say: Say) -> Iterator[str]:
         yield f"{size} in pieces that blocks above the default can have left, or smaller ones freed side by side"
 
 
-def _periodic(figure: Figures, facts: Facts, say: Say) -> Words:
+def _periodic(figure: Figures, facts: Facts, say: Say) -> AdviceText:
     seconds = trim_seconds(figure["between_bytes"], facts.calls)
-    return Words(
+    return AdviceText(
         "call malloc_trim(0) regularly, say every 30 s, if free memory piles up again",
         f"only malloc_trim returns whole pages between blocks in use ({say(figure['between_bytes'])} now)",
         (*_java(facts, "-XX:TrimNativeHeapInterval=30000"), "a timer or an idle moment in the program"),
@@ -132,9 +132,9 @@ def _periodic(figure: Figures, facts: Facts, say: Say) -> Words:
     )
 
 
-def _arena_max(figure: Figures, facts: Facts, say: Say) -> Words:
+def _arena_max(figure: Figures, facts: Facts, say: Say) -> AdviceText:
     value = figure["set_to"]
-    return Words(
+    return AdviceText(
         f"limit the number of arenas (MALLOC_ARENA_MAX={value}, or 4)",
         f"{say(figure['outside_bytes'])} of {say(figure['free_bytes'])} free lie outside main_arena and the fullest "
         "other arena",
@@ -144,8 +144,8 @@ def _arena_max(figure: Figures, facts: Facts, say: Say) -> Words:
     )
 
 
-def _caches(figure: Figures, facts: Facts, say: Say) -> Words:
-    return Words(
+def _caches(figure: Figures, facts: Facts, say: Say) -> AdviceText:
+    return AdviceText(
         "make thread caches smaller",
         f"{say(figure['bytes'])} in them",
         (Pasted("GLIBC_TUNABLES=glibc.malloc.tcache_count=2", f" (glibc {facts.release})"),),
@@ -153,29 +153,29 @@ def _caches(figure: Figures, facts: Facts, say: Say) -> Words:
     )
 
 
-def _apart(figure: Figures, facts: Facts, say: Say) -> Words:
+def _apart(figure: Figures, facts: Facts, say: Say) -> AdviceText:
     names = stranded_by(facts.strander).names
     whose, name = strander(figure, names, say), type_words(names["type"])
-    return Words(
+    return AdviceText(
         f"allocate the blocks of {name} apart from short-lived blocks",
         f"{whose} lie among free pieces: freeing all of them would return {say(figure['beside_bytes'])} besides their "
         f"own memory; {say(figure['scraps_bytes'])} is stranded in all",
         (
             *POOLS,
-            Typed("types --by holds-back", "what else keeps memory"),
+            TypedCommand("types --by holds-back", "what else keeps memory"),
         ),
         POOL_COST,
         not_when="not where the freed pieces between them are used again at once: compare two snapshots",
     )
 
 
-def _allocator(figure: Figures, facts: Facts, say: Say) -> Words:
-    return Words(
+def _allocator(figure: Figures, facts: Facts, say: Say) -> AdviceText:
+    return AdviceText(
         "if long-lived and short-lived blocks differ in size, try an allocator that keeps sizes apart (jemalloc, "
         "tcmalloc, mimalloc)",
         f"{say(figure['bytes'])} is stranded, free in pages that blocks in use share: {ONLY_FREEING}",
         (
-            Typed(
+            TypedCommand(
                 "chunks --summary",
                 "which sizes are in use, and which free: a free chunk may be several freed blocks that have merged. "
                 "Where all were of one size, no allocator does better",
@@ -196,7 +196,7 @@ def _most_of(facts: Facts, say: Say) -> str:
     )
 
 
-OWNERS_TELL = Typed("report --owners", "whether it is lost, and who holds it")
+OWNERS_TELL = TypedCommand("report --owners", "whether it is lost, and who holds it")
 PROFILER = "a heap profiler (heaptrack, memray, bpf memleak): who allocated them"
 
 
@@ -211,36 +211,36 @@ def _what_is_in_use(figure: Figures, facts: Facts, say: Say) -> str:
     return evidence + _most_of(facts, say)
 
 
-def _which_blocks(figure: Figures, facts: Facts) -> Typed:
+def _which_blocks(figure: Figures, facts: Facts) -> TypedCommand:
     if facts.held is not None:
-        return Typed("owners", "who holds them")
+        return TypedCommand("owners", "who holds them")
     alone = figure["mmapped_bytes"] > figure["in_arenas_bytes"]
-    return Typed("mmapped", "which blocks") if alone else Typed("types", "what they are")
+    return TypedCommand("mmapped", "which blocks") if alone else TypedCommand("types", "what they are")
 
 
-def _again(figure: Figures, facts: Facts, say: Say) -> Words:
+def _again(figure: Figures, facts: Facts, say: Say) -> AdviceText:
     found = facts.held is not None or facts.redacted
     first = (
         "look a second time, to see whether it grows" if found else "see whether it is lost, and then whether it grows"
     )
-    return Words(
+    return AdviceText(
         f"{first}: no setting changes what is in use",
         _what_is_in_use(figure, facts, say),
         (*(() if found else (OWNERS_TELL,)), Later(), _which_blocks(figure, facts), PROFILER),
     )
 
 
-def _grew(figure: Figures, facts: Facts, say: Say) -> Words:
-    return Words(
+def _grew(figure: Figures, facts: Facts, say: Say) -> AdviceText:
+    return AdviceText(
         "find who allocates what grew: no setting changes what is in use",
         _what_is_in_use(figure, facts, say),
-        (*(() if facts.tells_types_that_grow else (ByType(),)), Typed("owners", "who holds most"), PROFILER),
+        (*(() if facts.tells_types_that_grow else (ByType(),)), TypedCommand("owners", "who holds most"), PROFILER),
         all_apply=True,
     )
 
 
-def _nothing(figure: Figures, facts: Facts, say: Say) -> Words:
-    return Words(
+def _nothing(figure: Figures, facts: Facts, say: Say) -> AdviceText:
+    return AdviceText(
         "nothing to tune: it is in use, and grew by little or nothing",
         _what_is_in_use(figure, facts, say),
         (
@@ -252,63 +252,66 @@ def _nothing(figure: Figures, facts: Facts, say: Say) -> Words:
     )
 
 
-def _nothing_more(figure: Figures, facts: Facts, say: Say) -> Words:
+def _nothing_more(figure: Figures, facts: Facts, say: Say) -> AdviceText:
     return _nothing(figure, facts, say)._replace(
         action="nothing more to tune: the rest is in use, and grew by little or nothing"
     )
 
 
-def _leak(figure: Figures, facts: Facts, say: Say) -> Words:
+def _leak(figure: Figures, facts: Facts, say: Say) -> AdviceText:
     which = lost_blocks(figure, lost_of(facts.held).names, say) if facts.held else ""
     back = ""
     if facts.held and facts.held.returns is not None:
         goes = say(facts.held.returns) if facts.held.returns else "nothing"
         back = f"; once they are freed, and malloc_trim(0) called, {goes} leaves memory by that alone"
     what = "leak" if facts.matters(figure["bytes"] or 0) else "small leak"
-    return Words(
+    return AdviceText(
         f"fix the {what}: nothing leads to {say(figure['bytes'])} in {count(figure['blocks'], 'block')} any more"
         + (f", {which}" if which else ""),
         f"of {say(figure['live_bytes'])} in blocks, resident or not; pointers were followed from variables, stacks "
         f"and registers{back}",
-        (Typed("leaks", "what they are, and what only they lead to"), PROFILER),
+        (TypedCommand("leaks", "what they are, and what only they lead to"), PROFILER),
     )
 
 
-def _possible_leak(figure: Figures, facts: Facts, say: Say) -> Words:
-    return Words(
+def _possible_leak(figure: Figures, facts: Facts, say: Say) -> AdviceText:
+    return AdviceText(
         f"see whether {say(figure['bytes'])} is lost: only pointers to the insides of its blocks lead there",
         f"possibly lost, of {say(figure['live_bytes'])} in blocks: such a pointer may be a number that looks like one",
-        (Typed("leaks --possible", "which blocks they are"),),
+        (TypedCommand("leaks --possible", "which blocks they are"),),
     )
 
 
-def _unsearched_leak(figure: Figures, facts: Facts, say: Say) -> Words:
-    return Words(
+def _unsearched_leak(figure: Figures, facts: Facts, say: Say) -> AdviceText:
+    return AdviceText(
         f"find out whether {say(figure['bytes'])} is lost: no plain pointer leads there",
         f"of {say(figure['live_bytes'])} in blocks; encoded pointers were not looked for here",
-        (Typed("leaks", "looks for encoded pointers, too"),),
+        (TypedCommand("leaks", "looks for encoded pointers, too"),),
     )
 
 
-def _ask(figure: Figures, facts: Facts, say: Say) -> Words:
+def _ask(figure: Figures, facts: Facts, say: Say) -> AdviceText:
     instead = tuple(f"{each.name}: {each.instead}" for each in facts.allocators)
     names = " and ".join(dict.fromkeys(each.name for each in facts.allocators))
-    return Words(
+    return AdviceText(
         f"ask {names} about its memory" if names else "find out who mapped it",
         f"{say(figure['bytes'])} did not come from glibc's malloc",
         instead
         or (
-            Typed("mappings", "each of them, the largest first"),
-            *(Typed(f"refs {each.region.start:#x}", "what points to the largest") for each in facts.picture.others[:1]),
+            TypedCommand("mappings", "each of them, the largest first"),
+            *(
+                TypedCommand(f"refs {each.region.start:#x}", "what points to the largest")
+                for each in facts.picture.others[:1]
+            ),
             Traced(),
         ),
         all_apply=True,
     )
 
 
-def _no_help(figure: Figures, facts: Facts, say: Say) -> Words:
+def _no_help(figure: Figures, facts: Facts, say: Say) -> AdviceText:
     limit = figure["limit"]
-    return Words(
+    return AdviceText(
         f"the limit of {limit} {'arena' if limit == 1 else 'arenas'} that was set does not help here",
         f"{say(figure['between_bytes'])} of {say(figure['free_bytes'])} free lies between blocks in use: it "
         "would do so with fewer arenas, too",
@@ -316,7 +319,7 @@ def _no_help(figure: Figures, facts: Facts, say: Say) -> Words:
     )
 
 
-def _leave(figure: Figures, facts: Facts, say: Say) -> Words:
+def _leave(figure: Figures, facts: Facts, say: Say) -> AdviceText:
     bound, free = figure["outside_bytes"], figure["free_bytes"]
     kept = " in tops that the grown trim_threshold would keep in fewer arenas, too," if facts.grown else ""
     why = (
@@ -331,11 +334,11 @@ def _leave(figure: Figures, facts: Facts, say: Say) -> Words:
     setting, stranded = f"MALLOC_ARENA_MAX={figure['not_set_to']}", figure["stranded_outside_bytes"]
     if 2 * bound < free <= 2 * (bound + stranded):
         why += f"; {say(stranded)} of that in other arenas: that shrinks only if threads need most at different times"
-        return Words(f"{setting} may not help", why, ("try it under the same load: one look cannot show it",))
-    return Words(f"{setting} would not help", why, NOTHING_TO_SET)
+        return AdviceText(f"{setting} may not help", why, ("try it under the same load: one look cannot show it",))
+    return AdviceText(f"{setting} would not help", why, NOTHING_TO_SET)
 
 
-ADVICE: Mapping[str, Callable[[Figures, Facts, Say], Words]] = {
+ADVICE: Mapping[str, Callable[[Figures, Facts, Say], AdviceText]] = {
     "trim-once": _trim,
     "release-tops": _tops,
     "pin-thresholds": _thresholds,

@@ -6,12 +6,12 @@ from typing import Iterator, Mapping, Optional, Sequence
 
 from ...analysis.growth import is_outside_malloc
 from ...base.model import Allocator
-from ...glibc.find.several_glibcs import Copy
-from ...session.resident import Share
+from ...glibc.find.several_glibcs import GlibcCopy
+from ...session.resident import GlibcShare
 from ..shared_text.text import Style
 
 
-def copies_lines(copies: Sequence[Copy], chosen: int) -> Iterator[str]:
+def copies_lines(copies: Sequence[GlibcCopy], chosen: int) -> Iterator[str]:
     """Only where there is a choice."""
     for number, copy in enumerate(copies if len(copies) > 1 else ()):
         state = ", this one" if number == chosen else ""
@@ -19,7 +19,7 @@ def copies_lines(copies: Sequence[Copy], chosen: int) -> Iterator[str]:
         yield f"libc {number}: {copy.file}, main_arena {copy.main_arena:#x}{state}"
 
 
-def allocators_lines(style: Style, allocators: Sequence[Allocator], share: Optional[Share]) -> Iterator[str]:
+def allocators_lines(style: Style, allocators: Sequence[Allocator], share: Optional[GlibcShare]) -> Iterator[str]:
     """One line for each; the first says how little or how much the arenas are."""
     of_it = _share_text(style, share)
     for number, each in enumerate(allocators):
@@ -41,7 +41,7 @@ def outside_malloc_lines(allocators: Sequence[Allocator], changes: Mapping[str, 
             yield f"most of what grew is {where}: {each.instead}"
 
 
-def _share_text(style: Style, share: Optional[Share]) -> str:
+def _share_text(style: Style, share: Optional[GlibcShare]) -> str:
     """ ": glibc's arenas hold 0.1% of the 84.2 MiB resident", as far as it is known; "" where it is not."""
     ours, rss = share or (None, None)
     if ours is None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Iterator
 
-from ...glibc.process_layout import KINDS, Candidate, Trail
+from ...glibc.process_layout import KINDS, Candidate, CandidateTrail
 from ..json_documents import glibc_records as records
 from ..json_documents.record import statement_record
 from ..shared_text.text import Style, count
@@ -21,7 +21,7 @@ TITLES = {
 }
 
 
-def candidates_lines(style: Style, trail: Trail) -> Iterator[str]:
+def candidates_lines(style: Style, trail: CandidateTrail) -> Iterator[str]:
     for kind in KINDS:
         met = trail.of(kind)
         yield ""
@@ -38,7 +38,7 @@ def candidates_lines(style: Style, trail: Trail) -> Iterator[str]:
             yield f"  {len(met) - SHOWN:,} more left out; --json lists them"
 
 
-def candidates_of(trail: Trail) -> records.Candidates:
+def candidates_of(trail: CandidateTrail) -> records.Candidates:
     return records.Candidates(**{kind: [_candidate(each) for each in trail.of(kind)] for kind in KINDS})
 
 

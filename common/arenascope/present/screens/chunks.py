@@ -6,7 +6,7 @@ import sys
 from json import dumps
 from typing import Callable, Iterable, Iterator, Mapping, NamedTuple, Optional, Sequence
 
-from ...analysis.chunks import ExactSize, SizeClass, Sums, total
+from ...analysis.chunks import ChunkSums, ExactSize, SizeClass, total
 from ...base.model import Tally
 from ..shared_text.text import WIDEST_NAME, Style, count, in_use, number, shortened_name, table
 
@@ -42,7 +42,7 @@ LEAST = 20
 """Of a type's name so much is to be seen."""
 
 
-class Sizes(NamedTuple):
+class SizeTable(NamedTuple):
     """How many chunks there are of which size."""
 
     classes: Sequence[SizeClass]
@@ -112,8 +112,8 @@ def table_of(rows: Iterable[str], style: Style, *, types: bool) -> Iterator[str]
 
 def summary_lines(
     style: Style,
-    by_arena: Mapping[int, Sums],
-    sizes: Sizes,
+    by_arena: Mapping[int, ChunkSums],
+    sizes: SizeTable,
     *,
     only: Optional[str],
     doubtful: bool,
@@ -141,7 +141,7 @@ def summary_lines(
         yield from _exact(style, sizes, only, doubtful)
 
 
-def _states(style: Style, by_arena: Mapping[int, Sums], sums: Sums, doubtful: bool) -> Iterator[str]:
+def _states(style: Style, by_arena: Mapping[int, ChunkSums], sums: ChunkSums, doubtful: bool) -> Iterator[str]:
     tops = Tally(sum(1 for each in by_arena.values() if each.gaps["top"]), sums.gaps["top"])
     rows = []
     for state, meaning in MEANING.items():
@@ -177,7 +177,7 @@ def _counts(style: Style, used: Tally, free: Tally, only: Optional[str], doubtfu
         yield style.size(tally.bytes) if known else ""
 
 
-def _exact(style: Style, sizes: Sizes, only: Optional[str], doubtful: bool) -> Iterator[str]:
+def _exact(style: Style, sizes: SizeTable, only: Optional[str], doubtful: bool) -> Iterator[str]:
     shown = sizes.exact[: sizes.limit] if sizes.limit > 0 else sizes.exact
     more = len(sizes.exact) - len(shown)
     rows = [

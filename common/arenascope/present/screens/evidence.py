@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ...base.model import Statement
-from ...glibc.process_layout import Check
+from ...glibc.process_layout import LayoutCheck
 from ..shared_text.problems import Wording, worded
 
 BINS_LEAD_BACK = "{bins} of {of} bins lead back to themselves"
@@ -117,6 +117,6 @@ def evidence(said: Statement) -> str:
     return said.text or worded(said, WORDS)
 
 
-def check_words(check: Check) -> str:
+def check_words(check: LayoutCheck) -> str:
     words = evidence(check.what)
     return words if check.held else f"{words}: in {check.times} of {check.of}"

@@ -43,7 +43,7 @@ SORTS: Mapping[str, Callable[[Strip], tuple[int, ...]]] = {
 }
 
 
-class Mark(NamedTuple):
+class CellMark(NamedTuple):
     """How a cell is shown."""
 
     letter: str
@@ -52,20 +52,20 @@ class Mark(NamedTuple):
 
 
 USED = (
-    (0.95, Mark("█", 34, "nearly all")),
-    (0.5, Mark("▓", 34, "half and more")),
-    (0.1, Mark("▒", 34, "a tenth and more")),
+    (0.95, CellMark("█", 34, "nearly all")),
+    (0.5, CellMark("▓", 34, "half and more")),
+    (0.1, CellMark("▒", 34, "a tenth and more")),
 )
 """From which share of use on."""
 OTHER = {
-    "cached": Mark("c", 33, "in a thread cache or fastbin"),
-    "releasable": Mark("r", 32, "free, malloc_trim returns it"),
-    "free": Mark("f", 31, "free, stays"),
-    "top": Mark("t", 35, "top, an arena's end"),
-    "absent": Mark(".", 90, "free, not resident"),
-    "bookkeeping": Mark("h", 36, "malloc's own"),
-    "foreign": Mark("x", 36, "somebody else's sbrk"),
-    "damaged": Mark("!", 91, "could not be read as chunks"),
+    "cached": CellMark("c", 33, "in a thread cache or fastbin"),
+    "releasable": CellMark("r", 32, "free, malloc_trim returns it"),
+    "free": CellMark("f", 31, "free, stays"),
+    "top": CellMark("t", 35, "top, an arena's end"),
+    "absent": CellMark(".", 90, "free, not resident"),
+    "bookkeeping": CellMark("h", 36, "malloc's own"),
+    "foreign": CellMark("x", 36, "somebody else's sbrk"),
+    "damaged": CellMark("!", 91, "could not be read as chunks"),
 }
 SPLIT_MARKS = ((0, " "), (9, ""), (99, "+"), (math.inf, "#"))
 """Up to so many, and what stands for that; "" for the number itself."""
@@ -188,7 +188,7 @@ def _figures(style: Style, strip: Strip) -> list[str]:
     ]
 
 
-def _marks(strip: Strip) -> list[Mark]:
+def _marks(strip: Strip) -> list[CellMark]:
     cells = {layer: strip.cells(layer) for layer in (*PARTS, "resident", "releasable")}
     if cells["used"] is None:
         # what is in use cannot be told from what is cached then
@@ -198,7 +198,7 @@ def _marks(strip: Strip) -> list[Mark]:
     ]
 
 
-def _mark(cell: Mapping[str, int], size: int) -> Mark:
+def _mark(cell: Mapping[str, int], size: int) -> CellMark:
     """Damage is shown wherever it is; then use, however little, as that is what keeps the rest."""
     if cell["damaged"]:
         return OTHER["damaged"]
@@ -222,7 +222,7 @@ def _rest(cell: Mapping[str, int], size: int) -> str:
     return "releasable" if 2 * cell.get("releasable", 0) >= size else largest
 
 
-def _legend(style: Style, unicode: bool, met: set[Mark], split: bool) -> Iterator[str]:
+def _legend(style: Style, unicode: bool, met: set[CellMark], split: bool) -> Iterator[str]:
     """The marks that occur."""
     used = [mark for _, mark in USED if mark in met]
     letters = {mark.letter.lower().replace(":", ".") for mark in met}
@@ -249,7 +249,7 @@ def _laid(line: str, style: Style) -> str:
     return laid(line) if not style.width or len(line) <= style.width else line
 
 
-def _coloured(style: Style, unicode: bool, marks: Sequence[Mark]) -> str:
+def _coloured(style: Style, unicode: bool, marks: Sequence[CellMark]) -> str:
     parts = []
     for colour, run in groupby(marks, key=lambda mark: mark.colour):
         letters = "".join(mark.letter if unicode else PLAIN.get(mark.letter, mark.letter) for mark in run)

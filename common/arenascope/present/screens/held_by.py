@@ -10,8 +10,8 @@ from ...blocks.declared.paths import Path, Paths
 from ...blocks.graph.holders import Holders, Most
 from ...blocks.graph.leads import Owner
 from ...blocks.graph.owners import UNREACHED
-from ...blocks.graph.refs import Search
-from ...blocks.live_blocks import Live
+from ...blocks.graph.refs import ImageSearch
+from ...blocks.live_blocks import NamedLiveBlocks
 from ..json_documents import owner_records as records
 from ..json_documents.report_records import FreedNextRecord, JointHoldersRecord, LiveBlockSums, MainHolderRecord
 from ..json_documents.type_records import HolderOfMost
@@ -45,10 +45,10 @@ class HeldMost(NamedTuple):
     """The same without of how many."""
 
 
-class Held:
+class HolderNames:
     """Of one image."""
 
-    def __init__(self, search: Search, lost: int, user_data: UserData) -> None:
+    def __init__(self, search: ImageSearch, lost: int, user_data: UserData) -> None:
         """`lost`: bytes of a process that could not be copied."""
         self._holders, self._paths = Holders(search, lost), Paths(search, user_data)
 
@@ -60,11 +60,11 @@ class Held:
         path = self._paths.held(owner, self._holders.search.blocks.find(user))
         return HeldBy(records.OwnerRecord.of(owner), self._words(owner), path)
 
-    def kinds(self, live: Live) -> dict[int, HeldMost]:
+    def kinds(self, live: NamedLiveBlocks) -> dict[int, HeldMost]:
         """By the kind's number: whoever holds most of its blocks."""
         return {kind: self._most(most) for kind, most in self._holders.of_kinds(live).items()}
 
-    def retained(self, live: Live) -> Mapping[int, int]:
+    def retained(self, live: NamedLiveBlocks) -> Mapping[int, int]:
         """By the kind's number: its blocks' bytes, and those of all that they alone lead to."""
         return self._holders.retained(live)
 

@@ -11,9 +11,9 @@ from ...base.model import Kind, Statement
 from ...blocks.declared.paths import Paths
 from ...blocks.graph.costs_by_type import TypeCost
 from ...blocks.graph.leads import Owner
-from ...blocks.graph.owner_pages import Kept
-from ...blocks.graph.owners import UNREACHED, Holding, Leading
-from ...blocks.graph.refs import Search
+from ...blocks.graph.owner_pages import OwnerPages
+from ...blocks.graph.owners import UNREACHED, Holding, OtherHolders
+from ...blocks.graph.refs import ImageSearch
 from ...blocks.graph.returns import Owned
 from ..formats.json import hexadecimal
 from ..json_documents import owner_records as records
@@ -56,8 +56,8 @@ FEW, FIRST = 3, 1
 """Of those who lead to something together so many are named: in a sentence, and in a row."""
 
 
-class Shown:
-    def __init__(self, search: Search, owned: Owned, types: Mapping[int, Kind], paths: Paths) -> None:
+class OwnersScreen:
+    def __init__(self, search: ImageSearch, owned: Owned, types: Mapping[int, Kind], paths: Paths) -> None:
         """`types`: what the blocks are on which most hangs."""
         self.search, self._types, self._paths = search, types, paths
         self.owners, self.kept = owned
@@ -66,7 +66,7 @@ class Shown:
         self.notes: Sequence[Statement] = ()
         """Which files lack symbols."""
 
-    def kept_by(self, holding: Holding) -> Optional[Kept]:
+    def kept_by(self, holding: Holding) -> Optional[OwnerPages]:
         return self.kept[holding.number] if self.kept is not None else None
 
     def words(self, holding: Holding) -> str:
@@ -132,12 +132,12 @@ class Shown:
         return records.TypeCostRecord.of(cost, type=cost.kind.name, certain=cost.kind.certain, largest=largest)
 
 
-def whose(search: Search, owner: Owner) -> str:
+def whose(search: ImageSearch, owner: Owner) -> str:
     """With why its words are stale, where they are."""
     return f"{_who(search, owner)}{f' ({STALE_WORDS[owner.stale]})' if owner.stale is not None else ''}"
 
 
-def _who(search: Search, owner: Owner) -> str:
+def _who(search: ImageSearch, owner: Owner) -> str:
     if owner.kind == UNREACHED:
         return f"{nobody(search)} (see leaks)"
     if owner.is_local and owner.tid == search.names.main_thread:
@@ -159,12 +159,12 @@ def _who(search: Search, owner: Owner) -> str:
     return owner.name if is_unnamed(owner.name) else marked(owner.name)
 
 
-def nobody(search: Search) -> str:
+def nobody(search: ImageSearch) -> str:
     """Who holds what nothing was found to lead to."""
     return NOBODY if search.second_look is not None else NOTHING
 
 
-def together(search: Search, leading: Leading, few: int = FEW) -> str:
+def together(search: ImageSearch, leading: OtherHolders, few: int = FEW) -> str:
     """The first of those who lead there, `few` at most, and how many more."""
     names = [whose(search, each) for each in leading.owners]
     if leading.whole and len(names) <= few:
@@ -178,7 +178,7 @@ def listed(names: Sequence[str]) -> str:
     return " and ".join(filter(None, (", ".join(names[:-1]), *names[-1:])))
 
 
-def summary(style: Style, shown: Shown, resident: Optional[int] = None) -> str:
+def summary(style: Style, shown: OwnersScreen, resident: Optional[int] = None) -> str:
     """The answer in a sentence. `resident`: as in lines()."""
     blocks, largest = shown.search.blocks, _largest(shown)
     said = f"{style.size(blocks.bytes)} in use in {count(len(blocks), 'block')}"
@@ -193,24 +193,24 @@ def summary(style: Style, shown: Shown, resident: Optional[int] = None) -> str:
     return f"{said}; {with_verb(shown.words(largest), 'hold')} most{of}, {much}{_most_jointly(style, shown)}"
 
 
-def _most_jointly(style: Style, shown: Shown) -> str:
+def _most_jointly(style: Style, shown: OwnersScreen) -> str:
     most = next(iter(shown.owners.jointly), None)
     if most is None or MUCH * most.bytes < shown.search.blocks.bytes:
         return ""
-    names = together(shown.search, Leading(most.owners, whole=True))
+    names = together(shown.search, OtherHolders(most.owners, whole=True))
     return f"; {names} lead to {style.size(most.bytes)} together"
 
 
-def _largest(shown: Shown) -> Optional[Holding]:
+def _largest(shown: OwnersScreen) -> Optional[Holding]:
     return next((each for each in shown.owners.holdings if each.owner.kind != UNREACHED), None)
 
 
-def _lost(shown: Shown) -> Optional[Holding]:
+def _lost(shown: OwnersScreen) -> Optional[Holding]:
     return next((each for each in shown.owners.holdings if each.owner.kind == UNREACHED), None)
 
 
 def lines(
-    style: Style, shown: Shown, limit: int, written: Sequence[records.Written], *, resident: Optional[int]
+    style: Style, shown: OwnersScreen, limit: int, written: Sequence[records.Written], *, resident: Optional[int]
 ) -> Iterator[str]:
     """`written`: the files that were; `resident`: at most so much of all blocks is in memory."""
     blocks, holdings, largest = shown.search.blocks, shown.owners.holdings, _largest(shown)
@@ -247,7 +247,7 @@ def lines(
     yield from next_lines(style, *_symbols(style, shown, own), *typed, style.typed("types"))
 
 
-def _symbols(style: Style, shown: Shown, rows: Sequence[Holding]) -> list[str]:
+def _symbols(style: Style, shown: OwnersScreen, rows: Sequence[Holding]) -> list[str]:
     """The commands that name the variables of files in these rows, where they hold much."""
     least = shown.search.blocks.bytes / MUCH
     names = {each.owner.name for each in rows if each.bytes >= least}
@@ -259,7 +259,7 @@ def _symbols(style: Style, shown: Shown, rows: Sequence[Holding]) -> list[str]:
 
 
 def lines_by_type(
-    style: Style, shown: Shown, limit: int, written: Sequence[records.Written], *, resident: Optional[int]
+    style: Style, shown: OwnersScreen, limit: int, written: Sequence[records.Written], *, resident: Optional[int]
 ) -> Iterator[str]:
     """What one block of each type costs, below each owner."""
     blocks, holdings, costs = shown.search.blocks, shown.owners.holdings, shown.costs or {}
@@ -284,7 +284,7 @@ def lines_by_type(
     yield from next_lines(style, *typed, style.typed("owners"))
 
 
-def _cost_cells(style: Style, shown: Shown, cost: TypeCost, holding: Holding, *, first: bool) -> list[str]:
+def _cost_cells(style: Style, shown: OwnersScreen, cost: TypeCost, holding: Holding, *, first: bool) -> list[str]:
     """The owner is named on the `first` of its rows alone."""
     owner = holding.owner
     return [
@@ -305,7 +305,7 @@ def _folded(style: Style, holdings: Sequence[Holding]) -> list[str]:
     return [folded_name(len(holdings), "owner"), *sizes, f"{blocks:,}", "", "", ""]
 
 
-def _cells(style: Style, shown: Shown, holding: Holding) -> list[str]:
+def _cells(style: Style, shown: OwnersScreen, holding: Holding) -> list[str]:
     kept = shown.kept_by(holding)
     shared = together(shown.search, holding.leading, FIRST) if holding.leading is not None else ""
     return [

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ...analysis.report import OF_ARENAS, Picture
+from ...analysis.report import OF_ARENAS, ResidentPicture
 from ..shared_text.text import Style
 
 LABELS = {
@@ -22,15 +22,15 @@ LABELS = {
 }
 
 
-def _is_partial(picture: Picture, name: str) -> bool:
+def _is_partial(picture: ResidentPicture, name: str) -> bool:
     return not picture.whole and name in OF_ARENAS
 
 
-def label_of(picture: Picture, name: str) -> str:
+def label_of(picture: ResidentPicture, name: str) -> str:
     return LABELS[name] + (", as far as it could be read" if _is_partial(picture, name) else "")
 
 
-def size_of(style: Style, picture: Picture, name: str) -> str:
+def size_of(style: Style, picture: ResidentPicture, name: str) -> str:
     """Of what could not be read there may be more of it."""
     size = picture.parts.get(name, 0)
     if not _is_partial(picture, name):

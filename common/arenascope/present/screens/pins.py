@@ -5,8 +5,8 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, Iterator, Mapping, NamedTuple, Optional, Sequence
 
-from ...analysis.holds_back import Group
-from ...analysis.pins import Pin, Ranking, Together
+from ...analysis.holds_back import BlocksOfKind
+from ...analysis.pins import LastBlocks, Pin, Ranking
 from ...base.model import Statement
 from ...base.printable import first_few
 from ..json_documents.chunk_records import PinSums
@@ -33,7 +33,7 @@ HEADERS = (
 _VTABLE = re.compile(r"vtable for (.+)\+\d+")
 
 
-class Shown(NamedTuple):
+class ShownPin(NamedTuple):
     """A pin, with what the image alone can tell of it."""
 
     pin: Pin
@@ -80,12 +80,12 @@ def lines(
     style: Style,
     header: int,
     ranking: Ranking,
-    pins: Sequence[Shown],
+    pins: Sequence[ShownPin],
     sums: PinSums,
-    together: Sequence[tuple[Together, Optional[int]]],
+    together: Sequence[tuple[LastBlocks, Optional[int]]],
     pending: dict[int, int],
     *,
-    groups: Optional[Sequence[Group]],
+    groups: Optional[Sequence[BlocksOfKind]],
     held_by: Mapping[int, str],
     owners: bool,
 ) -> Iterator[str]:
@@ -150,7 +150,7 @@ def lines(
         yield from next_lines(style, *ask)
 
 
-def group_lines(style: Style, groups: Sequence[Group], held_by: Mapping[int, str]) -> Iterator[str]:
+def group_lines(style: Style, groups: Sequence[BlocksOfKind], held_by: Mapping[int, str]) -> Iterator[str]:
     """The answer in a sentence, and a row for each type."""
     first = groups[0]
     row, held = first.row, first.held
@@ -193,9 +193,9 @@ def _both(style: Style, released: int, resident: Optional[int]) -> str:
     return style.size(released) + of_it
 
 
-def _rows(style: Style, pins: Sequence[Shown], header: int) -> list[list[str]]:
+def _rows(style: Style, pins: Sequence[ShownPin], header: int) -> list[list[str]]:
     """Those that differ by the block, its size or the number of an element alone, as one."""
-    alike: dict[tuple[str, ...], list[Shown]] = {}
+    alike: dict[tuple[str, ...], list[ShownPin]] = {}
     for shown in pins:
         alike.setdefault(tuple(ELEMENT.sub(ANY_ELEMENT, each) for each in _cells(style, shown)), []).append(shown)
     return [
@@ -214,7 +214,7 @@ def _sizes(style: Style, sizes: Sequence[int]) -> str:
     return least if least == most else f"{least} to {most}"
 
 
-def _cells(style: Style, shown: Shown) -> list[str]:
+def _cells(style: Style, shown: ShownPin) -> list[str]:
     """All but which block it is, and its size."""
     pin = shown.pin
     return [
@@ -238,7 +238,7 @@ def _reason(pin: Pin) -> str:
     return "the break: last block below top" if pin.arena == 0 else "last block below top"
 
 
-def _notes(style: Style, pins: Sequence[Shown], header: int) -> Iterator[str]:
+def _notes(style: Style, pins: Sequence[ShownPin], header: int) -> Iterator[str]:
     """What comes in between, each thing once."""
     blocks: dict[str, list[int]] = {}
     for shown in pins:

@@ -8,7 +8,7 @@ from ...base.class_names import is_pointed_to, type_words
 from ...base.model import Statement
 from ...blocks.declared.paths import INNER, Paths
 from ...blocks.graph.asked_address import Goal
-from ...blocks.graph.pointer_facts import Told, member_of
+from ...blocks.graph.pointer_facts import RefDetails, member_of
 from ...blocks.graph.refs import BLOCK, Ref
 from ...blocks.graph.root_names import Names
 from ...sources.target import Span
@@ -40,10 +40,10 @@ STALE_WORDS: Mapping[str, str] = {
 """What is said of stale words, by base/model.py's STALE."""
 
 
-class Shown:
+class RefsScreen:
     """Pointers to one goal, as JSON and as text."""
 
-    def __init__(self, told: Told, paths: Paths) -> None:
+    def __init__(self, told: RefDetails, paths: Paths) -> None:
         self.told, self.paths = told, paths
 
     def goal(self, goal: Optional[Goal]) -> Optional[records.GoalRecord]:
@@ -140,7 +140,7 @@ def of_thread(names: Names, tid: Optional[int]) -> str:
     return f" of thread {tid}{f' {name}' if name else ''}"
 
 
-class Asked(NamedTuple):
+class GoalPlace(NamedTuple):
     """What was asked for, and where it lies."""
 
     goal: Goal
@@ -153,7 +153,7 @@ def nowhere(place: int) -> tuple[Statement, str]:
     return said, sentence(said)
 
 
-def pointers(style: Style, shown: Shown, asked: Asked, refs: Sequence[Ref], limit: int) -> Iterator[str]:
+def pointers(style: Style, shown: RefsScreen, asked: GoalPlace, refs: Sequence[Ref], limit: int) -> Iterator[str]:
     goal, place = asked
     yield style.bold(f"{shown.goal_line(style, goal, place)}: {count(len(refs), 'pointer')} to it")
     yield ""
@@ -171,8 +171,8 @@ def pointers(style: Style, shown: Shown, asked: Asked, refs: Sequence[Ref], limi
 
 def owner_lines(
     style: Style,
-    shown: Shown,
-    asked: Asked,
+    shown: RefsScreen,
+    asked: GoalPlace,
     path: Optional[Sequence[Ref]],
     *,
     refs: Sequence[Ref],
@@ -208,7 +208,7 @@ def _if_lost(style: Style, goal: Goal) -> list[str]:
     return [f"{style.typed('leaks')} (whether it is lost, with what)"] if goal.number is not None else []
 
 
-def trail(shown: Shown, path: Sequence[Ref], goal: Goal) -> Iterator[str]:
+def trail(shown: RefsScreen, path: Sequence[Ref], goal: Goal) -> Iterator[str]:
     """The root first: each pointer below the one that leads to it; a list's nodes alike only once."""
     depth, before, alike = 0, "", 0
     for ref, to in shown.steps(path, goal):

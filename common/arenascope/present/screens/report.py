@@ -10,7 +10,7 @@ from ...analysis.causes import Facts
 from ...analysis.grown_types import Grown
 from ...analysis.held_or_lost import FIRST, HeldSums
 from ...analysis.holds_back import TypeRow
-from ...analysis.report import ANONYMOUS, LIVE, PARTS, RESIDENT, SPACE, Picture
+from ...analysis.report import ANONYMOUS, LIVE, PARTS, RESIDENT, SPACE, ResidentPicture
 from ...base.model import Statement
 from ..shared_text.marked_names import with_verb
 from ..shared_text.text import BAR, GAP, Style, bar, count, held_size, next_lines, table
@@ -19,7 +19,7 @@ from .growth import growth_headlines, growth_sentence
 from .part_names import LABELS, size_of
 from .types import name_of
 from .verdict import ELSEWHERE, Pair
-from .ways_to_do import Words
+from .ways_to_do import AdviceText
 
 WIDTH = 100
 """Nobody reads a longer line."""
@@ -56,7 +56,7 @@ class Conclusions(NamedTuple):
     judgement: Statement
     verdict: str
     causes: Sequence[tuple[Statement, Pair]] = ()
-    advice: Sequence[tuple[Advice, Words]] = ()
+    advice: Sequence[tuple[Advice, AdviceText]] = ()
     notes: Sequence[str] = ()
     growth: Optional[Statement] = None
     """Where there is an earlier moment to compare with."""
@@ -66,7 +66,7 @@ class Conclusions(NamedTuple):
     """What they were drawn from."""
 
 
-def notes(picture: Picture, in_a_call: bool) -> Iterator[str]:
+def notes(picture: ResidentPicture, in_a_call: bool) -> Iterator[str]:
     """What a reader of the parts must know. `in_a_call`: an arena was being changed."""
     if picture.measure == SPACE:
         yield NO_RESIDENCY
@@ -80,7 +80,7 @@ def notes(picture: Picture, in_a_call: bool) -> Iterator[str]:
 
 def lines(
     style: Style,
-    picture: Optional[Picture],
+    picture: Optional[ResidentPicture],
     concluded: Conclusions,
     *,
     full: bool,
@@ -204,7 +204,9 @@ def pages_line(style: Style, held: HeldSums) -> Iterator[str]:
         yield f"those that hold most share pages: {brings}{more}"
 
 
-def _parts(style: Style, picture: Picture, facts: Optional[Facts], full: bool, *, every_type: bool) -> Iterator[str]:
+def _parts(
+    style: Style, picture: ResidentPicture, facts: Optional[Facts], full: bool, *, every_type: bool
+) -> Iterator[str]:
     whole, sizes = picture.known, {"live": 0, **picture.parts}
     # without a heap, all that is in use is another allocator's, and not known
     shown = [name for name in PARTS if name in sizes and (name not in LIVE or facts is None or facts.started)]
@@ -298,17 +300,17 @@ def cause_line(pair: Pair) -> str:
     return f"{pair[0]} [{pair[1]}]"
 
 
-def advice_line(style: Style, advice: Advice, words: Words, *, evidence: bool = True) -> str:
+def advice_line(style: Style, advice: Advice, words: AdviceText, *, evidence: bool = True) -> str:
     effect = f": {effect_of(advice, words)}{style.size(advice.effect)}" if advice.effect else ""
     return f"{words.action}{effect}" + (f" [{words.evidence}]" if evidence else "")
 
 
-def effect_of(advice: Advice, words: Words) -> str:
+def effect_of(advice: Advice, words: AdviceText) -> str:
     """What is said in front of the figure."""
     return f"{'by itself ' if words.by_itself else ''}{'at most ' if advice.bound else ''}"
 
 
-def _details(style: Style, words: Words, width: int, full: bool) -> Iterator[str]:
+def _details(style: Style, words: AdviceText, width: int, full: bool) -> Iterator[str]:
     for how in words.how(style) if full or words.all_apply else words.how(style)[:1]:
         yield from _item(how, width, "  →")
     if full and words.cost:

@@ -27,7 +27,7 @@ SORTED = {
 }
 
 
-class Shown(NamedTuple):
+class TopView(NamedTuple):
     """How a look is shown."""
 
     sort: str
@@ -39,7 +39,7 @@ class Shown(NamedTuple):
     """Why some could not be read, or what may read them."""
 
 
-def top_lines(style: Style, found: TopDocument, shown: Shown) -> Iterator[str]:
+def top_lines(style: Style, found: TopDocument, shown: TopView) -> Iterator[str]:
     if found.uncertain_pids:
         who = count(len(found.uncertain_pids), "process", "processes")
         settle = _settle(style, found, shown.sort)

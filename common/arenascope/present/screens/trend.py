@@ -8,7 +8,7 @@ from typing import Iterator, Optional, Sequence
 from ...analysis.diff import CONTAINER, allocators_of
 from ...analysis.grown_types import Grown
 from ...analysis.report import FREE, LIVE
-from ...analysis.trend import AT_ONCE, ENDED, STEADILY, STILL, UNEVENLY, Life, Reached, Series, Trend
+from ...analysis.trend import AT_ONCE, ENDED, STEADILY, STILL, UNEVENLY, LimitReached, ProcessLife, Series, Trend
 from ...base.about import PROGRAM
 from ...base.class_names import type_words
 from ..shared_text.text import Style, count, next_lines, signed, table
@@ -84,7 +84,7 @@ def _manner(style: Style, each: Series) -> str:
     return f"{HOW[each.how]} since {since}{rate}"
 
 
-def _arrival(style: Style, comes: Reached) -> str:
+def _arrival(style: Style, comes: LimitReached) -> str:
     limit = style.size(comes.limit)
     if not comes.room:
         return f"The limit of {limit} is reached"
@@ -198,5 +198,5 @@ def _label(each: Series) -> str:
     return LABELS.get(each.name, each.name) if each.by == "part" else each.name
 
 
-def _who(life: Life) -> str:
+def _who(life: ProcessLife) -> str:
     return f"{life.name or 'process'} {'?' if life.pid is None else life.pid}"

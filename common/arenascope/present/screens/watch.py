@@ -10,8 +10,8 @@ from typing import Callable, Iterator, Mapping, NamedTuple, Optional, Sequence, 
 
 from ...analysis.diff import Document
 from ...analysis.grown_types import grown_types
-from ...analysis.report import PARTS, Picture
-from ...analysis.trend import STILL, Moment, Series, judged
+from ...analysis.report import PARTS, ResidentPicture
+from ...analysis.trend import STILL, Series, ValueAt, judged
 from ...base.model import Allocator
 from ..shared_text.text import Style, bar, duration, signed, table
 from .allocators import outside_malloc_lines
@@ -30,12 +30,12 @@ MESSAGES = 3
 NOTHING_GROWS = "so far no type grows"
 
 
-class Looked(NamedTuple):
+class WatchLook(NamedTuple):
     """One look at a process."""
 
     pid: int
     name: str
-    picture: Optional[Picture]
+    picture: Optional[ResidentPicture]
     """None where malloc was not called yet."""
     arenas: int
     held: float
@@ -50,19 +50,19 @@ class Looked(NamedTuple):
 class Course:
     """A process since the first look."""
 
-    def __init__(self, first: Looked) -> None:
+    def __init__(self, first: WatchLook) -> None:
         self.first = self.last = first
-        self.moments: list[Moment] = []
+        self.moments: list[ValueAt] = []
         self.held = 0.0
         self._typed: list[Document] = []
         self.looks = 0
 
-    def add(self, looked: Looked, seconds: float) -> None:
+    def add(self, looked: WatchLook, seconds: float) -> None:
         self.last = looked
         self.held += looked.held
         self.looks += 1
         if looked.picture is not None and looked.picture.rss is not None:
-            self.moments.append(Moment(seconds, looked.picture.rss))
+            self.moments.append(ValueAt(seconds, looked.picture.rss))
         if len(self.moments) > MAX_MOMENTS:
             del self.moments[1:-1:2]
         if looked.types is not None:
@@ -103,7 +103,7 @@ class LiveScreen:
     def looks(self) -> int:
         return sum(course.looks for course in self._courses.values())
 
-    def add(self, looked: Looked) -> None:
+    def add(self, looked: WatchLook) -> None:
         self._courses.setdefault(looked.pid, Course(looked)).add(looked, time.time())
 
     def say(self, message: str) -> None:
@@ -167,7 +167,7 @@ def _several(style: Style, courses: Sequence[Course]) -> Iterator[str]:
     yield from table(style, headers, rows, left=(0, 6), expendable=("an hour", "free", "in use", "change"))
 
 
-def _live_and_free(style: Style, picture: Picture) -> Sequence[str]:
+def _live_and_free(style: Style, picture: ResidentPicture) -> Sequence[str]:
     sizes = (picture.live, picture.free)
     return [style.size(each if picture.whole else None) for each in sizes]
 

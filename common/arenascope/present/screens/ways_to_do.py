@@ -9,7 +9,7 @@ from ..shared_text.debug_info import symbols_command
 from ..shared_text.text import Style
 
 
-class Typed(NamedTuple):
+class TypedCommand(NamedTuple):
     """A command of ours as a way to do something."""
 
     words: str
@@ -40,10 +40,10 @@ class Later(NamedTuple):
 
     def text(self, style: Style) -> str:
         if style.running:
-            return Typed("report --again 30", "whether it grows").text(style)
+            return TypedCommand("report --again 30", "whether it grows").text(style)
         when = "then, on a later core," if style.core else "let it run, then"
         later = style._replace(subject=style.subject and "LATER").typed("report --since before.json")
-        return Typed("snapshot before.json", f"whether it grows: {when} {later}").text(style)
+        return TypedCommand("snapshot before.json", f"whether it grows: {when} {later}").text(style)
 
 
 class Pasted(NamedTuple):
@@ -104,10 +104,10 @@ POOLS = (
 )
 """How blocks come to lie apart from others."""
 POOL_COST = "code to change, and a pool that keeps what its largest moment needed"
-Way = Union[str, Typed, Later, Symbols, Traced, ByType, Pasted]
+Way = Union[str, TypedCommand, Later, Symbols, Traced, ByType, Pasted]
 
 
-class Words(NamedTuple):
+class AdviceText(NamedTuple):
     """An advice as people read it: what it costs and when not to are "" where there is nothing to say."""
 
     action: str

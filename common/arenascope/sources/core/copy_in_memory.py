@@ -16,10 +16,10 @@ from typing import Callable, Iterator, Optional, Sequence, Union
 from ...base.errors import ArenascopeError
 from ..memory import Fill
 from ..target import MappingUse, Runs, Span, joined
-from .core_layout import Copy, Layout, Piece, Slot, Slots, between
-from .saved_note import Moment
+from .core_layout import CopiedRange, CoreLayout, Piece, ReservedRange, Slots, between
+from .saved_note import KernelFacts
 from .saving import Copying, CoreWriter, OpenFile, Take
-from .writing import Form, head_bytes
+from .writing import ElfForm, head_bytes
 
 AROUND = 64 << 20
 """So much may be mapped on either side of what is there: a heap of malloc's grows within as much."""
@@ -60,7 +60,7 @@ class CopyBytes:
         if self._madvise is not None:
             self._address = addressof(c_char.from_buffer(self._map))
 
-    def touch(self, copies: Sequence[Copy]) -> None:
+    def touch(self, copies: Sequence[CopiedRange]) -> None:
         """The pages that these will fill are there from now on."""
         self._advise(mmap.MADV_NOHUGEPAGE, Span(0, self.size))
         for run in _filled(copies)[:MOST_RUNS]:
@@ -118,7 +118,7 @@ def _find_madvise() -> Optional[Callable[[int, int, int], int]]:
     return None
 
 
-def _filled(copies: Sequence[Copy]) -> Sequence[Span]:
+def _filled(copies: Sequence[CopiedRange]) -> Sequence[Span]:
     """Where huge pages are worth it."""
     taken: dict[int, int] = {}
     for _, size, offset in copies:
@@ -131,14 +131,14 @@ def _filled(copies: Sequence[Copy]) -> Sequence[Span]:
     return joined((number * HUGE, (number + 1) * HUGE) for number, size in sorted(taken.items()) if size >= FILLED)
 
 
-def slots_for(form: Form, pieces: Sequence[Piece], page: int) -> Slots:
+def slots_for(form: ElfForm, pieces: Sequence[Piece], page: int) -> Slots:
     """Neighbours have one slot: what grows into the gap between them stays in its place."""
     runs = joined((max(0, each.start - AROUND), each.start + each.held + AROUND) for each in pieces if each.held)
     unit = max(page, HUGE)
     first = at = -(-(head_bytes(form, 2 * len(pieces)) + HEADERS) // unit) * unit
     slots = []
     for low, high in runs:
-        slots.append(Slot(low, high, at))
+        slots.append(ReservedRange(low, high, at))
         at += -(-(high - low) // unit) * unit
     return Slots(slots, first, at)
 
@@ -160,7 +160,7 @@ class MemoryWriter(CoreWriter):
     def room(self) -> int:
         return self._most
 
-    def touch(self, layout: Layout) -> None:
+    def touch(self, layout: CoreLayout) -> None:
         """As many pages as that would fill are there from now on."""
         self._place.touch(layout.copies)
 
@@ -169,7 +169,7 @@ class MemoryWriter(CoreWriter):
         assert self.bytes is not None
         return self.bytes
 
-    def copy(self, layout: Layout, fill: Fill) -> int:
+    def copy(self, layout: CoreLayout, fill: Fill) -> int:
         if self.bytes is None:
             try:
                 self.bytes = CopyBytes(layout.end + LAST)
@@ -184,10 +184,10 @@ class MemoryWriter(CoreWriter):
         self.before = ()
         self._place.empty()
 
-    def write_to(self, writer: CoreWriter, here: Layout, there: Layout) -> None:
+    def write_to(self, writer: CoreWriter, here: CoreLayout, there: CoreLayout) -> None:
         """What lies `here`, into a file: what could not be read stays a hole."""
         copied = [
-            Copy(part.start, part.bytes, to.offset + part.start - at.offset)
+            CopiedRange(part.start, part.bytes, to.offset + part.start - at.offset)
             for at, to in zip(here.copies, there.copies)
             for part in between(at.offset, at.offset + at.size, self.lost.spans_in(at.offset, at.offset + at.size))
         ]
@@ -211,7 +211,12 @@ class MemoryWriter(CoreWriter):
         return lambda address, size, offset: fill(address, whole[offset : offset + size])
 
     def finish(
-        self, form: Form, layout: Layout, moment: Optional[Moment], open_file: OpenFile, redacted: bool = False
+        self,
+        form: ElfForm,
+        layout: CoreLayout,
+        moment: Optional[KernelFacts],
+        open_file: OpenFile,
+        redacted: bool = False,
     ) -> int:
         written = super().finish(form, layout, moment, open_file, redacted=redacted)
         copied = [Span(each.offset, each.offset + each.size) for each in layout.copies]

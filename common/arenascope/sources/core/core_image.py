@@ -12,7 +12,7 @@ from ..target import (
     Region,
     RegisterSets,
     Residency,
-    Saved,
+    SavedCore,
     SharedMemory,
     Span,
     Timer,
@@ -80,7 +80,7 @@ class CoreImage(CoreMemory, Source):
     def locked(self) -> Optional[Sequence[Span]]:
         return self.moment.locked if self.moment is not None else None
 
-    def save(self, path: Union[str, int], registers: Sequence[RegisterSets], release: Callable[[], float]) -> Saved:
+    def save(self, path: Union[str, int], registers: Sequence[RegisterSets], release: Callable[[], float]) -> SavedCore:
         from .saving import save_core
 
         return save_core(self, path, self.residency(), self.mapping_use())

@@ -13,14 +13,14 @@ from typing import Iterable, Iterator, NamedTuple, Optional, Protocol, Sequence
 from ..elf.elf_file import PF_R, PF_W, PF_X, Segment
 from ..elf.notes import FileMapping, Note
 from ..target import MappingUse, Region, RegisterSets, Span, joined
-from .writing import Form, Who, head_bytes, load_segment, note_bytes, note_segment, process_notes
+from .writing import ElfForm, Who, head_bytes, load_segment, note_bytes, note_segment, process_notes
 
 MOST_PIECES = 1 << 16
 """Of one shared mapping: a larger one is left out as a whole."""
 KERNEL_OWN = ("[vvar", "[vsyscall]")
 
 
-class Copy(NamedTuple):
+class CopiedRange(NamedTuple):
     """Bytes of the process, and where in the file they go."""
 
     address: int
@@ -49,7 +49,7 @@ class Piece(NamedTuple):
     """Whose unchanged bytes fill what is not copied."""
 
 
-class Pages(Protocol):
+class PageStates(Protocol):
     """What page tables say; see live/pagemap.py."""
 
     def states(self, start: int, end: int) -> tuple[Sequence[Span], Sequence[Span]]:
@@ -73,7 +73,7 @@ def may_have_own(use: MappingUse) -> bool:
     return bool(use.region.writable or use.anonymous or use.swapped)
 
 
-def pieces_of(use: MappingUse, here: Sequence[Span], pages: Pages, *, whole: bool, page: int) -> Iterator[Piece]:
+def pieces_of(use: MappingUse, here: Sequence[Span], pages: PageStates, *, whole: bool, page: int) -> Iterator[Piece]:
     """How one mapping is kept that has pages `here`. `whole`: all of its file's bytes too."""
     region = use.region
     flags = _flags(region)
@@ -106,7 +106,7 @@ def pieces_of(use: MappingUse, here: Sequence[Span], pages: Pages, *, whole: boo
         yield whole_piece(region, joined(here))
 
 
-class Slot(NamedTuple):
+class ReservedRange(NamedTuple):
     """Addresses whose bytes have a place that was made before, and the offset of the first."""
 
     start: int
@@ -117,7 +117,7 @@ class Slot(NamedTuple):
 class Slots:
     """In order, none over another; what lies in none of them goes behind them."""
 
-    def __init__(self, slots: Sequence[Slot], start: int, end: int) -> None:
+    def __init__(self, slots: Sequence[ReservedRange], start: int, end: int) -> None:
         self._slots, self.start, self.end = slots, start, end
         self._starts = [each.start for each in slots]
 
@@ -128,11 +128,11 @@ class Slots:
         return self._slots[at].offset + piece.start - self._slots[at].start
 
 
-class Layout(NamedTuple):
+class CoreLayout(NamedTuple):
     """Where everything goes in the file."""
 
     segments: Sequence[Segment]
-    copies: Sequence[Copy]
+    copies: Sequence[CopiedRange]
     files: Sequence[FromFile]
     notes: bytes
     notes_at: int
@@ -144,7 +144,9 @@ class Layout(NamedTuple):
         return sum(each.size for each in self.copies)
 
 
-def lay_out(form: Form, pieces: Sequence[Piece], notes: bytes, page: int, slots: Optional[Slots] = None) -> Layout:
+def lay_out(
+    form: ElfForm, pieces: Sequence[Piece], notes: bytes, page: int, slots: Optional[Slots] = None
+) -> CoreLayout:
     """One piece after the other, but for those that have a place in `slots`."""
     # the segments, and two of notes
     notes_at = head_bytes(form, len(pieces) + 2)
@@ -153,7 +155,7 @@ def lay_out(form: Form, pieces: Sequence[Piece], notes: bytes, page: int, slots:
         slots = None
     at = slots.end if slots is not None else at
     segments = [note_segment(notes_at, len(notes))]
-    copies: list[Copy] = []
+    copies: list[CopiedRange] = []
     files: list[FromFile] = []
     for piece in pieces:
         known = slots.find(piece) if slots is not None else None
@@ -162,12 +164,12 @@ def lay_out(form: Form, pieces: Sequence[Piece], notes: bytes, page: int, slots:
         segments.append(
             load_segment(piece.flags, offset, piece.start, piece.held, memory_size=piece.end - piece.start, page=page)
         )
-        copies += [Copy(low, high - low, low + shift) for low, high in piece.copied]
+        copies += [CopiedRange(low, high - low, low + shift) for low, high in piece.copied]
         if piece.file is not None:
             gaps = between(piece.start, piece.start + piece.held, piece.copied)
             files += [FromFile(piece.file, low, high - low, low + shift) for low, high in gaps]
         at += -(-piece.held // page) * page if known is None else 0
-    return Layout(segments, copies, files, notes, notes_at=notes_at, end=at)
+    return CoreLayout(segments, copies, files, notes, notes_at=notes_at, end=at)
 
 
 def between(start: int, end: int, spans: Sequence[Span]) -> Iterator[Span]:
@@ -179,12 +181,12 @@ def between(start: int, end: int, spans: Sequence[Span]) -> Iterator[Span]:
         yield Span(start, end)
 
 
-def lay_out_notes(form: Form, pieces: Sequence[Piece], notes: Iterable[Note], page: int) -> Layout:
+def lay_out_notes(form: ElfForm, pieces: Sequence[Piece], notes: Iterable[Note], page: int) -> CoreLayout:
     return lay_out(form, pieces, note_bytes(notes, form.mark), page)
 
 
 def first_notes(
-    form: Form, who: Who, auxv: bytes, uses: Sequence[MappingUse], page: int, threads: Sequence[RegisterSets]
+    form: ElfForm, who: Who, auxv: bytes, uses: Sequence[MappingUse], page: int, threads: Sequence[RegisterSets]
 ) -> bytes:
     """What debuggers go by: threads with their registers, the process, its files."""
     files = [

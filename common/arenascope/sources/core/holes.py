@@ -16,8 +16,8 @@ from typing import Iterator, NamedTuple, Optional, Sequence
 
 from ...base.model import HUGE_PAGES
 from ..elf.elf_file import PF_W, Segment
-from ..target import MappingUse, Pages, Region, Residency, Runs, Span, joined
-from .memory import CoreMemory, Held
+from ..target import MappingUse, PageUse, Region, Residency, Runs, Span, joined
+from .memory import CoreMemory, FileRange
 from .open_core import CoreBytes, data_within
 
 BLOCK = 1 << 20
@@ -79,13 +79,13 @@ class HoleResidency:
         self._known_end = core.size
         self._drop_terminator()
 
-    def count(self, start: int, end: int) -> Optional[Pages]:
+    def count(self, start: int, end: int) -> Optional[PageUse]:
         held = self._held(start, end)
         if held is None:
             return None
-        return Pages(sum(self._data.bytes_in(low + shift, high + shift) for low, high, shift in held))
+        return PageUse(sum(self._data.bytes_in(low + shift, high + shift) for low, high, shift in held))
 
-    def _held(self, start: int, end: int) -> Optional[list[Held]]:
+    def _held(self, start: int, end: int) -> Optional[list[FileRange]]:
         """What segments have of it; None where one is not known."""
         held = []
         for low, high, segment in self._parts.split(*self._parts.pages(start, end)):
@@ -94,7 +94,7 @@ class HoleResidency:
                 continue
             if not self._known(segment, high):
                 return None
-            held.append(Held(low, high, segment.offset - segment.address))
+            held.append(FileRange(low, high, segment.offset - segment.address))
         return held
 
     def resident_ranges(self, start: int, end: int) -> Optional[Sequence[Span]]:
@@ -184,19 +184,19 @@ class DenseResidency:
         self._parts = _Parts(core)
         self._zero_block = bytes(BLOCK)
 
-    def count(self, start: int, end: int) -> Optional[Pages]:
+    def count(self, start: int, end: int) -> Optional[PageUse]:
         ranges = self.resident_ranges(start, end)
-        return None if ranges is None else Pages(sum(each.bytes for each in ranges))
+        return None if ranges is None else PageUse(sum(each.bytes for each in ranges))
 
     def resident_ranges(self, start: int, end: int) -> Optional[Sequence[Span]]:
         held = []
         for low, high, segment in self._parts.split(*self._parts.pages(start, end)):
             if segment is None or high > self._core.readable_end(segment):
                 return None
-            held.append(Held(low, high, segment.offset - segment.address))
+            held.append(FileRange(low, high, segment.offset - segment.address))
         return joined(self._not_zero(held))
 
-    def _not_zero(self, held: Sequence[Held]) -> Iterator[Span]:
+    def _not_zero(self, held: Sequence[FileRange]) -> Iterator[Span]:
         """The pages that are not."""
         size = self._core.page_size
         zeros = self._zero_block[:size]

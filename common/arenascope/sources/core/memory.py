@@ -27,7 +27,7 @@ from .notes import CoreNotes
 
 if TYPE_CHECKING:
     from .compressed import Say
-    from .saved_note import Moment
+    from .saved_note import KernelFacts
 
 # shared anonymous memory and System V segments, whose names the kernel makes up
 _SHARED = ("/dev/zero", "/SYSV")
@@ -142,7 +142,7 @@ class LaidOut(NamedTuple):
     """What is damaged in its program headers."""
 
 
-class Held(NamedTuple):
+class FileRange(NamedTuple):
     """A range that the file holds, `shift` bytes past its addresses."""
 
     start: int
@@ -192,7 +192,7 @@ class CoreMemory:
         sizes = (self.auxv.get(AT_PAGESZ), self.notes.file_page_size)
         self.page_size = next((size for size in sizes if size in PAGE_SIZES), 4096)
 
-    def _told(self) -> tuple[Optional[Moment], bool]:
+    def _told(self) -> tuple[Optional[KernelFacts], bool]:
         """What `save` says of the moment, and whether it redacted the file."""
         from .saved_note import is_redacted, moment_of  # which only a file of `save` has
 
@@ -305,12 +305,12 @@ class CoreMemory:
         size = min(len(block), self._ends[index] - address)
         return self.held.fill(block[:size], address - self._starts[index] + self.segments[index].offset)
 
-    def parts(self, start: int, end: int) -> Iterator[Held]:
+    def parts(self, start: int, end: int) -> Iterator[FileRange]:
         """What of [start, end) is in the file."""
         for index in range(max(0, bisect_right(self._starts, start) - 1), bisect_left(self._starts, end)):
             low, high = max(start, self._starts[index]), min(end, self._ends[index])
             if low < high:
-                yield Held(low, high, self.segments[index].offset - self._starts[index])
+                yield FileRange(low, high, self.segments[index].offset - self._starts[index])
 
     def window(self, address: int) -> Optional[target.View]:
         """The file's bytes of the segment that covers `address`, without a copy."""

@@ -14,7 +14,7 @@ from itertools import accumulate
 from typing import Iterable, Mapping, NamedTuple, Optional, Sequence
 
 from ..elf.notes import NT_MOMENT, NT_RESIDENT, NT_SWAPPED, OWN, Note
-from ..target import MappingUse, MemoryUse, Pages, Region, Runs, SharedMemory, Span, Timer, Watched
+from ..target import MappingUse, MemoryUse, PageUse, Region, Runs, SharedMemory, Span, Timer, Watched
 
 ALWAYS, SHARE = 16 << 20, 8
 """At most so many bytes a note may have unpacked, or an eighth of the file's if that is more: of a heap of which every
@@ -28,11 +28,11 @@ def mark(redacted: bool) -> Note:
     return Note(OWN, NO_MOMENT, REDACTED if redacted else b"")
 
 
-def is_redacted(notes: Mapping[int, bytes], moment: Optional[Moment]) -> bool:
+def is_redacted(notes: Mapping[int, bytes], moment: Optional[KernelFacts]) -> bool:
     return moment.redacted if moment is not None else notes.get(NO_MOMENT) == REDACTED
 
 
-class Moment(NamedTuple):
+class KernelFacts(NamedTuple):
     """What the kernel knew of a process while it was read; None: not known."""
 
     uses: Sequence[MappingUse]
@@ -92,7 +92,7 @@ def _pack(spans: Iterable[Span]) -> bytes:
     return zlib.compress(words.tobytes(), 1)
 
 
-def moment_of(notes: Mapping[int, bytes], file_bytes: int, pointer_size: int) -> Optional[Moment]:
+def moment_of(notes: Mapping[int, bytes], file_bytes: int, pointer_size: int) -> Optional[KernelFacts]:
     """By the notes' numbers, from a file that has so many bytes; None where there are none, or they are not what `save`
     writes."""
     if NT_MOMENT not in notes:
@@ -107,7 +107,7 @@ def moment_of(notes: Mapping[int, bytes], file_bytes: int, pointer_size: int) ->
         environment, taken = document["environment"], document["taken"]
         # earlier files have none
         watched, shared = document.get("epoll"), document.get("shared")
-        return Moment(
+        return KernelFacts(
             uses=values.uses(document["mappings"]),
             memory=MemoryUse(*map(values.number, memory)) if memory else None,
             # what is of hugetlbfs may be mlocked as well
@@ -222,7 +222,7 @@ def _runs(spans: Iterable[Span]) -> Runs:
 class SavedResidency:
     """Which pages were in memory, as it was written down."""
 
-    def __init__(self, moment: Moment, page_size: int) -> None:
+    def __init__(self, moment: KernelFacts, page_size: int) -> None:
         self.exact = moment.exact
         self._page = page_size
         self._resident, self._swapped = _runs(moment.resident), _runs(moment.swapped)
@@ -230,11 +230,11 @@ class SavedResidency:
         untold = (each.region for each in moment.uses if each.rss is None)
         self._untold = Runs(Span(each.start, each.end) for each in untold)
 
-    def count(self, start: int, end: int) -> Optional[Pages]:
+    def count(self, start: int, end: int) -> Optional[PageUse]:
         start, end = self._whole(start, end)
         if self._untold.bytes_in(start, end):
             return None
-        return Pages(self._resident.bytes_in(start, end), self._swapped.bytes_in(start, end))
+        return PageUse(self._resident.bytes_in(start, end), self._swapped.bytes_in(start, end))
 
     def resident_ranges(self, start: int, end: int) -> Optional[Sequence[Span]]:
         start, end = self._whole(start, end)

@@ -20,12 +20,12 @@ from ..elf.notes import NT_386_TLS, NT_ARM_TLS, NT_AUXV, NT_FILE, NT_PRPSINFO, N
 from ..elf.registers import without_values
 from ..elf.sysroot import open_regular
 from ..memory import Fill
-from ..target import MappingUse, Region, Residency, Runs, Saved, Span, joined
-from .core_layout import Copy, FromFile, Layout, Piece, Slots, lay_out_notes
+from ..target import MappingUse, Region, Residency, Runs, SavedCore, Span, joined
+from .core_layout import CopiedRange, CoreLayout, FromFile, Piece, Slots, lay_out_notes
 from .memory import CoreMemory
 from .open_core import data_within
-from .saved_note import Moment, mark
-from .writing import Form, head, note_bytes, note_segment
+from .saved_note import KernelFacts, mark
+from .writing import ElfForm, head, note_bytes, note_segment
 
 PAGE = 4096
 BLOCK = 1 << 20
@@ -88,12 +88,14 @@ class CoreWriter:
         hint = larger if error.errno == errno.EFBIG else None
         return ArenascopeError(f"cannot write {self.path}: {error.strerror or error}", hint)
 
-    def copy(self, layout: Layout, fill: Fill) -> int:
+    def copy(self, layout: CoreLayout, fill: Fill) -> int:
         """The process's bytes; how many could not be read."""
         self.lost = Runs(joined(sorted(self._copy(layout.end, layout.copies, lambda: self.taker(fill)))))
         return sum(each.bytes for each in self.lost)
 
-    def put_all(self, layout: Layout, copied: Sequence[Copy], view: Callable[[int, int], memoryview]) -> None:
+    def put_all(
+        self, layout: CoreLayout, copied: Sequence[CopiedRange], view: Callable[[int, int], memoryview]
+    ) -> None:
         """The same of what is `copied` by now: from where in `view`, how much, and where to in the file."""
 
         def take(at: int, size: int, offset: int) -> int:
@@ -102,7 +104,7 @@ class CoreWriter:
 
         self._copy(layout.end, copied, lambda: take)
 
-    def _copy(self, end: int, copies: Sequence[Copy], taker: Callable[[], Take]) -> Sequence[Span]:
+    def _copy(self, end: int, copies: Sequence[CopiedRange], taker: Callable[[], Take]) -> Sequence[Span]:
         """What of it could not be read."""
         try:
             self.reserve(end)
@@ -135,7 +137,7 @@ class CoreWriter:
         """Bytes of the disk."""
         return os.fstat(self._file).st_blocks * 512
 
-    def write_kept(self, layout: Layout, kept: Sequence[Range], read: Callable[[int, int], bytes]) -> int:
+    def write_kept(self, layout: CoreLayout, kept: Sequence[Range], read: Callable[[int, int], bytes]) -> int:
         """These bytes, and zeros between them; how many were written."""
         starts = [each.address for each in kept]
         written = 0
@@ -160,7 +162,12 @@ class CoreWriter:
         return written
 
     def finish(
-        self, form: Form, layout: Layout, moment: Optional[Moment], open_file: OpenFile, redacted: bool = False
+        self,
+        form: ElfForm,
+        layout: CoreLayout,
+        moment: Optional[KernelFacts],
+        open_file: OpenFile,
+        redacted: bool = False,
     ) -> int:
         """The rest, for which nobody waits; the bytes that the file takes on the disk."""
         try:
@@ -221,7 +228,7 @@ def _windows(kept: Iterable[Range]) -> Iterator[Sequence[Range]]:
 class Copying:
     """Threads that copy: reading and writing both let the interpreter go."""
 
-    def __init__(self, copies: Sequence[Copy], taker: Callable[[], Take], block: int) -> None:
+    def __init__(self, copies: Sequence[CopiedRange], taker: Callable[[], Take], block: int) -> None:
         """`block`: bytes at a time."""
         self._copies, self._taker, self._block = copies, taker, block
         self._lock = threading.Lock()
@@ -231,10 +238,10 @@ class Copying:
         self._lost: list[Span] = []
         """What could not be read, as offsets."""
 
-    def _blocks(self) -> Iterator[Copy]:
+    def _blocks(self) -> Iterator[CopiedRange]:
         for address, size, offset in self._copies:
             for done in range(0, size, self._block):
-                yield Copy(address + done, min(self._block, size - done), offset + done)
+                yield CopiedRange(address + done, min(self._block, size - done), offset + done)
 
     def run(self) -> Sequence[Span]:
         others: list[threading.Thread] = []
@@ -268,7 +275,7 @@ class Copying:
         except (OSError, ArenascopeError) as error:
             self._failed = self._failed or error
 
-    def _copy(self, block: Copy, take: Take) -> None:
+    def _copy(self, block: CopiedRange, take: Take) -> None:
         """As much of it as can be read: not a page that is gone, or memory of a device."""
         address, size, offset = block
         end, shift = address + size, offset - address
@@ -292,10 +299,10 @@ def save_core(
     residency: Optional[Residency],
     uses: Optional[Sequence[MappingUse]],
     kept: Optional[Sequence[Range]] = None,
-) -> Saved:
+) -> SavedCore:
     """`residency` and `uses` are what the core itself tells. With `kept` all other memory becomes zeros."""
     with CoreWriter(path) as writer:
-        form = Form(core.machine, core.pointer_size, core.elf.mark)
+        form = ElfForm(core.machine, core.pointer_size, core.elf.mark)
         notes = [Note(each.owner, each.type, each.data) for each in core.all_notes() if each.owner != OWN]
         moment = _moment(core, residency, uses)
         pieces = [*_pieces(core)]
@@ -308,7 +315,7 @@ def save_core(
         lost = writer.copy(layout, core.fill)
         words = writer.write_kept(layout, kept, core.read) if kept is not None else 0
         written = writer.finish(form, layout, moment, lambda region: None, redacted=kept is not None)
-        return Saved(written, layout.bytes + words - lost, lost, 0.0)
+        return SavedCore(written, layout.bytes + words - lost, lost, 0.0)
 
 
 def _pieces(core: CoreMemory) -> Iterator[Piece]:
@@ -359,14 +366,16 @@ def _name(core: CoreMemory, data: bytes) -> bytes:
     return name if core.made_by == "kernel" or name in files else b""
 
 
-def _moment(core: CoreMemory, residency: Optional[Residency], uses: Optional[Sequence[MappingUse]]) -> Optional[Moment]:
+def _moment(
+    core: CoreMemory, residency: Optional[Residency], uses: Optional[Sequence[MappingUse]]
+) -> Optional[KernelFacts]:
     """None where the core does not tell which pages were in memory: its holes may be anybody's."""
     if core.moment is not None or residency is None or not residency.exact or uses is None:
         return core.moment
     resident: list[Span] = []
     for use in uses:
         resident += residency.resident_ranges(use.region.start, use.region.end) or ()
-    return Moment(
+    return KernelFacts(
         uses=uses,
         memory=None,
         locked=None,

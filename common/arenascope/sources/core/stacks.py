@@ -14,7 +14,7 @@ from ..elf.elf_file import PF_R, PF_W, Segment
 from ..elf.notes import NT_PRSTATUS, OWN, Note
 from ..target import Region, Span, joined
 from .memory import CoreMemory
-from .writing import Form, head, head_bytes, load_segment, note_bytes, note_segment, prstatus
+from .writing import ElfForm, head, head_bytes, load_segment, note_bytes, note_segment, prstatus
 
 MOST_OF_ONE, MOST_OF_ALL = 8 << 20, 64 << 20
 """Bytes of stacks. What lies above is lost; frames are told from the innermost on."""
@@ -29,7 +29,7 @@ def write_stacks(file: int, core: CoreMemory, most: int) -> bool:
     spans = _used(core, {each.tid for each in threads})
     if not spans:
         return False
-    form, page = Form(core.machine, core.pointer_size, core.elf.mark), core.page_size
+    form, page = ElfForm(core.machine, core.pointer_size, core.elf.mark), core.page_size
     notes = []
     for each in threads:
         # in a core a number stands behind the registers that says whether others follow: prstatus() adds it

@@ -16,7 +16,7 @@ STOPPED_BY = 19
 EV_CURRENT = 1
 
 
-class Form(NamedTuple):
+class ElfForm(NamedTuple):
     """What decides how a core's structures are laid out."""
 
     machine: int
@@ -47,13 +47,13 @@ class Who(NamedTuple):
     uid: int = 0
 
 
-def head_bytes(form: Form, segments: int) -> int:
+def head_bytes(form: ElfForm, segments: int) -> int:
     """How much stands in front of everything else; too many segments for a field need a section header besides."""
     more = form.section_header_bytes if segments >= PN_XNUM else 0
     return form.header_bytes + segments * form.program_header_bytes + more
 
 
-def head(form: Form, segments: Sequence[Segment]) -> bytes:
+def head(form: ElfForm, segments: Sequence[Segment]) -> bytes:
     """The ELF header and the program headers."""
     many = len(segments) >= PN_XNUM
     ident = MAGIC + bytes([form.word // 4, 1 if form.mark == "<" else 2, EV_CURRENT]) + bytes(9)
@@ -81,7 +81,7 @@ def head(form: Form, segments: Sequence[Segment]) -> bytes:
     return ident + elf + rows + last
 
 
-def _program_header(form: Form, segment: Segment) -> bytes:
+def _program_header(form: ElfForm, segment: Segment) -> bytes:
     kind, flags, offset, address, size, memory, align = segment
     if form.word == 8:
         return struct.pack(f"{form.mark}2I6Q", kind, flags, offset, address, 0, size, memory, align)
@@ -110,7 +110,7 @@ def _padded(data: bytes) -> bytes:
 
 
 def process_notes(
-    form: Form, who: Who, auxv: bytes, files: Sequence[FileMapping], page: int, threads: Sequence[RegisterSets]
+    form: ElfForm, who: Who, auxv: bytes, files: Sequence[FileMapping], page: int, threads: Sequence[RegisterSets]
 ) -> Iterator[Note]:
     """In the kernel's order: all of the first thread, among which stands what is the process's."""
     shared = (
@@ -130,7 +130,7 @@ def process_notes(
         yield from shared
 
 
-def prstatus(form: Form, thread: RegisterSets, parent: int) -> bytes:
+def prstatus(form: ElfForm, thread: RegisterSets, parent: int) -> bytes:
     """struct elf_prstatus: of parents and times nothing is told. Without a signal LLDB 22 waits for ever."""
     word = "Q" if form.word == 8 else "I"
     signals = struct.pack(f"{form.mark}3ihh2{word}", STOPPED_BY, 0, 0, STOPPED_BY, 0, 0, 0)
@@ -139,7 +139,7 @@ def prstatus(form: Form, thread: RegisterSets, parent: int) -> bytes:
     return data + bytes(-len(data) % form.word)
 
 
-def _prpsinfo(form: Form, who: Who) -> bytes:
+def _prpsinfo(form: ElfForm, who: Who) -> bytes:
     state = struct.pack(f"{form.mark}4b", 0, ord("t"), 0, 0)
     name, arguments = os.fsencode(who.name)[:15], os.fsencode(who.arguments)[:79]
     if form.word == 8:
@@ -150,7 +150,7 @@ def _prpsinfo(form: Form, who: Who) -> bytes:
     return start + pids + name.ljust(16, b"\0") + arguments.ljust(80, b"\0")
 
 
-def _files(form: Form, files: Sequence[FileMapping], page: int) -> bytes:
+def _files(form: ElfForm, files: Sequence[FileMapping], page: int) -> bytes:
     word = "Q" if form.word == 8 else "I"
     data = struct.pack(f"{form.mark}2{word}", len(files), page)
     for each in files:

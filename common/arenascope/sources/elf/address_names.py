@@ -11,7 +11,7 @@ from bisect import bisect_right
 from typing import TYPE_CHECKING, Collection, Iterator, NamedTuple, Optional, Protocol, Sequence
 
 from ...base.errors import ArenascopeError, TargetError
-from ..target import Place, Region
+from ..target import Region, SymbolPlace
 from .elf_file import (
     DEBUG_FOLDER,
     LONGEST_NAME,
@@ -45,13 +45,13 @@ class NamedSymbol(NamedTuple):
     """Mangled."""
 
 
-def place_of(mangled: str, offset: int) -> Place:
+def place_of(mangled: str, offset: int) -> SymbolPlace:
     from .demangle import demangle  # few looks need it
 
-    return Place(demangle(mangled), offset)
+    return SymbolPlace(demangle(mangled), offset)
 
 
-class Named(Protocol):
+class NamedImage(Protocol):
     """What is named: a Target, as far as names need it."""
 
     @property
@@ -61,7 +61,7 @@ class Named(Protocol):
 
     def open_file(self, region: Region) -> Optional[str]: ...
 
-    def own_name(self, address: int) -> Optional[Place]:
+    def own_name(self, address: int) -> Optional[SymbolPlace]:
         """The debugger's own knowledge, mangled."""
 
 
@@ -93,7 +93,7 @@ def _is_program(run: Sequence[Region]) -> bool:
 
 
 def files_of(
-    image: Named, region: Region, build_id: str, folders: Sequence[str], sysroot: Optional[str] = None
+    image: NamedImage, region: Region, build_id: str, folders: Sequence[str], sysroot: Optional[str] = None
 ) -> list[str]:
     """Where a module's symbols may be: its separate debug file first, then the file itself."""
     paths = find_debug_file(build_id, folders, sysroot), image.open_file(region)
@@ -106,7 +106,7 @@ def local_file(likely: Sequence[str]) -> Optional[str]:
     return next((path for path in likely if os.path.isfile(path)), None)
 
 
-class Naming:
+class AddressNames:
     """The names of one image, which keeps this: so that it can go at once, this does not keep the image."""
 
     def __init__(self, folders: Sequence[str], sysroot: Optional[str] = None) -> None:
@@ -117,7 +117,7 @@ class Naming:
         """Of modules, by where they begin."""
         self._described: dict[int, Sequence[tuple[int, DebugEntries]]] = {}
 
-    def describe(self, image: Named, address: int) -> Optional[Place]:
+    def describe(self, image: NamedImage, address: int) -> Optional[SymbolPlace]:
         """As Target has it."""
         module = self.module_at(image, address)
         if module is not None:
@@ -129,17 +129,17 @@ class Naming:
             return place_of(told.name, told.offset)
         if module is None or not self._is_within(image, module, address):
             return None
-        return Place(os.path.basename(module[0].path), address - module[0].start, in_file=True)
+        return SymbolPlace(os.path.basename(module[0].path), address - module[0].start, in_file=True)
 
-    def module_at(self, image: Named, address: int) -> Optional[Sequence[Region]]:
+    def module_at(self, image: NamedImage, address: int) -> Optional[Sequence[Region]]:
         """The mappings of the file that has this address."""
         return next((each for each in self._runs(image) if each[0].start <= address < each[-1].end), None)
 
-    def programs(self, image: Named) -> list[Sequence[Region]]:
+    def programs(self, image: NamedImage) -> list[Sequence[Region]]:
         """As programs_of, with the nameless mapping behind each."""
         return list(filter(_is_program, self._runs(image)))
 
-    def _is_within(self, image: Named, module: Sequence[Region], address: int) -> bool:
+    def _is_within(self, image: NamedImage, module: Sequence[Region], address: int) -> bool:
         """Whether it is the file's own: other memory may lie right after its .bss, and is one mapping with it."""
         if module[-1].path or address < module[-1].start:
             return True
@@ -149,7 +149,7 @@ class Naming:
         end = self._ends[start]
         return end is None or address < end
 
-    def _runs(self, image: Named) -> list[list[Region]]:
+    def _runs(self, image: NamedImage) -> list[list[Region]]:
         """Each file's mappings, with the nameless one right after them: its .bss."""
         if self._modules is None:
             regions = image.regions()
@@ -158,25 +158,25 @@ class Naming:
             self._modules = [[*run, nameless[run[-1].end]] if run[-1].end in nameless else run for run in runs]
         return self._modules
 
-    def symbol_at(self, image: Named, address: int) -> Optional[NamedSymbol]:
+    def symbol_at(self, image: NamedImage, address: int) -> Optional[NamedSymbol]:
         """What covers an address by the tables of the file that is mapped there, and by nothing else."""
         module = self.module_at(image, address)
         return self._covering(image, module[0], address) if module is not None else None
 
-    def address_of(self, image: Named, mangled: str, beside: int) -> Optional[int]:
+    def address_of(self, image: NamedImage, mangled: str, beside: int) -> Optional[int]:
         """Of a symbol of the module that has the address `beside`, or of what a compiler made of it: "f.cold"."""
         module = self.module_at(image, beside)
         names = self._table(image, module[0])[1] if module is not None else ()
         part = mangled + "."
         return next((each.value for each in names if each.text == mangled or each.text.startswith(part)), None)
 
-    def symbols_with(self, image: Named, part: str, beside: int) -> list[NamedSymbol]:
+    def symbols_with(self, image: NamedImage, part: str, beside: int) -> list[NamedSymbol]:
         """Those of the module that has the address `beside`, in whose mangled names this is."""
         module = self.module_at(image, beside)
         names = self._table(image, module[0])[1] if module is not None else ()
         return [each for each in names if part in each.text]
 
-    def source_of(self, image: Named, symbol: NamedSymbol, beside: int) -> Optional[str]:
+    def source_of(self, image: NamedImage, symbol: NamedSymbol, beside: int) -> Optional[str]:
         """The source file of a local symbol of the module that has the address `beside`."""
         module = self.module_at(image, beside)
         for file in self._files(image, module[0]) if module is not None else ():
@@ -187,7 +187,7 @@ class Naming:
                 return source
         return None
 
-    def described_at(self, image: Named, address: int) -> Optional[tuple[int, DescribedVariable]]:
+    def described_at(self, image: NamedImage, address: int) -> Optional[tuple[int, DescribedVariable]]:
         """As WithSymbols has it."""
         module = self.module_at(image, address)
         start = module[0].start if module is not None else 0
@@ -195,14 +195,14 @@ class Naming:
         found = (entries.variable_at(address - bias) for bias, entries in described)
         return next(((start, each) for each in found if each is not None), None)
 
-    def described_class(self, image: Named, name: str, beside: int) -> Optional[DescribedClass]:
+    def described_class(self, image: NamedImage, name: str, beside: int) -> Optional[DescribedClass]:
         """As WithSymbols has it."""
         module = self.module_at(image, beside)
         described = self._entries_of(image, module[0]) if module is not None else ()
         found = (entries.class_named(name) for _, entries in described)
         return next((each for each in found if each is not None), None)
 
-    def _entries_of(self, image: Named, start: Region) -> Sequence[tuple[int, DebugEntries]]:
+    def _entries_of(self, image: NamedImage, start: Region) -> Sequence[tuple[int, DebugEntries]]:
         """Each with what the loader added to its addresses."""
         if start.start not in self._described:
             from .debug_entries import debug_entries_of  # only LLDB asks for what it does not tell itself
@@ -211,7 +211,7 @@ class Naming:
             self._described[start.start] = [(bias, entries) for bias, entries in files if entries is not None]
         return self._described[start.start]
 
-    def thread_symbols(self, image: Named) -> list[tuple[int, NamedSymbol]]:
+    def thread_symbols(self, image: NamedImage) -> list[tuple[int, NamedSymbol]]:
         """Thread-local variables, each with where its module begins; without the C library's own."""
         found: list[tuple[int, NamedSymbol]] = []
         for module in self._runs(image):
@@ -221,7 +221,7 @@ class Naming:
             found += [(module[0].start, each) for each in next(filter(None, symbols), ())]
         return found
 
-    def functions(self, image: Named, start: Region) -> list[int]:
+    def functions(self, image: NamedImage, start: Region) -> list[int]:
         """Where those of the module begin that begins there."""
         for file in self._files(image, start):
             bias = start.start - file.first_address
@@ -230,31 +230,31 @@ class Naming:
                 return found
         return []
 
-    def _files(self, image: Named, start: Region) -> Iterator[ElfFile]:
+    def _files(self, image: NamedImage, start: Region) -> Iterator[ElfFile]:
         """Those that are proven to have the symbols of the module that begins there."""
         build_id = module_build_id(image.read, start.start)
         if build_id is not None:
             paths = files_of(image, start, build_id, self._folders, sysroot=self._sysroot)
             yield from proven_files(paths, build_id)
 
-    def _search(self, image: Named, start: Region, address: int) -> Optional[Place]:
+    def _search(self, image: NamedImage, start: Region, address: int) -> Optional[SymbolPlace]:
         name = self._covering(image, start, address)
         return place_of(name.text, address - name.value) if name is not None else None
 
-    def _covering(self, image: Named, start: Region, address: int) -> Optional[NamedSymbol]:
+    def _covering(self, image: NamedImage, start: Region, address: int) -> Optional[NamedSymbol]:
         values, names = self._table(image, start)
         place = bisect_right(values, address) - 1
         if place < 0 or not values[place] <= address < values[place] + max(1, names[place].size):
             return None
         return names[place]
 
-    def _table(self, image: Named, start: Region) -> tuple[list[int], list[NamedSymbol]]:
+    def _table(self, image: NamedImage, start: Region) -> tuple[list[int], list[NamedSymbol]]:
         if start.start not in self._tables:
             names = sorted(self._load(image, start), key=lambda each: (each.value, -len(each.text), each.text))
             self._tables[start.start] = [each.value for each in names], names
         return self._tables[start.start]
 
-    def _load(self, image: Named, start: Region) -> Iterator[NamedSymbol]:
+    def _load(self, image: NamedImage, start: Region) -> Iterator[NamedSymbol]:
         for file in self._files(image, start):
             bias = start.start - file.first_address
             try:
@@ -266,8 +266,8 @@ class Naming:
                 return
 
 
-class _HasNaming(Named, Protocol):
-    _naming: Naming
+class _HasNaming(NamedImage, Protocol):
+    _naming: AddressNames
 
 
 class WithSymbols:

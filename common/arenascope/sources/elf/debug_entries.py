@@ -15,7 +15,7 @@ from typing import Iterator, Mapping, NamedTuple, Optional, Sequence
 from ..target import ByteOrder
 from ..type_spelling import spelled, within
 from .elf_file import ElfFile
-from .entry_tree import BLOCK1, DAMAGED, DEEPEST, EXPRLOC, NAME, ROOMS, SIBLING, STRP, Entry, EntryTree, text_at
+from .entry_tree import BLOCK1, DAMAGED, DEEPEST, EXPRLOC, NAME, ROOMS, SIBLING, STRP, DebugEntry, EntryTree, text_at
 from .unwind import Cursor
 
 LARGEST = 64 << 20
@@ -116,7 +116,7 @@ class DebugEntries(EntryTree):
                 if size and name and DECLARATION not in way[-1].places:
                     yield name, DescribedClass(size, list(self._members(way[-1])))
 
-    def _members(self, entry: Entry) -> Iterator[DescribedMember]:
+    def _members(self, entry: DebugEntry) -> Iterator[DescribedMember]:
         """What has a fixed place and whole bytes, and a type that has a name."""
         unit, cursor = self._unit_at(entry.at), Cursor(self._bytes, self._byte_order)
         cursor.at = entry.end
@@ -135,12 +135,12 @@ class DebugEntries(EntryTree):
                     return
                 cursor.at = sibling
 
-    def _describe(self, way: Sequence[Entry]) -> Optional[DescribedVariable]:
+    def _describe(self, way: Sequence[DebugEntry]) -> Optional[DescribedVariable]:
         functions = [self._name(each) for each in way if each.shape.tag == FUNCTION]
         name, type = self._name(way[-1]), self._type_of(way[-1])
         return DescribedVariable("".join(functions[-1:]), name, type) if name and type is not None else None
 
-    def _type_of(self, entry: Entry) -> Optional[DescribedType]:
+    def _type_of(self, entry: DebugEntry) -> Optional[DescribedType]:
         """None where it has no name."""
         type, found = self._reference(entry, TYPE), DescribedType("void")
         for _ in range(DEEPEST):

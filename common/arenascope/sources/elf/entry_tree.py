@@ -57,7 +57,7 @@ class _Shape(NamedTuple):
     """Name and form."""
 
 
-class Entry(NamedTuple):
+class DebugEntry(NamedTuple):
     at: int
     end: int
     shape: _Shape
@@ -77,7 +77,7 @@ class EntryTree:
 
     # names
 
-    def _full_name(self, way: Sequence[Entry]) -> str:
+    def _full_name(self, way: Sequence[DebugEntry]) -> str:
         """ "": not all of it has a name, or it is a function's own."""
         specified = self._own_reference(way[-1], SPECIFICATION)
         if specified is not None and NAME not in way[-1].places:
@@ -90,7 +90,7 @@ class EntryTree:
 
     # attributes, of an entry or of what it completes
 
-    def _name(self, entry: Entry) -> str:
+    def _name(self, entry: DebugEntry) -> str:
         for each in self._same(entry):
             form, place = each.places.get(NAME, (0, 0))
             if form == STRING:
@@ -99,11 +99,11 @@ class EntryTree:
                 return text_at(self._sections[".debug_str" if form == STRP else ".debug_line_str"], self._number(place))
         return ""
 
-    def _reference(self, entry: Entry, attribute: int) -> Optional[int]:
+    def _reference(self, entry: DebugEntry, attribute: int) -> Optional[int]:
         led = (self._own_reference(each, attribute) for each in self._same(entry))
         return next((each for each in led if each is not None), None)
 
-    def _same(self, entry: Entry) -> Iterator[Entry]:
+    def _same(self, entry: DebugEntry) -> Iterator[DebugEntry]:
         for _ in range(DEEPEST):
             yield entry
             references = (self._own_reference(entry, each) for each in (ORIGIN, SPECIFICATION))
@@ -113,7 +113,7 @@ class EntryTree:
                 return
             entry = way[-1]
 
-    def _constant(self, entry: Entry, attribute: int) -> Optional[int]:
+    def _constant(self, entry: DebugEntry, attribute: int) -> Optional[int]:
         form, place = entry.places.get(attribute, (0, 0))
         size = CONSTANTS.get(form)
         if form == UDATA:
@@ -122,7 +122,7 @@ class EntryTree:
             return cursor.uleb()
         return self._number(place, size) if size is not None else None
 
-    def _own_reference(self, entry: Entry, attribute: int) -> Optional[int]:
+    def _own_reference(self, entry: DebugEntry, attribute: int) -> Optional[int]:
         form, place = entry.places.get(attribute, (0, 0))
         if form in WITHIN_UNIT:
             return self._unit_at(entry.at).start + self._number(place, WITHIN_UNIT[form])
@@ -136,7 +136,7 @@ class EntryTree:
 
     # entries
 
-    def _way_to(self, place: int) -> list[Entry]:
+    def _way_to(self, place: int) -> list[DebugEntry]:
         """The entries that lead down to the one in which this place lies, that one the last."""
         unit = self._unit_at(place)
         cursor = Cursor(self._bytes, self._byte_order)
@@ -164,7 +164,7 @@ class EntryTree:
                 way.append(entry)
         return []
 
-    def _entry(self, cursor: Cursor, unit: _Unit) -> Entry:
+    def _entry(self, cursor: Cursor, unit: _Unit) -> DebugEntry:
         at = cursor.at
         shape = self._shapes_of(unit.shapes)[cursor.uleb()]
         places = {}
@@ -186,7 +186,7 @@ class EntryTree:
                 cursor.at += unit.word
             else:
                 raise ValueError
-        return Entry(at, cursor.at, shape, places)
+        return DebugEntry(at, cursor.at, shape, places)
 
     def _shapes_of(self, start: int) -> Mapping[int, _Shape]:
         if start not in self._shapes:

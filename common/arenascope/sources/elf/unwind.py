@@ -22,7 +22,7 @@ SIZES = {0x00: 0, 0x02: 2, 0x03: 4, 0x04: 8, 0x0A: 2, 0x0B: 4, 0x0C: 8}
 """DW_EH_PE_ formats: bytes of a number, 0 standing for a word."""
 
 
-class Entry(NamedTuple):
+class UnwindEntry(NamedTuple):
     """A function's entry in the tables: how to leave it is what its two programs say (DW_CFA_…)."""
 
     start: int
@@ -38,7 +38,7 @@ class Entry(NamedTuple):
     own: bytes
 
 
-class Rule(NamedTuple):
+class RegisterRule(NamedTuple):
     """Where a register's value in the caller is: `at` bytes from the frame's address, or what an expression says."""
 
     at: int = 0
@@ -49,12 +49,12 @@ class Rule(NamedTuple):
     """For the frame's own address: the register that `at` counts from. For another: it is kept in that one."""
 
 
-class Row(NamedTuple):
+class UnwindRow(NamedTuple):
     """What the tables say of one instruction."""
 
-    entry: Entry
-    cfa: Rule
-    rules: Mapping[int, Optional[Rule]]
+    entry: UnwindEntry
+    cfa: RegisterRule
+    rules: Mapping[int, Optional[RegisterRule]]
     """None: the value is lost (DW_CFA_undefined). What is not named is as it was."""
 
     @property
@@ -74,9 +74,9 @@ class UnwindTables:
         self.memory = memory
         self.regions = regions
         self._headers: dict[int, Optional[int]] = {}
-        self._known: dict[int, Optional[Row]] = {}
+        self._known: dict[int, Optional[UnwindRow]] = {}
 
-    def find(self, address: int) -> Optional[Row]:
+    def find(self, address: int) -> Optional[UnwindRow]:
         """What covers this address; None where nothing does, or it cannot be read or is not understood."""
         if address not in self._known:
             entry = self._entry_at(address)
@@ -86,7 +86,7 @@ class UnwindTables:
                 self._known[address] = None
         return self._known[address]
 
-    def _entry_at(self, address: int) -> Optional[Entry]:
+    def _entry_at(self, address: int) -> Optional[UnwindEntry]:
         """All that the tables say of the function at this address."""
         base = self._base(address)
         if base is None:
@@ -144,7 +144,7 @@ class UnwindTables:
         # 0xffffffff: a 64-bit length, which nobody writes
         return self.memory.read(address + 4, length) if length <= LIMIT else b""
 
-    def _parse(self, address: int) -> Optional[Entry]:
+    def _parse(self, address: int) -> Optional[UnwindEntry]:
         """A frame description entry, with the common information entry that it names."""
         body = Cursor(self._entry(address), self.memory.byte_order)
         common = Cursor(self._entry(address + 4 - body.number(4)), self.memory.byte_order)
@@ -171,7 +171,7 @@ class UnwindTables:
         start = (start + place if encoding & 0x70 == 0x10 else start) & self.memory.top
         if letters.startswith("z"):
             body.at = body.uleb() + body.at
-        return Entry(
+        return UnwindEntry(
             start,
             start + length,
             "S" in letters,
@@ -220,26 +220,26 @@ class Cursor:
         return value - (1 << bits) if value >> (bits - 1) else value
 
 
-def row_at(entry: Entry, address: int, memory: Memory) -> Row:
+def row_at(entry: UnwindEntry, address: int, memory: Memory) -> UnwindRow:
     """Runs an entry's programs up to an instruction."""
-    state = _Rows(entry, memory)
+    state = _CfaProgram(entry, memory)
     state.run(entry.common, memory.top)
     state.first = dict(state.rules)
     state.run(entry.own, address - entry.start)
     if state.cfa is None:
         raise CannotUnwind
-    return Row(entry, state.cfa, state.rules)
+    return UnwindRow(entry, state.cfa, state.rules)
 
 
-class _Rows:
+class _CfaProgram:
     """DW_CFA_ instructions at work."""
 
-    def __init__(self, entry: Entry, memory: Memory) -> None:
+    def __init__(self, entry: UnwindEntry, memory: Memory) -> None:
         self.entry, self.memory = entry, memory
-        self.cfa: Optional[Rule] = None
-        self.rules: dict[int, Optional[Rule]] = {}
-        self.first: dict[int, Optional[Rule]] = {}
-        self.kept: list[tuple[Optional[Rule], dict[int, Optional[Rule]]]] = []
+        self.cfa: Optional[RegisterRule] = None
+        self.rules: dict[int, Optional[RegisterRule]] = {}
+        self.first: dict[int, Optional[RegisterRule]] = {}
+        self.kept: list[tuple[Optional[RegisterRule], dict[int, Optional[RegisterRule]]]] = []
 
     def run(self, program: bytes, reach: int) -> None:
         code = Cursor(program, self.memory.byte_order)
@@ -252,7 +252,7 @@ class _Rows:
                 if place > reach:
                     return
             elif kind == 0x80:
-                self.rules[low] = Rule(code.uleb() * self.entry.data_align)
+                self.rules[low] = RegisterRule(code.uleb() * self.entry.data_align)
             elif kind == 0xC0:
                 self._restore(low)
             else:
@@ -269,7 +269,7 @@ class _Rows:
             if operation == 0x2E:
                 code.uleb()
         elif operation in (0x05, 0x11):  # offset_extended, and signed
-            self.rules[code.uleb()] = Rule((code.uleb() if operation == 0x05 else code.sleb()) * align)
+            self.rules[code.uleb()] = RegisterRule((code.uleb() if operation == 0x05 else code.sleb()) * align)
         elif operation == 0x06:
             self._restore(code.uleb())
         elif operation == 0x07:
@@ -277,26 +277,28 @@ class _Rows:
         elif operation == 0x08:  # same_value
             self.rules.pop(code.uleb(), None)
         elif operation == 0x09:
-            self.rules[code.uleb()] = Rule(register=code.uleb())
+            self.rules[code.uleb()] = RegisterRule(register=code.uleb())
         elif operation == 0x0A:
             self.kept.append((self.cfa, dict(self.rules)))
         elif operation == 0x0B:
             self.cfa, self.rules = self.kept.pop()
         elif operation in (0x0C, 0x12):  # def_cfa, and signed
             number = code.uleb()
-            self.cfa = Rule(code.uleb() if operation == 0x0C else code.sleb() * align, register=number)
+            self.cfa = RegisterRule(code.uleb() if operation == 0x0C else code.sleb() * align, register=number)
         elif operation in (0x0D, 0x0E, 0x13) and self.cfa is not None and self.cfa.expression is None:
             if operation == 0x0D:
                 self.cfa = self.cfa._replace(register=code.uleb())
             else:
                 self.cfa = self.cfa._replace(at=code.uleb() if operation == 0x0E else code.sleb() * align)
         elif operation == 0x0F:
-            self.cfa = Rule(expression=_block(code), is_value=True)
+            self.cfa = RegisterRule(expression=_block(code), is_value=True)
         elif operation in (0x10, 0x16):  # expression, val_expression
-            self.rules[code.uleb()] = Rule(expression=_block(code), is_value=operation == 0x16)
+            self.rules[code.uleb()] = RegisterRule(expression=_block(code), is_value=operation == 0x16)
         elif operation in (0x14, 0x15):  # val_offset, and signed
             number = code.uleb()
-            self.rules[number] = Rule((code.uleb() if operation == 0x14 else code.sleb()) * align, is_value=True)
+            self.rules[number] = RegisterRule(
+                (code.uleb() if operation == 0x14 else code.sleb()) * align, is_value=True
+            )
         else:
             raise CannotUnwind
 
@@ -330,7 +332,7 @@ MACHINES: Mapping[str, Machine] = {
 CFA = -1
 
 
-class Frame(NamedTuple):
+class UnwoundFrame(NamedTuple):
     pc: int
     stack_pointer: int
 
@@ -341,12 +343,12 @@ class Unwinder:
     def __init__(self, memory: Memory, tables: UnwindTables, machine: str) -> None:
         self.memory, self.tables, self.machine = memory, tables, MACHINES[machine]
 
-    def frames(self, registers: Mapping[int, int], pc: int, limit: int) -> Iterator[Frame]:
+    def frames(self, registers: Mapping[int, int], pc: int, limit: int) -> Iterator[UnwoundFrame]:
         """Innermost first. `registers` by DWARF's numbers."""
         exact, here = True, dict(registers)
         for _ in range(limit):
             stack = here[self.machine.stack]
-            yield Frame(pc, stack)
+            yield UnwoundFrame(pc, stack)
             try:
                 row = self.tables.find(pc if exact else pc - 1)
                 if row is None:
@@ -365,7 +367,7 @@ class Unwinder:
         registers = {number: self.memory.word(stack + at) for number, at in self.machine.from_signal.items()}
         return registers, self.memory.word(stack + self.machine.signal_counter)
 
-    def _caller(self, row: Row, here: Mapping[int, int]) -> tuple[dict[int, int], int]:
+    def _caller(self, row: UnwindRow, here: Mapping[int, int]) -> tuple[dict[int, int], int]:
         top = self.memory.top
         cfa = self._value(row.cfa, here, 0) if row.cfa.expression is not None else None
         if cfa is None:
@@ -384,7 +386,7 @@ class Unwinder:
             raise CannotUnwind
         return before, before[row.entry.returns] & ((1 << self.machine.address_bits) - 1)
 
-    def _value(self, rule: Rule, here: Mapping[int, int], cfa: int) -> int:
+    def _value(self, rule: RegisterRule, here: Mapping[int, int], cfa: int) -> int:
         if rule.expression is None:
             return (cfa + rule.at) & self.memory.top
         return evaluate(self.memory, rule.expression, here, cfa)

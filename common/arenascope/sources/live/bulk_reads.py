@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Callable, Iterator, NamedTuple, Optional, Sequ
 
 from ...base import optional_libraries
 from ...base.array_types import words_of
-from ...base.background import Beside
+from ...base.background import BackgroundWork
 from ...base.errors import MemoryReadError
 from ..memory import Fill
 from ..target import NodeWords, ReadPair
@@ -43,7 +43,7 @@ class Iovecs(NamedTuple):
     number: int
 
 
-class Call(NamedTuple):
+class ReadCall(NamedTuple):
     """What one call reads."""
 
     first: int
@@ -55,17 +55,17 @@ class Call(NamedTuple):
     bytes: int
 
 
-class Plan(NamedTuple):
+class ReadPlan(NamedTuple):
     """The calls, for places in order."""
 
     order: array[int]
     """Which of the places they were."""
-    calls: Sequence[Call]
+    calls: Sequence[ReadCall]
     iovecs: Sequence[object]
     """What the calls' lie in: addresses and sizes in turns."""
 
 
-def plan_for(places: Sequence[int], size: int, base: int, aside: int) -> Plan:
+def plan_for(places: Sequence[int], size: int, base: int, aside: int) -> ReadPlan:
     """Places of one size, the first to `base`, the others behind it; what is between those of a page goes aside."""
     numpy = _numpy_for(places)
     if numpy is not None:
@@ -73,7 +73,7 @@ def plan_for(places: Sequence[int], size: int, base: int, aside: int) -> Plan:
     order = in_order(places)
     ordered = array("Q", map(places.__getitem__, order))
     iovecs: list[array[int]] = []
-    return Plan(order, list(_calls(order, ordered, size, base, aside=aside, iovecs=iovecs)), iovecs)
+    return ReadPlan(order, list(_calls(order, ordered, size, base, aside=aside, iovecs=iovecs)), iovecs)
 
 
 def in_order(places: Sequence[int]) -> array[int]:
@@ -127,7 +127,7 @@ def _numpy_for(words: Sequence[int]) -> Optional[ModuleType]:
 
 def _calls(
     order: Sequence[int], places: Sequence[int], size: int, base: int, aside: int, iovecs: list[array[int]]
-) -> Iterator[Call]:
+) -> Iterator[ReadCall]:
     for first in range(0, len(places), PLACES):
         some = places[first : first + PLACES]
         theirs, ours = array("Q"), array("Q")
@@ -148,10 +148,10 @@ def _calls(
             page = end - 1 >> PAGE_SHIFT
         iovecs += ours, theirs
         own, their = (Iovecs(each.buffer_info()[0], len(each) // 2) for each in (ours, theirs))
-        yield Call(first, own, their, first + len(some), bytes=sum(theirs[1::2]))
+        yield ReadCall(first, own, their, first + len(some), bytes=sum(theirs[1::2]))
 
 
-def _plan_at_once(numpy: ModuleType, places: Sequence[int], size: int, base: int, aside: int) -> Plan:
+def _plan_at_once(numpy: ModuleType, places: Sequence[int], size: int, base: int, aside: int) -> ReadPlan:
     every: Numbers = numpy.asarray(places, dtype=numpy.uint64)
     # mostly they are in order, but for the last
     order: Numbers = numpy.argsort(every, kind="stable").astype(numpy.int64, copy=False)
@@ -193,7 +193,7 @@ def _plan_at_once(numpy: ModuleType, places: Sequence[int], size: int, base: int
     their = numpy.searchsorted(firsts, bounds).tolist()
     sums = numpy.append(numpy.uint64(0), numpy.cumsum(theirs[:, 1]))[their].tolist()
     calls = [
-        Call(
+        ReadCall(
             places_of[at],
             Iovecs(our_base + each_size * own[at], own[at + 1] - own[at]),
             Iovecs(their_base + each_size * their[at], their[at + 1] - their[at]),
@@ -202,7 +202,7 @@ def _plan_at_once(numpy: ModuleType, places: Sequence[int], size: int, base: int
         )
         for at in range(len(places_of) - 1)
     ]
-    return Plan(words_of(order), calls, (ours, theirs))
+    return ReadPlan(words_of(order), calls, (ours, theirs))
 
 
 LARGEST = (1 << 64) - 1
@@ -245,7 +245,7 @@ class ManyReader:
         left = deque(self._plan.calls)
         two = len(left) >= ENOUGH_FOR_TWO and (os.cpu_count() or 1) > 1
         # whichever has time takes the next: other programs may be at work, too
-        other = Beside(lambda: self._run(left)) if two else None
+        other = BackgroundWork(lambda: self._run(left)) if two else None
         try:
             self._run(left)
         finally:
@@ -254,7 +254,7 @@ class ManyReader:
         if other is not None:
             other.result()
 
-    def _run(self, left: deque[Call]) -> None:
+    def _run(self, left: deque[ReadCall]) -> None:
         """As many of the calls as there is time for."""
         call, pid, is_over = self._call, self._pid, self._is_over
         assert call is not None

@@ -19,8 +19,8 @@ from .messages import (
     EveryRegisterSet,
     GetRegisters,
     GetRegisterSets,
-    Held,
     Hold,
+    HoldBegun,
     Order,
     Refused,
     Registers,
@@ -35,7 +35,7 @@ from .sigstop import Stopper
 if TYPE_CHECKING:
     from types import ModuleType
 
-    from .ptrace import Tracer
+    from .ptrace import Ptracer
     from .thread_calls import Runner
 
 TICK_MS = 10
@@ -46,7 +46,7 @@ DONE, SUSPENDED, TOO_LONG, ENDED = b"d", b"s", b"l", b""
 """Why it let go, the last that it says: it was told to, we were stopped, a hold too long; it was killed."""
 
 
-class Holder(Protocol):
+class ThreadHolder(Protocol):
     name: str
 
     def hold(self, until: float) -> None:
@@ -96,14 +96,14 @@ class _Guard:
             from . import ptrace
 
             self._ptrace = ptrace
-        self._holder = self._ptrace.Tracer if how == "ptrace" and self._ptrace else Stopper
+        self._holder = self._ptrace.Ptracer if how == "ptrace" and self._ptrace else Stopper
 
     def run(self) -> None:
         order = receive_order(self._orders)
         if not isinstance(order, Hold):
             send_answer(self._replies, Released(0.0))
             return
-        holder: Holder = self._holder(order.pid, order.born)
+        holder: ThreadHolder = self._holder(order.pid, order.born)
         started = time.monotonic()
         try:
             if self._ptrace:
@@ -122,7 +122,7 @@ class _Guard:
             send_answer(self._replies, Refused(f"process {order.pid} has ended"))
             return
         try:
-            send_answer(self._replies, Held(holder.name))
+            send_answer(self._replies, HoldBegun(holder.name))
             why = self._guard(holder, started + order.at_most)
         finally:
             holder.release()
@@ -130,7 +130,7 @@ class _Guard:
         if why == DONE:
             send_answer(self._replies, Released(time.monotonic() - started))
 
-    def _obey(self, holder: Holder, order: Order) -> Answer:
+    def _obey(self, holder: ThreadHolder, order: Order) -> Answer:
         if isinstance(order, GetRegisters):
             return Registers(holder.records(order.tids))
         if isinstance(order, GetRegisterSets):
@@ -140,12 +140,12 @@ class _Guard:
                 # few holds are for more than looking
                 from .thread_calls import Runner
 
-                self._runner = Runner(cast("Tracer", holder))
+                self._runner = Runner(cast("Ptracer", holder))
             return self._runner.obey(order)
         except (OSError, TargetError) as error:
             return Refused(str(error))
 
-    def _guard(self, holder: Holder, until: float) -> bytes:
+    def _guard(self, holder: ThreadHolder, until: float) -> bytes:
         """Until there is a reason to let go."""
         state = os.open(f"/proc/{self._parent}/stat", os.O_RDONLY)
         while True:

@@ -49,7 +49,7 @@ class Thread(NamedTuple):
     errno: int
 
 
-class Step(NamedTuple):
+class InjectedCall(NamedTuple):
     """One function, or one system call."""
 
     address: int
@@ -100,7 +100,7 @@ class Frames(Protocol):
 
     def state(self) -> bytes: ...
 
-    def begin(self, step: Step, then: int) -> Registers:
+    def begin(self, step: InjectedCall, then: int) -> Registers:
         """Registers with which a step begins that returns to what lies at `then`."""
 
     def through_frame(self, at: int) -> Optional[Registers]:
@@ -164,10 +164,10 @@ def signed(value: int) -> int:
     return value - (1 << 64) if value >> 63 else value
 
 
-class Layout:
+class StackLayout:
     """Where things lie, below a thread's stack."""
 
-    def __init__(self, frames: Frames, thread: Thread, stack: int, steps: Sequence[Step], signal: int) -> None:
+    def __init__(self, frames: Frames, thread: Thread, stack: int, steps: Sequence[InjectedCall], signal: int) -> None:
         """`stack`: the thread's stack pointer."""
         self.frames, self.thread, self.steps, self.signal = frames, thread, steps, signal
         stop_bytes = frames.halt_bytes + frames.frame_bytes
@@ -217,17 +217,17 @@ class Layout:
         return ~(1 << (self.signal - 1) | FATAL) & ((1 << 64) - 1)
 
     @property
-    def _errno_step(self) -> Step:
+    def _errno_step(self) -> InjectedCall:
         arguments = (self.thread.inner_pid, self.words + 2 * WORD, 1, self.words + 4 * WORD, 1, 0)
-        return Step(0, arguments, system_call="process_vm_writev")
+        return InjectedCall(0, arguments, system_call="process_vm_writev")
 
-    def _alone(self, step: Step) -> bytes:
+    def _alone(self, step: InjectedCall) -> bytes:
         """How it goes on after a stop at which nobody came."""
         if step.unlocks is not None:
-            return self._frame(Step(0, unlocking(step.unlocks), system_call="futex"), self.errno)
+            return self._frame(InjectedCall(0, unlocking(step.unlocks), system_call="futex"), self.errno)
         return self._frame(self._errno_step, self.back)
 
-    def _frame(self, step: Step, then: int) -> bytes:
+    def _frame(self, step: InjectedCall, then: int) -> bytes:
         return self.frames.frame(self.frames.begin(step, then), self.mask)
 
 

@@ -14,7 +14,7 @@ from ..elf.elf_file import EM_AARCH64
 from ..elf.notes import NT_ARM_GCS, NT_ARM_SSVE, NT_ARM_SVE, NT_ARM_TLS, NT_ARM_ZA, NT_FPREGSET
 from ..elf.registers import GENERAL
 from ..memory import Memory
-from .injection import ALL, OTHER_STACK, UNKNOWN, WORD, Frames, Registers, Sets, Step, Thread
+from .injection import ALL, OTHER_STACK, UNKNOWN, WORD, Frames, InjectedCall, Registers, Sets, Thread
 
 SYSTEM_CALLS: Mapping[str, int] = {"tkill": 130, "process_vm_writev": 271, "futex": 98}
 RESTART, NANOSLEEP, CLOCK_NANOSLEEP, FUTEX = 128, 101, 115, 98
@@ -173,7 +173,7 @@ class Aarch64Frames:
         self.back_bytes = FRAME_BYTES + len(self._scalable)
 
     def halt(self, tid: int, signal: int, then: int, mask: int) -> bytes:
-        return self.frame(self.begin(Step(0, (tid, signal), system_call="tkill"), then), mask)
+        return self.frame(self.begin(InjectedCall(0, (tid, signal), system_call="tkill"), then), mask)
 
     def halted(self) -> int:
         return self.gadgets["system call"] + 4
@@ -187,7 +187,7 @@ class Aarch64Frames:
     def state(self) -> bytes:
         return b""
 
-    def begin(self, step: Step, then: int) -> Registers:
+    def begin(self, step: InjectedCall, then: int) -> Registers:
         values = {f"x{at}": value for at, value in enumerate(step.arguments)}
         values["pc"] = step.address
         if step.system_call is not None:

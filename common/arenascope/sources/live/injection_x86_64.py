@@ -10,7 +10,7 @@ from ..elf.notes import NT_X86_XSTATE
 from ..elf.registers import GENERAL
 from ..memory import Memory
 from . import procfiles
-from .injection import ALL, OTHER_STACK, UNKNOWN, WORD, Frames, Registers, Sets, Step, Thread, signed
+from .injection import ALL, OTHER_STACK, UNKNOWN, WORD, Frames, InjectedCall, Registers, Sets, Thread, signed
 
 SYSTEM_CALLS: Mapping[str, int] = {"tkill": 200, "process_vm_writev": 311, "futex": 202, "restart_syscall": 219}
 RED_ZONE = 128
@@ -203,7 +203,7 @@ class X8664Frames:
         vectors[SW_NOTES : SW_NOTES + 48] = struct.pack("<IIQI28x", MAGIC1, size + 4, features, size)
         return bytes(vectors) + struct.pack("<I", MAGIC2)
 
-    def begin(self, step: Step, then: int) -> Registers:
+    def begin(self, step: InjectedCall, then: int) -> Registers:
         if step.system_call is not None:
             values = dict(zip(SYSTEM_ARGUMENTS, step.arguments))
             values.update(rax=SYSTEM_CALLS[step.system_call], rip=self.gadgets["system call"])

@@ -7,7 +7,7 @@ from array import array
 from typing import TYPE_CHECKING, Optional, Sequence
 
 from ...base.errors import MemoryReadError
-from ..elf.address_names import Naming
+from ..elf.address_names import AddressNames
 from ..elf.registers import ThreadRecord, thread_from_record
 from ..shell_target import ShellTarget
 from ..target import NodeWords, RegisterSets, ThreadInfo
@@ -44,7 +44,7 @@ class ProcessTarget(ShellTarget):
 
         And the same image: were it another program's by now, its memory would say so.
         """
-        self._regions, self._threads, self._naming = None, None, Naming(self._folders, self._sysroot)
+        self._regions, self._threads, self._naming = None, None, AddressNames(self._folders, self._sysroot)
         self._freeze = freeze
         if freeze is not None:
             # debug information takes seconds to be read: of a copy it is

@@ -38,7 +38,7 @@ class GetStands(NamedTuple):
     tids: Optional[Sequence[int]] = None
 
 
-class Run(NamedTuple):
+class RunAlone(NamedTuple):
     """Let this thread alone run, one piece of time after the other, until it stands elsewhere."""
 
     tid: int
@@ -70,7 +70,7 @@ class MakeCall(NamedTuple):
     seconds: float
 
 
-class Held(NamedTuple):
+class HoldBegun(NamedTuple):
     how: str
 
 
@@ -107,15 +107,15 @@ class Ran(NamedTuple):
     """Whether all other threads are who they were: what it has started meanwhile is held, too."""
 
 
-class Called(NamedTuple):
+class CallEnded(NamedTuple):
     became: str
     """One of thread_calls.py's words."""
     number: int
     """Of a signal, or the wait status of a process that ended."""
 
 
-Order = Union[Hold, Release, GetRegisters, GetRegisterSets, GetStands, Run, MakeCall]
-Answer = Union[Held, Refused, Released, Registers, EveryRegisterSet, Stands, Ran, Called]
+Order = Union[Hold, Release, GetRegisters, GetRegisterSets, GetStands, RunAlone, MakeCall]
+Answer = Union[HoldBegun, Refused, Released, Registers, EveryRegisterSet, Stands, Ran, CallEnded]
 ORDERS: tuple[type[Order], ...] = get_args(Order)
 ANSWERS: tuple[type[Answer], ...] = get_args(Answer)
 """Which of them a message is, is told by its number here."""

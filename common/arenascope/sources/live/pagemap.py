@@ -20,7 +20,7 @@ from struct import Struct
 from typing import Iterable, Iterator, NamedTuple, Optional, Protocol, Sequence
 
 from ...base.errors import TargetError
-from ..target import Pages, Runs, Span, joined
+from ..target import PageUse, Runs, Span, joined
 from .pagekinds import IN_SWAP, PageKinds
 from .procfiles import read_regions
 
@@ -40,19 +40,19 @@ Run = tuple[int, int, bool]
 """(start, end, swapped): pages that are in memory, or in swap."""
 
 
-class Stretch:
+class PagesOfStretch:
     """What a stretch of address space has in memory and in swap, of one moment."""
 
     def __init__(self, start: int, end: int) -> None:
         self.start, self.end = start, end
         self.here, self.away = Runs(), Runs()
 
-    def count(self, low: int, high: int) -> Pages:
-        return Pages(self.here.bytes_in(low, high), self.away.bytes_in(low, high))
+    def count(self, low: int, high: int) -> PageUse:
+        return PageUse(self.here.bytes_in(low, high), self.away.bytes_in(low, high))
 
     @property
-    def whole(self) -> Pages:
-        return Pages(*(sum(each.ends) - sum(each.starts) for each in (self.here, self.away)))
+    def whole(self) -> PageUse:
+        return PageUse(*(sum(each.ends) - sum(each.starts) for each in (self.here, self.away)))
 
     def resident(self, low: int, high: int) -> Sequence[Span]:
         return self.here.spans_in(low, high)
@@ -64,7 +64,7 @@ class Stretch:
             kind.ends.append(high)
 
 
-class Reader(Protocol):
+class PageTableReader(Protocol):
     """One way of reading page tables."""
 
     @property
@@ -74,7 +74,7 @@ class Reader(Protocol):
     def runs(self, start: int, end: int) -> Iterator[Run]:
         """Where it has it, in address order."""
 
-    def collect(self, into: Stretch) -> None:
+    def collect(self, into: PagesOfStretch) -> None:
         """All of that stretch."""
 
 
@@ -98,7 +98,7 @@ class PagemapResidency:
             raise TargetError(f"cannot open /proc/{pid}/pagemap: {error.strerror}") from error
         entries = EntryReader(self._file.fileno(), pid, page_size)
         scan = ScanReader(self._file.fileno(), pid, entries)
-        self._reader: Reader = scan if scan.works() else entries
+        self._reader: PageTableReader = scan if scan.works() else entries
 
     @property
     def exact(self) -> bool:
@@ -111,10 +111,10 @@ class PagemapResidency:
     def __exit__(self, *_: object) -> None:
         self._file.close()
 
-    def count(self, start: int, end: int) -> Optional[Pages]:
+    def count(self, start: int, end: int) -> Optional[PageUse]:
         start, end = self.whole_pages(start, end)
         try:
-            return self.stretch(start, end).whole if start < end else Pages(0)
+            return self.stretch(start, end).whole if start < end else PageUse(0)
         except (OSError, ValueError):  # ended meanwhile, or closed
             return None
 
@@ -145,9 +145,9 @@ class PagemapResidency:
                 own = (at for at, entry in enumerate(entries, low // size) if entry >> 62 and not entry & OF_FILE)
                 yield from (Span(at * size, (at + 1) * size) for at in own)
 
-    def stretch(self, start: int, end: int) -> Stretch:
+    def stretch(self, start: int, end: int) -> PagesOfStretch:
         """All of [start, end), whole pages, at once."""
-        stretch = Stretch(start, end)
+        stretch = PagesOfStretch(start, end)
         self._reader.collect(stretch)
         return stretch
 
@@ -230,7 +230,7 @@ class ScanReader:
         for batch in self._batches(start, end):
             yield from self._settled(*batch)
 
-    def collect(self, into: Stretch) -> None:
+    def collect(self, into: PagesOfStretch) -> None:
         for starts, ends, kinds in self._batches(into.start, into.end):
             if kinds.count(PRESENT | WRITTEN) == len(kinds):
                 into.here.starts += starts
@@ -297,5 +297,5 @@ class EntryReader:
                 low, high = run.span()
                 yield address + low * size, address + high * size, kinds[low] == IN_SWAP
 
-    def collect(self, into: Stretch) -> None:
+    def collect(self, into: PagesOfStretch) -> None:
         into.add(self.runs(into.start, into.end))

@@ -282,7 +282,7 @@ class ProcessImage(LiveSource):
 
     def save(
         self, path: Union[str, int], registers: Sequence[target.RegisterSets], release: Callable[[], float]
-    ) -> target.Saved:
+    ) -> target.SavedCore:
         from .saving import save_process
 
         return save_process(self, path, registers, release)

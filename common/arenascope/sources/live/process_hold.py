@@ -50,7 +50,7 @@ class Freeze:
         answer = self._asked(messages.Hold(pid, born, self.at_most), ANSWERS_IN)
         if isinstance(answer, messages.Refused):
             raise TargetError(answer.message, answer.hint)
-        self.how = _of(messages.Held, answer).how
+        self.how = _of(messages.HoldBegun, answer).how
         self._watched.acquire()
         try:
             background.start(self._watch)

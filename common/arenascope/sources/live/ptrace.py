@@ -32,7 +32,7 @@ class _Iovec(ctypes.Structure):
     _fields_ = [("base", ctypes.c_void_p), ("length", ctypes.c_size_t)]
 
 
-class Tracer:
+class Ptracer:
     """The threads of one process."""
 
     name = "ptrace"

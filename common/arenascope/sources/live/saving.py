@@ -7,17 +7,17 @@ import time
 from contextlib import suppress
 from typing import Callable, NamedTuple, Optional, Sequence, Union
 
-from ...base.background import Beside
+from ...base.background import BackgroundWork
 from ...base.errors import TargetError
 from ..core.copy_in_memory import MemoryWriter, NoRoomInMemory, slots_for
 from ..core.core_image import CoreImage
 from ..core.core_layout import Piece, first_notes, lay_out, may_have_own, pieces_of, whole_piece
 from ..core.open_core import CoreBytes
-from ..core.saved_note import Moment
+from ..core.saved_note import KernelFacts
 from ..core.saving import CoreWriter
-from ..core.writing import Form, Who
+from ..core.writing import ElfForm, Who
 from ..elf.address_names import local_file
-from ..target import MappingUse, Region, RegisterSets, Saved, Span, Target
+from ..target import MappingUse, Region, RegisterSets, SavedCore, Span, Target
 from . import procfiles
 from .bulk_reads import block_reader
 from .live_source import LiveSource
@@ -27,7 +27,7 @@ from .shared_memory import SharedFiles
 
 def save_process(
     image: LiveSource, path: Union[str, int], registers: Sequence[RegisterSets], release: Callable[[], float]
-) -> Saved:
+) -> SavedCore:
     """`release` lets the process go, and says for how long it was held. It is copied into its room in memory, where it
     has one, and written when it is let go."""
     room, image.room = image.room, None
@@ -58,7 +58,7 @@ def copy_process(
     writer: MemoryWriter,
     registers: Sequence[RegisterSets],
     release: Callable[[], float],
-) -> tuple[ProcessCopy, Saved]:
+) -> tuple[ProcessCopy, SavedCore]:
     """Into this process's memory. NoRoomInMemory where there is too little."""
     saved = _save(image, writer, registers, release)
     return ProcessCopy(f"[copy of process {image.pid}]", target, saved.lost, writer.bytes), saved
@@ -68,7 +68,7 @@ class _Seen(NamedTuple):
     """What of a process is to be copied."""
 
     uses: Sequence[MappingUse]
-    smaps: Optional[Beside[bytes]]
+    smaps: Optional[BackgroundWork[bytes]]
     """Where it is still being read: then `uses` are from before, but for where they lie."""
     resident: Sequence[Span]
     swapped: Sequence[Span]
@@ -77,8 +77,8 @@ class _Seen(NamedTuple):
     shared: SharedFiles
 
 
-def _form(image: LiveSource) -> Form:
-    return Form(image.machine, image.pointer_size, image.mark)
+def _form(image: LiveSource) -> ElfForm:
+    return ElfForm(image.machine, image.pointer_size, image.mark)
 
 
 def _look(image: LiveSource, room: int, before: Sequence[MappingUse] = ()) -> _Seen:
@@ -86,7 +86,7 @@ def _look(image: LiveSource, room: int, before: Sequence[MappingUse] = ()) -> _S
     while they are copied. Not where some are in swap: what is read comes back, and that would be of two moments."""
     smaps = None
     if before and procfiles.read_status(image.memory_tid).swap == 0:
-        smaps = Beside(image.smaps)
+        smaps = BackgroundWork(image.smaps)
     with PagemapResidency(image.memory_tid, image.page_size) as pages:
         uses = _as_before(image.regions(), before) if smaps is not None else image.mapping_use() or ()
         resident: list[Span] = []
@@ -126,7 +126,7 @@ def _save(
     registers: Sequence[RegisterSets],
     release: Callable[[], float],
     room: Optional[MemoryWriter] = None,
-) -> Saved:
+) -> SavedCore:
     """`room`: where it lies until it is let go."""
     first = room or writer
     form, seen = _form(image), _look(image, writer.room, first.before if isinstance(first, MemoryWriter) else ())
@@ -142,7 +142,7 @@ def _save(
             assert isinstance(first, MemoryWriter)
             first.begin_again()
             return _save(image, writer, registers, release, room=room)
-    moment = Moment(
+    moment = KernelFacts(
         uses=uses,
         memory=uses.memory if isinstance(uses, procfiles.Uses) else image.memory_use(),
         locked=image.locked() or (),
@@ -162,7 +162,7 @@ def _save(
         here, layout = layout, lay_out(form, seen.pieces, notes, image.page_size)
         room.write_to(writer, here, layout)
     written = writer.finish(form, layout, moment, lambda region: image.open_file(region, ()))
-    return Saved(written, layout.bytes - lost, lost, held)
+    return SavedCore(written, layout.bytes - lost, lost, held)
 
 
 class ProcessCopy(CoreImage):

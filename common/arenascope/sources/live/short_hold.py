@@ -16,12 +16,12 @@ from contextlib import suppress
 from struct import Struct
 from typing import TYPE_CHECKING, Callable, Iterator, Mapping, Optional, Sequence, TypeVar
 
-from ...base.background import Beside
-from ...base.errors import MemoryReadError, ReadLate, Unread
+from ...base.background import BackgroundWork
+from ...base.errors import HoldOverUnread, MemoryReadError, ReadLate
 from ..live import procfiles
-from ..target import Followed, MappingUse, MemoryUse, Pages, ReadNodes, ReadPair, Region, Span, Words
+from ..target import Followed, MappingUse, MemoryUse, PageUse, ReadNodes, ReadPair, Region, Span, Words
 from .bulk_reads import ManyReader, NodeReader, in_order, increased, taken, taken_in_turns
-from .pagemap import PagemapResidency, Stretch
+from .pagemap import PagemapResidency, PagesOfStretch
 from .process import ProcessImage
 
 if TYPE_CHECKING:
@@ -31,17 +31,17 @@ if TYPE_CHECKING:
 class KeptResidency:
     """Which pages were in memory: a stretch that was asked about is kept, and answers for whatever lies in it."""
 
-    def __init__(self, pages: PagemapResidency, ask: Callable[[int, int], Stretch]) -> None:
+    def __init__(self, pages: PagemapResidency, ask: Callable[[int, int], PagesOfStretch]) -> None:
         self._pages, self._ask = pages, ask
         self._starts: list[int] = []
-        self._stretches: list[Stretch] = []
+        self._stretches: list[PagesOfStretch] = []
         """In order; none lies within another, as what does is not asked for."""
 
     @property
     def exact(self) -> bool:
         return self._pages.exact
 
-    def _around(self, start: int, end: int) -> Optional[Stretch]:
+    def _around(self, start: int, end: int) -> Optional[PagesOfStretch]:
         """None where the process is no more."""
         start, end = self._pages.whole_pages(start, end)
         place = bisect_right(self._starts, start)
@@ -55,7 +55,7 @@ class KeptResidency:
         self._stretches.insert(place, stretch)
         return stretch
 
-    def count(self, start: int, end: int) -> Optional[Pages]:
+    def count(self, start: int, end: int) -> Optional[PageUse]:
         around = self._around(start, end)
         return around.count(*self._pages.whole_pages(start, end)) if around is not None else None
 
@@ -79,7 +79,7 @@ class StillProcess(ProcessImage):
         """By address and size; None: not to be read."""
         self._answers: dict[str, object] = {}
         self._freeze: Optional[Freeze] = None
-        self._smaps: Optional[Beside[bytes]] = None
+        self._smaps: Optional[BackgroundWork[bytes]] = None
         self.late: Optional[ReadLate] = None
         """Something was asked for that was not kept: whatever was answered is worth nothing."""
         self.nodes = StillNodes(self)
@@ -113,9 +113,9 @@ class StillProcess(ProcessImage):
         if self._freeze is not None:
             self.cut = self._freeze.cut
 
-    def unread(self) -> Unread:
+    def unread(self) -> HoldOverUnread:
         assert self._freeze is not None
-        return Unread(self._freeze.over().ended)
+        return HoldOverUnread(self._freeze.over().ended)
 
     def _too_late(self) -> ReadLate:
         self.late = ReadLate(f"process {self.pid} was let go before it was read whole")
@@ -184,7 +184,7 @@ class StillProcess(ProcessImage):
     def _residency(self) -> KeptResidency:
         pages = self.page_tables()
 
-        def ask(start: int, end: int) -> Stretch:
+        def ask(start: int, end: int) -> PagesOfStretch:
             if self._let_go:
                 raise self._too_late()
             self.heed_time()
@@ -200,7 +200,7 @@ class StillProcess(ProcessImage):
         are in swap: what is read comes back, and then the two would be of two moments."""
         if self.guarded(lambda: procfiles.read_status(self.memory_tid)).swap != 0:
             return super().mapping_use()
-        self._smaps = Beside(self.smaps)
+        self._smaps = BackgroundWork(self.smaps)
         return procfiles.Uses(self._smaps.result)
 
     def memory_use(self) -> Optional[MemoryUse]:

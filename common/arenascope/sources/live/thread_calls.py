@@ -15,8 +15,8 @@ from typing import Optional, Sequence
 from ...base.errors import TargetError
 from ..elf.notes import NT_PRSTATUS
 from . import procfiles
-from .messages import Answer, Called, GetStands, MakeCall, Order, Ran, Run, Stands
-from .ptrace import PTRACE_INTERRUPT, Tracer
+from .messages import Answer, CallEnded, GetStands, MakeCall, Order, Ran, RunAlone, Stands
+from .ptrace import PTRACE_INTERRUPT, Ptracer
 
 PTRACE_CONT, PTRACE_SETREGSET, PTRACE_GETSIGMASK, PTRACE_SETSIGMASK = 7, 0x4205, 0x420A, 0x420B
 PTRACE_GET_RSEQ_CONFIGURATION = 0x420F
@@ -33,7 +33,7 @@ RETURNED, AT_SIGNAL, ENDED, AT_WORK, REFUSED = "returned", "at signal", "ended",
 class Runner:
     """Does more with the threads that a Tracer holds."""
 
-    def __init__(self, tracer: Tracer) -> None:
+    def __init__(self, tracer: Ptracer) -> None:
         self._tracer, self._pid = tracer, tracer.pid
         self._ptrace, self._register_set, self._await_stop = tracer.ptrace, tracer.register_set, tracer.await_stop
         self._stopped = tracer.stopped
@@ -43,10 +43,10 @@ class Runner:
     def obey(self, order: Order) -> Answer:
         if isinstance(order, GetStands):
             return self.stands(order)
-        if isinstance(order, Run):
+        if isinstance(order, RunAlone):
             return self.run(order)
         if isinstance(order, MakeCall):
-            return Called(*self.call(order))
+            return CallEnded(*self.call(order))
         raise TargetError(f"no thread is made to obey {type(order).__name__}")
 
     def stands(self, asked: GetStands) -> Stands:
@@ -76,7 +76,7 @@ class Runner:
         with open(f"/proc/{tid}/mem", "rb", 0) as memory:
             return os.pread(memory.fileno(), 8, address + RSEQ_CS) != bytes(8)
 
-    def run(self, asked: Run) -> Ran:
+    def run(self, asked: RunAlone) -> Ran:
         before, same = self._register_set(asked.tid, NT_PRSTATUS), True
         for seconds in asked.pieces:
             same = self._run(asked.tid, seconds) and same

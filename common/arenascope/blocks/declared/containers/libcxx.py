@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Iterable, Mapping, Optional, Sequence
 
-from ....sources.debug_info_types import Field, TypeFacts
+from ....sources.debug_info_types import StructField, TypeFacts
 from ....sources.type_spelling import parts_of
 from ..claims import CONTAINER, Claim, Container, Reader, Types
 from .forms import ByTemplate, Form, Node
@@ -38,7 +38,7 @@ def _node(types: Types, owner: str, value: int, names: Sequence[str], *, after: 
     to = alignment(types, value, word)
     place = rounded(after, to)
     size = rounded(place + facts.size, max(word, to))
-    fields = (*links(types, names, word), Field("", place, value))
+    fields = (*links(types, names, word), StructField("", place, value))
     return Node(types.made_up(f"{owner} node", size, fields, key_of(types, owner, value, place)), size, size)
 
 

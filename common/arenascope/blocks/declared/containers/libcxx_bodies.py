@@ -9,13 +9,13 @@ from ....sources.debug_info_types import TypeFacts
 from ..claims import CONTAINER, Claim, Container, Reader, Types
 from .forms import Body, Form, OfBody, OfText, between
 from .libstdcxx_bodies import Vector
-from .parts import Member, Table, argument, find, known, table_of_links, words_at
+from .parts import PlacedMember, Table, argument, find, known, table_of_links, words_at
 
 BUFFER, LEAST = 4096, 16
 """Bytes of a deque's buffer, and how many elements it has at least (`__deque_block_size`)."""
 
 
-def first(types: Types, type: int, *paths: str) -> Optional[Member]:
+def first(types: Types, type: int, *paths: str) -> Optional[PlacedMember]:
     """The first of these members that there is; of a compressed pair its first part."""
     for path in paths:
         found = find(types, type, f"{path}.__value_") or find(types, type, path)
@@ -61,7 +61,7 @@ class Bits(OfBody):
 class String(OfText):
     """basic_string: a long one has a mark in the word of its capacity, the length of a short one is in a byte there."""
 
-    def __init__(self, places: Sequence[int], inside: Member, letters: Member, name: str) -> None:
+    def __init__(self, places: Sequence[int], inside: PlacedMember, letters: PlacedMember, name: str) -> None:
         """`places`: of a long one's letters, length and capacity; `inside`: of a short one's letters; `letters`: how
         many bytes the whole has, and their type."""
         super().__init__(letters.type, inside.type, words=False, name=name)
@@ -99,7 +99,7 @@ def _string(types: Types, type: int, facts: TypeFacts) -> Optional[Container]:
     if len(left) != 1:
         return None
     places = (data.offset, count.offset, left.pop())
-    return String(places, Member(short.offset, size), Member(facts.size, letter), f"{facts.name} body")
+    return String(places, PlacedMember(short.offset, size), PlacedMember(facts.size, letter), f"{facts.name} body")
 
 
 class Values(OfBody):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Mapping, NamedTuple, Optional, Sequence
 
-from ....sources.debug_info_types import Field, TypeFacts
+from ....sources.debug_info_types import StructField, TypeFacts
 from ..claims import CONTAINER, EXACT, Claim, Container, Reader, Types
 from .forms import Form, Node, OfNodes
 from .parts import Table, alignment, argument, find, known, links, rounded, table_of_links, words_at
@@ -38,20 +38,20 @@ class Made(NamedTuple):
         storage = find(types, own, "_M_storage") or find(types, own, "_M_value_field") if own is not None else None
         if own is not None and storage is not None and types.facts(own).size >= storage.offset + facts.size:
             place, size = storage.offset, types.facts(own).size
-        fields = (*links(types, self.names, word, self.front), Field("", place, value))
+        fields = (*links(types, self.names, word, self.front), StructField("", place, value))
         node = types.made_up(f"{owner} node", size, fields, key_of(types, owner, value, place))
         return Node(node, size, rounded(place + facts.size, word))
 
 
-def key_of(types: Types, owner: str, value: int, place: int) -> Optional[Field]:
+def key_of(types: Types, owner: str, value: int, place: int) -> Optional[StructField]:
     template = owner.partition("<")[0].rpartition("::")[2]
     if template in OF_KEYS:
-        return Field("", place, value)
+        return StructField("", place, value)
     if template not in KEYED:
         return None
     # libc++ has the pair in a struct
     first = find(types, value, "first") or find(types, value, "__cc_.first") or find(types, value, "__cc.first")
-    return Field("first", place + first.offset, first.type) if first is not None else None
+    return StructField("first", place + first.offset, first.type) if first is not None else None
 
 
 class Tree(OfNodes):

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import Iterable, Mapping, NamedTuple, Optional
 
-from ....sources.debug_info_types import Argument, Field, TypeFacts
+from ....sources.debug_info_types import StructField, TemplateArgument, TypeFacts
 from ....sources.type_spelling import parts_of, spelled
 from ..claims import CONTAINER, Claim, Container, Reader, Types
 from .forms import Form
-from .parts import Member, Object, alignment, argument, find, inside, object_of, rounded
+from .parts import Object, PlacedMember, alignment, argument, find, inside, object_of, rounded
 
 INT = 4
 MOST_COUNT = 1 << 31
@@ -22,22 +22,22 @@ DISPOSE = 2
 """Which of a control block's virtual functions is `_M_dispose`: after two destructors."""
 
 
-def _head(types: Types, type: int) -> Optional[Member]:
+def _head(types: Types, type: int) -> Optional[PlacedMember]:
     """The first element of a tuple."""
     base = inside(types, type, "std::_Head_base<0")
     head = find(types, base.type, "_M_head_impl") if base is not None else None
-    return Member(base.offset + head.offset, head.type) if base is not None and head is not None else None
+    return PlacedMember(base.offset + head.offset, head.type) if base is not None and head is not None else None
 
 
-def _alone(types: Types, facts: TypeFacts) -> Optional[Member]:
+def _alone(types: Types, facts: TypeFacts) -> Optional[PlacedMember]:
     """The pointer of one that frees by `delete`, where tuples cannot be read (LLDB 22): it has nothing else."""
-    owned, deleter = (each.type for each in (*facts.arguments, Argument())[:2])
+    owned, deleter = (each.type for each in (*facts.arguments, TemplateArgument())[:2])
     if owned is None or deleter is None or not types.facts(deleter).name.startswith("std::default_delete<"):
         return None
     whole = types.facts(owned)
     target = whole.target if whole.form == "array" else owned
     pointer = types.pointer_to(target) if target is not None else None
-    return Member(0, pointer) if pointer is not None and types.facts(pointer).size == facts.size else None
+    return PlacedMember(0, pointer) if pointer is not None and types.facts(pointer).size == facts.size else None
 
 
 class Owned:
@@ -176,7 +176,7 @@ class Shared:
         if target is None or (deleter and not deleter.startswith(DELETERS)):
             return None
         place, pointer_type = rounded(self._counts.end, word), types.pointer_to(target)
-        made = types.made_up(name, place + word, (Field("_M_ptr", place, pointer_type),))
+        made = types.made_up(name, place + word, (StructField("_M_ptr", place, pointer_type),))
         return Control(made, place + word, place, object_of(types, pointer_type, is_array))
 
     def _with_object(self, name: str, of: str, own: Optional[int], word: int) -> Optional[Control]:
@@ -196,7 +196,7 @@ class Shared:
             if storage is None:
                 return None
             place, size = storage.offset, types.facts(own).size
-        return Control(types.made_up(name, size, (Field("", place, type),)), size)
+        return Control(types.made_up(name, size, (StructField("", place, type),)), size)
 
 
 def _shared_ptr(types: Types, type: int, facts: TypeFacts) -> Optional[Container]:

@@ -5,11 +5,11 @@ from __future__ import annotations
 
 from typing import Iterable, Mapping, NamedTuple, Optional, Sequence
 
-from ....sources.debug_info_types import Field, TypeFacts
+from ....sources.debug_info_types import StructField, TypeFacts
 from ....sources.type_spelling import parts_of
 from ..claims import CONTAINER, Claim, Container, Reader, Types
 from .forms import Form, OfValue
-from .parts import DEEPEST, Member, argument, find
+from .parts import DEEPEST, PlacedMember, argument, find
 
 INT = 4
 MOST_COUNT = 1 << 31
@@ -243,7 +243,7 @@ class Path:
     """filesystem::path: a string, and the parts of a path that has several, after two ints that count them. The
     pointer's lowest bits say what kind of path it is."""
 
-    def __init__(self, text: Member, parts: int, part: int, size: int) -> None:
+    def __init__(self, text: PlacedMember, parts: int, part: int, size: int) -> None:
         self._text, self._parts, self._part, self._size = text, parts, part, size
 
     def claims(self, reader: Reader, address: int) -> Optional[Iterable[Claim]]:
@@ -278,7 +278,7 @@ def _path(types: Types, type: int, facts: TypeFacts) -> Optional[Container]:
         return None
     word = types.facts(letters.type).size
     # path::_Cmpt, which only the library itself has: a path, and where in the whole it begins
-    part = types.made_up(f"{facts.name}::_Cmpt", facts.size + word, (Field("", 0, type),))
+    part = types.made_up(f"{facts.name}::_Cmpt", facts.size + word, (StructField("", 0, type),))
     return Path(text, parts.offset, part, facts.size + word)
 
 

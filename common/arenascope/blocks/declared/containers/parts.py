@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from typing import NamedTuple, Optional, Sequence
 
-from ....sources.debug_info_types import Field, TypeFacts
+from ....sources.debug_info_types import StructField, TypeFacts
 from ..claims import ARRAY, CONTAINER, EXACT, Claim, Reader, Types
 
 DEEPEST = 24
 """So deep members are looked for: bases of bases, members of members."""
 
 
-class Member(NamedTuple):
+class PlacedMember(NamedTuple):
     """A member, or a member of members, and where it is in the whole."""
 
     offset: int
@@ -25,42 +25,42 @@ class Table(NamedTuple):
     name: str
 
 
-def find(types: Types, type: int, path: str) -> Optional[Member]:
+def find(types: Types, type: int, path: str) -> Optional[PlacedMember]:
     """A member of a member: "_M_impl._M_start". Each may be a base's, at any depth."""
-    found = Member(0, type)
+    found = PlacedMember(0, type)
     for name in path.split("."):
         inner = _member(types, found.type, name, DEEPEST)
         if inner is None:
             return None
-        found = Member(found.offset + inner.offset, inner.type)
+        found = PlacedMember(found.offset + inner.offset, inner.type)
     return found
 
 
-def _member(types: Types, type: int, name: str, deepest: int) -> Optional[Member]:
+def _member(types: Types, type: int, name: str, deepest: int) -> Optional[PlacedMember]:
     if not deepest:
         return None
     fields = types.facts(type).fields
     for field in fields:
         if field.name == name and not field.is_base:
-            return Member(field.offset, field.type)
+            return PlacedMember(field.offset, field.type)
     for field in fields:
         # a base's members, and an anonymous union's
         if field.is_base or not field.name:
             inner = _member(types, field.type, name, deepest - 1)
             if inner is not None:
-                return Member(field.offset + inner.offset, inner.type)
+                return PlacedMember(field.offset + inner.offset, inner.type)
     return None
 
 
-def inside(types: Types, type: int, name: str, deepest: int = DEEPEST) -> Optional[Member]:
+def inside(types: Types, type: int, name: str, deepest: int = DEEPEST) -> Optional[PlacedMember]:
     """The first member of a member whose type's name begins so, or the type itself."""
     facts = types.facts(type)
     if facts.name.startswith(name):
-        return Member(0, type)
+        return PlacedMember(0, type)
     for field in facts.fields if deepest else ():
         inner = inside(types, field.type, name, deepest - 1)
         if inner is not None:
-            return Member(field.offset + inner.offset, inner.type)
+            return PlacedMember(field.offset + inner.offset, inner.type)
     return None
 
 
@@ -72,7 +72,7 @@ def argument(types: Types, facts: TypeFacts, number: int) -> Optional[int]:
     return type if type is not None and types.facts(type).size else None
 
 
-def known(*members: Optional[Member]) -> Optional[list[int]]:
+def known(*members: Optional[PlacedMember]) -> Optional[list[int]]:
     """Where all of them lie."""
     offsets = [each.offset for each in members if each is not None]
     return offsets if len(offsets) == len(members) else None
@@ -105,9 +105,9 @@ def link(types: Types) -> int:
     return types.pointer_to(types.made_up("node", 0, ()))
 
 
-def links(types: Types, names: Sequence[str], word: int, start: int = 0) -> list[Field]:
+def links(types: Types, names: Sequence[str], word: int, start: int = 0) -> list[StructField]:
     pointer = link(types)
-    return [Field(name, start + number * word, pointer) for number, name in enumerate(names)]
+    return [StructField(name, start + number * word, pointer) for number, name in enumerate(names)]
 
 
 def table_of_links(types: Types, name: str, word: int) -> Table:

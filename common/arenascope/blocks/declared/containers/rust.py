@@ -8,10 +8,10 @@ from typing import Callable, Iterable, Mapping, Optional, Sequence
 from ....sources.debug_info_types import Form as TypeForm
 from ....sources.debug_info_types import TypeFacts
 from ....sources.target import Span
-from ...recognise.hashbrown import GROUP, Table
+from ...recognise.hashbrown import GROUP, HashTable
 from ..claims import CONTAINER, EXACT, Claim, Container, Reader, Types
 from .forms import Body, OfBody, OfValue
-from .parts import DEEPEST, Member, argument, find, inside, known, words_at
+from .parts import DEEPEST, PlacedMember, argument, find, inside, known, words_at
 from .rust_enums import Variants, enum
 from .rust_trees import MAP, tree
 
@@ -54,15 +54,15 @@ class Rust:
         return _dynamic(types, facts) if names == DYNAMIC else _slice(types, facts) if names == SLICE else None
 
 
-def _leaf(types: Types, type: int, form: TypeForm, deepest: int = DEEPEST) -> Optional[Member]:
+def _leaf(types: Types, type: int, form: TypeForm, deepest: int = DEEPEST) -> Optional[PlacedMember]:
     """The first member of a member that is of this form."""
     facts = types.facts(type)
     if facts.form == form:
-        return Member(0, type)
+        return PlacedMember(0, type)
     for field in facts.fields if deepest and facts.form == "struct" else ():
         inner = _leaf(types, field.type, form, deepest - 1)
         if inner is not None:
-            return Member(field.offset + inner.offset, inner.type)
+            return PlacedMember(field.offset + inner.offset, inner.type)
     return None
 
 
@@ -158,13 +158,13 @@ class Entries:
         self._types, self._name, self._places, self._element = types, name, places, element
         self._size = types.facts(element).size
 
-    def _table(self, reader: Reader, address: int) -> Optional[tuple[Table, Sequence[int]]]:
+    def _table(self, reader: Reader, address: int) -> Optional[tuple[HashTable, Sequence[int]]]:
         """With where its entries lie."""
         words = words_at(reader, address, self._places)
         if words is None or words[1] & words[1] + 1 or words[1] >= MOST_PLACES:
             return None
         control, mask, entries = words
-        table = Table(control, mask + 1, entries)
+        table = HashTable(control, mask + 1, entries)
         if not mask:
             return (table, ()) if not entries else None
         before = -(-table.places * self._size // GROUP) * GROUP
