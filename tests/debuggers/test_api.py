@@ -65,7 +65,7 @@ def test_in_plain_python(image: Image) -> None:
 
 
 @pytest.mark.parametrize("door", [GDB, LLDBS[-1]], ids=lambda door: door.name)
-@pytest.mark.parametrize("call", ["selected", "open"])
+@pytest.mark.parametrize("call", ["selected", *in_full("open")])
 def test_in_a_debugger(door: Union[Gdb, Lldb], call: str, image: Image, tmp_path: Path) -> None:
     program, file = tmp_path / "program.py", tmp_path / "found"
     program.write_text(PROGRAM.format(call=call, asked=list(ASKED.values()), file=str(file)))

@@ -15,6 +15,7 @@ from typing import Iterator
 import pytest
 from doors import DOORS, NEWEST, Live
 from looks import ROOT, Door, opened, plain_environment
+from marks import in_full
 from subjects import fixture_program
 
 from arenascope.cli.main import main
@@ -167,7 +168,7 @@ def test_no_name_controls_the_terminal(door: Door, hostile: Live, tmp_path: Path
 OWN = r"\x1b\[(?:[012]|3[0-7]|9[0-7])m"
 
 
-@pytest.mark.parametrize("width", [0, 60])
+@pytest.mark.parametrize("width", [60, *in_full(0)])
 def test_our_own_colours_are_the_only_codes(
     width: int, hostile: Live, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

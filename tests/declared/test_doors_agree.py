@@ -104,7 +104,7 @@ def written(image: Live, folder: Path) -> Core:
     return Core(core, image.program)
 
 
-@pytest.mark.parametrize("door", [NEWEST_LLDB, SHELL], ids=lambda door: door.name)
+@pytest.mark.parametrize("door", [SHELL, *in_full(NEWEST_LLDB)], ids=lambda door: door.name)
 @pytest.mark.parametrize("name", ["orders.O1", *in_full("idioms.cc.O2", "idioms.libc++.O0")])
 def test_types_that_two_doors_know_are_the_same(name: str, door: Door, tmp_path: Path) -> None:
     """Where a program's blocks hang of locals as well, or of lambdas, a door may know less than GDB, and nothing else;

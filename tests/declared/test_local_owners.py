@@ -12,6 +12,7 @@ import pytest
 from doors import GDB, Core, Door, Image, Live
 from lldb_door import NEWEST_LLDB
 from looks import opened
+from marks import in_full
 from schemas import valid
 from shell_door import SHELL
 from sites import PROGRAMS, SOURCES, Expected, Sited
@@ -37,7 +38,7 @@ def is_archives(block: Expected, lines: Sequence[str]) -> bool:
     return block.type in ("Archive", "Trade") or any(text in line for text in ARCHIVES)
 
 
-@pytest.mark.parametrize("kind", ["live", "core"])
+@pytest.mark.parametrize("kind", ["live", *in_full("core")])
 @pytest.mark.parametrize(
     "door",
     [pytest.param(GDB, marks=pytest.mark.needs_gdb), pytest.param(NEWEST_LLDB, marks=pytest.mark.full)],

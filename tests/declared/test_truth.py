@@ -95,6 +95,7 @@ def fits(block: Expected, size: int) -> bool:
     return block.size == size
 
 
+@pytest.mark.full
 def test_levels_agree_but_for_what_clang_inlines(truth: Callable[[str], Truth]) -> None:
     """Of some inlined calls neither function nor line is known then: the truth has less, and nothing else."""
     told = [
