@@ -188,28 +188,6 @@ def test_what_is_foretold_is_done(case, what, monkeypatch):
     assert (seen.status, len(copies), told[-1].what) == (0, what == COPIED, what)
 
 
-def test_the_speed_of_reading_is_measured_once(monkeypatch):
-    """Where a sweep decides for a copy, and tells how long that takes."""
-    samples, sample = [], foretold_hold._sample
-    monkeypatch.setattr(foretold_hold, "_sample", partial(noted, samples, sample))
-    monkeypatch.setattr(foretold_hold, "SMALL", 0)
-    with Subject("big", "16") as subject:
-        seen = looked_at(subject.pid, "check", 20.0)
-        assert subject.quit() == 0
-    assert (seen.status, len(samples)) == (0, 1)
-
-
-@pytest.mark.parametrize(
-    ("times", "seconds"),
-    [([0.001] * 48, 1.0), ([0.001] * 47 + [1.0], 4.0), ([0.001] * 36 + [0.01] * 12, 3.25)],
-    ids=["idle", "hiccup", "busy"],
-)
-def test_one_read_that_waited_tells_little(times, seconds, monkeypatch):
-    monkeypatch.setattr(foretold_hold, "_times", lambda image: times)
-    foretold = foretold_hold.time_to_copy(None, 1000 * foretold_hold.AT_ONCE)
-    assert foretold.seconds == pytest.approx(seconds)
-
-
 @pytest.mark.parametrize(("left", "what"), [(8 << 30, COPIED), pytest.param(None, WRITTEN, marks=pytest.mark.full)])
 @pytest.mark.parametrize("words", ["save", "save --redact", "types"])
 def test_the_place_of_a_copy_is_told(words, left, what, tmp_path, monkeypatch):

@@ -25,12 +25,9 @@ from arenascope.base.errors import MemoryReadError
 from arenascope.cli import several_subjects, shell
 from arenascope.commands.all_commands import find_command
 from arenascope.commands.steps import live_copy
-from arenascope.sources.core import copy_in_memory
-from arenascope.sources.core.copy_in_memory import CopyBytes, MemoryWriter, NoRoomInMemory, slots_for
+from arenascope.sources.core.copy_in_memory import CopyBytes, MemoryWriter
 from arenascope.sources.core.core_image import CoreImage
-from arenascope.sources.core.core_layout import Piece, lay_out
 from arenascope.sources.core.saving import CoreWriter
-from arenascope.sources.core.writing import ElfForm
 from arenascope.sources.live import cgroups, process_hold, saving
 from arenascope.sources.live.process import ProcessImage
 from arenascope.sources.live.procfiles import thread_state
@@ -164,23 +161,6 @@ def test_what_was_there_stays_in_its_place():
         assert subject.quit() == 0
 
 
-def test_slots():
-    """Each mapping has its place, none over another; it keeps that where it grows, and new ones go behind."""
-    form = ElfForm(62, 8, "<")
-    near = [Piece(start, start + size, 6, size) for start, size in ((0x10000, 0x3000), (1 << 30, 0x5000))]
-    far = Piece(1 << 44, (1 << 44) + 0x9000, 6, 0x9000)
-    slots = slots_for(form, [*near, far], PAGE)
-    first, second, third = (slots.find(each) for each in (*near, far))
-    assert slots.start <= first < second < third < slots.end
-    grown = near[1]._replace(start=near[1].start - PAGE, end=near[1].end + PAGE, held=near[1].held + 2 * PAGE)
-    assert slots.find(grown) == second - PAGE
-    new = Piece(1 << 40, (1 << 40) + PAGE, 6, PAGE)
-    assert slots.find(new) is None
-    layout = lay_out(form, [near[0], grown, new, far], b"", PAGE, slots)
-    assert [each.offset for each in layout.segments[1:]] == [first, second - PAGE, slots.end, third]
-    assert layout.end == slots.end + PAGE
-
-
 WORDS = ("types", "types --owners", "owners", "leaks", "chunks", "map --types", "pins --types", "refs 0x1000", "check")
 
 
@@ -234,48 +214,6 @@ def test_ctrl_c_lets_go(when, monkeypatch):
         with pytest.raises(KeyboardInterrupt):
             look(subject.pid, "types")
         assert calls
-        assert subject.quit() == 0
-
-
-def test_more_than_was_foreseen_goes_to_the_disk(monkeypatch):
-    """The process has grown since: nothing of it is lost."""
-    with Subject("bins") as subject:
-        expected = answer(subject.pid, "types")
-
-        def refuse(*_):
-            raise NoRoomInMemory("none")
-
-        monkeypatch.setattr(MemoryWriter, "copy", refuse)
-        assert answer(subject.pid, "types") == expected
-        monkeypatch.undo()
-        monkeypatch.setattr(copy_in_memory, "BEHIND", copy_in_memory.LAST)
-        monkeypatch.setattr(copy_in_memory.Slots, "find", lambda *_: None)
-        assert answer(subject.pid, "types") == expected
-        assert subject.quit() == 0
-
-
-def test_no_addresses_no_copy_in_memory(monkeypatch):
-    """As under ulimit -v, or where the kernel gives out no more than there is."""
-
-    def refuse(*_):
-        raise OSError("none")
-
-    with Subject("bins") as subject:
-        expected = answer(subject.pid, "types")
-        monkeypatch.setattr(CopyBytes, "__init__", refuse)
-        assert answer(subject.pid, "types") == expected
-        assert subject.quit() == 0
-
-
-def test_a_kernel_that_cannot_populate(monkeypatch):
-    monkeypatch.setattr(copy_in_memory, "MADV_POPULATE_WRITE", 9999)
-    with Subject("bins") as subject:
-        stop(subject.pid)
-        with ProcessImage(subject.pid) as process:
-            writer = saving.room_in_memory(process, 1 << 40)
-            with copied(process, writer) as copy:
-                assert_is_copy(copy, process)
-        os.kill(subject.pid, signal.SIGCONT)
         assert subject.quit() == 0
 
 

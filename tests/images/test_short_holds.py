@@ -12,8 +12,6 @@ import signal
 import subprocess
 import sys
 import time
-from array import array
-from itertools import islice
 from pathlib import Path
 
 import pytest
@@ -31,7 +29,6 @@ from arenascope.glibc import all_bins
 from arenascope.session import before_hold, session
 from arenascope.sources.live import bulk_reads, process, process_hold, short_hold
 from arenascope.sources.live.procfiles import thread_state
-from arenascope.sources.target import Followed
 
 COMMANDS = ("arenas", "bins", "trim", "trim --ranges", "report", "report --full", "info", "stats")
 PASSES = 0.05
@@ -133,46 +130,6 @@ def test_what_is_wrong_while_it_runs_is_no_finding(stopped_at_the_hold, monkeypa
     monkeypatch.setattr(process.ProcessImage, "read", torn)
     with Subject("hoard", "3", "12") as subject:
         assert both_ways(subject, "arenas")["complete"]
-
-
-@pytest.mark.parametrize("call", ["process_vm_readv", "none"])
-@pytest.mark.parametrize("sums", ["plain", "numpy"])
-def test_a_ring_in_which_a_word_has_changed_is_followed_again(monkeypatch, call, sums):
-    """Whichever word of whichever chunk it is, or where none can be read any more; other rings stay."""
-    if call == "none":
-        monkeypatch.setattr(bulk_reads, "_find_call", lambda: None)
-    if sums == "numpy":
-        pytest.importorskip("numpy", reason="numpy is not installed: scripts/setup.sh installs it")
-        monkeypatch.setattr(bulk_reads, "WORTH_IT", 0)
-    page, number = mmap.PAGESIZE, 3
-    libc, flags = ctypes.CDLL(None), mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS
-    libc.mmap.restype = ctypes.c_size_t
-    libc.mmap.argtypes = [ctypes.c_void_p, ctypes.c_size_t, *[ctypes.c_int] * 3, ctypes.c_long]
-    for chunk, word in [*((chunk, word) for chunk in range(number) for word in range(3)), (0, None)]:
-        bases = [libc.mmap(None, page, mmap.PROT_READ | mmap.PROT_WRITE, flags, -1, 0) for _ in range(3)]
-        with short_hold.StillProcess(os.getpid()) as image:
-            nodes = image.nodes
-            rings = {}
-            for base in bases:
-                chunks = [base + 64 * each for each in range(number)]
-                rings[base] = Followed(array("Q", chunks), array("Q", [0x40] * number))
-                for before, each, after in zip([base, *chunks], chunks, [*chunks[1:], base]):
-                    words = array("Q", [0x41, after, before]).tobytes()
-                    ctypes.memmove(each + 8, words, len(words))
-            nodes.add_rings(rings, 1)
-            nodes.prepare()
-            changed = bases[1] + 64 * chunk
-            if word is None:
-                assert libc.munmap(ctypes.c_void_p(bases[1]), page) == 0
-            else:
-                ctypes.memset(changed + 8 + 8 * word, 0x7F, 1)
-            steps = nodes.read_again()
-            again = list(islice(steps, 1))
-            # until all is compared, nothing is known of any
-            assert not again or not any(nodes.ring(base) for base in bases)
-            again += steps
-            assert again == ([] if word is None else [changed])
-            assert [nodes.ring(base) is not None for base in bases] == [True, False, True]
 
 
 @pytest.mark.parametrize("by", ["numpy", "hand"])
@@ -425,21 +382,6 @@ def test_nothing_read_in_time_is_one_line(time_is_up, monkeypatch, words):
         assert re.search(rf"process {subject.pid} .* 20 s\b", seen.error)
         assert seen.status == 2
         assert subject.quit() == 0
-
-
-def test_half_a_copy_is_none(time_is_up, monkeypatch, tmp_path):
-    """What is worth nothing by half is never cut, nor held for longer."""
-    limits = []
-    make = process_hold.Freeze.__init__
-    monkeypatch.setattr(
-        process_hold.Freeze, "__init__", lambda self, how, most: limits.append(most) or make(self, how, most)
-    )
-    time_is_up[0] = True
-    with Subject("bins") as subject:
-        seen = several_subjects.look(asked(subject.pid, f"save {tmp_path / 'core'}", at_most=None))
-        assert seen.error is None
-        copied = json.loads(seen.text)
-        assert (copied["complete"], limits) == (True, [20.0])
 
 
 @pytest.mark.needs_root

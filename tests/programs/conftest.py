@@ -8,7 +8,7 @@ from typing import Iterator
 
 import ledger
 import pytest
-from programs import PROGRAMS, REPLACED, Env, Program, named
+from programs import PROGRAMS, Env, Program, named
 from running import Running
 
 
@@ -25,14 +25,6 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     params=[pytest.param(each, id=each.name, marks=pytest.mark.xdist_group(each.name)) for each in PROGRAMS],
 )
 def program(request: pytest.FixtureRequest) -> Program:
-    return request.param
-
-
-@pytest.fixture(
-    scope="module",
-    params=[pytest.param(each, id=each.name, marks=pytest.mark.xdist_group(each.name)) for each in REPLACED],
-)
-def replaced(request: pytest.FixtureRequest) -> Program:
     return request.param
 
 

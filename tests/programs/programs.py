@@ -536,25 +536,6 @@ PROGRAMS = (
     ),
     Program("cc1plus", cc1plus, halfway, said=Said(("mostly-not-this-malloc",), FOREIGN, (*TUNING, *IN_USE))),
 )
-REPLACED = (
-    Program(
-        "redis",
-        redis,
-        lambda running: running.serve(running.folder / "socket", keys, 200),
-        4,
-        ("jemalloc",),
-        Said(("mostly-not-this-malloc",), FOREIGN, (*TUNING, *IN_USE)),
-    ),
-    Program(
-        "chromium",
-        chromium,
-        browser,
-        20,
-        ("PartitionAlloc", "V8"),
-        Said(("no-heap", "mostly-not-this-malloc"), FOREIGN, (*TUNING, *IN_USE)),
-    ),
-)
-"""Another allocator serves malloc here: glibc's has nothing to be held against anything."""
 SINGLE = (
     Program("git", history, blocked),
     Program(
@@ -573,4 +554,4 @@ SINGLE = (
 
 
 def named(name: str) -> Program:
-    return next(each for each in (*PROGRAMS, *REPLACED, *SINGLE) if each.name == name)
+    return next(each for each in (*PROGRAMS, *SINGLE) if each.name == name)
