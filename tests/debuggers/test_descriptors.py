@@ -73,7 +73,7 @@ def descriptors() -> list[str]:
     return sorted(found)
 
 
-@pytest.mark.parametrize("kind", ["live", "core"])
+@pytest.mark.parametrize("kind", ["live", pytest.param("core", marks=pytest.mark.full)])
 @pytest.mark.usefixtures("without_collector")
 def test_every_command_closes_what_it_opened(kinds: Subject, tmp_path: Path, kind: str) -> None:
     """Also what knows itself by a circle of references, which nothing but the collector finds: it is switched off."""
