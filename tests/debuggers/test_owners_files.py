@@ -19,7 +19,7 @@ from schemas import valid
 from subjects import Subject
 
 from arenascope.blocks.graph.holder_tree import Node
-from arenascope.present.pages.owners import page
+from arenascope.commands.owners import page
 
 UNCACHED = {"GLIBC_TUNABLES": "glibc.malloc.tcache_count=0"}
 

@@ -20,7 +20,7 @@ from subjects import Subject
 from arenascope.base.errors import ArenascopeError
 from arenascope.base.whole_file import FOR_ALL, PartialFile, write_whole
 from arenascope.cli.main import main
-from arenascope.commands.steps.save_core import save
+from arenascope.commands.save import save
 from arenascope.sources.live.process import ProcessImage
 from arenascope.sources.shell_target import ShellTarget
 

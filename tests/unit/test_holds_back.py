@@ -120,7 +120,7 @@ def test_short_runs_hold_nothing(row: str) -> None:
 
 def left_out(numpy: ModuleType, session: Session, rng: random.Random) -> int:
     """How many blocks."""
-    from arenascope.blocks.long_runs_with_numpy import long_runs
+    from arenascope.blocks.types_of_image import long_runs
 
     live = NamedLiveBlocks(session)
     for header in session.headers:

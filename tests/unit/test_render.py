@@ -21,7 +21,7 @@ from arenascope.base.model import SHELL_CALLS_INTO
 from arenascope.cli.shell_control import PROCESSORS
 from arenascope.commands.all_commands import COMMAND_NAMES, find_command
 from arenascope.commands.framework.command import execute
-from arenascope.present.formats.highlight import highlighted
+from arenascope.commands.info import highlighted
 from arenascope.present.formats.json import address
 from arenascope.present.shared_text.text import (
     ENOUGH,

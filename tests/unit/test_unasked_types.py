@@ -7,8 +7,8 @@ import re
 
 import pytest
 
-from arenascope.cli import unasked_types
-from arenascope.cli.unasked_types import HELD, MEMORY, SHARE, AutoLookRule, UnaskedTypes
+from arenascope.cli import watch
+from arenascope.cli.watch import HELD, MEMORY, SHARE, AutoLookRule, UnaskedTypes
 from arenascope.commands.steps.look_cost import LookCost
 from arenascope.sources.live.procfiles import read_status
 
@@ -42,8 +42,8 @@ def test_the_interval_that_is_named_is_long_enough(cost: LookCost) -> None:
 
 
 def test_two_looks_in_a_row_tell_and_not_one(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(unasked_types, "_foretold", lambda pid: MOST)
-    monkeypatch.setattr(unasked_types, "memory_left", lambda: MEMORY * (read_status(os.getpid()).rss or 0) * 2)
+    monkeypatch.setattr(watch, "_foretold", lambda pid: MOST)
+    monkeypatch.setattr(watch, "memory_left", lambda: MEMORY * (read_status(os.getpid()).rss or 0) * 2)
     unasked = UnaskedTypes(os.getpid(), AutoLookRule(INTERVAL))
     slow = MOST._replace(whole=MOST.whole * 2)
     assert unasked.why_not() == ""

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter, deque
-from typing import Iterator, Optional, Sequence
+from typing import Iterator, Mapping, NamedTuple, Optional, Sequence
 
 from ..base.class_names import APART
 from ..base.model import POINTED, Kind
@@ -22,8 +22,40 @@ from .live_blocks import NamedLiveBlocks
 from .python_bodies import name_bodies, name_keys_of_objects
 from .recognise.all_recognisers import NONE, Catalogue
 from .recognise.containers import POOL, ContainerBlock, Forms
-from .recognise.member_bodies import BlockPointer, is_kept, kept_by_member
 from .recognise.module_memory import LoadedModules
+from .recognise.size_fits import fits
+
+DATA = Kind("ArrayBuffer data", "holder", how="its v8::BackingStore, and the length there")
+
+
+class BlockPointer(NamedTuple):
+    """A member that points to a block."""
+
+    place: int
+    """Of the pointer among the object's words."""
+    length: int
+    """Of the bytes."""
+    kind: Kind
+
+
+BUFFER_START = BlockPointer(0, 1, DATA)
+"""Where v8::internal::BackingStore begins: buffer_start_, byte_length_, max_byte_length_."""
+MEMBERS: Mapping[str, BlockPointer] = {
+    "v8::BackingStore": BUFFER_START,
+    "v8::internal::BackingStore": BUFFER_START,
+}
+
+
+def kept_by_member(class_name: Optional[str], words: Sequence[int]) -> Optional[BlockPointer]:
+    """The member of an object that points to a block, if its class is known here."""
+    member = MEMBERS.get(class_name or "")
+    return member if member is not None and len(words) > max(member.place, member.length) else None
+
+
+def is_kept(member: BlockPointer, words: Sequence[int], usable: int) -> bool:
+    """Whether a block of so many bytes is what the object says that it keeps; of none malloc gives a byte."""
+    return fits(max(1, words[member.length]), usable)
+
 
 ELEMENTS = 1 << 20
 """So much of what a container has is looked through."""

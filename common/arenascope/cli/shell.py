@@ -25,11 +25,11 @@ from ..base.errors import (
     TargetError,
     UsageError,
 )
-from ..base.hold_limits import HOLD, HOLD_AT_MOST, allows_more
+from ..base.hold_limits import COPIED, HOLD, HOLD_AT_MOST, LISTED, SWEPT, WRITTEN, HoldTime, allows_more
 from ..commands.all_commands import find_command
 from ..commands.framework.arguments import argument, seconds
 from ..present.shared_text.progress_bar import EVERY, PATIENCE, OverwrittenLine, Progress, columns
-from ..present.shared_text.text import Style, folded, wants_colour
+from ..present.shared_text.text import Style, duration, folded, wants_colour
 
 if TYPE_CHECKING:
     from argparse import Namespace
@@ -256,12 +256,11 @@ class ShellDoor:
         hold, limit = foretold(image, self.whole, self.sweeps, chunks), self.hold_at_most
         if hold is None or hold.seconds <= min(limit, LONG_HOLD):
             return 0.0
-        from ..present.shared_text import hold_words
 
         if self.whole and hold.least > limit:
-            in_vain, more = hold_words.in_vain(image.pid, hold, limit), hold_words.more(limit, hold.seconds)
-            raise HoldTooShort(in_vain, more, limit, foretold=hold.seconds)
-        said = hold_words.announced(image.pid, hold, limit, self.whole)
+            why, hint = in_vain(image.pid, hold, limit), more(limit, hold.seconds)
+            raise HoldTooShort(why, hint, limit, foretold=hold.seconds)
+        said = announced(image.pid, hold, limit, self.whole)
         self.notice(folded(said, terminal_width(sys.stderr)) + "\n")
         return hold.seconds
 
@@ -466,3 +465,37 @@ def terminal_width(stream: TextIO) -> int:
         return 0
 
     return get_terminal_size().columns
+
+
+WHY = {
+    COPIED: "{size} of memory to copy",
+    WRITTEN: "{size} of memory to write to the disk, as there is too little memory for a copy",
+    SWEPT: "{size} to read chunk by chunk",
+    LISTED: "{amount:,} free chunks to read",
+}
+LESS = (
+    "arenas --quick reads little; --no-stop does not stop it; what `save` has copied can be asked any number of times"
+)
+
+
+def more(at_most: float, needed: float) -> str:
+    return f"{allows_more(at_most, needed)}; {LESS}"
+
+
+def _why(hold: HoldTime) -> str:
+    return WHY[hold.what].format(size=Style().size(hold.amount), amount=hold.amount)
+
+
+def announced(pid: int, hold: HoldTime, at_most: float, is_whole: bool) -> str:
+    """`is_whole`: a part of it is no answer."""
+    will = f"process {pid} will stand still for about {duration(hold.seconds)}: {_why(hold)}"
+    # what is swept and whole is a call (trim --apply), which nothing else does
+    less = f"; {LESS}" if hold.what != SWEPT or not is_whole else ""
+    if hold.seconds <= at_most:
+        return f"{will} (--hold-at-most 2s would limit it{less})"
+    then = "there may be no answer" if is_whole else "the answer may be of a part"
+    return f"{will}; as only {at_most:g} s are allowed, {then} ({allows_more(at_most, hold.seconds)}{less})"
+
+
+def in_vain(pid: int, hold: HoldTime, at_most: float) -> str:
+    return f"process {pid} is not held: {_why(hold)}, which takes more than {at_most:g} s"

@@ -8,11 +8,15 @@ import json
 import os
 import struct
 import sys
+import termios
 import time
+import tty
 from contextlib import suppress
 from pwd import getpwuid
+from select import select
 from shutil import get_terminal_size
-from typing import Iterable, Mapping
+from types import TracebackType
+from typing import Iterable, Mapping, Optional
 
 from ..analysis.top_order import DEFAULT, SORTS, Order, figures
 from ..base.errors import ArenascopeError, UsageError
@@ -28,10 +32,44 @@ from ..present.shared_text.text import Style, written
 from ..session.header_look import HeaderLook, HeaderReader
 from ..sources.live.kernel_refusal import barrier
 from ..sources.live.processes_by_name import ListedProcess, list_processes
-from .keyboard import Keyboard
 from .shell import ShellDoor, unbroken
 from .subjects import typed_pids
 from .watch import look_whole
+
+QUIT = (b"q", b"Q")
+
+
+class Keyboard:
+    """Keys come at once and are not shown, until it is left. Without a terminal there are none."""
+
+    def __init__(self) -> None:
+        self._file = 0 if os.isatty(0) and sys.stdout.isatty() else -1
+        self._before: Optional[list[object]] = None
+
+    def __enter__(self) -> Keyboard:
+        if self._file >= 0:
+            self._before = termios.tcgetattr(self._file)
+            tty.setcbreak(self._file)
+        return self
+
+    def __exit__(
+        self, kind: Optional[type[BaseException]], error: Optional[BaseException], trace: Optional[TracebackType]
+    ) -> None:
+        if self._before is not None:
+            termios.tcsetattr(self._file, termios.TCSADRAIN, self._before)  # type: ignore[arg-type]
+
+    def wait(self, seconds: float) -> bool:
+        """For so long, or until q is pressed: whether it was."""
+        end = time.monotonic() + seconds
+        while self._file >= 0 and select([self._file], [], [], max(0.0, end - time.monotonic()))[0]:
+            key = os.read(self._file, 1)
+            if key in QUIT:
+                return True
+            if not key:
+                self._file = -1  # the terminal has gone
+        time.sleep(max(0.0, end - time.monotonic()))
+        return False
+
 
 SECONDS = 3.0
 CHUNKS, FEWEST = 60_000, 200

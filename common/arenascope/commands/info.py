@@ -2,14 +2,34 @@
 
 from __future__ import annotations
 
+from typing import Mapping, Sequence
+
+from ..base import optional_libraries
 from ..base.errors import RefusedError
-from ..present.formats.highlight import highlighted
 from ..present.formats.malloc_info import malloc_info
 from ..present.json_documents.glibc_records import InfoDocument
 from ..present.shared_text.problems import sentence
+from ..present.shared_text.text import Painted, Part
 from ..session.before_hold import read_lists
 from ..session.problems import inexact, problems_of, unknown_release
 from .framework.command import Answer, Context, command
+
+COLOURS: Mapping[str, str] = {"Token.Name.Tag": "94", "Token.Name.Attribute": "36", "Token.Literal.String": "33"}
+
+
+def highlighted(xml: str) -> Sequence[str]:
+    """Its lines; plain where pygments is missing."""
+    if optional_libraries.load("pygments") is None:
+        return xml.split("\n")
+    from pygments.lexers import get_lexer_by_name
+
+    lines: list[list[Part]] = [[]]
+    for token, text in get_lexer_by_name("xml", stripnl=False, ensurenl=False).get_tokens(xml):
+        for number, piece in enumerate(text.split("\n")):
+            if number:
+                lines.append([])
+            lines[-1].append(Part(piece, COLOURS.get(str(token), "")))
+    return [Painted(*parts) for parts in lines]
 
 
 @command(

@@ -2,20 +2,20 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Optional, Sequence
+from typing import Mapping, Optional, Sequence
 
 from ..base.model import Statement
 from ..base.whole_file import write_whole
 from ..blocks.declared.paths import Paths
 from ..blocks.graph.costs_by_type import costs_by_type
-from ..blocks.graph.holder_tree import grown
+from ..blocks.graph.holder_tree import Node, grown
 from ..blocks.graph.holders import kinds_of_all
 from ..blocks.graph.leak_rows import types_of
 from ..blocks.graph.returns import owned
-from ..present.formats.owners_profile import profile_of
+from ..present.formats.pprof import Sample, ValueType, profile
 from ..present.json_documents.owner_records import OwnersDocument, Written
 from ..present.json_documents.record import statement_record
-from ..present.pages.owners import page
+from ..present.pages.fill_page import filled, title_of
 from ..present.screens.owners import OwnersScreen, lines, lines_by_type, summary
 from ..present.screens.types import name_of
 from ..present.shared_text.debug_info import unnamed_variables, unnamed_variables_text
@@ -29,8 +29,43 @@ from .framework.command import LIMIT, WITH_VALUES, Answer, Context, always, argu
 from .map import page_facts
 from .steps.live_copy import looked
 
-if TYPE_CHECKING:
-    from ..present.screens.owners import OwnersScreen
+
+def page(facts: Mapping[str, object], nodes: Sequence[Node]) -> bytes:
+    """Of each node what the script of the template takes."""
+    rows = [
+        (each.name, each.kind, each.above, each.retained_blocks, each.retained_bytes, each.resident, each.returns)
+        for each in nodes
+    ]
+    return filled("owners", {**facts, "nodes": rows}, title_of("whose memory it is", facts))
+
+
+TYPES = (
+    ValueType("blocks", "count"),
+    ValueType("resident", "bytes"),
+    ValueType("goes_back", "bytes"),
+    ValueType("retained", "bytes"),
+)
+
+
+def profile_of(rows: Sequence[Node], comments: Sequence[str]) -> bytes:
+    """pprof sums up what each node has itself. What is not known of the image is 0 there."""
+    sums = [[each.retained_blocks, each.resident or 0, each.returns or 0, each.retained_bytes] for each in rows]
+    own = [*sums]
+    for at, row in enumerate(rows):
+        if row.above >= 0:
+            own[row.above] = [one - other for one, other in zip(own[row.above], sums[at])]
+    names = list(dict.fromkeys(row.name for row in rows))
+    numbers = {name: number for number, name in enumerate(names)}
+    samples = []
+    for at, values in enumerate(own):
+        if any(values):
+            stack = []
+            node = at
+            while node >= 0:
+                stack.append(numbers[rows[node].name])
+                node = rows[node].above
+            samples.append(Sample(stack, values))
+    return profile(names, TYPES, samples, comments)
 
 
 @command(

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from argparse import Namespace
 from functools import partial
-from typing import TYPE_CHECKING, Callable, Iterable, NamedTuple, Optional, Sequence
+from typing import TYPE_CHECKING, Callable, Iterable, Mapping, NamedTuple, Optional, Sequence
 
 from ..analysis.advice import Advice, find_advice
 from ..analysis.causes import Facts, find_causes
@@ -15,8 +16,9 @@ from ..analysis.holds_back import LiveBlockKinds, TypeRow
 from ..analysis.report import PARTS, ResidentPicture
 from ..analysis.trim import Trim
 from ..analysis.verdict import address_space, judge
-from ..base.errors import HoldOver, HoldTooShort
-from ..base.model import REPLACED, Statement
+from ..base.errors import ArenascopeError, HoldEnded, HoldOver, HoldTooShort
+from ..base.hold_limits import hold_over
+from ..base.model import LEFT_OUT, REPLACED, Statement
 from ..blocks.graph.owners import OtherHolders
 from ..blocks.graph.report_sums import summed
 from ..blocks.types_of_image import types_of
@@ -58,22 +60,68 @@ from .framework.command import WITH_VALUES, Answer, Context, argument, command
 from .snapshot import moment_before, take_moment
 from .steps import live_copy
 from .steps.live_copy import expect_copy, look_apart_if_let_go, looked_unasked
-from .steps.report_copy import (
-    STOPPED,
-    asked,
-    counts_containers,
-    looks_into_blocks,
-    once_more,
-    stopped_before,
-    takes_copy,
-    without_copy,
-)
 from .steps.report_sections import HtmlReport
+from .steps.snapshot_file import read
 from .types import typed
 
 if TYPE_CHECKING:
     from ..blocks.graph.leads import Owner
     from .steps.live_copy import CopiedImage
+
+STOPPED = "stopped"
+"""The id by which an answer says that Ctrl-C ended what it had begun."""
+
+
+def without_copy(options: Namespace) -> Optional[Statement]:
+    """Why this report does without a copy, as one before it could not make it; None: it does not."""
+    why: Optional[Statement] = getattr(options, "without_copy", None)
+    return why
+
+
+def looks_into_blocks(options: Namespace) -> bool:
+    return bool(options.types or options.owners or options.html) and without_copy(options) is None
+
+
+def counts_containers(options: Namespace) -> bool:
+    """At both moments: where the snapshot has them, or both looks are for types."""
+    if without_copy(options) is not None:
+        return False
+    if options.since is None:
+        return options.again is not None and bool(options.types)
+    try:
+        return "containers" in read(options.since)
+    except ArenascopeError:
+        return False  # which the command will say
+
+
+def takes_copy(options: Namespace) -> bool:
+    return looks_into_blocks(options) or counts_containers(options)
+
+
+def asked(options: Namespace) -> list[str]:
+    """What is told by option alone."""
+    return [name for name in ("types", "owners") if getattr(options, name)]
+
+
+def once_more(options: Namespace, error: Optional[HoldTooShort] = None) -> HoldEnded:
+    """Makes whoever looks begin again, without a copy. `error`: why there is none; None: it was stopped."""
+    if error is None:
+        options.without_copy = stopped_before(options)
+    else:
+        options.without_copy = hold_over(error.at_most, error.foretold, _left_out(options))
+    options.types = options.owners = False
+    return HoldEnded(error.message if error else STOPPED, error.hint if error else None, again=True)
+
+
+def stopped_before(options: Namespace) -> Statement:
+    """Ctrl-C came before all was told that was asked for."""
+    return Statement(STOPPED, names=_left_out(options))
+
+
+def _left_out(options: Namespace) -> Mapping[str, str]:
+    *others, last = ["types", "owners", "leaks"] if options.html else asked(options) or ["containers"]
+    return {LEFT_OUT: f"{', '.join(others)} and {last}" if others else last}
+
 
 TYPES = 20
 """So many types are in the document."""

@@ -2,12 +2,44 @@
 
 from __future__ import annotations
 
-from ..present.formats.malloc_stats import malloc_stats
+from typing import Iterator, Optional, Sequence
+
+from ..base.model import Arena, Params
 from ..present.json_documents.glibc_records import StatsDocument
 from ..session.before_hold import read_lists
 from ..session.problems import problems_of
 from .framework.command import Answer, Context, command
 from .info import may_be_written
+
+UNSIGNED = 0xFFFFFFFF
+"""%10u: sums are truncated to 32 bits."""
+
+
+def malloc_stats(arenas: Sequence[Arena], params: Optional[Params]) -> str:
+    """Only of arenas that are complete: the text cannot express what is not known."""
+    return "\n".join(_lines(arenas, params)) + "\n"
+
+
+def _lines(arenas: Sequence[Arena], params: Optional[Params]) -> Iterator[str]:
+    values = params.values if params else {}
+    system_total = in_use_total = values.get("mmapped_mem", 0) & UNSIGNED
+    for arena in arenas:
+        header = arena.header
+        assert arena.fast is not None
+        assert arena.binned is not None
+        assert header.top_bytes is not None
+        free = arena.fast.bytes + arena.binned.bytes + header.top_bytes
+        in_use = header.system_mem - free
+        yield f"Arena {header.index}:"
+        yield f"system bytes     = {header.system_mem & UNSIGNED:10d}"
+        yield f"in use bytes     = {in_use & UNSIGNED:10d}"
+        system_total += header.system_mem
+        in_use_total += in_use
+    yield "Total (incl. mmap):"
+    yield f"system bytes     = {system_total & UNSIGNED:10d}"
+    yield f"in use bytes     = {in_use_total & UNSIGNED:10d}"
+    yield f"max mmap regions = {values.get('max_n_mmaps', 0) & UNSIGNED:10d}"
+    yield f"max mmap bytes   = {values.get('max_mmapped_mem', 0):10d}"
 
 
 @command(

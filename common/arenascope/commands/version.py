@@ -11,21 +11,68 @@ from ..base.errors import ArenascopeError, UsageError
 from ..base.model import REPLACED, Allocator, Statement
 from ..glibc.find.main_arena import Located
 from ..glibc.find.which_allocator import find_allocators
-from ..glibc.process_layout import UNASKED, CandidateTrail, Layout, LayoutCheck
+from ..glibc.process_layout import KINDS, UNASKED, Candidate, CandidateTrail, Layout, LayoutCheck
 from ..glibc.release_table import NEVER, text
 from ..glibc.unknown_release.fitting_layout import prove
 from ..present.json_documents import glibc_records as records
 from ..present.json_documents.allocator_rows import copies_of, other_allocators, share_record
 from ..present.json_documents.record import statement_record
 from ..present.screens.allocators import allocators_lines, copies_lines
-from ..present.screens.candidates import candidates_lines, candidates_of
 from ..present.screens.evidence import check_words, evidence
 from ..present.shared_text.debug_info import missing_line, without_debug_information
 from ..present.shared_text.problems import sentence
+from ..present.shared_text.text import Style, count
 from ..session.problems import problems_of, unknown_release
 from ..session.resident import share_of
 from ..session.session import Session
 from .framework.command import Answer, Context, argument, command
+
+SHOWN = 20
+"""Of one kind; a scan may meet hundreds of places for mp_."""
+TITLES = {
+    "main_arena": "main_arena",
+    "mp_": "mp_",
+    "layout": "layout of malloc_state and heap_info",
+    "thread_arena": "each thread's arena",
+    "thread_caches": "each thread's cache",
+}
+
+
+def candidates_lines(style: Style, trail: CandidateTrail) -> Iterator[str]:
+    for kind in KINDS:
+        met = trail.of(kind)
+        yield ""
+        if not met:
+            yield style.bold(TITLES[kind]) + ": there was no candidate"
+            continue
+        taken = "" if met[0].chosen else ", none was taken"
+        yield style.bold(TITLES[kind]) + f": {count(len(met), 'candidate')}{taken}"
+        for each in met[:SHOWN]:
+            yield f"  {each.name}{' (taken)' if each.chosen else ''}"
+            yield from (f"    + {evidence(said)}" for said in each.speaks_for)
+            yield from (f"    - {evidence(said)}" for said in each.against)
+        if len(met) > SHOWN:
+            yield f"  {len(met) - SHOWN:,} more left out; --json lists them"
+
+
+def candidates_of(trail: CandidateTrail) -> records.Candidates:
+    return records.Candidates(**{kind: [_candidate(each) for each in trail.of(kind)] for kind in KINDS})
+
+
+def _candidate(candidate: Candidate) -> records.CandidateRecord:
+    speaks_for, against = (
+        [statement_record(said, evidence(said)) for said in given]
+        for given in (candidate.speaks_for, candidate.against)
+    )
+    return records.CandidateRecord(
+        name=candidate.name,
+        taken=candidate.chosen,
+        for_=[said.text for said in speaks_for],
+        against=[said.text for said in against],
+        for_records=speaks_for,
+        against_records=against,
+    )
+
 
 _PYTHON = sys.version.split()[0]
 HOW = {"symbols": "by symbol", "scan": "by what their TLS blocks hold", "": "for none of the threads"}

@@ -11,21 +11,92 @@ import struct
 from bisect import bisect_right
 from contextlib import suppress
 from functools import cached_property
-from typing import TYPE_CHECKING, Iterator, Mapping, NamedTuple, Optional, Protocol, Sequence
+from typing import TYPE_CHECKING, Iterator, Mapping, NamedTuple, Optional, Protocol, Sequence, get_args
 
 from ..base.errors import ArenascopeError
 from .core.memory import CoreMemory
 from .core.stacks import write_stacks
-from .debug_info_types import Local, SizedStruct, ThreadLocal, TypedVariable, TypeFacts
+from .debug_info_types import (
+    BitField,
+    Form,
+    Local,
+    SizedStruct,
+    StructField,
+    TemplateArgument,
+    ThreadLocal,
+    TypedVariable,
+    TypeFacts,
+)
 from .debugged_variables import THREADS
 from .elf.elf_file import INFORMATION, module_build_id, proven_files
-from .gdb_answers import as_facts, as_int, as_list, as_number, as_text
 from .memory import Read
 from .module_files import Files, ModuleFile
 from .target import Region
 
 if TYPE_CHECKING:
     from .gdb_child import GdbChild
+
+FORMS: Sequence[Form] = get_args(Form)
+
+
+def as_int(value: object) -> int:
+    if not isinstance(value, int):
+        raise ValueError("this is no answer")
+    return value
+
+
+def as_text(value: object) -> str:
+    if not isinstance(value, str):
+        raise ValueError("this is no answer")
+    return value
+
+
+def as_list(value: object) -> list[object]:
+    if not isinstance(value, list):
+        raise ValueError("this is no answer")
+    return value
+
+
+def as_number(value: object) -> Optional[int]:
+    return value if isinstance(value, int) else None
+
+
+def as_facts(value: object) -> TypeFacts:
+    name, form, size, target, length, *rest, tag = as_list(value)
+    fields, arguments, polymorphic, signed, enumerators, language, bits = rest
+    if form not in FORMS or not isinstance(enumerators, dict):
+        raise ValueError("this is no answer")
+    return TypeFacts(
+        name=as_text(name),
+        form=FORMS[FORMS.index(form)],
+        size=as_int(size),
+        target=as_number(target),
+        length=as_number(length),
+        fields=[_field(each) for each in as_list(fields)],
+        arguments=[_argument(each) for each in as_list(arguments)],
+        polymorphic=polymorphic is True,
+        signed=signed is True,
+        enumerators={as_text(each): as_int(number) for each, number in enumerators.items()},
+        language=as_text(language),
+        bits=[_bits(each) for each in as_list(bits)],
+        tag=_field(tag) if tag is not None else None,
+    )
+
+
+def _field(value: object) -> StructField:
+    name, offset, type, is_base = as_list(value)
+    return StructField(as_text(name), as_int(offset), as_int(type), is_base is True)
+
+
+def _bits(value: object) -> BitField:
+    name, offset, size, signed = as_list(value)
+    return BitField(as_text(name), as_int(offset), as_int(size), signed is True)
+
+
+def _argument(value: object) -> TemplateArgument:
+    type, number = as_list(value)
+    return TemplateArgument(as_number(type), as_number(number))
+
 
 UNASKED = 64 << 20
 """Bytes read where nobody says how many. For each MiB GDB 13 takes 15 ms and 1.5 MiB; 10 MiB where all is looked at."""

@@ -21,8 +21,7 @@ from typing import Iterable, Optional, Sequence
 from ...base.count_work import Meter
 from ..recognise.module_memory import LoadedModules
 from .claims import ARRAY, CONTAINER, EXACT, FIELD, LOCAL, RULE, VTABLE, WEAK
-from .enclosing import Enclosing
-from .layouts import Layouts
+from .layouts import Layouts, TypeTable
 from .lost_locals import LostLocals, pointer_of
 from .many_objects import Found, ManyObjects
 from .many_objects_with_numpy import ManyObjectsWithNumpy
@@ -32,6 +31,43 @@ from .named_blocks import NO_LEVEL, NOBODY, NONE, UNNUMBERED, NamedBlocks, Start
 from .object_words import CONTESTED, ObjectWords
 from .rules import ProgramRules
 from .vtables import Vtables
+
+DEEPEST = 8
+MOST_MEMBERS = 1 << 20
+
+
+class Enclosing:
+    def __init__(self, types: TypeTable, structs: Iterable[int]) -> None:
+        self._types = types
+        self._by_member: dict[tuple[int, int], list[int]] = {}
+        """Structs by the type of a member that is a struct, and where it lies."""
+        self._left = MOST_MEMBERS
+        for each in structs:
+            self._add(each, each, 0, 0)
+            if self._left < 0:
+                # what is not seen might fit as well
+                self._by_member.clear()
+                break
+
+    def _add(self, whole: int, type: int, offset: int, depth: int) -> None:
+        for field in self._types.facts(type).fields if depth < DEEPEST else ():
+            inner = self._types.facts(field.type)
+            if inner.form == "struct":
+                self._left -= 1
+                known = self._by_member.setdefault((field.type, offset + field.offset), [])
+                if whole not in known:
+                    known.append(whole)
+                self._add(whole, field.type, offset + field.offset, depth=depth + 1)
+
+    def only(self, member: int, offset: int, block: int, reader: MemoryReader) -> Optional[int]:
+        """The one type that has such a member there, and for which malloc gives such a block."""
+        fitting = [
+            each
+            for each in self._by_member.get((member, offset), ())
+            if reader.fits(block, self._types.facts(each).size)
+        ]
+        return fitting[0] if len(fitting) == 1 else None
+
 
 FEW_INTERIOR = 2
 """Pointers into blocks that are worth asking for all structs of a program."""

@@ -8,5 +8,5 @@ finds rings, `dominators.py` who alone holds what. None of these reads memory, e
 judges a pointer to the inside. `leaks.py` looks for encoded pointers (`encodings.py`) to what no plain one leads to.
 
 `holders.py` tells other commands, `report_sums.py` the report, `holder_tree.py` the page and pprof.
-`refs_by_graph.py` reads only the blocks that point to the one asked for.
+`asked_address.py` reads only the blocks that point to the one asked for.
 """

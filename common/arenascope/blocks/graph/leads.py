@@ -8,15 +8,63 @@ from bisect import bisect_right
 from typing import Iterator, NamedTuple, Optional, Sequence
 
 from ...analysis.held_or_lost import UNNAMED
-from ..declared.holding_locals import HoldingLocals
-from .edge import FLAGS, STALE
+from ..declared.named_blocks import StartVariable
+from ..declared.once_per_image import declared_in
+from ..declared.path_text import start_of
+from ..recognise.module_memory import ground_of
+from ..recognise.nginx import FRONT as LEAST_POOL
+from ..recognise.nginx import Nginx
+from .edge import DEEP, FLAGS, STALE
 from .edges import Graph
 from .main_holders import Lead, MainHolders
-from .nginx_pieces import edges_of_seeds
 from .owner_pages import NOBODY
 from .refs import ImageSearch
 from .root_pointers import Seed
 from .stale_words import why_text
+
+
+def edges_of_seeds(search: ImageSearch, seeds: Sequence[Seed]) -> list[int]:
+    """One that leads into a pool's block leads to its start."""
+    blocks, memory = search.blocks, search.session.memory
+    nginx = Nginx(ground_of(search.session))
+    pools = set()
+    for number in {each.edge >> FLAGS for each in seeds if each.edge & DEEP} if nginx.runs else ():
+        start, usable = blocks.starts[number], blocks.ends[number] - blocks.starts[number]
+        head = memory.try_read(start, LEAST_POOL) if usable >= LEAST_POOL else None
+        if head is not None and nginx.kind_of(start, usable, head) is not None:
+            pools.add(number)
+    return [each.edge & ~DEEP if each.edge >> FLAGS in pools else each.edge for each in seeds]
+
+
+class HoldingLocals:
+    """Of one image. Only of a variable from which types lead to the block: what else lies on a stack may be old."""
+
+    def __init__(self, search: ImageSearch) -> None:
+        self._search = search
+        self._named = declared_in(search)
+        self._has_any = self._named is not None and any(each.frame is not None for each in self._named.starts)
+
+    def label(self, block: int, tid: Optional[int], address: Optional[int], value: Optional[int] = None) -> str:
+        """Of a pointer of this thread's to the block: "main(): book"; "": it is no such variable's. `address`: where it
+        lies, None in a register, of which `value` is told."""
+        named = self._named if self._has_any else None
+        if named is None or named.name_of(block) is None:
+            return ""
+        start = start_of(named, block)
+        if start is None or start.frame is None or start.tid != tid:
+            return ""
+        return start.label if self._is_of(start, address, value) else ""
+
+    def _is_of(self, start: StartVariable, address: Optional[int], value: Optional[int]) -> bool:
+        memory, named = self._search.session.memory, self._named
+        if start.address is not None and named is not None and named.layouts is not None:
+            size = named.layouts.types.facts(start.type).size
+            return address is not None and start.address <= address < start.address + size
+        if address is not None:
+            # a caller's registers lie on the stack of what it calls
+            value = memory.word(address)
+        return value is not None and start.data == value.to_bytes(memory.pointer_size, memory.byte_order)
+
 
 FOREMOST = ("PL_curinterp",)
 """What a program calls its main structure, where other variables of the same rank lead to it as well."""

@@ -1,6 +1,6 @@
 """What each block is: every recogniser in its order, which is nowhere else.
 
-Where a program puts words of its own in front of its blocks (`mysql.py`, `jvm_memory_tracking.py`), all this is asked
+Where a program puts words of its own in front of its blocks (`mysql.py`, `jvm.py`), all this is asked
 of what comes after them.
 
 1. A vtable in the first word: C++ objects, named as people write them (`cplusplus.py`, `base/class_names.py`). Certain.
@@ -24,7 +24,7 @@ from ...sources.memory import Memory
 from .contents import ENCODINGS, LETTERS, LOOKED_AT, STARTS, are_addresses, text_in
 from .cplusplus import Classes, ClassName
 from .gobject import GObjects
-from .jvm_memory_tracking import Nmt
+from .jvm import Nmt
 from .linked_nodes import LIST, PAGES, TREE, Links
 from .module_memory import PAGE_SHIFT, LoadedModules
 from .mysql import Mysql

@@ -12,7 +12,7 @@ from importlib.util import find_spec
 from typing import Any, Iterable, Iterator, Optional, Sequence, TypeVar
 
 from ...analysis.diff import Document
-from ...analysis.fleet_differences import compared
+from ...analysis.fleet_differences import Compared, compared
 from ...base import optional_libraries
 from ...base.argv import ELF, is_url, with_suggestion
 from ...base.errors import ArenascopeError, UsageError
@@ -20,13 +20,19 @@ from ...base.printable import one_line
 from ...base.whole_file import write_whole
 from ...commands.all_commands import COMMAND_NAMES, find_command
 from ...commands.framework.arguments import HELP, ArgumentGroup, Outline, argument, seconds
-from ...present.pages.fleet import page
+from ...present.pages.fill_page import filled
 from ...present.shared_text.text import count
 from ...sources.core.compressions import FORMATS
 from ...sources.core.core_at_url import load_fsspec, store_error_text, store_errors
+from ..engines import by_dask, by_ray, via
 from ..shell import typed_program
-from . import by_dask, by_ray, via
 from .worker import Task
+
+
+def page(rows: Sequence[Compared], problems: Sequence[str]) -> bytes:
+    facts = {"problems": problems, "rows": [row._asdict() for row in rows]}
+    return filled("fleet", facts, f"Fleet: {len(rows):,} compared")
+
 
 ENGINES = {"dask": "distributed", "ray": "ray"}
 """Each with the library that it is; the first that is there is taken."""
