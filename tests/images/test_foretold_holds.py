@@ -30,12 +30,12 @@ FRAMES = 3
 
 WATCHED = """
 import json, sys, time
-from arenascope.cli import main, shell, waiting
+from arenascope.cli import main, shell
 from arenascope.sources.live import foretold_hold, process_hold
 from arenascope.sources.live.procfiles import thread_state
 pid, frames, log, *words = sys.argv[1:]
-waiting.PATIENCE, waiting.EVERY, shell.LONG_HOLD, foretold_hold.SMALL = 0.0, 0.01, 0.0, 0
-seen, show, release = [], waiting.OverwrittenLine.show, process_hold.Freeze.release
+shell.PATIENCE, shell.EVERY, shell.LONG_HOLD, foretold_hold.SMALL = 0.0, 0.01, 0.0, 0
+seen, show, release = [], shell.OverwrittenLine.show, process_hold.Freeze.release
 
 def shown(self, text):
     seen.append((thread_state(int(pid), int(pid)) in "tT", text.startswith(shell.HELD), text))
@@ -47,7 +47,7 @@ def held_until_seen(self):
         time.sleep(0.01)
     return release(self)
 
-waiting.OverwrittenLine.show, process_hold.Freeze.release = shown, held_until_seen
+shell.OverwrittenLine.show, process_hold.Freeze.release = shown, held_until_seen
 status = main.main([*words, pid])
 with open(log, "w") as file:
     json.dump(seen, file)
