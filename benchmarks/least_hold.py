@@ -14,7 +14,7 @@ from subject import ROOT
 sys.path.append(str(ROOT / "common"))
 from arenascope.cli import several_subjects
 from arenascope.commands.all_commands import find_command
-from arenascope.sources.live import saving, short_hold
+from arenascope.sources.live import save_process, short_hold
 from arenascope.sources.live.process import ProcessImage
 
 MOST = 1 << 40
@@ -92,7 +92,7 @@ def _places(pid: int) -> _Read:
 
 def _spans(pid: int) -> array[int]:
     """What is copied: addresses and bytes in turns."""
-    copied = [span for piece in saving._look(ProcessImage(pid), MOST).pieces for span in piece.copied]
+    copied = [span for piece in save_process._look(ProcessImage(pid), MOST).pieces for span in piece.copied]
     return array("Q", [word for span in copied for word in (span.start, span.bytes)])
 
 

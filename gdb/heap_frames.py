@@ -170,7 +170,7 @@ class GdbFrames:
     def _register(self, frame: gdb.Frame, name: str) -> int:
         return int(frame.read_register(name)) & self.target.mask()
 
-    def structs_beside(self, code: int, least: int, most: int) -> Sequence[int]:
+    def structs_of_source_file(self, code: int, least: int, most: int) -> Sequence[int]:
         """Those of so many bytes that the source file of the function at this address has."""
         block, found = gdb.block_for_pc(code), dict[int, None]()
         for part in (block.global_block, block.static_block) if block is not None else ():

@@ -14,11 +14,13 @@ from typing import TYPE_CHECKING, Callable, Iterator, Optional, Sequence, TypeVa
 import gdb
 
 from arenascope.base.errors import MemoryReadError
-from arenascope.sources.beside_debugger import (
-    AskedImage,
+from arenascope.sources.core.core_image import CoreImage
+from arenascope.sources.debug_info_types import TypeSource
+from arenascope.sources.debugged_image import (
     DebuggedTarget,
     DebuggerName,
     DebuggerStruct,
+    RemoteImage,
     asks_for_types,
     find_core,
     held_files,
@@ -28,8 +30,6 @@ from arenascope.sources.beside_debugger import (
     open_process,
     running,
 )
-from arenascope.sources.core.core_image import CoreImage
-from arenascope.sources.debug_info_types import TypeSource
 from arenascope.sources.elf.modules import Module, Modules
 from arenascope.sources.memory import Memory
 from arenascope.sources.source import Source
@@ -120,11 +120,11 @@ class GdbTarget(DebuggedTarget):
             return connection.type
         return "native" if is_traced_by_us(self.inferior.pid) else "core" if self._open_core() else "remote"
 
-    def _ask(self, kind: str, ask_remote: AskRemote) -> AskedImage:
+    def _ask(self, kind: str, ask_remote: AskRemote) -> RemoteImage:
         """What only GDB reaches, and what the remote side reports about it."""
         order: ByteOrder = "little" if int(gdb.Value(b"\1\0\0\0", gdb.lookup_type("int"))) == 1 else "big"
         pid, size = self.inferior.pid, gdb.lookup_type("void").pointer().sizeof
-        image = AskedImage(kind, pid, size, order, read=self._read_slowly)
+        image = RemoteImage(kind, pid, size, order, read=self._read_slowly)
         told = ask_remote(getattr(self.inferior, "connection", None), Memory(image.read, size, order), pid)
         image.told_regions, image.told_environment = lambda: told.regions, told.environment
         image.page_size = told.page_size or image.page_size
@@ -181,7 +181,7 @@ class GdbTarget(DebuggedTarget):
     def _program(self) -> Optional[Module]:
         return Modules(self, self._modules).program
 
-    def told_name(self, address: int) -> Optional[DebuggerName]:
+    def name_in_debugger(self, address: int) -> Optional[DebuggerName]:
         """By Value.format_string: a data symbol's name has no other way out of GDB before format_address (13)."""
         try:
             pointer = gdb.Value(address).cast(gdb.lookup_type("void").pointer())

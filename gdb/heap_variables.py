@@ -228,8 +228,8 @@ class GdbVariables(DebuggedVariables):
     def locals(self) -> Sequence[Local]:
         return self._frames.locals()
 
-    def structs_beside(self, code: int, least: int, most: int) -> Sequence[int]:
-        return self._frames.structs_beside(code, least, most)
+    def structs_of_source_file(self, code: int, least: int, most: int) -> Sequence[int]:
+        return self._frames.structs_of_source_file(code, least, most)
 
     def thread_local_of(self, symbol: NamedSymbol, base: int) -> Iterator[tuple[str, int]]:
         for name, each in self._of_threads(symbol, base):

@@ -9,9 +9,9 @@ from typing import Mapping, NamedTuple, Optional, Sequence
 
 import gdb
 
+from arenascope.sources.elf.elf_notes import AT_PAGESZ, parse_auxv
 from arenascope.sources.elf.environment import from_stack, parse_block
 from arenascope.sources.elf.modules import loaded_regions
-from arenascope.sources.elf.notes import AT_PAGESZ, parse_auxv
 from arenascope.sources.live.procfiles import parse_regions
 from arenascope.sources.memory import Memory
 from arenascope.sources.target import Region

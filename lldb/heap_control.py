@@ -19,7 +19,7 @@ from arenascope.commands.framework.apply_trim import (
     still_at_work,
     taken_back,
 )
-from arenascope.glibc.find.stacks import StackFrame
+from arenascope.glibc.find.inside_malloc import StackFrame
 from arenascope.sources.target import ThreadInfo
 
 PATIENCE = 3

@@ -13,11 +13,12 @@ from typing import Any, Callable, Iterator, Optional, Sequence, TypeVar, cast
 import lldb
 
 from arenascope.base.errors import MemoryReadError
-from arenascope.sources.beside_debugger import (
-    AskedImage,
+from arenascope.sources.debug_info_types import TypeSource
+from arenascope.sources.debugged_image import (
     DebuggedTarget,
     DebuggerName,
     DebuggerStruct,
+    RemoteImage,
     asks_for_types,
     find_core,
     held_files,
@@ -26,7 +27,6 @@ from arenascope.sources.beside_debugger import (
     open_process,
     running,
 )
-from arenascope.sources.debug_info_types import TypeSource
 from arenascope.sources.elf.elf_file import BUILD_ID_DIGITS
 from arenascope.sources.source import Source
 from arenascope.sources.target import (
@@ -101,11 +101,11 @@ class LldbTarget(DebuggedTarget):
         tids = [thread.GetThreadID() for thread in self.process]
         return find_core([told] if told else held_files(), tids, self._read_slowly)
 
-    def _ask(self, kind: str) -> AskedImage:
+    def _ask(self, kind: str) -> RemoteImage:
         order: ByteOrder = "big" if self.target.GetByteOrder() == lldb.eByteOrderBig else "little"
         size = self.target.GetAddressByteSize()
-        image = AskedImage(kind, self.process.GetProcessID(), size, order, read=self._read_slowly)
-        image.told_regions = lambda: list(self._told_regions())
+        image = RemoteImage(kind, self.process.GetProcessID(), size, order, read=self._read_slowly)
+        image.told_regions = lambda: list(self._regions_of_stub())
         return image
 
     def _read_slowly(self, address: int, size: int) -> bytes:
@@ -122,7 +122,7 @@ class LldbTarget(DebuggedTarget):
             raise MemoryReadError(address, size)
         return bytes(data)
 
-    def _told_regions(self) -> Iterator[Region]:
+    def _regions_of_stub(self) -> Iterator[Region]:
         """The stub's own word. Cores have no names here, but a core is read from its file."""
         mappings = self.process.GetMemoryRegions()
         info = lldb.SBMemoryRegionInfo()
@@ -179,7 +179,7 @@ class LldbTarget(DebuggedTarget):
         heads = {each.GetObjectFileHeaderAddress().GetLoadAddress(self.target): each for each in files}
         return {head: _digits(module) for head, module in heads.items()}
 
-    def told_name(self, address: int) -> Optional[DebuggerName]:
+    def name_in_debugger(self, address: int) -> Optional[DebuggerName]:
         place = self.target.ResolveLoadAddress(address)
         symbol = place.GetSymbol()
         start = symbol.GetStartAddress().GetLoadAddress(self.target) if symbol.IsValid() else lldb.LLDB_INVALID_ADDRESS

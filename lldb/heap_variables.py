@@ -211,7 +211,7 @@ class LldbVariables(DebuggedVariables):
         registers = tuple(each.GetValueAsUnsigned() for each in values if each.GetError().Success())
         return VariableFrame(frame.GetPC(), frame.GetSP(), max(frame.GetSP(), frame.GetCFA()), registers)
 
-    def structs_beside(self, code: int, least: int, most: int) -> Sequence[int]:
+    def structs_of_source_file(self, code: int, least: int, most: int) -> Sequence[int]:
         address = self.target.target.ResolveLoadAddress(code)
         unit, found = address.GetCompileUnit(), dict[int, None]()
         for module in (each for each in self.types.modules if each.module == address.GetModule()):

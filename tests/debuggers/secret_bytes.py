@@ -11,8 +11,8 @@ from typing import Iterable, Iterator, NamedTuple, Sequence
 from subjects import PAGE, Subject
 
 from arenascope.base.errors import MemoryReadError
-from arenascope.sources.core.memory import CoreMemory
-from arenascope.sources.elf.notes import OWN
+from arenascope.sources.core.core_memory import CoreMemory
+from arenascope.sources.elf.elf_notes import OWN
 
 GROUP = re.compile(rb"~[A-Z][a-z][GHIJ]")
 """Four bytes of a secret, as the fixture makes them."""

@@ -71,7 +71,7 @@ def test_a_filter_that_allows_it(door: str) -> None:
 
 IN_GDB = """
 import gdb, sys
-from arenascope.commands.framework.apply_trim import Call
+from arenascope.commands.framework.apply_trim import FunctionCall as Call
 abort = int(gdb.parse_and_eval("(long) &FUNCTION"))
 try: sys.modules["arenascope_gdb.heap_control"].GdbController().call(Call(abort, [0]), 5.0, lambda name: False)
 except Exception as error: print(error.id, error)
@@ -90,10 +90,10 @@ def test_a_fatal_signal_inside_the_call_is_taken_back(function: str, by: str) ->
 
 
 IN_LLDB = """
-from arenascope.commands.framework.apply_trim import Call
-from arenascope.commands.framework.debugger_doors import load_beside
-seen = load_beside("lldb", "heap_target", FOLDER).LldbTarget(target, debugger, lambda target: None)
-control = load_beside("lldb", "heap_control", FOLDER).LldbController(debugger, target)
+from arenascope.commands.framework.apply_trim import FunctionCall as Call
+from arenascope.commands.framework.debugger_doors import load_from_folder
+seen = load_from_folder("lldb", "heap_target", FOLDER).LldbTarget(target, debugger, lambda target: None)
+control = load_from_folder("lldb", "heap_control", FOLDER).LldbController(debugger, target)
 stands = lambda: process.GetThreadAtIndex(0).GetFrameAtIndex(0).FindRegister("pc").GetValueAsUnsigned()
 before = stands()
 try: control.call(Call(seen.symbol("abort").address, [0]), 5.0, lambda name: False)
@@ -126,7 +126,7 @@ def test_a_fatal_signal_inside_the_call_is_taken_back_by_lldb(lldb: Lldb, first:
 
 SLOW_IN_GDB = """
 import gdb, sys
-from arenascope.commands.framework.apply_trim import Call
+from arenascope.commands.framework.apply_trim import FunctionCall as Call
 sleep = int(gdb.parse_and_eval("(long) &sleep"))
 try: said = sys.modules["arenascope_gdb.heap_control"].GdbController().call(Call(sleep, [2]), 9.0, lambda name: False)
 except Exception as error: said = str(error)
@@ -135,10 +135,10 @@ print("it", "said", [said], "to the end")
 SLOW_IN_LLDB = """
 def __lldb_init_module(debugger, names):
     target = debugger.GetSelectedTarget()
-    from arenascope.commands.framework.apply_trim import Call
-    from arenascope.commands.framework.debugger_doors import load_beside
-    seen = load_beside("lldb", "heap_target", FOLDER).LldbTarget(target, debugger, lambda target: None)
-    control = load_beside("lldb", "heap_control", FOLDER).LldbController(debugger, target)
+    from arenascope.commands.framework.apply_trim import FunctionCall as Call
+    from arenascope.commands.framework.debugger_doors import load_from_folder
+    seen = load_from_folder("lldb", "heap_target", FOLDER).LldbTarget(target, debugger, lambda target: None)
+    control = load_from_folder("lldb", "heap_control", FOLDER).LldbController(debugger, target)
     stands = lambda: target.process.GetThreadAtIndex(0).GetFrameAtIndex(0).GetPC()
     before = stands()
     try: said = control.call(Call(seen.symbol("sleep").address, [2]), 9.0, lambda name: False)

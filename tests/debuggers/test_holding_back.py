@@ -11,10 +11,10 @@ from platforms import ELSEWHERE, HOST, Platform
 from shell_door import SHELL
 from subjects import Subject
 
-from arenascope.analysis.holds_back import HeldBack, Typed
+from arenascope.analysis.held_back import HeldBack, Typed
 from arenascope.base.model import ArenaHeader, ChunkRun, Heap
 from arenascope.blocks.types_of_image import held_back, in_memory
-from arenascope.glibc.blocks import blocks
+from arenascope.glibc.chunk_arrays import blocks
 from arenascope.session.session import Session
 from arenascope.sources.live.live_target import ProcessTarget
 from arenascope.sources.live.process import ProcessImage

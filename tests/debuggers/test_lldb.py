@@ -213,8 +213,8 @@ def test_addresses(lldb: Lldb, subject: Subject) -> None:
     """Numbers and expressions; a mere number or register leaves nothing behind in the process."""
     statements = """
 from arenascope.commands.framework.overview import GROUP_OF_LOOPS
-from arenascope.commands.framework.debugger_doors import load_beside
-seen = load_beside("lldb", "heap_target", FOLDER).LldbTarget(target, debugger, lambda target: None)
+from arenascope.commands.framework.debugger_doors import load_from_folder
+seen = load_from_folder("lldb", "heap_target", FOLDER).LldbTarget(target, debugger, lambda target: None)
 def ask(words):
     try: return seen.evaluate(words)
     except Exception as error: return [type(error).__name__, str(error)]
@@ -239,9 +239,9 @@ def test_thread_pointers_are_those_that_gdb_reads(lldb: Lldb) -> None:
             steps = [{"each_thread": {"fs_base": "$fs_base"}}]
             (expected,) = GDB.drive(["-p", str(subject.pid)], steps, load=())
             statements = f"""
-from arenascope.commands.framework.debugger_doors import load_beside
+from arenascope.commands.framework.debugger_doors import load_from_folder
 from arenascope.session.session import Session
-seen = load_beside("lldb", "heap_target", {str(LLDB_ARENA_PY.parent)!r})
+seen = load_from_folder("lldb", "heap_target", {str(LLDB_ARENA_PY.parent)!r})
 session = Session(seen.LldbTarget(target, debugger, lambda target: None))
 value = {{words.thread.tid: words.thread.thread_pointer for words in session.thread_words}}
 """

@@ -101,10 +101,10 @@ def test_apply_to_threads_that_never_stop(lldb: Lldb) -> None:
 
 CALL = """
 import struct
-from arenascope.commands.framework.apply_trim import LOCK_WAITS, Call
-from arenascope.commands.framework.debugger_doors import load_beside
-seen = load_beside("lldb", "heap_target", FOLDER).LldbTarget(target, debugger, lambda target: None)
-control = load_beside("lldb", "heap_control", FOLDER).LldbController(debugger, target)
+from arenascope.commands.framework.apply_trim import LOCK_WAITS, FunctionCall as Call
+from arenascope.commands.framework.debugger_doors import load_from_folder
+seen = load_from_folder("lldb", "heap_target", FOLDER).LldbTarget(target, debugger, lambda target: None)
+control = load_from_folder("lldb", "heap_control", FOLDER).LldbController(debugger, target)
 def place(): return [(thread.frame[0].pc, thread.frame[0].sp, thread.IsSuspended()) for thread in process]
 def call(name, argument):
     try: return control.call(Call(seen.symbol(name).address, [argument]), 1.0, lambda name: name in LOCK_WAITS)

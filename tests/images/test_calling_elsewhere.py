@@ -12,7 +12,7 @@ from subjects import Subject, fixture_program
 
 from arenascope.cli import several_subjects
 from arenascope.commands.all_commands import find_command
-from arenascope.glibc.find.stacks import LOAD_SYMBOLS
+from arenascope.glibc.find.inside_malloc import LOAD_SYMBOLS
 from arenascope.sources.live import procfiles
 
 pytestmark = pytest.mark.skipif(

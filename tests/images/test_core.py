@@ -19,9 +19,9 @@ from subjects import Subject
 from arenascope.base.errors import MemoryReadError, TargetError
 from arenascope.session.session import Session
 from arenascope.sources.core.core_image import CoreImage
-from arenascope.sources.core.memory import build_regions
+from arenascope.sources.core.core_memory import build_regions
 from arenascope.sources.elf.elf_file import PF_R, PF_W, PT_LOAD, Segment
-from arenascope.sources.elf.notes import FileMapping
+from arenascope.sources.elf.elf_notes import FileMapping
 from arenascope.sources.shell_target import ShellTarget
 from arenascope.sources.target import Span
 

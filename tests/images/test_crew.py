@@ -222,8 +222,8 @@ def test_no_more_processes_are_no_error(monkeypatch: pytest.MonkeyPatch) -> None
 
 def test_progress_is_the_sum() -> None:
     meter = Counting()
-    shared(range(30), lambda _, telling: telling.advance(crew.TOLD), meter=meter)
-    assert meter.done == 30 * crew.TOLD
+    shared(range(30), lambda _, telling: telling.advance(crew.REPORT_EVERY), meter=meter)
+    assert meter.done == 30 * crew.REPORT_EVERY
 
 
 def test_many_small_jobs_are_few_shares() -> None:

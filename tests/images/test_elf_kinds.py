@@ -15,7 +15,7 @@ from looks import give_up
 
 from arenascope.base.errors import TargetError
 from arenascope.sources.elf.elf_file import ElfFile
-from arenascope.sources.elf.notes import parse_notes
+from arenascope.sources.elf.elf_notes import parse_notes
 from arenascope.sources.elf.symbols import find_symbols
 
 

@@ -22,7 +22,7 @@ from arenascope.base.hold_limits import COPIED, SWEPT, WRITTEN
 from arenascope.cli import several_subjects, shell
 from arenascope.commands.all_commands import find_command
 from arenascope.commands.steps import live_copy
-from arenascope.sources.live import foretold_hold, process_hold
+from arenascope.sources.live import predicted_hold, process_hold
 from arenascope.sources.live.procfiles import born
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -31,10 +31,10 @@ FRAMES = 3
 WATCHED = """
 import json, sys, time
 from arenascope.cli import main, shell
-from arenascope.sources.live import foretold_hold, process_hold
+from arenascope.sources.live import predicted_hold, process_hold
 from arenascope.sources.live.procfiles import thread_state
 pid, frames, log, *words = sys.argv[1:]
-shell.PATIENCE, shell.EVERY, shell.LONG_HOLD, foretold_hold.SMALL = 0.0, 0.01, 0.0, 0
+shell.PATIENCE, shell.EVERY, shell.LONG_HOLD, predicted_hold.SMALL = 0.0, 0.01, 0.0, 0
 seen, show, release = [], shell.OverwrittenLine.show, process_hold.Freeze.release
 
 def shown(self, text):
@@ -111,8 +111,8 @@ def test_a_process_is_not_held_in_vain(words, is_held, monkeypatch):
     """Where it cannot be copied in time; for what tells of a part it is held."""
     holds, hold = [], process_hold.Freeze.hold
     monkeypatch.setattr(process_hold.Freeze, "hold", lambda self, *each: (holds.append(each), hold(self, *each))[1])
-    monkeypatch.setattr(foretold_hold, "SMALL", 0)
-    monkeypatch.setattr(foretold_hold, "_times", lambda image: [1000.0])  # as if the machine were that slow
+    monkeypatch.setattr(predicted_hold, "SMALL", 0)
+    monkeypatch.setattr(predicted_hold, "_times", lambda image: [1000.0])  # as if the machine were that slow
     with Subject("big", "16") as subject:
         seen = looked_at(subject.pid, words, 20.0)
         assert subject.quit() == 0
@@ -138,8 +138,8 @@ def test_a_report_without_a_copy_is_the_plain_one(words, case, monkeypatch, tmp_
         return copy(*few, **more)
 
     if case == "foretold":
-        monkeypatch.setattr(foretold_hold, "SMALL", 0)
-        monkeypatch.setattr(foretold_hold, "_times", lambda image: [1000.0])
+        monkeypatch.setattr(predicted_hold, "SMALL", 0)
+        monkeypatch.setattr(predicted_hold, "_times", lambda image: [1000.0])
     else:
         monkeypatch.setattr(live_copy, "copy_process", copied)
     page = tmp_path / "page.html"
@@ -172,16 +172,16 @@ def noted(done, work, *few, **more):
 @pytest.mark.parametrize(("case", "what"), [("room", COPIED), ("no-room", SWEPT), ("no-time", SWEPT)])
 def test_what_is_foretold_is_done(case, what, monkeypatch):
     """A sweep takes no copy on a disk, which is slower, nor one that may be cut: half of it tells nothing."""
-    told, copies, foretell = [], [], foretold_hold.foretold
-    monkeypatch.setattr(foretold_hold, "foretold", lambda *each: (told.append(foretell(*each)), told[-1])[1])
-    monkeypatch.setattr(foretold_hold, "SMALL", 0)
+    told, copies, foretell = [], [], predicted_hold.predict_hold
+    monkeypatch.setattr(predicted_hold, "foretold", lambda *each: (told.append(foretell(*each)), told[-1])[1])
+    monkeypatch.setattr(predicted_hold, "SMALL", 0)
     for name in ("copy_process", "save_process"):
         made = getattr(live_copy, name)
         monkeypatch.setattr(live_copy, name, partial(noted, copies, made))
     if case == "no-room":
         monkeypatch.setattr(live_copy, "_memory_for_copy", lambda size: 0)
     if case == "no-time":
-        monkeypatch.setattr(foretold_hold, "_times", lambda image: [1.0])
+        monkeypatch.setattr(predicted_hold, "_times", lambda image: [1.0])
     with Subject("big", "16") as subject:
         seen = looked_at(subject.pid, "check", 20.0)
         assert subject.quit() == 0
@@ -191,9 +191,9 @@ def test_what_is_foretold_is_done(case, what, monkeypatch):
 @pytest.mark.parametrize(("left", "what"), [(8 << 30, COPIED), pytest.param(None, WRITTEN, marks=pytest.mark.full)])
 @pytest.mark.parametrize("words", ["save", "save --redact", "types"])
 def test_the_place_of_a_copy_is_told(words, left, what, tmp_path, monkeypatch):
-    told, foretell = [], foretold_hold.foretold
-    monkeypatch.setattr(foretold_hold, "foretold", lambda *each: (told.append(foretell(*each)), told[-1])[1])
-    monkeypatch.setattr(foretold_hold, "SMALL", 0)
+    told, foretell = [], predicted_hold.predict_hold
+    monkeypatch.setattr(predicted_hold, "foretold", lambda *each: (told.append(foretell(*each)), told[-1])[1])
+    monkeypatch.setattr(predicted_hold, "SMALL", 0)
     monkeypatch.setattr(live_copy, "memory_left", lambda: left)
     with Subject("big", "16") as subject:
         seen = looked_at(subject.pid, words if words == "types" else f"{words} {tmp_path / 'core'}", 20.0)

@@ -29,12 +29,12 @@ KINDS = ("report", "check", "types --quick")
 LOOKS = """
 import sys
 from arenascope.commands.all_commands import find_command
-from arenascope.cli.several_subjects import Look, look
+from arenascope.cli.several_subjects import SubjectRequest, look
 from arenascope.cli.shell import How
 pid, how, number, command, *words = sys.argv[1:]
 options = find_command(command).parser("arenascope").parse_args(words)
 for _ in range(int(number)):
-    seen = look(Look(pid, command, options, How(stop=how, declared=False)))
+    seen = look(SubjectRequest(pid, command, options, How(stop=how, declared=False)))
     assert seen.error is None, seen.error
 """
 

@@ -31,8 +31,8 @@ from arenascope.sources.core.holes import DenseResidency
 from arenascope.sources.core.writing import note_bytes
 from arenascope.sources.elf.address_names import _names
 from arenascope.sources.elf.elf_file import PT_LOAD, PT_NOTE, ElfFile
+from arenascope.sources.elf.elf_notes import AT_PAGESZ, NT_AUXV, Note, parse_notes
 from arenascope.sources.elf.environment import from_stack
-from arenascope.sources.elf.notes import AT_PAGESZ, NT_AUXV, Note, parse_notes
 
 pytestmark = pytest.mark.xdist_group("hostile files")
 

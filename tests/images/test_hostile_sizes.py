@@ -20,7 +20,7 @@ from test_hostile_files import EHDR, PHDR, appended, load, patch, refused
 from arenascope.base.errors import ArenascopeError, MemoryReadError, TargetError
 from arenascope.glibc.find.main_arena import _written
 from arenascope.sources.core.core_image import CoreImage
-from arenascope.sources.core.saving import _was_saved
+from arenascope.sources.core.save_image import _was_saved
 from arenascope.sources.core.writing import note_bytes
 from arenascope.sources.elf.address_names import _names
 from arenascope.sources.elf.elf_file import (
@@ -34,9 +34,9 @@ from arenascope.sources.elf.elf_file import (
     buffer_reader,
     glibc_version,
 )
+from arenascope.sources.elf.elf_notes import AT_RANDOM, NT_PRSTATUS, Note
 from arenascope.sources.elf.environment import from_stack
 from arenascope.sources.elf.modules import Module, Modules
-from arenascope.sources.elf.notes import AT_RANDOM, NT_PRSTATUS, Note
 from arenascope.sources.elf.symbols import ENTRIES_LIMIT, find_symbols
 from arenascope.sources.live.process import _can_read
 from arenascope.sources.shell_target import ShellTarget

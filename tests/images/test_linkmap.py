@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 
 from arenascope.sources.core.core_image import CoreImage
-from arenascope.sources.core.memory import build_regions
+from arenascope.sources.core.core_memory import build_regions
+from arenascope.sources.elf.elf_notes import parse_auxv
 from arenascope.sources.elf.modules import loaded_regions, named_regions
-from arenascope.sources.elf.notes import parse_auxv
 from arenascope.sources.memory import Memory
 
 PAGE = os.sysconf("SC_PAGE_SIZE")

@@ -25,10 +25,10 @@ from arenascope.base.errors import MemoryReadError
 from arenascope.cli import several_subjects, shell
 from arenascope.commands.all_commands import find_command
 from arenascope.commands.steps import live_copy
-from arenascope.sources.core.copy_in_memory import CopyBytes, MemoryWriter
 from arenascope.sources.core.core_image import CoreImage
-from arenascope.sources.core.saving import CoreWriter
-from arenascope.sources.live import cgroups, process_hold, saving
+from arenascope.sources.core.core_in_memory import CopyBytes, MemoryWriter
+from arenascope.sources.core.save_image import CoreWriter
+from arenascope.sources.live import cgroups, process_hold, save_process
 from arenascope.sources.live.process import ProcessImage
 from arenascope.sources.live.procfiles import thread_state
 from arenascope.sources.shell_target import ShellTarget
@@ -84,7 +84,7 @@ def maps():
 
 def copied(process, writer):
     """A copy of what stands still."""
-    copy, saved = saving.copy_process(process, ShellTarget(process), writer, (), lambda: 0.0)
+    copy, saved = save_process.copy_process(process, ShellTarget(process), writer, (), lambda: 0.0)
     assert not saved.lost
     return copy
 
@@ -124,7 +124,7 @@ def test_what_is_mapped_meanwhile(maps, tmp_path, rounds):
     moved = 0
     for number in range(rounds):
         with ProcessImage(maps.pid) as process:
-            writer = saving.room_in_memory(process, 1 << 40)
+            writer = save_process.room_in_memory(process, 1 << 40)
             before = process.regions()
             time.sleep(0.02)
             stop(maps.pid)
@@ -134,7 +134,7 @@ def test_what_is_mapped_meanwhile(maps, tmp_path, rounds):
                     held = assert_is_copy(copy, process)
                     if number < 3:
                         path = tmp_path / f"core{number}"
-                        saving.save_process(process, str(path), (), lambda: 0.0)
+                        save_process.save_process(process, str(path), (), lambda: 0.0)
                         with CoreImage(str(path)) as saved:
                             assert all(copy.read(page, PAGE) == saved.read(page, PAGE) for page in held)
                             assert copy.moment.uses == saved.moment.uses
@@ -147,7 +147,7 @@ def test_what_is_mapped_meanwhile(maps, tmp_path, rounds):
 def test_what_was_there_stays_in_its_place():
     """What has not moved is copied into pages that were touched."""
     with Subject("big", "64") as subject, ProcessImage(subject.pid) as process:
-        writer = saving.room_in_memory(process, 1 << 40)
+        writer = save_process.room_in_memory(process, 1 << 40)
         with open("/proc/self/smaps_rollup") as file:
             before = file.read()
         with copied(process, writer) as copy:
@@ -369,7 +369,7 @@ def writers(monkeypatch):
 )
 def test_a_file_is_the_same_by_way_of_memory(fixture, words, tmp_path, monkeypatch, writers):
     """To the byte, with the same holes: of a process that stands still, at one time."""
-    monkeypatch.setattr(saving.time, "time", lambda: 1.7e9)
+    monkeypatch.setattr(save_process.time, "time", lambda: 1.7e9)
     cores = [str(tmp_path / name) for name in ("by_memory", "at_once")]
     with Subject(*fixture) as subject:
         stop(subject.pid)
@@ -398,15 +398,15 @@ def test_what_could_not_be_read_stays_a_hole(tmp_path, monkeypatch):
             raise MemoryReadError(address, len(block))
         return fill(self, address, block[: max(1, min(len(block), lost[0] - address))])
 
-    monkeypatch.setattr(saving, "block_reader", lambda pid, fill: fill)
-    monkeypatch.setattr(saving.time, "time", lambda: 1.7e9)
+    monkeypatch.setattr(save_process, "block_reader", lambda pid, fill: fill)
+    monkeypatch.setattr(save_process.time, "time", lambda: 1.7e9)
     cores = [str(tmp_path / name) for name in ("by_memory", "at_once")]
     with Subject("hoard", "3", "12") as subject, ProcessImage(subject.pid) as process:
         stop(subject.pid)
         pages = list(anonymous_pages(process))
         lost.append(pages[len(pages) // 2])
         monkeypatch.setattr(ProcessImage, "fill", gone)
-        process.room = saving.room_in_memory(process, 1 << 40)
+        process.room = save_process.room_in_memory(process, 1 << 40)
         saved = [process.save(core, (), lambda: 0.0) for core in cores]
         os.kill(subject.pid, signal.SIGCONT)
         assert subject.quit() == 0

@@ -25,7 +25,7 @@ from arenascope.cli import several_subjects, shell
 from arenascope.commands import pins
 from arenascope.commands.all_commands import find_command
 from arenascope.commands.steps import live_copy as apart
-from arenascope.glibc import all_bins
+from arenascope.glibc import bins_in_bulk
 from arenascope.session import before_hold, session
 from arenascope.sources.live import bulk_reads, process, process_hold, short_hold
 from arenascope.sources.live.procfiles import thread_state
@@ -103,7 +103,7 @@ def test_the_same_under_churn(stopped_at_the_hold, monkeypatch, call):
         monkeypatch.setattr(bulk_reads, "_find_call", lambda: None)
     if call == "with numpy":
         pytest.importorskip("numpy", reason="numpy is not installed: scripts/setup.sh installs it")
-        for module, name in ((all_bins, "WORTH_IT"), (all_bins, "LONG"), (bulk_reads, "WORTH_IT")):
+        for module, name in ((bins_in_bulk, "WORTH_IT"), (bins_in_bulk, "LONG"), (bulk_reads, "WORTH_IT")):
             monkeypatch.setattr(module, name, 1)
     late = []
     with Subject("churn") as subject:

@@ -23,7 +23,7 @@ from arenascope.blocks.graph.leads import Owner
 from arenascope.blocks.graph.owners import UNREACHED, held
 from arenascope.blocks.graph.refs import ImageSearch
 from arenascope.cli.shell import How, ShellDoor
-from arenascope.commands.framework.command import Context, asked
+from arenascope.commands.framework.command import Context, parse_request
 from arenascope.commands.steps.live_copy import looked
 from arenascope.session.session import Session
 
@@ -57,7 +57,7 @@ def test_the_same_for_every_command(serving: Running, request: pytest.FixtureReq
     context = Context(door, Namespace(libc=None), Session(door.target()))
 
     def ask(words: str) -> Mapping[str, Any]:
-        return asked(words, door.find_command).answered(context).keys
+        return parse_request(words, door.find_command).answered(context).keys
 
     # it looks a second time, which may find more holders
     report = ask(f"report --owners --html {page}")

@@ -90,7 +90,7 @@ class DeclaredTypes:
         self.structs_asked += 1
         return (SizedStruct(at, each.size) for at, each in enumerate(self.all) if each.form == "struct")
 
-    def structs_beside(self, code: int, least: int, most: int) -> Sequence[int]:
+    def structs_of_source_file(self, code: int, least: int, most: int) -> Sequence[int]:
         self.asked_beside.append(code)
         return [at for at in self.beside if least <= self.all[at].size <= most]
 

@@ -10,9 +10,9 @@ import pytest
 
 from arenascope.analysis.advice import OF_LEAKS, find_advice
 from arenascope.analysis.causes import Facts, find_causes
-from arenascope.analysis.held_or_lost import HeldSums, Lost, MainHolder
-from arenascope.analysis.holds_back import BlocksOfKind, HeldBack, LiveBlockKinds, TypeRow
+from arenascope.analysis.held_back import BlocksOfKind, HeldBack, LiveBlockKinds, TypeRow
 from arenascope.analysis.report import RESIDENT, ResidentPicture
+from arenascope.analysis.report_holders import HeldSums, Lost, MainHolder
 from arenascope.analysis.resident import ArenaResident
 from arenascope.analysis.usage import ArenaUsage
 from arenascope.analysis.verdict import judge

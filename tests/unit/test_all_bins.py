@@ -15,9 +15,9 @@ from wounds_arenas import ARENAS
 from wounds_lists import LISTS
 
 from arenascope.base.errors import MemoryReadError
-from arenascope.glibc import all_bins
-from arenascope.glibc.all_bins import LARGEST
+from arenascope.glibc import bins_in_bulk
 from arenascope.glibc.bins import ring_starts
+from arenascope.glibc.bins_in_bulk import LARGEST
 from arenascope.session.session import Session
 from arenascope.sources.target import NodeWords
 
@@ -75,14 +75,14 @@ def long_lists(row: str) -> HeapImage:
 def numpy(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
     if not request.param:
         pytest.importorskip("numpy", reason="numpy is not installed: scripts/setup.sh installs it")
-    monkeypatch.setattr(all_bins, "WORTH_IT", request.param)
-    monkeypatch.setattr(all_bins, "LONG", request.param)
+    monkeypatch.setattr(bins_in_bulk, "WORTH_IT", request.param)
+    monkeypatch.setattr(bins_in_bulk, "LONG", request.param)
 
 
 @pytest.fixture(params=[False, True], ids=["one after the other", "a thread beside"])
 def beside(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
     if request.param:
-        monkeypatch.setattr(all_bins, "MANY", 3)
+        monkeypatch.setattr(bins_in_bulk, "MANY", 3)
         monkeypatch.setattr(FakeTarget, "threaded_fill", FakeTarget.fill)
 
 
@@ -137,7 +137,7 @@ def test_what_was_met_of_a_ring_that_is_wrong_is_told(row: str) -> None:
     target.space.put(middle + 3 * target.pointer_size, middle)
     session, broken = Session(target), array("Q")
     starts = ring_starts(session.memory, session.layout, session.headers)
-    whole = all_bins.follow_rings(starts, session.layout, InBulk(target).read, len(ring), broken=broken)
+    whole = bins_in_bulk.follow_rings(starts, session.layout, InBulk(target).read, len(ring), broken=broken)
     assert set(ring) == {*broken}
     assert len(whole) == len(starts) - 1
 
@@ -147,7 +147,7 @@ def test_what_was_met_of_a_ring_that_is_wrong_is_told(row: str) -> None:
 @pytest.mark.parametrize("row", ["2.26-i386", "2.43-64"])
 def test_rings_that_are_followed_one_by_one_are_the_same(monkeypatch: pytest.MonkeyPatch, row: str, few: int) -> None:
     """Sound ones, and such that have any wrong word: those that are told, and what was met of the others."""
-    monkeypatch.setattr(all_bins, "FEW", few)
+    monkeypatch.setattr(bins_in_bulk, "FEW", few)
     target = long_lists(row).target()
     chunks = [chunk for each in lists(target)[0] if each[0] != "fast" for chunk in each[2]]
     session, size, rng = Session(target), target.pointer_size, random.Random(row)
@@ -161,7 +161,7 @@ def test_rings_that_are_followed_one_by_one_are_the_same(monkeypatch: pytest.Mon
         found = []
         for pair in (None, bulk.read_pair):
             broken = array("Q")
-            rings = all_bins.follow_rings(starts, session.layout, bulk.read, 100, broken=broken, read_pair=pair)
+            rings = bins_in_bulk.follow_rings(starts, session.layout, bulk.read, 100, broken=broken, read_pair=pair)
             found.append((rings, sorted(broken)))
         assert found[0] == found[1], hex(place)
         target.space.put(place, old)

@@ -12,16 +12,16 @@ from heapbuilder import EACH_ROW, HeapImage, Row
 from marks import full_after
 from toy_malloc import held
 
-from arenascope.analysis.holds_back import Holdings, HoldSearch
-from arenascope.analysis.holds_back import Typed as Block
+from arenascope.analysis.held_back import Holdings, HoldSearch
+from arenascope.analysis.held_back import Typed as Block
 from arenascope.analysis.resident import Present
 from arenascope.analysis.trim import TrimRules
 from arenascope.base.model import ArenaHeader, ChunkRun, Heap, Piece
 from arenascope.blocks.live_blocks import HeapBlocks, NamedLiveBlocks, NamedRun, Swept
 from arenascope.blocks.recognise.all_recognisers import NONE
 from arenascope.blocks.types_of_image import held_back, in_memory
-from arenascope.glibc.blocks import blocks
 from arenascope.glibc.chunk import PREV_INUSE
+from arenascope.glibc.chunk_arrays import blocks
 from arenascope.session.session import Session
 from arenascope.sources.target import Span
 

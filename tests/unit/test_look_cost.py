@@ -7,7 +7,7 @@ import pytest
 from heapbuilder import HeapImage
 
 from arenascope.commands.steps import look_cost
-from arenascope.commands.steps.look_cost import EACH_BLOCK, LONG, START, LookCost, LookLimit, foretold_cost
+from arenascope.commands.steps.look_cost import EACH_BLOCK, LONG, START, LookCost, LookLimit, predict_cost
 from arenascope.session.session import Session
 
 
@@ -31,7 +31,7 @@ def test_what_takes_long_is_told_or_left_out(
         asked.append(session)
         return LookCost(takes, 0)
 
-    monkeypatch.setattr(look_cost, "foretold_cost", foretold)
+    monkeypatch.setattr(look_cost, "predict_cost", foretold)
     limit = LookLimit(allowed, said.append)
     assert limit.problems == []
     session = Session(HeapImage("2.36-64").target())
@@ -46,7 +46,7 @@ def test_the_cost_of_a_look_is_foretold_by_the_number_of_blocks() -> None:
     image = HeapImage("2.36-64")
     for _ in range(12_000):
         image.main.used(0x80)
-    cost = foretold_cost(Session(image.target()))
+    cost = predict_cost(Session(image.target()))
     assert cost == pytest.approx(LookCost(START + 12_000 * EACH_BLOCK, 0), rel=0.05)
 
 
@@ -56,4 +56,4 @@ def test_a_fault_in_it_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
 
     monkeypatch.setattr(look_cost, "likely_chunks", wrong)
     with pytest.raises(TypeError):
-        foretold_cost(Session(HeapImage("2.36-64").target()))
+        predict_cost(Session(HeapImage("2.36-64").target()))

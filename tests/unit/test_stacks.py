@@ -8,7 +8,7 @@ from typing import Optional
 import pytest
 
 from arenascope.base.errors import MemoryReadError
-from arenascope.glibc.find.stacks import ThreadStacks
+from arenascope.glibc.find.inside_malloc import ThreadStacks
 from arenascope.sources.memory import Memory
 from arenascope.sources.target import Region, ThreadInfo
 

@@ -8,7 +8,7 @@ import re
 import pytest
 
 from arenascope.cli import watch
-from arenascope.cli.watch import HELD, MEMORY, SHARE, AutoLookRule, UnaskedTypes
+from arenascope.cli.watch import HELD, MEMORY, SHARE, AutoLookRule, AutoTypes
 from arenascope.commands.steps.look_cost import LookCost
 from arenascope.sources.live.procfiles import read_status
 
@@ -44,7 +44,7 @@ def test_the_interval_that_is_named_is_long_enough(cost: LookCost) -> None:
 def test_two_looks_in_a_row_tell_and_not_one(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(watch, "_foretold", lambda pid: MOST)
     monkeypatch.setattr(watch, "memory_left", lambda: MEMORY * (read_status(os.getpid()).rss or 0) * 2)
-    unasked = UnaskedTypes(os.getpid(), AutoLookRule(INTERVAL))
+    unasked = AutoTypes(os.getpid(), AutoLookRule(INTERVAL))
     slow = MOST._replace(whole=MOST.whole * 2)
     assert unasked.why_not() == ""
     unasked.took(slow)
@@ -55,4 +55,4 @@ def test_two_looks_in_a_row_tell_and_not_one(monkeypatch: pytest.MonkeyPatch) ->
     unasked.took(slow)
     why_not = unasked.why_not()
     assert why_not
-    assert [unasked.told_once(each) for each in ("", why_not, why_not)] == ["", why_not, ""]
+    assert [unasked.say_once(each) for each in ("", why_not, why_not)] == ["", why_not, ""]

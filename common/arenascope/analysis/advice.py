@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import Iterator, Mapping, NamedTuple, Optional
 
 from .causes import Facts, lost_of, stranded_by
-from .held_or_lost import HeldSums
 from .params import MMAP_THRESHOLD, TRIM_THRESHOLD
 from .report import SPACE
+from .report_holders import HeldSums
 from .resident import ArenaResident
 from .usage import orphans
 from .verdict import trim_seconds
@@ -169,7 +169,7 @@ def _apart(facts: Facts) -> Iterator[Advice]:
     group = facts.strander
     if group is not None:
         by = stranded_by(group)
-        figures = {**by.figures, "beside_bytes": group.beside, "scraps_bytes": facts.part("scraps")}
+        figures = {**by.figures, "other_bytes": group.beside, "scraps_bytes": facts.part("scraps")}
         yield Advice("keep-type-apart", group.beside, figures, bound=True, names=by.names)
 
 

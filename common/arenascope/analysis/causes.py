@@ -5,10 +5,10 @@ from __future__ import annotations
 from typing import Iterator, NamedTuple, Optional, Sequence
 
 from ..base.model import Allocator, Params, Statement
-from .held_or_lost import FreedNext, HeldSums, Holder, JointHolders, MainHolder, is_unnamed
-from .holds_back import BlocksOfKind, LiveBlockKinds
+from .held_back import BlocksOfKind, LiveBlockKinds
 from .params import MMAP_THRESHOLD, TRIM_THRESHOLD
 from .report import ResidentPicture
+from .report_holders import FreedNext, HeldSums, Holder, JointHolders, MainHolder, is_unnamed
 from .resident import ArenaResident
 from .usage import ArenaUsage, orphans, total
 

@@ -35,7 +35,7 @@ class Mapped(NamedTuple):
         return self.use.rss
 
     @property
-    def beside_bytes(self) -> Optional[int]:
+    def other_bytes(self) -> Optional[int]:
         """Resident, and not malloc's."""
         return None if self.resident is None or self.malloc_bytes is None else self.resident - self.malloc_bytes
 
@@ -96,7 +96,7 @@ def part_sums(rows: Sequence[Mapped]) -> dict[str, Optional[int]]:
     for row in rows:
         if row.part == MALLOC:
             add(MALLOC, row.malloc_bytes)
-            add("other", row.beside_bytes)
+            add("other", row.other_bytes)
         else:
             add(row.part, row.resident)
     return sums

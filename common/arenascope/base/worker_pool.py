@@ -22,7 +22,7 @@ WORTH = 64 << 20
 """Less heap than this is swept in the time that it takes to fork."""
 SHARES = 8
 """Into how many shares for each process the jobs are laid together: others wait for one of them at the end."""
-TOLD = 16 << 20
+REPORT_EVERY = 16 << 20
 """How many bytes a worker goes through before it tells."""
 MOST_SHARES = 4096
 """Shares at most: their numbers lie in a pipe from the start, which holds 64 KiB."""
@@ -233,7 +233,7 @@ class _Telling:
 
     def advance(self, amount: int) -> None:
         self._untold += amount
-        if self._untold >= TOLD:
+        if self._untold >= REPORT_EVERY:
             told, self._untold = self._untold, 0
             os.write(self._pipe, _HEAD.pack(_PROGRESS, told))
 

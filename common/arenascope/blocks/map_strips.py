@@ -6,7 +6,7 @@ from bisect import bisect_left
 from typing import TYPE_CHECKING, Iterator, Mapping, NamedTuple, Optional, Sequence
 
 from ..analysis.heap_map import LAYERS, SPLITS, Strip, between, cell_bytes, overlap
-from ..analysis.holds_back import TypeRow, in_order
+from ..analysis.held_back import TypeRow, in_order
 from ..analysis.trim import plan_trim, until_locked
 from ..base.model import ArenaHeader, Heap, Piece, Range, Statement
 from ..session.parallel_sweeps import HeapPart, swept

@@ -16,7 +16,7 @@ from ..glibc.mmapped import without
 from ..session.session import Session
 from ..sources.target import SymbolPlace, text_of
 from .block_index import Index, Known
-from .holder_words import LARGEST, LINKS, Area, HolderWords, Likely, LookedAt
+from .bulk_holder_reads import LARGEST, LINKS, Area, HolderWords, Likely, LookedAt
 from .large_bodies import VariablePath, name_by_ways
 from .live_blocks import NamedLiveBlocks
 from .python_bodies import name_bodies, name_keys_of_objects

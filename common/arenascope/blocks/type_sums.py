@@ -8,7 +8,7 @@ from itertools import accumulate, islice
 from typing import Iterable, Sequence
 
 from ..analysis.chunks import BOOKKEEPING
-from ..analysis.holds_back import SAMPLES, Totals, TypeRow
+from ..analysis.held_back import SAMPLES, Totals, TypeRow
 from ..analysis.resident import clipped
 from ..base.model import Gap
 from ..glibc.chunk import SIZE_BITS

@@ -6,7 +6,7 @@ from itertools import chain
 from types import ModuleType
 from typing import Callable, Iterable, Iterator, Mapping, NamedTuple, Optional, Sequence
 
-from ..analysis.holds_back import HeldBack, Holdings, HoldSearch, LiveBlockKinds, Totals, Typed, TypeRow, seen
+from ..analysis.held_back import HeldBack, Holdings, HoldSearch, LiveBlockKinds, Totals, Typed, TypeRow, seen
 from ..analysis.resident import Present
 from ..base.model import BY_SIZE, ArenaHeader, Gap, Heap
 from ..glibc.chunk import PREV_INUSE, SIZE_BITS

@@ -16,7 +16,7 @@ from ..base.argv import pid_in
 from ..base.errors import ArenascopeError, TargetError, UsageError
 from ..base.printable import make_streams_safe, one_line
 from ..commands.all_commands import COMMAND_NAMES, find_command
-from ..commands.framework.arguments import HELP, HelpAsked, Outline
+from ..commands.framework.arguments import HELP, HelpRequested, Outline
 from ..commands.framework.command import Command, answer
 from ..commands.framework.overview import ALL, meaning
 from ..present.formats.json import failed
@@ -103,7 +103,7 @@ def _run(words: Sequence[str], loaded: Callable[[], None]) -> int:
     try:
         options = CommandTree([] if first[:1] == "-" else [first]).parse_args(words)
         return _obey(options, loaded)
-    except HelpAsked as asked:
+    except HelpRequested as asked:
         _tell(str(asked))
         return DONE
 

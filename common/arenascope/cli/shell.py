@@ -250,10 +250,10 @@ class ShellDoor:
 
     def _foretell(self, image: ProcessImage) -> float:
         """For how long it will be held, in seconds; 0.0: not long. HoldTooShort where that would be for nothing."""
-        from ..sources.live.foretold_hold import foretold
+        from ..sources.live.predicted_hold import predict_hold
 
         chunks = len(self._still.nodes) if self._still is not None else None
-        hold, limit = foretold(image, self.whole, self.sweeps, chunks), self.hold_at_most
+        hold, limit = predict_hold(image, self.whole, self.sweeps, chunks), self.hold_at_most
         if hold is None or hold.seconds <= min(limit, LONG_HOLD):
             return 0.0
 

@@ -9,7 +9,7 @@ from typing import Iterator, Mapping, NamedTuple, Optional, Sequence
 
 from ..base.errors import RefusedError
 from ..commands.framework.apply_trim import ELSEWHERE, LOCK_WAITS, gone
-from ..glibc.find.stacks import StackFrame
+from ..glibc.find.inside_malloc import StackFrame
 from ..session.session import Session
 from ..sources.elf.address_names import modules_of
 from ..sources.elf.symbols import ElfSymbol, dynamic_symbols

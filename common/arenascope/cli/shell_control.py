@@ -10,7 +10,7 @@ from typing import Callable, Optional, Sequence
 from ..base.errors import EndedError, RefusedError
 from ..base.hold_limits import allows_more
 from ..commands.framework.apply_trim import ELSEWHERE, FunctionCall, taken_back
-from ..glibc.find.stacks import StackFrame
+from ..glibc.find.inside_malloc import StackFrame
 from ..sources.live import injection, messages
 from ..sources.live.injection_aarch64 import Aarch64
 from ..sources.live.injection_x86_64 import X8664

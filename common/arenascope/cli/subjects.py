@@ -101,7 +101,7 @@ def _fill_places(command: Command, parser: Parser, options: Namespace, chosen: b
     # a command that needs no subject, or cannot tell its own words apart, is given no unlikely one
     needed = MAYBE if command.optional_subject or len(words) <= len(places) else UNLIKELY if several else NOT
     writes = [place.names for place in places] == [WRITTEN]
-    index = None if chosen else _beside_written(words) if writes else likeliest(words, needed)
+    index = None if chosen else _subject_beside_file(words) if writes else likeliest(words, needed)
     options.subjects = [] if index is None else [words.pop(index)]
     for place in places:
         if not words and place.options.get("nargs") != "?":
@@ -115,7 +115,7 @@ def _fill_places(command: Command, parser: Parser, options: Namespace, chosen: b
         parser.error(f"unrecognized arguments: {' '.join(words)}")
 
 
-def _beside_written(words: Sequence[str]) -> Optional[int]:
+def _subject_beside_file(words: Sequence[str]) -> Optional[int]:
     """Which word of a command that writes FILE is to be read: the second, as its usage says, or a pid before it, or a
     core before what can only be a file. Another core that is there is FILE all the same: else a mistyped process's name
     behind it would become a copy of that core."""

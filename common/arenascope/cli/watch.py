@@ -18,7 +18,7 @@ from ..commands.framework.command import EXACT, Context
 from ..commands.snapshot import take
 from ..commands.steps import snapshot_folder
 from ..commands.steps.live_copy import expect_copy
-from ..commands.steps.look_cost import LookCost, LookLimit, foretold_cost
+from ..commands.steps.look_cost import LookCost, LookLimit, predict_cost
 from ..present.screens.watch import Course, LiveScreen, WatchLook
 from ..present.shared_text.text import Style, duration
 from ..session.before_hold import read_moment
@@ -59,7 +59,7 @@ class AutoLookRule(NamedTuple):
         return ""
 
 
-class UnaskedTypes:
+class AutoTypes:
     """Of one process that is looked at again and again."""
 
     def __init__(self, pid: int, rule: AutoLookRule) -> None:
@@ -70,7 +70,7 @@ class UnaskedTypes:
     def why_not(self) -> str:
         """At the next look; "" where types are right."""
         if not self._costs:
-            self._costs.append(_foretold(self._pid))
+            self._costs.append(_predicted(self._pid))
         # one look that took long tells of that moment alone
         cost = LookCost(*map(min, zip(*self._costs[-2:])))
         return self._rule.why_not(cost, read_status(self._pid).rss or 0, memory_left())
@@ -78,16 +78,16 @@ class UnaskedTypes:
     def took(self, cost: LookCost) -> None:
         self._costs = [*self._costs[-1:], cost]
 
-    def told_once(self, why_not: str) -> str:
+    def say_once(self, why_not: str) -> str:
         """The reason, the first time."""
         told, self._told = self._told, self._told or bool(why_not)
         return "" if told else why_not
 
 
-def _foretold(pid: int) -> LookCost:
+def _predicted(pid: int) -> LookCost:
     """It runs on under the reader: what breaks is asked again when it is held."""
     with QuietDoor(as_subject(str(pid)), How(stop="none")) as door:
-        return foretold_cost(Session(door.target()))
+        return predict_cost(Session(door.target()))
 
 
 COLUMNS = {
@@ -189,7 +189,7 @@ def run(options: argparse.Namespace) -> int:
 def _look_on(options: argparse.Namespace, pids: list[int], shown: _Show) -> None:
     """Each of them again and again."""
     due = time.monotonic()
-    unasked = _unasked(options, pids)
+    unasked = _auto_types(options, pids)
     limits = _limits([pid for pid in pids if pid not in unasked], shown)
     number, took, told = 0, 0.0, False
     while True:
@@ -220,12 +220,12 @@ def _look_on(options: argparse.Namespace, pids: list[int], shown: _Show) -> None
         time.sleep(max(0.0, due - time.monotonic()))
 
 
-def _unasked(options: argparse.Namespace, pids: Sequence[int]) -> Mapping[int, UnaskedTypes]:
+def _auto_types(options: argparse.Namespace, pids: Sequence[int]) -> Mapping[int, AutoTypes]:
     """Of those for which nobody said whether types are wanted."""
     if not options.save or options.types is not None or options.owners:
         return {}
     rule = AutoLookRule(options.interval, len(pids))
-    return {pid: UnaskedTypes(pid, rule) for pid in pids}
+    return {pid: AutoTypes(pid, rule) for pid in pids}
 
 
 def _limits(pids: Sequence[int], shown: _Show) -> Mapping[int, LookLimit]:
@@ -238,14 +238,14 @@ def _limits(pids: Sequence[int], shown: _Show) -> Mapping[int, LookLimit]:
 
 
 def _look_once(
-    options: argparse.Namespace, pid: int, shown: _Show, *, unasked: Optional[UnaskedTypes], limit: Optional[LookLimit]
+    options: argparse.Namespace, pid: int, shown: _Show, *, unasked: Optional[AutoTypes], limit: Optional[LookLimit]
 ) -> float:
     """For how many seconds the process was held."""
     wanted = Wanted(bool(options.save), types=bool(options.types), owners=options.owners, limit=limit)
     if unasked is not None:
         why_not = unasked.why_not()
         wanted = wanted._replace(types=not why_not, owners=not why_not)
-        told = unasked.told_once(why_not)
+        told = unasked.say_once(why_not)
         if told:
             shown.say(f"process {pid}: no types, as {told}; --types has them anyway")
     began = time.monotonic()

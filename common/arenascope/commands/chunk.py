@@ -12,7 +12,7 @@ from ..base.user_data import UserData
 from ..blocks.declared.values import value_text
 from ..blocks.single_blocks import describe_block
 from ..glibc.bins import bin_kind, fastbin_index, find_bin
-from ..glibc.blocks import Placed, find_blocks
+from ..glibc.chunk_arrays import Placed, find_blocks
 from ..glibc.tcache import tcache_index
 from ..present.formats.json import address, hexadecimal
 from ..present.json_documents import chunk_records as records

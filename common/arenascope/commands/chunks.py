@@ -23,8 +23,8 @@ from ..base.errors import UsageError
 from ..base.model import ArenaHeader, ChunkRun, Piece, Statement, Tally
 from ..base.shell_patterns import Matches, shell_pattern
 from ..blocks.name_all_blocks import live_kinds
-from ..glibc.blocks import Block, blocks
 from ..glibc.chunk import SIZE_BITS
+from ..glibc.chunk_arrays import Block, blocks
 from ..present.formats.spool import Spool
 from ..present.json_documents import chunk_records as records
 from ..present.json_documents.record import ChunkTally, chunk_tally

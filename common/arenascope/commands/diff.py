@@ -19,8 +19,8 @@ from ..present.screens.growth import (
     TITLES,
     amount_cell,
     change_cell,
+    interval_words,
     rate_cell,
-    time_apart,
 )
 from ..present.screens.part_names import LABELS
 from ..present.shared_text.problems import sentence
@@ -28,7 +28,7 @@ from ..present.shared_text.text import Style, signed, table
 from ..session.before_hold import read_moment
 from ..session.problems import problems_of
 from .framework.command import Answer, Context, argument, command
-from .snapshot import look_limit, take, told_by
+from .snapshot import look_limit, problems_of_limit, take
 from .steps.snapshot_file import read
 
 TREND = 64 << 10
@@ -95,7 +95,7 @@ def diff_command(context: Context) -> Answer:
         sizes, types, owners = (name in before for name in ("chunks", "types", "owners"))
         limit = look_limit(context, types or owners)
         after = take(context, sizes=sizes, types=types, owners=owners, limit=limit)
-        problems = [*told_by(limit), *problems_of(context.session)]
+        problems = [*problems_of_limit(limit), *problems_of(context.session)]
     for name, document in (("the earlier", before), ("the later", after)):
         known = [sentence(each) for each in problems]
         problems += [
@@ -182,7 +182,7 @@ def _named(change: FigureChange, table: str) -> str:
 def _sentence(style: Style, diff: Diff) -> str:
     if diff.one_process is False:
         return f"these are two processes, not two moments of one: {_changed(style, diff, 'from one to the other')}"
-    when = "between the two" if diff.seconds is None else f"in {time_apart(diff.seconds)}"
+    when = "between the two" if diff.seconds is None else f"in {interval_words(diff.seconds)}"
     order = " (the second was taken first: they are compared in the order of time)" if diff.exchanged else ""
     return _changed(style, diff, when) + order
 
@@ -230,7 +230,9 @@ def _no_rates(diff: Diff) -> Optional[str]:
     if diff.seconds is None:
         return "no rates per hour: one of the two does not say when it was taken (a core never does)"
     if diff.seconds < LONG_ENOUGH:
-        return f"no rates per hour: {time_apart(diff.seconds)} are too short for one; take them a minute apart or more"
+        return (
+            f"no rates per hour: {interval_words(diff.seconds)} are too short for one; take them a minute apart or more"
+        )
     return None
 
 

@@ -6,7 +6,7 @@ import time
 from typing import Mapping, Optional, Sequence
 
 from ..analysis.heap_map import LAYERS, SPLITS, Strip
-from ..analysis.holds_back import TypeRow
+from ..analysis.held_back import TypeRow
 from ..analysis.usage import total
 from ..base.errors import UsageError
 from ..base.model import Heap

@@ -194,5 +194,5 @@ def _whose(style: Style, row: Mapped, names: Mapping[int, Optional[str]]) -> str
     words = [arenas] if arenas else []
     words += [count(row.blocks, "mmapped block")] if row.blocks else []
     words += ["the rest of a mmapped block"] if not (row.blocks or row.arenas) else []
-    words += [f"{style.size(row.beside_bytes)} outside malloc"] if row.beside_bytes else []
+    words += [f"{style.size(row.other_bytes)} outside malloc"] if row.other_bytes else []
     return ", ".join(words)

@@ -5,13 +5,13 @@ from __future__ import annotations
 from itertools import islice
 from typing import TYPE_CHECKING, Iterable, Iterator, Mapping, NamedTuple, Optional, Sequence
 
-from ..analysis.holds_back import BlocksOfKind
+from ..analysis.held_back import BlocksOfKind
 from ..analysis.pins import Block, Gain, HeapTail, LastBlocks, Pin, PinSearch, Ranking, ReleaseStep, bytes_of
 from ..analysis.trim import TrimRules, until_locked
 from ..analysis.usage import total
 from ..base.model import ArenaHeader, ChunkRun, Heap, Piece, Statement
 from ..blocks.types_of_image import in_memory, types_of
-from ..glibc.blocks import blocks
+from ..glibc.chunk_arrays import blocks
 from ..glibc.params import default_max_fast
 from ..glibc.tcache import tcache_index
 from ..present.formats.json import hexadecimal
@@ -28,7 +28,7 @@ from .types import OWNERS, find_held, look_at_a_copy, looked_for_owners, typed
 
 if TYPE_CHECKING:
     from ..blocks.types_of_image import TypeFigures
-    from ..present.screens.held_by import HeldMost
+    from ..present.screens.holder_names import HeldMost
 
 BY_ITSELF = 256 << 20
 """Up to here types are looked at unasked."""

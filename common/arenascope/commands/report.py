@@ -11,9 +11,9 @@ from ..analysis.causes import Facts, find_causes
 from ..analysis.diff import Document
 from ..analysis.grown_types import Grown, grown_types
 from ..analysis.growth import growth, what_they_show
-from ..analysis.held_or_lost import HeldSums
-from ..analysis.holds_back import LiveBlockKinds, TypeRow
+from ..analysis.held_back import LiveBlockKinds, TypeRow
 from ..analysis.report import PARTS, ResidentPicture
+from ..analysis.report_holders import HeldSums
 from ..analysis.trim import Trim
 from ..analysis.verdict import address_space, judge
 from ..base.errors import ArenascopeError, HoldEnded, HoldOver, HoldTooShort
@@ -31,7 +31,7 @@ from ..present.json_documents.moment_records import GrownType
 from ..present.json_documents.record import statement_record
 from ..present.screens.advice_sentences import words
 from ..present.screens.growth import further_apart, growth_sentence
-from ..present.screens.held_by import sums_of
+from ..present.screens.holder_names import sums_of
 from ..present.screens.owners import together
 from ..present.screens.part_names import label_of
 from ..present.screens.report import (
@@ -59,7 +59,7 @@ from .framework.arguments import RULES, seconds
 from .framework.command import WITH_VALUES, Answer, Context, argument, command
 from .snapshot import moment_before, take_moment
 from .steps import live_copy
-from .steps.live_copy import expect_copy, look_apart_if_let_go, looked_unasked
+from .steps.live_copy import expect_copy, look_at_copy_if_let_go, quick_core_search
 from .steps.report_sections import HtmlReport
 from .steps.snapshot_file import read
 from .types import typed
@@ -98,7 +98,7 @@ def takes_copy(options: Namespace) -> bool:
     return looks_into_blocks(options) or counts_containers(options)
 
 
-def asked(options: Namespace) -> list[str]:
+def requested_parts(options: Namespace) -> list[str]:
     """What is told by option alone."""
     return [name for name in ("types", "owners") if getattr(options, name)]
 
@@ -119,7 +119,7 @@ def stopped_before(options: Namespace) -> Statement:
 
 
 def _left_out(options: Namespace) -> Mapping[str, str]:
-    *others, last = ["types", "owners", "leaks"] if options.html else asked(options) or ["containers"]
+    *others, last = ["types", "owners", "leaks"] if options.html else requested_parts(options) or ["containers"]
     return {LEFT_OUT: f"{', '.join(others)} and {last}" if others else last}
 
 
@@ -248,7 +248,7 @@ def _conclusions(context: Context, facts: Facts, grown: _Growth) -> Conclusions:
     beside = [*notes(facts.picture, in_a_call=_in_a_call(context, facts.picture))]
     beside += further_apart(options.again, grown.sentence)
     if not context.session.started:
-        beside += map(NO_BLOCKS.format, asked(options))
+        beside += map(NO_BLOCKS.format, requested_parts(options))
     said = verdict(judgement, say, compared=facts.growth is not None)
     return Conclusions(
         judgement, said, causes, advice, notes=beside, growth=grown.sentence, types_grown=grown.types, facts=facts
@@ -259,7 +259,7 @@ def _looked_at(context: Context) -> Session:
     """With what needs a copy a live process of the shell's is copied, and let go: its lists are read there as well."""
     if takes_copy(context.options):
         try:
-            look_apart_if_let_go(context)
+            look_at_copy_if_let_go(context)
         except HoldOver as over:
             raise over.ended from None
         except KeyboardInterrupt:
@@ -278,7 +278,7 @@ def _looked(context: Context) -> Optional[CopiedImage]:
         return None
     if options.owners or (options.html and not session.target.image.redacted):
         return live_copy.looked(context)
-    return looked_unasked(context) if context.target.kind == "core" else None
+    return quick_core_search(context) if context.target.kind == "core" else None
 
 
 def _held(context: Context, looked: CopiedImage) -> Optional[HeldSums]:
@@ -309,7 +309,7 @@ def _wants_types(context: Context) -> bool:
 
 def _without_mappings(context: Context, plans: Sequence[Trim], grown: _Growth) -> Conclusions:
     """The mappings are not known (a remote stub): malloc's own figures are all there is."""
-    session, lacking = context.session, [*map(NOT_HERE.format, asked(context.options))]
+    session, lacking = context.session, [*map(NOT_HERE.format, requested_parts(context.options))]
     if not session.started:
         return Conclusions(Statement("no-heap", text=NO_HEAP), NO_HEAP, notes=lacking, growth=grown.sentence)
     space = address_space(plans, session.usages)
@@ -341,7 +341,7 @@ def _answer(
     looked: Optional[CopiedImage],
 ) -> Answer:
     lacking, stopped = without_copy(context.options), context.session.stopped
-    if stopped and lacking is None and page is None and asked(context.options):
+    if stopped and lacking is None and page is None and requested_parts(context.options):
         lacking = stopped_before(context.options)
     problems = [*([lacking] if lacking is not None else []), *problems_of(context.session)]
     context.session.stopped |= lacking is not None and lacking.id == STOPPED
@@ -353,7 +353,7 @@ def _answer(
     text: Iterable[str] = [concluded.verdict]
     if picture or context.session.started or concluded.growth:
         named, options = not context.session.target.image.redacted, context.options
-        text = lines(context.style, picture, concluded, full=options.full, named=named, asked=asked(options))
+        text = lines(context.style, picture, concluded, full=options.full, named=named, asked=requested_parts(options))
     # the first sentence says who serves malloc
     return Answer(found, text, problems, told=[REPLACED] if picture is not None else [])
 

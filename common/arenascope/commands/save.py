@@ -13,11 +13,11 @@ from ..present.json_documents.moment_records import SaveDocument
 from ..present.shared_text.progress_bar import Progress
 from ..present.shared_text.text import next_lines
 from ..session.session import Session
-from ..sources.core.copy_in_memory import NoRoomInMemory
 from ..sources.core.core_image import CoreImage
-from ..sources.core.saving import save_core
+from ..sources.core.core_in_memory import NoRoomInMemory
+from ..sources.core.save_image import save_core
 from ..sources.live.process import ProcessImage
-from ..sources.live.saving import ProcessCopy, copy_process
+from ..sources.live.save_process import ProcessCopy, copy_process
 from ..sources.shell_target import ShellTarget
 from ..sources.target import SavedCore, Target
 from .framework.command import Answer, Context, always, argument, command

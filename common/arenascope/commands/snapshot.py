@@ -25,8 +25,8 @@ from ..session.problems import problems_of
 from ..session.session import Session
 from .containers import row_record
 from .framework.arguments import seconds
-from .framework.command import Answer, CommandRequest, Context, Door, argument, asked, command
-from .steps.live_copy import expect_copy, look_apart_if_let_go
+from .framework.command import Answer, CommandRequest, Context, Door, argument, command, parse_request
+from .steps.live_copy import expect_copy, look_at_copy_if_let_go
 from .steps.look_cost import LookLimit
 from .steps.snapshot_file import read, write
 
@@ -48,7 +48,7 @@ HELD = "types --owners --limit 0"
 
 def load(door: Door, names: Iterable[str] = SECTIONS) -> dict[str, CommandRequest]:
     """Before a process is held."""
-    return {name: asked(WORDS.get(name, name), door.find_command) for name in names}
+    return {name: parse_request(WORDS.get(name, name), door.find_command) for name in names}
 
 
 @command(
@@ -85,7 +85,7 @@ def snapshot_command(context: Context) -> Answer:
     options = context.options
     limit = look_limit(context, options.types or options.owners, options.take_at_most)
     document = take(context, options.sizes, options.types, options.owners, limit=limit)
-    problems = [*told_by(limit), *problems_of(context.session)]
+    problems = [*problems_of_limit(limit), *problems_of(context.session)]
     # a slow disk, or a FIFO's reader, must not keep the process standing still
     context.door.release()
     size = write(context.options.file, document)
@@ -106,7 +106,7 @@ def look_limit(context: Context, wanted: bool, seconds: float = AT_MOST) -> Opti
     return LookLimit(seconds, lambda said: context.door.notice(f"note: {said}\n"))
 
 
-def told_by(limit: Optional[LookLimit]) -> Sequence[Statement]:
+def problems_of_limit(limit: Optional[LookLimit]) -> Sequence[Statement]:
     return limit.problems if limit is not None else ()
 
 
@@ -118,7 +118,7 @@ def take(
     deep = {**(TYPES if types else {}), **(OWNERS if owners else {})}
     loaded = load(context.door, {**SECTIONS, **(SIZES if sizes else {}), **deep})
     if types and owners:
-        loaded["types"] = asked(HELD, context.door.find_command)
+        loaded["types"] = parse_request(HELD, context.door.find_command)
     asked_for_more = sizes or bool(deep)
     if asked_for_more:
         expect_copy(context, if_room=not deep, unless=limit.is_exceeded if limit is not None else None)
@@ -126,7 +126,7 @@ def take(
         deep = {}
     if asked_for_more:
         # the lists of free chunks are followed there as well
-        look_apart_if_let_go(context, if_sooner=not deep)
+        look_at_copy_if_let_go(context, if_sooner=not deep)
     session, target = context.session, context.target
     taken = time.time() if target.kind == "live" else None
     document: dict[str, object] = {
@@ -138,7 +138,7 @@ def take(
     for name, kept in SECTIONS.items():
         keys = loaded[name].answered(context).keys
         document[name] = {key: keys.get(key) for key in kept}
-    problems = [*told_by(limit), *problems_of(session)]
+    problems = [*problems_of_limit(limit), *problems_of(session)]
     if sizes or deep:
         beside = Context(context.door, context.options, session, copies=context.copies)
         for name, kept in SIZES.items() if sizes else ():
@@ -164,7 +164,7 @@ def take(
 def take_moment(context: Context, types: bool) -> Document:
     """A snapshot, with types and the elements of containers where they are wanted and the image tells them."""
     if types:
-        look_apart_if_let_go(context)
+        look_at_copy_if_let_go(context)
         types = context.session.started and not context.target.image.redacted
     return take(context, sizes=False, types=types)
 

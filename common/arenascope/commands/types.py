@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Callable, Mapping, Optional, Sequence, TypeVar
 
-from ..analysis.holds_back import ORDERS, Totals, TypeRow, has_arenas_of_its_own, in_order
+from ..analysis.held_back import ORDERS, Totals, TypeRow, has_arenas_of_its_own, in_order
 from ..analysis.usage import total
 from ..base.errors import UsageError
 from ..base.model import Statement
@@ -14,7 +14,7 @@ from ..blocks.types_of_image import types_of, with_guesses
 from ..present.formats.json import hexadecimal
 from ..present.json_documents import type_records as records
 from ..present.json_documents.record import statement_record
-from ..present.screens.held_by import HolderNames
+from ..present.screens.holder_names import HolderNames
 from ..present.screens.types import is_called, lines, note_text
 from ..present.shared_text.debug_info import names_of, without_debug_information
 from ..session.problems import parts_differ, problems_of
@@ -34,12 +34,12 @@ from .framework.command import (
     parse_size,
 )
 from .steps import live_copy, type_values
-from .steps.live_copy import expect_copy, look_apart_if_let_go, looked_unasked
+from .steps.live_copy import expect_copy, look_at_copy_if_let_go, quick_core_search
 from .steps.type_values import named_type, values_lines
 
 if TYPE_CHECKING:
     from ..blocks.declared.type_values import TypeValues
-    from ..present.screens.held_by import HeldMost, HolderNames
+    from ..present.screens.holder_names import HeldMost, HolderNames
     from ..sources.debug_info_types import TypeSource
     from ..sources.target import Target
     from .steps.live_copy import CopiedImage
@@ -53,7 +53,7 @@ def look_at_a_copy(context: Context, if_sooner: bool = False, only_for_types: bo
     a small process, as these are never read while it is held."""
     if context.opened is None and context.door.lets_go:
         expect_copy(context, if_room=if_sooner, only_for_types=only_for_types)
-        look_apart_if_let_go(context, if_sooner)
+        look_at_copy_if_let_go(context, if_sooner)
 
 
 AnyTyped = TypeVar("AnyTyped", bound=records.BlocksOfType)
@@ -214,7 +214,7 @@ def find_held(context: Context, looked: Optional[CopiedImage]) -> Optional[Holde
     try:
         session.heed_ctrl_c()
         if looked is None and context.target.kind == "core":
-            looked = looked_unasked(context)
+            looked = quick_core_search(context)
         if looked is None or not session.started:
             return None
         return HolderNames(looked.search, looked.lost, context.user_data)

@@ -11,7 +11,7 @@ from ..base.errors import ArenascopeError, UsageError
 from ..base.model import REPLACED, Allocator, Statement
 from ..glibc.find.main_arena import Located
 from ..glibc.find.which_allocator import find_allocators
-from ..glibc.process_layout import KINDS, UNASKED, Candidate, CandidateTrail, Layout, LayoutCheck
+from ..glibc.process_layout import KINDS, NO_TRAIL, Candidate, CandidateTrail, Layout, LayoutCheck
 from ..glibc.release_table import NEVER, text
 from ..glibc.unknown_release.fitting_layout import prove
 from ..present.json_documents import glibc_records as records
@@ -96,7 +96,7 @@ def version_command(context: Context) -> Answer:
     # which may load them: before a process is held
     libraries = {name: optional_libraries.where(name) for name in optional_libraries.NAMES}
     try:
-        context.session.trail = trail or UNASKED
+        context.session.trail = trail or NO_TRAIL
         context.session.find()
     except UsageError:
         raise

@@ -12,8 +12,8 @@ from ..base.model import ArenaHeader, Bin, Finding, Lists, Range, Statement, can
 from ..base.worker_pool import share_out
 from ..sources.memory import Memory
 from ..sources.target import Followed
-from .all_bins import BinStart, follow_rings
 from .arena import ArenaReach, Reaches
+from .bins_in_bulk import BinStart, follow_rings
 from .chunk import IS_MMAPPED, NON_MAIN_ARENA, PREV_INUSE, SIZE_BITS, ChunkSizes, OneWay
 from .process_layout import Layout
 

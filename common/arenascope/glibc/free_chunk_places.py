@@ -16,8 +16,8 @@ from ..base.errors import MemoryReadError
 from ..base.model import ArenaHeader
 from ..sources.memory import Memory
 from ..sources.target import Nodes, Span, Words
-from .all_bins import follow_rings
 from .bins import NBINS, fastbin_size, ring_starts
+from .bins_in_bulk import follow_rings
 from .chunk import PREV_INUSE, SIZE_BITS, masked, reveal
 from .process_layout import Layout
 from .tcache import LIST_LIMIT, read_tcache

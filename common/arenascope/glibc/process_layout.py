@@ -265,7 +265,7 @@ class CandidateTrail:
         return sorted(met, key=lambda each: (not each.chosen, -len(each.speaks_for)))
 
 
-UNASKED = CandidateTrail(wanted=False)
+NO_TRAIL = CandidateTrail(wanted=False)
 
 
 def _once(known: tuple[Statement, ...], more: Iterable[Statement]) -> tuple[Statement, ...]:

@@ -13,11 +13,11 @@ from ..base.count_work import Meter, Unseen, metered
 from ..base.model import Arena, ArenaHeader, Breach, Finding, Piece, Statement
 from ..base.worker_pool import share_out
 from ..glibc.arena import has_heap
-from ..glibc.check.arenas import header_breaches, mmapped_breach
-from ..glibc.check.bins import BinCheck, Rescued, bins_cut
-from ..glibc.check.chunks import ChunkCheck, ChunkSums
-from ..glibc.check.lists import doubles, key_breaches, list_breach
-from ..glibc.find.stacks import MallocCode, ThreadStacks
+from ..glibc.check.check_arenas import header_breaches, mmapped_breach
+from ..glibc.check.check_bins import BinCheck, Rescued, bins_cut
+from ..glibc.check.check_chunks import ChunkCheck, ChunkSums
+from ..glibc.check.check_lists import doubles, key_breaches, list_breach
+from ..glibc.find.inside_malloc import MallocCode, ThreadStacks
 from ..glibc.mmapped import unclaimed
 from ..sources.target import Span
 from .parallel_sweeps import HeapPart, swept

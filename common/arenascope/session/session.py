@@ -15,11 +15,11 @@ from ..base.printable import one_line
 from ..base.worker_pool import how_many
 from ..glibc import arena, bins, mmapped, params, tcache
 from ..glibc.arena import ArenaIndexes, Reaches, has_heap, is_closed, reaches_of, walk_ring
-from ..glibc.blocks import listed_chunks
 from ..glibc.chunk import masked
+from ..glibc.chunk_arrays import listed_chunks
 from ..glibc.find import thread_pointers, threads
 from ..glibc.find.main_arena import Located, locate
-from ..glibc.process_layout import UNASKED, Layout
+from ..glibc.process_layout import NO_TRAIL, Layout
 from ..glibc.sweep import Sweep
 from ..glibc.unknown_release.fitting_layout import settle_release, with_tcache_seen
 from ..glibc.unknown_release.tcache_form import settle
@@ -87,7 +87,7 @@ class Session:
         )
         self.so_far = SoFar()
         self.findings: list[Finding] = []
-        self.trail = UNASKED  # keeps the candidates, if set before anything was found
+        self.trail = NO_TRAIL  # keeps the candidates, if set before anything was found
         self._swept: set[tuple[str, Optional[int], Optional[int]]] = set()
         """Those of sweeps, as a heap may be swept twice."""
         self.asks_names = False  # what modules call things, not only where things are

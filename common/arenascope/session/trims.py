@@ -9,8 +9,8 @@ from ..analysis.pins import Thresholds
 from ..analysis.resident import covered
 from ..analysis.trim import ArenaTrim, Residents, Trim, TrimRules, plan_trim, until_locked
 from ..base.model import SHELL_CALLS_INTO, ArenaHeader, Means, Range
+from ..glibc.find.inside_malloc import LOAD_SYMBOLS, UNKNOWN_CODE, MallocCode, lies_in_libc
 from ..glibc.find.libc_file import current_brk
-from ..glibc.find.stacks import LOAD_SYMBOLS, UNKNOWN_CODE, MallocCode, lies_in_libc
 from ..sources.target import Residency, Span, Target
 from .problems import depends_on_mp
 from .session import Session

@@ -175,7 +175,7 @@ class TypeSource(Protocol):
         """All named structs of all modules, or of the program's own file: slow. For what only all of them can tell
         (container_of)."""
 
-    def structs_beside(self, code: int, least: int, most: int) -> Sequence[int]:
+    def structs_of_source_file(self, code: int, least: int, most: int) -> Sequence[int]:
         """Those of so many bytes that the source file of the function at this address has: quick."""
 
     def without(self) -> Sequence[str]:

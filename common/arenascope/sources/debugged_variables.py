@@ -7,8 +7,8 @@ from abc import ABC, abstractmethod
 from collections import Counter
 from typing import Iterable, Mapping, Optional, Protocol, Sequence
 
-from .beside_debugger import DebuggedTarget
 from .debug_info_types import Local, ThreadLocal, TypedVariable, TypeSource
+from .debugged_image import DebuggedTarget
 from .elf.address_names import NamedSymbol
 from .elf.demangle import demangle
 from .target import Region
@@ -92,7 +92,7 @@ class Variables(Protocol):
 
     def locals(self) -> Sequence[Local]: ...
 
-    def structs_beside(self, code: int, least: int, most: int) -> Sequence[int]: ...
+    def structs_of_source_file(self, code: int, least: int, most: int) -> Sequence[int]: ...
 
 
 class _Modules(Protocol):
@@ -127,8 +127,8 @@ class WithVariables:
     def locals(self) -> Sequence[Local]:
         return self._variables.locals()
 
-    def structs_beside(self, code: int, least: int, most: int) -> Sequence[int]:
-        return self._variables.structs_beside(code, least, most)
+    def structs_of_source_file(self, code: int, least: int, most: int) -> Sequence[int]:
+        return self._variables.structs_of_source_file(code, least, most)
 
 
 def plain_name(mangled: str) -> str:

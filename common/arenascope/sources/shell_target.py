@@ -53,10 +53,10 @@ class ShellTarget(ImageTarget):
     @property
     def types(self) -> Optional[TypeSource]:
         if self._types_by_gdb is None and self._reads_types:
-            from .types_by_gdb import UNASKED, TypesByGdb  # few looks ask for types
+            from .types_by_gdb import DEFAULT_BYTES, TypesByGdb  # few looks ask for types
 
             *_, declared = self.symbols_from
-            self._types_by_gdb = TypesByGdb(self, None if declared else UNASKED)
+            self._types_by_gdb = TypesByGdb(self, None if declared else DEFAULT_BYTES)
         return self._types_by_gdb if self._reads_types else None
 
     def close(self) -> None:

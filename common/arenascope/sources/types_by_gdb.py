@@ -14,8 +14,8 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Iterator, Mapping, NamedTuple, Optional, Protocol, Sequence, get_args
 
 from ..base.errors import ArenascopeError
-from .core.memory import CoreMemory
-from .core.stacks import write_stacks
+from .core.core_memory import CoreMemory
+from .core.stacks_only_core import write_stacks
 from .debug_info_types import (
     BitField,
     Form,
@@ -98,7 +98,7 @@ def _argument(value: object) -> TemplateArgument:
     return TemplateArgument(as_number(type), as_number(number))
 
 
-UNASKED = 64 << 20
+DEFAULT_BYTES = 64 << 20
 """Bytes read where nobody says how many. For each MiB GDB 13 takes 15 ms and 1.5 MiB; 10 MiB where all is looked at."""
 DEBUG = (".debug_", ".zdebug_")
 NOTHING, NO_TYPE = TypeFacts("", "other", 0), -1
@@ -137,7 +137,7 @@ class _Question(NamedTuple):
 class TypesByGdb:
     """Of a core or a process, by the files that are proven to be its modules'."""
 
-    def __init__(self, target: _Image, most: Optional[int] = UNASKED) -> None:
+    def __init__(self, target: _Image, most: Optional[int] = DEFAULT_BYTES) -> None:
         """`most`: with more bytes of debug information it answers
         nothing; None: whatever there is."""
         self._target = target
@@ -210,7 +210,7 @@ class TypesByGdb:
                 found.append(local._replace(address=as_number(address), data=value))
         return found
 
-    def structs_beside(self, code: int, least: int, most: int) -> Sequence[int]:
+    def structs_of_source_file(self, code: int, least: int, most: int) -> Sequence[int]:
         # of what is optimised out it tells nothing
         return ()
 

@@ -168,8 +168,8 @@ class TypeTable:
         """Of the source: all of them, which takes long."""
         return (each.type for each in self._source.structs())
 
-    def structs_beside(self, code: int, least: int, most: int) -> Sequence[int]:
-        return self._source.structs_beside(code, least, most)
+    def structs_of_source_file(self, code: int, least: int, most: int) -> Sequence[int]:
+        return self._source.structs_of_source_file(code, least, most)
 
     def by_name(self, name: str) -> Optional[int]:
         if name not in self._names:

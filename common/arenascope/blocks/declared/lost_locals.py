@@ -94,7 +94,7 @@ class LostLocals:
         yield from {each.type for each in those if each.type != lost.type}
         size, slack = self._types.facts(lost.type).size, self._reader.slack
         beside = (
-            self._types.structs_beside(each.start.within.code, max(1, size - slack), size + slack)
+            self._types.structs_of_source_file(each.start.within.code, max(1, size - slack), size + slack)
             for each in those
             if each.start.within is not None
         )

@@ -197,7 +197,7 @@ class MemoryReader:
         return place.name if place is not None and not place.in_file and not place.offset else None
 
     def class_of(self, table: int) -> Optional[str]:
-        told = self.classes.told(table)
+        told = self.classes.vtable_class(table)
         return told.name if told is not None and not told.top else None
 
 

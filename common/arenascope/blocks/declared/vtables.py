@@ -50,7 +50,7 @@ class Vtables:
         return known
 
     def _class(self, table: int, static: Optional[FlatType]) -> Optional[DynamicClass]:
-        told = self._reader.classes.told(table)
+        told = self._reader.classes.vtable_class(table)
         if told is None:
             return None
         type = self._types.by_name(told.name)

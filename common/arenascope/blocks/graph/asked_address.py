@@ -6,7 +6,7 @@ import sys
 from bisect import bisect_right
 from typing import Iterator, NamedTuple, Optional, Sequence
 
-from ...glibc.blocks import Placed, find_blocks
+from ...glibc.chunk_arrays import Placed, find_blocks
 from ...sources.target import Span
 from ..pointer_finder import Finder
 from .blocks import heap_spans

@@ -7,7 +7,7 @@ from array import array
 from bisect import bisect_right
 from typing import Iterator, NamedTuple, Optional, Sequence
 
-from ...analysis.held_or_lost import UNNAMED
+from ...analysis.report_holders import UNNAMED
 from ..declared.named_blocks import StartVariable
 from ..declared.once_per_image import declared_in
 from ..declared.path_text import start_of

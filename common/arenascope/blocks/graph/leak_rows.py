@@ -8,7 +8,7 @@ from functools import cache
 from itertools import islice
 from typing import Mapping, NamedTuple, Sequence
 
-from ...analysis.holds_back import SAMPLES
+from ...analysis.held_back import SAMPLES
 from ...base.model import Kind
 from ..block_index import WEAK
 from ..declared.fitting_structs import fitting_structs

@@ -6,7 +6,7 @@ from operator import or_
 from typing import Callable, Iterator, Mapping, NamedTuple, Optional, Sequence
 
 from ...analysis.causes import WORTH
-from ...analysis.held_or_lost import FIRST, FreedNext, HeldSums, Holder, JointHolders, Lost, MainHolder, PageSharer
+from ...analysis.report_holders import FIRST, FreedNext, HeldSums, Holder, JointHolders, Lost, MainHolder, PageSharer
 from .edges import build
 from .leads import Owner
 from .leak_rows import rows_of

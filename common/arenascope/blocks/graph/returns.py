@@ -1,7 +1,7 @@
 """What would leave memory with what an owner holds: pages on which nothing else is, once free chunks have joined.
 
 malloc_trim(0) keeps the page in which a free chunk's links lie: what is in use in front of it reaches so much further.
-Where numpy is worth it, returns_with_numpy.py says the same. analysis/holds_back.py asks what of that is more than goes
+Where numpy is worth it, returns_with_numpy.py says the same. analysis/held_back.py asks what of that is more than goes
 back now.
 """
 

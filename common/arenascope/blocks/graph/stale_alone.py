@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import Iterator, NamedTuple, Optional, Sequence
 
-from ...analysis.holds_back import SAMPLES
+from ...analysis.held_back import SAMPLES
 from .descendants import Spread
 from .edge import FLAGS, STALE
 from .edges import Graph, build

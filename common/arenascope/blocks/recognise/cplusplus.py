@@ -53,13 +53,13 @@ class Classes:
 
     def of(self, table: int) -> Optional[ClassName]:
         """The class of an object that begins with this word; None where it is no whole object's vtable."""
-        told = self.told(table)
+        told = self.vtable_class(table)
         if told is None or told.top:
             return None
         of = named(told.name)
         return ClassName(of.name, self._ground.module_name(table), told.how, of.kind)
 
-    def told(self, table: int) -> Optional[VtableClass]:
+    def vtable_class(self, table: int) -> Optional[VtableClass]:
         """None where it is no vtable."""
         if table % self._word:
             return None

@@ -13,8 +13,8 @@ from typing import AbstractSet, Callable, Iterator, NamedTuple, Optional, Protoc
 from ...base.errors import RefusedError
 from ...base.model import Range
 from ...base.printable import one_line
+from ...glibc.find.inside_malloc import LOAD_SYMBOLS, UNKNOWN_CODE, MallocCode, StackFrame, ThreadStacks
 from ...glibc.find.libc_file import exported
-from ...glibc.find.stacks import LOAD_SYMBOLS, UNKNOWN_CODE, MallocCode, StackFrame, ThreadStacks
 from ...glibc.find.thread_pointers import complete
 from ...session.session import Session
 from ...session.trims import code_of

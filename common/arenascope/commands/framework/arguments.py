@@ -70,7 +70,7 @@ def seconds(text: str, bare: str = "s") -> float:
     return found
 
 
-class HelpAsked(Exception):
+class HelpRequested(Exception):
     """Raised instead of an answer: a help text."""
 
 
@@ -81,7 +81,7 @@ class _Help(argparse.Action):
         super().__init__(option_strings, argparse.SUPPRESS, nargs=0, default=argparse.SUPPRESS, help=help)
 
     def __call__(self, parser: argparse.ArgumentParser, *_: object) -> NoReturn:
-        raise HelpAsked(parser.format_help())
+        raise HelpRequested(parser.format_help())
 
 
 RULES = argument(

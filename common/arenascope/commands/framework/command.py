@@ -22,7 +22,7 @@ from ...present.shared_text.table_forms import known_form
 from ...present.shared_text.text import Style
 from .answer import Answer as Answer
 from .answer import of_heap as of_heap
-from .arguments import HELP, Argument, ArgumentGroup, HelpAsked, Outline, Parser
+from .arguments import HELP, Argument, ArgumentGroup, HelpRequested, Outline, Parser
 from .arguments import argument as argument
 
 if TYPE_CHECKING:
@@ -290,7 +290,7 @@ class CommandRequest(NamedTuple):
 
 
 @cache
-def asked(words: str, find: Callable[[str], Command]) -> CommandRequest:
+def parse_request(words: str, find: Callable[[str], Command]) -> CommandRequest:
     """As a user would type it, of the door's commands. To be loaded before a process is held."""
     name, *rest = words.split()
     command = find(name)
@@ -314,7 +314,7 @@ def execute(command: Command, words: Sequence[str], door: Door) -> int:
     """Runs a command for a door and writes what it says; the door shows errors."""
     try:
         options = command.parser(door.style().program).parse_args(words)
-    except HelpAsked as asked:
+    except HelpRequested as asked:
         door.write(str(asked))
         return 0
     return answer(command, options, door)

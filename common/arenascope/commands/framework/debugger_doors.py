@@ -101,7 +101,7 @@ class DebuggerDoor:
         self.opened.close()
 
     def beside(self, name: str) -> ModuleType:
-        return load_beside(self.name, name, self.folder)
+        return load_from_folder(self.name, name, self.folder)
 
     def confirm(self, question: Callable[[], str]) -> bool:
         if not os.isatty(0):
@@ -128,6 +128,6 @@ def help_body(command: Command, prefix: str) -> str:
     return f"{usage.replace('usage', 'Usage')}\n\n{rest.partition(command.summary)[2].strip()}"
 
 
-def load_beside(door: str, name: str, folder: str) -> ModuleType:
+def load_from_folder(door: str, name: str, folder: str) -> ModuleType:
     """A file of a debugger's door as a module, loaded when it is first needed."""
     return load_once(f"arenascope_{door}.{name}", os.path.join(folder, f"{name}.py"))

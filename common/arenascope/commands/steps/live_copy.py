@@ -23,15 +23,15 @@ from ...blocks.graph.roots import find_roots
 from ...blocks.pointer_finder import WORTH_IT, library
 from ...present.shared_text.text import Style
 from ...session.session import Session
-from ...sources.core.copy_in_memory import MemoryWriter, NoRoomInMemory
-from ...sources.core.saving import CoreWriter
+from ...sources.core.core_in_memory import MemoryWriter, NoRoomInMemory
+from ...sources.core.save_image import CoreWriter
 from ...sources.live.cgroups import memory_left
-from ...sources.live.foretold_hold import IN_A_SECOND, SMALL, time_to_copy
+from ...sources.live.predicted_hold import IN_A_SECOND, SMALL, time_to_copy
 from ...sources.live.process import ProcessImage
-from ...sources.live.saving import ProcessCopy, copy_process, room_in_memory, save_process
+from ...sources.live.save_process import ProcessCopy, copy_process, room_in_memory, save_process
 from ...sources.shell_target import ShellTarget
 from ...sources.target import Target
-from ...sources.types_by_gdb import UNASKED, TypesByGdb
+from ...sources.types_by_gdb import DEFAULT_BYTES, TypesByGdb
 from ..framework.command import Context
 
 Unless = Callable[[Session], bool]
@@ -129,7 +129,7 @@ def _make_ready(context: Context, target: Target, if_room: bool, only_for_types:
             raise
 
 
-def look_apart(context: Context) -> int:
+def look_at_copy(context: Context) -> int:
     """From here on a live process of the shell's runs on, and the session is its copy's; how many bytes it lacks."""
     known = context.opened.target.image if context.opened is not None else None
     if isinstance(known, ProcessCopy):
@@ -146,13 +146,13 @@ def look_apart(context: Context) -> int:
     return copy.lost
 
 
-def look_apart_if_let_go(context: Context, if_sooner: bool = False) -> None:
+def look_at_copy_if_let_go(context: Context, if_sooner: bool = False) -> None:
     """The same of what this door lets go, and nothing of anything else; `if_sooner`: only where is_sooner_apart."""
-    if context.door.lets_go and (not if_sooner or is_sooner_apart(context)):
-        look_apart(context)
+    if context.door.lets_go and (not if_sooner or is_copy_sooner(context)):
+        look_at_copy(context)
 
 
-def is_sooner_apart(context: Context) -> bool:
+def is_copy_sooner(context: Context) -> bool:
     """Whether memory was made ready for a copy, and it is held for less time by that than by a sweep: not where most of
     its memory is none of malloc's heaps, nor by a copy on a disk."""
     image = context.target.image
@@ -175,7 +175,7 @@ def tells_types(target: Target) -> bool:
     if not symbols or declared is False or find_program("gdb") is None:
         return False
 
-    return TypesByGdb(target, None if declared else UNASKED).has_files
+    return TypesByGdb(target, None if declared else DEFAULT_BYTES).has_files
 
 
 def _finds_time(context: Context, process: ProcessImage, size: int) -> bool:
@@ -187,7 +187,7 @@ def _finds_time(context: Context, process: ProcessImage, size: int) -> bool:
 
 def looked(context: Context) -> CopiedImage:
     """As above, ready to be searched; once for all commands beside each other."""
-    lost = look_apart(context)
+    lost = look_at_copy(context)
     session = context.session
     if session.target.image.redacted:
         # zeros that lead nowhere would pass for an answer
@@ -205,7 +205,7 @@ def _found(context: Context) -> ImageSearch:
     return search
 
 
-def looked_unasked(context: Context) -> Optional[CopiedImage]:
+def quick_core_search(context: Context) -> Optional[CopiedImage]:
     """A core that can be searched within a second; None for a larger one. A document is the same for a process and its
     core, so that it is asked for there."""
     session = context.session

@@ -11,7 +11,7 @@ from ...base.model import Statement
 from ...present.shared_text.text import duration
 from ...session.parallel_sweeps import likely_chunks
 from ...session.session import Session
-from ...sources.live.foretold_hold import IN_A_SECOND, time_to_copy
+from ...sources.live.predicted_hold import IN_A_SECOND, time_to_copy
 from ...sources.live.process import ProcessImage
 from .live_copy import tells_types
 
@@ -49,7 +49,7 @@ class LookLimit:
 
     def is_exceeded(self, session: Session) -> bool:
         if self._found is None:
-            self._found = foretold_cost(session).whole
+            self._found = predict_cost(session).whole
             if self._found >= LONG and not self.problems:
                 self._notice(f"to tell types and owners takes about {duration(self._found)}")
         return bool(self.problems)
@@ -63,7 +63,7 @@ class LookLimit:
         return [Statement("types-take-too-long", figures)]
 
 
-def foretold_cost(session: Session) -> LookCost:
+def predict_cost(session: Session) -> LookCost:
     """The process may run on under the reader: what cannot be read is not counted."""
     process = session.target.image if isinstance(session.target.image, ProcessImage) else None
     size = (process.status.rss or 0) if process is not None else 0

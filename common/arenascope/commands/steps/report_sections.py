@@ -33,7 +33,7 @@ from ...present.screens.types import name_of
 from ...present.shared_text.problems import sentence, sentences
 from ...present.shared_text.text import Style
 from ...session.problems import problems_of
-from ..framework.command import Answer, Context, asked
+from ..framework.command import Answer, Context, parse_request
 from .live_copy import CopiedImage
 
 AT_ONCE = ("arenas", "trim", "params", "version")
@@ -78,7 +78,7 @@ class HtmlReport:
         more = " --with-values" if context.options.with_values else ""
         self._apart = [f"{words}{more if words.partition(' ')[0] in KEYED else ''}" for words in APART]
         for words in (*AT_ONCE, *self._apart):
-            asked(words, context.door.find_command)
+            parse_request(words, context.door.find_command)
         for name in optional_libraries.NAMES:
             optional_libraries.where(name)
 
@@ -88,7 +88,7 @@ class HtmlReport:
         name = next((each.name for each in session.target_threads if each.tid == session.target.pid), None)
         self._sections["process"] = ReportSection({"name": name})
         for words in AT_ONCE:
-            self._sections[words] = _asked(self._context, words)
+            self._sections[words] = _section_of(self._context, words)
 
     def answer(
         self,
@@ -130,7 +130,7 @@ class HtmlReport:
         session = looked.session if looked is not None else self._context.session
         beside = Context(self._context.door, self._context.options, session, copies=self._context.copies)
         for words in self._apart:
-            self._sections[words.partition(" ")[0]] = _asked(beside, words)
+            self._sections[words.partition(" ")[0]] = _section_of(beside, words)
         owners = self._sections["owners"]
         rows = owners.keys.get("owners")
         if looked is not None and isinstance(rows, list):
@@ -201,8 +201,8 @@ def _whose(search: ImageSearch, row: Document) -> str:
     return whose(search, Owner(row["kind"], row["name"], row["tid"], row["stale"]))
 
 
-def _asked(context: Context, words: str) -> ReportSection:
-    return _section(context, lambda: asked(words, context.door.find_command).answered(context))
+def _section_of(context: Context, words: str) -> ReportSection:
+    return _section(context, lambda: parse_request(words, context.door.find_command).answered(context))
 
 
 def _section(context: Context, ask: Callable[[], Answer]) -> ReportSection:

@@ -6,7 +6,7 @@ from difflib import get_close_matches
 from itertools import chain
 from typing import Iterable, Iterator, NamedTuple, Optional, Sequence
 
-from ...analysis.holds_back import TypeRow
+from ...analysis.held_back import TypeRow
 from ...base.class_names import with_short_names
 from ...base.errors import NoTypeError
 from ...base.model import Statement
@@ -41,7 +41,7 @@ class NamedType(NamedTuple):
 def named_type(session: Session, rows: Sequence[TypeRow], name: str, with_values: bool) -> NamedType:
     """By any name that a screen has; NoTypeError. With values, where these are known."""
     name = _whole(rows, name)
-    found = _asked_for(session, rows, name, with_values=with_values)
+    found = _named_type(session, rows, name, with_values=with_values)
     more = [
         Statement("may-be-more", {"blocks": row.blocks}, {"type": row.kind.name, "chunk": f"{row.samples[0]:#x}"})
         for row in _may_be(name, rows)
@@ -49,7 +49,7 @@ def named_type(session: Session, rows: Sequence[TypeRow], name: str, with_values
     return found._replace(notes=[*found.notes, *more])
 
 
-def _asked_for(session: Session, rows: Sequence[TypeRow], name: str, with_values: bool) -> NamedType:
+def _named_type(session: Session, rows: Sequence[TypeRow], name: str, with_values: bool) -> NamedType:
     named = session.block_results.named
     called = [row for row in rows if _plain(name) in _names(row)]
     if not with_values and called:

@@ -12,7 +12,7 @@ from ...sources.target import Region, Target
 from .. import release_table
 from ..arena import evidence_at
 from ..arena_scan import BINS_PAIRS, PREFIX_LIMIT, FoundBins, anchors, follow_ring, ring_from, scan, wrong_bins
-from ..process_layout import UNASKED, CandidateTrail, Layout, LayoutCheck, from_table
+from ..process_layout import NO_TRAIL, CandidateTrail, Layout, LayoutCheck, from_table
 from ..unknown_release.fitting_layout import (
     candidates,
     compare,
@@ -22,8 +22,8 @@ from ..unknown_release.fitting_layout import (
     settle_release,
 )
 from . import libc_file
+from .find_params import ParamsSearch, follow_hugepages, surroundings
 from .libc_file import Libc
-from .params import ParamsSearch, follow_hugepages, surroundings
 from .several_glibcs import (
     GlibcCopy,
     choose,
@@ -83,7 +83,7 @@ class Located(NamedTuple):
         return next((at for at in places if any(each.contains(at) for each in self.libc.data)), None)
 
 
-def locate(target: Target, memory: Memory, number: int = 0, trail: CandidateTrail = UNASKED) -> Located:
+def locate(target: Target, memory: Memory, number: int = 0, trail: CandidateTrail = NO_TRAIL) -> Located:
     """Finds glibc's heap (of several glibcs that of this number), or NotFoundError with what is there instead."""
     return _Search(target, memory, number, trail).locate()
 

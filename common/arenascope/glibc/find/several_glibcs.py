@@ -15,7 +15,7 @@ from ...sources.memory import Memory
 from ...sources.target import Region, Target
 from ..arena import read_arena
 from ..arena_scan import FoundBins, next_offset
-from ..process_layout import UNASKED, CandidateTrail, Layout, Struct, from_table
+from ..process_layout import NO_TRAIL, CandidateTrail, Layout, Struct, from_table
 from ..unknown_release.fitting_layout import candidates
 from . import libc_file
 from .libc_file import Libc
@@ -77,7 +77,7 @@ def find_copies(
     regions: Sequence[Region],
     libcs: Sequence[Libc],
     hits: Sequence[FoundBins],
-    trail: CandidateTrail = UNASKED,
+    trail: CandidateTrail = NO_TRAIL,
 ) -> list[GlibcCopy]:
     """All of them, in their order."""
     copies: list[GlibcCopy] = []
@@ -116,7 +116,7 @@ def _weight(memory: Memory, copy: GlibcCopy) -> tuple[bool, bool, int]:
     return copy.debugs and copy.used, not flags & NONCONTIGUOUS, copy.system
 
 
-def choose(copies: Sequence[GlibcCopy], number: int, trail: CandidateTrail = UNASKED) -> GlibcCopy:
+def choose(copies: Sequence[GlibcCopy], number: int, trail: CandidateTrail = NO_TRAIL) -> GlibcCopy:
     """UsageError where there is none of that number."""
     _tell(copies, number, trail)
     if 0 <= number < len(copies):

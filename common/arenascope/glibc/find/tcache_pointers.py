@@ -17,7 +17,7 @@ from ...sources.memory import Memory
 from ...sources.target import Region, RegionIndex, Target
 from ..arena import heap_for_ptr, read_arena
 from ..chunk import IS_MMAPPED, NON_MAIN_ARENA, masked
-from ..process_layout import UNASKED, CandidateTrail, Layout, TcacheLayout, tcache_forms
+from ..process_layout import NO_TRAIL, CandidateTrail, Layout, TcacheLayout, tcache_forms
 from ..tcache import damaged_bins, has_tcache_size, read_if_sized, tcache_sizes
 from ..unknown_release.tcache_form import leads_to_block, solve
 from .libc_file import Libc
@@ -70,7 +70,7 @@ class CacheFinder:
         libc: Libc,
         ring: Sequence[ArenaHeader],
         others: Sequence[int],
-        trail: CandidateTrail = UNASKED,
+        trail: CandidateTrail = NO_TRAIL,
     ) -> None:
         self.memory, self.layout, self.target, self.libc, self.others = memory, layout, target, libc, others
         self.trail = trail

@@ -14,7 +14,7 @@ from typing import Callable, Container, Mapping, NamedTuple, Optional, Sequence
 from ...base.model import ArenaHeader, Statement
 from ...sources.memory import Memory
 from ...sources.target import Target, ThreadInfo
-from ..process_layout import UNASKED, CandidateTrail, Layout
+from ..process_layout import NO_TRAIL, CandidateTrail, Layout
 from .libc_file import Libc
 from .tcache_pointers import ARENA_NAMES, SAMPLE, Blocks, CacheFinder, CachePlace
 from .thread_pointers import STATIC, TLS_BIAS, read_dtv
@@ -67,7 +67,7 @@ def find_thread_words(
     *,
     symbols: bool,
     others: Sequence[int] = (),
-    trail: CandidateTrail = UNASKED,
+    trail: CandidateTrail = NO_TRAIL,
     left: Sequence[ThreadInfo] = (),
 ) -> ThreadsFound:
     """Without `symbols` those that the target knows are another libc's. `others`: main arenas of its further copies.

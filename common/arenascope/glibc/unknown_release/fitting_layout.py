@@ -16,7 +16,7 @@ from ..arena import doubt_thread_arena, doubt_top, has_heap, heap_for_ptr, is_cl
 from ..arena_scan import FoundBins, wrong_bins
 from ..chunk import masked, reveal
 from ..process_layout import (
-    UNASKED,
+    NO_TRAIL,
     CandidateTrail,
     Layout,
     LayoutCheck,
@@ -161,7 +161,7 @@ def derive_layout(
     hit: FoundBins,
     around: Callable[[], Surroundings],
     debug: Optional[Layout] = None,
-    trail: CandidateTrail = UNASKED,
+    trail: CandidateTrail = NO_TRAIL,
 ) -> Layout:
     """The layout whose malloc_state and heap_info fit the arenas that were found; NotFoundError where none is proven.
 
@@ -361,7 +361,7 @@ def settle_release(
     layout: Layout,
     caches: Sequence[tuple[int, int]],
     arenas: Sequence[int],
-    trail: CandidateTrail = UNASKED,
+    trail: CandidateTrail = NO_TRAIL,
 ) -> Layout:
     """For an image that does not say its release: the newest row that all it shows agrees with.
 

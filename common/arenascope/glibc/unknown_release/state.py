@@ -116,7 +116,7 @@ def not_less(values: Mapping[int, int], least: Mapping[int, int], bound: int) ->
     return majority(fits(values[index], base) for index, base in least.items() if index in values)
 
 
-def told_apart(candidates: Sequence[tuple[int, Mapping[int, int]]]) -> Optional[int]:
+def undisputed(candidates: Sequence[tuple[int, Mapping[int, int]]]) -> Optional[int]:
     """The first of the places that can hold a value; None where they hold different ones, which decides nothing."""
     if not candidates or any(values != candidates[0][1] for _, values in candidates):
         return None
@@ -351,7 +351,7 @@ class _State(NamedTuple):
         for places in (range(system + 1, self._first_chunk()), range(system - 1, 0, -1)):
             fitting = [(place, self._values(place)) for place in places if not_less(self._values(place), least, bound)]
             if fitting:
-                return told_apart(fitting)
+                return undisputed(fitting)
         return None
 
     def _first_chunk(self) -> int:
@@ -459,7 +459,7 @@ def _struct(memory: Memory, owned: Sequence[_Own], heap_max: int, size: int) -> 
         for k, values in access
         if not_less(values, sizes, heap_max) and majority(values[n] >= sizes[n] for n in sizes)
     ]
-    mprotect = told_apart(access)
+    mprotect = undisputed(access)
     if mprotect is None:
         return None
     word = memory.pointer_size

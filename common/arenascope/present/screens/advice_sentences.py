@@ -158,7 +158,7 @@ def _apart(figure: Figures, facts: Facts, say: Say) -> AdviceText:
     whose, name = strander(figure, names, say), type_words(names["type"])
     return AdviceText(
         f"allocate the blocks of {name} apart from short-lived blocks",
-        f"{whose} lie among free pieces: freeing all of them would return {say(figure['beside_bytes'])} besides their "
+        f"{whose} lie among free pieces: freeing all of them would return {say(figure['other_bytes'])} besides their "
         f"own memory; {say(figure['scraps_bytes'])} is stranded in all",
         (
             *POOLS,

@@ -6,7 +6,7 @@ from typing import Iterator, Mapping, Optional, Sequence
 
 from ...analysis.diff import CONTAINER, NAMELESS
 from ...analysis.grown_types import BLOCKS_OF_A_SIZE, Grown, worth_naming
-from ...analysis.held_or_lost import is_unnamed
+from ...analysis.report_holders import is_unnamed
 from ...base.class_names import type_words
 from ...base.model import Statement, whole
 from ..shared_text.text import Style, number, signed
@@ -75,7 +75,7 @@ def growth_headlines(style: Style, grown: Optional[Sequence[Grown]]) -> list[str
 
 
 def _headline(style: Style, grown: Grown) -> str:
-    over, per_minute = time_apart(grown.seconds), grown.per_minute_bytes
+    over, per_minute = interval_words(grown.seconds), grown.per_minute_bytes
     change = f"{signed(style, grown.bytes)} in {over}"
     if per_minute is not None:
         change = rate_words(style, per_minute * HOUR / MINUTE, grown.seconds)
@@ -109,7 +109,7 @@ def growth_sentence(said: Statement) -> str:
         return "That snapshot was taken after this: it cannot show growth since then."
     if said.id == "growth-unknown":
         return "Growth is not known: what is in use is not known at one of the two moments."
-    when = "Since the snapshot" if seconds is None else f"In {time_apart(seconds)}"
+    when = "Since the snapshot" if seconds is None else f"In {interval_words(seconds)}"
     if "container" in said.names:
         # in the program's own words, before malloc's
         when = f"{said.names['container']}: {figures['container_change_elements']:+,} elements. {when}"
@@ -135,7 +135,7 @@ def further_apart(again: Optional[float], said: Optional[Statement]) -> Iterator
     """Than was asked for."""
     seconds = said.figures.get("seconds") if said is not None else None
     if again and seconds and seconds >= max(ALIKE * again, again + 1):
-        yield f"the two looks are {time_apart(seconds)} apart, not {again:g} s, as each takes its time"
+        yield f"the two looks are {interval_words(seconds)} apart, not {again:g} s, as each takes its time"
 
 
 def _listed(style: Style, figures: Mapping[str, int]) -> str:
@@ -144,7 +144,7 @@ def _listed(style: Style, figures: Mapping[str, int]) -> str:
     return ", ".join(f"{words} {signed(style, change)}" for words, change in known if change is not None)
 
 
-def time_apart(seconds: float) -> str:
+def interval_words(seconds: float) -> str:
     if seconds < 120:
         return f"{seconds:.1f} s"
     return f"{seconds / MINUTE:.1f} min" if seconds < SHORT else f"{seconds / HOUR:.1f} h"

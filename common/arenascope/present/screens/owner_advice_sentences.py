@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Callable, Mapping, Optional
 
 from ...analysis.causes import Facts
-from ...analysis.held_or_lost import MainHolder, PageSharer
+from ...analysis.report_holders import MainHolder, PageSharer
 from ..shared_text.marked_names import with_verb
 from ..shared_text.text import count
 from .verdict import Figures, Names, Say, owner_called

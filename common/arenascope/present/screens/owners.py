@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Iterator, Mapping, Optional, Sequence
 
 from ...analysis.diff import NAMELESS
-from ...analysis.held_or_lost import is_unnamed
+from ...analysis.report_holders import is_unnamed
 from ...base.class_names import type_words
 from ...base.model import Kind, Statement
 from ...blocks.declared.paths import Paths

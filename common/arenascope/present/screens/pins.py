@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, Iterator, Mapping, NamedTuple, Optional, Sequence
 
-from ...analysis.holds_back import BlocksOfKind
+from ...analysis.held_back import BlocksOfKind
 from ...analysis.pins import LastBlocks, Pin, Ranking
 from ...base.model import Statement
 from ...base.printable import first_few
@@ -14,7 +14,7 @@ from ..shared_text.text import Style, count, left_out, next_lines, table
 from .types import name_of
 
 if TYPE_CHECKING:
-    from .held_by import HeldBy
+    from .holder_names import HeldBy
 
 HEADERS = (
     "block",

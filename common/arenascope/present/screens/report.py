@@ -8,9 +8,9 @@ from typing import Collection, Iterator, NamedTuple, Optional, Sequence
 from ...analysis.advice import OF_LEAKS, Advice
 from ...analysis.causes import Facts
 from ...analysis.grown_types import Grown
-from ...analysis.held_or_lost import FIRST, HeldSums
-from ...analysis.holds_back import TypeRow
+from ...analysis.held_back import TypeRow
 from ...analysis.report import ANONYMOUS, LIVE, PARTS, RESIDENT, SPACE, ResidentPicture
+from ...analysis.report_holders import FIRST, HeldSums
 from ...base.model import Statement
 from ..shared_text.marked_names import with_verb
 from ..shared_text.text import BAR, GAP, Style, bar, count, held_size, next_lines, table

@@ -20,9 +20,9 @@ from .growth import (
     change_cell,
     growth_headlines,
     in_a_unit,
+    interval_words,
     rate_cell,
     rate_words,
-    time_apart,
     unit_of_rates,
 )
 from .part_names import LABELS
@@ -49,7 +49,7 @@ def sentence(style: Style, trend: Trend) -> str:
         several = len(life.documents) > 1
         why = f"of {moments} too few tell RSS" if several else "it takes two snapshots, and there is one"
         return f"what grew is not known: {why}"
-    over, now = time_apart(life.last - life.first), style.size(rss.moments[-1].value)
+    over, now = interval_words(life.last - life.first), style.size(rss.moments[-1].value)
     if rss.since is None:
         return f"RSS held still at {now} over {over} ({moments}){_filled(trend)}"
     verb = "grew" if rss.change > 0 else "fell"
@@ -93,7 +93,7 @@ def _arrival(style: Style, comes: LimitReached) -> str:
 
 
 def _ahead(seconds: float) -> str:
-    return time_apart(seconds) if seconds < 2 * DAY else f"{seconds / DAY:.1f} days"
+    return interval_words(seconds) if seconds < 2 * DAY else f"{seconds / DAY:.1f} days"
 
 
 def clock(when: Optional[float]) -> str:

@@ -15,7 +15,7 @@ from ...analysis.trend import STILL, Series, ValueAt, judged
 from ...base.model import Allocator
 from ..shared_text.text import Style, bar, duration, signed, table
 from .allocators import outside_malloc_lines
-from .growth import growth_headlines, rate_words, time_apart
+from .growth import growth_headlines, interval_words, rate_words
 from .other_screen import OtherScreen
 from .part_names import LABELS, size_of
 from .trend import HOW, drawn
@@ -111,7 +111,7 @@ class LiveScreen:
 
     def draw(self) -> None:
         style = self._style()
-        notes = [f"every {time_apart(self._interval)}, until Ctrl-C"]
+        notes = [f"every {interval_words(self._interval)}, until Ctrl-C"]
         if self._kept_in:
             notes.append(f"kept in {self._kept_in}, for trend")
         lines = [*frame(style, list(self._courses.values()), "; ".join(notes)), *map(style.warn, self._messages)]
@@ -178,4 +178,4 @@ def _growth(style: Style, rss: Series) -> str:
         return ""
     rate = f", {rate_words(style, rss.per_hour, over)}" if rss.per_hour and rss.until is None else ""
     how = f" ({HOW[rss.how]}{rate})" if rss.how != STILL else ""
-    return f", {signed(style, rss.change)} in {time_apart(over)}{how}"
+    return f", {signed(style, rss.change)} in {interval_words(over)}{how}"

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from typing import TYPE_CHECKING, Optional, Sequence
 
-from ...analysis.held_or_lost import UNNAMED, is_unnamed
+from ...analysis.report_holders import UNNAMED, is_unnamed
 from ...base.model import Statement
 from ...base.printable import first_few, one_line
 from ...sources.debug_packages import debug_package

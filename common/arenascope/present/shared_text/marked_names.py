@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Mapping
 
-from ...analysis.held_or_lost import is_unnamed
+from ...analysis.report_holders import is_unnamed
 
 MARK = "`"
 

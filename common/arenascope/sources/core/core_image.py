@@ -19,7 +19,7 @@ from ..target import (
     Watched,
     joined,
 )
-from .memory import CoreMemory
+from .core_memory import CoreMemory
 
 
 class CoreImage(CoreMemory, Source):
@@ -81,6 +81,6 @@ class CoreImage(CoreMemory, Source):
         return self.moment.locked if self.moment is not None else None
 
     def save(self, path: Union[str, int], registers: Sequence[RegisterSets], release: Callable[[], float]) -> SavedCore:
-        from .saving import save_core
+        from .save_image import save_core
 
         return save_core(self, path, self.residency(), self.mapping_use())

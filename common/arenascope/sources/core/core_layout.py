@@ -11,7 +11,7 @@ from bisect import bisect_right
 from typing import Iterable, Iterator, NamedTuple, Optional, Protocol, Sequence
 
 from ..elf.elf_file import PF_R, PF_W, PF_X, Segment
-from ..elf.notes import FileMapping, Note
+from ..elf.elf_notes import FileMapping, Note
 from ..target import MappingUse, Region, RegisterSets, Span, joined
 from .writing import ElfForm, Who, head_bytes, load_segment, note_bytes, note_segment, process_notes
 

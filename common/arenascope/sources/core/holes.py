@@ -17,7 +17,7 @@ from typing import Iterator, NamedTuple, Optional, Sequence
 from ...base.model import HUGE_PAGES
 from ..elf.elf_file import PF_W, Segment
 from ..target import MappingUse, PageUse, Region, Residency, Runs, Span, joined
-from .memory import CoreMemory, FileRange
+from .core_memory import CoreMemory, FileRange
 from .open_core import CoreBytes, data_within
 
 BLOCK = 1 << 20

@@ -7,7 +7,7 @@ import struct
 from typing import Iterable, Iterator, NamedTuple, Sequence
 
 from ..elf.elf_file import ET_CORE, MAGIC, PN_XNUM, PT_LOAD, PT_NOTE, Segment
-from ..elf.notes import NT_AUXV, NT_FILE, NT_PRPSINFO, NT_PRSTATUS, NT_SIGINFO, FileMapping, Note
+from ..elf.elf_notes import NT_AUXV, NT_FILE, NT_PRPSINFO, NT_PRSTATUS, NT_SIGINFO, FileMapping, Note
 from ..target import RegisterSets
 
 SIGINFO_BYTES = 128

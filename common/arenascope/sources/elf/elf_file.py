@@ -16,7 +16,7 @@ from typing import Callable, Iterable, Iterator, NamedTuple, Optional
 from ...base.argv import ELF
 from ...base.errors import ArenascopeError, TargetError
 from ..target import ByteOrder, Span
-from .notes import Buffer, Note, gnu_build_id, parse_notes, string_at
+from .elf_notes import Buffer, Note, gnu_build_id, parse_notes, string_at
 from .sysroot import file_within, open_regular
 
 Read = Callable[[int, int], bytes]
@@ -36,7 +36,7 @@ MAX_MAPPED = 256
 """Program headers of a module in memory: linkers write a dozen, and nothing says where their file ends."""
 MAX_TABLES = 64
 LONGEST_NOTES = 1 << 20
-"""Of modules and their files, which have some hundred bytes of notes; a core's are read by core/memory.py."""
+"""Of modules and their files, which have some hundred bytes of notes; a core's are read by core/core_memory.py."""
 LONGEST_NAME = 4096
 LONGEST_SECTION_NAME = 256
 LONGEST_NAMES = 16 << 20

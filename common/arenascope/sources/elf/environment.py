@@ -8,7 +8,7 @@ from typing import Callable, Iterable, Optional
 
 from ...base.errors import MemoryReadError
 from .elf_file import Read
-from .notes import AT_ENTRY, AT_EXECFN, AT_PHDR, AT_PHNUM, AT_PLATFORM, AT_RANDOM
+from .elf_notes import AT_ENTRY, AT_EXECFN, AT_PHDR, AT_PHNUM, AT_PLATFORM, AT_RANDOM
 
 CORRECTED = (AT_PHDR, AT_PHNUM, AT_ENTRY, AT_EXECFN)
 """What ld.so puts right in the vector where it was started as the program itself."""

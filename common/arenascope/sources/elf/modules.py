@@ -15,8 +15,8 @@ from ...base.errors import ArenascopeError, MemoryReadError
 from ..memory import Memory
 from ..target import Region, Span, Target, joined
 from .elf_file import PF_R, PF_W, PF_X, PT_DYNAMIC, PT_LOAD, PT_TLS, SHT_SYMTAB, Elf, ElfFile, Read, Segment
+from .elf_notes import AT_BASE, AT_EXECFN, AT_PHDR
 from .environment import read_string
-from .notes import AT_BASE, AT_EXECFN, AT_PHDR
 from .symbols import LONGEST_DYNAMIC, dynamic_strings, dynamic_symbols, dynamic_tags, find_symbols
 
 DT_DEBUG = 21

@@ -9,7 +9,7 @@ from ..source import Source
 from ..target import Residency
 
 if TYPE_CHECKING:
-    from ..core.copy_in_memory import MemoryWriter
+    from ..core.core_in_memory import MemoryWriter
     from .procfiles import Status
     from .shared_memory import SharedFiles
 
@@ -24,7 +24,7 @@ class LiveSource(Source):
     mark: str
     auxv_bytes: bytes
     read_times: Optional[Sequence[float]] = None
-    """See foretold_hold.py."""
+    """See predicted_hold.py."""
     room: Optional[MemoryWriter] = None
     """For a copy, made ready before it is held."""
 

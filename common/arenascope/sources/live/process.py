@@ -11,7 +11,7 @@ from ...base.errors import MemoryReadError, TargetError
 from ...sources import target
 from ..elf import environment
 from ..elf.elf_file import MAGIC
-from ..elf.notes import AT_PAGESZ, is_secure, parse_auxv
+from ..elf.elf_notes import AT_PAGESZ, is_secure, parse_auxv
 from ..elf.sysroot import open_regular
 from ..live import procfiles
 from ..target import Timer, Watched
@@ -283,7 +283,7 @@ class ProcessImage(LiveSource):
     def save(
         self, path: Union[str, int], registers: Sequence[target.RegisterSets], release: Callable[[], float]
     ) -> target.SavedCore:
-        from .saving import save_process
+        from .save_process import save_process
 
         return save_process(self, path, registers, release)
 

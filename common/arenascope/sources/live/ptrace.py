@@ -15,7 +15,7 @@ from contextlib import suppress
 from typing import Optional, Sequence
 
 from ...base.errors import TargetError
-from ..elf.notes import NT_386_TLS, NT_ARM_TLS, NT_PRSTATUS, REGISTER_NOTES
+from ..elf.elf_notes import NT_386_TLS, NT_ARM_TLS, NT_PRSTATUS, REGISTER_NOTES
 from . import procfiles
 from .kernel_refusal import holding_hint
 from .stop_wait import Wait

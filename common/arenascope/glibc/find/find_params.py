@@ -12,7 +12,7 @@ from .. import release_table
 from ..arena import doubt_thread_arena, read_arena
 from ..arena_scan import FoundBins
 from ..params import doubt_params, read_params
-from ..process_layout import UNASKED, CandidateTrail, Layout, Struct, from_table
+from ..process_layout import NO_TRAIL, CandidateTrail, Layout, Struct, from_table
 from ..unknown_release.fitting_layout import candidates
 from ..unknown_release.state import Surroundings
 
@@ -54,7 +54,7 @@ class ParamsSearch:
         main_arena: int,
         *,
         regions: Sequence[Region],
-        trail: CandidateTrail = UNASKED,
+        trail: CandidateTrail = NO_TRAIL,
     ) -> None:
         self.memory, self.layout, self.machine = memory, layout, machine
         self.regions, self.trail = regions, trail
@@ -117,7 +117,7 @@ class ParamsSearch:
         data = memory.try_read(start, min(region.end, start + 2 * NEAR) - start)
         if data is None:
             return None, layout
-        from ..unknown_release.params import ArenaWindow, derive_params
+        from ..unknown_release.proven_params import ArenaWindow, derive_params
 
         proven = derive_params(ArenaWindow(memory, start, data), layout, main, guess)
         said = (BY_SYMBOL,) if guess else ()

@@ -16,13 +16,13 @@ from ...base.model import Range
 from ...base.whole_file import PRIVATE, PartialFile
 from ...base.worker_pool import processors
 from ..elf.elf_file import MAGIC
-from ..elf.notes import NT_386_TLS, NT_ARM_TLS, NT_AUXV, NT_FILE, NT_PRPSINFO, NT_PRSTATUS, NT_SIGINFO, OWN, Note
+from ..elf.elf_notes import NT_386_TLS, NT_ARM_TLS, NT_AUXV, NT_FILE, NT_PRPSINFO, NT_PRSTATUS, NT_SIGINFO, OWN, Note
 from ..elf.registers import without_values
 from ..elf.sysroot import open_regular
 from ..memory import Fill
 from ..target import MappingUse, Region, Residency, Runs, SavedCore, Span, joined
 from .core_layout import CopiedRange, CoreLayout, FromFile, Piece, Slots, lay_out_notes
-from .memory import CoreMemory
+from .core_memory import CoreMemory
 from .open_core import data_within
 from .saved_note import KernelFacts, mark
 from .writing import ElfForm, head, note_bytes, note_segment

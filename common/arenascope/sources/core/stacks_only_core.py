@@ -11,9 +11,9 @@ from typing import Iterator, Sequence
 
 from ...base.errors import MemoryReadError
 from ..elf.elf_file import PF_R, PF_W, Segment
-from ..elf.notes import NT_PRSTATUS, OWN, Note
+from ..elf.elf_notes import NT_PRSTATUS, OWN, Note
 from ..target import Region, Span, joined
-from .memory import CoreMemory
+from .core_memory import CoreMemory
 from .writing import ElfForm, head, head_bytes, load_segment, note_bytes, note_segment, prstatus
 
 MOST_OF_ONE, MOST_OF_ALL = 8 << 20, 64 << 20

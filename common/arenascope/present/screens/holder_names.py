@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Mapping, NamedTuple, Optional, Sequence
 
-from ...analysis.held_or_lost import HeldSums, Holder
+from ...analysis.report_holders import HeldSums, Holder
 from ...base.user_data import UserData
 from ...blocks.declared.paths import Path, Paths
 from ...blocks.graph.holders import Holders, Most

@@ -17,8 +17,8 @@ from ...base.errors import ArenascopeError
 from ..memory import Fill
 from ..target import MappingUse, Runs, Span, joined
 from .core_layout import CopiedRange, CoreLayout, Piece, ReservedRange, Slots, between
+from .save_image import Copying, CoreWriter, OpenFile, Take
 from .saved_note import KernelFacts
-from .saving import Copying, CoreWriter, OpenFile, Take
 from .writing import ElfForm, head_bytes
 
 AROUND = 64 << 20

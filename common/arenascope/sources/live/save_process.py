@@ -1,4 +1,4 @@
-"""A live process into the file of a core, or into memory: see core/saving.py and core/copy_in_memory.py."""
+"""A live process into the file of a core, or into memory: see core/save_image.py and core/core_in_memory.py."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ from typing import Callable, NamedTuple, Optional, Sequence, Union
 
 from ...base.background import BackgroundWork
 from ...base.errors import TargetError
-from ..core.copy_in_memory import MemoryWriter, NoRoomInMemory, slots_for
 from ..core.core_image import CoreImage
+from ..core.core_in_memory import MemoryWriter, NoRoomInMemory, slots_for
 from ..core.core_layout import Piece, first_notes, lay_out, may_have_own, pieces_of, whole_piece
 from ..core.open_core import CoreBytes
+from ..core.save_image import CoreWriter
 from ..core.saved_note import KernelFacts
-from ..core.saving import CoreWriter
 from ..core.writing import ElfForm, Who
 from ..elf.address_names import local_file
 from ..target import MappingUse, Region, RegisterSets, SavedCore, Span, Target

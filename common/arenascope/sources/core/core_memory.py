@@ -18,12 +18,12 @@ from ...sources import target
 from ..core import open_core
 from ..elf import environment
 from ..elf.elf_file import ET_CORE, PF_R, PF_W, PF_X, PT_LOAD, PT_NOTE, Elf, Segment, file_reader
+from ..elf.elf_notes import AT_EXECFN, AT_PAGESZ, AT_RANDOM, AT_SYSINFO_EHDR, FileMapping, Note, is_secure, parse_notes
 from ..elf.modules import named_regions
-from ..elf.notes import AT_EXECFN, AT_PAGESZ, AT_RANDOM, AT_SYSINFO_EHDR, FileMapping, Note, is_secure, parse_notes
 from ..elf.registers import ThreadRecord
 from ..memory import Memory
 from ..target import Region, RegionIndex
-from .notes import CoreNotes
+from .core_notes import CoreNotes
 
 if TYPE_CHECKING:
     from .compressed import Say

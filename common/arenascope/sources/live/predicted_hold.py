@@ -35,7 +35,7 @@ IN_A_SECOND = 1 << 30
 """So much of such a process is copied even by a busy machine."""
 
 
-def foretold(image: ProcessImage, is_whole: bool, sweeps: bool, chunks: Optional[int]) -> Optional[HoldTime]:
+def predict_hold(image: ProcessImage, is_whole: bool, sweeps: bool, chunks: Optional[int]) -> Optional[HoldTime]:
     """Of what a command says of itself (Command.whole, Command.sweeps), or of so many free chunks; None: not long."""
     size = image.status.rss or 0
     if chunks is not None:

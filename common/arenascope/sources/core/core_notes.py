@@ -7,7 +7,7 @@ import struct
 from typing import Iterable, Optional
 
 from ..elf.elf_file import Elf
-from ..elf.notes import (
+from ..elf.elf_notes import (
     NT_386_TLS,
     NT_ARM_TLS,
     NT_AUXV,

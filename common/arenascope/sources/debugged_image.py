@@ -18,7 +18,7 @@ from ..base.errors import ArenascopeError, MemoryReadError, TargetError, UsageEr
 from .core.core_image import CoreImage
 from .elf.address_names import programs_of
 from .elf.elf_file import EM_AARCH64, build_id_in_memory, differ
-from .elf.notes import NT_ARM_TLS, NT_VECTORS, OWN
+from .elf.elf_notes import NT_ARM_TLS, NT_VECTORS, OWN
 from .elf.registers import GENERAL, WIDE, WIDE_BYTES
 from .live.bulk_reads import NodeReader
 from .live.process import ProcessImage
@@ -33,7 +33,7 @@ PLACE_SIZE = 64
 MAX_ANCESTORS = 8
 
 
-class AskedImage(Source):
+class RemoteImage(Source):
     """What only the debugger reaches: a process on the other side of a stub, a core whose file was not found."""
 
     page_size = 4096
@@ -159,11 +159,11 @@ class DebuggedTarget(ImageTarget, ABC):
         """What the debugger has of that name, the likeliest first."""
 
     def own_name(self, address: int) -> Optional[SymbolPlace]:
-        told = self.told_name(address)
+        told = self.name_in_debugger(address)
         return told.place if told is not None and self.is_believed(told.build_id, address) else None
 
     @abstractmethod
-    def told_name(self, address: int) -> Optional[DebuggerName]:
+    def name_in_debugger(self, address: int) -> Optional[DebuggerName]:
         """The debugger's symbol at or before it, and how far past it."""
 
     def struct(self, name: str) -> Optional[StructInfo]:
