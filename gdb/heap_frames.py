@@ -130,6 +130,8 @@ class GdbFrames:
         local = Local(symbol.name, 0, tid=0, frame=0, function="")
         found = FrameVariable(local, symbol.type, symbol, None)
         try:
+            # GDB reads one that leads back to itself for ever
+            self.types.plain(symbol.type)
             value = frame.read_var(symbol, block)
             # of an array whose length is known only now
             found = found._replace(type=value.type)
@@ -148,8 +150,10 @@ class GdbFrames:
 
     def _may_be_pointer(self, type: gdb.Type) -> bool:
         """Or have one and nothing else: it is as long."""
-        kind = type.strip_typedefs()
-        return kind.sizeof == self.target.pointer_size and kind.code not in NUMBERS[1:]
+        with suppress(RuntimeError):
+            kind = self.types.plain(type)
+            return kind.sizeof == self.target.pointer_size and kind.code not in NUMBERS[1:]
+        return False
 
     def _frame(self, frame: gdb.Frame) -> Optional[VariableFrame]:
         with suppress(gdb.error, RuntimeError):
@@ -176,7 +180,7 @@ class GdbFrames:
         for part in (block.global_block, block.static_block) if block is not None else ():
             for symbol in part if part is not None else ():
                 type = symbol.type if symbol.addr_class == gdb.SYMBOL_LOC_TYPEDEF else None
-                if type is not None and least <= type.sizeof <= most and type.code == gdb.TYPE_CODE_STRUCT:
+                if type is not None and type.code == gdb.TYPE_CODE_STRUCT and least <= type.sizeof <= most:
                     found[self.types.number(type, symbol.symtab)] = None
         return list(found)
 

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import os
 from collections import defaultdict
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Callable, Iterator, Mapping, NamedTuple, Optional, Sequence, Union
 
 import gdb
@@ -39,6 +40,19 @@ FORMS: Mapping[int, Form] = {
     gdb.TYPE_CODE_VOID: "void",
 }
 LAMBDA = "<lambda("
+MOST_TYPEDEFS = 10_000
+"""Of one type: more lead back to themselves."""
+DEEPEST = 100
+"""So many members of members, and pointers to pointers, a type has that gets a number of its own."""
+LONGEST_NAME = 64 << 10
+"""A template's name doubles with each level of its arguments, and GDB copies it with each question about the type."""
+MOST_ALIKE = 16
+"""Types of one name and size that a type is compared with."""
+MOST_MEMBERS, BYTES_PER_MEMBER = 2_000_000, 8
+"""So many members are looked at in all, and one more for as many bytes of the files: debug information of that size
+has no more, unless it was made to be looked at for ever."""
+MOST_PARAMETERS = 300
+"""Of a function's type, with those of its parameters, which its name tells."""
 Key = tuple[object, ...]
 
 
@@ -54,6 +68,10 @@ class _Known(NamedTuple):
     """False: which of several types of that name is meant cannot be told."""
 
 
+class Endless(RuntimeError):
+    """A type that leads back to itself, or a look at types that would take for ever."""
+
+
 class GdbTypes(WithVariables):
     """Of what a GdbTarget looks at, for one command; or of files alone (ModuleFiles), which have no threads."""
 
@@ -65,8 +83,12 @@ class GdbTypes(WithVariables):
         self._classes: dict[tuple[tuple[int, int], ...], dict[str, list[gdb.Symbol]]] = {}
         self._names: dict[str, Optional[int]] = {}
         self._believed: dict[gdb.Objfile, bool] = {}
-        self._of_file: Optional[dict[tuple[str, int], list[tuple[gdb.Type, int]]]] = None
-        """Of the source file whose types are listed, by name and size: two functions may have types of one name."""
+        self._alike: Optional[dict[tuple[str, Form, int], list[tuple[gdb.Type, int]]]] = None
+        """What has a number within one question, or of the source file whose types are listed, by name and size: two
+        functions may have types of one name."""
+        self._depth = 0
+        """Of the type that gets its number in those that lead to it."""
+        self._members_left: Optional[int] = None
         self._variables = variables(target, self)
 
     # types
@@ -76,7 +98,8 @@ class GdbTypes(WithVariables):
             known = self._known[type]
             name = spelled(known.name)
             try:
-                facts = self._describe(known) if known.complete else TypeFacts(name, known.form, 0)
+                with self._one_question():
+                    facts = self._describe(known) if known.complete else TypeFacts(name, known.form, 0)
             except (gdb.error, RuntimeError, ValueError, TypeError, AttributeError):
                 facts = TypeFacts(name, "other", known.type.sizeof or 0, language=known.language)
             self._facts[type] = facts
@@ -90,18 +113,18 @@ class GdbTypes(WithVariables):
             return facts._replace(
                 fields=fields,
                 arguments=self._arguments(kind, language),
-                polymorphic=_is_polymorphic(kind),
-                bits=[*_bits(kind)],
+                polymorphic=self._is_polymorphic(kind),
+                bits=[*self._bits(kind)],
                 tag=self._tag(kind) if form == "union" and language == "rust" else None,
             )
         if form in ("pointer", "reference"):
             target = kind.target()
-            is_void = target.strip_typedefs().code == gdb.TYPE_CODE_VOID
+            is_void = self.plain(target).code == gdb.TYPE_CODE_VOID
             return facts._replace(target=None if is_void else self._number(target, language, of=kind))
         if form == "array":
             return facts._replace(target=self._number(kind.target(), language), length=_length(kind))
         if form == "enum":
-            values = {each.name.rpartition("::")[2]: int(each.enumval) for each in kind.fields() if each.name}
+            values = {each.name.rpartition("::")[2]: int(each.enumval) for each in self._members(kind) if each.name}
             return facts._replace(enumerators=values, signed=any(value < 0 for value in values.values()))
         if form in ("integer", "character"):
             return facts._replace(signed=_is_signed(kind))
@@ -109,7 +132,7 @@ class GdbTypes(WithVariables):
 
     def _fields(self, kind: gdb.Type, language: str) -> list[StructField]:
         fields = []
-        for each in kind.fields():
+        for each in self._members(kind):
             # a static member has no place, nor has a virtual base
             place: Optional[int] = getattr(each, "bitpos", None)
             if place is None or each.bitsize or place % 8 or each.type is None:
@@ -123,7 +146,7 @@ class GdbTypes(WithVariables):
 
     def _tag(self, kind: gdb.Type) -> Optional[StructField]:
         """Of a Rust enum the number that tells which variant there is."""
-        for each in kind.fields():
+        for each in self._members(kind):
             if each.artificial and not each.name and each.type is not None and each.bitpos is not None:
                 return StructField("", each.bitpos // 8, self._number(each.type, "rust"))
         return None
@@ -146,7 +169,11 @@ class GdbTypes(WithVariables):
 
     def by_name(self, name: str) -> Optional[int]:
         if name not in self._names:
-            found = {self._named(symbol, name) for symbol in self.type_symbols(name)} - {None}
+            depth, self._depth = self._depth, 0
+            try:
+                found = {self._named(symbol, name) for symbol in self.type_symbols(name)} - {None}
+            finally:
+                self._depth = depth
             self._names[name] = found.pop() if len(found) == 1 else None
         return self._names[name]
 
@@ -155,9 +182,9 @@ class GdbTypes(WithVariables):
         if symbol.type is None or not self.believes(symbol.symtab):
             return None
         with suppress(gdb.error, RuntimeError):
-            kind = symbol.type.strip_typedefs()
+            kind = self.plain(symbol.type)
             if FORMS.get(kind.code) in ("struct", "union", "enum") and kind.sizeof:
-                return self._intern(kind, kind.name or name, _language(symbol.symtab))
+                return self._number(kind, _language(symbol.symtab), named=name)
         return None
 
     def type_symbols(self, name: str) -> Iterator[gdb.Symbol]:
@@ -209,10 +236,9 @@ class GdbTypes(WithVariables):
         found: set[int] = set()
         for blocks in self._source_files(of_program):
             # each of its types is compared with others' once, however many have it as a member: in CPython a hundred
-            self._of_file = {}
-            symbols = (each for block in blocks for each in block if each.addr_class == gdb.SYMBOL_LOC_TYPEDEF)
-            numbers = dict.fromkeys(self._named(each, each.name) for each in symbols)
-            self._of_file = None
+            with self._one_question():
+                symbols = (each for block in blocks for each in block if each.addr_class == gdb.SYMBOL_LOC_TYPEDEF)
+                numbers = dict.fromkeys(self._named(each, each.name) for each in symbols)
             for number in (each for each in numbers if each is not None and each not in found):
                 if self._known[number].form in ("struct", "union"):
                     found.add(number)
@@ -259,36 +285,75 @@ class GdbTypes(WithVariables):
         """Of a type that a symbol of this source file has."""
         return self._number(type, _language(symtab))
 
-    def _number(self, type: gdb.Type, language: str, of: Optional[gdb.Type] = None) -> int:
+    @contextmanager
+    def _one_question(self) -> Iterator[None]:
+        """Whatever leads to a type meanwhile, it is compared with others' once: a struct that has two of another, which
+        has two of a third, would be looked at 2^n times; in CPython a hundred have each type as a member."""
+        before, self._alike = self._alike, {} if self._alike is None else self._alike
+        try:
+            yield
+        finally:
+            self._alike = before
+
+    def _members(self, kind: gdb.Type) -> list[gdb.Field]:
+        if self._members_left is None:
+            sizes = (os.stat(file_name(each)).st_size for each in gdb.objfiles() if os.path.isfile(file_name(each)))
+            self._members_left = MOST_MEMBERS + sum(sizes) // BYTES_PER_MEMBER
+        if self._members_left < 0:
+            raise Endless
+        members = kind.fields()
+        self._members_left -= 1 + len(members)
+        return members
+
+    def _number(self, type: gdb.Type, language: str, of: Optional[gdb.Type] = None, named: str = "") -> int:
         """Whatever typedefs and const it comes with. A pointer to it tells whose it is: GDB completes declarations."""
-        named, file = "", getattr(of or type, "objfile", None)
-        while type.code == gdb.TYPE_CODE_TYPEDEF:
-            named = type.name or named
-            type = type.target()
-        declared = type.unqualified()
-        kind = declared.strip_typedefs().unqualified()
-        name = kind.name or ""
-        if not name and FORMS.get(kind.code) in ("struct", "union", "enum"):
-            # typedef struct { … } NAME
-            name = named
-        is_completed = file is not getattr(kind, "objfile", None) and FORMS.get(kind.code) in ("struct", "union")
-        if is_completed and name and self.by_name(name) is None:
-            # from another module, where others have another one
-            return self._add(("declared", name), _Known(declared, name, "struct", language, complete=False))
-        return self._intern(kind, name, language)
+        if self._depth:
+            return self._number_within(type, language, of, named)
+        try:
+            with self._one_question():
+                return self._number_within(type, language, of, named)
+        except Endless:
+            # what it leads to is not told
+            name = named or type.name or ""
+            return self._add(("endless", name), _Known(type, name, "other", language, complete=False))
+
+    def _number_within(self, type: gdb.Type, language: str, of: Optional[gdb.Type], named: str) -> int:
+        if self._depth > DEEPEST:
+            raise Endless
+        self._depth += 1
+        try:
+            file = getattr(of or type, "objfile", None)
+            declared, typedef = _without_typedefs(type)
+            named = typedef or named
+            kind = declared.strip_typedefs().unqualified()
+            name = kind.name or ""
+            if not name and FORMS.get(kind.code) in ("struct", "union", "enum"):
+                # typedef struct { … } NAME
+                name = named
+            if len(name) > LONGEST_NAME:
+                raise Endless
+            is_completed = file is not getattr(kind, "objfile", None) and FORMS.get(kind.code) in ("struct", "union")
+            if is_completed and name and self.by_name(name) is None:
+                # from another module, where others have another one
+                return self._add(("declared", name), _Known(declared, name, "struct", language, complete=False))
+            return self._intern(kind, name, language)
+        finally:
+            self._depth -= 1
 
     def _intern(self, kind: gdb.Type, name: str, language: str) -> int:
         form = FORMS.get(kind.code, "other")
-        if self._of_file is None or form not in ("struct", "union") or not name:
+        if self._alike is None or form not in ("struct", "union"):
             return self._intern_anew(kind, name, form, language)
-        alike = self._of_file.setdefault((name, kind.sizeof), [])
+        alike = self._alike.setdefault((name, form, kind.sizeof), [])
         number = next((number for known, number in alike if known == kind), None)
         if number is None:
-            alike.append((kind, number := self._intern_anew(kind, name, form, language)))
+            number = self._intern_anew(kind, name, form, language)
+            if len(alike) < MOST_ALIKE:
+                alike.append((kind, number))
         return number
 
     def _intern_anew(self, kind: gdb.Type, name: str, form: Form, language: str) -> int:
-        if form == "struct" and _has_variants(kind):
+        if form == "struct" and self._has_variants(kind):
             form = "union"
         if form == "integer" and kind.sizeof == 1 and name.endswith("char"):
             form = "character"
@@ -313,13 +378,13 @@ class GdbTypes(WithVariables):
         if form == "array":
             return form, self._number(kind.target(), language), _length(kind)
         if form == "function" or (not name and form == "other"):
-            return form, str(kind)
+            return form, str(kind) if self._parameters(kind, MOST_PARAMETERS) > 0 else ""
         if form == "enum":
-            return form, name, kind.sizeof, tuple((each.name, each.enumval) for each in kind.fields())
+            return form, name, kind.sizeof, tuple((each.name, each.enumval) for each in self._members(kind))
         if form in ("struct", "union"):
             # templates of a function's lambdas are spelled alike
             arguments = self._arguments(kind, language) if LAMBDA in name else ()
-            members = tuple(self._member_key(each, language) for each in kind.fields())
+            members = tuple(self._member_key(each, language) for each in self._members(kind))
             return form, name, kind.sizeof, members, tuple(arguments)
         return form, name, kind.sizeof
 
@@ -331,14 +396,81 @@ class GdbTypes(WithVariables):
 
     def _shape(self, type: gdb.Type, language: str) -> Key:
         """Of a member: by name what it points to, as that may lead back to where it is."""
-        kind = type.strip_typedefs()
+        kind = self.plain(type)
         form = FORMS.get(kind.code)
         if form in ("pointer", "reference"):
-            target = kind.target().strip_typedefs()
+            target = self.plain(kind.target())
             return kind.code, target.code, target.name, target.sizeof
-        if form == "array":
-            return form, kind.sizeof, self._shape(kind.target(), language)
-        return (self._number(type, language),)
+        sizes: list[object] = []
+        while form == "array":
+            if len(sizes) > DEEPEST:
+                raise Endless
+            sizes.append(kind.sizeof)
+            type = kind.target()
+            kind = self.plain(type)
+            form = FORMS.get(kind.code)
+            if form in ("pointer", "reference"):
+                return (*sizes, *self._shape(type, language))
+        return (*sizes, self._number(type, language))
+
+    @staticmethod
+    def plain(type: gdb.Type) -> gdb.Type:
+        """Without typedefs, which GDB itself follows for ever where they lead back to themselves."""
+        return _without_typedefs(type)[0].strip_typedefs()
+
+    def _parameters(self, kind: gdb.Type, most: int) -> int:
+        """How many more there may be; 0 where it has too many."""
+        left = most
+        for _ in range(DEEPEST):
+            if kind.name or not left:
+                return left
+            if kind.code in (gdb.TYPE_CODE_FUNC, gdb.TYPE_CODE_METHOD):
+                for each in self._members(kind):
+                    left = self._parameters(each.type, left - 1) if each.type is not None and left else left
+            try:
+                kind = kind.target()
+            except RuntimeError:
+                # it has none
+                return left
+        return 0
+
+    def _bits(self, kind: gdb.Type) -> Iterator[BitField]:
+        for each in self._members(kind):
+            place: Optional[int] = getattr(each, "bitpos", None)
+            if place is not None and each.bitsize and each.name and each.type is not None:
+                inner = self.plain(each.type)
+                yield BitField(each.name, place, each.bitsize, inner.code == gdb.TYPE_CODE_INT and _is_signed(inner))
+
+    def _is_polymorphic(self, kind: gdb.Type) -> bool:
+        left, seen = [kind], set[tuple[Optional[str], int]]()
+        while left:
+            kind = left.pop()
+            if (kind.name, kind.sizeof) in seen:
+                continue
+            seen.add((kind.name, kind.sizeof))
+            members = self._members(kind)
+            if any((each.name or "").startswith(("_vptr.", "_vptr$")) for each in members):
+                return True
+            left += [self.plain(each.type) for each in members if each.is_base_class and each.type is not None]
+        return False
+
+    def _has_variants(self, kind: gdb.Type) -> bool:
+        """Whether it is an enum of Rust's: GDB has a struct of it whose members each are as large as the whole."""
+        members = self._members(kind)
+        whole = [each for each in members if getattr(each, "bitpos", None) == 0 and not each.is_base_class]
+        structs = [each for each in whole if each.name and each.type and self.plain(each.type).sizeof == kind.sizeof]
+        return len(structs) > 1 or (len(structs) == 1 and any(each.artificial and not each.name for each in whole))
+
+
+def _without_typedefs(type: gdb.Type) -> tuple[gdb.Type, str]:
+    """And without const; and the name of the innermost typedef."""
+    named = ""
+    for _ in range(MOST_TYPEDEFS):
+        if type.code != gdb.TYPE_CODE_TYPEDEF:
+            return type.unqualified(), named
+        named = type.name or named
+        type = type.target()
+    raise Endless
 
 
 def _symbols_in(files: Sequence[gdb.Objfile], name: str) -> Iterator[gdb.Symbol]:
@@ -352,33 +484,11 @@ def _symbols_in(files: Sequence[gdb.Objfile], name: str) -> Iterator[gdb.Symbol]
 
 
 def _length(kind: gdb.Type) -> Optional[int]:
-    each = kind.target().sizeof
+    each = GdbTypes.plain(kind.target()).sizeof
     if not kind.sizeof:
         # GDB 13 has (0, 0) as the range of a flexible one
         return None if each else 0
     return kind.sizeof // each if each else None
-
-
-def _bits(kind: gdb.Type) -> Iterator[BitField]:
-    for each in kind.fields():
-        place: Optional[int] = getattr(each, "bitpos", None)
-        if place is not None and each.bitsize and each.name and each.type is not None:
-            inner = each.type.strip_typedefs()
-            yield BitField(each.name, place, each.bitsize, inner.code == gdb.TYPE_CODE_INT and _is_signed(inner))
-
-
-def _is_polymorphic(kind: gdb.Type, depth: int = 0) -> bool:
-    fields = kind.fields()
-    bases = (each.type.strip_typedefs() for each in fields if each.is_base_class and each.type is not None)
-    has_table = any((each.name or "").startswith(("_vptr.", "_vptr$")) for each in fields)
-    return has_table or (depth < 64 and any(_is_polymorphic(each, depth + 1) for each in bases))
-
-
-def _has_variants(kind: gdb.Type) -> bool:
-    """Whether it is an enum of Rust's: GDB has a struct of it whose members each are as large as the whole."""
-    whole = [each for each in kind.fields() if getattr(each, "bitpos", None) == 0 and not each.is_base_class]
-    structs = [each for each in whole if each.name and each.type is not None and each.type.sizeof == kind.sizeof]
-    return len(structs) > 1 or (len(structs) == 1 and any(each.artificial and not each.name for each in whole))
 
 
 def _is_signed(kind: gdb.Type) -> bool:

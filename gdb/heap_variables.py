@@ -156,8 +156,14 @@ class GdbVariables(DebuggedVariables):
         return source is None or os.path.basename(symtab.filename) == os.path.basename(source)
 
     def _address_of(self, symbol: gdb.Symbol) -> Optional[int]:
+        self._check_type(symbol)
         place = symbol.value().address
         return int(place) & self.target.mask() if place is not None else None
+
+    def _check_type(self, symbol: gdb.Symbol) -> None:
+        """RuntimeError for one that leads back to itself: GDB would read the variable for ever."""
+        if symbol.type is not None:
+            self.types.plain(symbol.type)
 
     def _statics_of(self, symtab: gdb.Symtab) -> _Statics:
         with suppress(UnicodeDecodeError):
@@ -213,6 +219,7 @@ class GdbVariables(DebuggedVariables):
             tid = thread.ptid[1] or thread.ptid[0]
             for name, symbol in symbols:
                 with suppress(gdb.error, RuntimeError, TypeError):
+                    self._check_type(symbol)
                     value = symbol.value(gdb.newest_frame()) if symbol.needs_frame else symbol.value()
                     if value.address is None or self._frames.is_reference(value.type):
                         continue

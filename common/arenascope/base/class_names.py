@@ -57,10 +57,16 @@ def named(demangled: str) -> NamedClass:
     return NamedClass(form.format(held), "control")
 
 
+LONGEST = 16 << 10
+"""A longer name is not shortened: at each level it would be gone through anew."""
+
+
 def readable(name: str) -> str:
     for each in INLINE:
         name = name.replace(each, "std::")
     name = name.replace(RUSTS_ALLOCATOR, ">")
+    if len(name) > LONGEST:
+        return name
     try:
         return _shortened(name)
     except RecursionError:

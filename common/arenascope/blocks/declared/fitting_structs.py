@@ -27,6 +27,8 @@ from .vtables import Vtables
 MOST = 3
 ROWS = 8
 """So many are looked at."""
+MOST_OF_A_SIZE = 5000
+"""Of more structs for one chunk too many would fit, and to look at each takes long."""
 PROBED, SAMPLED = 4096, 16
 """So many blocks are looked through for those of a size; so many of these are looked into."""
 FEWEST = 4
@@ -57,7 +59,8 @@ class StructsBySize:
 
     def likely(self, chunk: int) -> Sequence[int]:
         """Without those of libraries, and of what tells its class by a vtable."""
-        return [each for each in self._by_chunk.get(chunk, ()) if self._is_likely(each)]
+        structs = self._by_chunk.get(chunk, ())
+        return [each for each in structs if self._is_likely(each)] if len(structs) <= MOST_OF_A_SIZE else ()
 
     def _is_likely(self, type: int) -> bool:
         facts = self.types.facts(type)

@@ -19,6 +19,8 @@ DEEPEST = 32
 """So far members of members are looked into."""
 MOST_SLOTS = 4096
 """Of one layout."""
+MOST_MEMBERS = 1 << 14
+"""Of one layout, members of members too, whether they lead on or not: nested types have 2^n."""
 FEW_POWERS = 2
 """A hash table that is being enlarged has two arrays, and two sizes."""
 UNROLLED = 16
@@ -237,6 +239,8 @@ class Layouts:
         self._libraries, self._ruled = libraries, ruled
         self._known: dict[int, FlatType] = {}
         self._containers: dict[int, Optional[Container]] = {}
+        self._members_left = 0
+        """Of the layout that is being made."""
 
     def of(self, type: int) -> FlatType:
         layout = self._known.get(type)
@@ -247,7 +251,9 @@ class Layouts:
     def _made(self, type: int, depth: int) -> FlatType:
         if type not in self._known:
             self._known[type] = layout = FlatType(type, self.types.facts(type))
+            left, self._members_left = self._members_left, MOST_MEMBERS
             self._put(layout, type, _Place(0, "", depth, label=layout.name))
+            self._members_left = left
         return self._known[type]
 
     def container(self, type: int) -> Optional[Container]:
@@ -259,7 +265,8 @@ class Layouts:
     def _put(self, layout: FlatType, type: int, at: _Place) -> None:
         """Adds what a member can lead to."""
         facts = self.types.facts(type)
-        if at.depth > DEEPEST or layout.parts >= MOST_SLOTS:
+        self._members_left -= 1
+        if at.depth > DEEPEST or layout.parts >= MOST_SLOTS or self._members_left < 0:
             return
         if facts.form in ("pointer", "reference"):
             slot = self._slot(facts, at)

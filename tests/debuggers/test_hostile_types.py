@@ -1,0 +1,51 @@
+"""Programs whose types were made to take long end no look, and cost it little."""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+
+import pytest
+from doors import GDB, LOAD
+from hostile_programs import PROGRAMS
+from looks import HERE, ROOT, opened, run
+from subjects import Subject
+
+SECONDS = 10
+"""Of the processor."""
+ALWAYS = {"unions", "typedefs-in-a-circle", "functions-without-names"}
+GDB_CRASHES = {"array-of-itself", "pointer-to-itself", "function-of-itself"}
+"""As it does when it prints such a type."""
+NAMES = [name if name in ALWAYS else pytest.param(name, marks=pytest.mark.full) for name in PROGRAMS]
+
+
+def took(words: list[object]) -> tuple[int, str]:
+    done = run([sys.executable, str(HERE / "cpu_time.py"), *map(str, words)])
+    status, seconds = done.stderr.splitlines()[-1].split()
+    assert float(seconds) < SECONDS, done.all[-2000:]
+    return int(status), done.stdout
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_in_the_shell(name: str, tmp_path: Path) -> None:
+    with Subject(str(PROGRAMS[name]().build(tmp_path, name))) as subject:
+        for command in ("types", "containers", "owners"):
+            status, said = took([sys.executable, ROOT / "bin" / "arenascope", command, subject.pid, "--json"])
+            assert status == 0
+            assert json.loads(said)["complete"]
+
+
+@pytest.mark.debugger
+@pytest.mark.needs_gdb
+@pytest.mark.parametrize("name", NAMES)
+def test_in_gdb(name: str, tmp_path: Path) -> None:
+    opened(GDB)
+    with Subject(str(PROGRAMS[name]().build(tmp_path, name))) as subject:
+        for command in ("types", "containers", "owners"):
+            words = ["gdb", "-nx", "-q", "-batch", "-p", subject.pid, *LOAD, "-ex", f"heap {command} --json"]
+            status, said = took(words)
+            if name in GDB_CRASHES and status < 0:
+                pytest.skip("this GDB crashes by itself")
+            assert status == 0
+            assert json.loads(said[said.index("{") : said.rindex("}") + 1])["complete"]
