@@ -173,7 +173,7 @@ def noted(done, work, *few, **more):
 def test_what_is_foretold_is_done(case, what, monkeypatch):
     """A sweep takes no copy on a disk, which is slower, nor one that may be cut: half of it tells nothing."""
     told, copies, foretell = [], [], predicted_hold.predict_hold
-    monkeypatch.setattr(predicted_hold, "foretold", lambda *each: (told.append(foretell(*each)), told[-1])[1])
+    monkeypatch.setattr(predicted_hold, "predict_hold", lambda *each: (told.append(foretell(*each)), told[-1])[1])
     monkeypatch.setattr(predicted_hold, "SMALL", 0)
     for name in ("copy_process", "save_process"):
         made = getattr(live_copy, name)
@@ -192,7 +192,7 @@ def test_what_is_foretold_is_done(case, what, monkeypatch):
 @pytest.mark.parametrize("words", ["save", "save --redact", "types"])
 def test_the_place_of_a_copy_is_told(words, left, what, tmp_path, monkeypatch):
     told, foretell = [], predicted_hold.predict_hold
-    monkeypatch.setattr(predicted_hold, "foretold", lambda *each: (told.append(foretell(*each)), told[-1])[1])
+    monkeypatch.setattr(predicted_hold, "predict_hold", lambda *each: (told.append(foretell(*each)), told[-1])[1])
     monkeypatch.setattr(predicted_hold, "SMALL", 0)
     monkeypatch.setattr(live_copy, "memory_left", lambda: left)
     with Subject("big", "16") as subject:
