@@ -305,7 +305,7 @@ def test_a_sweep_goes_through_a_copy(monkeypatch, words):
         documents = []
         for copied in (True, False):
             if not copied:
-                monkeypatch.setattr(apart, "look_apart", lambda context: 0)
+                monkeypatch.setattr(apart, "look_at_copy", lambda context: 0)
             done.clear()
             document = valid(json.loads(several_subjects.look(asked(subject.pid, words)).text))
             assert (done.index("let go") < done.index("arenas")) == copied
@@ -337,7 +337,7 @@ def test_a_sweep_under_churn_is_of_the_moment_of_its_hold(stopped_at_the_hold, m
             try:
                 assert several_subjects.look(asked(subject.pid, f"save {core}")).error is None
                 with monkeypatch.context() as without:
-                    without.setattr(apart, "is_sooner_apart", lambda context: False)
+                    without.setattr(apart, "is_copy_sooner", lambda context: False)
                     held = told(subject.pid)
             finally:
                 os.kill(subject.pid, signal.SIGCONT)

@@ -271,7 +271,7 @@ def test_debug_information_that_nobody_asked_for(subject: Subject) -> None:
 
 def test_what_is_missing_is_told(subject: Subject, monkeypatch: pytest.MonkeyPatch) -> None:
     """Where types are not read, and where there are none."""
-    monkeypatch.setattr(types_by_gdb, "UNASKED", 1000)
+    monkeypatch.setattr(types_by_gdb, "DEFAULT_BYTES", 1000)
     pid = Path(str(subject.pid))
     (note,) = notes(pid)
     assert note["id"] == "debug-information-not-read"

@@ -122,7 +122,7 @@ def left_out(numpy: ModuleType, session: Session, rng: random.Random) -> int:
     """How many blocks."""
     from arenascope.blocks.types_of_image import long_runs
 
-    live = NamedLiveBlocks(session)
+    live = NamedLiveBlocks(session, numpy)
     for header in session.headers:
         for heap in session.heaps[header.index]:
             pieces = [_typed(piece, rng) for piece in session.sweep(header, heap)]

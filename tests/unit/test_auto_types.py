@@ -42,7 +42,7 @@ def test_the_interval_that_is_named_is_long_enough(cost: LookCost) -> None:
 
 
 def test_two_looks_in_a_row_tell_and_not_one(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(watch, "_foretold", lambda pid: MOST)
+    monkeypatch.setattr(watch, "_predicted", lambda pid: MOST)
     monkeypatch.setattr(watch, "memory_left", lambda: MEMORY * (read_status(os.getpid()).rss or 0) * 2)
     unasked = AutoTypes(os.getpid(), AutoLookRule(INTERVAL))
     slow = MOST._replace(whole=MOST.whole * 2)

@@ -275,7 +275,7 @@ def test_workers_end_soon_after_whoever_started_them_was_killed(tmp_path: Path) 
         "    os.write(1, b'began\\n')\n"
         "    while True:\n"
         "        time.sleep(0.01)\n"
-        "        meter.advance(crew.TOLD)\n"
+        "        meter.advance(crew.REPORT_EVERY)\n"
         "with crew.share_out(range(3), [1, 1, 1], do, 3, Unseen()) as results:\n"
         "    next(results)\n"
     )
