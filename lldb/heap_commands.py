@@ -91,7 +91,7 @@ class LldbDoor(DebuggerDoor):
         return [self.debugger.GetVersionString().split("\n")[0].replace("lldb version", "LLDB")]
 
 
-class _Named:
+class _NamedCommand:
     """A command as LLDB knows it: a class of its own."""
 
     prefix: str
@@ -100,10 +100,10 @@ class _Named:
     parsed = False
 
 
-AnyNamed = TypeVar("AnyNamed", bound=_Named)
+AnyNamed = TypeVar("AnyNamed", bound=_NamedCommand)
 
 
-class _Subcommand(_Named):
+class _Subcommand(_NamedCommand):
     """`heap NAME`, as `command script add -c` wants it.
 
     Since LLDB 19 a command can tell its options and LLDB completes them ("parsed"); before, it gets its line as typed
@@ -209,7 +209,7 @@ def _split(line: str) -> list[str]:
         raise UsageError(f"the command line does not end: {error}") from None
 
 
-class _Help(_Named):
+class _Help(_NamedCommand):
     """`heap help [COMMAND]`, and `heap --help`."""
 
     def __init__(self, debugger: lldb.SBDebugger, internal_dict: dict[str, Any]) -> None:
@@ -235,9 +235,9 @@ class _Help(_Named):
         return f"{HELP_SUMMARY}\n\nUsage: {self.prefix} help [COMMAND|WORD|all|words]\n"
 
 
-def make_classes(folder: str) -> list[type[_Named]]:
+def make_classes(folder: str) -> list[type[_NamedCommand]]:
     """By the names under which LLDB gets them."""
-    classes: list[type[_Named]] = []
+    classes: list[type[_NamedCommand]] = []
     for prefix in prefixes(print):
         classes += [_make_class(_Help, prefix, "help"), _make_class(_Help, prefix, OPTION)]
         classes += [
@@ -255,7 +255,7 @@ def _make_class(kind: type[AnyNamed], prefix: str, name: str, **attributes: obje
     return cast("type[AnyNamed]", made)
 
 
-def register(debugger: lldb.SBDebugger, classes: Sequence[type[_Named]], module: str) -> None:
+def register(debugger: lldb.SBDebugger, classes: Sequence[type[_NamedCommand]], module: str) -> None:
     folder = next(kind.folder for kind in classes if issubclass(kind, _Subcommand))
     offer(lambda: LldbDoor(ALWAYS, folder, debugger, lldb.SBExecutionContext(), result=lldb.SBCommandReturnObject()))
     interpreter = debugger.GetCommandInterpreter()

@@ -18,7 +18,7 @@ from partial import look
 from schemas import valid
 from subjects import Subject
 
-from arenascope.blocks.graph.holder_tree import Node
+from arenascope.blocks.graph.holder_tree import HolderNode
 from arenascope.commands.owners import page
 
 UNCACHED = {"GLIBC_TUNABLES": "glibc.malloc.tcache_count=0"}
@@ -90,7 +90,7 @@ def test_names_of_the_target_stay_text() -> None:
     wild = "</script><script>alert(1)</script><!--"
     facts = {"kind": "live", "pid": 1, "sentence": wild, "problems": [wild], "glibc": None, "taken": None}
     text = page(
-        facts, [Node(wild, "global", -1, 1, 1, retained_blocks=1, retained_bytes=1, resident=None, returns=None)]
+        facts, [HolderNode(wild, "global", -1, 1, 1, retained_blocks=1, retained_bytes=1, resident=None, returns=None)]
     ).decode()
     assert wild not in text
     assert text.count("</script>") == 3  # the data, what all pages share, and its own

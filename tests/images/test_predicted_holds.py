@@ -188,7 +188,7 @@ def test_what_is_foretold_is_done(case, what, monkeypatch):
     assert (seen.status, len(copies), told[-1].what) == (0, what == COPIED, what)
 
 
-@pytest.mark.parametrize(("left", "what"), [(8 << 30, COPIED), pytest.param(None, WRITTEN, marks=pytest.mark.full)])
+@pytest.mark.parametrize(("left", "what"), [(8 << 30, COPIED), pytest.param(71 << 20, WRITTEN, marks=pytest.mark.full)])
 @pytest.mark.parametrize("words", ["save", "save --redact", "types"])
 def test_the_place_of_a_copy_is_told(words, left, what, tmp_path, monkeypatch):
     told, foretell = [], predicted_hold.predict_hold

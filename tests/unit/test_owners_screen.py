@@ -13,7 +13,7 @@ from arenascope.base.user_data import NOWHERE
 from arenascope.blocks.declared.paths import Paths
 from arenascope.blocks.graph.leads import Owner
 from arenascope.blocks.graph.owners import UNREACHED, HeldStep, Holding, OtherHolders, Owners
-from arenascope.blocks.graph.returns import Owned
+from arenascope.blocks.graph.returns import HeldPages
 from arenascope.present.screens.owners import OwnersScreen, lines, summary
 from arenascope.present.shared_text.text import Style
 
@@ -36,7 +36,7 @@ LOST = Holding(Owner(UNREACHED, None), 1, 1, 500, 1, 500)
 )
 def test_whoever_holds_most_is_named(held: Sequence[Holding], said: Sequence[str]) -> None:
     search: Any = SimpleNamespace(blocks=_Blocks(sum(each.bytes for each in held)), names={}, second_look=None)
-    told = summary(Style(), OwnersScreen(search, Owned(Owners(held, (), (), ()), None), {}, Paths(search, NOWHERE)))
+    told = summary(Style(), OwnersScreen(search, HeldPages(Owners(held, (), (), ()), None), {}, Paths(search, NOWHERE)))
     assert re.findall(r"`\w+`|\d+ B", told) == [f"{search.blocks.bytes} B", *said]
 
 
@@ -48,7 +48,7 @@ def screen(held: Sequence[Holding], limit: int) -> list[str]:
     return list(
         lines(
             Style()._replace(width=0),
-            OwnersScreen(search, Owned(Owners(held, (), (), ()), None), kinds, Paths(search, NOWHERE)),
+            OwnersScreen(search, HeldPages(Owners(held, (), (), ()), None), kinds, Paths(search, NOWHERE)),
             limit,
             (),
             resident=None,

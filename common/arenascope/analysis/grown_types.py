@@ -36,7 +36,7 @@ class Grown(NamedTuple):
     owner_kind: Optional[str]
 
 
-class _Rows(NamedTuple):
+class _SnapshotRows(NamedTuple):
     """Of one type in one snapshot: two modules may each have one of that name."""
 
     rows: Sequence[Document] = ()
@@ -62,7 +62,7 @@ def grown_types(documents: Sequence[Document]) -> Optional[list[Grown]]:
     if len(told) < 2:
         return None
     last = told[-1][1]
-    found = (_grown(name, [(taken, types.get(name, _Rows())) for taken, types in told]) for name in last)
+    found = (_grown(name, [(taken, types.get(name, _SnapshotRows())) for taken, types in told]) for name in last)
     return sorted((each for each in found if each is not None), key=lambda each: (not each.steadily, -each.bytes))
 
 
@@ -84,14 +84,14 @@ def _rows_of(document: Document) -> Optional[Iterable[Document]]:
     return rows
 
 
-def _by_type(rows: Iterable[Document]) -> dict[str, _Rows]:
+def _by_type(rows: Iterable[Document]) -> dict[str, _SnapshotRows]:
     types: dict[str, list[Document]] = {}
     for row in rows:
         types.setdefault(str(row["type"]), []).append(row)
-    return {name: _Rows(several) for name, several in types.items()}
+    return {name: _SnapshotRows(several) for name, several in types.items()}
 
 
-def _grown(name: str, moments: Sequence[tuple[float, _Rows]]) -> Optional[Grown]:
+def _grown(name: str, moments: Sequence[tuple[float, _SnapshotRows]]) -> Optional[Grown]:
     series = judged(TYPE, name, [ValueAt(taken, rows.bytes) for taken, rows in moments])
     if series.since is None or series.until is not None or series.change <= 0:
         return None
@@ -115,7 +115,7 @@ def _grown(name: str, moments: Sequence[tuple[float, _Rows]]) -> Optional[Grown]
     )
 
 
-def _owner(first: _Rows, last: _Rows, change: int) -> Optional[Document]:
+def _owner(first: _SnapshotRows, last: _SnapshotRows, change: int) -> Optional[Document]:
     """A row names who holds most of a type. What that one held before is known where it was named then, too, or where
     there were no such blocks."""
     after: Optional[Document] = last.largest.get("held_by")
@@ -128,7 +128,7 @@ def _owner(first: _Rows, last: _Rows, change: int) -> Optional[Document]:
     return after if 2 * more >= change else None
 
 
-def _held(rows: _Rows, owner: str) -> Iterator[int]:
+def _held(rows: _SnapshotRows, owner: str) -> Iterator[int]:
     for row in rows.rows:
         held_by = row.get("held_by")
         if held_by and owner_name(held_by) == owner:

@@ -165,7 +165,7 @@ class _Last(NamedTuple):
     """So had one further up, before a fast one."""
 
 
-class _End(NamedTuple):
+class _HeapEnd(NamedTuple):
     """A heap's."""
 
     tail: Optional[HeapTail]
@@ -198,7 +198,7 @@ class HoldSearch:
         self.holdings = holdings
         self.locked: Sequence[Span] = ()
         """madvise ends there."""
-        self._ends: list[_End] = []
+        self._ends: list[_HeapEnd] = []
 
     def walk(self, heap: Heap, blocks: Iterable[Typed], present: Optional[Present]) -> None:
         """Reads one heap in address order."""
@@ -247,7 +247,7 @@ class HoldSearch:
                 run = _Last(kind, left, chunk, ended, tried=tried) if kind is not None else None
                 if state == "top" or (state == "fencepost" and not self.main):
                     tail = HeapTail(heap, address, span or address, (), right_chunk=address)
-                    self._ends.append(_End(tail, run, parts, self._alone, joined=self._joined, present=present))
+                    self._ends.append(_HeapEnd(tail, run, parts, self._alone, joined=self._joined, present=present))
                     return
                 if run:
                     self._close(run, address, parts)
@@ -255,7 +255,7 @@ class HoldSearch:
             end = address + size
         if kind is not None:
             self._close(_Last(kind, left, chunk, ended, tried=tried), span or end, parts)
-        self._ends.append(_End(None, None, (), self._alone, joined=self._joined, present=present))
+        self._ends.append(_HeapEnd(None, None, (), self._alone, joined=self._joined, present=present))
 
     def _close(self, run: _Last, right: int, parts: Sequence[Range]) -> None:
         """A run that another block ends."""

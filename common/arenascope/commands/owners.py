@@ -8,7 +8,7 @@ from ..base.model import Statement
 from ..base.whole_file import write_whole
 from ..blocks.declared.paths import Paths
 from ..blocks.graph.costs_by_type import costs_by_type
-from ..blocks.graph.holder_tree import Node, grown
+from ..blocks.graph.holder_tree import HolderNode, grown
 from ..blocks.graph.holders import kinds_of_all
 from ..blocks.graph.leak_rows import types_of
 from ..blocks.graph.returns import owned
@@ -30,7 +30,7 @@ from .map import page_facts
 from .steps.live_copy import looked
 
 
-def page(facts: Mapping[str, object], nodes: Sequence[Node]) -> bytes:
+def page(facts: Mapping[str, object], nodes: Sequence[HolderNode]) -> bytes:
     """Of each node what the script of the template takes."""
     rows = [
         (each.name, each.kind, each.above, each.retained_blocks, each.retained_bytes, each.resident, each.returns)
@@ -47,7 +47,7 @@ TYPES = (
 )
 
 
-def profile_of(rows: Sequence[Node], comments: Sequence[str]) -> bytes:
+def profile_of(rows: Sequence[HolderNode], comments: Sequence[str]) -> bytes:
     """pprof sums up what each node has itself. What is not known of the image is 0 there."""
     sums = [[each.retained_blocks, each.resident or 0, each.returns or 0, each.retained_bytes] for each in rows]
     own = [*sums]

@@ -128,7 +128,7 @@ def follow_rings(
     whole: dict[int, Followed] = {}
     few, rounds = FEW if read_pair is not None else 0, longest + 4
     parts = (starts[::2], starts[1::2]) if beside and len(starts) >= MANY else (starts,)
-    groups = [_Group(some, layout, whole, broken) for some in parts]
+    groups = [_RingGroup(some, layout, whole, broken) for some in parts]
     # while one waits for the kernel, the other makes something of what it read
     begun = [BackgroundWork(partial(group.follow, read, few, rounds)) for group in groups[1:]]
     left = [groups[0].follow(read, few, rounds), *(each.result() for each in begun)]
@@ -138,7 +138,7 @@ def follow_rings(
     return whole
 
 
-class _Group:
+class _RingGroup:
     """Rings that are followed together, a step from either end at a time.
 
     A step of all of them is a row. What is asked of a row is asked of all its columns at once, without a line of Python

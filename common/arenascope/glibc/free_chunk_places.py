@@ -26,7 +26,7 @@ MANY = 8
 """Links: with fewer, reading them together takes longer than one by one."""
 
 
-class Links:
+class FreeListLinks:
     """What the arenas' lists lead to, in their heaps."""
 
     def __init__(

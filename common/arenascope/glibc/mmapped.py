@@ -339,7 +339,7 @@ class MmappedSearch(NamedTuple):
     """Where the earliest may begin: pages between a mapping's start and memalign's chunk may not be in memory."""
 
 
-class _Part(NamedTuple):
+class _UnclaimedPart(NamedTuple):
     """Of a mapping what no arena holds."""
 
     start: int
@@ -359,7 +359,9 @@ def search_ranges(
     A header was written, so its page is resident or swapped; looking at untouched pages would map them.
     """
     taken = _taken(heaps)
-    parts = [_Part(*part, region) for region in regions if is_private(region) for part in without(region, taken)]
+    parts = [
+        _UnclaimedPart(*part, region) for region in regions if is_private(region) for part in without(region, taken)
+    ]
     for (start, end, region), limit in zip(parts, _limits(parts, regions, taken, within)):
         # the program may have made a header's page read-only; such pages are many, and seldom have one
         if not region.present or not (region.writable or (within is Within.ANY and region.readable)):
@@ -386,7 +388,7 @@ def unclaimed(regions: Sequence[Region], heaps: Sequence[Heap], blocks: Sequence
 
 
 def _limits(
-    parts: Sequence[_Part], regions: Sequence[Region], taken: Sequence[tuple[int, int]], within: Within
+    parts: Sequence[_UnclaimedPart], regions: Sequence[Region], taken: Sequence[tuple[int, int]], within: Within
 ) -> Sequence[int]:
     """How far a block may reach that begins in each of the parts."""
     if within is Within.ONE:

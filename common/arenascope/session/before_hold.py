@@ -11,7 +11,7 @@ from contextlib import suppress
 from typing import Callable
 
 from ..base.errors import ArenascopeError, HoldOver
-from ..glibc.free_chunk_places import Links, read_caches
+from ..glibc.free_chunk_places import FreeListLinks, read_caches
 from ..glibc.sweep import first_chunk
 from ..glibc.unknown_release.fitting_layout import with_tcache_seen
 from ..sources.target import Nodes, Span, Target
@@ -20,7 +20,7 @@ from .session import Session
 from .trims import trim_rules
 
 
-def links_of(session: Session, nodes: Nodes) -> Links:
+def links_of(session: Session, nodes: Nodes) -> FreeListLinks:
     """Where the lists of free chunks begin; nothing is walked."""
     layout = session.layout
     chunks = [
@@ -28,7 +28,7 @@ def links_of(session: Session, nodes: Nodes) -> Links:
         for header in session.headers
         for heap in session.heaps[header.index]
     ]
-    return Links(session.memory, layout, session.headers, chunks, nodes=nodes)
+    return FreeListLinks(session.memory, layout, session.headers, chunks, nodes=nodes)
 
 
 Reads = Callable[[Session], None]

@@ -15,7 +15,7 @@ from ..base.worker_pool import share_out
 from ..glibc.arena import has_heap
 from ..glibc.check.check_arenas import header_breaches, mmapped_breach
 from ..glibc.check.check_bins import BinCheck, Rescued, bins_cut
-from ..glibc.check.check_chunks import ChunkCheck, ChunkSums
+from ..glibc.check.check_chunks import CheckedSums, ChunkCheck
 from ..glibc.check.check_lists import doubles, key_breaches, list_breach
 from ..glibc.find.inside_malloc import MallocCode, ThreadStacks
 from ..glibc.mmapped import unclaimed
@@ -134,7 +134,7 @@ def _by_several(
     for each in lists.values():
         twice.update(each.twice)
 
-    def look(part: HeapPart, pieces: Iterator[Piece]) -> ChunkSums:
+    def look(part: HeapPart, pieces: Iterator[Piece]) -> CheckedSums:
         start, end = part.stretch
         known = lists[part.header.index]
         inside = known.binned[bisect_left(known.binned, start) : bisect_left(known.binned, end)]
@@ -197,7 +197,7 @@ def _in_no_heap(binned: Sequence[int], spans: Sequence[Span]) -> set[int]:
     return {chunk for at, chunk in enumerate(binned) if at not in places}
 
 
-def _gather(check: ChunkCheck, heaps: Iterable[Sequence[ChunkSums]]) -> None:
+def _gather(check: ChunkCheck, heaps: Iterable[Sequence[CheckedSums]]) -> None:
     for parts in heaps:
         for each in parts:
             check.absorb(each)

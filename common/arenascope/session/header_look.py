@@ -80,7 +80,7 @@ class HeaderLook(NamedTuple):
     free: Optional[FreeSeen] = None
 
 
-class _Known(NamedTuple):
+class _EarlierLook(NamedTuple):
     """What an earlier look found of a process."""
 
     identity: tuple[int, bytes]
@@ -94,7 +94,7 @@ class HeaderReader:
     """Looks at processes again and again. Keeps where things lie, never what they were."""
 
     def __init__(self) -> None:
-        self._processes: dict[int, _Known] = {}
+        self._processes: dict[int, _EarlierLook] = {}
         self._libcs: dict[str, MallocPlace] = {}
         """By build-id: how far they lie from the file's first byte."""
         self._allocators: dict[object, tuple[str, ...]] = {}
@@ -128,7 +128,7 @@ class HeaderReader:
             free=_free(image, memory, known.place.layout, ring, limit=chunks),
         )
 
-    def _find(self, image: ProcessImage, memory: Memory, identity: tuple[int, bytes]) -> _Known:
+    def _find(self, image: ProcessImage, memory: Memory, identity: tuple[int, bytes]) -> _EarlierLook:
         regions = image.regions()
         modules = list(programs_of(regions))
         libcs = [module for module in modules if LIBC_NAME.search(module[0].path)]
@@ -137,7 +137,7 @@ class HeaderReader:
         names = self._allocators_of(image, modules)
         if place is None:
             place = self._search(image, build_id, libcs)
-        return _Known(identity, place, () if place is not None else regions, names)
+        return _EarlierLook(identity, place, () if place is not None else regions, names)
 
     def _as_before(self, memory: Memory, build_id: str, base: int) -> Optional[MallocPlace]:
         known = self._libcs.get(build_id)

@@ -85,7 +85,7 @@ class DebuggerStruct(NamedTuple):
     build_id: Optional[str]
 
 
-class _Strange(NamedTuple):
+class _OtherModules(NamedTuple):
     """Of modules for which the debugger has loaded another file: what that file says is of no use."""
 
     build_ids: frozenset[str]
@@ -219,12 +219,12 @@ class DebuggedTarget(ImageTarget, ABC):
         return {each[0].start: build_id_in_memory(self.read, each[0].start) for each in self._modules}
 
     @cached_property
-    def _strange(self) -> _Strange:
+    def _strange(self) -> _OtherModules:
         inside = self._inside
         strange = {start for start, loaded in self._loaded.items() if differ(inside[start], loaded)}
         named = {loaded for start, loaded in self._loaded.items() if start in strange and loaded}
         spans = [Span(each[0].start, each[-1].end) for each in self._modules if each[0].start in strange]
-        return _Strange(frozenset(named.difference(each for each in inside.values() if each)), spans)
+        return _OtherModules(frozenset(named.difference(each for each in inside.values() if each)), spans)
 
     def mask(self) -> int:
         """Of an address: debuggers give some as negative numbers."""

@@ -40,7 +40,7 @@ _CLOSING = {"(": ")", "<": ">", "[": "]", "{": "}"}
 _OPERATOR = re.compile(r"operator ?(?:<=>|<<=?|>>=?|->\*?|[<>]=?|\(\)|\[\])")
 
 
-class _Strange(Exception):
+class _NotCplusplus(Exception):
     """It is no type of C++."""
 
 
@@ -111,7 +111,7 @@ def _spelled(name: str, depth: int) -> str:
         reader.skip()
         if reader.at == len(name):
             return str(kind)
-    except (_Strange, IndexError, RecursionError):
+    except (_NotCplusplus, IndexError, RecursionError):
         pass
     return _tidy(name)
 
@@ -215,7 +215,7 @@ class _Reader:
         start = self.at
         self.at = _end(self.text, start)
         if self.text[self.at - 1] != _CLOSING.get(self.text[start]) or self.at - 1 == start:
-            raise _Strange
+            raise _NotCplusplus
         return self.text[start + 1 : self.at - 1]
 
     def type(self) -> Type:
@@ -233,7 +233,7 @@ class _Reader:
             elif not name and not words:
                 name = self.path()
                 if not name:
-                    raise _Strange
+                    raise _NotCplusplus
             else:
                 break
         return self.declared(Type((_builtin(words) if words else _NAMES.get(name, name)) + qualifiers))
@@ -274,7 +274,7 @@ class _Reader:
         self.take("~")
         word = operator[0] if operator else self.word()
         if not word:
-            raise _Strange
+            raise _NotCplusplus
         self.at += len(word)
         if word == "decltype" and self.peek() == "(":
             self.inside()
@@ -300,7 +300,7 @@ class _Reader:
         if self.peek() == "(":
             try:
                 parameters = self.parameters(self.inside())
-            except _Strange:
+            except _NotCplusplus:
                 self.at = before
                 return step
             suffix = self.qualifiers()
@@ -321,7 +321,7 @@ class _Reader:
             of = nested.declared(self.suffixes(of))
             nested.skip()
             if nested.at != len(nested.text):
-                raise _Strange
+                raise _NotCplusplus
             return of
         return self.suffixes(of)
 
@@ -341,7 +341,7 @@ class _Reader:
     def of_member(self, of: Type) -> Type:
         owner = self.path()
         if not owner or not self.take("::*"):
-            raise _Strange
+            raise _NotCplusplus
         if of.open:
             return Type(f"{of.left}({owner}::*", f"){of.right}")
         return Type(f"{of.left} {owner}::*", of.right)

@@ -21,7 +21,7 @@ INNER = re.compile(r"(_M_|_vptr)")
 """Members of libstdc++'s own, and what a compiler adds: the way to the object says more."""
 
 
-class Path(NamedTuple):
+class WrittenPath(NamedTuple):
     """A way, as it is written."""
 
     on_screen: str
@@ -39,26 +39,26 @@ class Paths:
     def _named(self) -> Optional[NamedBlocks]:
         return declared_in(self._search)
 
-    def block(self, number: int) -> Optional[Path]:
+    def block(self, number: int) -> Optional[WrittenPath]:
         """None where no variable leads there by types."""
         named = self._named
         if named is None or named.name_of(number) is None or start_of(named, number) is None:
             return None
         return self._written(number, lambda values: path_text(named, number, values))
 
-    def way(self, root: Ref, number: int) -> Optional[Path]:
+    def way(self, root: Ref, number: int) -> Optional[WrittenPath]:
         """To a block, where types lead there from the same variable, or from one of the same thread's stack."""
         start = start_of(self._named, number) if self._named is not None else None
         if start is None or root.block is not None or not self._is_same(start, root):
             return None
         return self.block(number)
 
-    def held(self, owner: Owner, number: int) -> Optional[Path]:
+    def held(self, owner: Owner, number: int) -> Optional[WrittenPath]:
         """To a block, where it begins at its main holder."""
         start = start_of(self._named, number) if self._named is not None else None
         return self.block(number) if start is not None and _is_of(start, owner) else None
 
-    def pointer(self, ref: Ref) -> Optional[Path]:
+    def pointer(self, ref: Ref) -> Optional[WrittenPath]:
         """To the pointer itself: the variable, or the member of a block."""
         named = self._named
         if named is None:
@@ -66,7 +66,7 @@ class Paths:
         number, offset = ref.block, ref.offset
         if number is None:
             text = self._variable(ref)
-            return Path(text, text) if text is not None else None
+            return WrittenPath(text, text) if text is not None else None
         member = self._member(named, number, offset) if offset is not None else None
         if member is None or start_of(named, number) is None:
             return None
@@ -77,7 +77,7 @@ class Paths:
 
         return self._written(number, written)
 
-    def _written(self, number: int, text: Callable[[Optional[Values]], Optional[str]]) -> Optional[Path]:
+    def _written(self, number: int, text: Callable[[Optional[Values]], Optional[str]]) -> Optional[WrittenPath]:
         assert self._named is not None
         self._left -= length_of(self._named, number)
         if self._left < 0:
@@ -88,7 +88,7 @@ class Paths:
         if plain is None or keyed is None:
             return None
         shown = self._user_data
-        return Path(keyed if shown.on_screen else plain, keyed if shown.in_documents else plain)
+        return WrittenPath(keyed if shown.on_screen else plain, keyed if shown.in_documents else plain)
 
     def _is_same(self, start: StartVariable, root: Ref) -> bool:
         if start.frame is not None:

@@ -20,7 +20,7 @@ MOST_NODES, SHARE = 5000, 5000
 SMALLER = "smaller ones"
 
 
-class Node(NamedTuple):
+class HolderNode(NamedTuple):
     """What it has itself, and what it retains: with all that is below it."""
 
     name: str
@@ -38,7 +38,9 @@ class Node(NamedTuple):
     """Pages on which nothing else is."""
 
 
-def grown(search: ImageSearch, owners: Owners, kinds: Sequence[str], words: Callable[[Holding], str]) -> list[Node]:
+def grown(
+    search: ImageSearch, owners: Owners, kinds: Sequence[str], words: Callable[[Holding], str]
+) -> list[HolderNode]:
     """`kinds` says what each block is, `words` whose something is. Owners come first, the largest before."""
     folded = _Folded(search, owners, kinds, words)
     kept = returns(search, folded.whose, len(folded.names), folded.join)
@@ -108,7 +110,7 @@ class _Folded:
             self._joined[one, other] = node
         return node
 
-    def nodes(self, kept: Optional[Sequence[tuple[int, int]]]) -> list[Node]:
+    def nodes(self, kept: Optional[Sequence[tuple[int, int]]]) -> list[HolderNode]:
         """`kept`: what each has in memory, and the pages that are its alone."""
         count = len(self.names)
         blocks, sizes = [0] * count, [0] * count
@@ -118,7 +120,7 @@ class _Folded:
         columns = [blocks, sizes, *(zip(*kept) if kept else ())]
         sums = [_upwards(column, self._above) for column in columns]
         return [
-            Node(
+            HolderNode(
                 name,
                 self._kinds[at] if at < len(self._kinds) else "type",
                 above=self._above[at],
@@ -141,12 +143,12 @@ def _upwards(column: Iterable[int], above: Sequence[int]) -> list[int]:
     return sums
 
 
-def _pruned(nodes: Sequence[Node]) -> list[Node]:
+def _pruned(nodes: Sequence[HolderNode]) -> list[HolderNode]:
     """Without what is too small to be seen: beside its likes, one node for all of them."""
     order = sorted((each.retained_bytes for each in nodes), reverse=True)
     least = max(sum(each.bytes for each in nodes) // SHARE, order[MOST_NODES] + 1 if len(order) > MOST_NODES else 0, 1)
     places: list[int] = []
-    kept: list[Node] = []
+    kept: list[HolderNode] = []
     rest: dict[int, int] = {}
     small: set[int] = set()
     for each in nodes:
@@ -161,7 +163,7 @@ def _pruned(nodes: Sequence[Node]) -> list[Node]:
                 rest[above] = len(kept)
                 small.add(len(kept))
                 kept.append(
-                    Node(
+                    HolderNode(
                         SMALLER,
                         "smaller",
                         above,
@@ -178,7 +180,7 @@ def _pruned(nodes: Sequence[Node]) -> list[Node]:
     return kept
 
 
-def _joined(sums: Node, node: Node) -> Node:
+def _joined(sums: HolderNode, node: HolderNode) -> HolderNode:
     return sums._replace(
         blocks=sums.blocks + node.retained_blocks,
         bytes=sums.bytes + node.retained_bytes,

@@ -20,7 +20,7 @@ from .roots import Root, Roots, RootWord
 if TYPE_CHECKING:
     from .edges import Graph, SecondLook
     from .owners import BlockHolders, Owners
-    from .returns import Owned
+    from .returns import HeldPages
     from .root_pointers import Seed
     from .stale_rows import Contexts
     from .stale_words import StaleWords
@@ -76,7 +76,7 @@ class ImageSearch:
         self.second_look: Optional[SecondLook] = None
         self.held: Optional[BlockHolders] = None
         self.owners: Optional[Owners] = None
-        self.owned: Optional[Owned] = None
+        self.owned: Optional[HeldPages] = None
         self.unasked = False
         """Nobody waits for what it finds."""
         self._names: Optional[Names] = None

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from .returns_with_numpy import AtOnce
 
 
-class Owned(NamedTuple):
+class HeldPages(NamedTuple):
     """Who holds what, and what would leave memory with it."""
 
     owners: Owners
@@ -36,20 +36,20 @@ class Owned(NamedTuple):
     """What each alone holds, by the holdings' numbers; None where it is not known what is in memory."""
 
 
-def owned(search: ImageSearch) -> Owned:
+def owned(search: ImageSearch) -> HeldPages:
     """Computed once for all who ask."""
     if search.owned is None:
         search.owned = _owned(search)
     return search.owned
 
 
-def _owned(search: ImageSearch) -> Owned:
+def _owned(search: ImageSearch) -> HeldPages:
     owners = find_owners(search)
     numbers = 1 + max((each.number for each in owners.holdings), default=0)
     # what several hold goes back with none of them
     whose = [number if lead == ALONE else numbers for number, lead in zip(owners.whose, owners.lead)]
     kept = returns(search, whose, numbers + 1)
-    return Owned(owners, kept[:-1] if kept is not None else None)
+    return HeldPages(owners, kept[:-1] if kept is not None else None)
 
 
 def returns(search: ImageSearch, whose: Sequence[int], owners: int, join: Join = nobodys) -> Optional[list[OwnerPages]]:

@@ -25,7 +25,7 @@ from .contents import ENCODINGS, LETTERS, LOOKED_AT, STARTS, are_addresses, text
 from .cplusplus import Classes, ClassName
 from .gobject import GObjects
 from .jvm import Nmt
-from .linked_nodes import LIST, PAGES, TREE, Links
+from .linked_nodes import LIST, PAGES, TREE, NodeLinks
 from .module_memory import PAGE_SHIFT, LoadedModules
 from .mysql import Mysql
 from .prefix_headers import Front, Fronts
@@ -144,7 +144,7 @@ class Catalogue:
         self._programs = programs_in(ground)
         every: Sequence[object] = (self.python if self.python.runs else None, *self._programs)
         self.keepers = [each for each in every if isinstance(each, RuntimeKeeper)]
-        self._links = Links(ground.memory, low, high)
+        self._links = NodeLinks(ground.memory, low, high)
         fronts: Sequence[Fronts] = (Mysql(ground), Nmt(ground))
         self._fronts = next((each for each in fronts if each.runs), None)
         little = ground.memory.byte_order == "little"

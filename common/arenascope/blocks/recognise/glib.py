@@ -41,7 +41,7 @@ MOST_TEXT = 1 << 32
 LEAST_TEXT, LOOKED_AT = 4, 256
 
 
-class _Table:
+class _GHashTable:
     """As its struct has it."""
 
     def __init__(self, words: Sequence[int]) -> None:
@@ -79,7 +79,7 @@ class Glib:
         if usable in NODES:
             return self._of_three(user, head)
         if usable >= TABLE_BYTES[0] and TABLE_BYTES[0] <= usable < TABLE_BYTES[1] + 32:
-            table = _Table(self._memory.unpack_words(head[: 8 * 9]))
+            table = _GHashTable(self._memory.unpack_words(head[: 8 * 9]))
             if table.may_be and self._is_table(table):
                 return TABLE
         return SLICES if self._is_slab(user, usable) else None
@@ -88,7 +88,7 @@ class Glib:
         """What a block of so many bytes is that words[at] points to, of a struct or a page of slices."""
         for place, kind in ((KEYS_AT, KEYS), (HASHES_AT, HASHES), (VALUES_AT, VALUES)):
             own = words[at - place : at - place + 9] if at >= place else ()
-            table = _Table(own) if len(own) == 9 else None
+            table = _GHashTable(own) if len(own) == 9 else None
             if table is not None and table.may_be and self._is_table(table):
                 sizes = (4,) if kind is HASHES else (4, 8)
                 return kind if any(fits(table.size * each, usable) for each in sizes) else None
@@ -96,7 +96,7 @@ class Glib:
             return TEXT if self._ends(words[at], words[at + 1]) else None
         return None
 
-    def _is_table(self, table: _Table) -> bool:
+    def _is_table(self, table: _GHashTable) -> bool:
         """As many hashes as it has entries, and as many with those that were removed as are in use."""
         hash_function, equal = table.functions
         # keys that are numbers are equal by themselves

@@ -22,7 +22,7 @@ LOOKED_AT = 256
 TAKEN = bytes(range(FREE))
 
 
-class HashTable(NamedTuple):
+class RawTable(NamedTuple):
     """As its holder has it."""
 
     control: int
@@ -56,7 +56,7 @@ class HashTable(NamedTuple):
             at += count
 
 
-def table_in(words: Sequence[int], index: int) -> Optional[HashTable]:
+def table_in(words: Sequence[int], index: int) -> Optional[RawTable]:
     """RawTable: where the control bytes are, how many places but one, how many may yet be filled, how many are."""
     if index + 3 >= len(words):
         return None
@@ -64,7 +64,7 @@ def table_in(words: Sequence[int], index: int) -> Optional[HashTable]:
     room = mask if mask < 8 else (mask + 1) // 8 * 7
     if mask & mask + 1 or not LEAST_PLACES <= mask + 1 <= MOST_PLACES or not 0 < entries <= room - left:
         return None
-    return HashTable(control, mask + 1, entries)
+    return RawTable(control, mask + 1, entries)
 
 
 def is_table(memory: Memory, start: int, usable: int, past: int) -> bool:

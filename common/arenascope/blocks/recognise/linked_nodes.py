@@ -26,7 +26,7 @@ LIBSTDCXX, LIBCXX = TreeWords(1, 2, 3, 1), TreeWords(2, 0, 1, 0)
 """libstdc++'s and libc++'s."""
 
 
-class Links:
+class NodeLinks:
     """The links of nodes that lie in heaps."""
 
     def __init__(self, memory: Memory, low: int, high: int) -> None:

@@ -29,7 +29,7 @@ class _Wrong(NamedTuple):
     figures: Mapping[str, int]
 
 
-class ChunkSums(NamedTuple):
+class CheckedSums(NamedTuple):
     """What came of checking a part of an arena's chunks."""
 
     breaches: Sequence[Breach]
@@ -78,10 +78,10 @@ class ChunkCheck:
         self.previous: Optional[tuple[int, int]] = None
         """The last chunk, and where it ends."""
 
-    def sums(self) -> ChunkSums:
+    def sums(self) -> CheckedSums:
         """For another to absorb."""
         hidden = [chunk for chunk, met in self.binned.items() if not met]
-        return ChunkSums(
+        return CheckedSums(
             self.breaches,
             self.chunks,
             self.loose,
@@ -90,7 +90,7 @@ class ChunkCheck:
             forgotten=self._forgotten,
         )
 
-    def absorb(self, other: ChunkSums) -> None:
+    def absorb(self, other: CheckedSums) -> None:
         """What another found in the part that follows; what it looked for there is not looked for here."""
         self.breaches += other.breaches
         self.chunks += other.chunks

@@ -29,7 +29,7 @@ class _Form(NamedTuple):
     struct: Struct
 
 
-class _Place(NamedTuple):
+class _ParamsPlace(NamedTuple):
     address: int
     form: _Form
 
@@ -67,8 +67,12 @@ class ParamsSearch:
         """
         given = _Form("debug information", debug) if debug is not None else None
         if self.layout.newer is not None:
-            if guess and given is not None and self._judge(_Place(guess, given), self.main, BY_SYMBOL).doubt is None:
-                return self._chosen(_Place(guess, given))
+            if (
+                guess
+                and given is not None
+                and self._judge(_ParamsPlace(guess, given), self.main, BY_SYMBOL).doubt is None
+            ):
+                return self._chosen(_ParamsPlace(guess, given))
             return self._by_values(guess)
         forms = [*([given] if given is not None else []), *_forms(self.layout, self.machine)]
         place = self._at_symbol(forms, guess) if guess else None
@@ -78,30 +82,30 @@ class ParamsSearch:
             place = place or near
         return self._chosen(place)
 
-    def _chosen(self, place: Optional[_Place]) -> tuple[Optional[int], Layout]:
+    def _chosen(self, place: Optional[_ParamsPlace]) -> tuple[Optional[int], Layout]:
         self.trail.choose("mp_", str(place) if place else None, Statement("less-speaks-for-it"))
         return (place.address, self.layout._replace(params=place.form.struct)) if place else (None, self.layout)
 
-    def _at_symbol(self, forms: Sequence[_Form], guess: int) -> Optional[_Place]:
+    def _at_symbol(self, forms: Sequence[_Form], guess: int) -> Optional[_ParamsPlace]:
         """A symbol is believed even if the main arena is damaged: the walk will say what does not fit."""
         for held_against in (self.main, None):
             # another release's form may fit a damaged mp_, at other places
             for form in forms if held_against else forms[:1]:
-                place = _Place(guess, form)
+                place = _ParamsPlace(guess, form)
                 if self._judge(place, held_against, BY_SYMBOL).doubt is None:
                     return place
         return None
 
-    def _near(self, forms: Sequence[_Form]) -> Optional[_Place]:
+    def _near(self, forms: Sequence[_Form]) -> Optional[_ParamsPlace]:
         """Around main_arena, by values alone."""
         region = next((region for region in self.regions if region.contains(self.main.address)), None)
         if region is None:
             return None
         near = Span(max(region.start, self.main.address - NEAR), min(region.end, self.main.address + NEAR))
-        fitting: list[tuple[int, _Place]] = []
+        fitting: list[tuple[int, _ParamsPlace]] = []
         for form in forms:
             for address in _places(self.memory, form.struct, near, self.main):
-                place = _Place(address, form)
+                place = _ParamsPlace(address, form)
                 judged = self._judge(place, self.main)
                 if judged.doubt is None and judged.points >= ENOUGH:
                     fitting.append((judged.points, place))
@@ -130,7 +134,7 @@ class ParamsSearch:
         derived = layout._replace(params=proven.struct, mmaps_proven=proven.counted, mp_in_parts=proven.unknown)
         return proven.address, derived
 
-    def _judge(self, place: _Place, main: Optional[ArenaHeader], told: Optional[Statement] = None) -> _Judged:
+    def _judge(self, place: _ParamsPlace, main: Optional[ArenaHeader], told: Optional[Statement] = None) -> _Judged:
         """What speaks for mp_ at this place, and against it, given that main arena."""
         layout = self.layout._replace(params=place.form.struct)
         try:

@@ -85,10 +85,10 @@ class Located(NamedTuple):
 
 def locate(target: Target, memory: Memory, number: int = 0, trail: CandidateTrail = NO_TRAIL) -> Located:
     """Finds glibc's heap (of several glibcs that of this number), or NotFoundError with what is there instead."""
-    return _Search(target, memory, number, trail).locate()
+    return _ArenaSearch(target, memory, number, trail).locate()
 
 
-class _Search:
+class _ArenaSearch:
     """One search: the image, what is mapped in it, and what a reader will be told."""
 
     def __init__(self, target: Target, memory: Memory, number: int, trail: CandidateTrail) -> None:

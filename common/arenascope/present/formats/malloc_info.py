@@ -15,7 +15,7 @@ def malloc_info(arenas: Sequence[Arena], params: Optional[Params], layout: Layou
 
 def _document(arenas: Sequence[Arena], params: Optional[Params], layout: Layout) -> Iterator[str]:
     rules = layout.behaviour
-    sums = _Sums()
+    sums = _Totals()
     yield '<malloc version="1">'
     for arena in arenas:
         yield from _arena(arena, layout, sums)
@@ -33,7 +33,7 @@ def _document(arenas: Sequence[Arena], params: Optional[Params], layout: Layout)
     yield "</malloc>"
 
 
-class _Sums:
+class _Totals:
     """The totals over all arenas."""
 
     def __init__(self) -> None:
@@ -41,7 +41,7 @@ class _Sums:
         self.system = self.max_system = self.aspace = self.mprotect = 0
 
 
-def _arena(arena: Arena, layout: Layout, sums: _Sums) -> Iterator[str]:
+def _arena(arena: Arena, layout: Layout, sums: _Totals) -> Iterator[str]:
     rules, header = layout.behaviour, arena.header
     yield f'<heap nr="{header.index}">'
     yield "<sizes>"

@@ -6,7 +6,7 @@ from typing import Mapping, NamedTuple, Optional, Sequence
 
 from ...analysis.report_holders import HeldSums, Holder
 from ...base.user_data import UserData
-from ...blocks.declared.paths import Path, Paths
+from ...blocks.declared.paths import Paths, WrittenPath
 from ...blocks.graph.holders import Holders, Most
 from ...blocks.graph.leads import Owner
 from ...blocks.graph.owners import UNREACHED
@@ -24,7 +24,7 @@ class HeldBy(NamedTuple):
 
     owner: records.OwnerRecord
     words: str
-    path: Optional[Path]
+    path: Optional[WrittenPath]
 
     @property
     def who(self) -> str:

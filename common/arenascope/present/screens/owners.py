@@ -14,7 +14,7 @@ from ...blocks.graph.leads import Owner
 from ...blocks.graph.owner_pages import OwnerPages
 from ...blocks.graph.owners import UNREACHED, Holding, OtherHolders
 from ...blocks.graph.refs import ImageSearch
-from ...blocks.graph.returns import Owned
+from ...blocks.graph.returns import HeldPages
 from ..formats.json import hexadecimal
 from ..json_documents import owner_records as records
 from ..shared_text.debug_info import symbols_command
@@ -57,7 +57,7 @@ FEW, FIRST = 3, 1
 
 
 class OwnersScreen:
-    def __init__(self, search: ImageSearch, owned: Owned, types: Mapping[int, Kind], paths: Paths) -> None:
+    def __init__(self, search: ImageSearch, owned: HeldPages, types: Mapping[int, Kind], paths: Paths) -> None:
         """`types`: what the blocks are on which most hangs."""
         self.search, self._types, self._paths = search, types, paths
         self.owners, self.kept = owned

@@ -32,7 +32,7 @@ def holes_tell(core: CoreMemory) -> bool:
     return core.made_by == "kernel" and core.sparse and os.fstatvfs(core.file).f_bsize <= core.page_size
 
 
-class _Part(NamedTuple):
+class _SegmentPart(NamedTuple):
     """A range that one segment holds; None: no segment does."""
 
     start: int
@@ -50,7 +50,7 @@ class _Parts:
         size = self.core.page_size
         return Span(start // size * size, (end + size - 1) // size * size)
 
-    def split(self, start: int, end: int) -> Iterator[_Part]:
+    def split(self, start: int, end: int) -> Iterator[_SegmentPart]:
         """All of [start, end)."""
         starts = self._starts
         while start < end:
@@ -60,7 +60,7 @@ class _Parts:
                 stop = min(end, starts[index]) if index < len(starts) else end
             else:
                 stop = min(end, segment.address + segment.memory_size)
-            yield _Part(start, stop, segment)
+            yield _SegmentPart(start, stop, segment)
             start = stop
 
     @cached_property

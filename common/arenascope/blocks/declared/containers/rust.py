@@ -8,7 +8,7 @@ from typing import Callable, Iterable, Mapping, Optional, Sequence
 from ....sources.debug_info_types import Form as TypeForm
 from ....sources.debug_info_types import TypeFacts
 from ....sources.target import Span
-from ...recognise.hashbrown import GROUP, HashTable
+from ...recognise.hashbrown import GROUP, RawTable
 from ..claims import CONTAINER, EXACT, Claim, Container, Reader, Types
 from .forms import Body, OfBody, OfValue
 from .parts import DEEPEST, PlacedMember, argument, find, inside, known, words_at
@@ -158,13 +158,13 @@ class Entries:
         self._types, self._name, self._places, self._element = types, name, places, element
         self._size = types.facts(element).size
 
-    def _table(self, reader: Reader, address: int) -> Optional[tuple[HashTable, Sequence[int]]]:
+    def _table(self, reader: Reader, address: int) -> Optional[tuple[RawTable, Sequence[int]]]:
         """With where its entries lie."""
         words = words_at(reader, address, self._places)
         if words is None or words[1] & words[1] + 1 or words[1] >= MOST_PLACES:
             return None
         control, mask, entries = words
-        table = HashTable(control, mask + 1, entries)
+        table = RawTable(control, mask + 1, entries)
         if not mask:
             return (table, ()) if not entries else None
         before = -(-table.places * self._size // GROUP) * GROUP
