@@ -1,4 +1,4 @@
-"""What to do, each with what it would have changed here, and the figures that speak for it."""
+"""Derives advice: what to change, how much that would have saved here, and the figures that show it."""
 
 from __future__ import annotations
 
@@ -15,17 +15,18 @@ from .verdict import trim_seconds
 FOLKLORE = 2
 """The value that everybody copies around."""
 WORTH_A_CHANGE = 8 << 20
-"""Nobody puts another allocator under a program for less."""
+"""Smaller losses do not justify replacing the allocator."""
 WORTH_MENDING = 64 << 10
-"""A leak of less is a trifle: it is told of, and where to look."""
+"""Smaller leaks are not reported."""
 OF_LEAKS = ("mend-leak", "look-into-possible-leak", "search-for-leak")
-"""What leads to `leaks`."""
+"""Advice that sends the reader to `leaks`."""
 LOOKS = ("look-again", "find-what-grew")
-"""What tells more of what is in use."""
+"""Advice to look further at what is in use."""
 
 
 class Advice(NamedTuple):
-    """`effect` is what it would have changed in this process: an upper bound where `bound` is set; None: unknown."""
+    """One piece of advice. `effect` is the saving in this process: None if unknown, an upper bound if `bound` is
+    set."""
 
     id: str
     effect: Optional[int]
@@ -35,8 +36,8 @@ class Advice(NamedTuple):
 
 
 def find_advice(facts: Facts) -> list[Advice]:
-    """What helps first, the largest sure effect before the smaller; then what would not. What concerns other
-    allocators, or a leak, leads where it is about more bytes than any effect."""
+    """Returns all advice, the largest certain effect first. Advice on leaks and on other allocators comes before that
+    if it concerns more bytes than any effect."""
     helps = [
         *_trim(facts),
         *_tops(facts),
@@ -65,7 +66,7 @@ def find_advice(facts: Facts) -> list[Advice]:
 
 
 def _sure(advice: Advice) -> float:
-    """Small blocks freed side by side leave large pieces, too: these alone do not show that large blocks were freed."""
+    """Returns the effect without the large free chunks, which small blocks freed side by side leave as well."""
     return (advice.effect or 0) - (advice.figures.get("large_free_bytes") or 0)
 
 
@@ -130,21 +131,22 @@ def _periodic(facts: Facts) -> Iterator[Advice]:
 
 
 def _spare(facts: Facts, arena: ArenaResident) -> int:
-    """What another thread could have used. Scraps come with live blocks, wherever those lie; a top that a threshold
-    which has grown keeps would be there in one arena as in many."""
+    """Returns the free bytes that another thread could have used. Scraps do not count: they go with live blocks in any
+    arena. Nor does what a grown threshold keeps in a top: one arena would keep it as well."""
     top = arena.top - (facts.kept_of_top(arena) if facts.grown else 0)
     return arena.returnable + max(0, top) + arena.tcache
 
 
 def arena_max_bound(facts: Facts, arenas: int) -> int:
-    """The most that fewer arenas could have saved: all that is free beside main_arena and the fullest others."""
+    """Returns the upper bound of what a limit on arenas saves: all that is free outside main_arena and the fullest
+    other arenas."""
     threads = sorted((_spare(facts, each) for each in facts.picture.arenas if each.arena), reverse=True)
     return sum(threads[max(0, arenas - 1) :])
 
 
 def _stranded_outside(facts: Facts, arenas: int) -> int:
-    """What lies in pages that blocks in use share, in arenas that would not be there: threads that need most at once
-    would strand as much in fewer arenas, others would use it one after the other. One look does not tell."""
+    """Returns the free bytes in pages shared with blocks in use, in the arenas that the limit would remove. Fewer
+    arenas may or may not save them: one snapshot cannot tell."""
     threads = sorted((each.scraps for each in facts.picture.arenas if each.arena), reverse=True)
     return sum(threads[max(0, arenas - 1) :])
 
@@ -165,7 +167,8 @@ def _caches(facts: Facts) -> Iterator[Advice]:
 
 
 def _apart(facts: Facts) -> Iterator[Advice]:
-    """Blocks of one type that strand much: elsewhere they would take little more than their own bytes."""
+    """Advises to allocate a type separately if its blocks strand much memory: elsewhere they need little more than
+    their own bytes."""
     group = facts.strander
     if group is not None:
         by = stranded_by(group)
@@ -180,19 +183,19 @@ def _allocator(facts: Facts) -> Iterator[Advice]:
 
 
 def _leak(facts: Facts) -> Iterator[Advice]:
-    """What would go back are whole pages, of which others may hold a part: not known unless that was asked for."""
+    """Advises to fix a leak that explains why memory stays."""
     if facts.held is not None and facts.matters(facts.held.lost):
         yield _mend(facts.held)
 
 
 def _small_leak(facts: Facts) -> Iterator[Advice]:
-    """Found, but not why memory stays: comes last."""
+    """Advises to fix a leak that is too small to explain why memory stays."""
     if facts.held is not None and facts.held.lost >= WORTH_MENDING and not facts.matters(facts.held.lost):
         yield _mend(facts.held)
 
 
 def _perhaps_lost(facts: Facts) -> Iterator[Advice]:
-    """`leaks` tells more of it; where the image lacks something, it does not."""
+    """Advises to run `leaks` where it can tell more, which it cannot if the image is incomplete."""
     held = facts.held
     if held is not None and facts.matters(held.possible):
         yield Advice("look-into-possible-leak", None, {"bytes": held.possible, "live_bytes": held.live})
@@ -207,7 +210,7 @@ def _mend(held: HeldSums) -> Advice:
 
 
 def _clear(facts: Facts) -> Iterator[Advice]:
-    """Of a cause it has to be said what its end would bring; whether it is needed only the program knows."""
+    """Advises to clear owners. Only the program knows whether it needs what they hold."""
     for said in facts.nameable:
         yield Advice("install-symbols", 0, said.figures, names=said.names)
     for keeper in facts.clearable:
@@ -223,8 +226,8 @@ def _clear(facts: Facts) -> Iterator[Advice]:
 
 
 def _in_use(facts: Facts, helped: bool) -> Iterator[Advice]:
-    """No setting changes what is in use. That it is as it should be is said of two moments alone, never of one; and of
-    a leak not at all."""
+    """Advises on memory in use, which no setting changes. Only two snapshots can show that nothing is wrong; a leak
+    excludes it."""
     live = facts.picture.live
     mostly = 10 * live >= 7 * (live + facts.picture.free) and 2 * live >= facts.rss and facts.matters(live)
     if not mostly or any(_leak(facts)):
@@ -245,7 +248,7 @@ def _in_use(facts: Facts, helped: bool) -> Iterator[Advice]:
 
 
 def _left(facts: Facts) -> dict[str, int]:
-    """What threads that have ended left in use, where that is worth a word."""
+    """Counts what threads that have ended left in use, if it matters."""
     indexes = {usage.header.index for usage in orphans(facts.usages)}
     size = sum(each.live for each in facts.picture.arenas if each.arena in indexes)
     told = facts.matters(size)
@@ -260,7 +263,7 @@ def _ask(facts: Facts) -> Iterator[Advice]:
 
 
 def _folklore(facts: Facts) -> Iterator[Advice]:
-    """MALLOC_ARENA_MAX=2, judged by this process's own figures."""
+    """Judges MALLOC_ARENA_MAX=2 by this process's own figures."""
     free = facts.picture.free
     if not facts.matters(free) or 10 * free < facts.rss:
         return  # nobody would ask

@@ -1,4 +1,4 @@
-"""Why memory that the program freed is still resident: each cause with the figures that show it."""
+"""Finds why memory that the program freed is still resident: each cause with the figures that show it."""
 
 from __future__ import annotations
 
@@ -15,17 +15,17 @@ from .usage import ArenaUsage, orphans, total
 WORTH = 1 << 20
 CLEARED = ("global", "tls")
 LITTLE = 4
-"""Who holds up so many times what it holds is in the way."""
+"""An owner is in the way if it holds up more than this many times what it holds."""
 """Owners that a program can clear: variables."""
 
 
 def matters(size: int, rss: int) -> bool:
-    """The least worth mentioning: 2 % of what is resident, and a megabyte."""
+    """Returns whether a size is worth mentioning: at least 2 % of what is resident, and a megabyte."""
     return size >= max(WORTH, rss // 50)
 
 
 class Facts(NamedTuple):
-    """What verdict, causes and advice are drawn from."""
+    """The facts that verdict, causes and advice are drawn from."""
 
     picture: ResidentPicture
     params: Optional[Params]
@@ -42,19 +42,19 @@ class Facts(NamedTuple):
     """This glibc reads GLIBC_TUNABLES."""
     release: str
     allocators: Sequence[Allocator] = ()
-    """Others, and runtimes with a heap of their own."""
+    """Other allocators, and runtimes with a heap of their own."""
     seen: Optional[LiveBlockKinds] = None
-    """What the live blocks are, where that was looked at."""
+    """The kinds of live blocks, if they were examined."""
     held: Optional[HeldSums] = None
-    """Whether they are held, and by whom, where pointers were followed."""
+    """The owners of live blocks, if pointers were followed."""
     redacted: bool = False
-    """Nothing tells what points to blocks."""
+    """The image is redacted: it does not show what points to blocks."""
     growth: Optional[str] = None
-    """What two moments showed; None: there is one, or the two do not tell."""
+    """What two snapshots showed; None if there is one, or the two do not tell."""
     tells_types_that_grow: bool = False
-    """The two name some."""
+    """The two snapshots name some types."""
     without_symbols: Sequence[Statement] = ()
-    """Files whose unnamed variables hold something, with the command that brings the names."""
+    """Files whose unnamed variables hold something, with the command that installs the symbols."""
 
     @property
     def rss(self) -> int:
@@ -65,7 +65,8 @@ class Facts(NamedTuple):
 
     @property
     def between(self) -> int:
-        """What malloc_trim returns from between live blocks; the rest is the end of the main arena's top."""
+        """Returns the bytes that malloc_trim frees between live blocks; the rest of what it frees is the end of the
+        main arena's top."""
         return self.part("returnable") - sum(each.top_end for each in self.picture.arenas)
 
     def matters(self, size: int) -> bool:
@@ -73,20 +74,20 @@ class Facts(NamedTuple):
 
     @property
     def strander(self) -> Optional[BlocksOfKind]:
-        """The type of which the blocks strand half and more of what shares its pages with any."""
+        """The type whose blocks strand at least half of all stranded memory."""
         first = self.stranders[0] if self.stranders else None
         return first if first is not None and 2 * first.beside >= self.part("scraps") else None
 
     @property
     def stranders(self) -> Sequence[BlocksOfKind]:
-        """The types of which the blocks strand some of it that matters, what strands most first. No page is stranded
-        by two of them: it goes back with neither alone."""
+        """The types whose blocks strand much memory, the largest first. A page that two types share is stranded by
+        neither: it goes back with neither alone."""
         groups = self.seen.groups if self.seen and self.matters(self.part("scraps")) else ()
         return sorted((each for each in groups if self.matters(each.beside)), key=lambda group: -group.beside)
 
     @property
     def grown(self) -> Optional[int]:
-        """mmap_threshold, where the program's own frees raised it."""
+        """mmap_threshold, if the program's own frees raised it."""
         if self.params is None or self.params.values["no_dyn_threshold"]:
             return None
         value = self.params.values["mmap_threshold"]
@@ -94,17 +95,19 @@ class Facts(NamedTuple):
 
     @property
     def large(self) -> int:
-        """What free() would have unmapped had mmap_threshold stayed: only a piece of that size can be such a block.
+        """Returns the bytes that free() would have unmapped had mmap_threshold not grown: the free pieces of at least
+        that size.
 
-        Small blocks freed side by side leave pieces of every size, some of them of a large block's: they are evidence
-        only where one block to a piece is likely to have left most of what is free beside the tops."""
+        Small blocks freed side by side leave large pieces, too. So these count only if pieces of one block each are
+        likely to be most of what is free outside the tops.
+        """
         single = sum(each.single for each in self.picture.arenas)
         if not self.grown or 2 * single < self.between + self.part("scraps"):
             return 0
         return sum(each.large for each in self.picture.arenas)
 
     def kept_of_top(self, arena: ArenaResident) -> int:
-        """What free() would have returned of a top, had trim_threshold stayed at its default."""
+        """Returns the bytes that free() would have returned of a top, had trim_threshold stayed at its default."""
         values = self.params.values if self.params else {}
         size = arena.top + arena.top_end
         goes = max(0, size - values.get("top_pad", 0) - self.page) if size >= TRIM_THRESHOLD else 0
@@ -118,19 +121,20 @@ class Facts(NamedTuple):
 
     @property
     def foreign(self) -> bool:
-        """Whether to mention what is not malloc's: it is more than half, or an allocator that can own it is known."""
+        """Whether to mention memory outside malloc: it is more than half, or another allocator is known that can own
+        it."""
         size = self.picture.elsewhere
         return 2 * self.part("other") > self.rss or (bool(self.allocators) and self.matters(size))
 
     @property
     def keeps(self) -> bool:
-        """Whether what stays is rather what is in use than what is free."""
+        """Whether at least as much is in use as is free."""
         return self.picture.free <= self.picture.live
 
     @property
     def clearable(self) -> Sequence[MainHolder]:
-        """The variable that holds most, where that is why memory stays, and clearing it would bring some back; before
-        it a thread's stack that holds more. What all unnamed variables of a file hold nobody can clear."""
+        """The variable that holds most, if that is why memory stays and clearing it would return some. A thread's stack
+        that holds more precedes it. Unnamed variables do not count: nobody can clear them."""
         found: list[MainHolder] = []
         for each in self.held.keepers if self.held and self.keeps else ():
             brings = each.alone if each.returns is None else each.returns
@@ -148,18 +152,18 @@ class Facts(NamedTuple):
 
     @property
     def clearable_jointly(self) -> Sequence[JointHolders]:
-        """Variables that hold much together, where that is why memory stays."""
+        """Groups of variables that hold much together, if that is why memory stays."""
         told = self.held.jointly if self.held and self.keeps else ()
         return [each for each in told if self.matters(each.bytes) and all(map(_is_variable, each.owners))]
 
     @property
     def nameable(self) -> Sequence[Statement]:
-        """Of the files without symbols those whose variables hold much, where that is why memory stays."""
+        """The files without symbols whose variables hold much, if that is why memory stays."""
         return [each for each in self.without_symbols if self.keeps and self.matters(int(each.figures["bytes"] or 0))]
 
     @property
     def in_the_way(self) -> Sequence[FreedNext]:
-        """Who holds little, but on the pages of what others hold: whoever holds up most."""
+        """The owner that holds up most, if it holds little but on the pages of what others hold."""
         told = self.held.in_turn if self.held and self.keeps else ()
         found = [
             each for each in told if self.matters(each.holds_up - each.bytes) and each.holds_up > LITTLE * each.bytes
@@ -167,13 +171,13 @@ class Facts(NamedTuple):
         return sorted(found, key=lambda each: -each.holds_up)[:1]
 
     def held_up(self, turn: FreedNext) -> dict[str, Optional[float]]:
-        """By one of these, for a statement."""
+        """Returns the figures of one such owner for a statement."""
         in_all = self.held.held_returns if self.held else None
         return {"bytes": turn.bytes, "holds_up_bytes": turn.holds_up, "returns_bytes": in_all}
 
     @property
     def thresholds_explain(self) -> bool:
-        """Whether what thresholds at their defaults would have given back is the largest part of what is free."""
+        """Whether the largest part of what is free would have gone back with thresholds at their defaults."""
         size = self.large + self.tops_at_default
         return bool(self.grown) and size >= max(self.between - self.large, self.part("scraps"), self.part("tcache"))
 
@@ -190,7 +194,7 @@ class Cause(NamedTuple):
 
 
 def find_causes(facts: Facts) -> list[Statement]:
-    """What explains most first."""
+    """Returns the causes, the one that explains most first."""
     causes = [
         *_thresholds(facts),
         *_middle(facts),
@@ -240,7 +244,7 @@ def _middle(facts: Facts) -> Iterator[Cause]:
 
 
 def _orphans(facts: Facts) -> Iterator[Cause]:
-    """Blocks in use would be there in any arena: only what is free in such arenas counts for it."""
+    """Reports arenas without threads. Only what is free in them counts: blocks in use would be in use in any arena."""
     left = orphans(facts.usages)
     indexes = {usage.header.index for usage in left}
     free = sum(each.total - each.live for each in facts.picture.arenas if each.arena in indexes)
@@ -264,7 +268,7 @@ def _scraps(facts: Facts) -> Iterator[Cause]:
 
 
 class By(NamedTuple):
-    """Who strands memory, for a statement; nothing where nobody does."""
+    """Names the type that strands memory, for a statement; empty if there is none."""
 
     figures: dict[str, Optional[float]]
     names: dict[str, str]
@@ -291,7 +295,7 @@ def _caches(facts: Facts) -> Iterator[Cause]:
 
 
 def _huge_pages(facts: Facts) -> Iterator[Cause]:
-    """They explain nothing where nothing is free: the program uses what it has."""
+    """Reports huge pages, unless nothing is free: then the program uses what it has."""
     huge = min(facts.picture.huge or 0, facts.picture.free)
     if huge and facts.matters(huge):
         # nothing tells which free pages are parts of huge ones: the bound comes last
@@ -307,7 +311,7 @@ def _lost(facts: Facts) -> Iterator[Cause]:
 
 
 def lost_of(held: HeldSums) -> By:
-    """What is lost, for a statement; nothing where that is not known."""
+    """Describes what is lost, for a statement; empty if that is not known."""
     lost = held.most_lost
     if lost is None:
         return By({}, {})
@@ -320,7 +324,7 @@ def lost_of(held: HeldSums) -> By:
 
 
 def _held(facts: Facts) -> Iterator[Cause]:
-    """Where more is free, that is what stays; where it is in use, whoever holds much of it keeps it."""
+    """Reports the main holders, unless more is free than in use: then free memory is the cause."""
     held = facts.held
     if held is None or not facts.keeps:
         return

@@ -1,4 +1,4 @@
-"""What breaches amount to: damage, or a malloc that was interrupted."""
+"""Judges breaches: damage, or a malloc that was interrupted."""
 
 from __future__ import annotations
 
@@ -30,19 +30,19 @@ PASSING = frozenset(
         "heap-size",
     ]
 )
-"""What malloc and free leave for a moment: a chunk taken out of its bin and still marked free, one half linked, a
-remainder listed while the chunk it was cut from still has its old size (_int_malloc), one or a top whose header
-is not yet written, system_mem or heap_info.size not yet up to date."""
+"""The rules that malloc and free break for a moment: a chunk taken out of its bin and still marked free, a half-made
+link, a remainder in a list while the chunk it was cut from still has its old size (_int_malloc), a size of one or a top
+not yet written, system_mem or heap_info.size not yet up to date."""
 FLAG = "non-main-arena"
-"""Set when a chunk is taken out of its bin, a moment before or after that (_int_malloc): in no chunk of main_arena."""
+"""The flag set a moment before or after a chunk is taken out of its bin (_int_malloc): in no chunk of main_arena."""
 BUSY_LIMIT = 6
-"""How many breaches one interrupted call may leave in an arena: more are damage."""
+"""One interrupted call leaves at most this many breaches in an arena: more are damage."""
 OUTSIDE = frozenset(["tcache-count", "mmapped-count"])
-"""What is changed without an arena's lock."""
+"""The rules about structures that change without an arena's lock."""
 
 
 class Busy(NamedTuple):
-    """Malloc at work when the process was stopped: a locked arena, a thread inside, or both."""
+    """A malloc at work when the process was stopped: a locked arena, a thread inside, or both."""
 
     arena: Optional[int]
     tid: Optional[int]
@@ -50,7 +50,8 @@ class Busy(NamedTuple):
 
 
 def with_transients(breaches: Sequence[Breach], busy: Sequence[Busy], one_thread: bool) -> list[Breach]:
-    """Marks what a call in progress explains. Only a program of one thread takes no lock, whatever arena it is in."""
+    """Marks the breaches that a call in progress explains. A program with one thread takes no lock, whatever arena it
+    is in."""
     inside = any(each.tid is not None for each in busy)
     everywhere = one_thread and inside
     locked = {each.arena for each in busy if each.locked}

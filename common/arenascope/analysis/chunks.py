@@ -1,4 +1,4 @@
-"""What a sweep adds up to: chunks by state and size, arena by arena, with nothing kept per chunk.
+"""Sums of a sweep: chunks by state and size, arena by arena, with nothing kept per chunk.
 
 A heap of S bytes has at most about sqrt(S / 8) different sizes, so counting by size word stays small.
 """
@@ -18,7 +18,7 @@ STATES = ("used", "tcache", "fast", "free")
 WITH_TOP = (*STATES, "top")
 BOOKKEEPING = ("header", "fencepost")
 FINE = 1024
-"""Up to here there are two rows per power of two."""
+"""Up to this size there are two rows per power of two."""
 
 
 class ChunkSums:
@@ -54,7 +54,8 @@ def tally_of(sizes: Mapping[int, int]) -> Tally:
 
 
 class _Batch:
-    """Size words by number: of all chunks and of the free ones; listed chunks by state and size; bytes of gaps."""
+    """Counts of one piece: size words of all chunks and of the free ones, listed chunks by state and size, bytes of
+    gaps."""
 
     def __init__(self) -> None:
         self.all: Counter[int] = Counter()
@@ -67,7 +68,7 @@ class _Batch:
 class SweepSums:
     """Adds up the pieces of a sweep; `listed` are chunks that look used and are in a thread cache or fastbin.
 
-    What was added counts once it is kept, so that whatever interrupts a sweep, `sums` is of whole pieces.
+    A piece counts only once `keep` is called: if a sweep is interrupted, `sums` covers whole pieces.
     """
 
     def __init__(self, listed: Mapping[int, str]) -> None:
@@ -83,11 +84,11 @@ class SweepSums:
             self.add_gap(piece.kind, piece.bytes)
 
     def absorb(self, other: SweepSums) -> None:
-        """What another has kept."""
+        """Adds what another one has kept."""
         self._kept += other._kept
 
     def without_listed(self) -> SweepSums:
-        """Only what it has kept, to be sent."""
+        """Returns a copy to be sent: what was kept, without the listed chunks."""
         kept = SweepSums({})
         kept.absorb(self)
         return kept
@@ -118,11 +119,11 @@ class SweepSums:
 
     @property
     def met(self) -> int:
-        """How many of the listed chunks were met."""
+        """The number of listed chunks that were met."""
         return sum(batch.met for batch in self._kept)
 
     def sums(self) -> ChunkSums:
-        """Of what was kept."""
+        """The sums of what was kept."""
         sums = ChunkSums()
         sizes = sums.sizes
         for batch in self._kept:
@@ -142,18 +143,18 @@ def count_between(order: Sequence[int], start: int, end: int) -> int:
 
 
 class SizeClass(NamedTuple):
-    """A row of the histogram; "free" has what thread caches and fastbins hold, too."""
+    """A row of the histogram; "free" includes what thread caches and fastbins hold."""
 
     least: int
     most: int
     used: Tally
     free: Tally
     only: Optional[int]
-    """The one size that all of them have; None where they differ."""
+    """The size of all these chunks; None if they differ."""
 
 
 class ExactSize(NamedTuple):
-    """How many chunks have this size; "free" as in a class."""
+    """The number of chunks of one size; "free" as in SizeClass."""
 
     bytes: int
     used: int
@@ -161,12 +162,12 @@ class ExactSize(NamedTuple):
 
     @property
     def held(self) -> int:
-        """By all of them."""
+        """The bytes of all these chunks."""
         return self.bytes * (self.used + self.free)
 
 
 def exact_sizes(sums: ChunkSums) -> list[ExactSize]:
-    """Every size that there is, what holds most first."""
+    """Returns every size, the one that holds most bytes first."""
     sizes = {size for counted in sums.sizes.values() for size in counted}
     rows = [
         ExactSize(size, sums.sizes["used"][size], sum(sums.sizes[state][size] for state in STATES[1:]))
@@ -187,7 +188,7 @@ def bounds(least: int, align: int, most: int) -> Iterator[tuple[int, int]]:
 
 
 def histogram(sums: ChunkSums, least: int, align: int) -> list[SizeClass]:
-    """The classes that hold any chunks."""
+    """Returns the classes that hold any chunks."""
     sizes = sorted({size for counted in sums.sizes.values() for size in counted})
     rows = []
     at = 0
@@ -211,7 +212,7 @@ def _sum_of(sums: ChunkSums, states: Sequence[str], sizes: Sequence[int]) -> Tal
 
 
 def within(sums: ChunkSums, least: Optional[int], most: Optional[int]) -> ChunkSums:
-    """Only the chunks of these sizes."""
+    """Returns the sums of the chunks of these sizes alone."""
     kept = {
         state: Counter(
             {

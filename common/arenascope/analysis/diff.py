@@ -1,4 +1,4 @@
-"""What changed between two snapshots: by owner, type, part of RSS, arena, bin, size of block."""
+"""Compares two snapshots: by owner, type, part of RSS, arena, bin, size of block."""
 
 from __future__ import annotations
 
@@ -8,16 +8,16 @@ from ..base.model import Allocator
 from .report import OF_ARENAS
 
 Document = Mapping[str, Any]
-"""What JSON says of a moment, or a row of that: whoever reads a file has checked its form."""
+"""A snapshot's JSON, or a row of it. Its form was checked when the file was read."""
 NAMELESS = "a variable"
 CONTAINER = "container"
-"""The kind of figure that counts elements, no bytes."""
+"""The kind of figure that counts elements, not bytes."""
 IN_PASSING = ("stack", "register")
-"""Kinds of owners that hold what is being worked on: what they have comes and goes with every request."""
+"""Kinds of owners that hold the work in progress: what they hold comes and goes with every request."""
 
 
 def allocators_of(document: Document) -> list[Allocator]:
-    """Of a snapshot; older ones do not tell."""
+    """Returns a snapshot's allocators; older snapshots have none."""
     rows = (document.get("arenas") or {}).get("allocators") or ()
     return [
         Allocator(row["name"], row["how"], row["replaces_malloc"], row["instead"], shadowed_by=row["shadowed_by"])
@@ -26,12 +26,12 @@ def allocators_of(document: Document) -> list[Allocator]:
 
 
 def arena_name(row: Document) -> str:
-    """An arena's address stays for the process's life; its number moves with each new arena."""
+    """Names an arena by its address, which stays for the process's life: its number moves with each new arena."""
     return "main" if row.get("main") else str(row["address"])
 
 
 def bin_name(row: Document) -> str:
-    """The same in all arenas: a list that grows does so wherever threads go."""
+    """Names a bin, the same in all arenas: a list that grows does so wherever threads go."""
     if row["kind"] == "unsorted":
         return "unsorted"
     least, largest = row["min_bytes"], row.get("max_bytes")
@@ -44,12 +44,12 @@ def size_name(row: Document) -> str:
 
 
 def owner_name(row: Document) -> str:
-    """What one holds by stale words is another's; older snapshots do not tell."""
+    """Names an owner. What it holds by stale words has a name of its own; older snapshots do not tell."""
     return f"{_owner_name(row)} (stale words)" if row.get("stale") else _owner_name(row)
 
 
 def _owner_name(row: Document) -> str:
-    """Threads come and go: what all of them hold in one way has one name."""
+    """Names an owner without its thread: threads come and go, and what they hold in one way is one figure."""
     kind, name = str(row.get("kind")), row.get("name")
     if kind in IN_PASSING:
         return str(name) if kind == "stack" and name else f"{kind}s of threads"
@@ -64,20 +64,20 @@ def _owner_name(row: Document) -> str:
 
 
 OF_FILES = ("files", "shared", "kernel")
-"""Parts of RSS that a core does not tell."""
+"""Parts of RSS that a core does not show."""
 UNKNOWN: Document = {}
 
 
 class FigureChange(NamedTuple):
-    """One figure before and after; None where it was not known, and None for what was not there."""
+    """One figure before and after; None where it was not known."""
 
     name: str
     before: Optional[int]
     after: Optional[int]
     kind: Optional[str] = None
-    """Of an owner."""
+    """The owner's kind."""
     mostly: Optional[str] = None
-    """Likewise: the type that changed most of what it holds, where that is known."""
+    """For an owner: the type that changed most of what it holds, if known."""
 
     @property
     def change(self) -> Optional[int]:
@@ -85,41 +85,41 @@ class FigureChange(NamedTuple):
 
     @property
     def stays(self) -> bool:
-        """Whether an owner has more than it had, and keeps it when nobody is at work."""
+        """Whether an owner has more than it had, and keeps it when no request is at work."""
         return (self.change or 0) > 0 and self.kind not in IN_PASSING
 
 
 class Figure(NamedTuple):
     by: str
-    """What kind it is: one of FIGURES."""
+    """The kind of figure: one of FIGURES."""
     name: str
     value: Optional[int]
 
 
 class Diff(NamedTuple):
-    """Two moments, the earlier one first."""
+    """The changes between two moments, the earlier one first."""
 
     seconds: Optional[float]
-    """None where one of the two does not tell when it was taken."""
+    """None if one of the two has no time."""
     exchanged: bool
     """The two were given in the wrong order."""
     one_process: Optional[bool]
-    """Whether both are of one process; None where they do not tell."""
+    """Whether both are of one process; None if they do not tell."""
     rss: FigureChange
     parts: list[FigureChange]
     arenas: list[FigureChange]
-    """By what an arena took from the kernel."""
+    """Bytes that each arena took from the kernel."""
     used: list[FigureChange]
-    """By what the program holds in it."""
+    """Bytes in use in each arena."""
     bins: list[FigureChange]
     sizes: list[FigureChange]
     """Bytes in use by size of block; empty where either snapshot has no sizes."""
     types: list[FigureChange]
     """The same by type."""
     containers: list[FigureChange]
-    """By the way to them how many elements they have; first of what holds more or less than it did."""
+    """Elements by the path to the container; the largest change in bytes held comes first."""
     owners: Optional[list[FigureChange]]
-    """The same by owner: what grew and is kept first, then what is held in passing, then what shrank. None where either
+    """Bytes by owner: what grew and is kept first, then what is held in passing, then what shrank. None if either
     snapshot has none."""
 
     @property
@@ -129,7 +129,7 @@ class Diff(NamedTuple):
         return next(grown, None) if self.one_process is not False else None
 
     def per_hour(self, change: Optional[int]) -> Optional[float]:
-        """None where there is no such rate: two processes have none in common."""
+        """The rate per hour; None if the two are of different processes."""
         if change is None or not self.seconds or self.one_process is False:
             return None
         return change * 3600 / self.seconds
@@ -164,7 +164,7 @@ def compare(before: Document, after: Document) -> Diff:
 
 
 Rows = Mapping[str, Document]
-"""By name; None in place of all of them: not known."""
+"""Rows by name; None in place of all of them: not known."""
 
 
 def figures_of(document: Document) -> Iterator[Figure]:
@@ -176,7 +176,7 @@ def figures_of(document: Document) -> Iterator[Figure]:
 
 
 def _one_process(before: Document, after: Document) -> Optional[bool]:
-    """By where the main arena lies, which differs from run to run, and by the process's number."""
+    """Compares where main_arena lies, which differs from run to run, and the process's number."""
     places = [
         next((str(row["address"]) for row in (each.get("arenas") or {}).get("arenas") or () if row.get("main")), None)
         for each in (before, after)
@@ -187,8 +187,8 @@ def _one_process(before: Document, after: Document) -> Optional[bool]:
 
 
 def _parts(document: Document) -> Optional[Rows]:
-    """Of a core some are not known: which pages of files were in memory, or of anything; and where an arena could not
-    be read, what is in use and what is free."""
+    """Returns the parts of memory. A core does not know some, such as resident pages of files; an unreadable arena
+    leaves what is in use and what is free unknown."""
     report = document.get("report") or {}
     rows = report.get("parts")
     if not rows:
@@ -210,12 +210,12 @@ def _arenas(document: Document) -> Optional[Rows]:
 
 
 def _bins(document: Document) -> Optional[Rows]:
-    """All arenas' bins of one kind and index together."""
+    """Sums the bins of one kind and index over all arenas."""
     return _sums(document, "bins", bin_name, ["bytes"])
 
 
 def _sums(document: Document, part: str, name: Callable[[Document], str], keys: Sequence[str]) -> Optional[Rows]:
-    """Rows of one name are one figure; None where the document lacks them."""
+    """Sums rows of one name; None if the document lacks them."""
     rows = (document.get(part) or {}).get(part)
     if rows is None:
         return None
@@ -232,28 +232,28 @@ def _sizes(document: Document) -> Optional[Rows]:
 
 
 def _sums_of_types(document: Document) -> Optional[Rows]:
-    """One name may be of two modules, which are two types: what they grew by is one figure."""
+    """Sums types of one name, which may be of two modules."""
     return _sums(document, "types", lambda row: str(row["type"]), ["bytes"])
 
 
 def _by_what_they_hold(changes: Sequence[FigureChange], held: Sequence[FigureChange]) -> list[FigureChange]:
-    """What lies within a container that grew has more elements, but holds less."""
+    """Sorts by the change in bytes held: containers within one that grew have more elements, but hold less."""
     most = {each.name: abs(each.change or 0) for each in held}
     return sorted(changes, key=lambda each: -most.get(each.name, 0))
 
 
 def _sums_of_containers(document: Document) -> Optional[Rows]:
-    """One way may lead to several types."""
+    """Sums containers of one path, which may lead to several types."""
     return _sums(document, "containers", lambda row: str(row["path"]), ["elements", "held_bytes"])
 
 
 def held_by_containers(document: Document) -> Mapping[str, int]:
-    """Bytes by the way to them; none where the document has no containers."""
+    """Returns bytes by the path to each container; empty if the document has no containers."""
     return {name: row["held_bytes"] for name, row in (_sums_of_containers(document) or {}).items()}
 
 
 def _owners(before: Document, after: Document, *both: Optional[Rows]) -> Optional[list[FigureChange]]:
-    """What matters first: what an owner has more of that nobody works on."""
+    """Sorts owners: first those that grew and keep what they have."""
     if both[0] is None or both[1] is None:
         return None
     mostly = _mostly(before, after)
@@ -266,7 +266,7 @@ def _owners(before: Document, after: Document, *both: Optional[Rows]) -> Optiona
 
 
 def _mostly(before: Document, after: Document) -> Mapping[str, str]:
-    """By owner: of the types that it holds most of, the one whose bytes changed most."""
+    """Returns, by owner, the type whose bytes changed most among those that it holds most of."""
     both = [(document.get("types") or {}).get("types") or () for document in (before, after)]
     sums: dict[str, dict[str, int]] = {}
     for sign, rows in zip((-1, 1), both):
@@ -278,7 +278,7 @@ def _mostly(before: Document, after: Document) -> Mapping[str, str]:
 
 
 def _sums_of_owners(document: Document) -> Optional[Rows]:
-    """What threads hold in one way is one figure."""
+    """Sums what all threads hold in one way."""
     rows = (document.get("owners") or {}).get("owners")
     if rows is None:
         return None
@@ -297,7 +297,7 @@ class _Kind(NamedTuple):
 
     rows_of: Callable[[Document], Optional[Rows]]
     key: str
-    """Of a row: what is compared."""
+    """The column of a row that is compared."""
 
 
 KINDS: Mapping[str, _Kind] = {
@@ -313,7 +313,7 @@ KINDS: Mapping[str, _Kind] = {
 
 
 def _changes(before: Optional[Rows], after: Optional[Rows], *, key: str) -> list[FigureChange]:
-    """The largest change first; rows that are the same in both stay out."""
+    """Returns the changes, the largest first, without rows that are the same in both."""
     changes = []
     for name in dict.fromkeys([*(before or ()), *(after or ())]):
         old, new = _value(before, name, key), _value(after, name, key)
@@ -323,7 +323,7 @@ def _changes(before: Optional[Rows], after: Optional[Rows], *, key: str) -> list
 
 
 def _value(rows: Optional[Rows], name: str, key: str) -> Optional[int]:
-    """What a document leaves out was zero, unless it has none of them."""
+    """Returns a figure. A row that the document leaves out was zero, unless it has none of them."""
     if rows is None:
         return None
     return rows[name].get(key) if name in rows else 0

@@ -1,4 +1,4 @@
-"""Which of a fleet's reports differ from the others, and in what."""
+"""Finds which reports of a fleet differ from the others, and in what."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from .report import FREE, LIVE
 
 
 class Compared(NamedTuple):
-    """A report beside the others."""
+    """A report compared with the others."""
 
     subject: str
     rss: Optional[int]
@@ -19,16 +19,16 @@ class Compared(NamedTuple):
     trim: Optional[int]
     stranded: Optional[int]
     differs: Optional[str]
-    """The part of memory that is furthest above the median of all that are measured so; None: none is above it."""
+    """The part of memory furthest above the median of all reports measured alike; None if none is above it."""
     label: str
     above: int
-    """So far."""
+    """The distance from that median."""
     median: int
     cause: str
 
 
 def compared(documents: Sequence[Document]) -> list[Compared]:
-    """Those that have parts, the one that is furthest above a median first."""
+    """Compares the reports that have parts, the one furthest above a median first."""
     parts = {id(each): {part["part"]: part["bytes"] for part in each["parts"]} for each in documents if _counts(each)}
     by_measure: dict[object, list[Mapping[str, int]]] = {}
     for each in documents:
@@ -39,7 +39,7 @@ def compared(documents: Sequence[Document]) -> list[Compared]:
 
 
 def _counts(document: Document) -> bool:
-    """Of what was read by half, a part that is small may be large."""
+    """Excludes incomplete reports: a part that seems small may be large."""
     return bool(document.get("parts")) and bool(document.get("complete")) and not document.get("error")
 
 

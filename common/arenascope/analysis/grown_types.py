@@ -1,4 +1,4 @@
-"""Which types of blocks grow, by how many blocks, and who holds what they grew by: of snapshots that tell types."""
+"""Finds which types of blocks grow over snapshots that have types, by how many blocks, and who holds the growth."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from .usage import total
 
 BLOCKS_OF_A_SIZE, TYPE = "size", "type"
 NAMED, WORTH_NAMING = 3, 0.1
-"""At most so many of them are named, each of which brought that much of what types grew by."""
+"""At most so many types are named, each with at least this share of the growth."""
 LONG_ENOUGH = 10
-"""Over fewer seconds a rate per minute means nothing."""
+"""Shorter times give no meaningful rate per minute."""
 
 
 class Grown(NamedTuple):
@@ -20,24 +20,24 @@ class Grown(NamedTuple):
 
     type: str
     kind: Optional[str]
-    """None where the snapshots do not tell."""
+    """None if the snapshots do not tell."""
     certain: bool
     blocks: Optional[int]
-    """So many more than at first; likewise."""
+    """The number of blocks that were added; None likewise."""
     bytes: int
     seconds: float
     """From the first of these moments to the last."""
     per_minute_bytes: Optional[int]
-    """None where that would be of too few seconds."""
+    """None if the time is too short."""
     steadily: bool
-    """Not up and down, as what is worked on does."""
+    """Whether it grew without going down in between, as work in progress does."""
     owner: Optional[str]
-    """Who holds at least half of what it grew by, named as owners are in snapshots; None where that is not known."""
+    """The owner of at least half of the growth, named as owners are in snapshots; None if not known."""
     owner_kind: Optional[str]
 
 
 class _SnapshotRows(NamedTuple):
-    """Of one type in one snapshot: two modules may each have one of that name."""
+    """The rows of one type in one snapshot: two modules may each have a type of that name."""
 
     rows: Sequence[Document] = ()
 
@@ -55,8 +55,8 @@ class _SnapshotRows(NamedTuple):
 
 
 def grown_types(documents: Sequence[Document]) -> Optional[list[Grown]]:
-    """Of one process's snapshots in the order of time; first comes what grows steadily, and of that what
-    brought most bytes. None where fewer than two of them tell types."""
+    """Returns the types that grew in snapshots of one process, in order of time. Those that grow steadily come first,
+    then the largest growth. None if fewer than two snapshots have types."""
     both = [(float(each["taken"]), _rows_of(each)) for each in documents]
     told = [(taken, _by_type(rows)) for taken, rows in both if rows is not None]
     if len(told) < 2:
@@ -67,14 +67,14 @@ def grown_types(documents: Sequence[Document]) -> Optional[list[Grown]]:
 
 
 def worth_naming(grown: Sequence[Grown]) -> Sequence[Grown]:
-    """The first, and what grows as it does and matters beside it."""
+    """Returns the first type, and those that grow like it and matter beside it."""
     least = WORTH_NAMING * sum(each.bytes for each in grown)
     alike = [each for each in grown[1:] if each.steadily == grown[0].steadily and each.bytes >= least]
     return [*grown[:1], *alike][:NAMED]
 
 
 def without_types(documents: Sequence[Document]) -> int:
-    """So many of them do not tell types, where others do: there, no type is zero."""
+    """Counts the snapshots without types, if others have them: in these no type counts as zero."""
     lacking = sum(_rows_of(each) is None for each in documents)
     return lacking if lacking < len(documents) else 0
 
@@ -116,8 +116,8 @@ def _grown(name: str, moments: Sequence[tuple[float, _SnapshotRows]]) -> Optiona
 
 
 def _owner(first: _SnapshotRows, last: _SnapshotRows, change: int) -> Optional[Document]:
-    """A row names who holds most of a type. What that one held before is known where it was named then, too, or where
-    there were no such blocks."""
+    """Returns the owner of the growth. A row names who holds most of a type. What that owner held before is known if
+    the earlier row names it, too, or if there were no such blocks."""
     after: Optional[Document] = last.largest.get("held_by")
     if after is None:
         return None

@@ -1,4 +1,4 @@
-"""Whether a process grows, and what of it: by two moments, never by one."""
+"""Tells whether a process grows, and which part of it: by two snapshots, never by one."""
 
 from __future__ import annotations
 
@@ -9,17 +9,17 @@ from .diff import Document, compare
 from .report import FREE, LIVE
 
 NOTABLE = 128 << 10
-"""What a program takes and gives back in steady operation."""
+"""Smaller changes are normal in steady operation."""
 SHARE = 1000
-"""And the same as a fraction of what is resident."""
+"""Likewise, as a fraction of what is resident."""
 NOT_TOLD = ("snapshot-is-later", "growth-unknown")
-"""Of two moments: they do not say whether it grew."""
+"""The conclusion if two snapshots do not show whether it grew."""
 DOUBTFUL, TOLD_IN = 8, 3600
 """Less than that by so many times may be the begin of a growth, if it would bring as much in so many seconds."""
 
 
 def growth(before: Document, after: Document) -> Statement:
-    """Of two snapshots; by resident memory where both tell it, else by what malloc has handed out."""
+    """Compares two snapshots; by resident memory if both have it, else by what malloc has handed out."""
     diff = compare(before, after)
     if diff.one_process is False:
         return Statement("another-process")
@@ -50,7 +50,8 @@ def growth(before: Document, after: Document) -> Statement:
 
 
 def what_they_show(grown: Optional[Statement]) -> Optional[str]:
-    """The id of what two moments show; None where they show nothing. Cores do not tell how far apart they are."""
+    """Returns the id of what two snapshots show; None if they show nothing. Cores do not tell how far apart they
+    are."""
     if grown is None or grown.figures.get("seconds") is None or grown.id in NOT_TOLD:
         return None
     return grown.id
@@ -59,7 +60,7 @@ def what_they_show(grown: Optional[Statement]) -> Optional[str]:
 def _kind(
     now: Optional[int], rss: Optional[int], changes: Mapping[str, Optional[int]], seconds: Optional[float]
 ) -> str:
-    """What grew most, if anything did."""
+    """Returns what grew most, if anything did."""
     least = max(NOTABLE, (now or 0) // SHARE)
     if changes["live"] is None:
         return "growth-unknown"
@@ -76,7 +77,7 @@ def _kind(
 
 
 def is_outside_malloc(changes: Mapping[str, Optional[int]]) -> bool:
-    """By how much each part of resident memory changed: whether most of what grew is neither malloc's nor a file's."""
+    """Tells whether most of the growth in resident memory is neither malloc's nor a file's."""
     other = changes.get("other") or 0
     return other >= NOTABLE and other >= max(change or 0 for change in changes.values())
 
@@ -87,7 +88,7 @@ def _sum(changes: list[Optional[int]]) -> Optional[int]:
 
 
 def _in_use(before: Document, after: Document) -> Optional[int]:
-    """By malloc's own account: what the arenas hold that is not free, and blocks with a mapping of their own."""
+    """Returns what is in use by malloc's own account: what the arenas hold that is not free, and mmapped blocks."""
     sums = []
     for document in (before, after):
         arenas = document.get("arenas") or {}

@@ -1,4 +1,4 @@
-"""The picture: every heap cut into cells of one size, and how many bytes of each cell are what.
+"""Maps every heap: cuts it into cells of one size, and counts the bytes of each kind in each cell.
 
 A strip's memory is bounded by its number of cells, however large the heap: chunks are added up, none is kept.
 """
@@ -17,19 +17,19 @@ from ..sources.target import Span
 from .trim import Chunk
 
 PARTS = ("used", "cached", "free", "top", "bookkeeping", "foreign", "damaged")
-"""What a byte of a heap can be: these sum to the cell's size. "cached" is in a thread cache or fastbin."""
+"""The kinds of bytes in a heap: these sum to the cell's size. "cached" is in a thread cache or fastbin."""
 OVER = ("resident", "releasable", "releasable_resident", "tops")
-"""What may also be true of any byte; "tops" is what only `trim --tops` gives back."""
+"""Layers that may also hold for any byte; "tops" is what only `trim --tops` gives back."""
 LAYERS = (*PARTS, *OVER)
 SPLITS = "splits"
-"""Beside these layers, which count bytes: how many stretches in use begin in a cell that split free memory, and are
-themselves smaller than what is free on their two sides."""
+"""The layer that counts stretches instead of bytes: those in use that begin in a cell and are smaller than the free
+memory on both sides."""
 GAPS = {"header": "bookkeeping", "fencepost": "bookkeeping", "foreign": "foreign", "top": "top", "damage": "damaged"}
 """The layer of each kind of gap that a sweep meets."""
 
 
 def cell_bytes(size: int, page: int, limit: int) -> int:
-    """The smallest power of two, a page at least, that cuts `size` bytes into no more than `limit` cells."""
+    """Returns the smallest power of two, at least a page, that cuts `size` bytes into no more than `limit` cells."""
     return max(page, 1 << (max(1, -(-size // limit)) - 1).bit_length())
 
 
@@ -42,24 +42,24 @@ class Strip:
         self.count = -(-heap.bytes // cell)
         self.unknown = set(unknown)
         self.met = 0
-        """How many of the listed chunks were met."""
+        """The number of listed chunks that were met."""
         self._shift = cell.bit_length() - 1
         self._last_free: Optional[Range] = None
-        """What chunks in use alone have followed since."""
+        """The last free chunk, if only chunks in use followed."""
         self._told = False
         """Whether anything was met besides chunks in use."""
         self._first_free: Optional[Range] = None
-        """What was met first, if that was free."""
+        """The first chunk, if it was free."""
         self._layers: dict[str, array[int]] = {}
 
     def cells(self, layer: str) -> Optional[Sequence[int]]:
-        """Bytes by cell; None where they are not known."""
+        """Bytes by cell; None if they are not known."""
         if layer in self.unknown:
             return None
         return self._layers.get(layer) or (0,) * self.count
 
     def held(self) -> Sequence[int]:
-        """Used and cached as one: known also where the two cannot be told apart."""
+        """Used and cached together: known also where the two cannot be told apart."""
         none = (0,) * self.count
         used, cached = (self._layers.get(layer) or none for layer in ("used", "cached"))
         return [one + other for one, other in zip(used, cached)]
@@ -72,15 +72,15 @@ class Strip:
 
     @property
     def bytes(self) -> int:
-        """The sum of all parts: the heap's own size, if nothing went wrong."""
+        """The sum of all parts, which is the heap's own size."""
         return sum(self._sum(part) for part in PARTS)
 
     def length(self, index: int) -> int:
-        """The bytes that cell covers."""
+        """Returns the number of bytes in a cell."""
         return min(self.cell, self.heap.bytes - index * self.cell)
 
     def add(self, layer: str, address: int, size: int) -> None:
-        """Bytes of this heap, each to the cell that it lies in."""
+        """Adds bytes of this heap to the cells that they lie in."""
         if size <= 0:
             return
         self._spread(self._layer(layer), address - self.heap.address, size, 1)
@@ -103,7 +103,7 @@ class Strip:
         return cells
 
     def add_spans(self, layer: str, spans: Iterable[Span]) -> None:
-        """What of these lies in this heap."""
+        """Adds the parts of these spans that lie in this heap."""
         low, high = self.heap.address, self.heap.end
         for start, end in spans:
             self.add(layer, max(start, low), min(end, high) - max(start, low))
@@ -122,7 +122,7 @@ class Strip:
             self._told, self._last_free = True, None
 
     def absorb(self, other: Strip) -> None:
-        """What follows in the same heap, swept by itself."""
+        """Adds the strip that follows in the same heap, which was swept separately."""
         for name, cells in other._layers.items():
             self._layers[name] = array("q", map(add, self._layer(name), cells))
         self.met += other.met
@@ -132,7 +132,7 @@ class Strip:
             self._last_free = other._last_free
 
     def _split(self, address: int, size: int) -> None:
-        """Told of everything free, in address order."""
+        """Counts splits. It must be called for all free chunks, in address order."""
         if not self._told:
             self._told, self._first_free = True, Range(address, size)
         last, self._last_free = self._last_free, Range(address, size)
@@ -140,7 +140,7 @@ class Strip:
             self._layer(SPLITS)[(last.end - self.heap.address) >> self._shift] += 1
 
     def add_run(self, run: ChunkRun) -> None:
-        """All are taken for used at first: only what is free or listed is then visited one by one."""
+        """Adds a run of chunks, all as used at first: only the free and listed ones are then visited one by one."""
         self.add("used", run.address, run.bytes)
         sizes = [raw & ~SIZE_BITS for raw in run.raws]
         starts = list(accumulate(sizes, initial=run.address))
@@ -158,7 +158,7 @@ class Strip:
                 self._spread(self._layer("cached"), start, sizes[at], 1)
 
     def _add_free(self, chunks: Sequence[Chunk]) -> None:
-        """Chunks that were taken for used. In one loop with nothing called: there may be a million."""
+        """Moves chunks from used to free. One loop without calls: there may be a million."""
         self._split(*chunks[0])
         used, free, splits = (self._layer(name) for name in ("used", "free", SPLITS))
         shift, base = self._shift, self.heap.address
@@ -179,7 +179,7 @@ class Strip:
         self._last_free = Range(*chunks[-1])
 
     def folded(self, limit: int) -> Strip:
-        """The same with fewer, larger cells: `limit` of them at most."""
+        """Returns the same strip with fewer, larger cells: `limit` at most."""
         cell = max(self.cell, cell_bytes(self.heap.bytes, 1, limit))
         if cell == self.cell:
             return self
@@ -192,7 +192,7 @@ class Strip:
 
 
 def overlap(one: Sequence[Span], other: Sequence[Span]) -> Iterator[Span]:
-    """What lies in both; each is in address order and does not overlap itself."""
+    """Returns the intersection of two lists of ranges; each is in address order and does not overlap itself."""
     at = 0
     for start, end in one:
         while at < len(other) and other[at].end <= start:
@@ -204,6 +204,6 @@ def overlap(one: Sequence[Span], other: Sequence[Span]) -> Iterator[Span]:
 
 
 def between(spans: Sequence[Span], start: int, end: int) -> Sequence[Span]:
-    """Those that reach into [start, end)."""
+    """Returns those that reach into [start, end)."""
     first = max(0, bisect_left(spans, (start, 0)) - 1)
     return [span for span in spans[first : bisect_left(spans, (end, 0))] if span.end > start]
