@@ -1,14 +1,14 @@
-"""What each kind of live block keeps from going back: all of a kind freed at once, for every kind in one pass.
+"""Computes what each kind of live block keeps from going back: all of a kind freed at once, for every kind in one pass.
 
-What a kind holds is what goes back once all of its blocks are free and malloc_trim(0) was called after that, and does
-not go back at a malloc_trim(0) now. Really free, that is: that thread caches and fastbins keep some of them first is
-left out of account, as in pins. They are freed in the order of their addresses, an arena's oldest heap first, and
-free() does meanwhile what it does by itself: heap_trim at the end of a thread's arena, too, which no malloc_trim
-touches. What any other free() of 64 KiB would give back there is nobody's.
+A kind holds back what returns to the system once all of its blocks are free and malloc_trim(0) is called, and would not
+return at a malloc_trim(0) now. The blocks count as really free: thread caches and fastbins, which would keep some of
+them first, are ignored, as in pins. They are freed in the order of their addresses, an arena's oldest heap first. What
+free() itself returns meanwhile counts, too: heap_trim at the end of a thread's arena, which malloc_trim never touches.
+Memory that any other free() of 64 KiB would return counts for no kind.
 
-Blocks of one kind with nothing but free memory between and beside them are a run: once they are freed it is one chunk,
-of which malloc_trim gives back the whole pages. Any other block ends it, so each run can be judged by itself, whatever
-becomes of the rest; only what is free at the ends of heaps depends on other heaps.
+Blocks of one kind with only free memory between and beside them are a run: freed, they are one chunk, and malloc_trim
+returns its whole pages. Any other block ends a run, so each run is judged independently of the rest; only free memory
+at the ends of heaps depends on other heaps.
 """
 
 from __future__ import annotations
@@ -33,36 +33,36 @@ class TypeRow(NamedTuple):
     blocks: int
     bytes: int
     resident: Optional[int]
-    """None where that cannot be known."""
+    """None if that cannot be known."""
     holds_back: Optional[int]
-    """What more would go back to the system if all of them were freed; None where that is not known."""
+    """The bytes that freeing all of them would return to the system beyond what goes back now; None if not known."""
     samples: Sequence[int]
-    """What malloc returned for the first of them."""
+    """The addresses that malloc returned for the first of them."""
     may_be: Sequence[str] = ()
-    """A guess, where nothing is known but their size: structs, the likeliest first."""
+    """A guess at structs, the likeliest first, if only their size is known."""
 
 
 class Totals(NamedTuple):
-    """The rows' blocks and bytes with what is no block's: bytes + bookkeeping + foreign + damaged = used + mmapped."""
+    """The sums of the rows with what is no block: bytes + bookkeeping + foreign + damaged = used + mmapped."""
 
     blocks: int
     bytes: int
     used: int
-    """What the arenas took from the kernel and have in no list of free chunks, nor in their tops."""
+    """What the arenas took from the kernel, without free chunks in lists and tops."""
     mmapped: int
     bookkeeping: int
     foreign: int
     damaged: int
     caches: int = 0
-    """How many of the blocks are glibc's thread caches, which owners and leaks leave out."""
+    """The number of blocks that are glibc's thread caches, which owners and leaks leave out."""
 
 
 PYMALLOC = 512
-"""SMALL_REQUEST_THRESHOLD: what is larger CPython asks malloc for."""
+"""SMALL_REQUEST_THRESHOLD: CPython calls malloc for larger requests."""
 
 
 def has_arenas_of_its_own(rows: Iterable[TypeRow]) -> bool:
-    """Whether small objects of CPython are missing: PYTHONMALLOC=malloc has them among the others."""
+    """Whether CPython keeps small objects outside malloc; with PYTHONMALLOC=malloc they are among the other blocks."""
     averages = [row.bytes // row.blocks for row in rows if row.kind.kind == "python"]
     return bool(averages) and min(averages) > PYMALLOC
 
@@ -75,57 +75,57 @@ ORDERS: dict[str, Callable[[TypeRow], int]] = {
 
 
 def in_order(rows: Iterable[TypeRow], by: str) -> list[TypeRow]:
-    """What there is most of first."""
+    """Sorts rows, the largest first."""
     return sorted(rows, key=lambda row: (-ORDERS[by](row), -row.bytes, row.kind.name))
 
 
 Typed = tuple[int, int, str, int]
-"""A heap_ends.Block with its kind's number, which says something of blocks in use alone."""
+"""A heap_ends.Block with its kind's number, which is valid for blocks in use alone."""
 
 
 class HeldBack(NamedTuple):
-    """What a kind keeps from going back."""
+    """The memory that a kind keeps from going back."""
 
     releases: int
-    """Of address space."""
+    """The address space that goes back."""
     resident: Optional[int]
-    """What RSS would fall by; None where that is not known."""
+    """The fall in RSS; None if not known."""
     within: int
-    """The part of that (of address space where it is not known) which lies among blocks: neither in tops nor in
-    mappings of its own."""
+    """The part of that (of address space if RSS is not known) that lies among blocks: neither in tops nor in mappings
+    of its own."""
 
 
 class BlocksOfKind(NamedTuple):
-    """All blocks of a type, freed."""
+    """All blocks of a type, and what freeing them returns."""
 
     row: TypeRow
     held: HeldBack
 
     @property
     def beside(self) -> int:
-        """What of stranded memory goes back with them: pages that they share, besides the blocks themselves."""
+        """The stranded memory that goes back with them: pages that they share, besides the blocks themselves."""
         return max(0, self.held.within - self.row.bytes)
 
 
 class LiveBlockKinds(NamedTuple):
-    """What the live blocks are."""
+    """The kinds of live blocks."""
 
     rows: Sequence[TypeRow]
-    """What there is most of first."""
+    """The largest first."""
     groups: Sequence[BlocksOfKind]
-    """Those that keep more than their own bytes; what keeps most besides itself first."""
+    """Kinds that keep more than their own bytes, the one that keeps most besides itself first."""
 
 
 class Holdings:
-    """By the kind's number, over all arenas."""
+    """Sums what each kind holds back over all arenas, by the kind's number."""
 
     def __init__(self) -> None:
         self.releases: Counter[int] = Counter()
         self.resident: Counter[int] = Counter()
         self.within: Counter[tuple[int, bool]] = Counter()
-        """By the kind, and whether in memory."""
+        """Bytes by kind, and whether they are in memory."""
         self.unknown: set[int] = set()
-        """Kinds of which blocks lie where it cannot be told what free() would do."""
+        """Kinds with blocks where free()'s effect cannot be predicted."""
         self.resident_known = True
 
     def add(self, kind: int, releases: int, resident: Optional[int]) -> None:
@@ -134,7 +134,7 @@ class Holdings:
         self.resident_known &= resident is not None
 
     def of(self, kind: int) -> Optional[HeldBack]:
-        """None where it is not known."""
+        """Returns what a kind holds back; None if it is not known."""
         if kind in self.unknown:
             return None
         resident = self.resident[kind] if self.resident_known else None
@@ -142,7 +142,8 @@ class Holdings:
 
 
 def seen(rows: Sequence[TypeRow], holdings: Holdings) -> LiveBlockKinds:
-    """The rows, and those that pins would have among single blocks: they keep more than their own pages."""
+    """Returns all rows, and as groups those that would be pins if they were single blocks: they keep more than their
+    own pages."""
     groups = []
     for row in rows:
         held = holdings.of(row.index)
@@ -153,40 +154,40 @@ def seen(rows: Sequence[TypeRow], holdings: Holdings) -> LiveBlockKinds:
 
 
 class _Last(NamedTuple):
-    """The run at a heap's end, which goes as far as its top or its fencepost."""
+    """The run at a heap's end, which reaches to its top or its fencepost."""
 
     kind: int
     left: int
     chunk: Optional[int]
-    """Where the one chunk begins that free() of the last block makes; None where a fast one ends it."""
+    """The start of the one chunk that free() of the last block makes; None if a fast chunk ends it."""
     ended: bool
-    """In that case: it has 64 KiB."""
+    """In that case: whether that chunk has 64 KiB."""
     tried: bool
-    """So had one further up, before a fast one."""
+    """Whether a chunk before a fast one has 64 KiB, too."""
 
 
 class _HeapEnd(NamedTuple):
-    """A heap's."""
+    """The end of one heap."""
 
     tail: Optional[HeapTail]
     last: Optional[_Last]
     parts: Sequence[Range]
-    """What malloc_trim(0) gives back now of that run, or of what is free there."""
+    """What malloc_trim(0) now returns of that run, or of the free memory there."""
     alone: set[int]
-    """Kinds whose free() makes a chunk of 64 KiB further up."""
+    """Kinds whose free() makes a chunk of 64 KiB before the heap's end."""
     joined: set[int]
-    """The same once fast chunks are merged."""
+    """Likewise, once fast chunks are merged."""
     present: Optional[Present]
 
 
 class _Gain(NamedTuple):
     bytes: int
     resident: int
-    """0 where it is not known."""
+    """0 if it is not known."""
 
 
 class HoldSearch:
-    """One arena: its heaps are walked one after another, the oldest first, then `finish` judges their ends."""
+    """Judges one arena: its heaps are walked one after another, the oldest first, then `finish` judges their ends."""
 
     def __init__(
         self, main: bool, top_end: int, rules: TrimRules, thresholds: Optional[Thresholds], holdings: Holdings
@@ -197,7 +198,7 @@ class HoldSearch:
         self.thresholds = thresholds
         self.holdings = holdings
         self.locked: Sequence[Span] = ()
-        """madvise ends there."""
+        """Locked pages, where madvise stops."""
         self._ends: list[_HeapEnd] = []
 
     def walk(self, heap: Heap, blocks: Iterable[Typed], present: Optional[Present]) -> None:
@@ -258,7 +259,7 @@ class HoldSearch:
         self._ends.append(_HeapEnd(None, None, (), self._alone, joined=self._joined, present=present))
 
     def _close(self, run: _Last, right: int, parts: Sequence[Range]) -> None:
-        """A run that another block ends."""
+        """Ends a run at a block of another kind."""
         if right - run.left >= TRIES_TRIMMING:
             self._joined.add(run.kind)
             if run.tried or _tries(run.chunk, right, run.ended):
@@ -276,7 +277,7 @@ class HoldSearch:
         present: Optional[Present],
         top: Optional[int] = None,
     ) -> None:
-        """What goes back of one heap, without what does now; from `top` on nothing lies among blocks."""
+        """Adds what goes back in one heap beyond what goes back now; nothing from `top` on lies among blocks."""
         gain = inside = self._gain(gone, already, present)
         if top is not None:
             below = [
@@ -301,11 +302,11 @@ class HoldSearch:
         return _Gain(releases, resident)
 
     def _really(self, step: ReleaseStep) -> Iterable[Range]:
-        """The break moves back over locked pages, and so does munmap; madvise does not."""
+        """Returns what a step really frees: brk and munmap free locked pages, madvise does not."""
         return until_locked([step.range], self.locked) if step.how == "madvise" else [step.range]
 
     def finish(self) -> None:
-        """The runs at the ends of heaps."""
+        """Judges the runs at the ends of heaps."""
         if self.main:
             for end in self._ends:
                 if end.tail and end.last:
@@ -335,7 +336,8 @@ class HoldSearch:
                 self._add(kind, here, already, end.present, top=end.tail.fence)
 
     def _freed(self, kind: int, limits: Thresholds) -> tuple[list[Optional[HeapTail]], list[ReleaseStep]]:
-        """The ends of the heaps that are left once all of a kind are freed, and what free() gave back by itself."""
+        """Returns the ends of the heaps that remain once all of a kind are freed, and what free() returned by
+        itself."""
         tails = [end.tail for end in self._ends]
         gone: list[ReleaseStep] = []
         merged = False
@@ -357,7 +359,7 @@ class HoldSearch:
     def _trimmed(
         self, tails: list[Optional[HeapTail]], limits: Thresholds, gone: list[ReleaseStep]
     ) -> list[Optional[HeapTail]]:
-        """heap_trim, which leaves these."""
+        """Returns the ends of the heaps that heap_trim leaves."""
         shrunk = HeapTrim(tails, self.rules, limits).shrunk()
         gone += shrunk.steps
         left = tails[: shrunk.heap + 1]
@@ -369,12 +371,12 @@ class HoldSearch:
 
 
 def _tries(chunk: Optional[int], end: int, ended: bool) -> bool:
-    """Whether the last free() in a run makes a chunk so large that it looks at top."""
+    """Tells whether the last free() in a run makes a chunk large enough to look at top."""
     return end - chunk >= TRIES_TRIMMING if chunk is not None else ended
 
 
 def _common(one: Range, others: Iterable[Range]) -> Iterator[Span]:
-    """What a range has in common with each of others."""
+    """Yields the intersection of a range with each of others."""
     for each in others:
         start, end = max(one.address, each.address), min(one.end, each.end)
         if start < end:

@@ -1,4 +1,5 @@
-"""Whose each mapping is: malloc's, by arena and block, or one of the other parts that a report splits memory into."""
+"""Tells whose each mapping is: malloc's, by arena and block, or one of the other parts that a report splits memory
+into."""
 
 from __future__ import annotations
 
@@ -9,7 +10,7 @@ from .report import Extent, bss_name, extents_in, part_of
 
 MALLOC = "malloc"
 PARTS = (MALLOC, "stacks", "files", "shared", "other", "kernel")
-"""What a mapping's memory is: what malloc has, and the parts of a report beside it."""
+"""The kinds of memory in a mapping: malloc's, and the other parts of a report."""
 
 
 class Mapped(NamedTuple):
@@ -17,17 +18,17 @@ class Mapped(NamedTuple):
 
     use: MappingUse
     part: str
-    """One of PARTS; what lies beside malloc's own in a mapping of MALLOC is "other"."""
+    """One of PARTS; memory in a mapping of MALLOC that is not malloc's is "other"."""
     arenas: Sequence[int]
-    """Those that have a heap in it, or in front of it where it is their `reserve`."""
+    """Arenas with a heap in it, or just before it if it is their `reserve`."""
     blocks: int
-    """With a mapping of their own, that begin in this one; the kernel makes one mapping of neighbours."""
+    """The number of mmapped blocks that begin in it; the kernel merges neighbours into one mapping."""
     malloc_bytes: Optional[int]
-    """What of it is resident and malloc's; None where that is not known."""
+    """The resident bytes of malloc's; None if not known."""
     tid: Optional[int]
     """The thread whose stack it holds."""
     reserve: bool
-    """Address space after a heap, for it to grow into."""
+    """Address space after a heap into which it can grow."""
     name: str
 
     @property
@@ -36,7 +37,7 @@ class Mapped(NamedTuple):
 
     @property
     def other_bytes(self) -> Optional[int]:
-        """Resident, and not malloc's."""
+        """The resident bytes that are not malloc's."""
         return None if self.resident is None or self.malloc_bytes is None else self.resident - self.malloc_bytes
 
 
@@ -48,8 +49,8 @@ def mapped(
     known: bool,
     bss: Mapping[int, int],
 ) -> list[Mapped]:
-    """`stacks` are threads by their stack pointers; `known`: the extents tell what of them is resident; `bss`: where
-    that begins in memory, and ends."""
+    """Describes each mapping. `stacks` are threads by their stack pointers; `known`: the extents tell how much of them
+    is resident; `bss`: its start and end in memory."""
     ordered = sorted(extents)
     starts = [each.start for each in ordered]
     pointers = sorted(stacks)
@@ -86,7 +87,7 @@ def mapped(
 
 
 def part_sums(rows: Sequence[Mapped]) -> dict[str, Optional[int]]:
-    """Resident bytes by part, as a report has them; None where those of one mapping are not known."""
+    """Sums resident bytes by part, as a report has them; None if one mapping is not known."""
     sums: dict[str, Optional[int]] = dict.fromkeys(PARTS, 0)
 
     def add(part: str, size: Optional[int]) -> None:

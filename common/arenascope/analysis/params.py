@@ -1,4 +1,4 @@
-"""mp_'s fields as a reader wants them: default, request, effect."""
+"""Describes mp_'s fields: default, request, effect."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ def defaults(layout: Layout) -> dict[str, int]:
 
 
 CHANGED = ("tcache_count", "tcache_max_bytes")
-"""Fields whose default is not the same in all releases."""
+"""Fields whose default differs between releases."""
 
 
 def describe_params(
@@ -73,8 +73,8 @@ def describe_params(
     secure: bool = False,
     begun: bool = True,
 ) -> list[Param]:
-    """Every field, in mp_'s own order, and after them what lies `beside` mp_; `secure` as in requests(); `begun`:
-    malloc_init_state() has run."""
+    """Describes every field, in mp_'s own order, followed by variables outside mp_ (`beside`). `secure` as in
+    requests(); `begun`: malloc_init_state() has run."""
     known = {name: value for name, value in defaults(layout).items() if release_known or name not in CHANGED}
     asked = requests(environment or {}, layout.behaviour, secure)
     rows = []
@@ -96,7 +96,7 @@ UNTOUCHED = "set-by-first-call"
 
 
 def summed_up(rows: Sequence[Param], limit: ArenaLimit, environment: Optional[Mapping[str, str]]) -> Statement:
-    """Whether anything was changed, and what limits the number of arenas."""
+    """Tells whether anything was changed, and what limits the number of arenas."""
     known = [row for row in rows if row.value is not None and row.default is not None]
     changed = [row.name for row in known if row.value != row.default and not (row.note and row.note.id == UNTOUCHED)]
     figures = {
@@ -111,7 +111,7 @@ def summed_up(rows: Sequence[Param], limit: ArenaLimit, environment: Optional[Ma
 
 
 def _beside(layout: Layout, name: str, value: Optional[int], request: Optional[Request], *, begun: bool) -> Param:
-    """global_max_fast or perturb_byte."""
+    """Describes global_max_fast or perturb_byte."""
     fast = name == MAX_FAST
     default = 0 if not fast else default_max_fast(layout) if layout.fastbins else None
     note: Optional[Statement] = None

@@ -1,8 +1,8 @@
-"""Which live blocks keep memory from going back: what free() of each would trigger, by the allocator's own rules.
+"""Finds live blocks that keep memory from going back: what free() of each would trigger, by the allocator's own rules.
 
-Two things can bring memory back once a block is free. free() itself, where the chunk that results reaches
+Memory can go back in two ways once a block is free. free() itself returns it if the resulting chunk reaches
 FASTBIN_CONSOLIDATION_THRESHOLD: systrim moves the break, heap_trim unmaps whole heaps and shrinks the last. Or
-malloc_trim(0) afterwards, which then finds pages between two free pieces that the block held apart.
+malloc_trim(0) returns it afterwards: the pages between two free pieces that the block held apart.
 """
 
 from __future__ import annotations
@@ -15,20 +15,20 @@ from ..base.model import Heap, Range
 from .trim import TrimRules, advised, systrim
 
 Block = tuple[int, int, str]
-"""(address, bytes, "used", "tcache", "fast" or "free"); or what is no block: "header", "fencepost", "top" ..."""
+"""(address, bytes, "used", "tcache", "fast" or "free"), or with the kind of a gap: "header", "fencepost", "top" ..."""
 TOGETHER = 64
 """How many blocks at a heap's end are remembered, to be freed together."""
 
 
 class BlockInUse(NamedTuple):
-    """A block in use, and where what is free in front of it begins (its own address: nothing is)."""
+    """A block in use, and the start of the free memory in front of it (its own address if there is none)."""
 
     address: int
     bytes: int
     left: int
-    """Fast chunks taken for free, as malloc_consolidate makes them."""
+    """With fast chunks as free, as malloc_consolidate leaves them."""
     left_chunk: int
-    """That of the one free chunk that free() finds by PREV_INUSE."""
+    """The start of the one free chunk that free() finds by PREV_INUSE."""
 
     @property
     def end(self) -> int:
@@ -41,10 +41,10 @@ class HeapTail(NamedTuple):
     heap: Heap
     fence: int
     start: int
-    """Of what is free before the fence, as malloc_consolidate leaves it."""
+    """The start of the free memory before the fence, as malloc_consolidate leaves it."""
     last: Sequence[BlockInUse]
-    """The blocks before that, the very last at the end, with nothing between them but what is free. None where one
-    of a thread cache lies there."""
+    """The blocks before that, the very last at the end, with only free memory between them. A block in a thread cache
+    ends the list."""
     right_chunk: int
     """The end of the one free chunk that free() of the last block would find after it."""
 
@@ -58,10 +58,10 @@ Between = Callable[[int, int, int, int], None]
 
 
 def walk_heap(heap: Heap, main: bool, walked: Iterable[Block], between: Between) -> Optional[HeapTail]:
-    """Calls `between` for each block with something free on either side.
+    """Calls `between` for each block with free memory on either side.
 
-    The block at the very end is left to the caller: free() itself may act there. None where the end is not known, or
-    is one that the main arena never moves back over.
+    The last block is left to the caller, as free() itself may act there. Returns None if the end is not known, or is
+    one that the main arena never moves back over.
     """
     # the free stretch that is being walked, and the block before it: 0 where there is none
     span = last_free = right_chunk = 0
@@ -104,7 +104,7 @@ WORTH = 65536
 """A block that keeps this much besides itself is a pin, however large it is."""
 
 LARGE = 1 << 20
-"""What a single block must keep for nobody to ask what else there is."""
+"""If a single block keeps this much, nothing else need be looked for."""
 
 
 class ReleaseStep(NamedTuple):
@@ -120,13 +120,13 @@ def bytes_of(steps: Sequence[ReleaseStep]) -> int:
 
 
 class Gain(NamedTuple):
-    """What freeing something brings, beyond what comes back without it."""
+    """The memory that freeing something returns, beyond what goes back without it."""
 
     bytes: int
-    """Of what is freed itself."""
+    """The bytes of the freed blocks themselves."""
     gone: tuple[ReleaseStep, ...]
     already: tuple[ReleaseStep, ...]
-    """What of that goes back without it: at the next malloc_trim, or at any other free() of 64 KiB."""
+    """The part that goes back without it: at the next malloc_trim, or at any other free() of 64 KiB."""
 
     @property
     def releases(self) -> int:
@@ -134,19 +134,19 @@ class Gain(NamedTuple):
 
     @property
     def kept(self) -> int:
-        """What it keeps of what is free already."""
+        """The free memory that the block keeps from going back."""
         return self.releases - self.bytes
 
 
 class Pin(NamedTuple):
-    """A live block, and what its free() would bring."""
+    """A live block, and what its free() would return."""
 
     address: int
     arena: int
     reason: str
-    """"top": it ends where a top begins, or would; "between": it lies between free pieces."""
+    """"top": it ends where a top begins, or would begin; "between": it lies between free pieces."""
     by: str
-    """"free": free() itself gives it back; "trim": malloc_trim(0) after it."""
+    """"free": free() itself returns it; "trim": malloc_trim(0) after it."""
     gain: Gain
 
 
@@ -160,22 +160,22 @@ class LastBlocks(NamedTuple):
 
 
 class Ranking:
-    """The best `limit` (None: all), how many there were, and the best of each arena: those can be added up."""
+    """The best `limit` pins (None: all), how many there were, and the best of each arena: those can be added up."""
 
     def __init__(self, limit: Optional[int], own: bool = False) -> None:
         self.limit = limit
         self.own = own
-        """Include blocks that would mainly give back their own pages."""
+        """Whether to include blocks that would mainly return their own pages."""
         self.count = 0
         self.in_all = 0
-        """What they would release, one by one: what two of them keep together is in neither."""
+        """The sum of what each would release alone, without what only two of them together keep."""
         self.own_left_out = 0
         self.best: dict[int, Pin] = {}
         self.together: list[LastBlocks] = []
         self._kept: list[tuple[int, int, int, Pin]] = []
 
     def absorb(self, other: Ranking) -> None:
-        """What another was offered later."""
+        """Adds what was offered to a later ranking."""
         self.count += other.count
         self.in_all += other.in_all
         self.own_left_out += other.own_left_out
@@ -207,8 +207,8 @@ class Ranking:
 
     @property
     def one_tells(self) -> bool:
-        """Whether a single block explains much of what is kept; else it is many small ones, which have something in
-        common."""
+        """Whether a single block explains much of what is kept. Otherwise it is many small blocks, which have something
+        in common."""
         largest = max((pin.gain.releases for pin in self.best.values()), default=0)
         return largest >= LARGE and 4 * largest >= self.in_all
 
@@ -218,16 +218,16 @@ class Ranking:
 
 
 TRIES_TRIMMING = 65536
-"""FASTBIN_CONSOLIDATION_THRESHOLD, since 2.43 ATTEMPT_TRIMMING_THRESHOLD: a smaller chunk triggers nothing."""
+"""FASTBIN_CONSOLIDATION_THRESHOLD, since 2.43 ATTEMPT_TRIMMING_THRESHOLD: freeing a smaller chunk triggers nothing."""
 
 
 class PinSearch:
-    """One arena: its heaps are walked one after another, then `finish` judges the blocks at their ends."""
+    """Judges one arena: its heaps are walked one after another, then `finish` judges the blocks at their ends."""
 
     def __init__(
         self, arena: int, main: bool, top_end: int, rules: TrimRules, thresholds: Optional[Thresholds], ranking: Ranking
     ) -> None:
-        """`thresholds`: None where mp_ was not found: then it is not known what free() would trigger."""
+        """`thresholds`: None if mp_ was not found: then it is not known what free() would trigger."""
         self.arena = arena
         self.main = main
         self.top_end = top_end
@@ -236,17 +236,17 @@ class PinSearch:
         self.ranking = ranking
         self.tails: list[Optional[HeapTail]] = []
         self.pending: tuple[ReleaseStep, ...] = ()
-        """What goes back at the next free() that makes a chunk of 64 KiB, whichever it is."""
+        """The memory that the next free() of any chunk of 64 KiB returns."""
 
     def walk(self, heap: Heap, blocks: Iterable[Block]) -> Optional[HeapTail]:
-        """Reads one heap in address order, and says what stands at its end, for `tails`."""
+        """Reads one heap in address order, and returns its end, for `tails`."""
         return walk_heap(heap, self.main, blocks, self._between)
 
     def _advised(self, start: int, end: int) -> Range:
         return advised(start, end, self.rules.layout.chunk_struct, self.rules.page)
 
     def _between(self, block: int, size: int, left: int, right: int) -> None:
-        """What more malloc_trim gets once this block and what is free on both sides are one chunk."""
+        """Offers a block if malloc_trim returns more once it and the free memory on both sides are one chunk."""
         if right - left < self.rules.page:
             return
         joined = self._advised(left, right)
@@ -264,7 +264,7 @@ class PinSearch:
             self.ranking.offer(Pin(pin.address, self.arena, reason, by, gain=gain))
 
     def finish(self) -> None:
-        """The blocks at the ends of heaps, which free() itself may act on."""
+        """Judges the blocks at the ends of heaps, where free() itself may act."""
         if self.thresholds is None or not any(self.tails):
             return
         if self.main:
@@ -273,7 +273,7 @@ class PinSearch:
             self._finish_thread(HeapTrim(self.tails, self.rules, self.thresholds))
 
     def _tries(self, tail: HeapTail, start: int) -> bool:
-        """Whether free() of the last block makes a chunk so large that it looks at top; it begins at `start`."""
+        """Tells whether free() of the last block makes a chunk large enough to look at top; it begins at `start`."""
         end = tail.right_chunk
         if tail.pin is None or tail.pin.end == tail.fence:
             end = self.top_end if tail.heap.last else tail.fence
@@ -317,7 +317,7 @@ class PinSearch:
             self._together(tail, lambda start: trim.shrunk(newest, start).steps)
 
     def _together(self, tail: HeapTail, freed: Callable[[int], tuple[ReleaseStep, ...]]) -> None:
-        """Several at the end, freed in address order: as many as give the most per block."""
+        """Judges several blocks at the end, freed in address order: as many as return the most per block."""
         best: Optional[LastBlocks] = None
         total = 0
         for count, block in enumerate(reversed(tail.last), 1):
@@ -334,7 +334,7 @@ class PinSearch:
 
 
 class Thresholds(NamedTuple):
-    """mp_'s, and what a heap shrinks by."""
+    """mp_'s thresholds, and the unit that a heap shrinks by."""
 
     trim_threshold: int
     top_pad: int
@@ -343,7 +343,7 @@ class Thresholds(NamedTuple):
 
 
 class Break(NamedTuple):
-    """The end of the main arena's top, and how it moved so far."""
+    """The end of the main arena's top, and how far it moved so far."""
 
     end: int
     rules: TrimRules
@@ -351,12 +351,12 @@ class Break(NamedTuple):
     steps: tuple[ReleaseStep, ...] = ()
 
     def freed(self, top: int, tries: bool) -> Break:
-        """After a free() that left top beginning there."""
+        """Returns the state after a free() that left top beginning there."""
         enough = tries and self.end - top >= self.limits.trim_threshold
         return self._moved(top, self.limits.top_pad) if enough else self
 
     def trimmed(self, top: int) -> Break:
-        """After malloc_trim(0)."""
+        """Returns the state after malloc_trim(0)."""
         return self._moved(top, 0)
 
     def _moved(self, top: int, pad: int) -> Break:
@@ -370,24 +370,24 @@ class Break(NamedTuple):
 
 
 class Shrunk(NamedTuple):
-    """What heap_trim leaves."""
+    """The state that heap_trim leaves."""
 
     steps: tuple[ReleaseStep, ...]
-    """What goes back."""
+    """The memory that goes back."""
     heap: int
-    """The heap that top is in then, by its number."""
+    """The number of the heap that then has the top."""
 
 
 class HeapTrim(NamedTuple):
-    """heap_trim on a thread's arena, whose heaps end in `tails`, the newest last."""
+    """Simulates heap_trim on a thread's arena, whose heaps end in `tails`, the newest last."""
 
     tails: Sequence[Optional[HeapTail]]
     rules: TrimRules
     limits: Thresholds
 
     def shrunk(self, freed: Optional[int] = None, start: int = 0) -> Shrunk:
-        """What is free at the end of heap `freed` begins at `start`,
-        as malloc_consolidate leaves it; at the ends of the others, where it does now."""
+        """Simulates heap_trim: the free memory at the end of heap `freed` begins at `start`, as malloc_consolidate
+        leaves it; at the ends of the others, where it does now."""
         starts = [tail.start if tail else 0 for tail in self.tails]
         if freed is not None:
             starts[freed] = start
@@ -411,7 +411,7 @@ class HeapTrim(NamedTuple):
         return Shrunk(tuple(steps), index)
 
     def _shrinks(self, top_bytes: int) -> int:
-        """By how much the heap that top is in gets smaller."""
+        """Returns by how much the heap with the top shrinks."""
         layout, page, threshold = self.rules.layout, self.limits.heap_page, self.limits.trim_threshold
         rule = layout.behaviour.heap_trim_threshold
         extra = (top_bytes - layout.min_size - 1 - self.limits.top_pad) // page * page

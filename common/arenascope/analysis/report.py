@@ -26,10 +26,10 @@ PARTS = (
     "other",
     "kernel",
 )
-"""In the order in which they are shown; their words are those of present/screens/part_names.py."""
+"""The parts in display order; present/screens/part_names.py has their labels."""
 RESIDENT, ANONYMOUS, SPACE = "resident", "anonymous", "address-space"
-"""What the parts measure: all that is in memory; that of anonymous memory alone (a core that has holes where nothing
-was); or what is mapped and anonymous, in memory or not (a core without holes)."""
+"""What the parts measure: all resident memory; resident anonymous memory (a core with holes in place of absent pages);
+or mapped anonymous memory, resident or not (a core without holes)."""
 
 
 class Extent(NamedTuple):
@@ -39,41 +39,41 @@ class Extent(NamedTuple):
     end: int
     resident: int
     arena: Optional[int] = None
-    """None of a block with a mapping of its own."""
+    """None for an mmapped block."""
     first: bool = True
-    """Not so where such a block lies in several mappings, and began in an earlier one."""
+    """False if the block lies in several mappings, and began in an earlier one."""
 
 
 FREE = ("tcache", "returnable", "thread_tops", "main_top", "scraps")
 LIVE = ("live", "mmapped")
 OF_ARENAS = ("live", *FREE)
-"""What is of the arenas that were read: where one was not, a part of the truth."""
+"""The parts that come from arenas: a lower bound if an arena was not read."""
 
 
 class NonMallocMapping(NamedTuple):
-    """A mapping that is not malloc's, or not only, for the list of the largest."""
+    """A mapping, or part of one, that is not malloc's: for the list of the largest."""
 
     region: Region
-    """Where it has neighbours in the same mapping, the largest piece that is of none of them."""
+    """The mapping. If it is shared with others, the largest piece that belongs to none of them."""
     bytes: int
-    """What in it is not malloc's."""
+    """The bytes in it that are not malloc's."""
     name: str
     """Its path, ".bss of PROGRAM", or ""."""
     maker: str = ""
-    """The allocator whose it is, where that is known."""
+    """The allocator that owns it, if known."""
 
 
 class ResidentPicture(NamedTuple):
     """Resident memory at one moment."""
 
     parts: dict[str, int]
-    """By the names of PARTS; they sum to `rss` where that is known."""
+    """Bytes by name in PARTS; they sum to `rss` if that is known."""
     measure: str
     rss: Optional[int]
     """None for a core: the pages of files are not known there."""
     swapped: Optional[int]
     huge: Optional[int]
-    """What transparent huge pages back in malloc's mappings."""
+    """Bytes in malloc's mappings that transparent huge pages back."""
     arenas: Sequence[ArenaResident]
     others: Sequence[NonMallocMapping]
     """The largest mappings in `other`, the largest first."""
@@ -86,7 +86,7 @@ class ResidentPicture(NamedTuple):
 
     @property
     def whole(self) -> bool:
-        """Whether all arenas were read: what is live, and free, is a lower bound else."""
+        """Whether all arenas were read: otherwise live and free bytes are lower bounds."""
         return not self.parts.get("unread")
 
     @property
@@ -99,7 +99,7 @@ class ResidentPicture(NamedTuple):
 
     @property
     def elsewhere(self) -> int:
-        """All that is, or may be, the heap of another allocator."""
+        """All memory that is, or may be, the heap of another allocator."""
         return self.parts.get("other", 0) + self.shared_made
 
     @property
@@ -118,8 +118,8 @@ def picture(
     maker_of: Callable[[Region], str] = lambda region: "",
     bss: Mapping[int, int] = {},
 ) -> ResidentPicture:
-    """`extents` are all that malloc has, `stacks` the threads' stack pointers; `space`: in memory or not; `maker_of`
-    names the allocator whose a mapping is; `bss`: where that begins in memory, and ends."""
+    """Splits resident memory. `extents` are all that malloc has, `stacks` the threads' stack pointers; `space`:
+    resident or not; `maker_of` names the allocator that owns a mapping; `bss`: its start and end in memory."""
     parts = {
         "live": sum(each.live for each in arenas),
         "mmapped": mmapped,
@@ -177,7 +177,7 @@ def picture(
 
 
 def extents_in(region: Region, starts: Sequence[int], extents: Sequence[Extent]) -> Sequence[Extent]:
-    """Those of these (in order, not overlapping) that lie in the mapping at least in part."""
+    """Returns the extents (ordered, not overlapping) that lie at least partly in the mapping."""
     last = first = bisect_left(starts, region.end)
     while first and extents[first - 1].end > region.start:
         first -= 1
@@ -185,7 +185,7 @@ def extents_in(region: Region, starts: Sequence[int], extents: Sequence[Extent])
 
 
 def bss_name(before: Optional[MappingUse], use: MappingUse, bss: Mapping[int, int]) -> str:
-    """Of a mapping that begins as zeroed variables, which the loader puts right after a file's data."""
+    """Names a mapping that begins as zeroed variables, which the loader puts right after a file's data."""
     end = bss.get(use.region.start)
     if before is None or end is None:
         return ""
@@ -193,7 +193,7 @@ def bss_name(before: Optional[MappingUse], use: MappingUse, bss: Mapping[int, in
 
 
 def largest_gap(region: Region, taken: Sequence[Span]) -> Region:
-    """What none of these, which are in order, has of the mapping: the largest such piece."""
+    """Returns the largest piece of the mapping that none of these (in order) covers."""
     starts = [region.start, *(max(region.start, each.end) for each in taken)]
     ends = [*(min(each.start, region.end) for each in taken), region.end]
     start, end = max(zip(starts, ends), key=lambda gap: gap[1] - gap[0])
@@ -214,6 +214,6 @@ def part_of(region: Region, pointers: Sequence[int]) -> str:
 
 
 def _holds_one(region: Region, pointers: Sequence[int]) -> bool:
-    """Whether the mapping contains one of these, which are in order."""
+    """Tells whether the mapping contains one of these, which are in order."""
     first = bisect_left(pointers, region.start)
     return first < len(pointers) and pointers[first] < region.end

@@ -1,22 +1,22 @@
-"""Whether what is in use is held, and by whom: what a report says where pointers were followed."""
+"""Sums of a report by owner: whether what is in use is held, and by whom. Only where pointers were followed."""
 
 from __future__ import annotations
 
 from typing import NamedTuple, Optional, Protocol, Sequence
 
 FIRST = 3
-"""So many owners are told."""
+"""At most so many owners are reported."""
 UNNAMED = "unnamed variables of "
-"""What stands before a file's name: all words of its variables that no symbol covers are one owner."""
+"""The prefix of a file's name: all words of its variables that no symbol covers are one owner."""
 
 
 def is_unnamed(owner: Optional[str]) -> bool:
-    """Whether that is an owner of this kind."""
+    """Tells whether an owner is of this kind."""
     return owner is not None and owner.startswith(UNNAMED)
 
 
 class Holder(Protocol):
-    """Of blocks/graph/owners.py, which this room does not know."""
+    """The fields of an owner in blocks/graph/owners.py, which this package does not import."""
 
     @property
     def kind(self) -> str: ...
@@ -32,13 +32,13 @@ class Holder(Protocol):
 
 
 class PageSharer(NamedTuple):
-    """Who has most blocks on the same pages."""
+    """The owner with most blocks on the same pages."""
 
     called: str
     more: int
-    """What leaves memory only once these are freed as well."""
+    """What goes back only once these are freed as well."""
     returns: int
-    """What does in all."""
+    """What goes back in all."""
 
 
 class MainHolder(NamedTuple):
@@ -48,24 +48,24 @@ class MainHolder(NamedTuple):
     name: Optional[str]
     tid: Optional[int]
     bytes: int
-    """What it is the main holder of."""
+    """The bytes that it is the main holder of."""
     alone: int
-    """What of that nobody else leads to."""
+    """The bytes that only it leads to."""
     called: str
-    """What people call it."""
+    """Its name in messages."""
     stale: Optional[str] = None
-    """As an owner's."""
+    """As in owners."""
     alone_blocks: int = 0
     returns: Optional[int] = None
-    """What would leave memory with all that it holds alone, pages among it that are free already; None: not known, or
+    """What would leave memory with all that it holds alone, including pages that are free already; None: not known, or
     not asked."""
     resident: Optional[int] = None
-    """Of what it holds alone."""
+    """The resident bytes of what it holds alone."""
     beside: Optional[PageSharer] = None
 
 
 class JointHolders(NamedTuple):
-    """Who leads to memory only together: each of them, and nobody else."""
+    """Owners that lead to memory only together: each of them, and nobody else."""
 
     owners: Sequence[Holder]
     bytes: int
@@ -75,58 +75,58 @@ class JointHolders(NamedTuple):
 
 
 class FreedNext(NamedTuple):
-    """One more of those that hold most, freed after those before; last, what nobody holds."""
+    """The next owner to be freed after those before it, the largest first; the last stands for what nobody holds."""
 
     owners: Sequence[Holder]
-    """Empty: nobody."""
+    """Empty: held by nobody."""
     bytes: int
     called: str
     alone: int
-    """What leaves memory with this one alone."""
+    """What leaves memory if only this one is freed."""
     returns: int
-    """What does in all by then."""
+    """What has left memory in all by then."""
     holds_up: int
-    """What stays of all that owners hold if only this one does."""
+    """What stays of all that owners hold if only this one stays."""
 
 
 class Lost(NamedTuple):
-    """What most of what nothing leads to is."""
+    """The type of most of what is lost."""
 
     type: str
     blocks: int
     bytes: int
-    """With what hangs on them."""
+    """Including the blocks that hang on them."""
     indirect_blocks: int
-    """How many do."""
+    """The number of blocks that hang on them."""
 
 
 class HeldSums(NamedTuple):
-    """All live blocks, by what leads there; the bytes sum to `live`."""
+    """All live blocks, by what leads to them; the bytes sum to `live`."""
 
     live: int
     reached: int
     possible: int
-    """Only pointers to insides lead there."""
+    """Only interior pointers lead to these."""
     lost: int
-    """Nothing does."""
+    """No pointer leads to these."""
     unknown: int
-    """Nothing that was looked at does, and that was not all."""
+    """No pointer that was examined leads to these, and not all were examined."""
     lost_blocks: int
     doubted: bool
-    """Whether what is unknown stays so: the image lacks something. Otherwise only the second look was left out."""
+    """Whether what is unknown stays so, as the image lacks something. Otherwise only the second pass was left out."""
     keepers: Sequence[MainHolder]
-    """Those that hold most; people are told of the first."""
+    """The owners that hold most; screens show the first."""
     others: int = 0
-    """What owners hold that people are not told of."""
+    """What the other owners hold, which screens do not show."""
     jointly: Sequence[JointHolders] = ()
-    """Those that lead to most together: it is among what they hold."""
+    """The groups that lead to most together: part of what their owners hold."""
     in_turn: Sequence[FreedNext] = ()
-    """Those that hold most, by themselves or together, where what leaves memory is known: they may share pages."""
+    """The largest owners and groups, if it is known what leaves memory: they may share pages."""
     held_returns: int = 0
-    """What leaves memory with all of these but what nobody holds."""
+    """What leaves memory with all of these, without what nobody holds."""
     most_lost: Optional[Lost] = None
     returns: Optional[int] = None
-    """What would leave memory with what nothing leads to; None: not known, or not asked for."""
+    """What would leave memory with what is lost; None: not known, or not asked for."""
 
     @property
     def first(self) -> Sequence[MainHolder]:

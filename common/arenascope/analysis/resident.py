@@ -1,4 +1,4 @@
-"""Where resident memory went: bytes of pages that are in memory, told apart by what malloc keeps in them."""
+"""Splits resident memory: bytes of resident pages, by what malloc keeps in them."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 def covered(ranges: Iterable[Chunk], resident: Sequence[Span]) -> int:
-    """How many bytes of these ranges, which must be in address order, lie in resident pages."""
+    """Returns how many bytes of these ranges, which must be in address order, lie in resident pages."""
     total = index = 0
     low = high = 0
     count = len(resident)
@@ -41,15 +41,15 @@ def covered(ranges: Iterable[Chunk], resident: Sequence[Span]) -> int:
 
 
 def all_inside(addresses: Sequence[int], sizes: Sequence[int], resident: Sequence[Span]) -> bool:
-    """Whether each of these chunks lies in resident pages, as in a heap of which nothing was given back: no line of
-    Python for each, and no order, as there may be a million."""
+    """Tells whether each of these chunks lies in resident pages, as in a heap that returned nothing. Works on arrays in
+    any order, as there may be a million chunks."""
     starts, ends = [each.start for each in resident], [0, *(each.end for each in resident)]
     limits = map(ends.__getitem__, map(bisect_right, repeat(starts), addresses))
     return all(map(le, map(add, addresses, sizes), limits))
 
 
 def clipped(spans: Iterable[Span], start: int, end: int) -> list[Span]:
-    """The parts of resident pages that lie in [start, end): a heap need not begin or end at a page."""
+    """Returns the parts of resident pages in [start, end): a heap need not begin or end at a page."""
     return [Span(max(low, start), min(high, end)) for low, high in spans if low < end and start < high]
 
 
@@ -59,28 +59,29 @@ class ArenaResident(NamedTuple):
     arena: int
     total: int
     live: int
-    """Blocks in the program's hands, with the allocator's own bookkeeping."""
+    """Blocks in use, with the allocator's own bookkeeping."""
     tcache: int
     returnable: int
-    """What malloc_trim(0) would return: whole free pages, and the end of the main arena's top."""
+    """The bytes that malloc_trim(0) would return: whole free pages, and the end of the main arena's top."""
     top_end: int
-    """The latter."""
+    """The end of the main arena's top."""
     top: int
-    """What stays of top after that."""
+    """The rest of the top."""
     scraps: int
-    """Free, but in pages that blocks in use share."""
+    """Free bytes in pages that blocks in use share."""
     large: int
-    """In free chunks so large that mmap's threshold at its default would have kept such a block out of the arena."""
+    """Free chunks of at least mmap's default threshold, which would have kept a block of that size out of the arena."""
     single: int
-    """The part of that which speaks for one block to a chunk: all of it up to today's threshold. In a chunk that is a
-    little larger some lay free beside the block, and free() joined the two: what is beyond speaks against it. Blocks of
-    a few KiB, freed side by side, leave chunks of twice that and of many MiB."""
+    """The part of that which indicates one block to a chunk: all of it up to the current threshold. A chunk that is
+    slightly larger is such a block, joined with free memory beside it; beyond that, the rest is evidence against it.
+    Blocks of a few KiB, freed side by side, leave chunks of twice the threshold and of many MiB."""
 
 
 def arena_resident(
     arena: Arena, plan: ArenaTrim, cached: Sequence[Range], resident: Sequence[Span], mmap_threshold: int
 ) -> ArenaResident:
-    """`cached` are this arena's chunks in thread caches, `resident` the resident parts of its heaps, in order."""
+    """Splits one arena. `cached` are its chunks in thread caches, `resident` the resident parts of its heaps, in
+    order."""
     header = arena.header
     unused = 0
     free: list[Chunk] = []
@@ -117,7 +118,7 @@ def arena_resident(
 
 
 class Present:
-    """How much of any range is in memory, for a heap of which that is known."""
+    """Counts the resident bytes of any range of a heap."""
 
     def __init__(self, spans: Sequence[Span]) -> None:
         self._spans = spans
@@ -136,7 +137,7 @@ class Present:
         return self._before[at - 1] + min(address, span.end) - span.start
 
     def at_once(self, numpy: ModuleType, starts: Numbers, ends: Numbers) -> Numbers:
-        """The same of many ranges, as arrays."""
+        """Returns the same for many ranges, as arrays."""
         if not self._spans:
             none: Numbers = numpy.zeros(len(starts), dtype=numpy.int64)
             return none

@@ -1,5 +1,5 @@
-"""The order of top's processes, and of which of them it is certain: some were not followed to their ends, and may have
-more than was seen."""
+"""Orders top's processes. Processes whose lists were not followed to the end may have more free than was seen, so their
+place is uncertain."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Callable, Generic, Mapping, Optional, Protocol, Sequence, Typ
 
 
 class FreeFigures(Protocol):
-    """What a process has free; None: not known."""
+    """The free bytes of a process; None: not known."""
 
     @property
     def free_bytes(self) -> Optional[int]: ...
@@ -17,7 +17,7 @@ class FreeFigures(Protocol):
 
 
 class SeenProcess(FreeFigures, Protocol):
-    """As one look at it found; `exact`: a whole look."""
+    """A process as one look found it; `exact`: by a look that held it."""
 
     @property
     def pid(self) -> int: ...
@@ -33,7 +33,7 @@ class SeenProcess(FreeFigures, Protocol):
 
     @property
     def figures(self) -> Optional[str]:
-        """One of FIGURES; None where nothing is known."""
+        """One of FIGURES; None if nothing is known."""
 
     @property
     def exact(self) -> Optional[FreeFigures]: ...
@@ -41,7 +41,8 @@ class SeenProcess(FreeFigures, Protocol):
 
 AnyProcess = TypeVar("AnyProcess", bound=SeenProcess)
 FIGURES = (EXACT, ESTIMATE, AT_LEAST) = ("exact", "estimate", "at-least")
-"""A whole look's; those of a look while it ran on, to the end of all lists; or as far as these were followed."""
+"""How the figures were obtained: from a held process; from a running one, with all lists followed to the end; or only
+as far as they were followed."""
 DEFAULT = "free"
 SORTS: Mapping[str, Callable[[SeenProcess], int]] = {
     "free": lambda each: _known(
@@ -55,19 +56,19 @@ ALWAYS_KNOWN = ("system", "rss")
 
 
 def _known(*sizes: Optional[int]) -> int:
-    """The first that is known; what is not comes last."""
+    """Returns the first known size; if there is none, a value that sorts last."""
     return next((size for size in sizes if size is not None), -1)
 
 
 def figures(exact: Optional[FreeFigures], whole: Optional[bool]) -> Optional[str]:
-    """`whole`: whether what is free was followed to its end."""
+    """Returns one of FIGURES; `whole`: whether free lists were followed to their end."""
     if exact is not None and exact.free_bytes is not None:
         return EXACT
     return None if whole is None else ESTIMATE if whole else AT_LEAST
 
 
 def at_most(row: SeenProcess, sort: str) -> int:
-    """What it may have: all of its arenas that was not seen to be free may be, too."""
+    """Returns an upper bound: all arena memory that was not seen to be free may be free, too."""
     seen = SORTS[sort](row)
     if row.figures != AT_LEAST or sort in ALWAYS_KNOWN:
         return seen
@@ -75,7 +76,7 @@ def at_most(row: SeenProcess, sort: str) -> int:
 
 
 class Order(Generic[AnyProcess]):
-    """Processes as sorted, by what each has at least, or by what --exact found. `limit` are shown, 0: all, and those of
+    """Processes sorted by the lower bound, or by the figures of --exact. `limit` are shown (0: all), and those of
     --exact."""
 
     def __init__(self, rows: Sequence[AnyProcess], sort: str, limit: int) -> None:
@@ -85,7 +86,7 @@ class Order(Generic[AnyProcess]):
 
     @property
     def shown(self) -> list[AnyProcess]:
-        """Those that may be the largest of all are among them, in place of the last."""
+        """The processes to show. Any that may be the largest of all replaces the last."""
         shown, hidden = self._rows[: self._room], self._rows[self._room :]
         if hidden:
             largest = SORTS[self._sort](shown[0])
@@ -97,7 +98,7 @@ class Order(Generic[AnyProcess]):
 
     @property
     def uncertain(self) -> list[AnyProcess]:
-        """Those that may belong further up than they are; of what is not shown, among what is."""
+        """The processes that may belong further up, including hidden ones that may belong among the shown."""
         found = []
         for number, row in enumerate(self._rows):
             above = min(number, self._room) - 1
@@ -107,7 +108,8 @@ class Order(Generic[AnyProcess]):
 
     @property
     def to_follow(self) -> list[AnyProcess]:
-        """Those that were not followed to their ends and are shown, or may have to be: what may be largest first."""
+        """The processes to follow further: shown ones, or ones that may have to be, that were not followed to their
+        ends. The one that may be largest comes first."""
         least = SORTS[self._sort](self._rows[self._room - 1]) if len(self._rows) > self._room else -1
         parts = [
             row

@@ -1,4 +1,4 @@
-"""What grew over many snapshots, since when, how steadily, and when it reaches a limit."""
+"""Finds what grew over many snapshots, since when, how steadily, and when it reaches a limit."""
 
 from __future__ import annotations
 
@@ -10,23 +10,23 @@ from .growth import NOTABLE, SHARE
 STEADILY, AT_ONCE, UNEVENLY, ENDED, STILL = "steadily", "at-once", "unevenly", "ended", "held-still"
 COURSES = (STEADILY, AT_ONCE, UNEVENLY, ENDED, STILL)
 FEW = 3
-"""Moments that a trend takes."""
+"""The fewest moments that make a trend."""
 FEW_ELEMENTS = 16
-"""What a container has more or less in steady operation."""
+"""Smaller changes in a container's elements are normal in steady operation."""
 MAX_POINTS = 64
-"""Of more moments so many, evenly spread, are what rates are told by: each is paired with each."""
+"""If there are more moments, rates are computed from so many, evenly spread: each is paired with each."""
 ONE_STEP = 0.7
-"""Of a growth, what one step must have brought for it to have come at once."""
+"""The share of a growth that one step must have brought for the growth to count as sudden."""
 ONE_WAY = 0.7
-"""Of all ups and downs, what must remain in the end for a growth to be steady."""
+"""The share of all ups and downs that must remain as net change for a growth to be steady."""
 STRETCHES = 12
-"""Into which a growth is parted, to see whether it goes one way."""
+"""The number of stretches into which a growth is split, to see whether it goes one way."""
 FLAT, LITTLE = 5, 0.1
-"""Where nothing happened for the last fifth of the time, but for a tenth of all, a growth has ended."""
+"""A growth has ended if the last fifth of the time brought at most a tenth of it."""
 NEARLY = 1.05
-"""A beginning that fits the figures as well as the best one, but for this, and is earlier, is taken."""
+"""An earlier beginning is taken if it fits the figures as well as the best one, within this factor."""
 LIKELY = (0.2, 0.8)
-"""Which of the rates between two moments stand for slow and for fast."""
+"""The percentiles of rates that stand for slow and fast."""
 
 
 class ValueAt(NamedTuple):
@@ -39,19 +39,19 @@ class Series(NamedTuple):
     """One figure over time."""
 
     by: str
-    """What kind of figure: a key of FIGURES."""
+    """The kind of figure: a key of FIGURES."""
     name: str
     moments: Sequence[ValueAt]
     how: str
     since: Optional[float] = None
-    """When its growth, or its fall, began; None where it held still."""
+    """When the growth, or fall, began; None if it held still."""
     until: Optional[float] = None
-    """When that was over; None where it goes on."""
+    """When it ended; None if it goes on."""
     per_hour: Optional[int] = None
-    """In that time; None where there is no such rate."""
+    """The rate in that time; None if there is no meaningful rate."""
     slow: Optional[int] = None
     fast: Optional[int] = None
-    """The same by the slower and by the faster ones of the pairs of moments."""
+    """The rate by the slower and by the faster pairs of moments."""
 
     @property
     def change(self) -> int:
@@ -59,7 +59,7 @@ class Series(NamedTuple):
 
 
 class ProcessLife(NamedTuple):
-    """A process from its first snapshot to its last."""
+    """All snapshots of a process, from first to last."""
 
     pid: Optional[int]
     name: str
@@ -76,7 +76,7 @@ class ProcessLife(NamedTuple):
 
 
 class LimitReached(NamedTuple):
-    """When memory comes to a limit, if it goes on as it does: said only where slow pairs of moments grow, too."""
+    """When memory reaches a limit at the present rate; only if slow pairs of moments grow, too."""
 
     limit: int
     room: int
@@ -84,15 +84,15 @@ class LimitReached(NamedTuple):
     soonest: float
     likely: float
     latest: float
-    """In seconds from the last moment on."""
+    """In seconds after the last moment."""
 
 
 class Trend(NamedTuple):
-    """All that a folder of snapshots tells of one process."""
+    """All results from a folder of snapshots about one process."""
 
     life: ProcessLife
     before: Sequence[ProcessLife]
-    """The same program, before it was started again."""
+    """Earlier runs of the same program."""
     others: Sequence[ProcessLife]
     series: Sequence[Series]
     comes: Optional[LimitReached]
@@ -103,7 +103,8 @@ class Trend(NamedTuple):
 
 
 def lives(documents: Iterable[Document]) -> list[ProcessLife]:
-    """By process: its number and when it was started, or where its main arena lies. The one seen last comes last."""
+    """Groups snapshots by process: its number and start time, or where its main arena lies. The process seen last comes
+    last."""
     by_process: dict[tuple[object, ...], list[Document]] = {}
     for document in documents:
         if document.get("taken") is not None:
@@ -124,7 +125,7 @@ def _identity(document: Document) -> tuple[object, ...]:
 
 
 def succession(lives: Sequence[ProcessLife], life: ProcessLife) -> list[ProcessLife]:
-    """The earlier lives of a program that was started again: of the same name, each over before the next one began."""
+    """Returns the earlier runs of a program: same name, each ended before the next began."""
     line = [life]
     for other in reversed(lives):
         if other is not life and other.name == life.name and other.last < line[0].first:
@@ -133,11 +134,11 @@ def succession(lives: Sequence[ProcessLife], life: ProcessLife) -> list[ProcessL
 
 
 def series_of(life: ProcessLife) -> list[Series]:
-    """Every figure that its snapshots have; the largest growth first, by kind of figure, of containers by what they
-    hold: what lies within one that grew has more elements, and holds less."""
+    """Returns every figure in its snapshots, the largest growth first. Containers are sorted by what they hold: those
+    within one that grew have more elements, but hold less."""
     columns: dict[tuple[str, str], dict[float, Optional[int]]] = {}
     told: dict[str, set[float]] = {}
-    """When there were figures of a kind."""
+    """The moments with figures of a kind."""
     for document in life.documents:
         taken = float(document["taken"])
         for by, name, value in figures_of(document):
@@ -153,7 +154,7 @@ def series_of(life: ProcessLife) -> list[Series]:
 
 
 def _held_more(documents: Sequence[Mapping[str, int]]) -> Mapping[str, int]:
-    """By container: how many bytes more than at first."""
+    """Returns by container how many more bytes it holds than at first."""
     if not documents:
         return {}
     first, last = documents[0], documents[-1]
@@ -161,8 +162,8 @@ def _held_more(documents: Sequence[Mapping[str, int]]) -> Mapping[str, int]:
 
 
 def _with_absence(values: Mapping[float, Optional[int]], told: AbstractSet[float]) -> list[ValueAt]:
-    """What a snapshot leaves out was zero there, if it has others of its kind; what it names and does not know is no
-    moment."""
+    """Fills in zero for what a snapshot leaves out, if it has others of its kind. A figure that it names but does not
+    know is skipped."""
     both = [(taken, values.get(taken, 0)) for taken in sorted(told)]
     return [ValueAt(taken, value) for taken, value in both if value is not None]
 
@@ -192,26 +193,26 @@ def judged(by: str, name: str, moments: Sequence[ValueAt]) -> Series:
 
 
 def _median(values: Iterable[float]) -> float:
-    """Python's own module of statistics takes decimals and fractions along, which no debugger's start should."""
+    """Replaces the statistics module, which imports decimals and fractions: too slow for a debugger's start."""
     ordered = sorted(values)
     middle = len(ordered) // 2
     return ordered[middle] if len(ordered) % 2 else (ordered[middle - 1] + ordered[middle]) / 2
 
 
 def _level(moments: Sequence[ValueAt]) -> float:
-    """What it was in the beginning: a stray is no beginning."""
+    """Returns the level at the beginning: a median, so that one stray value does not count."""
     return _median(each.value for each in moments[: max(1, len(moments) // 10)])
 
 
 def _flutter(moments: Sequence[ValueAt]) -> float:
-    """By how much it goes up or down from moment to moment without going anywhere: what one step undoes of the last."""
+    """Returns the noise between moments: how much of each step the next one undoes, on average."""
     steps = [after.value - before.value for before, after in zip(moments, moments[1:])]
     undone = [min(abs(one), abs(other)) if (one < 0) != (other < 0) else 0 for one, other in zip(steps, steps[1:])]
     return sum(undone) / len(undone) if undone else 0
 
 
 def _one_step(moments: Sequence[ValueAt], net: float) -> Optional[ValueAt]:
-    """The moment that brought nearly all of it, which stayed."""
+    """Returns the moment that brought nearly all of the change, if it stayed."""
     if len(moments) <= FEW:
         return None
     pairs = zip(moments, moments[1:])
@@ -225,7 +226,7 @@ def _rest(part: Sequence[ValueAt], end: int) -> float:
 
 
 def _one_way(part: Sequence[ValueAt]) -> bool:
-    """By a few stretches of time, so that what flutters within them is not counted."""
+    """Compares medians of a few stretches of time, so that noise within them does not count."""
     size = max(1, -(-len(part) // STRETCHES))
     levels = [_median(each.value for each in part[start : start + size]) for start in range(0, len(part), size)]
     steps = [after - before for before, after in zip(levels, levels[1:])]
@@ -233,7 +234,7 @@ def _one_way(part: Sequence[ValueAt]) -> bool:
 
 
 def _rates(part: Sequence[ValueAt]) -> Iterator[float]:
-    """Bytes a second between each two moments: their median is a slope that a few strays do not move."""
+    """Yields bytes per second between each two moments: the median is a slope that a few strays do not move."""
     every = max(1, -(-len(part) // MAX_POINTS))
     # the last one is the one that counts most
     points = part[::-1][::every][::-1]
@@ -244,8 +245,8 @@ def _rates(part: Sequence[ValueAt]) -> Iterator[float]:
 
 
 def _beginning(moments: Sequence[ValueAt]) -> int:
-    """Where a level ends and a slope begins: the split at which a constant up to there, and a line from there on, miss
-    the figures by the least squares. Sums of what lies in front give those of what follows."""
+    """Returns where a level ends and a slope begins: the split at which a constant before it, and a line from there on,
+    fit best by least squares. Sums over what lies before a split give those over the rest."""
     base, start = moments[0].value, moments[0].seconds
     times = [each.seconds - start for each in moments]
     values = [float(each.value - base) for each in moments]
@@ -273,7 +274,8 @@ def _beginning(moments: Sequence[ValueAt]) -> int:
 
 
 def reached(rss: Series, limit: int, used: Optional[int]) -> Optional[LimitReached]:
-    """`used`: what already counts against the limit, other processes' with it; None: not known, and RSS alone does."""
+    """Predicts when a limit is reached. `used`: what already counts against it, including other processes; None: not
+    known, so RSS alone counts."""
     if rss.how not in (STEADILY, UNEVENLY) or rss.slow is None or min(rss.slow, rss.per_hour or 0) <= 0:
         return None
     room = max(0, limit - (rss.moments[-1].value if used is None else max(used, rss.moments[-1].value)))

@@ -1,7 +1,7 @@
-"""What malloc_trim(0) would do, arena by arena: mtrim over all bins, then systrim on the main arena's top.
+"""Simulates malloc_trim(0), arena by arena: mtrim over all bins, then systrim on the main arena's top.
 
-Nothing is walked: free chunks, fast chunks and top are all it looks at. Where this glibc has fastbins,
-malloc_consolidate runs first; its outcome does not depend on the order, so neighbours are simply joined.
+Nothing is walked: it needs only free chunks, fast chunks and top. Where this glibc has fastbins, malloc_consolidate
+runs first; its outcome does not depend on the order, so neighbours are simply joined.
 """
 
 from __future__ import annotations
@@ -17,37 +17,37 @@ if TYPE_CHECKING:
     from ..base.array_types import Numbers
 
 Chunk = tuple[int, int]
-"""(address, bytes) of a free chunk, or a Range: there may be millions, and a record takes ten times as long to make."""
+"""(address, bytes) of a free chunk, or a Range. There may be millions, and a record takes ten times as long to make."""
 
 
 class TrimRules(NamedTuple):
-    """What the outcome depends on besides the lists."""
+    """The rules that the outcome depends on besides the lists."""
 
     layout: Layout
     page: int
     brk: Optional[int]
-    """__curbrk; None where it could not be read."""
+    """__curbrk; None if it could not be read."""
     thp_pagesize: int = 0
-    """The unit in which systrim releases, where the hugetlb tunable set it."""
+    """The unit in which systrim releases, if the hugetlb tunable set it."""
 
 
 class ArenaTrim(NamedTuple):
-    """One arena: what goes, and what stays."""
+    """The result for one arena: what goes, and what stays."""
 
     arena: int
     address: int
     madvise: Optional[Sequence[Range]]
-    """In address order; mtrim itself goes bin by bin. None where not every list could be read."""
+    """In address order; mtrim itself goes bin by bin. None if not every list could be read."""
     brk_bytes: Optional[int]
-    """How far the break moves back; negative where systrim's unsigned compare grows the heap instead. None: unknown."""
+    """How far the break moves back; negative if systrim's unsigned comparison grows the heap instead. None: unknown."""
     brk_range: Optional[Range]
     top: Optional[Range]
-    """top as it is afterwards; None where it could not be read."""
+    """top as it is afterwards; None if it could not be read."""
     subpage_bytes: Optional[int]
     """Free bytes that share a page with something else: chunk headers, and what is smaller than a page."""
     tcache_bytes: Optional[int]
     tops: Optional[Range]
-    """What lies page-aligned inside the top of a thread's arena, which malloc_trim never touches."""
+    """The whole pages inside the top of a thread's arena, which malloc_trim never touches."""
     tops_bytes: Optional[int]
     complete: bool
 
@@ -63,7 +63,7 @@ class ArenaTrim(NamedTuple):
 
     @property
     def ranges(self) -> list[Range]:
-        """Everything that goes back, in address order."""
+        """The ranges that go back, in address order."""
         return sorted([*(self.madvise or ()), *([self.brk_range] if self.brk_range else [])])
 
     @property
@@ -74,7 +74,7 @@ class ArenaTrim(NamedTuple):
 
 
 class Residents(NamedTuple):
-    """How much of a plan's ranges is in memory; None where that cannot be known."""
+    """The resident bytes of a plan's ranges; None if that cannot be known."""
 
     trim: Optional[int]
     top: Optional[int]
@@ -82,16 +82,16 @@ class Residents(NamedTuple):
 
 
 class Trim(NamedTuple):
-    """A plan, and what of it would show in RSS."""
+    """A plan, and how much of it would show in RSS."""
 
     plan: ArenaTrim
     resident: Residents
     at_least: Optional[Residents] = None
-    """A lower bound, where the image cannot tell more (a dense core)."""
+    """A lower bound, if the image cannot tell more (a dense core)."""
 
 
 def plan_trim(arena: Arena, tcache_bytes: Optional[int], rules: TrimRules) -> ArenaTrim:
-    """malloc_trim(0) for one arena."""
+    """Plans malloc_trim(0) for one arena."""
     header, page = arena.header, rules.page
     fast, binned = arena.fast, arena.binned
     # fast chunks can merge with top, and what they merge with lies in the bins
@@ -129,15 +129,15 @@ def plan_trim(arena: Arena, tcache_bytes: Optional[int], rules: TrimRules) -> Ar
 
 
 class Consolidated(NamedTuple):
-    """An arena once fast chunks have joined their free neighbours."""
+    """The free memory of an arena once fast chunks have joined their free neighbours."""
 
     free: Iterable[Chunk]
     top: Range
-    """Of no bytes where it could not be read."""
+    """Empty if it could not be read."""
 
 
 def consolidate(arena: Arena, least: int) -> Consolidated:
-    """What malloc_consolidate leaves, as far as it can have chunks of so many bytes."""
+    """Returns what malloc_consolidate leaves; chunks smaller than `least` may be left out."""
     header = arena.header
     top, top_bytes = header.top, header.top_bytes or 0
     binned = (chunk for each in arena.bins for chunk in zip(each.addresses, each.sizes))
@@ -161,7 +161,7 @@ def consolidate(arena: Arena, least: int) -> Consolidated:
 
 
 def _joined(chunks: Iterable[Chunk]) -> list[Chunk]:
-    """In address order, neighbours as one."""
+    """Joins neighbours, and returns them in address order."""
     joined: list[Chunk] = []
     start = end = 0
     for address, size in sorted(chunks):
@@ -174,7 +174,7 @@ def _joined(chunks: Iterable[Chunk]) -> list[Chunk]:
 
 
 def _madvise_ranges(free: Iterable[Chunk], kept: int, page: int) -> Iterator[Range]:
-    """mtrim: whole pages after the chunk's own fields (struct malloc_chunk)."""
+    """Returns what mtrim releases: whole pages after the chunk's own fields (struct malloc_chunk)."""
     least = page + kept
     for chunk, size in free:
         if size >= least:
@@ -184,7 +184,7 @@ def _madvise_ranges(free: Iterable[Chunk], kept: int, page: int) -> Iterator[Ran
 
 
 def advised(start: int, end: int, kept: int, page: int) -> Range:
-    """What mtrim releases of one free chunk (0 bytes: nothing): whole pages after what it keeps."""
+    """Returns what mtrim releases of one free chunk (0 bytes: nothing): whole pages after what it keeps."""
     low = first_whole(start, kept, page)
     return Range(low, max(end - low, 0) & -page)
 
@@ -193,12 +193,12 @@ Places = TypeVar("Places", int, "Numbers")
 
 
 def first_whole(start: Places, kept: int, page: int) -> Places:
-    """The first page that goes of a free chunk from `start` on; of addresses in an array, too."""
+    """Returns the first page that goes of a free chunk that begins at `start`; works on arrays, too."""
     return (start + kept + page - 1) & -page
 
 
 def systrim(top: int, top_bytes: int, rules: TrimRules, pad: int = 0) -> Optional[int]:
-    """By how much the break would fall; None where libc's idea of the break is not known."""
+    """Returns how far the break would fall; None if libc's idea of the break is not known."""
     layout = rules.layout
     unit = rules.thp_pagesize or rules.page
     area = top_bytes - layout.min_size - 1
@@ -219,7 +219,7 @@ def systrim(top: int, top_bytes: int, rules: TrimRules, pad: int = 0) -> Optiona
 
 
 def until_locked(ranges: Iterable[Range], locked: Sequence[Span]) -> Iterator[Range]:
-    """What madvise(MADV_DONTNEED) really releases: it ends at the first locked mapping."""
+    """Returns what madvise(MADV_DONTNEED) really releases: it ends at the first locked mapping."""
     for each in ranges:
         start, end = each.address, each.end
         if locked:
@@ -229,14 +229,15 @@ def until_locked(ranges: Iterable[Range], locked: Sequence[Span]) -> Iterator[Ra
 
 
 def _inside(start: int, end: int, page: int) -> Optional[Range]:
-    """The whole pages of [start, end)."""
+    """Returns the whole pages of [start, end)."""
     low = -(-start // page) * page
     high = end // page * page
     return Range(low, high - low) if high > low else None
 
 
 def reasons(plans: Sequence[Trim], whole: bool, locked: Sequence[Span]) -> Iterator[Statement]:
-    """One for each kind of memory that stays, with its total over these arenas; `whole`: there are no others."""
+    """Returns why memory stays, one reason for each kind, with its total over these arenas; `whole`: there are no
+    others."""
     if any(trim.plan.tops for trim in plans):
         figures = {
             "bytes": total((trim.plan.tops_bytes for trim in plans), whole),
@@ -256,6 +257,6 @@ def reasons(plans: Sequence[Trim], whole: bool, locked: Sequence[Span]) -> Itera
 
 
 def _locked_bytes(trim: Trim, locked: Sequence[Span]) -> int:
-    """How much of the known ranges the kernel refuses."""
+    """Returns how much of the known ranges the kernel refuses to release."""
     released = until_locked(trim.plan.madvise or (), locked)
     return (trim.plan.madvise_bytes or 0) - sum(each.bytes for each in released)

@@ -1,4 +1,4 @@
-"""What each arena holds: the figures of `heap arenas` and of everything that sums them."""
+"""Sums what each arena holds: the figures of `heap arenas` and of everything that sums them."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from ..sources.target import PageUse
 
 
 class ArenaUsage(NamedTuple):
-    """One arena's bytes; what is not known is None, never 0."""
+    """One arena's bytes; a figure that is not known is None, never 0."""
 
     header: ArenaHeader
     heaps: Optional[int]
@@ -20,11 +20,11 @@ class ArenaUsage(NamedTuple):
     resident: Optional[int]
     swapped: Optional[int]
     damaged: bool = False
-    """Not everything was read: nothing may be derived from it."""
+    """Not everything was read, so that nothing may be derived from it."""
 
     @property
     def used(self) -> Optional[int]:
-        """Blocks in the program's hands, with the allocator's own bookkeeping."""
+        """Blocks in use, with the allocator's own bookkeeping."""
         top = self.header.top_bytes
         if self.damaged or self.tcache is None or self.fast is None or self.bins is None or top is None:
             return None
@@ -33,7 +33,7 @@ class ArenaUsage(NamedTuple):
 
 
 Cached = Mapping[Optional[int], Optional[Tally]]
-"""What thread caches hold of each arena; None where that is not known."""
+"""The chunks in thread caches by arena; None if not known."""
 
 
 def arena_usage(
@@ -42,7 +42,7 @@ def arena_usage(
     cached: Optional[Cached],
     resident: Mapping[int, Optional[PageUse]],
 ) -> list[ArenaUsage]:
-    """Every arena with its lists walked; `cached` is None where thread caches are not known."""
+    """Sums every arena with its lists walked; `cached` is None if thread caches are not known."""
     heaps = {arena.header.index: arena.heaps for arena in arenas}
     usages = header_usage([arena.header for arena in arenas], heaps, caches, resident)
     return [
@@ -62,7 +62,7 @@ def header_usage(
     caches: Sequence[ThreadCache],
     resident: Mapping[int, Optional[PageUse]],
 ) -> list[ArenaUsage]:
-    """What the headers alone tell: no list is walked."""
+    """Sums what the headers alone tell, without walking lists."""
     usages, threads = [], _by_arena(caches)
     for header in headers:
         pages = resident.get(header.index)
@@ -82,7 +82,7 @@ def header_usage(
 
 
 def _by_arena(caches: Sequence[ThreadCache]) -> Mapping[Optional[int], Sequence[ThreadCache]]:
-    """A process may have as many arenas as threads: not all threads are asked for each."""
+    """Groups threads by arena once: there may be as many arenas as threads."""
     found: dict[Optional[int], list[ThreadCache]] = {}
     for cache in caches:
         found.setdefault(cache.arena, []).append(cache)
@@ -90,12 +90,12 @@ def _by_arena(caches: Sequence[ThreadCache]) -> Mapping[Optional[int], Sequence[
 
 
 def _count_heaps(header: ArenaHeader, heaps: Sequence[Heap]) -> Optional[int]:
-    """None where some of them were not found: all of them sum to system_mem."""
+    """Counts the heaps; None if some were not found: all of them sum to system_mem."""
     return len(heaps) if sum(heap.bytes for heap in heaps) == header.system_mem else None
 
 
 def total(values: Iterable[Optional[int]], whole: bool = True) -> Optional[int]:
-    """The sum, unless one part is not known; never where there are more parts than these (`whole` is false)."""
+    """Returns the sum; None if one part is not known, or if there are more parts than these (`whole` is false)."""
     if not whole:
         return None
     so_far = 0
@@ -118,5 +118,5 @@ def total_tally(tallies: Iterable[Optional[Tally]], whole: bool = True) -> Optio
 
 
 def orphans(usages: Sequence[ArenaUsage]) -> list[ArenaUsage]:
-    """Arenas that no thread is attached to: they outlived their threads and wait on the free list."""
+    """Returns arenas that no thread is attached to: they outlived their threads and wait on the free list."""
     return [usage for usage in usages if not usage.header.main and usage.header.attached_threads == 0]

@@ -1,4 +1,4 @@
-"""The answer: where resident memory is, and whether it is a leak."""
+"""Gives the verdict: where resident memory is, and whether it is a leak."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ SECONDS_PER_CALL = 1.5e-6
 """Measured: madvise returns 4 KiB pages at 10 to 20 GB/s, and costs about a microsecond a call."""
 
 LITTLE = 10
-"""Less than this fraction of what is resident is little to give back."""
+"""Less than one part in this many of resident memory is too little to give back."""
 
 
 OF_ARENAS = (
@@ -28,7 +28,7 @@ def trim_seconds(returned: int, calls: int) -> float:
 
 
 def judge(facts: Facts) -> Statement:
-    """What kind of problem this is, with the figures of the whole picture."""
+    """Returns the kind of problem, with the figures of the whole picture."""
     picture, part = facts.picture, facts.part
     figures: dict[str, Optional[float]] = {
         "rss_bytes": picture.rss,
@@ -80,7 +80,7 @@ def _kind(facts: Facts) -> str:
 
 
 def _to_be_had(facts: Facts) -> int:
-    """What malloc_trim, or trim --apply --tops, would return."""
+    """Returns what malloc_trim, or trim --apply --tops, would free."""
     return facts.part("returnable") + facts.part("thread_tops")
 
 
@@ -94,7 +94,7 @@ def _elsewhere(facts: Facts) -> str:
 
 
 def address_space(plans: Sequence[Trim], usages: Sequence[ArenaUsage]) -> Statement:
-    """For an image without residency: what lies where in address space."""
+    """Returns where address space goes, for an image without residency."""
     return Statement(
         "address-space",
         {
