@@ -1,7 +1,7 @@
-"""arenascope's GDB door: `source` this file, then `heap arenas`.
+"""arenascope's GDB entry point: `source` this file, then type `heap arenas`.
 
-Finds the package beside itself (through symlinks too), makes GDB a Target and registers the commands. Sourced again
-it starts over, so that edited code is not stale.
+It finds the package next to this file (symlinks are followed), makes GDB a Target and registers the commands. Sourcing
+it again reloads everything, so that edited code takes effect.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ INSTALLED = "/arenascope/doors"
 
 
 def _load() -> None:
-    # __file__ is the other script's where a script runs `source`
+    # while a script runs `source`, __file__ is that of the script
     door = os.path.realpath(_load.__code__.co_filename)
     # in a checkout the package lies in common; an installed one has the doors inside
     around = os.path.dirname(os.path.dirname(door))
@@ -25,14 +25,15 @@ def _load() -> None:
         return
     for name in [name for name in sys.modules if name.partition(".")[0] in ("arenascope", "arenascope_gdb")]:
         del sys.modules[name]
-    # what lies beside this file: further on there may be one of another release, or somebody else's
+    # import only from this installation: elsewhere on sys.path there may be another release, or another package of this
+    # name
     sys.path.insert(0, package)
     try:
         from arenascope.commands.framework.load_once import load_once
     finally:
         sys.path.remove(package)
 
-    # by path: this folder must not be on sys.path, where it would be taken for GDB's own module
+    # load by path: on sys.path, this folder would be imported in place of GDB's own module
     folder = os.path.dirname(door)
     load_once("arenascope_gdb", os.path.join(folder, "heap_commands.py")).register(folder)
 

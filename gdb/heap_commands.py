@@ -1,4 +1,4 @@
-"""The commands as GDB has them: one gdb.Command each, made from the table that all doors share."""
+"""GDB's commands: one gdb.Command for each entry of the command table that all doors share."""
 
 from __future__ import annotations
 
@@ -40,12 +40,12 @@ if TYPE_CHECKING:
 
 
 def _columns() -> int:
-    """Of the terminal; GDB itself breaks longer lines in mid-word."""
+    """The terminal's width in columns. GDB itself would break longer lines in mid-word."""
     return int(gdb.parameter("width") or 0) if os.isatty(1) else 0
 
 
 class GdbDoor(DebuggerDoor):
-    """Where a command was typed, and where its output goes."""
+    """The door of one command in GDB: where it was typed, and where its output goes."""
 
     name = "gdb"
     find_command = staticmethod(find_command)
@@ -76,8 +76,8 @@ class GdbDoor(DebuggerDoor):
 
 @contextmanager
 def errors_as_gdb_says_them(name: str, document: Callable[[str, str], str] = lambda id, error: "") -> Iterator[None]:
-    """One line for whatever goes wrong in the command `name`: GDB shows nothing but that of a GdbError. `document`:
-    what is written besides."""
+    """Turns any error of the command `name` into a one-line GdbError: GDB shows no other error as it is. `document`:
+    makes the text to print as well, from the error's id and sentence."""
     try:
         yield
     except gdb.GdbError:
@@ -112,7 +112,7 @@ class _Subcommand(gdb.Command):
 
     def complete(self, text: str, word: Optional[str]) -> Sequence[str]:
         *before, last = text.split(" ")
-        # GDB hands over a word by its own rules, which may begin after the dashes
+        # GDB splits the line into words by its own rules: a word may begin after the dashes
         skip = len(last) - len(word or "")
         return [name[skip:] for name in completions(self.command.all_arguments(), "".join(before[-1:]), last)]
 
@@ -159,11 +159,13 @@ def _make_prefix(prefix: str) -> gdb.Command:
 
 
 def _is_taken(prefix: str, say: Callable[[str], None]) -> bool:
-    """Whether another command has this name: it completes to itself, and is the user's own, or its help is not ours."""
+    """Whether another command has this name: a command of that name exists, and is user-defined or has another help
+    text."""
     if prefix not in gdb.execute(f"complete {prefix}", to_string=True).splitlines():
         return False
     try:
-        # where `define` put the user's own over ours, `help` would end GDB (13): what lies below leads to ours
+        # GDB 13 crashes in `help` where the user's `define` replaced ours, as the subcommands still belong to our
+        # command
         gdb.execute(f"show user {prefix}", to_string=True)
     except gdb.error:
         if gdb.execute(f"help {prefix}", to_string=True).startswith(SUMMARY):
@@ -173,16 +175,17 @@ def _is_taken(prefix: str, say: Callable[[str], None]) -> bool:
 
 
 def _watch(prefix: str, command: gdb.Command) -> None:
-    """Says once, at a prompt, that another command has the name since: GDB itself replaces ours without a word.
+    """Warns once, at a prompt, that another command has taken the name, as GDB replaces ours without a message.
 
-    It stays connected, and so keeps `command` for good: a `define` of the user's takes over the list of subcommands
-    that lies in it, and GDB would end where it looks there once that is gone."""
+    The handler stays connected, and so keeps `command` alive for good: a `define` by the user takes over our list of
+    subcommands, and GDB would crash if that were freed.
+    """
     kept = [command]
     ours = sys.modules.get(__name__)
 
     def look(*_: None) -> None:
         nonlocal ours
-        # loaded again, arenascope has a watch of its own
+        # once arenascope is loaded again, the new copy has a handler of its own
         if kept and ours and (sys.modules.get(__name__) is not ours or _is_taken(prefix, _say)):
             ours = None
 
@@ -190,12 +193,13 @@ def _watch(prefix: str, command: gdb.Command) -> None:
 
 
 def _unlist(prefix: str) -> None:
-    """Keeps a word out of GDB's lists of commands, as GDB does with deprecated ones.
+    """Hides a word from GDB's lists of commands by marking it as deprecated.
 
-    pwndbg ends GDB where `help all` lists a `heap` before it is loaded. The word works, is completed and has its help.
+    pwndbg crashes GDB if `help all` lists a `heap` before pwndbg is loaded. The word still works, and still has
+    completion and help.
     """
     gdb.execute(f"maintenance deprecate {prefix}", to_string=True)
-    # GDB warns of a deprecated command at its first use only: this is that use
+    # GDB warns at the first use of a deprecated command: use it here, where the warning is discarded
     gdb.execute(prefix, to_string=True)
 
 

@@ -1,4 +1,4 @@
-"""GDB as a Controller: lets single threads run, and calls functions in the process while all others are held."""
+"""GDB as a Controller: runs single threads, and calls functions in the process while all other threads are held."""
 
 from __future__ import annotations
 
@@ -33,11 +33,11 @@ DYING_SECONDS = 0.3
 FRAME_POINTERS = {"i386": ("ebp",), "i386:x86-64": ("rbp",), "i386:x64-32": ("rbp",)}
 VECTOR_WORD = "$xmm0.v4_int32[0]"
 FRAMES_BEYOND = 16
-"""A frame's caller, past the frames inlined into it."""
+"""How many more frames to read: inlined functions may lie between a frame and its real caller."""
 
 
 class GdbController(DebuggerController):
-    """Drives the selected inferior; settings, breakpoints, thread and frame are as they were when it is done."""
+    """Controls the selected inferior. Afterwards settings, breakpoints, thread and frame are as before."""
 
     def frames(self, thread: ThreadInfo, limit: int) -> Sequence[StackFrame]:
         with _selected(thread):
@@ -46,7 +46,7 @@ class GdbController(DebuggerController):
     def step_out(self, thread: ThreadInfo, depth: int, seconds: float) -> bool:
         with _selected(thread), _settings(*QUIET), _without_breakpoints():
             frames = _stack(depth + FRAMES_BEYOND)
-            # what is inlined into its caller returns where the caller does
+            # a function inlined into its caller returns where the caller returns
             while depth < len(frames) and frames[depth].type() == gdb.INLINE_FRAME:
                 depth += 1
             if len(frames) < depth + 2:
@@ -62,11 +62,11 @@ class GdbController(DebuggerController):
             return out.reached
 
     def call(self, what: FunctionCall, seconds: float, is_lock_wait: Callable[[str], bool]) -> int:
-        # with `unwindonsignal on` an interrupted call would be torn out of the middle of malloc
+        # `unwindonsignal on` would tear an interrupted call out of the middle of malloc
         chosen = (*QUIET, ("unwindonsignal", "off"), ("language", "c"))
         with _selected(None), _settings(*chosen), _without_breakpoints(), _last_signal() as last:
             try:
-                # not parse_and_eval(): what GDB says of an interrupted call would go to its output
+                # not parse_and_eval(): it would print GDB's message about an interrupted call
                 expression = f"${RETURNED} = {what.expression}"
                 with _limit(seconds):
                     gdb.execute(f"set variable {expression}", to_string=True)
@@ -77,7 +77,7 @@ class GdbController(DebuggerController):
                 return self._recover(str(error).split("\n")[0] or "interrupted", seconds, is_lock_wait, last)
 
     def _recover(self, error: str, seconds: float, is_lock_wait: Callable[[str], bool], last: list[str]) -> int:
-        """A call that did not come back: unwound where it waits for a lock or is about to die, else let go on."""
+        """Handles a call that did not return: unwinds it if it waits for a lock or is about to die, else resumes it."""
         end = time.monotonic() + seconds
         _check_alive()
         if not _in_call():
@@ -125,7 +125,8 @@ def check_registers() -> None:
 
 
 class _Return(gdb.Breakpoint):
-    """Where a frame returns to. Not a FinishBreakpoint: that one never stops where the caller was inlined."""
+    """A breakpoint at the address that a frame returns to. A FinishBreakpoint never stops where the caller was
+    inlined."""
 
     def __init__(self, caller: gdb.Frame) -> None:
         super().__init__(f"*{caller.pc():#x}", internal=True)
@@ -135,7 +136,7 @@ class _Return(gdb.Breakpoint):
         self.reached = False
 
     def stop(self) -> bool:
-        # a signal handler that runs the same code meanwhile lies deeper
+        # a signal handler may run the same code meanwhile: its frame lies deeper
         self.reached = _stack_pointer(gdb.newest_frame()) >= self.stack_pointer
         return self.reached
 
@@ -146,7 +147,7 @@ def _stack_pointer(frame: gdb.Frame) -> int:
 
 
 def _resume(seconds: float) -> None:
-    """`continue`, for a while."""
+    """Runs `continue` for at most so many seconds."""
     try:
         with _limit(seconds):
             gdb.execute("continue", to_string=True)
@@ -156,10 +157,10 @@ def _resume(seconds: float) -> None:
 
 @contextmanager
 def _limit(seconds: float) -> Iterator[None]:
-    """Stops the process when it is not back in time.
+    """Stops the process with SIGSTOP if it is not back in time.
 
-    By SIGSTOP: a thread may block SIGINT, which is what GDB's own interrupt sends; GDB would then wait forever, and
-    what stays pending end the process later.
+    GDB's own interrupt sends SIGINT, which a thread may block: GDB would then wait forever, and the pending SIGINT
+    would end the process later.
     """
     pid = gdb.selected_inferior().pid
     stops: list[bool] = []
@@ -183,7 +184,7 @@ def _limit(seconds: float) -> Iterator[None]:
         timer.join()
         if fired.is_set() and gdb.selected_inferior().pid == pid:
             if not any(stops):
-                # it stopped by itself at the same moment: the signal waits, and comes before the next instruction
+                # it stopped by itself at the same moment: let the pending SIGSTOP arrive, before the next instruction
                 gdb.execute("continue", to_string=True)
             gdb.execute("queue-signal 0", to_string=True)
         gdb.events.stop.disconnect(note)
@@ -203,7 +204,7 @@ def _stack(limit: int) -> list[gdb.Frame]:
 
 @contextmanager
 def _last_signal() -> Iterator[list[str]]:
-    """The name of the signal at which the process stopped last, if it was one."""
+    """Collects the name of the signal that stopped the process last; stays empty if no signal did."""
     last: list[str] = []
 
     def note(event: gdb.StopEvent) -> None:
@@ -233,8 +234,8 @@ def _unwind() -> None:
 
 
 def _leave_to(dummy: gdb.Frame) -> None:
-    """Makes it the innermost frame: `return` refuses, whichever frame is selected, where the innermost is inlined."""
-    # what GDB knows it again by: on x86 the frame pointer as well
+    """Makes `dummy` the innermost frame: `return` refuses if the innermost frame is inlined, whichever is selected."""
+    # the registers that identify a frame for GDB; on x86 the frame pointer is one of them
     names = ["sp", "pc", *FRAME_POINTERS.get(dummy.architecture().name(), ())]
     values = [(name, int(dummy.read_register(name))) for name in names]
     gdb.newest_frame().select()
@@ -243,12 +244,12 @@ def _leave_to(dummy: gdb.Frame) -> None:
 
 
 def _check_alive() -> None:
-    """EndedError with the cause of death: GDB has forgotten everything else about the process."""
+    """Raises EndedError with the cause of death if the process has ended: GDB has forgotten all else about it."""
     pid = gdb.selected_inferior().pid
     if pid and (_in_call() or not _dies(pid)):
         return
     if pid:
-        # it has seen one thread end, and would trip over the others when it detaches
+        # GDB has seen only one thread end: without `kill` it would fail at the others when it detaches
         code = exit_code(pid)
         with _settings(("confirm", "off")):
             gdb.execute("kill", to_string=True)
@@ -261,7 +262,7 @@ def _check_alive() -> None:
 
 
 def _dies(pid: int) -> bool:
-    """Whether all threads are dead, or will be in a moment: the kernel ends them one after the other."""
+    """Whether all threads are dead or will be in a moment: the kernel ends them one after the other."""
     end = time.monotonic() + DYING_SECONDS
     while not is_dead(pid):
         if time.monotonic() > end:
@@ -275,12 +276,13 @@ def _dies(pid: int) -> bool:
 
 @contextmanager
 def _selected(thread: Optional[ThreadInfo]) -> Iterator[None]:
-    """Selects a thread (None: leaves it) for a while; the frame that the user had selected comes back, if it exists."""
+    """Selects a thread for a while (None: keeps the selected one), then restores the user's thread, and frame if it
+    still exists."""
     before, frame = gdb.selected_thread(), gdb.selected_frame()
     with ExitStack() as stack:
         if gdb.parameter("backtrace limit") is not None:
             stack.enter_context(_settings(("backtrace limit", "unlimited")))
-        # main has callers, and where they end tells whether all of a stack is known
+        # show the callers of main: they tell whether the stack is complete
         stack.enter_context(_settings(("backtrace past-main", "on")))
         if thread is not None:
             _find(thread).switch()
@@ -302,7 +304,7 @@ def _find(thread: ThreadInfo) -> gdb.InferiorThread:
 
 @contextmanager
 def _settings(*wanted: tuple[str, str]) -> Iterator[None]:
-    """GDB settings for a while."""
+    """Changes GDB settings for a while."""
     before = [(name, _shown(gdb.parameter(name))) for name, _ in wanted]
     try:
         try:
@@ -316,7 +318,7 @@ def _settings(*wanted: tuple[str, str]) -> Iterator[None]:
             try:
                 gdb.execute(f"set {name} {value}", to_string=True)
             except gdb.error:
-                # scheduler-locking is turned off where no process is left that can be locked
+                # without a process GDB has turned scheduler-locking off by itself
                 if gdb.selected_inferior().pid:
                     raise
 
@@ -329,7 +331,7 @@ def _shown(value: object) -> str:
 
 @contextmanager
 def _without_breakpoints() -> Iterator[None]:
-    """The user's own breakpoints, in malloc perhaps, are off for a while."""
+    """Disables the user's breakpoints for a while: one may be in malloc."""
     enabled = [each for each in gdb.breakpoints() if each.enabled]
     for each in enabled:
         each.enabled = False

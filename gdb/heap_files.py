@@ -1,9 +1,10 @@
-"""Runs in a GDB without a process: answers a TypeSource's questions from the files of modules, for the shell. Of frames
-it is told by a core that the shell writes, of stacks and registers alone.
+"""Runs in a GDB without a process, and answers a TypeSource's questions for the shell from the modules' files.
 
-Questions come as lines of JSON on standard input, answers leave as lines on the descriptor that ANSWERS names. The
-files may be somebody else's: this GDB loads no scripts, fetches nothing, has limits on memory and time, and ends with
-whoever asks. Where it is told which files it may open, it opens no others.
+Questions are lines of JSON on standard input; answers are lines on the descriptor that ANSWERS names. For frames, the
+shell writes a core that has nothing but stacks and registers.
+
+The files may be hostile. So this GDB loads no scripts, downloads nothing, limits its memory and time, and ends with its
+parent. If it is given a list of files that it may open, it opens no others.
 """
 
 from __future__ import annotations
@@ -29,11 +30,11 @@ if TYPE_CHECKING:
     from arenascope.sources.module_files import ModuleFiles
 
 ANSWERS, CORE, PACKAGE = "ARENASCOPE_ANSWERS", "ARENASCOPE_CORE", "ARENASCOPE_PACKAGE"
-"""The descriptors, and the folder that has the package."""
+"""Environment variables: the descriptors of the answers and of the core, and the package's folder."""
 AT_ONCE = 64
 MOST_MEMORY = 4 << 30
 MOST_SECONDS = 120
-"""Of processor time."""
+"""Processor time."""
 FOLDER = os.path.dirname(os.path.realpath(__file__))
 
 
@@ -50,7 +51,7 @@ def limit() -> None:
 
 
 class LoadedFiles(NamedTuple):
-    """What answers. What types are told of has to be there as long as they."""
+    """The objects that answer the questions. The target must live as long as the types."""
 
     target: ModuleFiles
     types: GdbTypes
@@ -58,14 +59,14 @@ class LoadedFiles(NamedTuple):
 
 
 def asker_has_ended() -> bool:
-    """Whether nobody can write to the standard input any more. (The parent may be a script that starts GDB.)"""
+    """Whether nobody can write to standard input any more. (The parent may be a script that starts GDB.)"""
     waiting = select.poll()
     waiting.register(sys.stdin, 0)
     return bool(waiting.poll(0))
 
 
 def make_types() -> LoadedFiles:
-    """Of the files that the first line of standard input names."""
+    """Loads the files that the first line of standard input names."""
     package = os.environ[PACKAGE]
     sys.path.insert(0, package)
     try:
@@ -77,12 +78,12 @@ def make_types() -> LoadedFiles:
     process_limits.end_with_parent(asker_has_ended)
 
     class Files(module_files.ModuleFiles):
-        """With the threads of a core, while there is one."""
+        """ModuleFiles, with the threads of a core while one is loaded."""
 
         def of_each_thread(self, ask: Callable[[gdb.InferiorThread], object], most: Optional[int] = None) -> None:
             for thread in gdb.selected_inferior().threads()[:most]:
                 thread.switch()
-                # GDB warns of registers that it does not know when it reads the first
+                # at the first read of registers GDB warns of those that it does not know
                 gdb.execute("output $pc", to_string=True)
                 ask(thread)
 
@@ -91,7 +92,7 @@ def make_types() -> LoadedFiles:
     in_frames = load_once("arenascope_gdb_frames", os.path.join(FOLDER, "heap_frames.py")).GdbFrames
     modules, may_open = module_files.from_line(sys.stdin.readline())
     if may_open is not None:
-        # a thread that was started before would not be confined
+        # a thread started before confine() would not be confined
         gdb.execute("maintenance set worker-threads 0", to_string=True)
         process_limits.confine(may_open)
     target = Files(modules)
@@ -107,12 +108,13 @@ def load(command: str, path: str, bias: int) -> None:
 
 
 def quoted(path: str) -> str:
-    """As a word of GDB's."""
+    """Quotes a path for a GDB command."""
     return "".join("\\" + letter if letter in " \\'\"\t" else letter for letter in path)
 
 
 def around(types: GdbTypes, number: int) -> list[tuple[int, TypeFacts]]:
-    """Of a type, and of those that it leads to: they will be asked for, too, and each question takes its time."""
+    """Facts of a type and of the types that it refers to: these will be asked for next, and each question takes a round
+    trip."""
     found: dict[int, TypeFacts] = {}
     left = deque([number])
     while left and len(found) < AT_ONCE:
@@ -126,7 +128,7 @@ def around(types: GdbTypes, number: int) -> list[tuple[int, TypeFacts]]:
 
 
 class VariableRecord(NamedTuple):
-    """A variable, as it is answered."""
+    """A variable, as the answer has it."""
 
     name: str
     address: int
@@ -135,11 +137,11 @@ class VariableRecord(NamedTuple):
 
 
 def variables(types: GdbTypes, addresses: Sequence[int]) -> list[VariableRecord]:
-    """Each once."""
+    """The variables at these addresses, each once."""
     found = types.variables(addresses)
     last = {found[asked].address: asked for asked in sorted(found)}
     once = {each.address: each for each in found.values()}
-    # an array at its end may be longer than the type says
+    # a flexible array at its end may make it longer than its type
     return [
         VariableRecord(each.name, at, each.type, max(types.facts(each.type).size, last[at] - at + 1))
         for at, each in once.items()
@@ -147,13 +149,13 @@ def variables(types: GdbTypes, addresses: Sequence[int]) -> list[VariableRecord]
 
 
 def thread_locals(types: GdbTypes, target: ModuleFiles) -> list[Sequence[object]]:
-    """Each with its module's number."""
+    """Thread-local variables, each with the number of its module."""
     modules = {each.regions[0].start: number for number, each in enumerate(target.modules)}
     return [(each.name, modules[each.module], each.offset, each.type) for each in types.thread_locals()]
 
 
 class OfFrame(NamedTuple):
-    """A variable of a frame, as it is answered: its type is asked for by the function's address."""
+    """A variable of a frame, as the answer has it. Its type is asked for later, by `code`, `depth` and `number`."""
 
     tid: int
     frame: int
@@ -165,11 +167,12 @@ class OfFrame(NamedTuple):
     depth: int
     number: int
     length: Optional[int]
-    """Of an array that has it from a variable."""
+    """The length of an array whose length is in a variable."""
 
 
 def frames(asked: LoadedFiles, code: Sequence[Sequence[object]]) -> list[OfFrame]:
-    """`code`: files of all modules, by which frames are found, with debug information or without."""
+    """Variables of the core's frames. `code`: the files of all modules, with or without debug information, for
+    unwinding."""
     known = {each.load for each in asked.target.modules}
     for path, bias in code:
         if path not in known and isinstance(path, str) and isinstance(bias, int):
@@ -180,13 +183,13 @@ def frames(asked: LoadedFiles, code: Sequence[Sequence[object]]) -> list[OfFrame
         for each in asked.frames.of_frames():
             with suppress(gdb.error, RuntimeError):
                 found += of_frame(each)
-    # what follows is answered as if there never had been one
+    # unload the core: later questions are about files alone
     gdb.execute("core-file", to_string=True)
     return found
 
 
 def of_frame(each: FrameVariable) -> Iterator[OfFrame]:
-    """Nothing where it is not known where, or its type is known in a process alone."""
+    """Yields the variable's answer; nothing if its place is unknown, or its type is known only in a process."""
     local, length = each.local, None
     if each.declared is None or (local.address is None and local.data is None):
         return
@@ -218,7 +221,7 @@ def array(types: GdbTypes, about: Sequence[int]) -> Optional[int]:
 
 
 def answers_of(asked: LoadedFiles) -> Mapping[str, Callable[..., object]]:
-    """By the kind of question, which the shell asks as it is to be asked."""
+    """The function that answers each kind of question."""
     target, types = asked.target, asked.types
     return {
         "frames": partial(frames, asked),

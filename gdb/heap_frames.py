@@ -1,4 +1,5 @@
-"""The variables of threads' frames, as GDB unwinds them: in GDB itself, and in the shell's (heap_files.py)."""
+"""Local variables of threads' frames, as GDB unwinds them. Used in GDB itself, and in the GDB that the shell starts
+(heap_files.py)."""
 
 from __future__ import annotations
 
@@ -16,7 +17,7 @@ if TYPE_CHECKING:
     from gdb.heap_types import GdbTypes
 
 ELSEWHERE = (gdb.SYMBOL_LOC_STATIC, gdb.SYMBOL_LOC_UNRESOLVED)
-"""Of variables that are on no stack."""
+"""Address classes of variables that are on no stack."""
 NUMBERS = (
     gdb.TYPE_CODE_PTR,
     gdb.TYPE_CODE_INT,
@@ -28,28 +29,28 @@ CALLS, PAST_MAIN = "may-call-functions", "backtrace past-main"
 
 
 class Declared(NamedTuple):
-    """Where a frame's variable is declared: by the files alone its type is found from this."""
+    """Where a frame's variable is declared. A GDB without the process finds the variable's type by this."""
 
     code: int
     """An address within the function's blocks."""
     depth: int
-    """Of the blocks that this address lies in, which one: 0 is the outermost function's."""
+    """Which of the nested blocks at `code`: 0 is the outermost function's."""
     number: int
-    """Of the block's symbols."""
+    """The index of the symbol in its block."""
 
 
 class FrameVariable(NamedTuple):
-    """A Local whose type has no number yet."""
+    """A Local whose type has not been given a number yet."""
 
     local: Local
     type: gdb.Type
     symbol: gdb.Symbol
     declared: Optional[Declared]
-    """None: its frame's blocks are found by no address."""
+    """None: no address identifies the blocks of its frame."""
 
 
 class GdbFrames:
-    """Of what a GdbTarget looks at, for one command."""
+    """Reads the frames of a GdbTarget, for one command."""
 
     def __init__(self, target: GdbTarget, types: GdbTypes) -> None:
         self.target = target
@@ -63,7 +64,7 @@ class GdbFrames:
         return found
 
     def of_frames(self) -> Sequence[FrameVariable]:
-        """As `locals`; no type is asked for."""
+        """Like `locals`, but gives no type a number."""
         found: list[FrameVariable] = []
 
         def ask(thread: gdb.InferiorThread) -> None:
@@ -78,13 +79,13 @@ class GdbFrames:
                         break  # the caller is libc
                     frame = frame.older()
 
-        # what called main tells where main's frame ends
+        # frames above main tell where main's frame ends
         with self.without_calls(), _switched(PAST_MAIN, "on"):
             self.target.of_each_thread(ask, THREADS)
         return found
 
     def types_at(self, code: int) -> list[list[Optional[int]]]:
-        """Of the variables that Declared tells of, by depth and number; without a process."""
+        """The types of all variables of the blocks at `code`, by Declared's depth and number. Needs no process."""
         return [[self._type_of(symbol) for symbol in block] for block in self.blocks_at(code)]
 
     def _type_of(self, symbol: gdb.Symbol) -> Optional[int]:
@@ -101,7 +102,7 @@ class GdbFrames:
             block: Optional[gdb.Block] = frame.block()
         except (gdb.error, RuntimeError):
             return
-        # GDB 13 takes the length of an array from the variables of the selected frame
+        # GDB 13 takes an array's length from variables of the selected frame
         frame.select()
         name, line, code = self.called(function), frame.find_sal().line, self._code_of(frame, block)
         within: Optional[VariableFrame] = None
@@ -110,7 +111,7 @@ class GdbFrames:
             for at, symbol in enumerate(block):
                 if not _is_local(symbol):
                     continue
-                # what is declared further down has its place, and nothing in it yet
+                # a variable declared further down has a place but no value yet
                 if symbol.is_argument or symbol.line <= line or symbol.symtab != function.symtab:
                     found = self._local(frame, block, symbol)
                     if found is not None:
@@ -130,15 +131,15 @@ class GdbFrames:
         local = Local(symbol.name, 0, tid=0, frame=0, function="")
         found = FrameVariable(local, symbol.type, symbol, None)
         try:
-            # GDB reads one that leads back to itself for ever
+            # raises for a type that leads back to itself, which GDB would follow forever
             self.types.plain(symbol.type)
             value = frame.read_var(symbol, block)
-            # of an array whose length is known only now
+            # for an array whose length is known only at run time
             found = found._replace(type=value.type)
             place = self._place_of(value)
             if place is not None:
                 if self.is_reference(value.type):
-                    # GDB has the place of what it refers to
+                    # the address that GDB gives is that of the object referred to
                     word = self.target.pointer_size
                     return found._replace(local=local._replace(data=place.to_bytes(word, self.target.byte_order)))
                 return found._replace(local=local._replace(address=place))
@@ -149,7 +150,8 @@ class GdbFrames:
         return found
 
     def _may_be_pointer(self, type: gdb.Type) -> bool:
-        """Or have one and nothing else: it is as long."""
+        """Whether a value of the type has a pointer's size and may be a pointer, or a struct that has only a
+        pointer."""
         with suppress(RuntimeError):
             kind = self.types.plain(type)
             return kind.sizeof == self.target.pointer_size and kind.code not in NUMBERS[1:]
@@ -159,13 +161,13 @@ class GdbFrames:
         with suppress(gdb.error, RuntimeError):
             low = high = self._register(frame, "sp")
             older: Optional[gdb.Frame] = frame
-            # one that is inlined has the same
+            # an inlined frame has the same stack pointer as its caller
             while older is not None and high == low:
                 older = older.older()
                 high = self._register(older, "sp") if older is not None else low
             registers = []
             for each in frame.architecture().registers("general"):
-                # some are not saved
+                # some registers are not saved
                 with suppress(gdb.error, RuntimeError, TypeError):
                     registers.append(self._register(frame, each.name))
             return VariableFrame(frame.pc(), low, max(low, high), tuple(registers))
@@ -175,7 +177,7 @@ class GdbFrames:
         return int(frame.read_register(name)) & self.target.mask()
 
     def structs_of_source_file(self, code: int, least: int, most: int) -> Sequence[int]:
-        """Those of so many bytes that the source file of the function at this address has."""
+        """Structs of `least` to `most` bytes in the source file that has the function at this address."""
         block, found = gdb.block_for_pc(code), dict[int, None]()
         for part in (block.global_block, block.static_block) if block is not None else ():
             for symbol in part if part is not None else ():
@@ -187,11 +189,11 @@ class GdbFrames:
     def _place_of(self, value: gdb.Value) -> Optional[int]:
         with suppress(gdb.error):
             return int(value.address) & self.target.mask() if value.address is not None else None
-        # an array that is in no memory
+        # GDB cannot place an array that is not in memory
         return None
 
     def _data(self, value: gdb.Value) -> Optional[bytes]:
-        """Of a value that lies in registers."""
+        """The bytes of a value that lies in registers."""
         size = value.type.sizeof
         if not 0 < size <= LARGEST_IN_REGISTERS:
             return None
@@ -203,7 +205,7 @@ class GdbFrames:
         return bytes(room)
 
     def _fill(self, value: gdb.Value, room: bytearray, at: int) -> None:
-        """What is in no register is as zeros: it leads nowhere."""
+        """Copies the value into `room`. Parts that are in no register stay zero: a zero is no pointer."""
         kind = value.type.strip_typedefs()
         if kind.code in (gdb.TYPE_CODE_STRUCT, gdb.TYPE_CODE_UNION):
             for field in kind.fields():
@@ -222,7 +224,8 @@ class GdbFrames:
             room[at : at + kind.sizeof] = number.to_bytes(kind.sizeof, self.target.byte_order)
 
     def _code_of(self, frame: gdb.Frame, block: Optional[gdb.Block]) -> Optional[int]:
-        """An address that this block lies around: what a call returns to may be behind it."""
+        """An address in this block: the frame's pc, or the byte before it, as a return address may lie behind the
+        block."""
         if block is None:
             return None
         depth, around = _depth(block), (block.start, block.end)
@@ -237,7 +240,7 @@ class GdbFrames:
 
     @staticmethod
     def blocks_at(pc: int) -> list[gdb.Block]:
-        """From the function's on inwards."""
+        """The nested blocks at this address, the function's own first."""
         blocks = []
         block = gdb.block_for_pc(pc)
         while block is not None and not block.is_static and not block.is_global:
@@ -253,8 +256,8 @@ class GdbFrames:
     @staticmethod
     @contextmanager
     def without_calls() -> Iterator[None]:
-        """Asked for the address of an array that is in no memory (optimised out, or in registers), GDB has the program
-        itself make room for it: it calls its malloc."""
+        """Keeps GDB from calling functions in the program. For the address of an array that is not in memory (optimised
+        out, or in registers) it would call the program's malloc to make room for it."""
         with _switched(CALLS, "off"):
             yield
 

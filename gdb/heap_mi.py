@@ -1,4 +1,4 @@
-"""The commands for machines: -heap-arenas, -heap-report … of GDB/MI (GDB 12 and later), for editors."""
+"""Commands for GDB/MI (GDB 12 and later), used by editors: -heap-arenas, -heap-report and so on."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ Errors = Callable[[str], "AbstractContextManager[None]"]
 
 
 class _Captured:
-    """A door whose output is data; everything else is the real one's."""
+    """A door that returns its output as data; all else is done by the real door."""
 
     def __init__(self, door: Any) -> None:
         self._door = door
@@ -28,7 +28,7 @@ class _Captured:
 
 
 def _result(value: Any) -> Any:
-    """JSON's values as MI has them: it knows strings, lists and tuples; what is not known is left out."""
+    """Converts JSON values to MI's, which has only strings, lists and tuples. Nulls are left out."""
     if isinstance(value, dict):
         return {key: _result(each) for key, each in value.items() if each is not None}
     if isinstance(value, list):
@@ -52,7 +52,7 @@ def _make_command(command: Command, door: Callable[[], Any], errors: Errors) -> 
 
 
 def register(commands: Sequence[Command], door: Callable[[], Any], errors: Errors) -> None:
-    """`errors` makes one line of what goes wrong in a command of that name."""
+    """Registers the MI commands. `errors` turns an error in a command of that name into one line."""
     if hasattr(gdb, "MICommand"):
         for command in commands:
             _make_command(command, door, errors)

@@ -62,7 +62,7 @@ MACHINES = {
     "riscv:rv64": "riscv64",
     "loongarch64": "loongarch64",
 }
-# where a machine keeps the thread pointer, by the names that GDB and QEMU's stub have for it; s390x halves it
+# registers that hold the thread pointer, by their names in GDB and QEMU's stub; s390x splits it into two halves
 THREAD_POINTERS = {
     "x86_64": ("fs_base",),
     "x32": ("fs_base",),
@@ -77,11 +77,11 @@ THREAD_POINTERS = {
 T = TypeVar("T")
 TLS_FILES = ("malloc.c", "arena.c")
 NEAR = (0x300, 0x400, 0x800, 0x1000)
-"""What a file has after its headers, which are in no section: notes, tables of symbols."""
+"""Sizes to try for what follows a file's headers and is in no section: notes, symbol tables."""
 
 
 class GdbTarget(DebuggedTarget):
-    """The selected inferior, at this moment."""
+    """The selected inferior at this moment."""
 
     door = "gdb"
 
@@ -121,14 +121,14 @@ class GdbTarget(DebuggedTarget):
         return "native" if is_traced_by_us(self.inferior.pid) else "core" if self._open_core() else "remote"
 
     def _ask(self, kind: str, ask_remote: AskRemote) -> RemoteImage:
-        """What only GDB reaches, and what the remote side reports about it."""
+        """Reads what only GDB can reach, and what the remote side reports about it."""
         order: ByteOrder = "little" if int(gdb.Value(b"\1\0\0\0", gdb.lookup_type("int"))) == 1 else "big"
         pid, size = self.inferior.pid, gdb.lookup_type("void").pointer().sizeof
         image = RemoteImage(kind, pid, size, order, read=self._read_slowly)
         told = ask_remote(getattr(self.inferior, "connection", None), Memory(image.read, size, order), pid)
         image.told_regions, image.told_environment = lambda: told.regions, told.environment
         image.page_size = told.page_size or image.page_size
-        # an emulator numbers its one process by itself
+        # an emulator gives its only process a number of its own
         image.pid = pid if told.has_proc or pid in self._tids() else None
         return image
 
@@ -161,7 +161,7 @@ class GdbTarget(DebuggedTarget):
                 if place is not None:
                     yield Symbol(int(place), _build_id(symbol.symtab))
         try:
-            # a symbol without debug information: a static program, or a libc whose symbol table was kept
+            # a symbol without debug information: of a static program, or of a libc with its symbol table
             address = int(gdb.parse_and_eval(f"&{name}")) & self.mask()
         except gdb.error:
             return
@@ -169,7 +169,8 @@ class GdbTarget(DebuggedTarget):
             yield Symbol(address)
 
     def own_build_id(self, module: Sequence[Region]) -> Optional[str]:
-        """A library's sections need not lie where the module's do, if it is another's."""
+        """Build-id of GDB's file for the module. If that file is another one, its sections may lie elsewhere than the
+        module's."""
         if self._program is not None and module[0].start == self._program.base:
             with suppress(UnicodeDecodeError):
                 return _build_id_of(self.inferior.progspace.filename)
@@ -182,7 +183,7 @@ class GdbTarget(DebuggedTarget):
         return Modules(self, self._modules).program
 
     def name_in_debugger(self, address: int) -> Optional[DebuggerName]:
-        """By Value.format_string: a data symbol's name has no other way out of GDB before format_address (13)."""
+        """Name of a data symbol, by Value.format_string: before format_address (GDB 13) there is no other way to it."""
         try:
             pointer = gdb.Value(address).cast(gdb.lookup_type("void").pointer())
             name, _, offset = pointer.format_string(format="a").partition("<")[2].rstrip(">").rpartition("+")
@@ -201,7 +202,8 @@ class GdbTarget(DebuggedTarget):
                 yield DebuggerStruct(struct, getattr(kind.objfile, "build_id", None))
 
     def thread_local(self, name: str, thread: ThreadInfo) -> Optional[int]:
-        """libc's TLS block lies at the same distance from every thread's pointer, so one look-up serves all."""
+        """Address of a thread-local variable of libc. Its distance from the thread pointer is the same in every thread,
+        so that one look-up is enough."""
         if name not in self._tls:
             self._tls[name] = self._tls_distance(name)
         distance = self._tls[name]
@@ -237,7 +239,7 @@ class GdbTarget(DebuggedTarget):
         return self.of_each_thread(of)
 
     def of_each_thread(self, ask: Callable[[gdb.InferiorThread], T], most: Optional[int] = None) -> list[T]:
-        """Of every thread, or of so many; what was selected stays so."""
+        """Calls `ask` with every thread selected, or with the first `most`, then restores the selection."""
         selected = gdb.selected_thread()
         frame = gdb.selected_frame() if selected else None
         answers = []
@@ -245,7 +247,7 @@ class GdbTarget(DebuggedTarget):
             for thread in self.inferior.threads()[:most]:
                 thread.switch()
                 if self.kind == "core":
-                    # GDB warns of registers that it does not know when it reads the first, into whatever is written
+                    # at the first read of registers GDB warns of those that it does not know, even into captured output
                     with suppress(gdb.error):
                         gdb.execute("output $pc", to_string=True)
                 answers.append(ask(thread))
@@ -270,7 +272,7 @@ class GdbTarget(DebuggedTarget):
         try:
             return thread.name
         except UnicodeDecodeError:
-            # GDB takes every name for UTF-8
+            # GDB decodes every name as UTF-8
             return next((each.name for each in self.image.threads() if each.tid == tid), None)
 
     def _thread_pointer(self, thread: gdb.InferiorThread) -> Optional[int]:
@@ -281,7 +283,7 @@ class GdbTarget(DebuggedTarget):
             value = high << 32 | low if high is not None and low is not None else None
         if value is None and self.machine in ("i386", "x86_64", "x32", "s390x"):
             try:
-                # pthread_t is the thread pointer on these; libthread_db knows it
+                # on these machines pthread_t is the thread pointer; libthread_db knows it
                 value = int.from_bytes(thread.handle(), self.byte_order)
             except (gdb.error, NotImplementedError, AttributeError):
                 return None
@@ -294,7 +296,7 @@ class GdbTarget(DebuggedTarget):
             return None
 
     def _wide_register(self, name: str) -> bytes:
-        # without AVX its lower half is all there is
+        # without AVX the register has only its lower half
         for register, member in ((name, "v4_int64"), (name.replace("ymm", "xmm"), "v2_int64")):
             try:
                 value = gdb.newest_frame().read_register(register)[member]
@@ -312,7 +314,7 @@ class GdbTarget(DebuggedTarget):
 
 
 def _libc_symbols(name: str) -> list[gdb.Symbol]:
-    """Statics of that name in malloc's own files: programs have a `tcache` of their own, too."""
+    """Static variables of that name in malloc's own source files: programs may have a `tcache` of their own."""
     symbols = gdb.lookup_static_symbols(name)
     return [symbol for symbol in symbols if os.path.basename(symbol.symtab.filename) in TLS_FILES]
 
@@ -323,12 +325,12 @@ def _any_symbol(name: str) -> list[gdb.Symbol]:
 
 
 def _build_id(symtab: Optional[gdb.Symtab]) -> Optional[str]:
-    """Of the file whose debug information it is from."""
+    """Build-id of the file whose debug information has the symbol."""
     return getattr(symtab.objfile, "build_id", None) if symtab is not None else None
 
 
 def _library_at(address: int) -> Optional[str]:
-    """The library of whose sections GDB has one there; None where its name is no UTF-8, which GDB takes all for."""
+    """The library that has a section here, according to GDB; None also if its path is not UTF-8."""
     try:
         return gdb.solib_name(address)
     except UnicodeDecodeError:
@@ -336,7 +338,7 @@ def _library_at(address: int) -> Optional[str]:
 
 
 def _build_id_of(name: Optional[str]) -> Optional[str]:
-    """As GdbTarget.loaded_build_id, of a file that GDB has loaded."""
+    """Build-id of a file that GDB has loaded: see GdbTarget.loaded_build_id."""
     try:
         file = gdb.lookup_objfile(name) if name else None
     except ValueError:
@@ -345,7 +347,7 @@ def _build_id_of(name: Optional[str]) -> Optional[str]:
 
 
 def _types(name: str) -> Iterator[gdb.Type]:
-    """The one that GDB would take first."""
+    """Types of this name, GDB's first choice first."""
     first = None
     with suppress(gdb.error):
         first = gdb.lookup_type(f"struct {name}")
@@ -364,7 +366,7 @@ def _struct(name: str, kind: gdb.Type) -> Optional[StructInfo]:
     members: dict[str, FieldPlace] = {}
     try:
         for each in kind.fields():
-            # a static member of a class has no place, nor has a virtual base
+            # static members and virtual bases have no offset
             place = getattr(each, "bitpos", None)
             if each.name and each.type is not None and place is not None:
                 members[each.name] = FieldPlace(place // 8, each.type.sizeof)

@@ -1,4 +1,4 @@
-"""GDB as a TypeSource: what its debug information says of the program's types, variables and locals."""
+"""GDB as a TypeSource: reads the program's types from GDB's debug information."""
 
 from __future__ import annotations
 
@@ -41,18 +41,19 @@ FORMS: Mapping[int, Form] = {
 }
 LAMBDA = "<lambda("
 MOST_TYPEDEFS = 10_000
-"""Of one type: more lead back to themselves."""
+"""A longer chain of typedefs leads back to itself."""
 DEEPEST = 100
-"""So many members of members, and pointers to pointers, a type has that gets a number of its own."""
+"""How deeply types may be nested (members of members, pointers to pointers)."""
 LONGEST_NAME = 64 << 10
-"""A template's name doubles with each level of its arguments, and GDB copies it with each question about the type."""
+"""Longest type name in bytes. A template's name doubles with each level of arguments, and GDB copies it at each
+question."""
 MOST_ALIKE = 16
-"""Types of one name and size that a type is compared with."""
+"""How many types of one name and size a type is compared with."""
 MOST_MEMBERS, BYTES_PER_MEMBER = 2_000_000, 8
-"""So many members are looked at in all, and one more for as many bytes of the files: debug information of that size
-has no more, unless it was made to be looked at for ever."""
+"""The most members to read: a constant, and one more for so many bytes of the files. Genuine debug information has no
+more; hostile files could keep us reading forever."""
 MOST_PARAMETERS = 300
-"""Of a function's type, with those of its parameters, which its name tells."""
+"""The most parameters of a function type, nested ones included: its name contains all of them."""
 Key = tuple[object, ...]
 
 
@@ -60,20 +61,21 @@ class _Known(NamedTuple):
     """A type that has a number."""
 
     type: gdb.Type
-    """Without const and typedefs."""
+    """Without const or typedefs."""
     name: str
     form: Form
     language: str
     complete: bool = True
-    """False: which of several types of that name is meant cannot be told."""
+    """False: several types have that name, and nothing tells which one is meant."""
 
 
 class Endless(RuntimeError):
-    """A type that leads back to itself, or a look at types that would take for ever."""
+    """A type that leads back to itself, or one that would take forever to read."""
 
 
 class GdbTypes(WithVariables):
-    """Of what a GdbTarget looks at, for one command; or of files alone (ModuleFiles), which have no threads."""
+    """Reads types for one command, from what a GdbTarget shows, or from files alone (ModuleFiles), which have no
+    threads."""
 
     def __init__(self, target: GdbTarget, variables: Callable[[GdbTarget, GdbTypes], GdbVariables]) -> None:
         self._target = target
@@ -84,10 +86,10 @@ class GdbTypes(WithVariables):
         self._names: dict[str, Optional[int]] = {}
         self._believed: dict[gdb.Objfile, bool] = {}
         self._alike: Optional[dict[tuple[str, Form, int], list[tuple[gdb.Type, int]]]] = None
-        """What has a number within one question, or of the source file whose types are listed, by name and size: two
-        functions may have types of one name."""
+        """Numbered types by name, form and size, during one question or one source file: two functions may have types
+        of one name."""
         self._depth = 0
-        """Of the type that gets its number in those that lead to it."""
+        """How deeply the type now being numbered is nested."""
         self._members_left: Optional[int] = None
         self._variables = variables(target, self)
 
@@ -133,11 +135,11 @@ class GdbTypes(WithVariables):
     def _fields(self, kind: gdb.Type, language: str) -> list[StructField]:
         fields = []
         for each in self._members(kind):
-            # a static member has no place, nor has a virtual base
+            # static members and virtual bases have no offset
             place: Optional[int] = getattr(each, "bitpos", None)
             if place is None or each.bitsize or place % 8 or each.type is None:
                 continue
-            # of a Rust enum the number that tells which variant there is
+            # a Rust enum's discriminant is no field: see _tag
             if each.artificial and not each.name and language == "rust":
                 continue
             number = self._number(each.type, language)
@@ -145,7 +147,7 @@ class GdbTypes(WithVariables):
         return fields
 
     def _tag(self, kind: gdb.Type) -> Optional[StructField]:
-        """Of a Rust enum the number that tells which variant there is."""
+        """The discriminant of a Rust enum."""
         for each in self._members(kind):
             if each.artificial and not each.name and each.type is not None and each.bitpos is not None:
                 return StructField("", each.bitpos // 8, self._number(each.type, "rust"))
@@ -178,7 +180,7 @@ class GdbTypes(WithVariables):
         return self._names[name]
 
     def _named(self, symbol: gdb.Symbol, name: str) -> Optional[int]:
-        """The number of a symbol's type, if it is complete and GDB has the right file."""
+        """The number of a symbol's type, if the type is complete and GDB has the right file."""
         if symbol.type is None or not self.believes(symbol.symtab):
             return None
         with suppress(gdb.error, RuntimeError):
@@ -189,7 +191,7 @@ class GdbTypes(WithVariables):
 
     def type_symbols(self, name: str) -> Iterator[gdb.Symbol]:
         if name.startswith(NAMELESS_NAMESPACE) or f"::{NAMELESS_NAMESPACE}" in name:
-            # each source file may have its own
+            # each source file may have its own type of this name
             with suppress(gdb.error):
                 yield from gdb.lookup_static_symbols(name, gdb.SYMBOL_STRUCT_DOMAIN)
         yield from _symbols_in(gdb.objfiles(), name)
@@ -198,7 +200,7 @@ class GdbTypes(WithVariables):
         function: Optional[gdb.Symbol] = None
         with suppress(gdb.error, RuntimeError):
             block = gdb.block_for_pc(code)
-            # the outermost is the one that has the code, those in it are inlined
+            # the outermost function has the code; the others are inlined
             while block is not None and not block.is_static and not block.is_global:
                 function = block.function or function
                 block = block.superblock
@@ -211,7 +213,7 @@ class GdbTypes(WithVariables):
         return ()
 
     def _classes_in(self, *of_file: Optional[gdb.Block]) -> Mapping[str, Sequence[gdb.Symbol]]:
-        """By name, without templates' arguments: methods and classes have these spelled in two ways."""
+        """Classes by name without template arguments: methods and classes spell these differently."""
         blocks = [each for each in of_file if each is not None]
         key = tuple((each.start, each.end) for each in blocks)
         if key not in self._classes:
@@ -226,16 +228,20 @@ class GdbTypes(WithVariables):
         return self._number(known.type.pointer(), known.language)
 
     def array_of(self, type: int, length: int) -> int:
-        """Of an array whose length only a process tells: with that many elements."""
+        """Number of an array type with this many elements, for an array whose length only a process tells."""
         known = self._known[type]
         return self._number(known.type.target().array(length - 1), known.language)
 
     def structs(self, of_program: bool = False) -> Iterator[SizedStruct]:
-        """Of all source files that have a function. (`info types` takes seconds; of GDB/MI's list GDB 13 writes a
-        second one to where the first went, which may be gone.)"""
+        """Structs of all source files that have a function.
+
+        Not by `info types`, which takes seconds. Nor by GDB/MI's list: GDB 13 writes a second one to the stream of the
+        first, which may be closed.
+        """
         found: set[int] = set()
         for blocks in self._source_files(of_program):
-            # each of its types is compared with others' once, however many have it as a member: in CPython a hundred
+            # one question per file: each type is compared only once, although in CPython a hundred structs may have it
+            # as a member
             with self._one_question():
                 symbols = (each for block in blocks for each in block if each.addr_class == gdb.SYMBOL_LOC_TYPEDEF)
                 numbers = dict.fromkeys(self._named(each, each.name) for each in symbols)
@@ -245,7 +251,7 @@ class GdbTypes(WithVariables):
                     yield SizedStruct(number, self._known[number].type.sizeof)
 
     def _source_files(self, of_program: bool) -> Iterator[Sequence[gdb.Block]]:
-        """What each declares, for others and for itself alone."""
+        """The global and static block of each source file."""
         seen: set[tuple[int, int]] = set()
         modules = modules_with_structs(self._target, of_program)
         for address in (address for region in modules for address in self._target.functions(region)):
@@ -264,13 +270,13 @@ class GdbTypes(WithVariables):
         modules = ((region.path, build_id) for region, build_id in self._target.module_files())
         return [*dict.fromkeys(path for path, build_id in modules if not described & {build_id or path, path})]
 
-    # whose they are
+    # trust in files
 
     def believes(self, symtab: Optional[gdb.Symtab]) -> bool:
         return symtab is not None and self._believes_file(symtab.objfile)
 
     def _believes_file(self, file: Optional[gdb.Objfile]) -> bool:
-        """Whether it is the file that is in memory. What has no file are the debugger's own types."""
+        """Whether this is the file that is in memory. Types without a file are the debugger's own."""
         if file is None:
             return True
         if file not in self._believed:
@@ -282,13 +288,13 @@ class GdbTypes(WithVariables):
     # numbers
 
     def number(self, type: gdb.Type, symtab: Optional[gdb.Symtab]) -> int:
-        """Of a type that a symbol of this source file has."""
+        """The number of a type that a symbol of this source file has."""
         return self._number(type, _language(symtab))
 
     @contextmanager
     def _one_question(self) -> Iterator[None]:
-        """Whatever leads to a type meanwhile, it is compared with others' once: a struct that has two of another, which
-        has two of a third, would be looked at 2^n times; in CPython a hundred have each type as a member."""
+        """Compares each type with similar ones only once within the block. Otherwise a struct with two members of a
+        second struct, which has two of a third, would take 2^n comparisons."""
         before, self._alike = self._alike, {} if self._alike is None else self._alike
         try:
             yield
@@ -306,14 +312,15 @@ class GdbTypes(WithVariables):
         return members
 
     def _number(self, type: gdb.Type, language: str, of: Optional[gdb.Type] = None, named: str = "") -> int:
-        """Whatever typedefs and const it comes with. A pointer to it tells whose it is: GDB completes declarations."""
+        """The number of a type without its typedefs and const. `of`: a pointer to it, which tells its file: GDB
+        completes declarations from other files."""
         if self._depth:
             return self._number_within(type, language, of, named)
         try:
             with self._one_question():
                 return self._number_within(type, language, of, named)
         except Endless:
-            # what it leads to is not told
+            # its contents stay unknown
             name = named or type.name or ""
             return self._add(("endless", name), _Known(type, name, "other", language, complete=False))
 
@@ -334,7 +341,7 @@ class GdbTypes(WithVariables):
                 raise Endless
             is_completed = file is not getattr(kind, "objfile", None) and FORMS.get(kind.code) in ("struct", "union")
             if is_completed and name and self.by_name(name) is None:
-                # from another module, where others have another one
+                # completed from another module, while several modules have types of this name
                 return self._add(("declared", name), _Known(declared, name, "struct", language, complete=False))
             return self._intern(kind, name, language)
         finally:
@@ -372,7 +379,7 @@ class GdbTypes(WithVariables):
         return number
 
     def _key(self, kind: gdb.Type, name: str, form: Form, language: str) -> Key:
-        """What two types have in common that are one, in whatever source file and module they are declared."""
+        """The key that equal types share, whichever source file or module declares them."""
         if form in ("pointer", "reference"):
             return form, kind.code, self._number(kind.target(), language, of=kind)
         if form == "array":
@@ -382,7 +389,7 @@ class GdbTypes(WithVariables):
         if form == "enum":
             return form, name, kind.sizeof, tuple((each.name, each.enumval) for each in self._members(kind))
         if form in ("struct", "union"):
-            # templates of a function's lambdas are spelled alike
+            # templates of several lambdas in a function have the same name
             arguments = self._arguments(kind, language) if LAMBDA in name else ()
             members = tuple(self._member_key(each, language) for each in self._members(kind))
             return form, name, kind.sizeof, members, tuple(arguments)
@@ -395,7 +402,7 @@ class GdbTypes(WithVariables):
         return field.name, place, field.bitsize, self._shape(field.type, language)
 
     def _shape(self, type: gdb.Type, language: str) -> Key:
-        """Of a member: by name what it points to, as that may lead back to where it is."""
+        """A member's part of the key. A pointer's target counts by name alone: it may lead back to this type."""
         kind = self.plain(type)
         form = FORMS.get(kind.code)
         if form in ("pointer", "reference"):
@@ -415,11 +422,11 @@ class GdbTypes(WithVariables):
 
     @staticmethod
     def plain(type: gdb.Type) -> gdb.Type:
-        """Without typedefs, which GDB itself follows for ever where they lead back to themselves."""
+        """The type without typedefs. Raises Endless if these lead back to themselves: GDB would follow them forever."""
         return _without_typedefs(type)[0].strip_typedefs()
 
     def _parameters(self, kind: gdb.Type, most: int) -> int:
-        """How many more there may be; 0 where it has too many."""
+        """How many more parameters are allowed after this type's; 0 if it has too many."""
         left = most
         for _ in range(DEEPEST):
             if kind.name or not left:
@@ -430,7 +437,7 @@ class GdbTypes(WithVariables):
             try:
                 kind = kind.target()
             except RuntimeError:
-                # it has none
+                # it has no target
                 return left
         return 0
 
@@ -455,7 +462,7 @@ class GdbTypes(WithVariables):
         return False
 
     def _has_variants(self, kind: gdb.Type) -> bool:
-        """Whether it is an enum of Rust's: GDB has a struct of it whose members each are as large as the whole."""
+        """Whether it is a Rust enum: GDB makes it a struct whose members are all as large as the whole."""
         members = self._members(kind)
         whole = [each for each in members if getattr(each, "bitpos", None) == 0 and not each.is_base_class]
         structs = [each for each in whole if each.name and each.type and self.plain(each.type).sizeof == kind.sizeof]
@@ -463,7 +470,7 @@ class GdbTypes(WithVariables):
 
 
 def _without_typedefs(type: gdb.Type) -> tuple[gdb.Type, str]:
-    """And without const; and the name of the innermost typedef."""
+    """The type without typedefs and const, and the name of its innermost typedef."""
     named = ""
     for _ in range(MOST_TYPEDEFS):
         if type.code != gdb.TYPE_CODE_TYPEDEF:
@@ -474,7 +481,8 @@ def _without_typedefs(type: gdb.Type) -> tuple[gdb.Type, str]:
 
 
 def _symbols_in(files: Sequence[gdb.Objfile], name: str) -> Iterator[gdb.Symbol]:
-    """Of types of this name: one of each file, though several of its source files may have one."""
+    """Type symbols of this name, at most one static and one global per file, though several source files may have
+    one."""
     for file in files:
         for lookup in (file.lookup_static_symbol, file.lookup_global_symbol):
             with suppress(gdb.error):
@@ -486,7 +494,7 @@ def _symbols_in(files: Sequence[gdb.Objfile], name: str) -> Iterator[gdb.Symbol]
 def _length(kind: gdb.Type) -> Optional[int]:
     each = GdbTypes.plain(kind.target()).sizeof
     if not kind.sizeof:
-        # GDB 13 has (0, 0) as the range of a flexible one
+        # GDB 13 gives a flexible array the range (0, 0)
         return None if each else 0
     return kind.sizeof // each if each else None
 
@@ -497,7 +505,7 @@ def _is_signed(kind: gdb.Type) -> bool:
 
 
 def file_name(of: Union[gdb.Objfile, gdb.Symtab]) -> str:
-    """Empty: it has none, or one that is no text."""
+    """Empty if there is no name, or it is not UTF-8."""
     with suppress(UnicodeDecodeError):
         return of.filename or ""
     return ""

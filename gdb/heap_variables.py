@@ -1,4 +1,4 @@
-"""The program's variables and locals, as GDB's symbols and frames have them."""
+"""Reads the program's variables from GDB's symbols, and locals from its frames."""
 
 from __future__ import annotations
 
@@ -23,13 +23,13 @@ if TYPE_CHECKING:
 
 STATIC = (gdb.SYMBOL_LOC_STATIC, gdb.SYMBOL_LOC_UNRESOLVED, gdb.SYMBOL_LOC_COMPUTED)
 IN_FUNCTION = re.compile(r"(?!anon\.)[A-Za-z_]\w*\.\w+")
-"""A static variable of a function in C, as GCC (last.1) and clang (make.last) call it."""
+"""A function's static variable in C, as GCC (last.1) and clang (make.last) name it."""
 
 
 LINES = (1, *range(10, 1000, 10), *range(1000, 20_000, 100), *range(2, 200))
-"""Of a source file: those that are tried, to find one that lies in a function."""
+"""Source lines to try until one lies in a function."""
 NO_FILE = "No source file named"
-"""How GDB's error begins where it knows no such file. Should the words change, more lines are tried in vain."""
+"""How GDB's error for an unknown source file begins. If GDB changes it, lines are tried in vain."""
 
 
 class _Static(NamedTuple):
@@ -39,24 +39,24 @@ class _Static(NamedTuple):
     function: str
 
     def name_of(self, plain: str) -> str:
-        """C has the variable's own alone."""
+        """The variable's name with its function's: C++ names have both, C names only the variable's."""
         return plain if "::" in plain else f"{self.function}::{self.symbol.name}"
 
 
 class _Statics(NamedTuple):
-    """Of the functions of a source file."""
+    """Static variables of the functions in a source file."""
 
     by_address: dict[int, _Static]
     of_threads: list[_Static]
     unplaced: list[_Static]
-    """GDB would have to read them to say where they are."""
+    """Variables whose place GDB knows only after reading them."""
 
 
 NONE = _Statics({}, [], [])
 
 
 class GdbVariables(DebuggedVariables):
-    """Of what a GdbTarget looks at, for one command."""
+    """Finds variables of what a GdbTarget shows, for one command."""
 
     target: GdbTarget
     types: GdbTypes
@@ -65,7 +65,7 @@ class GdbVariables(DebuggedVariables):
         super().__init__(target, types)
         self._frames = frames(target, types)
         self._statics: dict[tuple[str, gdb.Objfile], _Statics] = {}
-        """For each source file of each file with debug information."""
+        """By source file and file with debug information."""
 
     # variables
 
@@ -80,18 +80,19 @@ class GdbVariables(DebuggedVariables):
                 if candidate.needs_frame or not self._is_at(candidate, symbol):
                     continue
                 type = _with_length(candidate.type, symbol.size) if candidate.type is not None else None
-                # a larger one has an array at its end that its initialiser makes longer
+                # a type larger than the symbol is wrong; a smaller one may end in an array that the initialiser makes
+                # longer
                 if type is None or 0 < symbol.size < (type.sizeof or 0):
                     continue
                 variable = TypedVariable(name, symbol.value, self.types.number(type, candidate.symtab))
                 if candidate.addr_class != gdb.SYMBOL_LOC_UNRESOLVED:
                     return variable
-                # what only declares it is not as good as what defines it
+                # a declaration is second choice: the definition knows more
                 declared = declared or variable
         return declared
 
     def _candidates(self, symbol: NamedSymbol) -> Iterator[tuple[str, gdb.Symbol]]:
-        """Variables that may be this symbol's, with their names."""
+        """Debugger symbols that may be this symbol's variable, with their names."""
         plain = plain_name(symbol.text)
         for candidate in self._by_name(plain, self.target.build_id_at(symbol.value)):
             yield plain, candidate
@@ -104,8 +105,8 @@ class GdbVariables(DebuggedVariables):
                     yield each.name_of(plain), each.symbol
 
     def _symtabs_of(self, symbol: NamedSymbol, beside: int) -> Iterator[gdb.Symtab]:
-        """The source files that may have the function whose static variable it is: "last.1", "f(int)::last". Its module
-        has the address `beside`."""
+        """Source files that may have the function of a static variable like "last.1" or "f(int)::last". `beside`: an
+        address in its module."""
         if not symbol.text.startswith("_ZZ") and not IN_FUNCTION.match(symbol.text):
             return
         enclosing = self.enclosing(symbol, beside)
@@ -114,19 +115,19 @@ class GdbVariables(DebuggedVariables):
         source = self.target.source_of(symbol, beside)
         if source is not None:
             yield from _symtabs_named(source)
-        # a member function that is nowhere but inlined
+        # for a member function that is only ever inlined
         owner = within(within(plain_name(symbol.text))[0])[0]
         if owner:
             yield from (each.symtab for each in self.types.type_symbols(owner))
 
     def _by_name(self, name: str, build_id: Optional[str]) -> Iterator[gdb.Symbol]:
-        """Variables of this name, first those of the module's own file: to look in all costs most."""
+        """Variables of this name, those in the module's own file first: searching all files takes longest."""
         lookups: list[Callable[[], list[Optional[gdb.Symbol]]]] = []
         for file in gdb.objfiles():
             if build_id is not None and getattr(file, "build_id", None) == build_id:
                 lookups += [partial(_of_file, file, name)]
         lookups += [lambda: [gdb.lookup_global_symbol(name)], lambda: [*gdb.lookup_static_symbols(name)]]
-        # what the linker copied from a library into the program is the library's by name
+        # a variable that the linker copied from a library into the program has the library's symbol
         lookups += [lambda: [file.lookup_global_symbol(name) for file in gdb.objfiles()]]
         for lookup in lookups:
             with suppress(gdb.error):
@@ -141,13 +142,13 @@ class GdbVariables(DebuggedVariables):
         try:
             return self._address_of(candidate) == symbol.value
         except gdb.MemoryError:
-            # GDB reads which variant of a Rust enum there is, and since 15 pointers to structs that end in an array
-            # without a length: without a process names are as good
+            # For the address GDB reads a Rust enum's discriminant and, since 15, pointers to structs that end in a
+            # flexible array. Without a process that fails: compare names instead.
             return self._is_called(candidate, symbol)
 
     def _is_called(self, candidate: gdb.Symbol, symbol: NamedSymbol) -> bool:
         if symbol.text.startswith("_"):
-            # LLVM puts ".0" behind it where nothing of it but the first part is left
+            # LLVM appends ".0" if only the variable's first part is left
             return candidate.linkage_name == symbol.text.removesuffix(".0")
         build_id, symtab = self.target.build_id_at(symbol.value), candidate.symtab
         if build_id is None or candidate.name != _last(plain_name(symbol.text)) or symtab.objfile.build_id != build_id:
@@ -161,7 +162,7 @@ class GdbVariables(DebuggedVariables):
         return int(place) & self.target.mask() if place is not None else None
 
     def _check_type(self, symbol: gdb.Symbol) -> None:
-        """RuntimeError for one that leads back to itself: GDB would read the variable for ever."""
+        """Raises RuntimeError for a type that leads back to itself: GDB would read the variable forever."""
         if symbol.type is not None:
             self.types.plain(symbol.type)
 
@@ -174,14 +175,15 @@ class GdbVariables(DebuggedVariables):
         return NONE
 
     def _find_statics(self, symtab: gdb.Symtab) -> _Statics:
-        """Blocks do not list those within them: each is one that some line's code lies in."""
+        """Static variables of all blocks of a source file. GDB does not list nested blocks, so they are looked up by
+        line."""
         found = _Statics({}, [], [])
         seen: set[tuple[int, int, int]] = set()
         lines = symtab.linetable()
         try:
             lines.has_line(1)
         except RuntimeError:
-            # it has none, as a header may: GDB 13 crashes where these are counted
+            # there is no line table, as in some headers: GDB 13 crashes if it counts the lines of one
             return found
         for line in lines:
             name = ""
@@ -244,12 +246,12 @@ class GdbVariables(DebuggedVariables):
                 yield name, self.types.number(each.type, each.symtab)
 
     def _of_threads(self, symbol: NamedSymbol, base: int) -> Iterator[tuple[str, gdb.Symbol]]:
-        """The variables that a thread-local symbol of a module stands for: of one name there may be several."""
+        """The variables that a module's thread-local symbol may stand for: several can have its name."""
         plain = plain_name(symbol.text)
         for candidate in self._by_name(plain, self.target.build_id_at(base)):
             if candidate.addr_class == gdb.SYMBOL_LOC_COMPUTED:
                 yield plain, candidate
-        # closures and constants of Rust's have numbers that symbols lack
+        # Rust numbers closures and constants; the symbols lack these numbers
         for name in numbered(plain) if "{{" in plain else ():
             for candidate in self._by_name(name, self.target.build_id_at(base)):
                 if candidate.linkage_name == symbol.text:
@@ -277,8 +279,8 @@ def _symtabs_at(address: int) -> list[gdb.Symtab]:
 
 
 def _symtabs_named(source: str) -> Iterator[gdb.Symtab]:
-    """A line in front of the first function stands for that function, but since GDB 16 only a line within one has a
-    place: then others are tried."""
+    """Source files of this name, found by a line number. GDB takes a line before the first function for that function;
+    since GDB 16 only a line within a function has a place, so that several are tried."""
     seen: set[tuple[str, gdb.Objfile]] = set()
     for line in LINES:
         try:
@@ -298,7 +300,7 @@ def _symtabs_named(source: str) -> Iterator[gdb.Symtab]:
 
 
 def _with_length(type: gdb.Type, size: int) -> gdb.Type:
-    """An array that is declared without a length has what its variable's size leaves."""
+    """Gives an array without a declared length the length that the variable's size implies."""
     kind = type.strip_typedefs()
     if kind.code != gdb.TYPE_CODE_ARRAY or kind.sizeof or not size:
         return type

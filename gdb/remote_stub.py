@@ -1,6 +1,6 @@
-"""What a remote stub (gdbserver, an emulator) reports besides memory and registers, through GDB's own connection.
+"""Asks a remote stub (gdbserver, an emulator) over GDB's connection for more than memory and registers.
 
-Files are those of its machine: the mappings of the process are in its /proc, not in ours.
+Files are those of the stub's machine: the process's mappings are in /proc there, not here.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from arenascope.sources.target import Region
 
 BLOCK = 2048
 MAX_BYTES = 64 << 20
-"""More than any /proc file that is asked for."""
+"""Larger than any /proc file that we read."""
 ESCAPE, FLIPPED = 0x7D, 0x20
 
 
@@ -29,7 +29,7 @@ class StubFacts(NamedTuple):
     regions: Sequence[Region]
     environment: Optional[Mapping[str, str]]
     has_proc: bool
-    """The mappings come from /proc/PID, so that the number is the process's own."""
+    """The mappings come from /proc/PID there, so that the pid is the process's real one."""
 
 
 def ask_remote(connection: object, memory: Memory, pid: int) -> StubFacts:
@@ -47,13 +47,13 @@ def ask_remote(connection: object, memory: Memory, pid: int) -> StubFacts:
 
 
 class _Stub:
-    """Answers None or nothing where this GDB (before 12) or this stub cannot say."""
+    """Talks to the stub. Methods return None or nothing if this GDB (before 12) or this stub cannot answer."""
 
     def __init__(self, connection: object) -> None:
         self._packet = getattr(connection, "send_packet", None)
 
     def file(self, path: str) -> Optional[bytes]:
-        """The file as the stub has it."""
+        """Contents of a file on the stub's machine."""
         opened = _number(self._send(f"vFile:open:{path.encode().hex()},0,0"))
         if opened is None:
             return None
@@ -78,7 +78,7 @@ class _Stub:
         return data
 
     def _send(self, packet: str) -> bytes:
-        """The reply; b"" to what the stub does not know, for which GDB has None."""
+        """Sends a packet and returns the reply; b"" if the stub does not know it, for which GDB returns None."""
         try:
             return (self._packet(packet) or b"") if self._packet else b""
         except gdb.error:
@@ -86,7 +86,7 @@ class _Stub:
 
 
 def _number(reply: bytes) -> Optional[int]:
-    """What follows F in an answer to vFile, "F-1,errno" being a refusal."""
+    """The number after F in a vFile reply; "F-1,errno" is an error."""
     if reply[:1] != b"F" or reply[1:2] == b"-":
         return None
     digits = reply[1:].partition(b";")[0].partition(b",")[0]
@@ -94,6 +94,6 @@ def _number(reply: bytes) -> Optional[int]:
 
 
 def _unescape(data: bytes) -> bytes:
-    """Binary data of the remote protocol: 0x7d, then the byte with one bit turned."""
+    """Decodes binary data of the remote protocol: 0x7d escapes a byte that has bit 5 flipped."""
     parts = data.split(bytes([ESCAPE]))
     return parts[0] + b"".join(bytes([part[0] ^ FLIPPED]) + part[1:] for part in parts[1:] if part)

@@ -1,7 +1,7 @@
-"""arenascope's LLDB door: `command script import` this file, then `heap arenas`.
+"""arenascope's LLDB entry point: `command script import` this file, then type `heap arenas`.
 
-Finds the package beside itself (through symlinks too), makes LLDB a Target and registers the commands. Imported again
-it starts over, so that edited code is not stale.
+It finds the package next to this file (symlinks are followed), makes LLDB a Target and registers the commands.
+Importing it again reloads everything, so that edited code takes effect.
 """
 
 from __future__ import annotations
@@ -19,14 +19,15 @@ INSTALLED = "/arenascope/doors"
 def _load(door: str, package: str) -> ModuleType:
     for name in [name for name in sys.modules if name.partition(".")[0] in ("arenascope", "arenascope_lldb")]:
         del sys.modules[name]
-    # what lies beside this file: further on there may be one of another release, or somebody else's
+    # import only from this installation: elsewhere on sys.path there may be another release, or another package of this
+    # name
     sys.path.insert(0, package)
     try:
         from arenascope.commands.framework.load_once import load_once
     finally:
         sys.path.remove(package)
 
-    # by path: with a symlink, the folder that LLDB puts on sys.path is not this one
+    # load by path: if this file is a symlink, the folder that LLDB puts on sys.path is another one
     return load_once("arenascope_lldb", os.path.join(os.path.dirname(door), "heap_commands.py"))
 
 
@@ -39,7 +40,7 @@ def __lldb_init_module(debugger: lldb.SBDebugger, internal_dict: dict[str, Any])
         print(f"arenascope: no package beside {door}: import it from its checkout, or through a symlink")
         return
     commands = _load(door, package)
-    # LLDB looks for a command's class by this module's name
+    # LLDB looks up a command's class in this module
     classes = commands.make_classes(os.path.dirname(door))
     globals().update({kind.__name__: kind for kind in classes})
     commands.register(debugger, classes, __name__)

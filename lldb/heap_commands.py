@@ -1,4 +1,4 @@
-"""The commands as LLDB has them: one class for each, made from the table that all doors share."""
+"""LLDB's commands: one class for each entry of the command table that all doors share."""
 
 from __future__ import annotations
 
@@ -38,11 +38,11 @@ if TYPE_CHECKING:
 LONGEST_WORD = 65536
 OPTION = "--help"
 ERROR = "error: "
-"""What LLDB puts in front of one."""
+"""LLDB's prefix of an error message."""
 
 
 class LldbDoor(DebuggerDoor):
-    """Where a command was typed, and where its output goes."""
+    """The door of one command in LLDB: where it was typed, and where its output goes."""
 
     name = "lldb"
     find_command = staticmethod(find_command)
@@ -84,7 +84,7 @@ class LldbDoor(DebuggerDoor):
         return Style(width=self.debugger.GetTerminalWidth() if screen else 0, colour=colour, program=self.prefix)
 
     def write(self, text: str) -> None:
-        # Print alone leaves the text as it is; AppendMessage and PutCString add a newline
+        # Print adds nothing to the text; AppendMessage and PutCString add a newline
         self.result.Print(text)
 
     def describe(self) -> Sequence[str]:
@@ -92,7 +92,7 @@ class LldbDoor(DebuggerDoor):
 
 
 class _NamedCommand:
-    """A command as LLDB knows it: a class of its own."""
+    """Base of command classes: LLDB needs a class for each command."""
 
     prefix: str
     name: str
@@ -104,10 +104,10 @@ AnyNamed = TypeVar("AnyNamed", bound=_NamedCommand)
 
 
 class _Subcommand(_NamedCommand):
-    """`heap NAME`, as `command script add -c` wants it.
+    """`heap NAME`, as `command script add -c` needs it.
 
-    Since LLDB 19 a command can tell its options and LLDB completes them ("parsed"); before, it gets its line as typed
-    ("raw") and completes nothing after its name.
+    Since LLDB 19 a command can declare its options, and LLDB completes them ("parsed"). Older LLDBs pass the line as
+    typed ("raw") and complete nothing after the name.
     """
 
     command: Command
@@ -127,7 +127,7 @@ class _Subcommand(_NamedCommand):
         door = LldbDoor(self.prefix, self.folder, debugger, context, result=result)
         name = f"{self.prefix} {self.command.name}"
         words: list[str] = []
-        # whatever leaves this function prints a traceback, and the command would still count as done
+        # catch everything: LLDB would print a traceback and still count the command as successful
         try:
             words = _split(given) if isinstance(given, str) else [*self._words, *_strings(given)]
             with door:
@@ -147,7 +147,7 @@ class _Subcommand(_NamedCommand):
 
     def get_long_help(self) -> str:
         if self.parsed:
-            # LLDB prints usage and options itself
+            # LLDB prints usage and options by itself
             return f"\n{self.command.description}\n\nExample:\n  {self.prefix} {self.command.example}\n"
         return f"\n{help_body(self.command, self.prefix)}\n"
 
@@ -155,10 +155,10 @@ class _Subcommand(_NamedCommand):
         return 0
 
     def get_repeat_command(self, line: str) -> Optional[str]:
-        """What an empty line runs next; used since LLDB 19."""
+        """What an empty line runs next (LLDB 19 and later)."""
         return "" if self.command.dont_repeat else None
 
-    # the methods of a parsed command
+    # methods that LLDB calls for parsed commands only
 
     def get_options_definition(self) -> dict[str, dict[str, object]]:
         return {name: _option(each, index) for index, (name, each) in enumerate(_long_options(self.command), 1)}
@@ -183,10 +183,10 @@ def _long_options(command: Command) -> Iterator[tuple[str, Argument]]:
 
 
 def _option(argument: Argument, index: int) -> dict[str, object]:
-    """An option as LLDB wants it defined."""
+    """An option in the form that LLDB wants."""
     short = next((name[1] for name in argument.names if len(name) == 2), None)
-    # one without a letter is identified by a character that cannot be typed: LLDB's own choice for the first of
-    # them is 0, which is then not completed
+    # LLDB identifies an option by its letter. One without a letter gets an untypable character: LLDB itself would give
+    # the first of them 0, and then not complete it.
     definition: dict[str, object] = {"help": argument.help, "short_option": short or chr(index)}
     if argument.takes_value:
         is_number = argument.options.get("type") is int
@@ -236,7 +236,7 @@ class _Help(_NamedCommand):
 
 
 def make_classes(folder: str) -> list[type[_NamedCommand]]:
-    """By the names under which LLDB gets them."""
+    """The classes of all commands, for each prefix."""
     classes: list[type[_NamedCommand]] = []
     for prefix in prefixes(print):
         classes += [_make_class(_Help, prefix, "help"), _make_class(_Help, prefix, OPTION)]
@@ -263,7 +263,7 @@ def register(debugger: lldb.SBDebugger, classes: Sequence[type[_NamedCommand]], 
         if prefix != ALWAYS and _is_taken(interpreter, prefix):
             print(taken(prefix))
             continue
-        # where the prefix stands alone LLDB shows both, and then the commands
+        # for the prefix alone LLDB shows help and syntax, and then the list of commands
         syntax = f"{prefix} COMMAND\n\n{start_in_debugger(prefix)}"
         problem = _run(interpreter, f'command container add -o -h "{SUMMARY}" -H "{syntax}" {prefix}')
         if problem:
@@ -271,7 +271,7 @@ def register(debugger: lldb.SBDebugger, classes: Sequence[type[_NamedCommand]], 
             return
         for kind in classes:
             if kind.prefix == prefix:
-                # a container answers no option; after -- LLDB takes this for a command's name
+                # a container takes no options: after -- LLDB reads "--help" as a command's name
                 name = f"-- {prefix} {kind.name}" if kind.name == OPTION else f"{prefix} {kind.name}"
                 names = f"-c {module}.{kind.__name__} {name}"
                 kind.parsed = kind.may_be_parsed and not _run(interpreter, f"command script add -o -p {names}")
@@ -281,15 +281,15 @@ def register(debugger: lldb.SBDebugger, classes: Sequence[type[_NamedCommand]], 
 
 
 def _is_taken(interpreter: lldb.SBCommandInterpreter, prefix: str) -> bool:
-    """Whether another command has this name: its help is not ours. (LLDB dies of a container put over it.)"""
+    """Whether another command has this name, as its help is not ours. (LLDB crashes if a container replaces it.)"""
     result = lldb.SBCommandReturnObject()
-    # SBCommandInterpreter.CommandExists knows LLDB's own commands only, UserCommandExists came later than LLDB 16
+    # SBCommandInterpreter.CommandExists knows built-in commands only, and UserCommandExists is newer than LLDB 16
     interpreter.HandleCommand(f"help {prefix}", result)
     return result.Succeeded() and not (result.GetOutput() or "").startswith(SUMMARY)
 
 
 def _run(interpreter: lldb.SBCommandInterpreter, line: str) -> Optional[str]:
-    """LLDB's complaint, if it has one."""
+    """Runs a command line and returns LLDB's error, if any."""
     result = lldb.SBCommandReturnObject()
     interpreter.HandleCommand(line, result)
     return None if result.Succeeded() else (result.GetError() or "failed").strip()

@@ -1,4 +1,4 @@
-"""LLDB as a Controller: lets single threads run, and calls functions in the process while all others are held."""
+"""LLDB as a Controller: runs single threads, and calls functions in the process while all other threads are held."""
 
 from __future__ import annotations
 
@@ -23,20 +23,20 @@ from arenascope.glibc.find.inside_malloc import StackFrame
 from arenascope.sources.target import ThreadInfo
 
 PATIENCE = 3
-"""How often a call that was interrupted while it works, not in a lock, is resumed."""
+"""How often a call that was interrupted outside a lock is resumed."""
 UNWINDS = 10
-"""How often LLDB is told to unwind a call."""
+"""How many times to try unwinding a call."""
 WARM_UP_SECONDS = 5.0
 WHERE_LOCKS_SHOW = 3
-"""How many frames down the function that waits for a lock may be."""
+"""How many frames from the innermost one to search for a function that waits for a lock."""
 
 
 INLINED = 32
-"""How many functions may have been inlined into one."""
+"""The most functions that may be inlined into one."""
 
 
 class LldbController(DebuggerController):
-    """Drives the selected process; held threads, mode and the selected thread are as they were when it is done."""
+    """Controls the selected process. Afterwards held threads, mode and the selected thread are as before."""
 
     def __init__(self, debugger: lldb.SBDebugger, target: lldb.SBTarget) -> None:
         self.debugger = debugger
@@ -54,7 +54,7 @@ class LldbController(DebuggerController):
     def step_out(self, thread: ThreadInfo, depth: int, seconds: float) -> bool:
         chosen = self._thread(thread)
         frames = _stack(chosen, depth + INLINED)
-        # what is inlined returns where the function does that it became part of
+        # an inlined function returns where the function returns that contains it
         while depth < len(frames) and frames[depth].IsInlined():
             depth += 1
         if depth + 1 >= len(frames):
@@ -63,7 +63,7 @@ class LldbController(DebuggerController):
             return self._run_to(chosen, frames[depth + 1], seconds)
 
     def _run_to(self, thread: lldb.SBThread, caller: lldb.SBFrame, seconds: float) -> bool:
-        """Runs until the thread is back in `caller`."""
+        """Runs the thread until it is back in `caller`."""
         address, stack = caller.GetPC(), caller.GetCFA()
         stop = self.target.BreakpointCreateByAddress(address)
         stop.SetThreadID(thread.GetThreadID())
@@ -75,7 +75,7 @@ class LldbController(DebuggerController):
                         return False
                 self._check_alive()
                 frame = thread.GetFrameAtIndex(0)
-                # not in a call of the same function from further down
+                # the breakpoint may also be hit in a deeper call of the same function
                 if frame.GetPC() == address and frame.GetCFA() >= stack:
                     return True
             return False
@@ -98,7 +98,7 @@ class LldbController(DebuggerController):
     def _recover(
         self, thread: lldb.SBThread, before: tuple[int, int], seconds: float, is_lock_wait: Callable[[str], bool]
     ) -> int:
-        """A call that did not come back: unwound where it waits for a lock or is about to die, else let go on."""
+        """Handles a call that did not return: unwinds it if it waits for a lock or is about to die, else resumes it."""
         for _ in range(PATIENCE):
             name = self._signal_of(thread)
             if name in FATAL_SIGNALS:
@@ -119,8 +119,8 @@ class LldbController(DebuggerController):
             failed = thread.UnwindInnermostExpression().GetCString()
             if _place(thread) == before:
                 return
-            # LLDB's thread for events, late on a busy machine, may have asked for the registers just before they were
-            # put back, and LLDB remembers what it heard: once a call has ended it asks anew
+            # On a busy machine LLDB's event thread may have read the registers just before they were restored, and LLDB
+            # caches them. After another call it reads them again.
             getpid = self._getpid()
             if getpid is not None:
                 thread.GetFrameAtIndex(0).EvaluateExpression(getpid.expression, _call_options(WARM_UP_SECONDS))
@@ -134,11 +134,11 @@ class LldbController(DebuggerController):
         )
 
     def _check_alive(self) -> None:
-        """EndedError with the cause of death."""
+        """Raises EndedError with the cause of death if the process has ended."""
         if self.process.GetState() != lldb.eStateExited:
             return
         status, reason = self.process.GetExitStatus(), self.process.GetExitDescription()
-        # lldb-server tells both in one number
+        # lldb-server reports exit status and signal as one number
         signal = self.process.GetUnixSignals().GetSignalAsCString(status)
         raise EndedError(reason or f"with status {status}" + (f", or of {signal}" if signal else ""))
 
@@ -148,7 +148,8 @@ class LldbController(DebuggerController):
         return self.process.GetUnixSignals().GetSignalAsCString(thread.GetStopReasonDataAtIndex(0)) or ""
 
     def _warm_up(self) -> None:
-        """The first call makes LLDB map memory in the process for its code: not while RSS is being measured."""
+        """Makes LLDB map memory for its code in the process now: at the first call it would do so while RSS is
+        measured."""
         if self._is_warm:
             return
         self._is_warm = True
@@ -157,7 +158,7 @@ class LldbController(DebuggerController):
             self.call(getpid, WARM_UP_SECONDS, lambda name: False)
 
     def _getpid(self) -> Optional[FunctionCall]:
-        """What does nothing."""
+        """A call of getpid(), which changes nothing."""
         for context in self.target.FindSymbols("getpid"):
             address = context.GetSymbol().GetStartAddress().GetLoadAddress(self.target)
             if address != lldb.LLDB_INVALID_ADDRESS:
@@ -172,7 +173,7 @@ class LldbController(DebuggerController):
 
     @contextmanager
     def _alone(self, thread: lldb.SBThread) -> Iterator[None]:
-        """No other thread runs, and commands wait for the process."""
+        """Suspends all other threads, and makes commands wait for the process."""
         others = [
             each for each in self.process if each.GetThreadID() != thread.GetThreadID() and not each.IsSuspended()
         ]
@@ -191,7 +192,7 @@ class LldbController(DebuggerController):
 
     @contextmanager
     def _watchdog(self, seconds: float) -> Iterator[None]:
-        """Interrupts the process when it is not back in time."""
+        """Interrupts the process if it is not back in time."""
         timer = threading.Timer(seconds, self.process.SendAsyncInterrupt)
         timer.daemon = True
         timer.start()
@@ -206,9 +207,9 @@ def _call_options(seconds: float) -> lldb.SBExpressionOptions:
     options.SetLanguage(lldb.eLanguageTypeC99)
     options.SetTimeoutInMicroSeconds(int(seconds * 1e6))
     options.SetStopOthers(True)
-    # not resumed with all threads after a while, as is the default
+    # by default LLDB would resume all threads after a while
     options.SetTryAllThreads(False)
-    # a call that is interrupted would be torn out of the middle of malloc
+    # unwinding would tear an interrupted call out of the middle of malloc
     options.SetUnwindOnError(False)
     options.SetIgnoreBreakpoints(True)
     options.SetTrapExceptions(False)
@@ -228,8 +229,8 @@ def _stack(thread: lldb.SBThread, limit: int) -> list[lldb.SBFrame]:
 
 
 def _place(thread: lldb.SBThread) -> tuple[int, int]:
-    """Where the thread stands: the same again once a call has ended, as LLDB restores its registers."""
+    """Where the thread stands (pc, sp). It is the same after a call: LLDB restores the registers."""
     frame = thread.GetFrameAtIndex(0)
-    # the registers': a frame's own is what it was when LLDB first looked, whatever was written since
+    # read the registers: the frame itself keeps the values that LLDB read first
     pc, sp = (frame.FindRegister(name).GetValueAsUnsigned() for name in ("pc", "sp"))
     return pc, sp

@@ -1,4 +1,4 @@
-"""A module as LLDB's debug information describes it."""
+"""Reads one module's types and functions from LLDB's debug information."""
 
 from __future__ import annotations
 
@@ -17,20 +17,20 @@ if TYPE_CHECKING:
 
 METHODS_ASKED = 8
 UNITS_ASKED = 64
-"""So many source files of a module tell its languages."""
+"""How many source files to check for the module's languages."""
 STRUCTS = lldb.eTypeClassStruct | lldb.eTypeClassClass | lldb.eTypeClassUnion
 CLOSURE = "Ul"
-"""In mangled names."""
+"""The mark of a lambda in mangled names."""
 C = (lldb.eLanguageTypeC, lldb.eLanguageTypeC89, lldb.eLanguageTypeC99, lldb.eLanguageTypeC11)
 
 
 class DescribedModule:
-    """One that has debug information of what is in memory."""
+    """A module whose debug information matches what is in memory."""
 
     def __init__(self, module: lldb.SBModule) -> None:
         self.module = module
         self._closures: Optional[dict[tuple[str, str], list[lldb.SBType]]] = None
-        """By source file and name: two files may have one name."""
+        """By source file and name: lambdas of two files may have the same name."""
 
     @cached_property
     def languages(self) -> set[str]:
@@ -39,7 +39,7 @@ class DescribedModule:
 
     @cached_property
     def units(self) -> Mapping[str, Sequence[lldb.SBCompileUnit]]:
-        """By the source file's name, without folders."""
+        """Compile units by the source file's name, without folders."""
         found: dict[str, list[lldb.SBCompileUnit]] = {}
         for index in range(self.module.GetNumCompileUnits()):
             unit = self.module.GetCompileUnitAtIndex(index)
@@ -47,17 +47,18 @@ class DescribedModule:
         return found
 
     def structs(self, with_typedefs: bool) -> Sequence[lldb.SBType]:
-        """And unions. One that only a typedef names has that name once LLDB has read the typedef; each source file
-        brings all of these anew."""
+        """Structs and unions. With `with_typedefs` also those that only a typedef names, once per name and size: LLDB
+        lists them again for each source file."""
         typedefs = self.module.GetTypes(lldb.eTypeClassTypedef) if with_typedefs else ()
         apart = {(each.GetName(), each.GetByteSize()): each for each in typedefs}
         return [*self.module.GetTypes(STRUCTS), *apart.values()]
 
     @cached_property
     def templates(self) -> Mapping[str, Sequence[lldb.SBType]]:
-        """By their names up to the arguments: FindTypes finds none that has an enumerator among them."""
+        """Class templates' instances by name without arguments: FindTypes misses those with an enumerator as
+        argument."""
         table: dict[str, list[lldb.SBType]] = {}
-        # to list all of C's takes long, and there are none
+        # C has none, and listing all its structs takes long
         for kind in self.module.GetTypes(STRUCTS) if self.languages != {"c"} else ():
             template, has_arguments, _ = (kind.GetName() or "").partition("<")
             if has_arguments:
@@ -65,13 +66,13 @@ class DescribedModule:
         return table
 
     def is_nameless(self, kind: lldb.SBType, raw: str) -> bool:
-        """A lambda, which LLDB calls by the name of a typedef, such as std::remove_reference's `type`."""
+        """Whether it is a lambda, which LLDB names after a typedef such as std::remove_reference's `type`."""
         methods = (kind.GetMemberFunctionAtIndex(index) for index in range(kind.GetNumberOfMemberFunctions()))
         is_callable = any(each.GetName() == "operator()" for each in methods)
         return is_callable and not raw.endswith(">") and not self.has(kind, raw)
 
     def named_by_methods(self, kind: lldb.SBType, raw: str) -> Optional[str]:
-        """The name as the symbols of its methods have it, where it is the same with all arguments."""
+        """The class's name according to its methods' symbols, if it is the same name with more arguments."""
         for index in range(min(kind.GetNumberOfMemberFunctions(), METHODS_ASKED)):
             mangled = kind.GetMemberFunctionAtIndex(index).GetMangledName() or ""
             readable = demangle(mangled)
@@ -81,14 +82,14 @@ class DescribedModule:
         return None
 
     def this_of(self, function: lldb.SBFunction, target: lldb.SBTarget) -> Optional[lldb.SBType]:
-        """The class whose method a function is; None where that has no object."""
+        """The type of `this` in a function; None if it is no method, or static."""
         given = _arguments(function.GetBlock(), target)
         return next((kind.GetPointeeType() for name, kind in given if name == "this"), None)
 
     def closure(self, name: str, beside: lldb.SBAddress, target: LldbTarget) -> Optional[lldb.SBType]:
-        """A lambda's type, by the name that symbols have for it in the source file of the function that is there.
+        """A lambda's type, by its name in symbols and the source file of the function at `beside`.
 
-        Types of functions do not tell: LLDB has one class for templates of lambdas that are spelled alike.
+        Types of functions are no help: LLDB merges templates of lambdas that are spelled alike.
         """
         if self._closures is None:
             self._closures = {}
@@ -102,7 +103,7 @@ class DescribedModule:
         return found[0] if len(found) == 1 else None
 
     def has(self, kind: lldb.SBType, name: str) -> bool:
-        """Whether it is by this name in the debug information itself."""
+        """Whether the debug information itself has the type under this name."""
         own = within(name)[1]
         return any(
             each.GetCanonicalType() == kind and each.GetTypeClass() & (STRUCTS | lldb.eTypeClassEnumeration)
@@ -110,7 +111,7 @@ class DescribedModule:
             for each in self.module.FindTypes(text)
         )
 
-    # of each type alone
+    # one type at a time
 
     @staticmethod
     def members(kind: lldb.SBType) -> Sequence[lldb.SBTypeMember]:
@@ -119,7 +120,7 @@ class DescribedModule:
     @staticmethod
     def enumerators(kind: lldb.SBType) -> Iterator[tuple[str, int]]:
         members = kind.GetEnumMembers()
-        # LLDB 16
+        # LLDB 16 and later
         integer = kind.GetEnumerationIntegerType() if hasattr(kind, "GetEnumerationIntegerType") else None
         is_signed = integer is None or bool(integer.GetCanonicalType().GetTypeFlags() & lldb.eTypeIsSigned)
         for index in range(members.GetSize()):
@@ -132,7 +133,7 @@ class DescribedModule:
             yield BitField(each.GetName() or "", each.GetOffsetInBits(), each.GetBitfieldSizeInBits(), is_signed)
 
     def shape_of(self, kind: lldb.SBType) -> tuple[object, ...]:
-        """What two types have in common that are one."""
+        """The layout that two declarations of the same type share."""
         bases = [kind.GetDirectBaseClassAtIndex(index) for index in range(kind.GetNumberOfDirectBaseClasses())]
         members = []
         for each in (*bases, *self.members(kind)):
@@ -143,7 +144,7 @@ class DescribedModule:
 
 
 def _is_longer(told: str, raw: str) -> bool:
-    """Whether it is the same name, with arguments that LLDB leaves out."""
+    """Whether it is the same name with arguments that LLDB omits."""
     own, parts = parts_of(told), parts_of(raw)
     if own is None or parts is None or spelled(parts.template) != own.template or not own.arguments:
         return False
@@ -151,11 +152,11 @@ def _is_longer(told: str, raw: str) -> bool:
 
 
 def _of_lambdas(beside: lldb.SBAddress, target: LldbTarget) -> Iterator[tuple[str, int]]:
-    """The functions of lambdas, and std::function's that call them: their classes, and where they begin."""
+    """Class name and address of each lambda's operator(), and of std::function's functions that call one."""
     start = beside.GetLoadAddress(target.target)
     for method in ("operator()(", "_M_invoke("):
         mangled = "_cl" if method == "operator()(" else "9_M_invokeE"
-        # LLDB finds them by name in some versions, or builds, only
+        # some versions or builds of LLDB find these symbols only by name
         for symbol in target.symbols_with(mangled, start):
             owner, own = within(demangle(symbol.text)) if CLOSURE in symbol.text else ("", "")
             if own.startswith(method):
@@ -167,13 +168,13 @@ def _unit_of(place: lldb.SBAddress) -> str:
 
 
 def _called_on(place: lldb.SBAddress, target: lldb.SBTarget) -> list[lldb.SBType]:
-    """What a lambda's own function is a method of."""
+    """The class of a lambda whose operator() is at `place`."""
     given = _arguments(place.GetFunction().GetBlock(), target)
     return [_plain(kind.GetPointeeType()) for name, kind in given if name in ("__closure", "this")]
 
 
 def _handed_on(place: lldb.SBAddress, target: lldb.SBTarget) -> list[lldb.SBType]:
-    """What std::function's own function hands on to one that is inlined in it, __invoke_r."""
+    """The argument that std::function's _M_invoke passes to __invoke_r, which is inlined into it."""
     found = []
     block = place.GetFunction().GetBlock().GetFirstChild()
     while block.IsValid():
@@ -185,7 +186,7 @@ def _handed_on(place: lldb.SBAddress, target: lldb.SBTarget) -> list[lldb.SBType
 
 def _arguments(block: lldb.SBBlock, target: lldb.SBTarget) -> Iterator[tuple[str, lldb.SBType]]:
     for each in block.GetVariables(target, True, False, False):
-        # as in heap_variables.py: LLDB 22 crashes where it makes children for what it cannot read
+        # LLDB 22 crashes when it makes synthetic children for a type that it cannot read
         value = each.GetStaticValue().GetNonSyntheticValue()
         yield value.GetName() or "", value.GetType()
 

@@ -40,7 +40,7 @@ from arenascope.sources.target import (
     ThreadInfo,
 )
 
-# the first word of a triple, where Linux has another name for the machine
+# the first word of a triple, where Linux calls the machine differently
 MACHINES = {
     "amd64": "x86_64",
     "i486": "i386",
@@ -53,7 +53,7 @@ MACHINES = {
     "powerpc": "ppc",
     "systemz": "s390x",
 }
-# registers that hold the thread pointer; fs_base is there since LLDB 18
+# registers that hold the thread pointer; LLDB has fs_base since 18
 THREAD_POINTERS = {"x86_64": "fs_base", "aarch64": "tpidr", "ppc64": "r13", "riscv64": "tp", "loongarch64": "tp"}
 STANDING = (lldb.eStateStopped, lldb.eStateCrashed, lldb.eStateSuspended)
 RUNNING = (lldb.eStateRunning, lldb.eStateStepping, lldb.eStateLaunching, lldb.eStateAttaching)
@@ -63,7 +63,7 @@ AnyRead = TypeVar("AnyRead", bound=Callable[..., Any])
 
 
 class LldbTarget(DebuggedTarget):
-    """The selected target's process, at this moment."""
+    """The selected target's process at this moment."""
 
     door = "lldb"
 
@@ -80,14 +80,14 @@ class LldbTarget(DebuggedTarget):
         super().__init__(self._open_image(), _machine(target.GetTriple()))
         self.types = types(self) if asks_for_types() else None
         self.read = _interruptible(self.read, debugger, READS_BETWEEN_QUESTIONS)
-        self.threaded_fill = None  # no other thread can ask whether Ctrl-C was pressed
+        self.threaded_fill = None  # only the thread that runs the command may ask for Ctrl-C
         self.fill = _interruptible(self.fill, debugger, BLOCKS_BETWEEN_QUESTIONS)
         self.window = _interruptible(self.window, debugger, READS_BETWEEN_QUESTIONS)
         if self.read_nodes is not None:
             self.read_nodes = _interruptible(self.read_nodes, debugger, BLOCKS_BETWEEN_QUESTIONS)
 
     def _open_image(self) -> Source:
-        # elf-core and its siblings, minidump; a live process is gdb-remote's here as much as elsewhere
+        # the plugin is elf-core or the like, or minidump; for any live process it is gdb-remote
         plugin = self.process.GetPluginName() or ""
         image: Optional[Source]
         if "core" in plugin or "minidump" in plugin:
@@ -111,19 +111,20 @@ class LldbTarget(DebuggedTarget):
     def _read_slowly(self, address: int, size: int) -> bytes:
         if not size:
             return b""
-        # a new one each time: it keeps an old failure
+        # a new SBError for each read: a reused one keeps an old failure
         error = lldb.SBError()
         try:
             data = self.process.ReadMemory(address, size, error)
         except (OverflowError, TypeError, ValueError):
             raise MemoryReadError(address, size) from None
-        # a read that leaves the mapping is short, and still no error
+        # a read beyond the mapping's end returns short data and no error
         if error.Fail() or data is None or len(data) != size:
             raise MemoryReadError(address, size)
         return bytes(data)
 
     def _regions_of_stub(self) -> Iterator[Region]:
-        """The stub's own word. Cores have no names here, but a core is read from its file."""
+        """Mappings as the stub reports them. LLDB has no file names for a core's, but cores are read from their
+        file."""
         mappings = self.process.GetMemoryRegions()
         info = lldb.SBMemoryRegionInfo()
         for index in range(mappings.GetSize()):
@@ -152,7 +153,7 @@ class LldbTarget(DebuggedTarget):
     # symbols and types
 
     def own_symbols(self, name: str) -> Iterator[Symbol]:
-        # the loader exports some of libc's names as well
+        # the loader also exports some of libc's names
         symbols = sorted(self._symbols(name), key=lambda each: not each[1].startswith(("libc.", "libc-")))
         return (symbol for symbol, _ in symbols)
 
@@ -160,7 +161,7 @@ class LldbTarget(DebuggedTarget):
         """Definitions of that name, each with its file's name."""
         for context in self.target.FindSymbols(name):
             address = context.GetSymbol().GetStartAddress().GetLoadAddress(self.target)
-            # a file's import of the name has no address
+            # an imported symbol has no address
             if address != lldb.LLDB_INVALID_ADDRESS:
                 module = context.GetModule()
                 yield Symbol(address, _build_id(module)), module.GetFileSpec().basename or ""
@@ -174,7 +175,7 @@ class LldbTarget(DebuggedTarget):
 
     @cached_property
     def _build_ids(self) -> dict[int, str]:
-        """By where the modules lie that LLDB has a file of: LLDB 23 reads from memory what no file here is."""
+        """Build-ids of modules that LLDB has a file of, by start address. LLDB 23 reads the others from memory."""
         files = [each for each in self.target.modules if each.IsFileBacked()]
         heads = {each.GetObjectFileHeaderAddress().GetLoadAddress(self.target): each for each in files}
         return {head: _digits(module) for head, module in heads.items()}
@@ -193,7 +194,8 @@ class LldbTarget(DebuggedTarget):
             struct = _struct(name, kind)
             module = kind.GetModule() if hasattr(kind, "GetModule") else None  # LLDB 13
             build_id = _build_id(module) if module is not None else None
-            # what a program asks for is there, although nothing of it is in the process: LLDB 22 saw another build-id
+            # LLDB 22 also lists a library that the program needs but whose file has another build-id: nothing of that
+            # file is in the process
             if struct is not None and (module is None or self._has_place(module) or self.is_mapped(build_id)):
                 yield DebuggerStruct(struct, build_id)
 
@@ -204,7 +206,7 @@ class LldbTarget(DebuggedTarget):
         return module.GetObjectFileHeaderAddress().GetLoadAddress(self.target)
 
     def believes(self, module: lldb.SBModule) -> bool:
-        """Whether it is the file that is in memory."""
+        """Whether this is the file that is in memory."""
         head, build_id = self.start_of(module), _build_id(module)
         if head == lldb.LLDB_INVALID_ADDRESS or not self.is_believed(build_id, head):
             return False
@@ -214,12 +216,12 @@ class LldbTarget(DebuggedTarget):
         return self.start_of(module) != lldb.LLDB_INVALID_ADDRESS
 
     def _types(self, name: str) -> Iterator[lldb.SBType]:
-        """The one that LLDB would take first."""
+        """Types of this name, LLDB's first choice first."""
         yield self.target.FindFirstType(name)
         yield from self.target.FindTypes(name)
 
     def thread_local(self, name: str, thread: ThreadInfo) -> Optional[int]:
-        """LLDB is not asked: it knows TLS only since 18 and on x86-64; what TLS blocks hold says as much."""
+        """Always None: LLDB knows TLS only since 18 and on x86-64, and TLS blocks can be read without it."""
         return None
 
     # threads
@@ -243,7 +245,7 @@ class LldbTarget(DebuggedTarget):
         name = THREAD_POINTERS.get(self.machine)
         register = frame.FindRegister(name) if name else lldb.SBValue()
         pointer = register.GetValueAsUnsigned() if register.IsValid() else None
-        # of a core's threads it names one, the process
+        # for a core LLDB names only one thread: that name is the process's
         named = thread.GetName() if self.kind == "live" else None
         counter = frame.GetPC()
         return ThreadInfo(
@@ -268,7 +270,8 @@ class LldbTarget(DebuggedTarget):
         return number & self.mask()
 
     def _plain_value(self, expression: str) -> lldb.SBValue:
-        """A register or variable where it is no more than that: for an expression LLDB maps memory in the process."""
+        """The value of a register, a variable or an expression. The first two are read directly: for an expression LLDB
+        maps memory in the process."""
         frame = self.process.GetSelectedThread().GetSelectedFrame()
         if frame.IsValid():
             by_name = frame.FindRegister(expression[1:]) if expression.startswith("$") else None
@@ -284,9 +287,10 @@ class LldbTarget(DebuggedTarget):
 
 
 def _interruptible(read: AnyRead, debugger: lldb.SBDebugger, often: int) -> AnyRead:
-    """The same, with KeyboardInterrupt at Ctrl-C: LLDB records it and leaves it to the command to ask.
+    """`read`, raising KeyboardInterrupt after Ctrl-C; asks LLDB at every so many calls (`often`).
 
-    Only the thread that runs the command may ask (LLDB 17), so no other can watch for it.
+    LLDB only records Ctrl-C, and only the thread that runs the command may ask for it (LLDB 17), so that no other
+    thread can watch.
     """
     interpreter = debugger.GetCommandInterpreter()
     was_asked = debugger.InterruptRequested if hasattr(debugger, "InterruptRequested") else interpreter.WasInterrupted
@@ -306,7 +310,7 @@ def _register(frame: lldb.SBFrame, name: str) -> Optional[int]:
 
 
 def _wide_register(frame: lldb.SBFrame, name: str) -> bytes:
-    # without AVX its lower half is all there is
+    # without AVX the register has only its lower half
     for register in (name, name.replace("ymm", "xmm")):
         value = frame.FindRegister(register)
         data, error = value.GetData(), lldb.SBError()
@@ -329,7 +333,7 @@ def _digits(module: lldb.SBModule) -> str:
 
 
 def _build_id(module: lldb.SBModule) -> Optional[str]:
-    """None also where LLDB has a checksum in its place."""
+    """The build-id; None also if LLDB has a checksum instead."""
     digits = _digits(module)
     return digits if len(digits) >= BUILD_ID_DIGITS else None
 

@@ -1,4 +1,4 @@
-"""LLDB as a TypeSource: what its debug information says of the program's types, variables and locals."""
+"""LLDB as a TypeSource: reads the program's types from LLDB's debug information."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ FORMS: Mapping[int, Form] = {
 CHARACTERS = ("char", "signed char", "unsigned char", "wchar_t", "char8_t", "char16_t", "char32_t")
 NAMELESS = re.compile(r"\((?:unnamed|anonymous) (?:struct|class|union|enum)[^()]*\)$")
 MADE_UP = re.compile(r"\bvoid\b|<>|\(unnamed |\(anonymous (?!namespace)|'lambda|\(lambda")
-"""What stands for types without a name, and for what LLDB cannot read."""
+"""Marks in LLDB's names of types that have no name, or that it cannot read."""
 OF_VOID = re.compile(r"<.*\bvoid\b")
 OFTEN_OF_VOID = tuple(f"std::{name}" for name in ("allocator", "less", "equal_to", "shared_ptr", "weak_ptr", "hash"))
 
@@ -46,14 +46,14 @@ class _Known(NamedTuple):
     """A type that has a number."""
 
     type: lldb.SBType
-    """Without const and typedefs; it does not know its module."""
+    """Without const or typedefs. An SBType does not know its module."""
     module: DescribedModule
     name: str
     form: Form
 
 
 class LldbTypes(WithVariables):
-    """Of what an LldbTarget looks at, for one command."""
+    """Reads the types of an LldbTarget, for one command."""
 
     def __init__(
         self,
@@ -67,11 +67,11 @@ class LldbTypes(WithVariables):
         self._numbers: dict[Key, int] = {}
         self._shapes: dict[int, Key] = {}
         self._named: dict[Key, list[int]] = {}
-        """Structs, unions and enums, by what is quickly told of them."""
+        """Structs, unions and enums by form, name and size, which are quick to compare."""
         self._facts: dict[int, TypeFacts] = {}
         self._names: dict[str, Optional[int]] = {}
         self._several: set[str] = set()
-        """Names of which there are several."""
+        """Names that several types have."""
         self._made: set[int] = set()
         self._module = module
         self.read_here = read_here(target, self)
@@ -79,7 +79,8 @@ class LldbTypes(WithVariables):
 
     @cached_property
     def modules(self) -> list[DescribedModule]:
-        """Not Rust's: LLDB reads it as C++, without the variants of enums, and by other names."""
+        """Modules that LLDB describes. Rust's are left out: LLDB reads Rust as C++, without enums' variants and with
+        other names."""
         modules = [self._module(each) for each in self._target.target.modules if self._target.believes(each)]
         return [each for each in modules if each.languages and "rust" not in each.languages]
 
@@ -107,7 +108,7 @@ class LldbTypes(WithVariables):
             return facts._replace(target=self._target_of(kind, known.module, form))
         if form == "array":
             target, length = self.number(_element(kind), known.module), _length(kind)
-            # LLDB has one of int[] as long as an element
+            # for int[] LLDB reports the size of one element
             return facts._replace(target=target, length=length, size=facts.size if length else 0)
         if form == "enum":
             values = dict(known.module.enumerators(kind))
@@ -120,7 +121,7 @@ class LldbTypes(WithVariables):
 
     def _fields(self, known: _Known) -> Iterator[StructField]:
         kind, module = known.type, known.module
-        # what is void here may be what LLDB cannot read
+        # a `void` here may stand for a type that LLDB cannot read
         is_doubtful = OF_VOID.search(_raw(kind)) is not None and "void" not in known.name
         virtual = {
             _raw(kind.GetVirtualBaseClassAtIndex(index).GetType())
@@ -150,7 +151,7 @@ class LldbTypes(WithVariables):
             form = kind.GetTemplateArgumentKind(index)
             given = kind.GetTemplateArgumentType(index)
             if form == lldb.eTemplateArgumentKindType:
-                # what LLDB cannot read it takes for void
+                # LLDB shows void for a type that it cannot read
                 is_void = _form(given.GetCanonicalType()) == "void"
                 told = named.arguments[index] if named is not None and index < len(named.arguments) else ""
                 if is_void and told != "void":
@@ -170,11 +171,11 @@ class LldbTypes(WithVariables):
         return self._names[name]
 
     def has_several(self, name: str) -> bool:
-        """Whether that is why there is none by this name."""
+        """Whether by_name() found nothing because several types have the name."""
         return spelled(name) in self._several
 
     def _alike(self, name: str) -> Iterator[int]:
-        """Complete structs, unions and enums of nearly this name."""
+        """Complete structs, unions and enums whose name is the same but for scope or arguments."""
         template, has_arguments, _ = name.partition("<")
         for module in self.modules:
             is_template = has_arguments and parts_of(name) is not None
@@ -185,10 +186,11 @@ class LldbTypes(WithVariables):
                     yield self.number(kind, module)
 
     def classes_at(self, code: int) -> Sequence[int]:
-        """LLDB has no way from a method to its class: `this` tells, and of a static one the lambda in its name."""
+        """The class of the method at `code`. LLDB has no way from a method to its class, so `this` tells it; for a
+        static method, the lambda in its name."""
         address = self._target.target.ResolveLoadAddress(code)
         function, symbol = address.GetFunction(), address.GetSymbol()
-        # LLDB 16 knows no function of which the unlikely part lies elsewhere
+        # LLDB 16 does not find functions whose cold part lies elsewhere
         begins = function.IsValid() and symbol.GetStartAddress() == address
         for module in (each for each in self.modules if begins and each.module == address.GetModule()):
             this = module.this_of(function, self._target.target)
@@ -202,7 +204,7 @@ class LldbTypes(WithVariables):
         return ()
 
     def _with_lambda(self, symbol: str, address: lldb.SBAddress, module: DescribedModule) -> Sequence[int]:
-        """A template whose last argument is a lambda: no more of it is told."""
+        """A class template whose last argument is a lambda. Its other arguments stay unknown."""
         name = spelled(within(symbol)[0])
         parts = parts_of(name)
         closure = module.closure(parts.arguments[-1], address, self._target) if parts and parts.arguments else None
@@ -227,7 +229,7 @@ class LldbTypes(WithVariables):
         return self.number(self._known[type].type.GetReferenceType(), self._known[type].module)
 
     def add_class(self, facts: TypeFacts, module: DescribedModule) -> int:
-        """One that LLDB cannot read."""
+        """Adds a class that LLDB cannot read."""
         void = module.module.GetBasicType(lldb.eBasicTypeVoid)
         number = self._add(("read here", len(self._known)), _Known(void, module, facts.name, "struct"))
         self._made.add(number)
@@ -241,7 +243,7 @@ class LldbTypes(WithVariables):
         asked = {each.start for each in modules_with_structs(self._target, of_program)}
         others, told = {region.start for region, _ in self._target.module_files()} - asked, set[int]()
         for module in (each for each in self.modules if self._target.start_of(each.module) not in others):
-            # each source file brings those without a name anew: tens of thousands in CPython
+            # skip types without a name: LLDB lists them once per source file, tens of thousands in CPython
             listed = module.structs(with_typedefs=of_program)
             for each in (each for each in listed if not NAMELESS.search(each.GetName() or "")):
                 is_struct = _form(each.GetCanonicalType()) in ("struct", "union") and each.GetByteSize()
@@ -259,7 +261,7 @@ class LldbTypes(WithVariables):
     # numbers
 
     def number(self, type: lldb.SBType, module: DescribedModule) -> int:
-        """Of a type, whatever typedefs and const it comes with."""
+        """The number of a type without its typedefs and const."""
         kind = type.GetCanonicalType().GetUnqualifiedType()
         form = _form(kind)
         if form in ("struct", "union", "enum"):
@@ -278,7 +280,7 @@ class LldbTypes(WithVariables):
         return None if _form(target.GetCanonicalType()) == "void" else self.number(target, module)
 
     def _number_of_named(self, kind: lldb.SBType, module: DescribedModule, form: Form) -> int:
-        """One for all of the same name and layout, in whatever source file and module they are declared."""
+        """One number for all types of the same name and layout, whichever source file or module declares them."""
         if form != "enum" and not kind.GetByteSize() and not kind.GetNumberOfFields():
             return self._number_of_incomplete(kind, module, form)
         known = self._named.setdefault((form, _raw(kind), kind.GetByteSize()), [])
@@ -286,7 +288,7 @@ class LldbTypes(WithVariables):
             if self._known[number].type == kind:
                 return number
         name, shape = self._name(kind, module), module.shape_of(kind)
-        # those without a name are one only where LLDB has them as one
+        # types without a name are equal only if LLDB says so
         for number in known if name else ():
             if self._shapes[number] == shape and self._known[number].name == name:
                 return number
@@ -310,7 +312,7 @@ class LldbTypes(WithVariables):
     # names
 
     def _name(self, kind: lldb.SBType, module: DescribedModule) -> str:
-        """As symbols have it; "" also where LLDB has made it up."""
+        """The name as symbols have it; "" if there is none, or LLDB made it up."""
         raw = _raw(kind)
         if NAMELESS.search(raw) or module.is_nameless(kind, raw):
             return ""
@@ -323,14 +325,14 @@ class LldbTypes(WithVariables):
         arguments = self._texts_of(kind, parts.arguments, module)
         if told is not None and all(arguments):
             return told
-        # what LLDB cannot read among the arguments it leaves out, or takes for void
+        # LLDB omits an argument that it cannot read, or shows void for it
         is_doubtful = "void" in parts.arguments and parts.template not in OFTEN_OF_VOID
         if is_doubtful or not all(arguments) or (not parts.arguments and not module.has(kind, raw)):
             return ""
         return f"{spelled(parts.template)}<{', '.join(arguments)}>"
 
     def _texts_of(self, kind: lldb.SBType, texts: Sequence[str], module: DescribedModule) -> list[str]:
-        """A template's arguments: enumerators as symbols have them, "(Color)5", which LLDB calls by name."""
+        """A template's arguments as symbols spell them: "(Color)5", where LLDB has the enumerator's name."""
         if kind.GetNumberOfTemplateArguments() != len(texts):
             return [spelled(each) for each in texts]
         found = []

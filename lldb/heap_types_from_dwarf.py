@@ -1,4 +1,4 @@
-"""What LLDB cannot read of classes, and what it has no way to, by debug information that is read here."""
+"""Describes classes that LLDB cannot read or find, from the DWARF that arenascope reads itself."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ if TYPE_CHECKING:
     from lldb.heap_types import LldbTypes
 
 GAP = 8
-"""So many bytes without a member may have one that LLDB cannot read."""
+"""A gap of so many bytes between members may hide a member that LLDB cannot read."""
 VECTOR, ALLOCATOR = "std::_Vector_base", "std::allocator"
 
 
 class ReadHere:
-    """Of what an LldbTarget looks at, for one command."""
+    """Describes classes of an LldbTarget, for one command."""
 
     def __init__(self, target: LldbTarget, types: LldbTypes) -> None:
         self._target = target
@@ -30,12 +30,12 @@ class ReadHere:
         self._classes: dict[tuple[str, int], int] = {}
 
     def named(self, name: str, module: DescribedModule) -> Optional[int]:
-        """By name, also where LLDB cannot read it."""
+        """The number of a type by name, even if LLDB cannot read it."""
         number = self._types.by_name(name)
         return self._class(spelled(name), module) if number is None and not self._types.has_several(name) else number
 
     def by_parts(self, type: DescribedType, module: DescribedModule) -> Optional[int]:
-        """A type with pointers and references to it."""
+        """The number of a type with its pointers and references."""
         number = self.named(type.name, module)
         if number is None:
             void = module.module.GetBasicType(lldb.eBasicTypeVoid)
@@ -50,7 +50,7 @@ class ReadHere:
     def left_out(
         self, kind: lldb.SBType, name: str, module: DescribedModule, fields: Sequence[StructField]
     ) -> list[StructField]:
-        """The members of a class that LLDB 22 does not have among its fields."""
+        """Members of a class that LLDB 22 omits from its fields."""
         size, start = kind.GetByteSize(), 0
         found: list[StructField] = []
         if "<" not in name or kind.GetNumberOfVirtualBaseClasses():
@@ -67,7 +67,8 @@ class ReadHere:
         return found
 
     def element_pointer(self, name: str, module: DescribedModule) -> Optional[int]:
-        """To what a vector has, where LLDB cannot read that: by the name of a class within std::_Vector_base."""
+        """The type of a vector's pointers to its elements, where LLDB shows void*: found by the name of a class within
+        std::_Vector_base."""
         parts = parts_of(within(name)[0])
         allocator = parts_of(parts.arguments[-1]) if parts is not None and parts.template == VECTOR else None
         if parts is None or allocator is None or allocator.template != ALLOCATOR or parts.arguments[0] != "void":
@@ -76,12 +77,12 @@ class ReadHere:
         return self._types.pointer_to(element) if element is not None else None
 
     def _class(self, name: str, module: DescribedModule) -> Optional[int]:
-        """An instance of a class template, where LLDB reads another one in its place."""
+        """An instance of a class template for which LLDB has another instance."""
         key = name, self._target.start_of(module.module)
         told = self._described(name, module) if key not in self._classes and parts_of(name) is not None else None
         if told is not None:
             facts = TypeFacts(name, "struct", told.size, language="c++")
-            # known before its members are: they may lead to it
+            # add it before its members: they may refer to it
             number = self._classes[key] = self._types.add_class(facts, module)
             fields = list(self._members_of(told, module))
             of_bases = any(each.is_base and self._types.facts(each.type).polymorphic for each in fields)

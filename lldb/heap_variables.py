@@ -1,6 +1,6 @@
-"""The program's variables as LLDB knows them: those of memory, of threads, and of frames.
+"""Finds the program's variables with LLDB: global and static, thread-local, and local ones.
 
-No value is asked for its synthetic children: LLDB 22 crashes where it makes them for types that it cannot read.
+It never asks a value for synthetic children: LLDB 22 crashes when it makes them for a type that it cannot read.
 """
 
 from __future__ import annotations
@@ -34,25 +34,25 @@ if TYPE_CHECKING:
 
 MAX_NAMESAKES = 1000
 ANCHORS = 2
-"""So many of a module's thread-local variables tell where its block of a thread lies."""
+"""How many of a module's thread-local variables must agree where the module's TLS block lies in a thread."""
 ASKED_FRAMES = 8
-"""The innermost, of which one knows a thread-local variable."""
+"""How many of the innermost frames to try: not every frame's expressions find thread-local variables."""
 POINTERS = (lldb.eTypeClassPointer, lldb.eTypeClassReference, lldb.eTypeClassClass, lldb.eTypeClassStruct)
 AUTOMATIC = True, True, False
-"""Whether arguments, locals and statics are asked for."""
+"""Ask for arguments and locals, not for statics."""
 
 
 class _Variable(NamedTuple):
     """A static or thread-local variable."""
 
     name: str
-    """Of the function's own name, where it is a function's."""
+    """With the function's name if it is a static variable of a function."""
     value: lldb.SBValue
     module: DescribedModule
 
 
 class LldbVariables(DebuggedVariables):
-    """Of what an LldbTarget looks at, for one command."""
+    """Finds variables of an LldbTarget, for one command."""
 
     target: LldbTarget
     types: LldbTypes
@@ -60,18 +60,19 @@ class LldbVariables(DebuggedVariables):
     def __init__(self, target: LldbTarget, types: LldbTypes) -> None:
         super().__init__(target, types)
         self._statics: dict[int, dict[int, _Variable]] = {}
-        """Of functions, by address: for each function that was asked for, by where it begins."""
+        """Static variables by address, for each function asked for, by its start."""
 
     def variable_of(self, symbol: NamedSymbol) -> Optional[TypedVariable]:
         for name, value, module in self._candidates(symbol):
             size = value.GetType().GetByteSize()
-            # a larger one has an array at its end that its initialiser makes longer
+            # a type larger than the symbol is wrong; a smaller one may end in an array that the initialiser makes
+            # longer
             if not symbol.size or size <= symbol.size:
                 return TypedVariable(name, symbol.value, self.types.number(value.GetType(), module))
         return self._read_here(symbol)
 
     def _read_here(self, symbol: NamedSymbol) -> Optional[TypedVariable]:
-        """One that LLDB does not find: of a function that is nowhere but inlined, or of a type that it cannot read."""
+        """A variable that LLDB does not find: its function is only ever inlined, or LLDB cannot read its type."""
         start, found = self.target.described_at(symbol.value) or (0, None)
         for module in (each for each in self.types.modules if self.target.start_of(each.module) == start):
             type = self.types.read_here.by_parts(found.type, module) if found is not None else None
@@ -83,7 +84,7 @@ class LldbVariables(DebuggedVariables):
         return None
 
     def _candidates(self, symbol: NamedSymbol) -> Iterator[_Variable]:
-        """Variables that are this symbol's."""
+        """Debugger values that are this symbol's variable."""
         plain = plain_name(symbol.text)
         namesakes = list(self._by_name(self.types.modules, plain))
         for each in namesakes:
@@ -94,13 +95,13 @@ class LldbVariables(DebuggedVariables):
                 if symbol.value in statics:
                     found = statics[symbol.value]
                     yield found._replace(name=plain) if "::" in plain else found
-        # a library's variable that the program has its own copy of: of the library's name and size
+        # the program may have its own copy of a library's variable: it has the library's name and size
         others = [each for each in namesakes if each.value.GetValueType() == lldb.eValueTypeVariableGlobal]
         if len(others) == 1 and symbol.size == others[0].value.GetType().GetByteSize():
             yield others[0]
 
     def _by_name(self, modules: Sequence[DescribedModule], name: str) -> Iterator[_Variable]:
-        # the table of names has templates without their arguments
+        # LLDB's name table has templates without their arguments
         base = within(name)[1].partition("<")[0]
         for module in modules:
             for each in module.module.FindGlobalVariables(self.target.target, base, MAX_NAMESAKES):
@@ -109,7 +110,8 @@ class LldbVariables(DebuggedVariables):
                     yield _Variable(name, value, module)
 
     def _statics_like(self, module: DescribedModule, symbol: NamedSymbol) -> Iterator[Mapping[int, _Variable]]:
-        """Static variables of functions: `f(int)::last`, `f.last` (clang's C) and `last.0` (GCC's)."""
+        """Static variables of functions that may have the symbol: `f(int)::last`, `f.last` (clang's C), `last.0`
+        (GCC's)."""
         owner = within(plain_name(symbol.text))[0]
         base = within(owner)[1].partition("(")[0].partition("<")[0] or symbol.text.partition(".")[0]
         start = self.enclosing(symbol, symbol.value)
@@ -117,7 +119,7 @@ class LldbVariables(DebuggedVariables):
             yield self._statics_of(self.target.target.ResolveLoadAddress(start).GetFunction(), module)
         if owner or "." in symbol.text:
             for each in module.module.FindFunctions(base, lldb.eFunctionNameTypeAuto):
-                # the one that it is inlined into, where it is nowhere else
+                # if the function is only ever inlined, GetFunction() gives the one that contains it
                 yield self._statics_of(each.GetFunction(), module)
         source = self.target.source_of(symbol, symbol.value) if "." in symbol.text else None
         for unit in module.units.get(source, ()) if source is not None else ():
@@ -148,7 +150,8 @@ class LldbVariables(DebuggedVariables):
     # thread-local variables
 
     def thread_variables(self) -> Sequence[TypedVariable]:
-        """LLDB tells where they are since 18, and only where a frame's expression asks for them."""
+        """Thread-local variables of all threads. LLDB knows their addresses since 18, and only in an expression of a
+        frame."""
         threads = list(self.target.process)[:THREADS]
         found: list[TypedVariable] = []
         symbols = self.target.thread_symbols()
@@ -169,13 +172,14 @@ class LldbVariables(DebuggedVariables):
     def _of_each_thread(
         self, known: Sequence[tuple[int, _Variable]], threads: Sequence[lldb.SBThread]
     ) -> Iterator[TypedVariable]:
-        """A module's variables, each with its place in the module's block of a thread."""
-        # of two modules' of one name an expression could mean either
+        """A module's thread-local variables in each thread: offset in the module's TLS block, plus where that block
+        lies."""
+        # if two modules have variables of one name, an expression may mean either
         alone = [each for each in known if len(list(self._by_name(self.types.modules, each[1].name))) == 1][:ANCHORS]
         for thread in threads:
             places = ((place, _thread_address(thread, variable.name)) for place, variable in alone)
             blocks = [address - place for place, address in places if address is not None]
-            # what an expression means by the names must be these
+            # the expressions mean these variables only if all agree on one block
             for place, variable in known if len(set(blocks)) == 1 else ():
                 number = self.types.number(variable.value.GetType(), variable.module)
                 yield TypedVariable(variable.name, blocks[0] + place, number, thread.GetThreadID())
@@ -189,7 +193,7 @@ class LldbVariables(DebuggedVariables):
             known = self._frames_of(thread)
             for number in range(FRAMES):
                 frame = thread.GetFrameAtIndex(number)
-                # before LLDB 22 some frames are not where it has them, nor is anything in them
+                # LLDB before 22 has some frames at a wrong place: their variables are wrong, too
                 if not frame.IsValid() or known.get(frame.GetPC(), frame.GetCFA()) != frame.GetCFA():
                     break
                 name = _function_of(frame)
@@ -201,13 +205,13 @@ class LldbVariables(DebuggedVariables):
         return found
 
     def _is_pointer(self, type: lldb.SBType) -> bool:
-        """Or what has one and nothing else: as long as one."""
+        """Whether a value of the type has a pointer's size and may be a pointer, or a class that has only a pointer."""
         is_whole = type.GetCanonicalType().GetTypeClass() in POINTERS
         return is_whole and type.GetByteSize() == self.target.pointer_size
 
     def _frame(self, frame: lldb.SBFrame) -> VariableFrame:
         values = (frame.FindRegister(name) for name in NAMES.get(self.target.machine, ()))
-        # some are not saved
+        # some registers are not saved
         registers = tuple(each.GetValueAsUnsigned() for each in values if each.GetError().Success())
         return VariableFrame(frame.GetPC(), frame.GetSP(), max(frame.GetSP(), frame.GetCFA()), registers)
 
@@ -221,7 +225,8 @@ class LldbVariables(DebuggedVariables):
         return list(found)
 
     def _frames_of(self, thread: lldb.SBThread) -> Mapping[int, int]:
-        """Where each frame ends by where it goes on, as tables tell, of the frames that are met once."""
+        """Stack pointer at the end of each frame by the frame's pc, from unwind tables; only of a pc that is met
+        once."""
         if self._unwinder is None:
             return {}
         frame, machine = thread.GetFrameAtIndex(0), self.target.machine
@@ -242,13 +247,13 @@ class LldbVariables(DebuggedVariables):
         place = frame.GetLineEntry()
         block = frame.GetBlock()
         while block.IsValid():
-            # those of a frame itself would have thread-local ones with them
+            # block by block: the frame's own list would include thread-local variables
             for each in block.GetVariables(frame, *AUTOMATIC, lldb.eNoDynamicValues):
                 value = _as_it_is(each)
                 declared, name = value.GetDeclaration(), value.GetName()
                 is_argument = value.GetValueType() == lldb.eValueTypeVariableArgument
                 is_here = declared.GetFileSpec().fullpath == place.GetFileSpec().fullpath
-                # what is declared further down has its place, and nothing in it yet
+                # a variable declared further down has a place but no value yet
                 if name and (is_argument or not is_here or declared.GetLine() <= place.GetLine()):
                     local = of._replace(name=name, type=self.types.number(value.GetType(), module))
                     address = _address(value)
@@ -262,7 +267,7 @@ class LldbVariables(DebuggedVariables):
 
 
 def _as_it_is(value: lldb.SBValue) -> lldb.SBValue:
-    """Neither of the type that a vtable tells, which has another place, nor with children that LLDB makes for it."""
+    """The value with its declared type (the dynamic type has another address) and without synthetic children."""
     return value.GetStaticValue().GetNonSyntheticValue()
 
 
@@ -270,9 +275,9 @@ def _thread_address(thread: lldb.SBThread, name: str) -> Optional[int]:
     options = lldb.SBExpressionOptions()
     options.SetAllowJIT(False)
     options.SetSuppressPersistentResult(True)
-    # a frame of assembler code, as that in which threads of glibc 2.41 and newer wait, knows no names of C's
+    # a frame of assembler code, as threads of glibc 2.41 and later wait in, does not know C's names
     for number in range(min(thread.GetNumFrames(), ASKED_FRAMES)):
-        # as a number: LLDB 22 crashes where it makes children for a pointer to what it cannot read
+        # ask for a number: LLDB 22 crashes when it makes children for a pointer to a type that it cannot read
         found = thread.GetFrameAtIndex(number).EvaluateExpression(f"(unsigned long)&::{name}", options)
         if found.GetError().Success():
             return found.GetValueAsUnsigned() or None
@@ -294,12 +299,12 @@ def _function_of(frame: lldb.SBFrame) -> str:
 
 
 def _own(name: Optional[str]) -> str:
-    """LLDB has "::" before the names of static functions."""
+    """The name without the "::" that LLDB puts before static functions' names."""
     return (name or "").removeprefix("::")
 
 
 def _functions(unit: lldb.SBCompileUnit) -> Iterator[lldb.SBFunction]:
-    """All that lines of this file are code of."""
+    """All functions that have code from lines of this file."""
     covered = set()
     for index in range(unit.GetNumLineEntries()):
         function = unit.GetLineEntryAtIndex(index).GetStartAddress().GetFunction()
@@ -309,14 +314,14 @@ def _functions(unit: lldb.SBCompileUnit) -> Iterator[lldb.SBFunction]:
 
 
 def _address(value: lldb.SBValue) -> Optional[int]:
-    """LLDB has an address of what is none: a number that the debug information tells."""
+    """The value's address. LLDB also gives one for a constant in the debug information, which has none."""
     address = value.GetLoadAddress()
     is_place = (value.GetLocation() or "").startswith("0x")
     return address if is_place and address != lldb.LLDB_INVALID_ADDRESS else None
 
 
 def _data(value: lldb.SBValue) -> Optional[bytes]:
-    """Of a value that lies in registers."""
+    """The bytes of a value that lies in registers."""
     data, error = value.GetData(), lldb.SBError()
     size = data.GetByteSize() if value.GetError().Success() else 0
     if not 0 < size <= LARGEST_IN_REGISTERS:

@@ -1,4 +1,5 @@
-"""What an owner has in memory, and what of that would leave with it."""
+"""Counts the resident bytes that each owner holds, and those that would be returned if the owner's blocks were
+freed."""
 
 from __future__ import annotations
 
@@ -8,16 +9,16 @@ NOBODY = -1
 
 
 class OwnerPages(NamedTuple):
-    """In memory of one owner, in bytes."""
+    """An owner's memory, in bytes."""
 
     resident: int
-    """Of its blocks themselves."""
+    """Resident bytes of its blocks."""
     returns: int
-    """Pages that would leave with them."""
+    """Pages that would leave memory with its blocks."""
 
 
 Join = Callable[[int, int], int]
-"""Whose is what two have something on."""
+"""Returns the owner of a page from the owners of two blocks on it."""
 
 
 def nobodys(one: int, other: int) -> int:

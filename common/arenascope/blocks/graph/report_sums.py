@@ -19,33 +19,34 @@ from .returns import owned, returns
 
 
 class PageSharing(NamedTuple):
-    """One more of the groups."""
+    """Another group that shares pages."""
 
     other: int
     more: int
-    """What leaves memory only with both."""
+    """Bytes that leave memory only if this group is freed as well."""
     returns: int
-    """What does in all."""
+    """Bytes that leave memory in all."""
 
 
 class SharedPages(NamedTuple):
-    """Of groups of blocks by their places; what is in none of them is the last."""
+    """Resident memory of groups of blocks. The last group has all blocks that are in no other."""
 
     kept: Sequence[OwnerPages]
-    """By who has something on a page, a bit for each group."""
+    """By the set of groups that have something on a page (a bit for each group)."""
     returning: Mapping[int, int]
-    """What leaves memory with all of these, by the same; of most there is nothing."""
+    """Bytes that leave memory only once all of a set of groups are freed, by the set. Sets without any are left out."""
 
     def of(self, group: int) -> OwnerPages:
-        """With this group alone."""
+        """What the group has in memory, and what would leave if it alone were freed."""
         return self.kept[1 << group]
 
     def together(self, groups: int) -> int:
-        """What leaves memory with all of some, a bit for each."""
+        """Bytes that leave memory if all groups of a set are freed (a bit for each)."""
         return sum(size for who, size in self.returning.items() if who & groups == who)
 
     def beside(self, group: int, among: int) -> Iterator[PageSharing]:
-        """With it and one other after the other, whoever it shares most pages with first; `among`: a bit for each."""
+        """Adds groups of `among` (a bit for each) to this one, always the one that brings most with those added
+        before."""
         groups, rest = 1 << group, among & ~(1 << group)
         while rest:
             found = [self._with(groups, other) for other in range(rest.bit_length()) if rest >> other & 1]
@@ -61,8 +62,8 @@ class SharedPages(NamedTuple):
 def shared_pages(
     search: ImageSearch, alone: Sequence[int], jointly: int, nobody: Optional[int]
 ) -> Optional[SharedPages]:
-    """Groups: what each of some holdings has alone, by their numbers; what the first few hold jointly; what nobody
-    does. None where it is not known what is in memory."""
+    """The groups are: what each of some holdings has alone, by their numbers; what each of the first joint owners
+    holds; what nobody holds. None if it is not known what is in memory."""
     owners = find_owners(search)
     count = len(alone) + jointly + 1
     of_one = {number: 1 << place for place, number in enumerate(alone)}
@@ -83,12 +84,12 @@ def shared_pages(
 
 NOBODYS = "what nobody holds"
 ASKED = 6
-"""Of so many owners it is asked whose pages they share: who holds little can be in the way."""
+"""For how many owners the report works out whose pages they share. An owner that holds little can be in the way."""
 
 
 def summed(search: ImageSearch, lost: int, words: Callable[[Sequence[Owner]], str], asked: bool) -> HeldSums:
-    """`lost`: bytes of a process that could not be copied; `words` names owners; `asked`: not only beside
-    something else."""
+    """`lost`: bytes of a process that could not be copied; `words` names owners; `asked`: the owners are asked for
+    themselves, not only with something else."""
     blocks = search.blocks
     marks = Reach(search, build(search)).marks
     unreached, inside = marked(marks, UNMARKED), marked(marks, POSSIBLE)
@@ -144,7 +145,7 @@ def summed(search: ImageSearch, lost: int, words: Callable[[Sequence[Owner]], st
 
 
 class _Member(NamedTuple):
-    """One of the groups that pages are told of."""
+    """A group of blocks that shares pages with others."""
 
     place: int
     called: str
@@ -153,12 +154,12 @@ class _Member(NamedTuple):
 
 
 class _Steps:
-    """What leaves memory with those that hold most: with each alone, and one after the other."""
+    """What leaves memory if groups of blocks are freed: each alone, and one after the other."""
 
     def __init__(
         self, pages: SharedPages, keepers: Sequence[MainHolder], jointly: Sequence[JointHolders], lost: int
     ) -> None:
-        """`lost`: of the last group, which nobody holds."""
+        """`lost`: bytes of the last group, which nobody holds."""
         self._pages, self._keepers, self._jointly, self._lost = pages, keepers, jointly, lost
         self._called = [*(each.called for each in keepers), *(each.called for each in jointly)]
         self._nobody = len(self._called)
@@ -170,7 +171,7 @@ class _Steps:
         self.returns = pages.together(self._every)
 
     def owners(self) -> tuple[list[MainHolder], list[JointHolders]]:
-        """These, with what they alone bring, and with whom more."""
+        """The owners, each with what freeing it alone returns, and the owner that it shares most pages with."""
         return (
             [self._own(place, each) for place, each in enumerate(self._keepers)],
             [self._theirs(place, each) for place, each in enumerate(self._jointly, len(self._keepers))],
@@ -189,7 +190,8 @@ class _Steps:
         return PageSharer(self._called[most.other], most.more, most.returns) if most is not None else None
 
     def in_turn(self) -> Iterator[FreedNext]:
-        """Whoever brings most first, then whoever brings most after these; what nobody holds comes last."""
+        """Groups in the order in which to free them: always the one that brings most next; what nobody holds comes
+        last."""
         if not self._held:
             return
         held, pages = {each.place: each for each in self._held}, self._pages
@@ -218,7 +220,7 @@ def _most_lost(search: ImageSearch, leaks: Leaks) -> Lost:
 
 
 def _returned(search: ImageSearch) -> Optional[int]:
-    """What leaves memory with what is lost."""
+    """Bytes that leave memory if all lost blocks are freed."""
     whose = owned(search)
     nobodys = [each for each in whose.owners.holdings if each.owner.kind == UNREACHED]
     if whose.kept is None or not nobodys:

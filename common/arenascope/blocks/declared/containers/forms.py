@@ -103,7 +103,7 @@ class OfBody(ABC):
     """Whatever proves its body."""
 
     def __init__(self, element: int, size: int, words: bool = True, name: str = "") -> None:
-        """`element`: the elements' type. `name`: what the body is called, where their type says less."""
+        """`element`: the elements' type. `name`: the body's name, for when that type says less."""
         self.element, self.size, self.words, self.name = element, size, words, name
         self.front = self.after = 0
         """So many bytes are before the elements; so many elements are after them that nobody counts (a string's 0)."""
@@ -113,7 +113,8 @@ class OfBody(ABC):
         """None unless it has proved itself."""
 
     def many(self, numpy: ModuleType, words: Words, at: Numbers) -> Optional[Bodies]:
-        """The same as `body` of many with numpy; what it leaves open is asked one by one. None: it leaves all open."""
+        """Does what `body` does for many addresses at once, with numpy. Addresses left undecided are passed to `body`
+        one by one; None: all are."""
         return None
 
     def claims(self, reader: Reader, address: int) -> Optional[Iterable[Claim]]:
