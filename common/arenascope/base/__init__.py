@@ -1,5 +1,5 @@
-"""What every other package may use, and what imports none of them.
+"""Code that every other package may use, and that imports none of them.
 
-Records and the model of a heap, errors, the meter that counts long work, worker pools, and text that is safe to print.
+It has records and the model of a heap, errors, the progress meter, worker pools, and text that is safe to print.
 Optional libraries are found here, too.
 """

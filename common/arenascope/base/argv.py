@@ -1,4 +1,4 @@
-"""The words of a command line: options by the start of their names, and whether a file is a core."""
+"""Parses words of a command line: abbreviated options, and whether a file is a core."""
 
 from __future__ import annotations
 
@@ -9,17 +9,17 @@ from typing import Iterable, Optional, Sequence
 from .errors import UsageError
 
 MOST = 3
-"""So many are offered."""
+"""At most so many are suggested."""
 
 
 def like(word: str, known: Iterable[str]) -> list[str]:
-    """Those most like it, the most like first; case and dashes in front do not count."""
+    """Returns the most similar names, the best match first; case and leading dashes do not count."""
     by_plain = {_plain(each): each for each in known}
     return [by_plain[each] for each in get_close_matches(_plain(word), by_plain, MOST)]
 
 
 def with_suggestion(word: str, known: Iterable[str], hint: Optional[str] = None) -> Optional[str]:
-    """The hint, after what was probably meant; that alone, or none, where there is no hint."""
+    """Returns the hint after a suggestion of what was probably meant; either may be missing."""
     found = like(word, known)
     meant = [f"did you mean {' or '.join(found)}?"] if found else []
     return " ".join([*meant, *([hint] if hint else [])]) or None
@@ -39,8 +39,8 @@ SCRIPTS = (".py", ".pl", ".rb", ".js", ".mjs", ".cjs", ".sh", ".php", ".jar")
 
 
 def full_names(words: Sequence[str], names: Sequence[str], usage: str, also: Sequence[str] = ()) -> list[str]:
-    """Options by their whole names, wherever their start is clear: --lim is --limit, and so is -limit, as GDB's users
-    write it. `also` are options of the door's own, which come after those of the command."""
+    """Completes abbreviated options that are unambiguous: --lim is --limit, and so is -limit, as GDB's users write it.
+    `also` are options of the door's own, which come after those of the command."""
     whole: list[str] = []
     for word in words:
         whole.append(word if "--" in whole else _full_name(word, (names, also), usage))
@@ -72,24 +72,24 @@ PROCESSES = "/proc/"
 
 
 def pid_in(word: str) -> Optional[str]:
-    """Digits, where no file is called so, or the folder /proc/PID; None where it is something else."""
+    """Returns the pid of digits (unless a file has that name) or of the folder /proc/PID; None for anything else."""
     number = word[len(PROCESSES) :] if word.startswith(PROCESSES) else word
     is_number = number.isascii() and number.isdigit()
     return number if is_number and (number != word or not os.path.exists(word)) else None
 
 
 def is_url(word: str) -> bool:
-    """Whether it names a file of a store, and none of this machine by its path."""
+    """Tells whether it names a file of a store, and not a local file by its path."""
     return "://" in word
 
 
 def is_elf(path: str) -> bool:
-    """Whether it is a core, or a program."""
+    """Tells whether it is a core or a program."""
     return _beginning(path, len(ELF)) == ELF
 
 
 def is_program(path: str) -> bool:
-    """Whether it is a regular file that is a program or a library, which nothing can be read of but symbols."""
+    """Tells whether it is a regular file that is a program or a library, of which only symbols can be read."""
     if not os.path.isfile(path):
         # a device or FIFO is not opened: that may block, or have an effect
         return False
@@ -99,7 +99,7 @@ def is_program(path: str) -> bool:
 
 
 def is_script(path: str) -> bool:
-    """Whether it is a regular file that an interpreter runs, by its name or its first line."""
+    """Tells whether it is a regular file that an interpreter runs, by its name or its first line."""
     return os.path.isfile(path) and (path.endswith(SCRIPTS) or _beginning(path, 2) == b"#!")
 
 

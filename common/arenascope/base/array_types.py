@@ -1,4 +1,4 @@
-"""What numpy's arrays are called in annotations, for type checkers alone as numpy is optional; Python's own of them."""
+"""Types of numpy's arrays for annotations (numpy is optional), and Python's own arrays of them."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 def words_of(numbers: Numbers) -> array[int]:
-    """Copied once."""
+    """Returns them as an array, with one copy."""
     words = array("Q" if numbers.itemsize == 8 else "I")
     words.frombytes(numbers.ravel().view("u1").data)
     return words

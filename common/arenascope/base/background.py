@@ -1,4 +1,4 @@
-"""Something that another thread does meanwhile: where the kernel is at work, Python is not needed."""
+"""Runs work in another thread: while the kernel is busy with it, Python is free."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ T = TypeVar("T")
 
 
 def start(work: Callable[[], None]) -> None:
-    """RuntimeError where no thread can be had."""
+    """Starts a thread; RuntimeError if there can be none."""
     # a debugger's signals, and a waiting program's, are for its own thread: one that is made now inherits that they are
     # blocked
     before = signal.pthread_sigmask(signal.SIG_BLOCK, signal.valid_signals())
@@ -29,7 +29,7 @@ def start(work: Callable[[], None]) -> None:
 
 
 class Work(Generic[T]):
-    """What some work has led to, once that is asked for. Once it is finished its lock is released."""
+    """A piece of work and its result. Its lock is released once it is finished."""
 
     def __init__(self, work: Callable[[], T]) -> None:
         self._work = work
@@ -50,12 +50,12 @@ class Work(Generic[T]):
             self._going.release()
 
     def wait(self) -> None:
-        """Until it is done."""
+        """Waits until it is done."""
         if not self._is_finished:
             self._going.acquire()
 
     def result(self) -> T:
-        """And whatever went wrong goes wrong here."""
+        """Returns the result, or raises the error that ended the work."""
         self.wait()
         if self._failed is not None:
             raise self._failed
@@ -63,7 +63,7 @@ class Work(Generic[T]):
 
 
 class BackgroundWork(Work[T]):
-    """By a thread of its own; without threads it is done before anything else."""
+    """Work done by a thread of its own; where threads cannot be had, at once."""
 
     def __init__(self, work: Callable[[], T]) -> None:
         super().__init__(work)
@@ -81,7 +81,7 @@ AnyWork = TypeVar("AnyWork", bound=Doing)
 
 
 class Worker:
-    """A thread that does one thing after another for whoever makes something of the one before."""
+    """A thread that does one piece of work after another."""
 
     def __init__(self) -> None:
         self._queue: SimpleQueue[Optional[Doing]] = SimpleQueue()
@@ -108,20 +108,20 @@ Fill = Callable[[int, memoryview], int]
 BLOCK = 4 << 20
 """Large enough that handing over costs nothing, small enough for a processor's outer cache."""
 DEPTH = 2
-"""The thread finds its next job without waiting for the interpreter, which is busy with this one."""
+"""The number of blocks read ahead: the thread finds its next job without waiting for the interpreter."""
 LONG = 4 * BLOCK
-"""Anything shorter is not worth a thread."""
+"""Shorter reads are not worth a thread."""
 
 
 class _Block(Work[memoryview]):
-    """What is read from an address into one of the buffers: the words of it that could be."""
+    """A read of memory into one of the buffers; its result is the words that could be read."""
 
     def __init__(self, fill: Fill, address: int, buffer: memoryview, size: int) -> None:
         super().__init__(partial(_read, fill, address, buffer, size=size))
         self.address, self.buffer = address, buffer
 
     def index_of(self, address: int) -> Optional[int]:
-        """Among the words that could be read."""
+        """Returns the index among the words that could be read."""
         index = (address - self.address) // self.buffer.itemsize
         return index if 0 <= index < len(self.got or ()) else None
 
@@ -131,7 +131,7 @@ def _read(fill: Fill, address: int, buffer: memoryview, size: int) -> memoryview
 
 
 class ReadAhead:
-    """Goes forward through stretches of memory.
+    """Reads ahead through stretches of memory.
 
     Ctrl-C may come between any two lines: each step is one assignment, and doing it twice does no harm.
     """
@@ -144,14 +144,14 @@ class ReadAhead:
         self._end = self._next = 0
 
     def begin(self, end: int) -> None:
-        """What was read before may be of a process that has run on since, or of another stretch."""
+        """Drops what was read before: the process may have run on since, or this is another stretch."""
         while self._pending:
             self._take()
         self._now = None
         self._end = end
 
     def words_from(self, address: int) -> Sequence[int]:
-        """The words from an address on, as far as they have been read; none where they cannot be."""
+        """Returns the words from an address on that have been read; empty if they cannot be read."""
         job = self._now
         index = job.index_of(address) if job else None
         if job is None or index is None:
@@ -184,7 +184,7 @@ class ReadAhead:
         return True
 
     def _take(self) -> _Block:
-        """Moves on to the oldest request."""
+        """Waits for the oldest request and returns it."""
         job = self._pending[0]
         job.wait()
         self._now = job

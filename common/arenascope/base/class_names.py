@@ -1,4 +1,4 @@
-"""Names of classes as people write them: without templates' default arguments; of shared_ptr's own classes what they
+"""Class names as people write them: without templates' default arguments. For shared_ptr's own classes, what they
 hold."""
 
 from __future__ import annotations
@@ -7,10 +7,10 @@ import re
 from typing import NamedTuple, Optional
 
 INLINE = ("std::__1::", "std::__cxx11::", "std::__ndk1::", "std::__2::")
-"""Namespaces that nobody writes."""
+"""Inline namespaces, which people omit."""
 ALLOCATOR = "std::allocator<"
 DEFAULTS = ("char_traits", "less", "hash", "equal_to", "default_delete")
-"""Of std, each of the template's first argument."""
+"""Default arguments in std, each of the template's first argument."""
 RUSTS_ALLOCATOR = ", alloc::alloc::Global>"
 STRINGS = {
     "std::basic_string<char>": "std::string",
@@ -20,7 +20,7 @@ STRINGS = {
 }
 INSIDE, APART = "make_shared<{}>", "control block of shared_ptr<{}>"
 FUNCTION = "std::__function::__func"
-"""What libc++'s std::function keeps outside itself is an object; libstdc++'s has no vtable."""
+"""The object that libc++'s std::function keeps outside itself; libstdc++'s has no vtable."""
 CONTROLS = {
     "std::_Sp_counted_ptr_inplace": INSIDE,
     "std::_Sp_counted_ptr": APART,
@@ -30,16 +30,17 @@ CONTROLS = {
     "boost::detail::sp_counted_impl_p": APART,
     "boost::detail::sp_counted_impl_pd": APART,
 }
-"""Templates of control blocks: what they are of is their first argument, or points to it."""
+"""Templates of control blocks. The first argument is the class of the object held, or of a pointer to it."""
 BODY = " body"
 LIBRARIES_BODIES = re.compile(
     r"(std::(string|u16string|u32string|wstring|vector|deque|function)|Vec|Vec<u8> or String) body"
 )
-"""What containers' words tell (containers.py). Any other body is what something alone points to."""
+"""Bodies that are recognised by containers' words (containers.py). Any other body is known only by what points to
+it."""
 
 
 class NamedClass(NamedTuple):
-    """A class by a name, and the kind of block that it is."""
+    """A class by name, and the kind of block that it makes."""
 
     name: str
     kind: str
@@ -58,7 +59,7 @@ def named(demangled: str) -> NamedClass:
 
 
 LONGEST = 16 << 10
-"""A longer name is not shortened: at each level it would be gone through anew."""
+"""Longer names are not shortened: each level would be scanned again."""
 
 
 def readable(name: str) -> str:
@@ -74,7 +75,7 @@ def readable(name: str) -> str:
 
 
 def type_words(name: str) -> str:
-    """A type's name for people: "g_pool[] body" is "what g_pool leads to by 2 pointers"."""
+    """Returns a type's name for people: "g_pool[] body" is "what g_pool leads to by 2 pointers"."""
     name = named(name).name
     if not is_pointed_to(name):
         return name
@@ -85,17 +86,17 @@ def type_words(name: str) -> str:
 
 
 def is_pointed_to(name: str) -> bool:
-    """Whether it says no more than what points to the block."""
+    """Tells whether the name only says what points to the block."""
     return name.endswith(BODY) and LIBRARIES_BODIES.fullmatch(name) is None
 
 
 def with_short_names(text: str) -> str:
-    """A text for people in which there may be names of classes or functions."""
+    """Shortens names of classes or functions in a text for people."""
     return readable(text) if "::" in text and "<" in text else text
 
 
 def _shortened(name: str) -> str:
-    """The same with each template's arguments that are there by default left out."""
+    """Leaves out each template's default arguments."""
     start = name.find("<")
     if start < 0:
         return name
@@ -114,7 +115,7 @@ def _shortened(name: str) -> str:
 
 
 def _split(name: str) -> Optional[tuple[str, list[str]]]:
-    """A template and its arguments; None where the name is no template's."""
+    """Splits a name into a template and its arguments; None if it is no template's."""
     start = name.find("<")
     if start < 0 or _closing(name, start) != len(name) - 1:
         return None

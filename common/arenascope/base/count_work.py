@@ -1,4 +1,4 @@
-"""The progress of a long walk: reported to whoever wants it, who may show it or not."""
+"""Reports the progress of a long walk, to be shown or not."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ from typing import Callable, Iterable, Iterator, Protocol, TypeVar
 
 class Meter(Protocol):
     def advance(self, amount: int) -> None:
-        """This many more bytes are done."""
+        """Counts so many more bytes as done."""
 
 
 MakeMeter = Callable[[str, int], "AbstractContextManager[Meter]"]
-"""For (what is done, how many bytes in all)."""
+"""Makes a meter from (what is done, how many bytes in all)."""
 
 
 class Unseen:
@@ -33,7 +33,7 @@ Part = TypeVar("Part", bound=HasBytes)
 
 
 def metered(parts: Iterable[Part], meter: Meter) -> Iterator[Part]:
-    """The same pieces; each counts once its consumer is done with it."""
+    """Yields the same pieces; each counts once its consumer is done with it."""
     for part in parts:
         yield part
         meter.advance(part.bytes)

@@ -27,7 +27,7 @@ class ArenascopeError(Exception):
     """The root: its message is the whole line that the user reads."""
 
     id = "not-read"
-    """What went wrong, for programs: it stays the same from release to release. docs/scripts.md has them all."""
+    """Identifies the error for programs: it stays the same from release to release. docs/scripts.md lists all."""
 
     def __init__(self, message: str, hint: Optional[str] = None) -> None:
         super().__init__(message)
@@ -49,13 +49,13 @@ class UsageError(ArenascopeError):
 
 
 class TargetError(ArenascopeError):
-    """There is nothing to look at, or it cannot be opened."""
+    """There is no process or core to look at, or it cannot be opened."""
 
     id = "no-target"
 
 
 class RedactedError(TargetError):
-    """What is asked for was left out of the file."""
+    """The data asked for was left out of the file."""
 
     id = "redacted"
 
@@ -67,7 +67,7 @@ class RedactedError(TargetError):
 
 
 class HoldEnded(TargetError):
-    """A live process was let go before it was read whole; `again`: whether another look may succeed."""
+    """A live process was released before it was read whole; `again`: whether another look may succeed."""
 
     id = "hold-ended"
 
@@ -77,14 +77,15 @@ class HoldEnded(TargetError):
 
 
 class ReadLate(HoldEnded):
-    """Something is wanted of a process that was let go; a look that holds it to the end succeeds."""
+    """Data is wanted of a process that was released; a look that holds it to the end succeeds."""
 
     def __init__(self, message: str) -> None:
         super().__init__(message, "look again", again=True)
 
 
 class HoldTooShort(HoldEnded):
-    """It may be held for `at_most` seconds, which were too few. With `foretold` it was not held: it takes so many."""
+    """`at_most`, the longest hold in seconds, was too short. `foretold`: the hold that is needed was predicted, and
+    none was made."""
 
     def __init__(self, message: str, hint: str, at_most: float, *, foretold: float = 0.0) -> None:
         super().__init__(message, hint)
@@ -94,7 +95,7 @@ class HoldTooShort(HoldEnded):
 
 
 class HoldOver(KeyboardInterrupt):
-    """The process may be held no longer; `ended` says so where nothing had been read that would be an answer."""
+    """The hold is over; `ended` says so if nothing had been read that would be an answer."""
 
     def __init__(self, ended: HoldEnded) -> None:
         super().__init__(str(ended))
@@ -102,11 +103,11 @@ class HoldOver(KeyboardInterrupt):
 
 
 class HoldOverUnread(HoldOver):
-    """It was let go before this one was read, of many: others may have been."""
+    """One of many processes was released before it was read; others may have been read."""
 
 
 class MemoryReadError(ArenascopeError):
-    """Bytes that the image does not hold."""
+    """The image does not hold these bytes."""
 
     id = "unreadable-memory"
 
@@ -129,13 +130,13 @@ class NotFoundError(ArenascopeError):
 
 
 class NoTypeError(ArenascopeError):
-    """A type is asked for that no block certainly has, or nobody knows the program's types."""
+    """No block certainly has the type asked for, or the program's types are not known."""
 
     id = "no-type"
 
 
 class RefusedError(ArenascopeError):
-    """Not done, because it would not be safe; `id` says why."""
+    """The action was refused because it would not be safe; `id` says why."""
 
     def __init__(self, id: str, message: str, hint: Optional[str] = None) -> None:
         super().__init__(message, hint)
@@ -144,7 +145,7 @@ class RefusedError(ArenascopeError):
 
 
 class EndedError(ArenascopeError):
-    """The process is gone."""
+    """The process has ended."""
 
     id = "process-ended"
 

@@ -1,7 +1,7 @@
-"""The last resort of every door: what nobody foresaw becomes one line, to be sent to those who can mend it.
+"""The last resort of every door: an unexpected exception becomes one line that the user can report.
 
-That line is the whole report: what was raised, and where. It names no file of the user's and holds no memory of the
-process, but for what the exception itself says.
+That line is the whole report: the exception and where it was raised. It names no file of the user's and holds no memory
+of the process, except what the exception's own text has.
 """
 
 from __future__ import annotations
@@ -14,19 +14,19 @@ from .about import __version__
 from .printable import one_line
 
 STATUS = 3
-"""The shell's exit status: neither 1, which says that something was found, nor 2, that there was nothing to look at."""
+"""The shell's exit status: neither 1 (something was found) nor 2 (there was nothing to look at)."""
 DEEPEST = 4
-"""How many of the innermost frames are named."""
+"""The number of innermost frames that are named."""
 LONGEST = 160
 
 
 def fault_id(error: BaseException) -> str:
-    """As ArenascopeError.id."""
+    """Returns an id as ArenascopeError.id."""
     return "out-of-memory" if isinstance(error, MemoryError) else "internal-error"
 
 
 def fault_line(error: BaseException, command: str, door: str) -> str:
-    """How a door words an uncaught exception; ARENASCOPE_DEBUG=1 in its environment adds the traceback."""
+    """Returns the message for an uncaught exception; ARENASCOPE_DEBUG=1 in the environment adds the traceback."""
     if isinstance(error, MemoryError):
         return "there is not enough memory to go on (a machine with more, or fewer looks at a time)"
 

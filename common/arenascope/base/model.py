@@ -1,4 +1,4 @@
-"""What the walkers found: frozen values, no I/O, no knowledge of where they came from."""
+"""The records that walkers make: frozen values, no I/O, no knowledge of where they came from."""
 
 from __future__ import annotations
 
@@ -6,62 +6,62 @@ from typing import Mapping, NamedTuple, Optional, Sequence, Union, cast
 
 
 class Statement(NamedTuple):
-    """A conclusion about a process, apart from its words, which are looked up by `id`."""
+    """A conclusion about a process, without its text, which is looked up by `id`."""
 
     id: str
     """Stays the same from release to release: "thresholds-grew", "stopped" …"""
     figures: Mapping[str, Optional[float]] = {}
-    """What shows it, by name; None where one of them is not known."""
+    """The figures that show it, by name; None if one is not known."""
     names: Mapping[str, str] = {}
-    """What else shows it and is no number: addresses, names."""
+    """Other evidence that is no number: addresses, names."""
     text: str = ""
-    """Its words, where whoever met it has put it into words already."""
+    """Its text, if it was made where it was found."""
 
 
 def whole(figures: Mapping[str, Optional[float]]) -> Mapping[str, int]:
-    """Those of a statement that has counts and sizes alone. One that is not known is None all the same: sentences ask
-    for it first, or leave it to what writes sizes."""
+    """The figures of a statement that has only counts and sizes. Unknown ones are None all the same: sentences check
+    that first, or leave it to the formatter of sizes."""
     return cast("Mapping[str, int]", figures)
 
 
 WHAT = "what"
-"""Among a finding's names: which of those that break its rule."""
+"""The key among a finding's names that tells how the rule is broken."""
 
 
 def cannot_read(id: str, address: int, size: int) -> Statement:
-    """Of a MemoryReadError."""
+    """States that memory could not be read."""
     return Statement(id, {"bytes": size}, {"from": f"{address:#x}"})
 
 
 OTHER_FILES = "other-files"
-"""The id by which an answer says that files which are here are not those of the modules in memory."""
+"""The id of the problem that local files are not those of the modules in memory."""
 NOT_AS_COUNTED = "block-count"
-"""The id by which an answer says that mp_ counts other blocks served by mmap than were found."""
+"""The id of the problem that mp_ counts other mmapped blocks than were found."""
 REPLACED = "malloc-replaced"
-"""The id by which an answer says that malloc does not lead to glibc's heap, of which alone it tells."""
+"""The id of the problem that malloc does not lead to glibc's heap, which is all that is shown."""
 HOLD_OVER = "hold-over"
-"""The id by which an answer says that it holds only what was read in the time for which the process may be held."""
+"""The id of the problem that the answer holds only what was read before the hold ended."""
 LEFT_OUT = "left_out"
-"""Among the names of that, or of "stopped": what was asked for, and is not in the answer, as it takes a copy."""
+"""The name, in that problem or in "stopped", of what was asked for and left out, as it needs a copy."""
 
 
 class Finding(NamedTuple):
     """Something in memory that is not as glibc leaves it, or that could not be read."""
 
     what: Statement
-    """What exactly: several may break one rule."""
+    """Which way the rule is broken: several may break one rule."""
     address: Optional[int] = None
     arena: Optional[int] = None
     rule: str = ""
-    """The invariant that it breaks, by a short name; "" where it only says what is not known."""
+    """The invariant that it breaks, by a short name; "" if it only says what is not known."""
     holder: Optional[int] = None
-    """Where the link lies that led to `address`: a chunk, or the head of its list."""
+    """The place of the link that led to `address`: a chunk, or the head of its list."""
     unknown: str = "unreadable"
-    """Where no rule is broken: what is not known, by a short name."""
+    """The short name of what is not known, if no rule is broken."""
 
     @property
     def statement(self) -> Statement:
-        """By the rule that it breaks, or what is not known."""
+        """A Statement whose id is the broken rule, or what is not known."""
         what = self.what
         figures = {} if self.arena is None else {"arena": self.arena}
         names = {} if self.address is None else {"address": f"{self.address:#x}"}
@@ -69,7 +69,7 @@ class Finding(NamedTuple):
 
     @property
     def key(self) -> tuple[str, Optional[int], Optional[int]]:
-        """Distinguishes it from others of the same walk."""
+        """Distinguishes it from other findings of the same walk."""
         return self.what.id, self.address, self.arena
 
 
@@ -81,11 +81,11 @@ class Breach(NamedTuple):
     rule: str
     """A short name that stays the same from release to release: "prev-inuse", "bin-order" …"""
     what: Statement
-    """Which of those that break the rule, with what stands there and what should."""
+    """Which way the rule is broken, with the value there and the value expected."""
     culprit: Optional[int] = None
-    """The chunk in front of a damaged header: a write past its end does such damage."""
+    """The chunk in front of a damaged header: a write past its end causes such damage."""
     transient: bool = False
-    """What an interrupted malloc or free may leave for a moment."""
+    """Whether an interrupted malloc or free may leave this for a moment."""
 
 
 class Range(NamedTuple):
@@ -117,7 +117,7 @@ class Bin(NamedTuple):
     index: int  # type: ignore[assignment]  # tuple.index is of no use here
     min_bytes: int
     max_bytes: Optional[int]
-    """The chunk sizes that belong here; max_bytes is None where only memory bounds them."""
+    """The chunk sizes that belong here; max_bytes is None if only memory bounds them."""
     addresses: Sequence[int]
     sizes: Sequence[int]
     """Chunk (not user) addresses and masked sizes: two arrays, as a list of a million chunks must stay small."""
@@ -136,11 +136,11 @@ class Bin(NamedTuple):
 
 
 class Lists(NamedTuple):
-    """What was read of an arena's or a thread cache's lists of one kind."""
+    """The lists of one kind that could be read, of an arena or a thread cache."""
 
     bins: tuple[Bin, ...] = ()
     whole: bool = True
-    """Whether they are all that there is, each to its end."""
+    """Whether all lists were read, each to its end."""
 
 
 class Heap(NamedTuple):
@@ -158,13 +158,13 @@ class Heap(NamedTuple):
 
 
 class Ends(NamedTuple):
-    """Where the free chunks of a run end."""
+    """The ends of the free chunks in a run."""
 
     indexes: list[int]
-    """Of the size words there, among the run's; the number of these where it is the one after the last."""
+    """Indexes of the size words there, among the run's; for the last chunk, the number of these."""
     addresses: list[int]
     feet: list[Optional[int]]
-    """prev_size there; None where it cannot be read."""
+    """prev_size there; None if it cannot be read."""
 
     def add(self, indexes: Sequence[int], addresses: Sequence[int], feet: Sequence[Optional[int]]) -> None:
         self.indexes.extend(indexes)
@@ -173,20 +173,20 @@ class Ends(NamedTuple):
 
 
 class ChunkRun(NamedTuple):
-    """Chunks that lie back to back, as their size words stand."""
+    """Adjacent chunks, with their raw size words."""
 
     heap: Heap
     address: int
     bytes: int
     raws: Sequence[int]
     follow: int
-    """The size word after the last: its PREV_INUSE tells whether that one is free."""
+    """The size word after the last chunk: its PREV_INUSE tells whether that chunk is free."""
     counts: Mapping[int, int]
-    """How many there are of each size word."""
+    """The number of chunks with each size word."""
     marks: Sequence[tuple[int, int]]
     """(index among the words, address) of the chunks that were watched for."""
     free: Optional[Ends] = None
-    """None where nobody asked."""
+    """None if it was not asked for."""
 
     def after(self, index: int) -> int:
         """The size word after a chunk: it holds the chunk's own state."""
@@ -194,13 +194,13 @@ class ChunkRun(NamedTuple):
 
 
 class Gap(NamedTuple):
-    """Bytes of a heap that are no block: what the allocator keeps for itself, or what could not be read as chunks."""
+    """Bytes of a heap that are no block: the allocator's own, or what could not be read as chunks."""
 
     heap: Heap
     address: int
     bytes: int
     kind: str
-    """"header", "fencepost", "foreign" (somebody else's sbrk), "top" or "damage"."""
+    """"header", "fencepost", "foreign" (another user of sbrk), "top" or "damage"."""
 
 
 Piece = Union[ChunkRun, Gap]
@@ -209,11 +209,11 @@ Piece = Union[ChunkRun, Gap]
 NONCONTIGUOUS = 2
 """NONCONTIGUOUS_BIT of malloc_state.flags: set in every arena of a thread, in main_arena once sbrk failed."""
 ARENA_FLAGS = 7
-"""All bits that flags ever had: with FASTCHUNKS_BIT, and what 2.22 to 2.26 marked a damaged arena with."""
+"""All bits that flags ever had: FASTCHUNKS_BIT, and the mark of a damaged arena in 2.22 to 2.26, included."""
 
 
 class ArenaHeader(NamedTuple):
-    """malloc_state, as it stands."""
+    """The fields of malloc_state, unchanged."""
 
     index: int  # type: ignore[assignment]  # tuple.index is of no use here
     address: int
@@ -222,7 +222,7 @@ class ArenaHeader(NamedTuple):
     flags: int
     top: int
     top_bytes: Optional[int]
-    """None where top cannot be read, or cannot be what it should be."""
+    """None if top cannot be read, or has an impossible value."""
     next: int
     attached_threads: Optional[int]
     system_mem: int
@@ -232,7 +232,7 @@ class ArenaHeader(NamedTuple):
 
     @property
     def peak(self) -> int:
-        """No list of the arena holds more bytes, and no chunk is larger."""
+        """The upper bound for the bytes in any list of the arena, and for any chunk."""
         return max(self.system_mem, self.max_system_mem)
 
     @property
@@ -241,7 +241,7 @@ class ArenaHeader(NamedTuple):
 
     @property
     def brk_base(self) -> Optional[int]:
-        """Where a contiguous main arena begins, by its top; None where that cannot be told."""
+        """The start of a contiguous main arena, computed from its top; None if unknown."""
         return self.top + self.top_bytes - self.system_mem if self.contiguous and self.top_bytes else None
 
 
@@ -255,7 +255,7 @@ class Arena(NamedTuple):
     complete: bool = True
     fast_read: bool = True
     bins_read: bool = True
-    """False where a list of this kind is not whole, or none could be read."""
+    """False if a list of this kind is incomplete, or none could be read."""
 
     @property
     def fast(self) -> Optional[Tally]:
@@ -267,7 +267,7 @@ class Arena(NamedTuple):
 
     @property
     def free_bytes(self) -> Optional[int]:
-        """In lists and in top; None where not all of it was read."""
+        """Free bytes in lists and in top; None if not all of it was read."""
         fast, binned, top = self.fast, self.binned, self.header.top_bytes
         return None if fast is None or binned is None or top is None else fast.bytes + binned.bytes + top
 
@@ -282,12 +282,12 @@ class ThreadCache(NamedTuple):
     tid: int
     name: Optional[str]
     arena: Optional[int]
-    """The arena's index; None while the thread has none, or where it is not known."""
+    """The arena's index; None if the thread has none, or it is not known."""
     address: Optional[int]
-    """tcache_perthread_struct, None where there is none."""
+    """tcache_perthread_struct, None if there is none."""
     bins: tuple[Bin, ...] = ()
     known: bool = True
-    """False where neither symbols nor a scan could tell what this thread has."""
+    """False if neither symbols nor a scan found what this thread has."""
 
     @property
     def tally(self) -> Tally:
@@ -295,7 +295,7 @@ class ThreadCache(NamedTuple):
 
 
 class MmappedBlock(NamedTuple):
-    """A block that malloc got by mmap: the whole mapping."""
+    """A block that malloc got from mmap: the whole mapping."""
 
     chunk: int
     base: int
@@ -303,7 +303,7 @@ class MmappedBlock(NamedTuple):
 
 
 class Params(NamedTuple):
-    """mp_ as it stands; a field that this glibc lacks is not in `values`."""
+    """The fields of mp_, unchanged; a field that this glibc lacks is not in `values`."""
 
     address: int
     values: Mapping[str, int]
@@ -313,37 +313,37 @@ class Params(NamedTuple):
 
 
 class Allocator(NamedTuple):
-    """Something beside glibc's malloc that hands out memory in this process."""
+    """Another allocator than glibc's malloc in this process."""
 
     name: str
     """"jemalloc", "Go" …, or the file that exports a malloc of its own."""
     how: str
-    """What it was recognised by: its library, or a symbol in the program."""
+    """The evidence for it: its library, or a symbol in the program."""
     replaces_malloc: Optional[bool]
-    """Whether malloc leads to it. False: it has a heap of its own beside malloc. None where that is not known."""
+    """Whether malloc leads to it. False: it has a heap of its own beside malloc. None: not known."""
     instead: str
-    """What reports on its memory."""
+    """The tool that reports on its memory."""
     places: tuple[int, ...] = ()
-    """Addresses in its memory, as far as its own variables tell."""
+    """Addresses in its memory that its own variables tell."""
     shadowed_by: Optional[str] = None
-    """The file that the linker asks first: malloc leads there, and nothing to this one."""
+    """The file that the linker finds first: malloc leads there, and nothing to this one."""
 
 
 SHELL_CALLS_INTO = ("x86_64", "aarch64")
-"""Machines on which the shell makes a process call something (shell_control.PROCESSORS); elsewhere debuggers can."""
+"""Machines where the shell can call functions in a process (shell_control.PROCESSORS); elsewhere only debuggers can."""
 
 
 class Means(NamedTuple):
-    """What can make a process call something (trim --apply)."""
+    """The means of calling a function in a process (trim --apply)."""
 
     shell: bool = True
-    """The shell can; where it cannot, debuggers can."""
+    """Whether the shell can; otherwise debuggers can."""
     lacks: str = ""
-    """Why no door can."""
+    """The reason why no door can."""
 
 
 class Applied(NamedTuple):
-    """What was done and what it returned, in bytes of Anonymous and Rss from smaps_rollup."""
+    """The calls that were made and what they returned, in bytes of Anonymous and Rss from smaps_rollup."""
 
     rss_before: int
     rss_after: int
@@ -351,19 +351,19 @@ class Applied(NamedTuple):
     released_bytes: int
     seconds: float
     calls: Sequence[Statement]
-    """What each of them released."""
+    """What each call released."""
 
 
 HUGE_PAGES = "/anon_hugepage"
-"""An anonymous mapping of hugetlbfs pages: a file of its own, that nobody can open."""
+"""The name of an anonymous mapping of hugetlbfs pages: a file of its own, which nobody can open."""
 SHARED_MEMORY = ("/dev/shm/", "/memfd:", "/dev/zero", "/SYSV", "[anon_shmem")
-"""POSIX shared memory, memfd's, anonymous, System V's."""
+"""Prefixes of shared memory: POSIX, memfd, anonymous, System V."""
 _SEMAPHORES = "/dev/shm/sem."
-"""sem_open's: they lie there, too, and have room for a count alone."""
+"""Prefixes of sem_open's files, which lie there, too, and hold only a count."""
 
 
 def may_be_shared(path: str) -> bool:
-    """Whether it has what programs keep for themselves, or for each other."""
+    """Tells whether a shared mapping may hold program data, rather than what only the kernel or semaphores use."""
     named = path.startswith(SHARED_MEMORY) and not path.startswith(_SEMAPHORES)
     return named or path == HUGE_PAGES
 
@@ -383,13 +383,13 @@ KINDS = (
     "pointers",
     "size",
 )
-"""What a kind can be of, the stronger first: nothing is named by a weaker one where a stronger one is certain."""
+"""How kinds are recognised, the strongest evidence first: a weaker one never names a block if a stronger one is certain."""
 ROOT_KINDS = ("global", "tls", "stack", "register", "kernel", "runtime", "mapping")
-"""What a root can be of: the first that leads to a block names its owner."""
+"""The kinds of roots: the first that leads to a block names its owner."""
 CONTAINER_FORMS = ("container", "hash-table", "array", "list", "tree", "chained-hash-table")
-"""What containers are, by declared types: the first two are libraries', of the others their form tells."""
+"""The forms of containers with declared types: the first two are libraries', the others are known by their form."""
 MEMBER_FORMS = ("integer", "boolean", "enum", "character", "float", "text", "pointer", "elements")
-"""What of a member's values is told; of a container how many elements it has."""
+"""The forms of members whose values are shown; for a container, that is its number of elements."""
 STALE = (
     "stdio-buffer",
     "text",
@@ -401,26 +401,26 @@ STALE = (
     "not-a-pointer",
     "low-number",
 )
-"""Why a word that leads to a block is no pointer that holds it: see blocks/graph/stale_words.py."""
+"""Reasons why a word that leads to a block is no pointer that holds it: see blocks/graph/stale_words.py."""
 
 BY_SIZE = "its size"
-"""How a block is known of which nothing else is."""
+"""The evidence for a block of which only the size is known."""
 POINTED = "what points to it"
-"""How a block is known that is named after its holder alone: one row for all that have the name."""
+"""The evidence for a block that is named after its holder alone: all blocks of that name are one row."""
 
 
 class Kind(NamedTuple):
-    """What some blocks are."""
+    """The kind of a block."""
 
     name: str
     """"Session", "std::map node", "text", "48 bytes"."""
     kind: str
     """One of KINDS."""
     module: Optional[str] = None
-    """The file that it is of."""
+    """The file that the type comes from."""
     certain: bool = True
     """False for a guess."""
     how: str = ""
-    """By what it was known, for people."""
+    """The evidence, for people."""
     owner: Optional[str] = None
-    """Whose it is, where another block or a variable told: "Session+40"."""
+    """The owner, if another block or a variable told: "Session+40"."""

@@ -1,6 +1,6 @@
-"""Libraries where they are installed: in the folders of the Python that runs, or in the checkout's .venv.
+"""Finds optional libraries: in the folders of the running Python, or in the checkout's .venv.
 
-Code that another user may have put somewhere is never run: see `_own_folders`, `checkout` and `_is_believed`.
+Code that another user may have put there is never run: see `_own_folders`, `checkout` and `_is_believed`.
 """
 
 from __future__ import annotations
@@ -22,11 +22,11 @@ PACKAGE = os.path.dirname(os.path.dirname(os.path.realpath(__file__)))
 
 
 _LOADING = allocate_lock()
-"""Threads ask for one at the same time: what another one has only begun to load is of no use, and the path is one."""
+"""Serialises loading: a module that another thread has only begun to load is of no use, and sys.path is shared."""
 
 
 def load(name: str) -> Optional[ModuleType]:
-    """The module, or None where it is nowhere."""
+    """Returns the module, or None if it is not found."""
     with _LOADING:
         return sys.modules.get(name) or _found(name)
 
@@ -46,9 +46,9 @@ def _found(name: str) -> Optional[ModuleType]:
 
 
 def where(name: str) -> str:
-    """ "tabulate 0.9.0 (/usr/lib/python3/dist-packages)" or "tabulate: not found".
+    """Describes a library: "tabulate 0.9.0 (/usr/lib/python3/dist-packages)" or "tabulate: not found".
 
-    By what was unpacked there, as far as that tells: to load numpy takes longer than to answer.
+    It reads the package's metadata: loading numpy would take longer than the answer.
     """
     if name not in sys.modules:
         for folder in (folder for folders in (_own_folders(), *_searched(name)) for folder in folders):
@@ -64,21 +64,21 @@ def where(name: str) -> str:
 
 
 def _made_for_us(folder: str) -> bool:
-    """Whether what was installed there can be loaded: a .venv may be of another Python than the debugger's."""
+    """Tells whether the library there can be loaded: a .venv may be of another Python than the debugger's."""
     return folder in sys.path or os.path.basename(os.path.dirname(folder)) == "python{}.{}".format(
         *sys.version_info[:2]
     )
 
 
 def _releases(folder: str, name: str) -> Iterator[str]:
-    """Debian's names are written as the project's own: Pygments-2.14.0.egg-info."""
+    """Returns releases by name. Debian keeps the project's own spelling: Pygments-2.14.0.egg-info."""
     for each in (name, name.capitalize()):
         for path in glob.glob(os.path.join(glob.escape(folder), f"{each}-*.*-info")):
             yield os.path.basename(path)[len(name) + 1 :].rpartition(".")[0]
 
 
 def _searched(name: str) -> Iterator[list[str]]:
-    """What is searched for it after the folders of the Python that runs, one after the other; first nothing more."""
+    """Yields the folders to search in addition to the running Python's; first none."""
     yield []
     root = checkout()
     if root is not None:
@@ -89,15 +89,15 @@ def _searched(name: str) -> Iterator[list[str]]:
 
 
 def _own_folders() -> list[str]:
-    """Of the Python that runs: not PYTHONPATH's, nor what depends on where it was started (LLDB has "." among them)."""
+    """Returns the running Python's folders, without those of PYTHONPATH or relative ones (LLDB has "." among them)."""
     given = os.environ.get("PYTHONPATH")
     others = {os.path.abspath(each) for each in given.split(os.pathsep)} if given else set()
     return [folder for folder in sys.path if os.path.isabs(folder) and folder not in others]
 
 
 def checkout() -> Optional[str]:
-    """What this package lies in, as <root>/common/arenascope. A wheel and a zipapp have none, and may lie in a folder
-    where anybody can put a .venv, as /tmp."""
+    """Returns the checkout of this package, which lies there as <root>/common/arenascope. A wheel or a zipapp has none,
+    and may lie in a folder where anybody can put a .venv, such as /tmp."""
     common = os.path.dirname(PACKAGE)
     if os.path.basename(common) != "common" or not os.path.isdir(PACKAGE):
         return None
@@ -106,8 +106,8 @@ def checkout() -> Optional[str]:
 
 
 def _is_believed(path: str, root: str) -> bool:
-    """Whether all on the way there from the checkout is root's, the user's, or whose the package is, and nobody may
-    write to it who may not write to the package: nobody else put it there, or anything beside it that it imports."""
+    """Tells whether every folder from the checkout down belongs to root, the user, or the package's owner, and whoever
+    can write to it can also write to the package. So nobody else put the library there, or anything that it imports."""
     ours = os.stat(PACKAGE)
     owners = {0, os.geteuid(), ours.st_uid}
     # of a library, and of one that is a file
@@ -118,12 +118,12 @@ def _is_believed(path: str, root: str) -> bool:
 
 
 def _is_others(status: os.stat_result, ours: os.stat_result) -> bool:
-    """Whether somebody may write to it who could not as well write to the package."""
+    """Tells whether somebody can write to it who cannot write to the package."""
     added = status.st_mode & ~(ours.st_mode if status.st_gid == ours.st_gid else ours.st_mode & ~stat.S_IWGRP)
     by_group = added & stat.S_IWGRP and status.st_gid != 0
     return not stat.S_ISLNK(status.st_mode) and bool(by_group or added & stat.S_IWOTH)
 
 
 def _is_kept_apart(status: os.stat_result) -> bool:
-    """A folder as /tmp: others may put something there, and take nothing away."""
+    """Tells whether it is a folder such as /tmp: others can add to it, but remove nothing."""
     return stat.S_ISDIR(status.st_mode) and bool(status.st_mode & stat.S_ISVTX)

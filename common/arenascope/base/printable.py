@@ -1,5 +1,5 @@
-"""Text that is safe to write. Names of threads and files are bytes: some are not UTF-8, some control a terminal, some
-turn the direction of what follows, or cannot be seen."""
+"""Makes text safe to write. Names of threads and files are bytes: some are not UTF-8, some control a terminal, some
+reverse the direction of text or are invisible."""
 
 from __future__ import annotations
 
@@ -29,33 +29,33 @@ PLAIN = {
     "\u2264": "<",
     "\u2265": ">",
 }
-"""Bars, arrows and bounds for terminals that lack these characters, each of the same width."""
+"""Replacements of the same width for terminals that lack bars, arrows and bounds."""
 
 
 def printable(text: str) -> str:
-    """Text of several lines."""
+    """Cleans text of several lines."""
     # most is ASCII; what Python calls printable can be invisible
     return text if text.isascii() and text.isprintable() else _NOT_IN_TEXTS.sub(MARK, text)
 
 
 def clean_line(text: str) -> str:
-    """A line, in which tabs may stand between cells."""
+    """Cleans a line, in which tabs may separate cells."""
     return text if text.isascii() and text.isprintable() else _NOT_IN_LINES.sub(MARK, text)
 
 
 def one_line(text: str) -> str:
-    """A name, which must neither end a line nor colour it."""
+    """Cleans a name, which must neither end a line nor colour it."""
     return text if text.isascii() and text.isprintable() else _NOT_IN_NAMES.sub(MARK, text)
 
 
 def first_few(names: Sequence[str], most: int = 4) -> str:
-    """Of a list that may be long."""
+    """Shortens a list that may be long."""
     more = f" and {len(names) - most:,} more" if len(names) > most else ""
     return ", ".join(names[:most]) + more
 
 
 def make_streams_safe() -> None:
-    """For a program of our own: no stream is closed, and no character makes one fail."""
+    """Prepares our own program's streams: none is closed, and no character makes a write fail."""
     codecs.register_error(__name__, _plainly)
     for name in ("stdout", "stderr"):
         stream = getattr(sys, name)

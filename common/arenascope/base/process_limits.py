@@ -1,4 +1,4 @@
-"""What a child process of ours forbids itself: to outlive its parent, and to open other files than those named."""
+"""Restricts our own child processes: they end with their parent, and open only the files named."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ PR_SET_PDEATHSIG, PR_SET_NO_NEW_PRIVS = 1, 38
 CREATE_RULESET, ADD_RULE, RESTRICT_SELF = 444, 445, 446
 VERSION_ONLY, PATH_BENEATH = 1, 1
 READ_FILE, EVERYTHING = 1 << 2, (1 << 13) - 1
-"""Of Landlock's first version, which Linux 5.13 has."""
+"""Rights in the first version of Landlock (Linux 5.13)."""
 
 
 def end_with_parent(has_ended: Callable[[], bool]) -> None:
-    """From now on the kernel kills this process once the thread that started it ends. `has_ended` is asked afterwards:
-    the parent may have ended before the kernel knew."""
+    """Makes the kernel kill this process once the thread that started it ends. `has_ended` is asked afterwards: the
+    parent may have ended before the call."""
     libc = _libc()
     if libc is not None:
         libc.prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
@@ -31,14 +31,14 @@ def end_with_parent(has_ended: Callable[[], bool]) -> None:
 
 
 def can_confine() -> bool:
-    """Whether this kernel has Landlock."""
+    """Tells whether this kernel has Landlock."""
     libc = _libc()
     return libc is not None and libc.syscall(CREATE_RULESET, None, 0, VERSION_ONLY) > 0
 
 
 def confine(files: Iterable[str]) -> None:
-    """From now on this process, of one thread, opens these files for reading, and no others; OSError where the kernel
-    cannot see to that."""
+    """Restricts this process, of one thread, to opening these files for reading; OSError if the kernel cannot enforce
+    it."""
     libc = _libc()
     if libc is None:
         raise OSError("no Landlock")
@@ -64,7 +64,7 @@ def confine(files: Iterable[str]) -> None:
 
 
 def _libc() -> Optional[ctypes.CDLL]:
-    """None where this Python has no ctypes."""
+    """Loads libc; None if this Python has no ctypes."""
     with suppress(ImportError, OSError):
         return ctypes.CDLL(None, use_errno=True)
     return None

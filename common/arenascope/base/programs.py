@@ -1,4 +1,4 @@
-"""Other programs that are run: only where nobody else can have put them."""
+"""Finds other programs to run, only where nobody else can have put them."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ OTHERS_WRITE = stat.S_IWGRP | stat.S_IWOTH
 
 
 def find_program(name: str) -> Optional[str]:
-    """The first in PATH that is root's or the user's, in folders that nobody else can write to."""
+    """Returns the first in PATH that is root's or the user's, in folders that nobody else can write to."""
     for folder in os.environ.get("PATH", os.defpath).split(os.pathsep):
         path = os.path.join(folder, name)
         # "" and "." in PATH are where somebody happens to be
@@ -21,7 +21,7 @@ def find_program(name: str) -> Optional[str]:
 
 
 def is_ours(path: str) -> bool:
-    """Whether all on the way there belongs to root or the user, and nobody else may write to it."""
+    """Tells whether all folders on its path belong to root or the user, and nobody else may write to them."""
     owners = {0, os.geteuid()}
     try:
         found = (os.lstat(os.sep), *way(os.path.abspath(path)))
@@ -31,7 +31,7 @@ def is_ours(path: str) -> bool:
 
 
 def _others_write(status: os.stat_result) -> bool:
-    """root's group is as good as root."""
+    """Tells whether others can write; root's group does not count."""
     if stat.S_ISLNK(status.st_mode):
         return False
     writes = status.st_mode & (stat.S_IWOTH if status.st_gid == 0 else OTHERS_WRITE)
@@ -40,8 +40,8 @@ def _others_write(status: os.stat_result) -> bool:
 
 
 def way(path: str, root: str = "", links: int = MAX_LINKS) -> Iterator[os.stat_result]:
-    """The file and each folder and link on the way to it: up to `root`, or where a link leads out of that, to the top;
-    without these."""
+    """Yields the file and each folder and link on its path, up to `root` (excluded), or to the top if a link leads
+    elsewhere."""
     if not links:
         raise OSError(f"too many links lead to {path}")
     while path not in (root, os.path.dirname(path)):

@@ -1,4 +1,5 @@
-"""Shell patterns for names: `*`, `?` and `[...]`, as Python's `fnmatch` has them; `[]` is itself, as in `Request[]`."""
+"""Matches shell patterns for names: `*`, `?` and `[...]`, as in Python's `fnmatch`; `[]` is literal, as in
+`Request[]`."""
 
 from __future__ import annotations
 
@@ -9,12 +10,12 @@ from typing import Callable
 from .errors import UsageError
 
 LONGEST = 1000
-"""Characters of a pattern."""
+"""The most characters in a pattern."""
 Matches = Callable[[str], bool]
 
 
 def shell_pattern(pattern: str) -> Matches:
-    """Whether a whole name matches, or is the pattern itself: `char[16]` finds the type of that name, too."""
+    """Compiles a pattern, which matches whole names, and its own text: `char[16]` finds the type of that name, too."""
     if len(pattern) > LONGEST:
         raise UsageError(f"a pattern of {len(pattern):,} characters is too long", f"{LONGEST:,} at most")
     # since Python 3.9 no `*` is tried again once the rest has matched: the time grows with the name, not with its power

@@ -1,7 +1,8 @@
-"""The program's own data: keys of its containers, values of its members, texts. Where it may be shown, and how.
+"""The program's own data: keys of its containers, values of its members, texts. It decides where they are shown, and
+how.
 
-A user's own screen has it. What is made to be sent on (JSON, pages, profiles, snapshots) has it only with
-`--with-values`, and nothing that was redacted has any.
+The user's own screen shows them. Output to be sent on (JSON, pages, profiles, snapshots) has them only with
+`--with-values`, and redacted images never have any.
 """
 
 from __future__ import annotations
@@ -11,20 +12,20 @@ from typing import NamedTuple
 from .printable import MARK, one_line
 
 LONGEST = 40
-"""So many characters of a text are shown."""
+"""The most characters of a text that are shown."""
 CUT = "..."
 ESCAPES = {"\\": "\\\\", '"': '\\"', "\n": "\\n", "\r": "\\r", "\t": "\\t"}
 
 
 class UserData(NamedTuple):
-    """Where one command may show it."""
+    """Where one command may show the program's data."""
 
     on_screen: bool
     in_documents: bool
 
     @property
     def anywhere(self) -> bool:
-        """Whether it is worth reading."""
+        """Whether it is worth reading at all."""
         return self.on_screen or self.in_documents
 
 
@@ -32,12 +33,12 @@ NOWHERE = UserData(False, False)
 
 
 def user_data(*, with_values: bool, redacted: bool) -> UserData:
-    """`with_values`: the option; `redacted`: of the image."""
+    """Decides that from the option `with_values`, and `redacted` of the image."""
     return NOWHERE if redacted else UserData(on_screen=True, in_documents=with_values)
 
 
 def quoted(data: bytes) -> str:
-    """A text as C and GDB write one: "order\\n", and "..." behind its end where it was cut."""
+    r"""Quotes a text as C and GDB do: "order\n", with "..." behind its end if it was cut."""
     # a character has four bytes at most
     text = data[: 4 * (LONGEST + 1)].decode("utf-8", "surrogateescape")
     shown = "".join(_escaped(each) for each in text[:LONGEST])
@@ -45,7 +46,7 @@ def quoted(data: bytes) -> str:
 
 
 def is_plain(data: bytes) -> bool:
-    """Whether it is text in characters that can be seen."""
+    """Tells whether it is text of visible characters."""
     try:
         text = data.decode()
     except UnicodeDecodeError:
@@ -54,7 +55,7 @@ def is_plain(data: bytes) -> bool:
 
 
 def is_cut(data: bytes) -> bool:
-    """Whether `quoted` says only how it begins."""
+    """Tells whether `quoted` shows only its beginning."""
     return len(data.decode("utf-8", "surrogateescape")) > LONGEST
 
 

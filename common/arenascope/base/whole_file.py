@@ -1,4 +1,4 @@
-"""Files that are written whole or not at all; a device, a FIFO or a terminal is written to directly."""
+"""Writes files whole or not at all; a device, a FIFO or a terminal is written to directly."""
 
 from __future__ import annotations
 
@@ -10,20 +10,20 @@ from typing import Iterator, Optional
 from .errors import ArenascopeError
 
 PRIVATE, FOR_ALL = 0o600, 0o666
-"""Modes of new files: most hold names or values of a program, which are nobody else's."""
+"""Modes of new files: private by default, as most hold names or values of a program."""
 ACL = "system.posix_acl_access"
 STANDARD_STREAMS = (1, 2)
 OWN_FILES = "/proc/self/fd"
 
 
 def partial_name(path: str) -> str:
-    """In the same folder, as a rename leads to no other file system."""
+    """Returns a temporary name in the same folder: rename works only within a file system."""
     return os.path.join(os.path.dirname(path), f".arenascope-{os.urandom(8).hex()}")
 
 
 def _new_file(path: str, access: int, mode: int) -> tuple[int, str]:
-    """In the folder of `path`: without a name, where the file system has such files and /proc leads to them; else its
-    descriptor comes with the name that it has."""
+    """Opens a new file in the folder of `path`: without a name, if the file system has such files and /proc can link
+    them; otherwise its descriptor comes with its name."""
     if os.path.isdir(OWN_FILES):
         with suppress(OSError):
             return os.open(os.path.dirname(path) or ".", access | os.O_TMPFILE, mode), ""
@@ -32,8 +32,8 @@ def _new_file(path: str, access: int, mode: int) -> tuple[int, str]:
 
 
 class PartialFile:
-    """A new file in the folder of `path`, which gets that name once it is whole. Until then it has none, where the file
-    system has such files (O_TMPFILE): whoever does not finish it leaves nothing, also when killed."""
+    """A new file in the folder of `path`, which gets that name once it is whole. Until then it has no name, if the file
+    system supports that (O_TMPFILE): an unfinished file leaves nothing, even if we are killed."""
 
     def __init__(self, path: str, mode: int) -> None:
         self.path = path
@@ -66,7 +66,7 @@ class PartialFile:
 
 @contextmanager
 def nameless_file(folder: str) -> Iterator[int]:
-    """A descriptor of a file that nobody else can open, or find once we are gone."""
+    """Returns a descriptor of a file that nobody else can open, or find after we end."""
     try:
         descriptor, name = _new_file(os.path.join(folder, ""), os.O_RDWR, 0o600)
         if name:
@@ -80,7 +80,7 @@ def nameless_file(folder: str) -> Iterator[int]:
 
 
 def kind_of_disk(folder: str) -> str:
-    """As mount(8) names it; "" where that is not to be had."""
+    """Returns the file system's type, as in mount(8); "" if unknown."""
     device = os.stat(folder).st_dev
     number = f"{os.major(device)}:{os.minor(device)}"
     with suppress(OSError), open("/proc/self/mountinfo", errors="replace") as file:
@@ -91,8 +91,8 @@ def kind_of_disk(folder: str) -> str:
 
 
 def write_whole(path: str, data: bytes, mode: int = PRIVATE) -> None:
-    """Readers of `path`, or of what it links to, see the old file or the new one, under the same owner and mode. A new
-    file has of `mode` what the umask leaves."""
+    """Replaces a file atomically: readers of `path`, or of what it links to, see the old file or the new one, under the
+    same owner and mode. A new file gets `mode` less the umask."""
     try:
         old = _look_at(path)
         if old is None:
@@ -111,7 +111,8 @@ def write_whole(path: str, data: bytes, mode: int = PRIVATE) -> None:
 
 
 def _look_at(path: str) -> Optional[os.stat_result]:
-    """Through symlinks, by the kernel: it follows none that somebody else left in /tmp (fs.protected_symlinks)."""
+    """Follows symlinks through the kernel, which refuses those that somebody else left in /tmp
+    (fs.protected_symlinks)."""
     try:
         return os.stat(path)
     except FileNotFoundError:
@@ -119,7 +120,8 @@ def _look_at(path: str) -> Optional[os.stat_result]:
 
 
 def _stream(old: os.stat_result) -> Optional[int]:
-    """/dev/stdout where output goes into a file: replaced, that would lose what else is printed."""
+    """Finds an open stream of ours, such as /dev/stdout redirected to a file: replacing that file would lose other
+    output."""
     for stream in STANDARD_STREAMS:
         with suppress(OSError):
             if stat.S_ISREG(old.st_mode) and os.path.samestat(os.fstat(stream), old):
@@ -147,7 +149,7 @@ def _write(descriptor: int, data: bytes) -> None:
 
 
 def _replace(path: str, data: bytes, mode: int, old: Optional[os.stat_result] = None) -> None:
-    """`old`: what is there, of which the owner stays."""
+    """Replaces the file; `old` is the status of the existing one, whose owner is kept."""
     partial = PartialFile(path, mode)
     try:
         if old is not None:

@@ -1,7 +1,7 @@
-"""Work shared out among processes: Python follows headers on one processor at a time, and heaps are independent.
+"""Shares work out among processes: Python parses headers on one processor at a time, and heaps are independent.
 
-Each worker is forked from a look that has walked its lists already, and inherits all of them without a copy; only sums
-come back, through a pipe. Whoever is free takes the next jobs. What a worker that died has left undone is done here.
+Each worker is forked after the lists were walked, and inherits all of them without a copy; only sums come back, through
+a pipe. A worker that is free takes the next jobs. The parent does what a worker that died has left undone.
 """
 
 from __future__ import annotations
@@ -19,13 +19,13 @@ from typing import Callable, Generator, Optional, Sequence, TypeVar
 from .count_work import Meter, Unseen
 
 WORTH = 64 << 20
-"""Less heap than this is swept in the time that it takes to fork."""
+"""A smaller heap is swept in the time that a fork takes."""
 SHARES = 8
-"""Into how many shares for each process the jobs are laid together: others wait for one of them at the end."""
+"""The number of shares for each process into which jobs are grouped: at the end, others wait for one share."""
 REPORT_EVERY = 16 << 20
-"""How many bytes a worker goes through before it tells."""
+"""How many bytes a worker processes before it reports progress."""
 MOST_SHARES = 4096
-"""Shares at most: their numbers lie in a pipe from the start, which holds 64 KiB."""
+"""The most shares: their numbers lie in a pipe from the start, which holds 64 KiB."""
 PIPE_BYTES = 1 << 20
 F_SETPIPE_SZ = 1031
 _NUMBER = struct.Struct("=I")
@@ -38,21 +38,21 @@ Result = TypeVar("Result")
 
 
 def processors() -> int:
-    """Those that this process may run on."""
+    """Returns the number of processors that this process may run on."""
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 def how_many(asked: int, size: int) -> int:
-    """How many processes work on so many bytes of heap; `asked` is 0 where nobody said."""
+    """Returns how many processes work on so many bytes of heap; `asked` is 0 if the user did not say."""
     return asked or max(1, min(processors(), size // WORTH))
 
 
 def share_out(
     jobs: Sequence[Job], sizes: Sequence[int], do: Callable[[Job, Meter], Result], processes: int, meter: Meter
 ) -> AbstractContextManager[Generator[Result, None, None]]:
-    """The results in the order of the jobs. Left early, by Ctrl-C or an error, it ends all processes at once.
+    """Yields the results in the order of the jobs. On Ctrl-C or an error, it ends all processes at once.
 
-    `sizes`: what each costs, against the others.
+    `sizes`: the relative cost of each job.
     """
     if processes < 2 or len(jobs) < 2:
         return closing(do(job, meter) for job in jobs)
@@ -78,7 +78,7 @@ def _shared(
 
 
 def _shares(jobs: Sequence[Job], sizes: Sequence[int], processes: int) -> list[list[Job]]:
-    """Jobs that follow each other, laid together: of 65,000 small heaps not each is worth a message."""
+    """Groups consecutive jobs: not each of 65,000 small heaps is worth a message."""
     enough = max(1, sum(sizes) // (SHARES * processes))
     least = -(-len(jobs) // MOST_SHARES)
     shares: list[list[Job]] = []
@@ -93,7 +93,7 @@ def _shares(jobs: Sequence[Job], sizes: Sequence[int], processes: int) -> list[l
 
 
 class _Worker:
-    """A process, and where it writes what it made."""
+    """A worker process, and the pipe that it writes its results to."""
 
     def __init__(self, pid: int, pipe: int) -> None:
         self.pid = pid
@@ -163,7 +163,7 @@ class _Crew:
         self._poll.register(reading, select.POLLIN | select.POLLHUP)
 
     def wait_for(self, number: int) -> Optional[bytes]:
-        """What was made of this share; None where whoever took it has ended without a result."""
+        """Returns the result of this share; None if its worker has ended without one."""
         while number not in self._made and self._open:
             for pipe, _ in self._poll.poll():
                 worker = next(each for each in self._workers if each.pipe == pipe)
@@ -180,7 +180,7 @@ class _Crew:
         return any(each.pipe >= 0 for each in self._workers)
 
     def _hear(self, worker: _Worker) -> None:
-        """Takes the messages that are whole."""
+        """Reads the complete messages."""
         unread, at = worker.unread, 0
         while len(unread) - at >= _HEAD.size:
             kind, value = _HEAD.unpack_from(unread, at)
@@ -202,7 +202,7 @@ class _Crew:
         os.close(pipe)
 
     def _end(self) -> None:
-        """At once, and leaves nothing."""
+        """Ends the worker at once, and frees its resources."""
         # a second Ctrl-C must not leave one behind
         before = signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGINT])
         try:
@@ -225,7 +225,7 @@ Work = Callable[[int, Meter], bytes]
 
 
 class _Telling:
-    """A meter at the other end of a pipe."""
+    """A meter in a worker, which reports through the pipe."""
 
     def __init__(self, pipe: int) -> None:
         self._pipe = pipe
@@ -239,7 +239,7 @@ class _Telling:
 
 
 def _work_off(numbers: int, pipe: int, work: Work) -> None:
-    """Until no share is left, or an error ends it: whoever started it does that share again, and meets the error."""
+    """Works until no share is left, or an error ends it: the parent then does that share again, and meets the error."""
     telling = _Telling(pipe)
     while True:
         # a pipe hands out each number to one reader
@@ -254,6 +254,6 @@ def _work_off(numbers: int, pipe: int, work: Work) -> None:
 
 
 def _widen(pipe: int) -> None:
-    """So that nobody waits for the other; a user may have only so much of that."""
+    """Enlarges the pipe, so that neither side waits for the other; a user may have only so much of that."""
     with suppress(OSError, ImportError):
         fcntl.fcntl(pipe, F_SETPIPE_SZ, PIPE_BYTES)

@@ -1,8 +1,9 @@
-"""What is read of a process while it is held, so that it is let go before a command makes anything of it.
+"""Reads a process while it is held, so that it is released before a command computes anything.
 
-The lists of free chunks are looked for before, and only read again (glibc/free_chunk_places.py). Each command on lists
-names the one of the functions here that reads all else that it will ask for: sources/live/short_hold.py keeps it. What
-is missing here is refused afterwards, and the look begins anew with a process that is held to its end.
+The lists of free chunks are searched before the hold, and only read again during it (glibc/free_chunk_places.py). Each
+command on lists names one of the functions here, which reads everything else that it will need:
+sources/live/short_hold.py keeps it. What was not kept is refused afterwards, and the look starts again with a process
+that is held to its end.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ from .trims import trim_rules
 
 
 def links_of(session: Session, nodes: Nodes) -> FreeListLinks:
-    """Where the lists of free chunks begin; nothing is walked."""
+    """Returns the starts of the lists of free chunks, without walking them."""
     layout = session.layout
     chunks = [
         Span(first_chunk(layout, header, heap), heap.end)
@@ -32,11 +33,11 @@ def links_of(session: Session, nodes: Nodes) -> FreeListLinks:
 
 
 Reads = Callable[[Session], None]
-"""One of these, for a session that is dropped afterwards."""
+"""One of these functions, for a session that is dropped afterwards."""
 
 
 def read_lists(session: Session) -> None:
-    """What all commands on lists read, besides these. Residency comes first, as in any look."""
+    """Reads what all commands on lists need, besides the lists. Residency comes first, as in any look."""
     session.measure_residency()
     # whoever has let a process go cannot ask for their registers any more
     _ = session.target_threads
@@ -52,7 +53,7 @@ def read_lists(session: Session) -> None:
 
 
 def read_trims(session: Session) -> None:
-    """And what tells how much goes back."""
+    """Also reads what tells how much goes back."""
     read_lists(session)
     _ = session.locked
     residency = session.any_residency
@@ -65,7 +66,7 @@ def read_trims(session: Session) -> None:
 
 
 def read_moment(session: Session) -> None:
-    """And what tells where resident memory is, and how malloc is set: all that a snapshot has."""
+    """Also reads resident memory and malloc's settings: everything in a snapshot."""
     read_trims(session)
     session.target.image.mapping_use()
     _ = session.bss_ends, session.max_fast, session.perturb
@@ -77,19 +78,20 @@ def read_moment(session: Session) -> None:
 
 
 def find_lists(session: Session, nodes: Nodes) -> None:
-    """While the process runs on."""
+    """Finds the lists while the process runs."""
     if session.started:
         links_of(session, nodes).find()
 
 
 def find_lists_again(session: Session, nodes: Nodes) -> None:
-    """While it is held."""
+    """Reads the lists again while it is held."""
     if session.started:
         links_of(session, nodes).find_again()
 
 
 def read_held(target: Target, nodes: Nodes, libc: int, reads: Reads) -> Session:
-    """All that a command will want, so that the process may be let go: its image keeps it. The session that read it."""
+    """Reads everything that a command will need into the image, so that the process may be released. Returns the
+    session that read it."""
     session = Session(target, libc)
     with suppress(ArenascopeError):
         reads(session)

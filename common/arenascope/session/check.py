@@ -1,4 +1,4 @@
-"""Every invariant of one process image, checked against memory: what `heap check` runs."""
+"""Checks every invariant of one process image against memory, for `heap check`."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ class Audit:
 
 
 def audit(session: Session, wanted: Optional[int] = None) -> Audit:
-    """The whole process, or arena `wanted` alone."""
+    """Checks the whole process, or arena `wanted` alone."""
     outcome = Audit()
     if not session.started:
         outcome.arenas = len(session.headers)
@@ -98,12 +98,12 @@ def _bin_check(session: Session, arena: Arena) -> BinCheck:
 
 
 class _Lists(NamedTuple):
-    """What a BinCheck found, to be sent."""
+    """The results of a BinCheck, to be sent."""
 
     breaches: Sequence[Breach]
     broken: Sequence[Rescued]
     binned: array[int]
-    """In order."""
+    """In address order."""
     twice: Sequence[int]
 
     @property
@@ -120,7 +120,7 @@ def _by_several(
     processes: int,
     meter: Meter,
 ) -> None:
-    """First the lists of all arenas, then the chunks of those that are asked for, each by several processes."""
+    """Checks with several processes: first the lists of all arenas, then the chunks of the arenas asked for."""
     listed = session.listed
 
     def check_lists(arena: Arena, _: Meter) -> _Lists:
@@ -162,7 +162,7 @@ def _arena(
     chunks: ChunkCheck,
     run: Callable[[], None],
 ) -> None:
-    """`run` checks its chunks, and `chunks` has what is found."""
+    """Checks an arena: `run` checks its chunks, and `chunks` holds the findings."""
     outcome.heaps += len(arena.heaps)
     outcome.bin_entries += lists.entries + sum(each.chunks for each in arena.fastbins)
     outcome.breaches += lists.breaches
@@ -189,7 +189,7 @@ def _chunk_check(
 
 
 def _in_no_heap(binned: Sequence[int], spans: Sequence[Span]) -> set[int]:
-    """What nobody meets; of all others whoever sweeps the heap tells that it was not met there."""
+    """Finds listed chunks in no heap; the sweep reports all others that it did not meet."""
     inside = [range(bisect_left(binned, start), bisect_left(binned, end)) for start, end in spans]
     if sum(map(len, inside)) == len(binned):
         return set()
@@ -227,7 +227,7 @@ def _chunks(session: Session, arena: Arena, check: ChunkCheck, run: Callable[[],
 
 
 def _lists(session: Session, twice: set[int], outcome: Audit) -> None:
-    """`twice`: what is in a bin, and in a cache or a fastbin, too."""
+    """Checks the lists; `twice`: chunks in a bin that are also in a cache or a fastbin."""
     caches = session.thread_caches
     outcome.tcache_entries = sum(each.chunks for cache in caches for each in cache.bins)
     outcome.breaches += doubles(session.arenas, caches, twice)
@@ -235,7 +235,7 @@ def _lists(session: Session, twice: set[int], outcome: Audit) -> None:
 
 
 def _secret(session: Session) -> Optional[int]:
-    """tcache_key, where the symbol is this libc's."""
+    """Returns tcache_key, if the symbol is this libc's."""
     symbol = session.target.symbol("tcache_key")
     if symbol is None or not any(region.contains(symbol.address) for region in session.located.libc.data):
         return None
@@ -243,7 +243,7 @@ def _secret(session: Session) -> Optional[int]:
 
 
 def _findings(session: Session, outcome: Audit) -> None:
-    """What the walkers met: a breach where a rule is broken, else something that is not known."""
+    """Converts the walkers' findings: a breach if a rule is broken, otherwise something that is not known."""
     for finding in session.findings:
         if finding.rule in IN_DETAIL:
             continue
@@ -256,7 +256,7 @@ def _findings(session: Session, outcome: Audit) -> None:
 
 
 def _is_missing(session: Session, finding: Finding) -> bool:
-    """Whether a link leads to memory that the process had and this image lacks."""
+    """Tells whether a link leads to memory that the process had and this image lacks."""
     address = finding.address
     if address is None or session.memory.try_word(address) is not None:
         return False
@@ -264,7 +264,8 @@ def _is_missing(session: Session, finding: Finding) -> bool:
 
 
 def _unclaimed(session: Session) -> list[int]:
-    """How large each stretch is where blocks may lie that were not recognised; none where some are not here at all."""
+    """Returns the size of each stretch that may hold unrecognised mmapped blocks; empty if some are missing from the
+    image."""
     whole = (
         not session.target.image.shortage()
         and not session.located.others
@@ -275,7 +276,7 @@ def _unclaimed(session: Session) -> list[int]:
 
 
 def find_busy(session: Session) -> list[Busy]:
-    """Arenas that are locked, and threads that are in malloc or in what it called, or were when a signal came."""
+    """Finds arenas that are locked, and threads in malloc or in what it called, or interrupted there by a signal."""
     target = session.target
     code = MallocCode(target, session.memory, session.located.libc, session.regions)
     stacks = ThreadStacks(session.memory, target.machine, session.regions, code, pid=target.pid)

@@ -1,8 +1,8 @@
-"""What the headers of a running process's arenas tell, without holding it: the look that `top` has at each process.
+"""Reads the headers of a running process's arenas without holding it: `top` looks at each process in this way.
 
-Where malloc's structures lie is found once for each libc, by its build-id, and confirmed in each process by its ring of
-arenas. A list or a top that changes under the reader is read again, and if need be left out: free memory is what was
-seen of it.
+Malloc's structures are located once for each libc, by build-id, and confirmed in each process by its ring of arenas. A
+list or a top that changes while it is read is read again, and left out if that fails: free memory is what was seen of
+it.
 """
 
 from __future__ import annotations
@@ -29,11 +29,11 @@ from ..sources.target import Region
 from .session import Session
 
 TRIES = 3
-"""For a ring or a top that changes while it is read."""
+"""Attempts at a ring or a top that changes while it is read."""
 
 
 class MallocPlace(NamedTuple):
-    """Where malloc's structures lie in a process."""
+    """The addresses of malloc's structures in a process."""
 
     main_arena: int
     params: Optional[int]
@@ -41,20 +41,20 @@ class MallocPlace(NamedTuple):
 
 
 class FreeSeen(NamedTuple):
-    """Free memory of one process, in bytes: as much as was seen."""
+    """Free memory of one process in bytes, as far as it was seen."""
 
     tops: int
     bins: int
     whole: bool
     """Whether every top and every bin was read to its end. Thread caches and fastbins are never counted."""
     pages: Optional[int]
-    """The whole pages of it that are in memory; None where page tables do not tell."""
+    """Its whole pages that are in memory; None if page tables do not tell."""
     stranded: int
-    """Of `bins`, in pages that something else shares."""
+    """The part of `bins` in pages that something else shares."""
     followed: int
-    """So many chunks."""
+    """The number of chunks that were read."""
     cut: bool
-    """Whether a limit ended it, and not a list that changed meanwhile."""
+    """Whether a limit ended it, rather than a list that changed meanwhile."""
 
     @property
     def all(self) -> int:
@@ -67,36 +67,36 @@ class FreeSeen(NamedTuple):
 
 
 class HeaderLook(NamedTuple):
-    """One process's malloc."""
+    """The malloc figures of one process."""
 
     uid: int
-    """Whose it is."""
+    """The user that it runs as."""
     allocators: tuple[str, ...]
-    """What serves malloc in place of glibc, as far as it is known."""
+    """The known allocators that replace glibc's malloc."""
     arenas: Optional[int] = None
-    """None, as all that follows, where no glibc malloc was found, or its arenas could not be read."""
+    """None, like all that follows, if no glibc malloc was found, or its arenas could not be read."""
     system: Optional[int] = None
     mmapped: Optional[Tally] = None
     free: Optional[FreeSeen] = None
 
 
 class _EarlierLook(NamedTuple):
-    """What an earlier look found of a process."""
+    """The results of an earlier look at a process."""
 
     identity: tuple[int, bytes]
     place: Optional[MallocPlace]
     maps: Sequence[Region]
-    """Of one where nothing was found: it is searched again once these are others."""
+    """The mappings of a process where nothing was found: it is searched again once they change."""
     allocators: tuple[str, ...]
 
 
 class HeaderReader:
-    """Looks at processes again and again. Keeps where things lie, never what they were."""
+    """Looks at processes repeatedly. It keeps addresses, never values."""
 
     def __init__(self) -> None:
         self._processes: dict[int, _EarlierLook] = {}
         self._libcs: dict[str, MallocPlace] = {}
-        """By build-id: how far they lie from the file's first byte."""
+        """By build-id: offsets from the file's first byte."""
         self._allocators: dict[object, tuple[str, ...]] = {}
         """By the modules of a process."""
 
@@ -104,8 +104,8 @@ class HeaderReader:
         self._processes = {pid: self._processes[pid] for pid in pids if pid in self._processes}
 
     def look(self, pid: int, identity: tuple[int, bytes], chunks: int) -> HeaderLook:
-        """At most so many free chunks are read. `identity`: when it started, and its program. TargetError where it has
-        ended or may not be read."""
+        """Reads at most so many free chunks. `identity`: its start time, and its program. TargetError if it has ended
+        or may not be read."""
         with ProcessImage(pid) as image:
             return self._look(image, identity, chunks)
 
@@ -150,7 +150,7 @@ class HeaderReader:
     def _search(
         self, image: ProcessImage, build_id: Optional[str], libcs: Sequence[Sequence[Region]]
     ) -> Optional[MallocPlace]:
-        """As every other command does."""
+        """Locates malloc as every other command does."""
         try:
             located = Session(ProcessTarget(image, (), True)).located
         except (ArenascopeError, ValueError):
@@ -176,7 +176,7 @@ class HeaderReader:
 
 
 def _read_ring(memory: Memory, place: MallocPlace) -> Optional[list[ArenaHeader]]:
-    """All arenas, or None: there are none, or they change too fast. A top that is not known has no bytes."""
+    """Reads all arenas; None if there are none, or they change too fast. An unknown top has no bytes."""
     best: Optional[list[ArenaHeader]] = None
     for _ in range(TRIES):
         findings: list[Finding] = []

@@ -1,4 +1,4 @@
-"""Where an address lies that no chunk holds."""
+"""Describes addresses that no chunk holds."""
 
 from __future__ import annotations
 

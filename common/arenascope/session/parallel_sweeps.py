@@ -1,4 +1,4 @@
-"""Heaps swept by several processes at once, and what they found in the order in which one would have found it."""
+"""Sweeps heaps with several processes; the results come in the order in which one process would find them."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ from ..sources.target import Span
 from .session import Session
 
 SHORTEST = 1 << 20
-"""No heap is cut into shorter stretches than this."""
+"""Heaps are cut into stretches of at least this size."""
 SAMPLE, SAMPLES = 256 << 10, 4
-"""So much of a heap shows what the rest is like; of a long one as much in so many places, as programs begin with other
-blocks than they go on with."""
+"""The size of a sample, and the number of samples from a long heap: programs begin with other blocks than they continue
+with."""
 
 Result = TypeVar("Result")
 
@@ -32,12 +32,12 @@ class HeapPart(NamedTuple):
 
     @property
     def cut(self) -> bool:
-        """More of the heap follows."""
+        """Whether more of the heap follows."""
         return self.stretch.end < self.heap.end
 
 
 def likely_chunks(session: Session, limit: int) -> int:
-    """How many there are, by some of each heap; no better guess is made of more than `limit`."""
+    """Estimates the number of chunks from samples of each heap; it stops once it exceeds `limit`."""
     likely = 0
     for header in session.headers:
         for heap in session.heaps[header.index]:
@@ -58,15 +58,15 @@ def _samples(session: Session, header: ArenaHeader, heap: Heap) -> list[Span]:
 
 
 Look = Callable[[HeapPart, Iterator[Piece]], Optional[Result]]
-"""What a worker makes of a part; its result is all that comes back. None: the heap must be seen as a whole for that."""
+"""Computes a worker's result for a part; only that is sent back. None: the heap must be seen as a whole."""
 
 
 class _Made(Generic[Result]):
-    """Of one part."""
+    """The result for one part."""
 
     def __init__(self, end: int, findings: Sequence[Finding], result: Optional[Result]) -> None:
         self.end = end
-        """Where its last piece ends."""
+        """The end of its last piece."""
         self.findings = findings
         self.result = result
 
@@ -79,7 +79,8 @@ def swept(
     meter: Meter,
     feet: bool = False,
 ) -> AbstractContextManager[Iterator[list[Result]]]:
-    """For every heap of these arenas in turn, what `look` made of its parts, in address order. `feet`: see Run.free."""
+    """Yields for every heap of these arenas in turn the results of `look` for its parts, in address order. `feet`: see
+    Run.free."""
     return closing(_swept(session, headers, look, processes, meter=meter, feet=feet))
 
 

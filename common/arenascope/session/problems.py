@@ -1,4 +1,4 @@
-"""What a reader must know before trusting a figure."""
+"""Problems that a reader must know before trusting a figure."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ from .session import Session
 from .usage import mmapped_mismatch
 
 STACK_WORDS = 32
-"""A waiting thread has return addresses in its innermost frames."""
+"""The innermost frames of a waiting thread hold return addresses."""
 
 
 RUN_ON = "threads-run-on"
 
 
 def problems_of(session: Session) -> list[Statement]:
-    """What a reader must know before trusting a figure, in the order in which it was met."""
+    """Returns the problems that a reader must know before trusting a figure, in the order in which they were met."""
     image = session.target.image
     problems = [*image.shortage(), *([image.cut] if image.cut is not None else [])]
     problems += [finding.statement for finding in session.findings]
@@ -53,8 +53,8 @@ def problems_of(session: Session) -> list[Statement]:
 
 
 def depends_on_mp(session: Session, *members: str) -> None:
-    """Says of a figure that it needs these members of mp_, or all: only then is it a problem that some of a new
-    release's were not found."""
+    """Records that a figure needs these members of mp_, or all: only then is it a problem that some of a new release's
+    were not found."""
     layout = session.located.layout
     lacking = layout.mp_in_parts
     needed = not members or any(each not in layout.params for each in members)
@@ -63,7 +63,8 @@ def depends_on_mp(session: Session, *members: str) -> None:
 
 
 def miscounted(session: Session) -> list[Statement]:
-    """Where blocks served by mmap were looked for: one too many or too few is in the wrong row, or in none."""
+    """Reports a wrong count of mmapped blocks, if they were searched: one too many or too few is in the wrong row, or
+    in none."""
     if session.so_far.mmapped is None or session.params is None:
         return []
     problem = mmapped_mismatch(session)
@@ -71,7 +72,7 @@ def miscounted(session: Session) -> list[Statement]:
 
 
 def _without_stacks(session: Session) -> Iterator[Statement]:
-    """Why, where a core has only zeros for the stacks of such threads."""
+    """Explains threads without arenas by a core that has only zeros for their stacks."""
     if session.target.kind != "core":
         return
     size = STACK_WORDS * session.target.pointer_size
@@ -84,7 +85,7 @@ def _without_stacks(session: Session) -> Iterator[Statement]:
 
 
 def _absent(session: Session) -> Iterator[Statement]:
-    """Heaps that a core holds in part: it was cut, or the program withheld pages (MADV_DONTDUMP)."""
+    """Reports heaps that a core holds only in part: it was cut, or the program withheld pages (MADV_DONTDUMP)."""
     if session.target.kind != "core" or not session.regions:
         return
     present = [region for region in session.regions if region.present]
@@ -114,13 +115,14 @@ def listed_not_met(header: ArenaHeader, chunks: int) -> Statement:
 
 
 def inexact(session: Session) -> Optional[Statement]:
-    """Why a text of glibc's own cannot be written as glibc would; None where nothing in it is missing."""
+    """Explains why a text of glibc's own cannot be written as glibc would; None if nothing in it is missing."""
     sound = session.all_arenas and all(arena.complete for arena in session.arenas) and session.params is not None
     return None if sound else problems_of(session)[0]
 
 
 def unknown_release(session: Session) -> list[Statement]:
-    """For what differs from release to release; no problem for figures, as memory tells the layout."""
+    """Reports an unknown release, for what differs between releases. It is no problem for figures: memory tells the
+    layout."""
     if session.located.version is not None:
         return []
     layout = session.layout

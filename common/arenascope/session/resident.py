@@ -1,4 +1,4 @@
-"""What `report` needs from a session: every resident byte of malloc's, and every other mapping."""
+"""Collects data for `report`: every resident byte of malloc's, and every other mapping."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from .session import Session
 
 
 def parts_of(blocks: Iterable[MmappedBlock], regions: Sequence[Region]) -> Iterator[list[Span]]:
-    """Of each the parts, one of every mapping; all of it, where nothing tells what is mapped."""
+    """Yields the parts of each block, one for every mapping; the whole block if mappings are not known."""
     spans = [Span(block.base, block.base + block.bytes) for block in blocks]
     return split(spans, regions, lambda region: not (region.is_file or region.shared))
 
@@ -25,7 +25,7 @@ def parts_of(blocks: Iterable[MmappedBlock], regions: Sequence[Region]) -> Itera
 def split(
     spans: Iterable[Span], regions: Sequence[Region], wanted: Callable[[Region], bool] = lambda region: True
 ) -> Iterator[list[Span]]:
-    """The part of each in every mapping of a kind."""
+    """Yields the parts of each span, one for every mapping of a kind."""
     starts = [region.start for region in regions]
     for span in spans:
         parts = [] if regions else [span]
@@ -38,7 +38,7 @@ def split(
 
 
 def pages_of(session: Session, blocks: Sequence[MmappedBlock]) -> list[Optional[PageUse]]:
-    """What each has in memory; None where that is not known."""
+    """Counts the pages of each block in memory; None if not known."""
     residency = session.residency
     if residency is None:
         return [None] * len(blocks)
@@ -54,7 +54,7 @@ def pages_of(session: Session, blocks: Sequence[MmappedBlock]) -> list[Optional[
 
 
 class _Everything:
-    """For an image that does not tell which pages were in memory: as if all were."""
+    """Treats all pages as resident, for an image that does not tell."""
 
     exact = False
 
@@ -66,20 +66,21 @@ class _Everything:
 
 
 def resident_spans(session: Session, heap: Heap) -> Optional[Sequence[Span]]:
-    """What a heap has in memory, in address order; None also where its first page, which was written, is absent."""
+    """Returns the resident spans of a heap in address order. None if unknown, or if its first page is absent: that page
+    was written."""
     if session.residency is None or session.memory.try_word(heap.address) is None:
         return None
     return session.residency.resident_ranges(heap.address, heap.end)
 
 
 def resident_picture(session: Session, plans: Sequence[Trim]) -> Optional[ResidentPicture]:
-    """None where nothing tells what is mapped."""
+    """Splits resident memory; None if mappings are not known."""
     read = read_resident(session, plans)
     return read.picture() if read is not None else None
 
 
 class ResidentRead(NamedTuple):
-    """All that a picture is made of. To make its figures of 65,000 mappings takes longer than to read them."""
+    """The data for a ResidentPicture. Computing the figures of 65,000 mappings takes longer than reading them."""
 
     session: Session
     ground: _Ground
@@ -104,7 +105,7 @@ class ResidentRead(NamedTuple):
 
 
 def read_resident(session: Session, plans: Sequence[Trim]) -> Optional[ResidentRead]:
-    """What is in memory; None where nothing tells what is mapped."""
+    """Reads what is in memory; None if mappings are not known."""
     residency, uses = session.residency, session.target.image.mapping_use()
     if residency is not None and uses is not None:
         # `uses` may still be under way, beside the chunks
@@ -117,7 +118,7 @@ def read_resident(session: Session, plans: Sequence[Trim]) -> Optional[ResidentR
 
 
 class _Ground(NamedTuple):
-    """What is mapped, and what of it is in memory."""
+    """The mappings, and how much of them is in memory."""
 
     regions: Sequence[Region]
     uses: Sequence[MappingUse]
@@ -153,7 +154,7 @@ def _read(session: Session, plans: Sequence[Trim], ground: _Ground) -> ResidentR
 
 
 class HeapPages(NamedTuple):
-    """Every arena's heaps, page by page."""
+    """The resident pages of every arena's heaps."""
 
     resident: Mapping[int, Sequence[Span]]
     """By arena, in order."""
@@ -161,7 +162,7 @@ class HeapPages(NamedTuple):
 
 
 def mmapped_extents(session: Session, regions: Sequence[Region], residency: Optional[Residency] = None) -> list[Extent]:
-    """One for every part that a block has in one of these mappings."""
+    """Returns one extent for every part of a block in one of these mappings."""
     extents = []
     for parts in parts_of(session.mmapped, regions):
         for part in parts:
@@ -172,8 +173,8 @@ def mmapped_extents(session: Session, regions: Sequence[Region], residency: Opti
 
 
 def heap_pages(session: Session, regions: Sequence[Region], residency: Residency) -> HeapPages:
-    """Read before lists are walked (Session.measure_residency). The extents are one for every part that a heap has in
-    one of these mappings."""
+    """Reads the pages of heaps, before lists are walked (Session.measure_residency). It makes one extent for every part
+    of a heap in one of these mappings."""
     by_arena: dict[int, list[Span]] = {index: [] for index in session.heaps}
     extents: list[Extent] = []
     heaps = [(heap.address, heap.end, index) for index, heaps in session.heaps.items() for heap in heaps]
@@ -188,7 +189,7 @@ def heap_pages(session: Session, regions: Sequence[Region], residency: Residency
 
 
 def _cached_ranges(session: Session) -> dict[Optional[int], list[Range]]:
-    """The chunks in thread caches, by the arena that they came from."""
+    """Returns the chunks in thread caches, by the arena that they came from."""
     by_arena: dict[Optional[int], list[Range]] = {}
     for cache in session.thread_caches:
         for cached in cache.bins:
@@ -198,7 +199,7 @@ def _cached_ranges(session: Session) -> dict[Optional[int], list[Range]]:
 
 
 def replaced(session: Session) -> Optional[Statement]:
-    """The problem that malloc does not lead to glibc's heap: how much that holds, and whom to ask instead."""
+    """Reports that malloc does not lead to glibc's heap: how much that heap holds, and which tool to use instead."""
     others = [each for each in session.located.allocators if each.replaces_malloc]
     if not others:
         return None
@@ -208,7 +209,7 @@ def replaced(session: Session) -> Optional[Statement]:
 
 
 def _heap_bytes(session: Session) -> Optional[int]:
-    """What glibc's malloc has from the system, free or in use."""
+    """Returns what glibc's malloc has from the system, free or in use."""
     if not session.started:
         return 0
     mapped = session.params.values.get("mmapped_mem") if session.params else None
@@ -216,21 +217,21 @@ def _heap_bytes(session: Session) -> Optional[int]:
 
 
 class GlibcShare(NamedTuple):
-    """How much is in memory: glibc's, and in all."""
+    """Resident bytes of glibc's malloc, and of the process."""
 
     glibc: Optional[int]
     rss: Optional[int]
 
 
 def share_of(session: Session, walk: bool = True) -> Optional[GlibcShare]:
-    """How much of what is in memory is glibc's; None where there is no other allocator to share it with."""
+    """Returns glibc's share of resident memory; None if there is no other allocator."""
     if not session.located.allocators:
         return None
     return GlibcShare(resident_of_glibc(session, walk), resident_of_process(session))
 
 
 def resident_of_glibc(session: Session, walk: bool = True) -> Optional[int]:
-    """What the arenas and the blocks served by mmap have in memory, where that is known exactly."""
+    """Returns the resident bytes of arenas and mmapped blocks; None unless they are known exactly."""
     if session.residency is None:
         return None
     pages = list(session.resident.values()) if session.started else []
@@ -251,7 +252,7 @@ def resident_of_glibc(session: Session, walk: bool = True) -> Optional[int]:
 
 
 def resident_of_process(session: Session) -> Optional[int]:
-    """RSS; None where the image does not tell (a core, of the pages of files)."""
+    """Returns RSS; None if the image does not tell (a core, for pages of files)."""
     use = session.target.image.memory_use()
     if use is not None:
         return use.rss

@@ -1,6 +1,6 @@
-"""One process image at one moment: ties a Target to the walkers, and keeps what a command asks for twice.
+"""One process image at one moment: it connects a Target to the walkers, and keeps what a command needs more than once.
 
-Made per command and dropped with it, so that a continued process is never read stale.
+It is made per command and dropped with it, so that a continued process is never read stale.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ if TYPE_CHECKING:
 
 
 class SoFar:
-    """The results that a session has so far; None where no step has asked for them."""
+    """The results that a session has so far; None if no step has asked for them."""
 
     def __init__(self) -> None:
         self.located: Optional[Located] = None
@@ -52,7 +52,7 @@ class SoFar:
 
 
 class BlockResults:
-    """The results of `blocks` for one image, which several commands share; None where nobody has asked for them."""
+    """The results of `blocks` for one image, which several commands share; None if no command has asked for them."""
 
     def __init__(self) -> None:
         self.ground: Optional[LoadedModules] = None
@@ -65,11 +65,11 @@ class BlockResults:
 
 
 class Session:
-    """What the walkers find in one image, each thing read once."""
+    """The walkers' results for one image, each read once."""
 
     def __init__(self, target: Target, libc: int = 0, meter: MakeMeter = unseen, processes: int = 1) -> None:
-        """`meter` shows how far long walks are; `processes`: so many may sweep a core's heaps, 0: as many as pay.
-        `stopped`: Ctrl-C ended a walk, and what was read until then is there."""
+        """`meter` shows the progress of long walks; `processes` is how many may sweep a core's heaps, 0: as many as
+        pay. `stopped`: Ctrl-C ended a walk, and what was read until then is there."""
         self._processes = processes
         self.target, self.libc, self.meter, self.stopped = target, libc, meter, False
         # only a core is mapped here: elsewhere every node would be asked for in vain
@@ -89,7 +89,7 @@ class Session:
         self.findings: list[Finding] = []
         self.trail = NO_TRAIL  # keeps the candidates, if set before anything was found
         self._swept: set[tuple[str, Optional[int], Optional[int]]] = set()
-        """Those of sweeps, as a heap may be swept twice."""
+        """The findings of sweeps, without duplicates: a heap may be swept twice."""
         self.asks_names = False  # what modules call things, not only where things are
         self.other_files = cache(partial(other_files, target))  # of which modules no file is here that names them
         self.rules = UsersRules()
@@ -103,17 +103,18 @@ class Session:
         return self.so_far.located
 
     def find(self) -> None:
-        """main_arena and mp_, or the reason why there are none: NotFoundError."""
+        """Locates main_arena and mp_; NotFoundError says why there are none."""
         _ = self.located
 
     def find_threads(self) -> None:
-        """The threads' words, and by their caches the layout: what else a trail has candidates for."""
+        """Reads the threads' words, and by their caches the layout: the other values for which a trail has
+        candidates."""
         if self.started:
             _ = self.thread_words, self.layout
 
     @cached_property
     def layout(self) -> Layout:
-        """The layout that the walkers use. Where the image does not say its release, thread caches say more."""
+        """The layout that the walkers use. If the image does not tell its release, thread caches help."""
         layout = self.located.layout
         if not self.started or (self.located.version is not None and layout.newer is None):
             return layout
@@ -136,12 +137,12 @@ class Session:
 
     @cached_property
     def any_residency(self) -> Optional[Residency]:
-        """Perhaps only a lower bound: `exact` tells."""
+        """Residency that may be only a lower bound: see `exact`."""
         return self.target.image.residency()
 
     @property
     def residency(self) -> Optional[Residency]:
-        """Only where it is exact: a dense core cannot tell a page of zeros from one that was never there."""
+        """Residency that is exact: a dense core cannot tell a page of zeros from one that was never there."""
         return self.any_residency if self.any_residency is not None and self.any_residency.exact else None
 
     @cached_property
@@ -155,7 +156,7 @@ class Session:
         return mp_ if known else None
 
     def read_params(self) -> None:
-        """mp_, and the mmapped blocks by which its counts are known for what they are."""
+        """Reads mp_, and the mmapped blocks that confirm its counts."""
         _ = self.params
 
     @cached_property
@@ -165,13 +166,13 @@ class Session:
 
     @cached_property
     def max_fast(self) -> Optional[int]:
-        """global_max_fast; None where symbols do not tell where it lies, or there are no fastbins."""
+        """global_max_fast; None if symbols do not tell where it lies, or there are no fastbins."""
         at = self.located.find_static(self.target, params.MAX_FAST) if self.layout.fastbins else None
         return params.read_max_fast(self.memory, self.layout, at) if at is not None else None
 
     @cached_property
     def perturb(self) -> Optional[int]:
-        """perturb_byte; None where symbols do not tell where it lies."""
+        """perturb_byte; None if symbols do not tell where it lies."""
         at = self.located.find_static(self.target, params.PERTURB)
         return params.read_perturb(self.memory, at) if at is not None else None
 
@@ -187,12 +188,13 @@ class Session:
 
     @property
     def all_arenas(self) -> bool:
-        """Whether the ring was followed to its end: else there are more, and no sum over these covers all."""
+        """Whether the ring was followed to its end: otherwise there are more arenas, and no sum over these is
+        complete."""
         return is_closed(self.headers)
 
     @cached_property
     def started(self) -> bool:
-        """Whether malloc has anything yet: 2.42 and later set main_arena up before the first call."""
+        """Whether malloc has any memory yet: 2.42 and later set main_arena up before the first call."""
         if not self.headers:
             return False
         if not self.headers[0].initialised:  # given all this, a top of 0 is damage
@@ -221,7 +223,7 @@ class Session:
 
     @cached_property
     def resident(self) -> dict[int, Optional[PageUse]]:
-        """What each arena has in memory: see measure_residency."""
+        """The resident spans of each arena: see measure_residency."""
         by_arena: dict[int, Optional[PageUse]] = {}
         for header in self.headers:
             # what lies past a heap's end is accessible, yet no longer the arena's (shrink_heap)
@@ -235,19 +237,19 @@ class Session:
         return by_arena
 
     def measure_residency(self) -> None:
-        """Residency is read before lists and heaps are: reading a page that was never touched maps the
-        kernel's zero page, which page tables then show as present."""
+        """Reads residency before lists and heaps: reading a page that was never touched maps the kernel's zero page,
+        which page tables then show as present."""
         _ = self.resident
 
     def resident_in(self, part: Heap) -> Optional[PageUse]:
-        """What a heap has in memory; its first page was written, so if that is absent nothing is known."""
+        """The resident spans of a heap; unknown if its first page is absent, as that page was written."""
         if self.residency is None or self.memory.try_word(part.address) is None:
             return None
         return self.residency.count(part.address, part.end)
 
     @cached_property
     def fastbins(self) -> dict[int, Lists]:
-        """By arena; no other list is walked for them."""
+        """The fastbins by arena, without walking other lists."""
         memory, layout, reaches = self.memory, self.layout, self.reaches
         return {
             each.index: bins.read_fastbins(memory, layout, each, reaches[each.index], findings=self.findings)
@@ -280,7 +282,7 @@ class Session:
 
     @cached_property
     def usages(self) -> Sequence[ArenaUsage]:
-        """How the memory of each arena is used."""
+        """The use of each arena's memory."""
         arenas = self.arenas
         if not self.started:
             # no thread can have a cache
@@ -294,17 +296,17 @@ class Session:
         return bins.walk_all(self.memory, self.layout, reaches, self.findings, make_meter=meter, processes=several)
 
     def processes_for(self, size: int) -> int:
-        """How many processes share so many bytes of heap: whatever is held is read by one."""
+        """Returns how many processes share so many bytes of heap: a held process is read by one."""
         return how_many(self._processes, size) if self.target.kind == "core" else 1
 
     def heed_ctrl_c(self) -> None:
-        """Between two long walks: stops here if asked to."""
+        """Stops here, between two long walks, if Ctrl-C was pressed."""
         if self.stopped:
             raise KeyboardInterrupt
 
     @cached_property
     def target_threads(self) -> Sequence[ThreadInfo]:
-        """By tid, as the target reports them, which has a cost for each."""
+        """The target's threads by tid. Each one costs time."""
         return sorted(self.target.threads(), key=lambda thread: thread.tid)
 
     @property
@@ -338,7 +340,7 @@ class Session:
 
     @cached_property
     def thread_owners(self) -> list[ThreadCache]:
-        """The threads with their arenas; what their caches hold is not looked at."""
+        """The threads with their arenas, without the contents of their caches."""
         by_address = {header.address: header.index for header in self.headers}
         return [
             ThreadCache(
@@ -371,7 +373,7 @@ class Session:
 
     @cached_property
     def listed(self) -> dict[int, str]:
-        """Chunks that look used by their headers and are not: "tcache" or "fast" by address."""
+        """Chunks that their headers show as used but are not: "tcache" or "fast" by address."""
         caches = self.thread_caches if self.started else []
         return listed_chunks([*(lists.bins for lists in self.fastbins.values()), *(cache.bins for cache in caches)])
 
@@ -380,7 +382,8 @@ class Session:
         return sorted(self.listed)
 
     def sweep(self, header: ArenaHeader, only: Optional[Heap] = None, feet: bool = False) -> Iterator[Piece]:
-        """An arena, or one heap of it, in address order; not kept, as it can be as large as the heap itself."""
+        """Sweeps an arena, or one of its heaps, in address order. The result is not kept: it can be as large as the
+        heap itself."""
         for part in self.heaps[header.index] if only is None else (only,):
             findings: list[Finding] = []
             yield from self.sweep_part(header, part, None, findings, feet=feet)
@@ -389,13 +392,13 @@ class Session:
     def sweep_part(
         self, header: ArenaHeader, heap: Heap, stretch: Optional[Span], findings: list[Finding], feet: bool = False
     ) -> Iterator[Piece]:
-        """A heap, or a stretch of it; what is found goes where it is told."""
+        """Sweeps a heap, or a stretch of it, and adds findings to the list given."""
         memory, layout, marked = self.memory, self.layout, self.listed_order
         sweep = Sweep(memory, layout, header, heap, findings=findings, marked=marked, stretch=stretch, feet=feet)
         return sweep.pieces()
 
     def keep_findings(self, findings: Sequence[Finding]) -> None:
-        """Those of the sweep of one heap."""
+        """Keeps the findings from the sweep of one heap."""
         once = {each.key: each for each in findings}
         self.findings += [each for key, each in once.items() if key not in self._swept]
         self._swept.update(once)
@@ -424,20 +427,20 @@ class Session:
 
     @property
     def caches_known(self) -> bool:
-        """Whether every thread's cache was found: only then is what is left really in use."""
+        """Whether every thread's cache was found: only then are the other chunks really in use."""
         if self.layout.tcache is None or not self.started:
             return True
         return bool(self.thread_caches) and all(cache.known for cache in self.thread_caches)
 
     @property
     def cached_by_arena(self) -> dict[Optional[int], Optional[Tally]]:
-        """Cached chunks by the arena that they came from (None: mmapped); a cache may hold any arena's."""
+        """Cached chunks by the arena that they came from (None: mmapped); a cache may hold chunks of any arena."""
         if self.so_far.cached_by_arena is None:
             self.so_far.cached_by_arena = self.owners.tallies(self.thread_caches, self.arenas, self.findings)
         return self.so_far.cached_by_arena
 
     def owner_of(self, chunk: int) -> Optional[int]:
-        """The arena that a chunk belongs to; None for a mmapped one, and where that cannot be told."""
+        """Returns the arena that a chunk belongs to; None for a mmapped one, and if unknown."""
         return self.owners.find(chunk)
 
     @cached_property

@@ -1,4 +1,4 @@
-"""What malloc_trim would do in each arena, and how much of that is in memory."""
+"""Computes what malloc_trim would do in each arena, and how much of that is in memory."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ from .problems import depends_on_mp
 from .session import Session
 
 MANY = 256
-"""From so many ranges on they are laid over what is in memory, rather than asked for one by one."""
+"""At least so many ranges are intersected with resident pages, rather than looked up one by one."""
 
 
 def trims(session: Session, bounds: bool = False) -> list[Trim]:
-    """malloc_trim(0), arena by arena; with `bounds`, lower ones are counted where nothing exact can be known."""
+    """Plans malloc_trim(0), arena by arena; with `bounds`, lower bounds count if nothing exact can be known."""
     if not session.started:
         return []
     usages = session.usages
@@ -46,7 +46,7 @@ def trim_rules(session: Session) -> TrimRules:
 
 
 def thresholds_of(session: Session, header: ArenaHeader, rules: TrimRules) -> Optional[Thresholds]:
-    """What free() goes by at an arena's end; None where mp_ or top is not known."""
+    """Returns the thresholds that free() compares at an arena's end; None if mp_ or top is not known."""
     params = session.params
     depends_on_mp(session, "trim_threshold", "top_pad")
     if params is None or header.top_bytes is None or not {"trim_threshold", "top_pad"} <= params.values.keys():
@@ -59,7 +59,7 @@ def thresholds_of(session: Session, header: ArenaHeader, rules: TrimRules) -> Op
 
 
 def _residents(session: Session, plan: ArenaTrim) -> Residents:
-    """The break moves back over locked pages; madvise does not."""
+    """Counts what the plan would free in memory. The break moves back over locked pages; madvise does not free them."""
     going = tops = None
     if plan.madvise is not None and plan.brk_bytes is not None:
         going = [*until_locked(plan.madvise, session.locked), *([plan.brk_range] if plan.brk_range else [])]
@@ -71,14 +71,14 @@ def _residents(session: Session, plan: ArenaTrim) -> Residents:
 
 
 def _within(session: Session, top: Range) -> Optional[int]:
-    """What of this top itself is in memory: the page that it begins in is not all its own."""
+    """Returns the resident bytes of this top, without what shares its first page."""
     first, page = Range(top.address, min(top.bytes, 1)), session.target.page_size
     pages, shared = (resident_bytes(session, [each] if each.bytes else []) for each in (top, first))
     return None if pages is None else max(pages - (top.address % page if shared else 0), 0)
 
 
 def resident_bytes(session: Session, ranges: Optional[Iterable[Range]]) -> Optional[int]:
-    """How much of these ranges is in memory; None where that, or what they are, is not known."""
+    """Returns how much of these ranges is in memory; None if that, or the ranges, are not known."""
     residency = session.any_residency
     if residency is None or ranges is None:
         return None
@@ -95,7 +95,8 @@ def resident_bytes(session: Session, ranges: Optional[Iterable[Range]]) -> Optio
 
 
 def _in_heaps(session: Session, residency: Residency, ranges: Sequence[Range]) -> tuple[int, Sequence[Range]]:
-    """How much of those that lie in heaps is in memory, by one question for each heap; and those that are left."""
+    """Counts the resident bytes of ranges within heaps with one query for each heap; also returns the remaining
+    ranges."""
     page, in_memory, at = session.target.page_size, 0, 0
     left: list[Range] = []
     for start, end in sorted((heap.address, heap.end) for heaps in session.heaps.values() for heap in heaps):
@@ -122,7 +123,7 @@ def code_of(session: Session) -> MallocCode:
 
 
 def find_means(session: Session, target: Optional[Target] = None) -> Means:
-    """`target`: the process itself, where the session looks at a copy of it."""
+    """Finds how the process can be called into. `target`: the process itself, if the session looks at a copy of it."""
     target = target or session.target
     if target.kind != "live" or not session.started:
         return Means()

@@ -1,4 +1,4 @@
-"""What every arena holds, as several commands need it."""
+"""Sums what every arena holds, for several commands."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def mmapped_tally(session: Session) -> Optional[Tally]:
 
 
 def mmapped_mismatch(session: Session) -> Optional[Statement]:
-    """The problem, where the blocks found are not those that glibc counts."""
+    """Reports that the blocks found are not those that glibc counts."""
     blocks = session.mmapped if session.started else []
     expected = mmapped_tally(session)
     if expected is None:

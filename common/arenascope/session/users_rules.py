@@ -1,4 +1,4 @@
-"""Rules of the user's that say what pointers lead to: which file they are in, and what became of them."""
+"""The user's rules for what pointers lead to: the file that has them, and what came of them."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ class UsersRules:
     """The rules for one image."""
 
     def __init__(self, file: str = "") -> None:
-        """ "": the program's own file, as blocks/declared/rule_files.py finds it."""
+        """ "An empty `file` means the program's own one, as blocks/declared/rule_files.py finds it."""
         self.file = file
         self.read: Sequence[str] = []
         """The files by which blocks were named."""
