@@ -11,17 +11,17 @@ from typing import Iterator, Mapping, NamedTuple, Optional, Sequence
 from .shared_text.text import HELP_WIDTH
 
 TOPIC = "words"
-"""What is typed after `help` for all of them."""
+"""The word after `help` that shows all of them."""
 INDENT = " " * 4
 
 
 class GlossaryWord(NamedTuple):
-    """A word and how else it is written, on a screen or elsewhere; each of the names leads to it, and each key."""
+    """A word and its other names; it is found by any name, and by any JSON key."""
 
     names: tuple[str, ...]
     meaning: str
     keys: Mapping[str, Sequence[str]]
-    """What documents call it, by name."""
+    """Its keys in JSON documents, by name."""
 
     @property
     def title(self) -> str:
@@ -30,7 +30,7 @@ class GlossaryWord(NamedTuple):
 
     @property
     def explained(self) -> str:
-        """With its keys."""
+        """The meaning, and the JSON keys."""
         in_json = (f' In JSON "{name}" is {listed(keys)}.' for name, keys in self.keys.items())
         return self.meaning + "".join(in_json)
 
@@ -48,7 +48,7 @@ IN_JSON: Mapping[str, tuple[str, ...]] = {
     "asked for": ("requested",),
     "stood still": ("held_seconds",),
 }
-"""Of words on the screens, keys of documents that are called something else, and what stands for a part there."""
+"""Keys in JSON documents that differ from the word on screens."""
 ENTRY = re.compile(r"^## (?P<name>.+)\n\n(?:\*Also (?P<others>[^*]+)\.\* )?(?P<meaning>.+)$", re.MULTILINE)
 
 
@@ -68,12 +68,12 @@ def listed(keys: Sequence[str]) -> str:
 
 
 def word_of_key(key: str) -> Optional[str]:
-    """What the screens call it, where that is another word."""
+    """The word on screens for a JSON key, if it differs."""
     return next((word for word, keys in IN_JSON.items() if key in keys), None)
 
 
 def find_word(name: str) -> Optional[GlossaryWord]:
-    """By any of its names, in capitals or not."""
+    """Finds a word by any of its names, in upper or lower case."""
     wanted = " ".join(name.lower().split())
     called = ((word, [*word.names, *(key for keys in word.keys.values() for key in keys)]) for word in words())
     return next((word for word, names in called if wanted in (each.lower() for each in names)), None)
@@ -88,5 +88,5 @@ def entry(word: GlossaryWord, prefix: str) -> Iterator[str]:
 
 
 def words_text(told: Sequence[GlossaryWord], prefix: str) -> str:
-    """As a screen shows them, where commands are typed after this prefix."""
+    """The words as a screen shows them. `prefix`: typed before commands."""
     return "\n".join(line for word in told for line in entry(word, prefix)) + "\n"

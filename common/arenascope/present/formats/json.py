@@ -48,7 +48,7 @@ def envelope(
 
 
 def written(document: Document) -> Iterator[str]:
-    """One document in parts, its keys in the order of the contract. A Spool is written as the list of its lines."""
+    """A document in parts, its keys in the documented order. A Spool becomes the list of its lines."""
     mark = "{"
     for key, value in chain(document.envelope.items(), document.items()):
         yield f"{mark}{json.dumps(key)}: "
@@ -63,7 +63,7 @@ def written(document: Document) -> Iterator[str]:
 
 
 def failure(command: str, id: str, error: str) -> Failed:
-    """What stands in the place of a document that there is none of; `id` as in ArenascopeError."""
+    """The document of a command that failed. `id`: see ArenascopeError."""
     return Failed(
         schema=SCHEMA,
         command=command,
@@ -75,7 +75,7 @@ def failure(command: str, id: str, error: str) -> Failed:
 
 
 def failed(name: str, words: Iterable[str], id: str, error: str) -> str:
-    """What a command that failed prints where a document was asked for; "" elsewhere."""
+    """What a failed command prints if --json or --jsonl was given; "" otherwise."""
     if not any(word.startswith("--j") and "--json".startswith(word) for word in words):
         return ""
 

@@ -9,7 +9,7 @@ from ...glibc.process_layout import Layout
 
 
 def malloc_info(arenas: Sequence[Arena], params: Optional[Params], layout: Layout) -> str:
-    """Only of arenas that are complete: the text cannot express what is not known."""
+    """The XML of arenas that were read completely: it cannot express what is not known."""
     return "\n".join(_document(arenas, params, layout)) + "\n"
 
 
@@ -58,7 +58,7 @@ def _arena(arena: Arena, layout: Layout, sums: _Totals) -> Iterator[str]:
     assert fast is not None
     assert binned is not None
     assert top_bytes is not None
-    # a size word is added up as it stands, its flag bits with it; top's is masked
+    # glibc adds size words with their flag bits, but top's without
     rest_bytes = binned.bytes + sum(each.raw_flags for each in arena.bins)
     rest_chunks = binned.chunks
     if rules.info_top_in_rest:
@@ -70,7 +70,7 @@ def _arena(arena: Arena, layout: Layout, sums: _Totals) -> Iterator[str]:
     yield f'<system type="max" size="{header.max_system_mem}"/>'
     heaps = arena.heaps
     if not header.main and not rules.info_subheaps_line:
-        # up to 2.26 only the heap that holds top was looked at
+        # up to 2.26 glibc counts only the heap that holds top
         heaps = tuple(heap for heap in heaps if heap.last)
     aspace = header.system_mem if header.main else sum(heap.bytes for heap in heaps)
     mprotect = header.system_mem if header.main else sum(heap.mprotect_bytes or 0 for heap in heaps)
@@ -95,7 +95,7 @@ def _fast_line(each: Bin, layout: Layout) -> str:
 
 
 def _line(tag: str, each: Bin) -> str:
-    """Every chunk in a bin has exactly PREV_INUSE set, so smallest and largest carry one flag each."""
+    """Every chunk in a bin has exactly one flag set, PREV_INUSE, so that glibc's smallest and largest have one each."""
     flag = each.raw_flags // each.chunks
     least, most, total = min(each.sizes) + flag, max(each.sizes) + flag, each.bytes + each.raw_flags
     return f'<{tag} from="{least}" to="{most}" total="{total}" count="{each.chunks}"/>'

@@ -1,7 +1,6 @@
-"""A profile as pprof reads it: profile.proto of github.com/google/pprof, gzipped.
+"""Writes a profile for pprof: profile.proto of github.com/google/pprof, gzipped.
 
-A message is fields one after another, each with its number, and how it is written: 0 a number of seven bits a byte, 2
-bytes after their length.
+A message is a sequence of fields. Each has a number and a wire type: 0 is a varint, 2 is a length and so many bytes.
 """
 
 from __future__ import annotations
@@ -13,15 +12,15 @@ NUMBER, BYTES = 0, 2
 
 
 class Sample(NamedTuple):
-    """What one place has itself."""
+    """The values of one place, without those of places below it."""
 
     stack: Sequence[int]
-    """Which names, the innermost first."""
+    """Indexes of names, the innermost first."""
     values: Sequence[int]
 
 
 class ValueType(NamedTuple):
-    """What a value counts."""
+    """The name and unit of a value."""
 
     name: str
     unit: str
@@ -30,7 +29,7 @@ class ValueType(NamedTuple):
 def profile(
     names: Sequence[str], types: Sequence[ValueType], samples: Iterable[Sample], comments: Sequence[str]
 ) -> bytes:
-    """The last type is what is shown unasked."""
+    """pprof shows the last of `types` by default."""
     texts: dict[str, int] = {"": 0}
 
     def text(said: str) -> int:
@@ -42,7 +41,7 @@ def profile(
         values = b"".join(map(varint, each.values))
         parts.append(_bytes(2, _bytes(1, stack) + _bytes(2, values)))
     for number, name in enumerate(names, 1):
-        # a location with one line, of a function: there are no addresses
+        # each location has one line of one function, and no address
         parts.append(_bytes(4, _number(1, number) + _bytes(4, _number(1, number))))
         parts.append(_bytes(5, _number(1, number) + _number(2, text(name))))
     parts += [_number(13, text(each)) for each in comments]
@@ -52,7 +51,7 @@ def profile(
 
 
 def varint(value: int) -> bytes:
-    """LEB128."""
+    """Encodes a number as LEB128."""
     pieces = bytearray()
     while value > 127:
         pieces.append(value & 127 | 128)

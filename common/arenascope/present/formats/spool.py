@@ -1,4 +1,4 @@
-"""Rows too many to keep: written out as they come, read back when it is their turn."""
+"""Keeps many rows until it is their turn: in memory, then in a temporary file."""
 
 from __future__ import annotations
 
@@ -6,12 +6,12 @@ from tempfile import TemporaryFile
 from typing import IO, Iterable, Iterator, Optional
 
 IN_MEMORY = 1 << 20
-"""In characters: the objects of short lines weigh twice that."""
+"""In characters. Short lines take twice that as objects."""
 BLOCK = 1 << 20
 
 
 class Spool:
-    """Lines, in memory while they are few, then in a file that has no name."""
+    """Lines, kept in memory while they are few, then in an unnamed file."""
 
     def __init__(self) -> None:
         self.count = 0
@@ -33,7 +33,7 @@ class Spool:
         self._lines, self._kept = [], 0
 
     def __iter__(self) -> Iterator[str]:
-        """The lines, without their ends."""
+        """The lines without newlines."""
         if self._file is None:
             yield from self._lines
             return

@@ -25,7 +25,7 @@ else:
 
 
 Size = Annotated[int, ("minimum", 0)]
-"""Bytes, or a count: never negative."""
+"""Bytes or a count: never negative."""
 Address = Annotated[str, ("pattern", "^0x[0-9a-f]+$")]
 Identity = Annotated[str, ("pattern", "^[a-z0-9]+(-[a-z0-9]+)*$")]
 JUDGEMENT = "The verdict, apart from its words"
@@ -37,20 +37,21 @@ AnyRecord = TypeVar("AnyRecord", bound="Record")
 
 @dataclass_transform(kw_only_default=True)
 class Record:
-    """Keys come in the order of the fields, those of what it extends first; "for_" stands for "for", which Python keeps
-    for itself. (A dataclass takes half a millisecond to create, which a look in the shell would wait for.)"""
+    """Base of records. Keys come in the order of fields, inherited ones first; the field "for_" is the key "for", a
+    Python keyword. (Not a dataclass: creating one takes half a millisecond, which every command would wait for.)"""
 
     _fields: tuple[str, ...] = ()
 
     def __init_subclass__(cls, first: bool = False) -> None:
-        """`first`: its own fields come before those of what it extends."""
+        """`first`: its own fields come before inherited ones."""
         inherited = [name for base in cls.__bases__ for name in getattr(base, "_fields", ())]
         own = [name for name in cls.__annotations__ if name[0] != "_"]
         cls._fields = tuple(dict.fromkeys((*own, *inherited) if first else (*inherited, *own)))
 
     @classmethod
     def of(cls: type[AnyRecord], source: object, **others: object) -> AnyRecord:
-        """Of what `source` has by the same names, "_bytes" apart. A key that has a default is there if it is given."""
+        """Makes a record from attributes of `source` of the same names, with or without "_bytes". A key with a default
+        is set only if it is given."""
         for name in cls._fields:
             if name not in others and not hasattr(cls, name):
                 others[name] = getattr(source, name if hasattr(source, name) else name.removesuffix("_bytes"))
@@ -71,17 +72,17 @@ class Record:
         return f"{type(self).__name__}({', '.join(f'{name}={value!r}' for name, value in self.items())})"
 
     def without(self: AnyRecord, name: str) -> AnyRecord:
-        """Where no option asked for that key."""
+        """Removes a key that no option asked for."""
         delattr(self, name)
         self._left_out |= {name}
         return self
 
     def items(self) -> Iterator[tuple[str, object]]:
-        """The keys that it has, and their values."""
+        """The keys that are set, and their values."""
         return ((key_of(name), getattr(self, name)) for name in self._fields if name not in self._left_out)
 
     def to_dict(self) -> dict[str, object]:
-        """As JSON has it."""
+        """The record as JSON."""
         return {name: plain(value) for name, value in self.items()}
 
 
@@ -90,7 +91,7 @@ def key_of(field: str) -> str:
 
 
 def plain(value: object) -> object:
-    """What the json module can write, with lists alone, as it reads them again."""
+    """The value as the json module can write it, with lists for all sequences."""
     if isinstance(value, Record):
         return value.to_dict()
     if isinstance(value, Mapping):
@@ -200,7 +201,7 @@ class Document(Record):
         rules=(),
     )
     of_command = ""
-    """Whose it is."""
+    """The command whose document it is."""
 
     def __init_subclass__(cls, first: bool = False, command: str = "") -> None:
         super().__init_subclass__(first)
@@ -208,25 +209,25 @@ class Document(Record):
 
     @property
     def complete(self) -> bool:
-        """Whether there is no problem."""
+        """Whether there are no problems."""
         return self.envelope.complete
 
     @property
     def problems(self) -> Sequence[str]:
-        """What a reader must know before trusting a figure, in words."""
+        """Problems that a reader must know before trusting a figure, in words."""
         return self.envelope.problems
 
     def within(self, envelope: Envelope) -> None:
-        """Its envelope, once all was read."""
+        """Sets the envelope, once all was read."""
         self.envelope = envelope
 
     def own(self) -> Mapping[str, object]:
-        """The command's own keys, as JSON has them."""
+        """The command's own keys, as JSON."""
         return super().to_dict()
 
     def to_dict(self) -> dict[str, object]:
         return {**self.envelope.to_dict(), **self.own()}
 
     def __getitem__(self, key: str) -> object:
-        """Of what to_dict() has."""
+        """A value of to_dict()."""
         return self.to_dict()[key]

@@ -1,4 +1,4 @@
-"""The sentences of `heap report`'s advice: what it is, why, how it is done, what it costs and when not to."""
+"""The sentences of `heap report`'s advice: what to do, why, how, what it costs and when not to."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def words(advice: Advice, facts: Facts, say: Say) -> AdviceText:
 
 
 def _setting(facts: Facts, variable: str, tunable: str, mallopt: str, value: int) -> tuple[Way, ...]:
-    """How a parameter is set, for this glibc."""
+    """Ways to set a parameter of this glibc."""
     lines: list[Way] = [
         Pasted(f"{variable}={value}", " in the environment, from the next start on"),
         f'systemd: Environment={variable}={value}; Kubernetes: env: [{{name: {variable}, value: "{value}"}}]',
@@ -45,7 +45,7 @@ def _setting(facts: Facts, variable: str, tunable: str, mallopt: str, value: int
 
 
 def _java(facts: Facts, how: str) -> tuple[Way, ...]:
-    """What a JVM offers, where this is one."""
+    """A way that the JVM offers; none if the process is no JVM."""
     return (Pasted(how, " (JDK 17.0.9, 21 and later)"),) if any(each.name == "JVM" for each in facts.allocators) else ()
 
 
@@ -65,7 +65,7 @@ def _trim(figure: Figures, facts: Facts, say: Say) -> AdviceText:
 
 
 def _where(figure: Figures, say: Say) -> Iterator[str]:
-    """What malloc_trim returns, by where it lies."""
+    """What malloc_trim returns: between blocks, and at the end of the main arena's top."""
     if figure["between_bytes"]:
         yield f"{say(figure['between_bytes'])} of whole pages are free, in {places(figure['places'])}"
     if figure["end_bytes"]:
@@ -82,7 +82,7 @@ def _tops(figure: Figures, facts: Facts, say: Say) -> AdviceText:
 
 
 def _both(figure: Figures, say: Say) -> str:
-    """The command does more than the advice is about."""
+    """What the command returns in all, as it also trims; "" if that is no more."""
     both = figure["with_trim_bytes"]
     return f"which trims as well: {say(both)} in all" if both else ""
 
@@ -113,7 +113,7 @@ def _thresholds(figure: Figures, facts: Facts, say: Say) -> AdviceText:
 
 
 def _above_default(figure: Figures, say: Say) -> Iterator[str]:
-    """What the default thresholds would have given back, by where it lies."""
+    """What is free but would not be with the default thresholds: in tops, and in large pieces."""
     if figure["tops_bytes"]:
         yield f"{say(figure['tops_bytes'])} of what is free lies in tops"
     if figure["large_free_bytes"]:
@@ -188,7 +188,7 @@ def _allocator(figure: Figures, facts: Facts, say: Say) -> AdviceText:
 
 
 def _most_of(facts: Facts, say: Say) -> str:
-    """What there is most of among live blocks, where it is much."""
+    """The type that most live bytes are of; "" if it is less than a quarter."""
     rows = facts.seen.rows[:1] if facts.seen else ()
     much = [row for row in rows if 4 * row.bytes >= facts.picture.live]
     return "".join(
@@ -244,7 +244,7 @@ def _nothing(figure: Figures, facts: Facts, say: Say) -> AdviceText:
         "nothing to tune: it is in use, and grew by little or nothing",
         _what_is_in_use(figure, facts, say),
         (
-            # what was lost once does not grow either
+            # a single leak does not grow either
             *([OWNERS_TELL] if facts.held is None and not facts.redacted else ()),
             _which_blocks(figure, facts),
             PROFILER,

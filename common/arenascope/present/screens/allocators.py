@@ -1,4 +1,4 @@
-"""What is said of other allocators and of several glibcs: in `version`, and in `arenas`."""
+"""The text about other allocators and several glibcs, for `version` and `arenas`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What `heap chunks` looks like."""
+"""The text of `heap chunks`."""
 
 from __future__ import annotations
 
@@ -27,34 +27,34 @@ MEANING = {
     "top": "at an arena's end",
 }
 FEW = 8
-"""Exact sizes that are shown beneath the classes."""
+"""How many exact sizes are shown below the classes."""
 HEADERS = ("chunk", "size", "state", "arena")
 SIZE_HEADERS = ("chunk size", "used", "bytes", "free", "bytes ")
 BETWEEN = "  "
 CELLS = "\t"
-"""Between the cells of a row that waits for --table."""
+"""Separates the cells of a row until --table formats it."""
 ROW = "{:<18}  {:>14}  {:<6}  {:>5}"
 NARROW = "{:<14} {:>10} {:<6} {:>5}"
-"""For a terminal that is not as wide."""
+"""For a narrow terminal."""
 NAMED = "{:<14} {:>10}"
-"""And for one on which a type would have no room beside all of that."""
+"""For a terminal too narrow for a type beside all other columns."""
 LEAST = 20
-"""Of a type's name so much is to be seen."""
+"""How much of a type's name must fit."""
 
 
 class SizeTable(NamedTuple):
-    """How many chunks there are of which size."""
+    """How many chunks there are of each size."""
 
     classes: Sequence[SizeClass]
     exact: Sequence[ExactSize]
     limit: int
-    """Of the exact ones so many are shown; 0: all."""
+    """How many exact sizes are shown; 0: all."""
     alone: bool
-    """Without the classes."""
+    """Only exact sizes, no classes."""
 
 
 def _row(style: Style, types: bool = False) -> str:
-    """All that fits, with the beginning of a type's name."""
+    """The widest row format that fits, with room for a type's name."""
     room = (style.width or sys.maxsize) - (LEAST + len(BETWEEN) if types else 0)
     forms = (ROW, NARROW, NAMED) if types else (ROW, NARROW)
     return next((each for each in forms if len(each.format("", "", "", "")) <= room), forms[-1])
@@ -72,7 +72,7 @@ def chunk_row(style: Style, as_json: bool, arena: int) -> Callable[[int, int, Op
 
 
 def typed_row(style: Style, as_json: bool, arena: int) -> Callable[[int, int, str], str]:
-    """The same of a block in use with its type."""
+    """Like chunk_row, for a block in use with its type."""
     plain = chunk_row(style, as_json, arena)
     if as_json:
         return lambda chunk, size, name: f'{plain(chunk, size, "used")[:-1]}, "type": {dumps(name)}}}'
@@ -105,7 +105,7 @@ def heading(style: Style, sort: str, limit: int, left_out: Optional[int], *, typ
 
 
 def table_of(rows: Iterable[str], style: Style, *, types: bool) -> Iterator[str]:
-    """What chunk_row made of them, for --table, which measures all before it writes any."""
+    """Rows of chunk_row as a table, for --table, which must measure all before it prints any."""
     headers, names = (*HEADERS, "type") if types else HEADERS, (len(HEADERS),) if types else ()
     return table(style, headers, [row.split(CELLS) for row in rows], left=(0, 2, 4), names=names)
 
@@ -119,7 +119,7 @@ def summary_lines(
     doubtful: bool,
     states: bool,
 ) -> Iterator[str]:
-    """`states`: also how much there is of each state and size."""
+    """`states`: also count chunks and bytes of each state and size."""
     sums = total(by_arena.values())
     used, free = sums.tally("used"), sums.tally("free")
     yield style.bold(
@@ -159,18 +159,18 @@ def _states(style: Style, by_arena: Mapping[int, ChunkSums], sums: ChunkSums, do
 
 
 def _classes(style: Style, classes: Sequence[SizeClass], only: Optional[str], doubtful: bool) -> Iterator[str]:
-    """`only`: "used" or "free", where nothing else was asked for."""
+    """`only`: "used" or "free" if only these were asked for."""
     largest = max(row.used.bytes + row.free.bytes for row in classes)
     rows = []
     for row in classes:
-        # of one size: that size, not how large it might have been
+        # if all chunks have one size, show that, not the class's limit
         label = f"≤ {style.size(row.most)}" if row.only is None else f"{row.only:,} B"
         rows.append([label, *_counts(style, row.used, row.free, only, doubtful=doubtful), _bar(row, largest)])
     yield from table(style, (*SIZE_HEADERS, "█ used ░ free"), rows, left=(5,), expendable=("bytes", "bytes "))
 
 
 def _counts(style: Style, used: Tally, free: Tally, only: Optional[str], doubtful: bool) -> Iterator[str]:
-    """Of those in use and of those that are free: how many, and their bytes."""
+    """Cells with count and bytes, of used and of free chunks."""
     for name, tally in (("used", used), ("free", free)):
         known = not doubtful and only in (None, name)
         yield number(tally.chunks) if known else ""

@@ -1,4 +1,4 @@
-"""What `heap containers` writes for people."""
+"""The text of `heap containers`."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ ASKING = {
     "shell": "with --declared GDB reads them, where it is installed",
     "": "ARENASCOPE_DECLARED=0 is in the debugger's environment",
 }
-"""By door."""
+"""How to make types known, by door."""
 
 
 def lines(
@@ -50,7 +50,7 @@ def lines(
 
 
 def _largest(style: Style, row: ContainerRow, in_use: int) -> str:
-    """In the words of the program: "pool->queue holds 155.0 MiB in 168,478 elements, 87 % of the live bytes"."""
+    """ "pool->queue holds 155.0 MiB in 168,478 elements, 87 % of the live bytes", in the program's own words."""
     held, several = style.size(row.held_bytes), f" of {row.containers:,} containers" if row.containers > 1 else ""
     elements = count(row.elements.number, "element")
     return f"{row.path} holds {held} in {elements}{several}, {share(row.held_bytes, in_use)} of the live bytes" + (
@@ -73,7 +73,7 @@ def _cells(style: Style, row: ContainerRow) -> list[str]:
 
 
 def type_text(row: ContainerRow) -> str:
-    """A list's: "list of request (next)"."""
+    """The type's text; a list's is "list of request (next)"."""
     links = f" ({', '.join(row.links)})" if row.links else ""
     return f"{row.form} of {row.type}{links}" if row.form in ("list", "tree") else f"{row.type}{links}"
 

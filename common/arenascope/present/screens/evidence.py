@@ -110,7 +110,7 @@ WORDS: Wording = {
     "flags-not-contiguous": "flags say that a thread's arena is not contiguous",
     "sbrk-base-is-top-end": "sbrk_base + system_mem is the end of top",
 }
-"""By id. The reason why members could not be placed comes as text."""
+"""Words by id. The reason why members could not be placed is text already."""
 
 
 def evidence(said: Statement) -> str:

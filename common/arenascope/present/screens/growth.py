@@ -1,4 +1,4 @@
-"""The sentence of `heap report` on two moments."""
+"""Sentences about growth between two moments."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from ..shared_text.text import Style, number, signed
 from .types import GUESS
 
 LONG_ENOUGH = 60
-"""Over fewer seconds an hourly rate means nothing."""
+"""Below this, an hourly rate means nothing."""
 MINUTE, HOUR = 60, 3600
 ALIKE = 1.1
-"""A time that is at most so many times another is told as that."""
+"""A time up to so much longer than asked for is not mentioned."""
 SHORT = 2 * HOUR
-"""Of less than that a rate by the minute tells more."""
+"""Below this, rates are given by the minute."""
 WHAT = {
     "live": "what the program holds",
     "free": "what malloc keeps free",
@@ -34,7 +34,7 @@ TITLES = {
     CONTAINER: "container, by its elements",
     "owner": "owner of blocks in use",
 }
-"""Of a table of figures that changed."""
+"""Titles of tables of changed figures."""
 
 
 def amount_cell(style: Style, by: str, value: Optional[int]) -> str:
@@ -46,7 +46,7 @@ def change_cell(style: Style, by: str, change: Optional[int]) -> str:
 
 
 def rate_cell(style: Style, by: str, per_hour: Optional[float], unit: int = HOUR) -> str:
-    """`unit`: in so many seconds."""
+    """`unit`: seconds that the rate is for."""
     rate = None if per_hour is None else round(per_hour * unit / HOUR)
     if by == CONTAINER:
         return "" if rate is None else f"{rate:+,}"
@@ -54,7 +54,7 @@ def rate_cell(style: Style, by: str, per_hour: Optional[float], unit: int = HOUR
 
 
 def unit_of_rates(seconds: float) -> int:
-    """Of what was seen over that time, so that a screen has one."""
+    """The unit of rates for figures seen over so many seconds, so that a screen uses one."""
     return MINUTE if seconds < SHORT else HOUR
 
 
@@ -63,14 +63,14 @@ def in_a_unit(unit: int) -> str:
 
 
 def rate_words(style: Style, per_hour: float, seconds: float) -> str:
-    """ "+12.0 MiB a minute", of what was seen over so many seconds."""
+    """ "+12.0 MiB a minute", for a change seen over so many seconds."""
     unit = unit_of_rates(seconds)
     return f"{rate_cell(style, 'rss', per_hour, unit)} {in_a_unit(unit)}"
 
 
 def growth_headlines(style: Style, grown: Optional[Sequence[Grown]]) -> list[str]:
-    """ "+12.0 MiB a minute: Conn in `table` (+5,900 blocks in 3.0 min)" of each type worth a word; none where no type
-    grew, or nobody knows."""
+    """ "+12.0 MiB a minute: Conn in `table` (+5,900 blocks in 3.0 min)" for each type worth naming; empty if no type
+    grew, or it is not known."""
     return [_headline(style, each) for each in worth_naming(grown or ())]
 
 
@@ -111,7 +111,7 @@ def growth_sentence(said: Statement) -> str:
         return "Growth is not known: what is in use is not known at one of the two moments."
     when = "Since the snapshot" if seconds is None else f"In {interval_words(seconds)}"
     if "container" in said.names:
-        # in the program's own words, before malloc's
+        # the program's container comes before malloc's figures
         when = f"{said.names['container']}: {figures['container_change_elements']:+,} elements. {when}"
     if said.id == "fell":
         rss = figures.get("rss_change_bytes")
@@ -132,7 +132,7 @@ def growth_sentence(said: Statement) -> str:
 
 
 def further_apart(again: Optional[float], said: Optional[Statement]) -> Iterator[str]:
-    """Than was asked for."""
+    """A note that the looks were further apart than asked for."""
     seconds = said.figures.get("seconds") if said is not None else None
     if again and seconds and seconds >= max(ALIKE * again, again + 1):
         yield f"the two looks are {interval_words(seconds)} apart, not {again:g} s, as each takes its time"

@@ -1,4 +1,4 @@
-"""What `heap map` writes for people: a strip of characters for each heap."""
+"""The text of `heap map`: a strip of characters for each heap."""
 
 from __future__ import annotations
 
@@ -28,10 +28,10 @@ from ..shared_text.text import (
 
 PIPE_CELLS = 64
 ONE_LINE = 112
-"""Columns from which on strip and figures stand side by side."""
+"""Terminal width from which strip and figures share a line."""
 STRIP_BEGINS = "{:<6} {:<14} {:>9}  "
 FIGURES = 82
-"""Columns that these take beside a strip, and without one."""
+"""Columns that the figures take: beside a strip, and without one."""
 FIGURES_ALONE = 79
 SORTS: Mapping[str, Callable[[Strip], tuple[int, ...]]] = {
     "index": lambda strip: (strip.heap.arena,),
@@ -44,7 +44,7 @@ SORTS: Mapping[str, Callable[[Strip], tuple[int, ...]]] = {
 
 
 class CellMark(NamedTuple):
-    """How a cell is shown."""
+    """The mark of a cell: letter, colour and meaning."""
 
     letter: str
     colour: int
@@ -56,7 +56,7 @@ USED = (
     (0.5, CellMark("▓", 34, "half and more")),
     (0.1, CellMark("▒", 34, "a tenth and more")),
 )
-"""From which share of use on."""
+"""Marks by the least share of the cell that is in use."""
 OTHER = {
     "cached": CellMark("c", 33, "in a thread cache or fastbin"),
     "releasable": CellMark("r", 32, "free, malloc_trim returns it"),
@@ -68,20 +68,20 @@ OTHER = {
     "damaged": CellMark("!", 91, "could not be read as chunks"),
 }
 SPLIT_MARKS = ((0, " "), (9, ""), (99, "+"), (math.inf, "#"))
-"""Up to so many, and what stands for that; "" for the number itself."""
+"""Marks by the most cuts in a cell; "": the number itself."""
 CAPITAL = {".": ":"}
-"""What stands for the capital of a mark that has none."""
+"""Marks that stand for a capital where a letter has none."""
 
 
 def strip_width(style: Style) -> int:
-    """Cells that a line has room for."""
+    """How many cells fit on a line."""
     if not style.width:
         return PIPE_CELLS
     return max(16, style.width - FIGURES if style.width >= ONE_LINE else style.width - 2)
 
 
 def sentences(style: Style, strips: Sequence[Strip], *, started: bool, whole: bool) -> list[str]:
-    """What there is, and what could go back."""
+    """What the heaps hold, and what could be returned."""
     if not started:
         return [NO_HEAP]
     size = sum(strip.heap.bytes for strip in strips)
@@ -113,7 +113,7 @@ def lines(
     sort: str,
     limit: int,
 ) -> Iterator[str]:
-    """`said`: its sentences."""
+    """`said`: the result of sentences()."""
     yield from map(style.bold, said)
     if written is not None:
         size = written.bytes
@@ -151,7 +151,7 @@ def lines(
 
 
 def _narrow(style: Style, shown: Sequence[Strip], texts: Sequence[str], headers: Sequence[str]) -> Iterator[str]:
-    """A heap's figures over its strip, each with its name."""
+    """For a narrow terminal: each heap's figures, by name, on a line above its strip."""
     for strip, text in zip(shown, texts):
         said = [f"{name} {figure}" for name, figure in zip(headers, _figures(style, strip))]
         yield ", ".join(said)
@@ -167,7 +167,7 @@ def _row(figures: Sequence[str], text: str) -> str:
 
 
 def _splits(style: Style, strip: Strip, before: int) -> Iterator[str]:
-    """A line beneath the strip: where blocks in use split free memory, and how often."""
+    """A line below the strip: in how many places of each cell blocks in use cut free memory up."""
     counts = strip.cells(SPLITS) or ()
     if any(counts):
         text = "".join(next(mark for most, mark in SPLIT_MARKS if each <= most) or str(each) for each in counts)
@@ -191,7 +191,7 @@ def _figures(style: Style, strip: Strip) -> list[str]:
 def _marks(strip: Strip) -> list[CellMark]:
     cells = {layer: strip.cells(layer) for layer in (*PARTS, "resident", "releasable")}
     if cells["used"] is None:
-        # what is in use cannot be told from what is cached then
+        # used and cached bytes are known only together
         cells["used"] = strip.held()
     return [
         _mark({layer: each[at] for layer, each in cells.items() if each}, strip.length(at)) for at in range(strip.count)
@@ -199,7 +199,7 @@ def _marks(strip: Strip) -> list[CellMark]:
 
 
 def _mark(cell: Mapping[str, int], size: int) -> CellMark:
-    """Damage is shown wherever it is; then use, however little, as that is what keeps the rest."""
+    """The mark of a cell. Damage comes first; then blocks in use, however few, as they keep the rest."""
     if cell["damaged"]:
         return OTHER["damaged"]
     for share, mark in USED:
@@ -213,7 +213,7 @@ def _mark(cell: Mapping[str, int], size: int) -> CellMark:
 
 
 def _rest(cell: Mapping[str, int], size: int) -> str:
-    """What fills most of a cell that is hardly used."""
+    """The layer that fills most of a cell with little in use."""
     largest = max(("cached", "free", "top", "bookkeeping", "foreign"), key=lambda layer: cell.get(layer, 0))
     if largest not in ("free", "top"):
         return largest
@@ -223,7 +223,7 @@ def _rest(cell: Mapping[str, int], size: int) -> str:
 
 
 def _legend(style: Style, unicode: bool, met: set[CellMark], split: bool) -> Iterator[str]:
-    """The marks that occur."""
+    """The marks that occur, with their meanings."""
     used = [mark for _, mark in USED if mark in met]
     letters = {mark.letter.lower().replace(":", ".") for mark in met}
     words = [_coloured(style, unicode, [mark]) + f" {mark.meaning}" for mark in used]
@@ -245,7 +245,7 @@ def _legend(style: Style, unicode: bool, met: set[CellMark], split: bool) -> Ite
 
 
 def _laid(line: str, style: Style) -> str:
-    """A single meaning can be longer than a narrow terminal."""
+    """A line of the legend. It may wrap if one meaning is longer than the terminal is wide."""
     return laid(line) if not style.width or len(line) <= style.width else line
 
 
@@ -264,6 +264,6 @@ def _percent(part: Optional[int], whole: int) -> str:
 
 
 def _unicode() -> bool:
-    """By the locale, which terminals follow: a debugger's own stream does not tell."""
+    """Whether the locale is UTF-8. (A debugger's output stream does not tell.)"""
     told = next((value for name in ("LC_ALL", "LC_CTYPE", "LANG") for value in [os.environ.get(name)] if value), "")
     return "utf-8" in told.lower() or "utf8" in told.lower()

@@ -1,4 +1,4 @@
-"""Who holds what a row shows, in words and as JSON."""
+"""Main holders of blocks and types, in words and as JSON."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from .owners import nobody, whose
 
 
 class HeldBy(NamedTuple):
-    """Of a block: as a document has it, and in words."""
+    """Who holds a block, as JSON and in words."""
 
     owner: records.OwnerRecord
     words: str
@@ -28,7 +28,7 @@ class HeldBy(NamedTuple):
 
     @property
     def who(self) -> str:
-        """As a page has it."""
+        """The holder as documents and pages have it."""
         return self.path.in_documents if self.path is not None else self.words
 
     @property
@@ -37,23 +37,23 @@ class HeldBy(NamedTuple):
 
 
 class HeldMost(NamedTuple):
-    """Of all blocks of a kind."""
+    """Who holds most blocks of a type."""
 
     owner: HolderOfMost
     words: str
     who: str
-    """The same without of how many."""
+    """The owner's words without how many blocks it holds."""
 
 
 class HolderNames:
-    """Of one image."""
+    """Finds and names the holders in one image."""
 
     def __init__(self, search: ImageSearch, lost: int, user_data: UserData) -> None:
         """`lost`: bytes of a process that could not be copied."""
         self._holders, self._paths = Holders(search, lost), Paths(search, user_data)
 
     def block(self, user: int) -> Optional[HeldBy]:
-        """A block's, by what malloc returned."""
+        """Who holds a block. `user`: the address that malloc returned."""
         owner = self._holders.of(user)
         if owner is None:
             return None
@@ -61,11 +61,11 @@ class HolderNames:
         return HeldBy(records.OwnerRecord.of(owner), self._words(owner), path)
 
     def kinds(self, live: NamedLiveBlocks) -> dict[int, HeldMost]:
-        """By the kind's number: whoever holds most of its blocks."""
+        """The owner that holds most of a type's blocks, by the type's number."""
         return {kind: self._most(most) for kind, most in self._holders.of_kinds(live).items()}
 
     def retained(self, live: NamedLiveBlocks) -> Mapping[int, int]:
-        """By the kind's number: its blocks' bytes, and those of all that they alone lead to."""
+        """Bytes of a type's blocks and of all that only they lead to, by the type's number."""
         return self._holders.retained(live)
 
     def _most(self, most: Most) -> HeldMost:
@@ -75,7 +75,7 @@ class HolderNames:
         return HeldMost(owner, f"{who}{part}", who)
 
     def _how_much(self, most: Most) -> str:
-        """Of few blocks that are most of the bytes."""
+        """The bytes, if fewer than half of the blocks have most of them."""
         return f", {Style().size(most.bytes)}" if 2 * most.blocks < most.of else ""
 
     def _words(self, owner: Owner) -> str:
@@ -84,7 +84,7 @@ class HolderNames:
 
 
 def sums_of(held: HeldSums) -> LiveBlockSums:
-    """Of a report."""
+    """The JSON record of a report's sums."""
 
     def roots(owners: Sequence[Holder]) -> list[records.RootRecord]:
         return [records.RootRecord.of(each) for each in owners]

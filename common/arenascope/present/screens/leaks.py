@@ -1,4 +1,4 @@
-"""What is lost, in words."""
+"""The text of `heap leaks`."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from .types import may_be
 
 SURE = 4
 FEW = 5
-"""So many stale words are named."""
+"""How many stale words are named."""
 
 
 def some(blocks: LiveBlocks, numbers: Sequence[int]) -> BlockSum:
@@ -40,7 +40,7 @@ def lines(
     limit: int,
     with_possible: bool,
 ) -> Iterator[str]:
-    """`stale`: the stale words that alone lead to something."""
+    """`stale`: stale words that are the only way to some blocks."""
     lost, perhaps = leaks.definite.blocks(), leaks.possible.blocks()
 
     def size(numbers: Sequence[int]) -> str:
@@ -90,7 +90,7 @@ def lines(
 
 
 def _table(style: Style, rows: Sequence[Sequence[str]]) -> Iterator[str]:
-    """Where none of them leads to others its column would take the room in which one is named."""
+    """The table of lost blocks. An empty column would take the room of the examples, so it is left out."""
     sure = "sure" if any(row[SURE] for row in rows) else ""
     retained = "retained"
     headers = ("what", "blocks", "bytes", retained, sure, "one of them")

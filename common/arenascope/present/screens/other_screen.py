@@ -12,7 +12,7 @@ TO_THE_TOP, REST_OF_LINE, REST_OF_SCREEN = "\033[H", "\033[K", "\033[J"
 
 
 class OtherScreen:
-    """What was drawn last stays on the terminal when it is left."""
+    """The terminal's other screen. When it is left, the last lines drawn stay on the terminal."""
 
     def __init__(self, stream: TextIO) -> None:
         self._stream = stream

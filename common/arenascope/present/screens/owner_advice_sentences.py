@@ -36,21 +36,21 @@ def _clear(figure: Figures, names: Names, facts: Facts, say: Say) -> AdviceText:
 
 
 def _stays(keeper: MainHolder, facts: Facts, say: Say) -> str:
-    """Why not all of what an owner holds would go back, and with whose blocks more of it would."""
+    """Why only part of an owner's memory would return, and which other owner's blocks must be freed for more."""
     away = keeper.alone - (keeper.resident if keeper.resident is not None else keeper.alone)
     why = f"{say(away)} is not in memory, and the rest" if say(away) != say(0) else "the rest"
     return f"{why} shares its pages with what others hold{_beside(keeper.beside, facts, say)}"
 
 
 def _beside(beside: Optional[PageSharer], facts: Facts, say: Say) -> str:
-    """What leaves memory with both, if that matters."""
+    """What leaves memory if both owners' blocks are freed; "" if that is little more."""
     if beside is None or not facts.matters(beside.more):
         return ""
     return f"; freed together with that of {beside.called}, {say(beside.returns)} leaves in all"
 
 
 def _clear_all(figure: Figures, names: Names, facts: Facts, say: Say) -> AdviceText:
-    """What several lead to goes only once none does any more."""
+    """Advice to free what several owners lead to: it can be freed only once none of them needs it."""
     number, size = figure["owners"], say(figure["bytes"])
     joint = next((each for each in facts.clearable_jointly if each.called == names["owners"]), None)
     back = ""
@@ -65,7 +65,7 @@ def _clear_all(figure: Figures, names: Names, facts: Facts, say: Say) -> AdviceT
 
 
 def _spared(what: str, why: str, ways: tuple[Way, ...]) -> AdviceText:
-    """Of what is in use: whether it is needed only the program knows."""
+    """Advice to free memory in use: only the program knows whether it is still needed."""
     return AdviceText(
         f"if the program can spare it, free {what}",
         why,
@@ -81,7 +81,7 @@ def _once_freed(size: int, say: Say) -> str:
 
 
 def _keep_apart(figure: Figures, names: Names, facts: Facts, say: Say) -> AdviceText:
-    """Of little that lies on the pages of much."""
+    """Advice on an owner that holds little, but on pages that other owners' blocks share."""
     size, up, in_all = figure["bytes"], figure["holds_up_bytes"], figure["returns_bytes"]
     return AdviceText(
         f"free what {with_verb(names['owners'], 'lead')} to as well, or keep its blocks apart from those of others: by "

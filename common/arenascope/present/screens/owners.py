@@ -1,4 +1,4 @@
-"""Whose memory it is, in words."""
+"""The text of `heap owners`: who holds memory."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ from .refs import STALE_WORDS, of_thread
 from .types import A_GUESS, GUESS, name_of
 
 NOBODY, NOTHING = "nobody", "no plain pointer"
-"""The latter: where encoded pointers were not looked for."""
+"""NOTHING is shown in place of NOBODY if encoded pointers were not searched for."""
 NO_SUM = "holds: sums to all blocks; alone: nobody else leads to it"
 RETURNS = (
     "would return: what malloc_trim(0) returns to the system once what it leads to alone is freed; less than that "
@@ -44,27 +44,27 @@ RETURNS = (
 UNDER = "mostly under: the block that leads to most of it"
 TIES = "as near: the part that another owner leads to in as few steps as the main holder"
 STEPS = 3
-"""So many blocks of a way are told."""
+"""How many blocks of a way are named."""
 TYPES = 5
-"""So many types of each owner are shown."""
+"""How many types of each owner are shown."""
 COSTS = ("whose", "type", "count", "all of them", "average", "largest", "the largest is")
 WITH_THEIRS = "all of them, average, largest: with all that only each block leads to, so rows overlap"
 HEADERS = ("whose", "holds", "alone", "would return", "blocks", "mostly under", "as near", "shared with")
 MUCH = 10
-"""What several lead to, together or equally well, is told where it is such a part of all."""
+"""What several owners lead to is mentioned if it is at least a tenth of all bytes."""
 FEW, FIRST = 3, 1
-"""Of those who lead to something together so many are named: in a sentence, and in a row."""
+"""How many joint owners are named: in a sentence, and in a row."""
 
 
 class OwnersScreen:
     def __init__(self, search: ImageSearch, owned: HeldPages, types: Mapping[int, Kind], paths: Paths) -> None:
-        """`types`: what the blocks are on which most hangs."""
+        """`types`: the types of the blocks on the owners' ways."""
         self.search, self._types, self._paths = search, types, paths
         self.owners, self.kept = owned
         self.costs: Optional[Mapping[int, Sequence[TypeCost]]] = None
-        """By the holdings' numbers, where they were asked for."""
+        """Costs by type, by the holding's number; None if nobody asked for them."""
         self.notes: Sequence[Statement] = ()
-        """Which files lack symbols."""
+        """One statement for each file that lacks symbols."""
 
     def kept_by(self, holding: Holding) -> Optional[OwnerPages]:
         return self.kept[holding.number] if self.kept is not None else None
@@ -73,15 +73,15 @@ class OwnersScreen:
         return whose(self.search, holding.owner)
 
     def plain_words(self, holding: Holding) -> str:
-        """For other programs, and for where a name stands by itself."""
+        """The owner in words, without marks: for other programs, and where the name stands by itself."""
         return unmarked(self.words(holding))
 
     def types_of(self, holding: Holding) -> list[str]:
-        """What the blocks are that most hangs on, down to where it spreads."""
+        """Types of the blocks on the way down to where what it holds spreads."""
         return [self._types[step.block].name for step in holding.way]
 
     def spreads_at(self, holding: Holding) -> str:
-        """Where what it holds spreads, by the way to it, or else by what the blocks are on that."""
+        """The block where what it holds spreads, with the path to it, or else the types on the way."""
         way = [each.block for each in holding.way]
         if not way:
             return ""
@@ -123,7 +123,7 @@ class OwnersScreen:
         )
 
     def way_to(self, owner: Owner, block: int) -> str:
-        """In the program's own words; "": it has none."""
+        """The path to a block in the program's own words; "": there is none."""
         path = self._paths.held(owner, block)
         return path.on_screen if path is not None else ""
 
@@ -133,7 +133,7 @@ class OwnersScreen:
 
 
 def whose(search: ImageSearch, owner: Owner) -> str:
-    """With why its words are stale, where they are."""
+    """The owner in words, and why its words are stale if they are."""
     return f"{_who(search, owner)}{f' ({STALE_WORDS[owner.stale]})' if owner.stale is not None else ''}"
 
 
@@ -141,7 +141,7 @@ def _who(search: ImageSearch, owner: Owner) -> str:
     if owner.kind == UNREACHED:
         return f"{nobody(search)} (see leaks)"
     if owner.is_local and owner.tid == search.names.main_thread:
-        # as the way to a block has it
+        # the path to a block begins with the same name
         return marked(owner.name or "")
     thread = of_thread(search.names, owner.tid)
     if owner.kind == "stack":
@@ -160,12 +160,12 @@ def _who(search: ImageSearch, owner: Owner) -> str:
 
 
 def nobody(search: ImageSearch) -> str:
-    """Who holds what nothing was found to lead to."""
+    """The owner of blocks that no pointer was found to."""
     return NOBODY if search.second_look is not None else NOTHING
 
 
 def together(search: ImageSearch, leading: OtherHolders, few: int = FEW) -> str:
-    """The first of those who lead there, `few` at most, and how many more."""
+    """The first joint owners, `few` at most, and how many more there are."""
     names = [whose(search, each) for each in leading.owners]
     if leading.whole and len(names) <= few:
         return listed(names)
@@ -179,7 +179,7 @@ def listed(names: Sequence[str]) -> str:
 
 
 def summary(style: Style, shown: OwnersScreen, resident: Optional[int] = None) -> str:
-    """The answer in a sentence. `resident`: as in lines()."""
+    """The answer in a sentence. `resident`: see lines()."""
     blocks, largest = shown.search.blocks, _largest(shown)
     said = f"{style.size(blocks.bytes)} in use in {count(len(blocks), 'block')}"
     said += in_memory(style, blocks.bytes, resident, "at most ")
@@ -212,7 +212,7 @@ def _lost(shown: OwnersScreen) -> Optional[Holding]:
 def lines(
     style: Style, shown: OwnersScreen, limit: int, written: Sequence[records.Written], *, resident: Optional[int]
 ) -> Iterator[str]:
-    """`written`: the files that were; `resident`: at most so much of all blocks is in memory."""
+    """`written`: files that were written; `resident`: upper bound of the blocks' bytes in memory."""
     blocks, holdings, largest = shown.search.blocks, shown.owners.holdings, _largest(shown)
     lost = _lost(shown)
     yield style.bold(summary(style, shown, resident))
@@ -220,7 +220,7 @@ def lines(
         yield f"{each.file}: {style.size(each.bytes)} written"
     yield ""
     shows = worth_a_row([each.bytes for each in holdings], blocks.bytes, limit)
-    # what nobody holds may be lost, however little it is
+    # keep the row of what nobody holds, however small: it may be lost
     own = [*holdings[:shows], *(each for each in holdings[shows:] if each is lost)]
     folded = [each for each in holdings[shows:] if each is not lost]
     table_lines = table(
@@ -248,7 +248,7 @@ def lines(
 
 
 def _symbols(style: Style, shown: OwnersScreen, rows: Sequence[Holding]) -> list[str]:
-    """The commands that name the variables of files in these rows, where they hold much."""
+    """Commands that bring symbols for files in these rows, if their variables hold much."""
     least = shown.search.blocks.bytes / MUCH
     names = {each.owner.name for each in rows if each.bytes >= least}
     return [
@@ -261,7 +261,7 @@ def _symbols(style: Style, shown: OwnersScreen, rows: Sequence[Holding]) -> list
 def lines_by_type(
     style: Style, shown: OwnersScreen, limit: int, written: Sequence[records.Written], *, resident: Optional[int]
 ) -> Iterator[str]:
-    """What one block of each type costs, below each owner."""
+    """What one block of each type costs, grouped by owner."""
     blocks, holdings, costs = shown.search.blocks, shown.owners.holdings, shown.costs or {}
     yield style.bold(summary(style, shown, resident))
     for each in written:
@@ -285,7 +285,7 @@ def lines_by_type(
 
 
 def _cost_cells(style: Style, shown: OwnersScreen, cost: TypeCost, holding: Holding, *, first: bool) -> list[str]:
-    """The owner is named on the `first` of its rows alone."""
+    """The cells of a row; only an owner's `first` row names it."""
     owner = holding.owner
     return [
         shown.words(holding) if first else "",
@@ -299,7 +299,7 @@ def _cost_cells(style: Style, shown: OwnersScreen, cost: TypeCost, holding: Hold
 
 
 def _folded(style: Style, holdings: Sequence[Holding]) -> list[str]:
-    """Those that have no row of their own."""
+    """The row that stands for all owners without a row of their own."""
     alone, blocks = sum(each.alone_bytes for each in holdings), sum(each.blocks for each in holdings)
     sizes = [style.size(sum(each.bytes for each in holdings)), style.size(alone), UNKNOWN]
     return [folded_name(len(holdings), "owner"), *sizes, f"{blocks:,}", "", "", ""]
@@ -321,5 +321,5 @@ def _cells(style: Style, shown: OwnersScreen, holding: Holding) -> list[str]:
 
 
 def _is_tied(holding: Holding) -> bool:
-    """Whether others lead to much of it as well as its main holder does."""
+    """Whether other owners lead to much of it in as few steps as its main holder."""
     return MUCH * holding.tied_bytes >= holding.bytes

@@ -1,4 +1,4 @@
-"""What the parts of resident memory are called."""
+"""Names of the parts of resident memory."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def label_of(picture: ResidentPicture, name: str) -> str:
 
 
 def size_of(style: Style, picture: ResidentPicture, name: str) -> str:
-    """Of what could not be read there may be more of it."""
+    """The size of a part; a lower bound if something was unreadable."""
     size = picture.parts.get(name, 0)
     if not _is_partial(picture, name):
         return style.size(size)

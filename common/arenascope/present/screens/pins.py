@@ -1,4 +1,4 @@
-"""What `heap pins` writes for people."""
+"""The text of `heap pins`."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ _VTABLE = re.compile(r"vtable for (.+)\+\d+")
 
 
 class ShownPin(NamedTuple):
-    """A pin, with what the image alone can tell of it."""
+    """A pin, with what only the memory image can tell of it."""
 
     pin: Pin
     resident: Optional[int]
@@ -44,7 +44,7 @@ class ShownPin(NamedTuple):
 
     @property
     def type(self) -> Optional[str]:
-        """The class whose vtable its first word points to: as every other table names it."""
+        """The class whose vtable the first word points to."""
         of_class = _VTABLE.fullmatch(self.symbol or "")
         return of_class[1] if of_class else None
 
@@ -61,7 +61,7 @@ NOTES = {
     "caches-full": "no thread's cache has room for it: {slots} of its size are in each",
     "in-fastbin-first": "it lies in a fastbin until malloc_trim, or a free() that leaves 64 KiB free, merges it",
 }
-"""What keeps a block from being free right after free()."""
+"""Why a block is not free right after free(), by id."""
 
 
 def note_text(said: Statement) -> str:
@@ -71,9 +71,9 @@ def note_text(said: Statement) -> str:
 ALIKE = "blocks: so many are alike, of which the first is named; would return: each of them, by itself"
 ELEMENT, ANY_ELEMENT = re.compile(r"\[\d+\]"), "[…]"
 GROUPS = 5
-"""So many types are shown."""
+"""How many types are shown."""
 TOGETHER = 3
-"""For how many arenas the last blocks are described in words."""
+"""How many arenas' last blocks are described."""
 
 
 def lines(
@@ -89,8 +89,8 @@ def lines(
     held_by: Mapping[int, str],
     owners: bool,
 ) -> Iterator[str]:
-    """`header`: how far behind its chunk's address a block begins. `held_by`: who holds most of a type's blocks, by its
-    number. `owners`: who holds them could still be asked."""
+    """`header`: distance from a chunk's address to its block's. `held_by`: main holder of a type's blocks, by the
+    type's number. `owners`: --owners was not asked for but could be."""
     if groups:
         yield from group_lines(style, groups, held_by)
         yield ""
@@ -145,7 +145,7 @@ def lines(
             ask.append(f"{style.typed('pins --owners')} (who holds them)")
         ask.append(style.typed(f"chunk {pins[0].pin.address + header:#x}"))
         if any(each.pin.by == "free" for each in pins):
-            # it waits for the block only where free() is to return it
+            # a trim can run while these blocks stay only if free() alone would return them
             ask.append(f"{style.typed('trim')} (what a trim returns while they stay)")
         yield from next_lines(style, *ask)
 
@@ -194,7 +194,7 @@ def _both(style: Style, released: int, resident: Optional[int]) -> str:
 
 
 def _rows(style: Style, pins: Sequence[ShownPin], header: int) -> list[list[str]]:
-    """Those that differ by the block, its size or the number of an element alone, as one."""
+    """The rows. Pins that differ only in block, size or element number share one."""
     alike: dict[tuple[str, ...], list[ShownPin]] = {}
     for shown in pins:
         alike.setdefault(tuple(ELEMENT.sub(ANY_ELEMENT, each) for each in _cells(style, shown)), []).append(shown)
@@ -215,7 +215,7 @@ def _sizes(style: Style, sizes: Sequence[int]) -> str:
 
 
 def _cells(style: Style, shown: ShownPin) -> list[str]:
-    """All but which block it is, and its size."""
+    """The cells of a pin, all but its block and size."""
     pin = shown.pin
     return [
         f"{pin.arena} main" if pin.arena == 0 else str(pin.arena),
@@ -239,7 +239,7 @@ def _reason(pin: Pin) -> str:
 
 
 def _notes(style: Style, pins: Sequence[ShownPin], header: int) -> Iterator[str]:
-    """What comes in between, each thing once."""
+    """Each note once, with the blocks that it is about."""
     blocks: dict[str, list[int]] = {}
     for shown in pins:
         if shown.note:

@@ -1,4 +1,4 @@
-"""Pointers in words: who has one, and what it leads to."""
+"""The text of `heap refs` and `heap owner`: who has a pointer, and what it leads to."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ NOTHING = "nothing points to it"
 ONLY_STALE = "nothing else leads to it: it may be lost"
 DEEPER = "  "
 ALIKE = 3
-"""So many nodes of a list are shown."""
+"""How many similar nodes of a list are shown."""
 
 STALE_WORDS: Mapping[str, str] = {
     "stdio-buffer": "no pointer: contents of a stdio buffer",
@@ -37,7 +37,7 @@ STALE_WORDS: Mapping[str, str] = {
     "not-a-pointer": "no pointer by its declared type",
     "low-number": "perhaps a number: its heap lies below 4 GiB",
 }
-"""What is said of stale words, by base/model.py's STALE."""
+"""Words for each kind of stale word: see STALE in base/model.py."""
 
 
 class RefsScreen:
@@ -70,7 +70,7 @@ class RefsScreen:
         )
 
     def steps(self, path: Sequence[Ref], goal: Goal) -> Iterator[tuple[Ref, Goal]]:
-        """Each pointer of a way with what it leads to."""
+        """Each pointer of a way, with what it leads to."""
         blocks = self.told.blocks
         for ref, after in zip(path, [*path[1:], None]):
             at = after.block if after is not None else None
@@ -95,20 +95,20 @@ class RefsScreen:
         return [who, where, f"+{past:,}" if past else "its start", self.sure(ref, goal)]
 
     def sure(self, ref: Ref, goal: Goal) -> str:
-        """Nothing where it is a pointer for sure."""
+        """Doubts about the pointer; "" if it is certainly one."""
         stale = self.told.stale(ref)
         if stale is not None:
             return STALE_WORDS[stale]
         return ref.encoding or ("" if self.told.is_sure(ref, goal) else "perhaps")
 
     def likeness(self, ref: Ref) -> str:
-        """The same for pointers at the same place of blocks of a kind."""
+        """A key that is the same for pointers at one offset in blocks of one type."""
         return f"{self.told.type_of(ref.block)} {ref.offset}"
 
     def who(self, ref: Ref) -> str:
         if ref.kind == BLOCK and ref.block is not None:
             place = f"{self.told.blocks.starts[ref.block]:#x}"
-            if ref.offset is not None:  # not where one leads to another by a third, as PostgreSQL's contexts do
+            if ref.offset is not None:  # None: through a third object, as in PostgreSQL's contexts
                 place += f" +{ref.offset}"
             name = self.told.type_of(ref.block) or ""
             type = type_words(name)
@@ -133,7 +133,7 @@ class RefsScreen:
 
 
 def of_thread(names: Names, tid: Optional[int]) -> str:
-    """ " of thread 12 worker"; nothing where it is no thread's."""
+    """ " of thread 12 worker"; "" if the pointer is in no thread."""
     if tid is None:
         return ""
     name = names.thread(tid)
@@ -141,14 +141,14 @@ def of_thread(names: Names, tid: Optional[int]) -> str:
 
 
 class GoalPlace(NamedTuple):
-    """What was asked for, and where it lies."""
+    """What was asked for, and the address that was given."""
 
     goal: Goal
     place: int
 
 
 def nowhere(place: int) -> tuple[Statement, str]:
-    """The problem, and its words."""
+    """The problem of an unmapped address, and its words."""
     said = Statement("not-mapped", names={"address": f"{place:#x}"})
     return said, sentence(said)
 
@@ -180,8 +180,8 @@ def owner_lines(
     expression: Optional[str] = None,
     local: str = "",
 ) -> Iterator[str]:
-    """`other`: who leads there equally well; `expression`: the way in the program's own words; `local`: the local
-    variable that holds it, which a word of a stack does not tell by itself."""
+    """`other`: an owner that leads there in as few steps; `expression`: the way in the program's own words; `local`:
+    the local variable that holds it, as the word on the stack alone does not name it."""
     goal, place = asked
     line = shown.goal_line(style, goal, place)
     if path:
@@ -209,7 +209,7 @@ def _if_lost(style: Style, goal: Goal) -> list[str]:
 
 
 def trail(shown: RefsScreen, path: Sequence[Ref], goal: Goal) -> Iterator[str]:
-    """The root first: each pointer below the one that leads to it; a list's nodes alike only once."""
+    """The way from the root down, one pointer a line. Similar nodes of a list are shown a few times only."""
     depth, before, alike = 0, "", 0
     for ref, to in shown.steps(path, goal):
         past = ref.value - to.span.start

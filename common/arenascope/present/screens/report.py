@@ -1,4 +1,4 @@
-"""What `heap report` writes for people: the answer first, then the parts, why, and what to do."""
+"""The text of `heap report`: the answer first, then the parts, why, and what to do."""
 
 from __future__ import annotations
 
@@ -22,21 +22,21 @@ from .verdict import ELSEWHERE, Pair
 from .ways_to_do import AdviceText
 
 WIDTH = 100
-"""Nobody reads a longer line."""
+"""Lines are not longer: longer ones are hard to read."""
 MEASURES = {RESIDENT: "RSS", ANONYMOUS: "anonymous memory", SPACE: "anonymous address space"}
 TYPES = 5
-"""So many types are shown of what is in use."""
+"""How many types in use are shown."""
 STRANDERS = 3
-"""And so many of those that strand what is free."""
+"""How many types that strand free memory are shown."""
 NO_SUM = "each figure is of that step alone: together they may bring less, or more"
 WITHIN, WITHIN_ALL = "of which ", "of both: "
-"""In front of what is a part of the row above, or of the two above."""
+"""Prefix of a row that is part of the row above, or of the two above."""
 WIDE_BAR = 24
-"""Cells of a bar that is the whole, where there is room."""
+"""Cells of a full bar if there is room."""
 NO_HELP = ("arena-limit-no-help", "leave-arena-max")
 """Advice that says what not to do."""
 SMALL = 200
-"""A part below this fraction gets a row of its own only with --full."""
+"""A part below 1/200 gets a row of its own only with --full."""
 
 
 BESIDE_NONE = "little"
@@ -45,13 +45,13 @@ APART = "are huge pages of hugetlbfs (glibc.malloc.hugetlb=2 asks for them), whi
 IN_A_CALL = "an arena is locked: some thread was inside malloc at this moment. Another moment may read whole: ask again"
 NO_RESIDENCY = "this image does not say which pages were in memory: figures are of address space, and not all of it was"
 NOT_HERE = "{0} need the mappings, which are not known here: `{0}` alone shows what is known"
-"""Of --types and --owners."""
+"""For --types and --owners."""
 NO_BLOCKS = "--{} has nothing to show: glibc's malloc has no blocks here"
-"""Of the same."""
+"""For --types and --owners."""
 
 
 class Conclusions(NamedTuple):
-    """The conclusions, each with its words."""
+    """The report's conclusions, each with its words."""
 
     judgement: Statement
     verdict: str
@@ -59,15 +59,15 @@ class Conclusions(NamedTuple):
     advice: Sequence[tuple[Advice, AdviceText]] = ()
     notes: Sequence[str] = ()
     growth: Optional[Statement] = None
-    """Where there is an earlier moment to compare with."""
+    """Only if there is an earlier moment to compare with."""
     types_grown: Optional[Sequence[Grown]] = None
-    """The same, where both tell types."""
+    """Types that grew; only if both moments have types."""
     facts: Optional[Facts] = None
-    """What they were drawn from."""
+    """The facts that the conclusions were drawn from."""
 
 
 def notes(picture: ResidentPicture, in_a_call: bool) -> Iterator[str]:
-    """What a reader of the parts must know. `in_a_call`: an arena was being changed."""
+    """Notes that a reader of the parts needs. `in_a_call`: a thread was inside malloc."""
     if picture.measure == SPACE:
         yield NO_RESIDENCY
     elif picture.rss is None:
@@ -87,8 +87,8 @@ def lines(
     named: bool,
     asked: Collection[str] = (),
 ) -> Iterator[str]:
-    """`named`: --types could tell what the blocks are. `asked`: "types" and "owners" where they are shown, however
-    little of the whole they are."""
+    """`named`: --types could name the blocks. `asked`: "types" and "owners" if asked for; these are then shown however
+    small their share is."""
     width = min(style.width or WIDTH, WIDTH)
     for line in textwrap.wrap(concluded.verdict, width, break_long_words=False, break_on_hyphens=False):
         yield style.bold(line)
@@ -135,12 +135,12 @@ def lines(
     if named and not told and held is None and (in_use or concluded.judgement.id == "live-and-freed"):
         more.insert(0, f"{style.typed('report --owners')} (whether it is a leak, whose it is)")
     if named and facts and not facts.seen and (facts.matters(facts.part("scraps")) or in_use):
-        # what is in use types says by itself; what is stranded takes the report's own figures, and a longer look
+        # `types` tells what is in use; for what is stranded, the report must follow blocks itself
         more.insert(0, f"{style.typed('types' if in_use else 'report --types')} (what the blocks are)")
     if held is not None:
         more.append(style.typed("owners"))
         more += [] if any(each.id in OF_LEAKS for each, _ in todo) else _next_leaks(style, held)
-    # neither a trim nor a block in the way says more of what is not malloc's, or in use
+    # trim and pins say nothing about memory in use or outside malloc
     names: tuple[str, ...] = ("arenas",) if in_use else ("trim", "pins", "arenas")
     if concluded.judgement.id in ELSEWHERE:
         started = concluded.facts is None or concluded.facts.started
@@ -149,7 +149,7 @@ def lines(
 
 
 def _next_leaks(style: Style, held: HeldSums) -> Iterator[str]:
-    """So little of it that no advice names the command."""
+    """A hint at `leaks` if so little is lost that no advice names it."""
     if held.lost:
         yield f"{style.typed('leaks')} ({style.size(held.lost)} that nothing leads to)"
     elif held.possible:
@@ -163,7 +163,7 @@ def facts_matter(concluded: Conclusions, size: int) -> bool:
 
 
 def held_lines(style: Style, held: HeldSums) -> Iterator[str]:
-    """How much of what is in use is held, how much is not, and who holds most."""
+    """How much memory in use can still be reached, how much cannot, and who holds most."""
     size = style.size
     part = "all" if held.reached == held.live else size(held.reached)
     yield f"the program can still reach {part} of {size(held.live)} in blocks (resident or not)"
@@ -182,7 +182,7 @@ def held_lines(style: Style, held: HeldSums) -> Iterator[str]:
 
 
 def holds_most(style: Style, held: HeldSums, number: int = FIRST) -> Iterator[str]:
-    """Who holds most, and after it so many in all; nothing where nobody holds what is worth a word."""
+    """The owner that holds most, then the next, `number` in all; nothing if each holds too little."""
     keepers = [each for each in held.first[:number] if worth_telling(held, each.bytes)]
     if keepers:
         first, *rest = [held_size(style, each.bytes, each.alone) for each in keepers]
@@ -195,7 +195,7 @@ def worth_telling(held: HeldSums, size: int) -> bool:
 
 
 def pages_line(style: Style, held: HeldSums) -> Iterator[str]:
-    """What leaves memory with several, where that is more than with each of them."""
+    """What leaves memory if several owners' blocks are freed, if that is more than the sum of each alone."""
     turns, size = [each for each in held.in_turn if worth_telling(held, each.bytes)], style.size
     if turns and worth_telling(held, turns[-1].returns - sum(each.alone for each in turns)):
         first, *then = turns
@@ -208,7 +208,7 @@ def _parts(
     style: Style, picture: ResidentPicture, facts: Optional[Facts], full: bool, *, every_type: bool
 ) -> Iterator[str]:
     whole, sizes = picture.known, {"live": 0, **picture.parts}
-    # without a heap, all that is in use is another allocator's, and not known
+    # without a heap of malloc's, what is in use belongs to another allocator and is not known
     shown = [name for name in PARTS if name in sizes and (name not in LIVE or facts is None or facts.started)]
     small = [] if full else [name for name in shown if SMALL * sizes[name] < whole and name not in LIVE[:1]]
     rows: list[list[str]] = []
@@ -254,7 +254,7 @@ def _parts(
 
 
 def _room_for_bars(style: Style, rows: Sequence[Sequence[str]]) -> int:
-    """How many cells a bar has that is the whole; 0: no name is cut for bars."""
+    """How many cells a full bar may have; 0: none, as names must not be cut for bars."""
     if not style.width:
         return WIDE_BAR
     room = style.width - sum(max(map(len, column)) + GAP for column in [*zip(*rows)][:-1])
@@ -262,7 +262,7 @@ def _room_for_bars(style: Style, rows: Sequence[Sequence[str]]) -> int:
 
 
 def _strander_rows(style: Style, facts: Facts, every: bool) -> Iterator[list[str]]:
-    """Whose blocks strand what is free: those of single types, or of many together."""
+    """Types of blocks that strand free memory, or a note that no single type does."""
     for group in facts.stranders[:STRANDERS]:
         yield [f"{WITHIN}beside {_blocks_of(group.row)}", style.size(group.beside), "", ""]
     if every and not facts.stranders and facts.matters(facts.part("scraps")):
@@ -270,7 +270,7 @@ def _strander_rows(style: Style, facts: Facts, every: bool) -> Iterator[list[str
 
 
 def _type_rows(style: Style, facts: Facts, whole: int, *, every: bool, within: str) -> Iterator[list[str]]:
-    """What the live blocks are: those that there is most of, where that matters or `every` one was asked for."""
+    """The largest types of live blocks, if large enough to matter, or `every` one was asked for."""
     for row in facts.seen.rows[:TYPES] if facts.seen else ():
         size = row.bytes if row.resident is None else row.resident
         if every or facts.matters(size):
@@ -306,7 +306,7 @@ def advice_line(style: Style, advice: Advice, words: AdviceText, *, evidence: bo
 
 
 def effect_of(advice: Advice, words: AdviceText) -> str:
-    """What is said in front of the figure."""
+    """Words before the figure of an effect."""
     return f"{'by itself ' if words.by_itself else ''}{'at most ' if advice.bound else ''}"
 
 

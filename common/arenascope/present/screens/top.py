@@ -10,14 +10,14 @@ from ..json_documents.process_records import RunningProcess, TopDocument
 from ..shared_text.text import Style, count, duration, next_lines, number, table
 
 LOWER = "≥ "
-"""In front of what was not followed to its end."""
+"""Prefix of a lower bound."""
 HEADERS = (
     *("pid", "user", "name", "figures", "RSS", "system", "in use", "free", "free in RSS", "trim gives", "tops"),
     *("stranded", "arenas", "held", "allocator"),
 )
 LEFT = tuple(map(HEADERS.index, ("user", "name", "figures", "allocator")))
 OF_EXACT = ("figures", "in use", "trim gives", "tops", "held")
-"""Only where --exact was asked for."""
+"""Columns shown only with --exact."""
 EXPENDABLE = ("user", "allocator", "held", "arenas", "system", "free", "tops", "in use", "trim gives")
 SORTED = {
     "free": "free in RSS: what malloc could give back, and what is stranded",
@@ -28,15 +28,15 @@ SORTED = {
 
 
 class TopView(NamedTuple):
-    """How a look is shown."""
+    """Options of how the table is shown."""
 
     sort: str
     seconds: float = 0.0
     """How long the look took."""
     note: str = ""
-    """How it goes on."""
+    """What the screen does next."""
     unread: str = ""
-    """Why some could not be read, or what may read them."""
+    """Why some processes could not be read, or what may read them."""
 
 
 def top_lines(style: Style, found: TopDocument, shown: TopView) -> Iterator[str]:
@@ -78,7 +78,7 @@ def top_lines(style: Style, found: TopDocument, shown: TopView) -> Iterator[str]
 
 
 def _settle(style: Style, found: TopDocument, sort: str) -> str:
-    """The command that settles the order; none where a whole look did not."""
+    """The command that settles the order; "" if all uncertain processes were read whole already."""
     asked = [each.pid for each in found.processes if each.exact is not None]
     pids = [*asked, *(pid for pid in found.uncertain_pids if pid not in asked)]
     if len(pids) == len(asked):
@@ -104,11 +104,11 @@ def _sentence(style: Style, found: TopDocument, why: str) -> str:
 
 
 class _Figures(NamedTuple):
-    """Of a whole look, where there was one."""
+    """Figures of a whole look if there was one, else of the headers."""
 
     rss: Optional[int]
     free: Optional[int]
-    """Resident."""
+    """Resident bytes."""
     stranded: Optional[int]
 
 
@@ -137,7 +137,7 @@ def _cells(style: Style, each: RunningProcess, beside_exact: bool) -> list[str]:
         "RSS": style.size(rss),
         "system": style.size(each.system_bytes),
         "in use": of_exact(style.size(whole.used_bytes if whole else None)),
-        # of another moment than a whole look's
+        # belongs to another moment than the whole look
         "free": bound(each.free_bytes if whole is None else None),
         "free in RSS": bound(free),
         "trim gives": of_exact(style.size(whole.trim_bytes if whole else None)),

@@ -1,4 +1,4 @@
-"""The screen of `heap trend`: the verdict, when a limit is reached, and tables with a line drawn in small."""
+"""The screen of `heap trend`: the verdict, when a limit is reached, and tables with sparklines."""
 
 from __future__ import annotations
 
@@ -36,10 +36,10 @@ HOW = {
 }
 LEVELS = "▁▂▃▄▅▆▇█"
 DRAWN = 16
-"""How wide a line is drawn in a table."""
+"""Width of a sparkline in a table."""
 DAY = 24 * 3600
 LONG = 100 * DAY
-"""Later than this nothing can be foretold."""
+"""Limits that are reached later than this are not predicted."""
 
 
 def sentence(style: Style, trend: Trend) -> str:
@@ -65,7 +65,7 @@ def sentence(style: Style, trend: Trend) -> str:
 
 
 def _filled(trend: Trend) -> str:
-    """Of the containers that have more elements, the one that holds most more: they come in this order."""
+    """The container whose elements grew most in bytes. The series come in that order."""
     grown = (each for each in trend.series if each.by == CONTAINER and each.since is not None and each.change > 0)
     most = next(grown, None)
     if most is None:
@@ -97,7 +97,7 @@ def _ahead(seconds: float) -> str:
 
 
 def clock(when: Optional[float]) -> str:
-    """The time of day, with the date where that was not today."""
+    """The time of day, with the date if it is not today."""
     if when is None:
         return ""
     local, today = time.localtime(when), time.localtime()
@@ -110,7 +110,7 @@ def verdict(style: Style, trend: Trend, grown: Optional[Sequence[Grown]]) -> str
 
 
 def _sentences(style: Style, trend: Trend, grown: Optional[Sequence[Grown]]) -> Sequence[str]:
-    """Whom to ask of what is not malloc's, and which types grow, before the rest."""
+    """Allocators other than malloc that grew, and types that grew; then the rest."""
     changes = {each.name: each.change for each in trend.series if each.by == "part"}
     outside = outside_malloc_lines(allocators_of(trend.life.documents[-1]), changes)
     return [*outside, *growth_headlines(style, grown), sentence(style, trend)]
@@ -139,7 +139,7 @@ def lines(style: Style, trend: Trend, grown: Optional[Sequence[Grown]], limit: i
 
 
 def _next(style: Style, trend: Trend) -> Iterator[str]:
-    """Where it is malloc's, what the blocks are, or who holds them; else, whose mappings these are."""
+    """Next commands: for growth in malloc, those that tell types or owners; else `mappings`."""
     pid = trend.life.pid if style.program != "heap" and trend.life.pid is not None else ""
     parts = [each for each in trend.series if each.by == "part"]
     grown = max(parts, key=lambda each: each.change, default=None)
@@ -179,7 +179,7 @@ def _table(style: Style, title: str, series: Sequence[Series], limit: int) -> It
 
 
 def drawn(each: Series, width: int = DRAWN) -> str:
-    """Its course from the first moment to the last, between its least and its most."""
+    """A sparkline of the series, scaled from its minimum to its maximum."""
     first, last = each.moments[0].seconds, each.moments[-1].seconds
     least = min(moment.value for moment in each.moments)
     span = max(moment.value for moment in each.moments) - least

@@ -1,4 +1,4 @@
-"""What `heap trim` writes for people."""
+"""The text of `heap trim`."""
 
 from __future__ import annotations
 
@@ -26,10 +26,10 @@ HEADERS = (
 )
 EXPENDABLE = ("calls", "tcache", "resident top", "top stays", "addresses", "--tops", "stranded", "RSS falls")
 TOPS = 7
-"""Of the figures in such a row."""
+"""The index of --tops among the figures of a row."""
 WHOSE, WHOSE_TOLD = "pins --types", "whose blocks keep what is stranded"
 CAME_IN = 256 << 10
-"""What makes RSS before, less what was returned, another figure than RSS after."""
+"""How much RSS must have grown meanwhile to be mentioned."""
 
 
 def lines(
@@ -46,8 +46,8 @@ def lines(
     refused: Optional[str],
     holds: Optional[float] = None,
 ) -> Iterator[str]:
-    """`whole`: the plans cover everything that was requested; `kept`: why what stays does; `refused`: why --apply would
-    be; `holds`: for how many seconds --apply would hold the process in all, an estimate."""
+    """`whole`: the plans cover everything that was requested; `kept`: what stays, and why; `refused`: why --apply would
+    be refused; `holds`: estimated seconds for which --apply would stop the process in all."""
     if applied is not None:
         yield from _applied_lines(style, applied)
         yield from _left_lines(style, applied, kept, tops)
@@ -57,7 +57,7 @@ def lines(
     rows = [_row(style, trim) for trim in plans]
     footer = ["all", *_figures(style, plans)] if len(rows) > 1 and whole else None
     yield from table(style, HEADERS, rows, footer=footer, expendable=EXPENDABLE, limit=limit, what="arena")
-    # nothing would go back of what is not in memory
+    # what is not in memory would not return anything
     said = [each for each in kept if each.figures.get("resident_bytes") != 0]
     yield from _apart([_reason_line(each, style, refused is None) for each in said])
     if ranges:
@@ -73,20 +73,20 @@ def lines(
 
 
 def _apart(paragraph: Sequence[str]) -> Iterator[str]:
-    """With an empty line in front, where there is anything."""
+    """The lines with an empty line before them; nothing if there are none."""
     if paragraph:
         yield ""
         yield from paragraph
 
 
 def _returns_nothing(plans: Sequence[Trim]) -> bool:
-    """For certain: where it is not known what is resident, nothing is released at all."""
+    """Whether a trim certainly returns nothing: nothing resident, or, if that is not known, nothing at all."""
     released = total(trim.plan.release_bytes for trim in plans)
     return 0 in (total(trim.resident.trim for trim in plans), released)
 
 
 def _row(style: Style, trim: Trim) -> list[str]:
-    """A "-" stands for what cannot be of this arena."""
+    """The cells of one arena. "-": the arena has no such figure."""
     plan, cells = trim.plan, _figures(style, [trim])
     if plan.tops_bytes == 0:
         cells[TOPS] = "-"
@@ -94,7 +94,7 @@ def _row(style: Style, trim: Trim) -> list[str]:
 
 
 def _figures(style: Style, plans: Sequence[Trim]) -> list[str]:
-    """Of one arena, or of several together."""
+    """Figures of one arena, or sums over several."""
     kept = [trim.plan for trim in plans]
     released = total(plan.release_bytes for plan in kept)
     return [
@@ -114,7 +114,7 @@ def _calls(plans: Sequence[Trim]) -> Optional[int]:
 
 
 def _at_least(style: Style, value: Optional[int], bound: Optional[int], released: Optional[int]) -> str:
-    """No more than is released can be resident: a lower bound that reaches it is the figure itself."""
+    """A figure, or its lower bound if not all is known. A bound as large as what is released is exact."""
     if value is not None or bound is None:
         return style.size(value)
     return style.size(bound) if bound == released else f"≥ {style.size(bound)}"
@@ -161,13 +161,13 @@ KEPT: Mapping[str, str] = {
 
 
 def reason(said: Statement, style: Style) -> str:
-    """Why it stays, and what would release it; of `style` only how sizes are written counts."""
+    """Why it stays, and what would release it. `style` only sets how sizes are written."""
     size = said.figures["bytes"]
     return KEPT[said.id].format(size=style.size(None if size is None else int(size)))
 
 
 def _reason_line(said: Statement, style: Style, applies: bool) -> str:
-    """With what to type here; `applies`: --apply is not refused."""
+    """The reason with the command to type. `applies`: --apply would not be refused."""
     if said.id != "tops-untouched":
         return reason(said, style)
     apply = f", or: {style.typed_to_apply('trim --apply --tops')}" if applies else ""
@@ -225,9 +225,9 @@ def question(
     held: float,
     holds: Optional[float],
 ) -> str:
-    """Before anything is done; `returns`: what leaves memory, None: not known; `takes`: seconds for the calls alone;
-    `held`: those for which the process stood still for this question; `holds`: those in all, None where something else
-    holds it."""
+    """The question before anything is done. `returns`: what leaves memory, None: not known; `takes`: seconds for the
+    calls alone; `held`: seconds for which the process stood still for this question; `holds`: seconds in all, None if
+    something else holds it."""
     who = f"{one_line(name)} ({pid})" if name else f"process {pid}"
     effects = []
     if returns is not None:
@@ -255,7 +255,7 @@ def _applied_lines(style: Style, applied: Applied) -> Iterator[str]:
 
 
 def _left_lines(style: Style, applied: Applied, kept: Sequence[Statement], tops: bool) -> Iterator[str]:
-    """What is free still, from the same plan as what was released, in one line; nothing where nothing is left."""
+    """What is still free, by the plan of this trim, in one line; nothing if nothing is left."""
     stranded, in_tops = _bytes_of(kept, "pages-shared"), 0 if tops else _bytes_of(kept, "tops-untouched", RESIDENT)
     left = stranded + in_tops + _bytes_of(kept, "cached-by-threads")
     if not left:
@@ -274,12 +274,12 @@ def _left_lines(style: Style, applied: Applied, kept: Sequence[Statement], tops:
 
 
 def _bytes_of(kept: Sequence[Statement], kind: str, figure: str = "bytes") -> int:
-    """What is known to stay of that kind."""
+    """How much of that kind is known to stay."""
     return next((int(each.figures[figure] or 0) for each in kept if each.id == kind), 0)
 
 
 def call_line(said: Statement) -> str:
-    """What one call released."""
+    """How many ranges one call released."""
     ranges, refused = (int(said.figures[name] or 0) for name in ("ranges", "refused"))
     ours = count(ranges, said.names["of"])
     if said.id == "released":

@@ -1,4 +1,4 @@
-"""What `heap types NAME --values` writes for people."""
+"""The text of `heap types NAME --values`."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ if TYPE_CHECKING:
 
 HEADERS = ("member", "type", "values", "least", "greatest", "average", "most frequent")
 TELLING = ("boolean", "enum", "integer", "character", "text")
-"""Of these forms a value that many objects have says something; the first says most."""
+"""Kinds of members whose frequent values are worth telling, the most telling first."""
 MOST, FEW = 0.75, 3
-"""Objects are alike where so great a part has the value; so many members are told of."""
+"""The share of objects that must have a value, and how many members are named."""
 VALUE = "value"
-"""In place of a member's name: what is a number itself."""
+"""Stands for the member's name if the object itself is a number."""
 MANY = 10
-"""Of fewer integers it means little that they lie so many apart."""
+"""With fewer different integers, a common distance between them means little."""
 
 
 def lines(style: Style, values: TypeValues, limit: Optional[int], notes: Iterable[str]) -> Iterator[str]:
@@ -38,7 +38,7 @@ def lines(style: Style, values: TypeValues, limit: Optional[int], notes: Iterabl
 
 
 def _in_common(values: TypeValues) -> str:
-    """In the words of the program: "session: closed = 1 in 99.7 %, state = DONE in 98.0 % of 12,345 objects"."""
+    """ "session: closed = 1 in 99.7 %, state = DONE in 98.0 % of 12,345 objects", in the program's own words."""
     blocks = "" if values.blocks == values.objects else f" in {count(values.blocks, 'block')}"
     objects = f"{count(values.objects, 'object')}{blocks}"
     telling = [each for each in values.columns if each.form in TELLING]
@@ -46,7 +46,7 @@ def _in_common(values: TypeValues) -> str:
         return f"{values.type}: {objects}"
     found = [(column, *column.frequent()[0]) for column in telling if column.frequent()]
     alike = [each for each in found if each[2] >= MOST * each[0].objects]
-    # of members in which all objects are alike, a flag or a state says more than a number
+    # a flag or a state that all objects share says more than a number that they share
     alike.sort(key=lambda each: (TELLING.index(each[0].form), -each[2]))
     told = [
         f"{column.place.name or VALUE} = {key_text(column, key)} in {share(number, column.objects)}"
@@ -89,7 +89,7 @@ def _number(value: Union[int, float, None]) -> str:
 
 
 def key_text(column: Column, key: Key) -> str:
-    """A value of a member, as the program has it."""
+    """A member's value as the program writes it."""
     if key is None:
         return "null"
     if isinstance(key, bytes):

@@ -1,4 +1,4 @@
-"""What `heap types` writes for people."""
+"""The text of `heap types`."""
 
 from __future__ import annotations
 
@@ -41,12 +41,12 @@ HEADERS = (
 )
 EXPENDABLE = ("", "average", "resident", "module", "share", "holds back", THEIRS, "blocks")
 GUESS = " ?"
-"""After the name of what is a guess."""
+"""Marks a name that is a guess."""
 NOTES = {
     "pymalloc-apart": "Python's objects of up to 512 bytes are not here: pymalloc keeps them in arenas beside malloc",
 }
 FIRST_NOTES = ("pymalloc-apart",)
-"""They say why what was expected is not in the table."""
+"""Notes shown first: they say why something is missing in the table."""
 NO_VALUES = (
     "no values of members are known: debug information does not give these blocks a certain type, or they are empty"
 )
@@ -74,10 +74,10 @@ def lines(
     fold: bool,
     asked: str = "",
 ) -> Iterator[str]:
-    """`named`: bytes of blocks whose type is certain; `resident`: what of all blocks is in memory; by a type's
-    number, `held_by`: who holds most of it, `retained`: its bytes with all that its blocks alone lead to; `owners`: who
-    holds them could still be asked; `by`: what the rows are in order of; `fold`: all of the small ones are one row;
-    `asked`: for one type alone."""
+    """`named`: bytes of blocks whose type is certain; `resident`: bytes of all blocks in memory; `held_by`: main holder
+    by a type's number; `retained`: bytes with all that only its blocks lead to, by a type's number; `owners`: --owners
+    was not asked for but could be; `by`: the order of the rows; `fold`: small types share one row; `asked`: only this
+    type is shown."""
     live = totals.bytes + totals.bookkeeping + totals.foreign + totals.damaged
     memory = in_memory(style, totals.bytes, resident)
     caches = totals.caches
@@ -118,7 +118,7 @@ def lines(
         names=(0, 10),
         below=[*_folded(style, folded, live), *_others(style, totals, live)],
         optional=("module", THEIRS, "", "holds back", "held by"),
-        # what the rows are in order of goes last
+        # the column that rows are sorted by is dropped last
         expendable=sorted(EXPENDABLE, key=lambda title: title == by.replace("-", " ")),
     )
     headers = next(table_lines, "")
@@ -140,7 +140,7 @@ def lines(
 
 
 def may_be(name: str, structs: Sequence[str]) -> str:
-    """Of blocks of which only their size is known."""
+    """A guess at the type of blocks of which only the size is known."""
     return f"{name} may be: {', '.join(map(type_words, structs))} (a guess, by their size and contents)"
 
 
@@ -155,7 +155,7 @@ def note_text(said: Statement) -> str:
 
 
 def is_called(kind: Kind, matches: Matches) -> bool:
-    """Whether its name on a screen or in a document matches."""
+    """Whether the type's name on screens or in documents matches."""
     return matches(name_of(kind)) or matches(kind.name)
 
 
@@ -164,7 +164,7 @@ def name_of(kind: Kind) -> str:
 
 
 def name_in_documents(kind: Kind) -> str:
-    """The same of a row in a document."""
+    """The type's name as rows in documents have it."""
     return _whole_name(kind, named(kind.name).name if kind.kind == "declared" else kind.name)
 
 
@@ -174,12 +174,12 @@ def _whole_name(kind: Kind, name: str) -> str:
 
 
 def short_name(kind: Kind) -> str:
-    """As people write it; a document has the debug information's own."""
+    """The name as people write it; documents have it as debug information spells it."""
     return type_words(kind.name)
 
 
 def _folded(style: Style, rows: Sequence[TypeRow], live: int) -> Iterator[list[str]]:
-    """Those that have no row of their own."""
+    """The row that stands for all types without a row of their own."""
     if rows:
         blocks, size = sum(row.blocks for row in rows), sum(row.bytes for row in rows)
         resident = None if any(row.resident is None for row in rows) else sum(row.resident or 0 for row in rows)
@@ -189,7 +189,7 @@ def _folded(style: Style, rows: Sequence[TypeRow], live: int) -> Iterator[list[s
 
 
 def _others(style: Style, totals: Totals, live: int) -> Iterator[list[str]]:
-    """What is no block's, so that all of it sums up."""
+    """Rows for memory in no block, so that the sum is complete."""
     for name, size in (
         ("malloc's bookkeeping", totals.bookkeeping),
         ("somebody else's, by sbrk", totals.foreign),
@@ -200,5 +200,5 @@ def _others(style: Style, totals: Totals, live: int) -> Iterator[list[str]]:
 
 
 def _share(style: Style, size: int, live: int) -> tuple[str, str]:
-    """In figures, and as a bar."""
+    """The share as a number and as a bar."""
     return (f"{100 * size / live:.1f}%" if live else UNKNOWN, bar(style, size, live))

@@ -1,4 +1,4 @@
-"""The sentences of `heap report`'s verdict and causes, each by its id."""
+"""Sentences for the verdict and the causes of `heap report`, by id."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ from ..shared_text.text import count
 Say = Callable[[Optional[int]], str]
 """Writes a size for people."""
 Figures = Mapping[str, int]
-"""Those of a statement: counts and sizes are whole numbers."""
+"""A statement's figures: counts and sizes are whole numbers."""
 Names = Mapping[str, str]
 Pair = tuple[str, str]
-"""What it is, and its evidence."""
+"""A sentence, and its evidence."""
 NAMES = {
     RESIDENT: "RSS",
     ANONYMOUS: "Anonymous memory in this core",
@@ -35,11 +35,11 @@ JUDGEMENTS = {
     "live-and-freed": "Memory in use and freed memory both matter here.",
 }
 ELSEWHERE = ("no-heap", "mostly-not-this-malloc", "mostly-mapped-files", "mostly-shared-memory", "mostly-not-malloc")
-"""Judgements by which most is not malloc's."""
+"""Judgements that say that most memory is not malloc's."""
 STAYS = ("returnable_bytes", "thread_tops_bytes", "scraps_bytes", "tcache_bytes")
-"""What of free memory a judgement names the most of."""
+"""Kinds of free memory; the verdict names the largest."""
 ONLY_FREEING = "it would return only once those blocks are freed and malloc_trim is called, or the program restarts"
-"""Of what is stranded."""
+"""Said of stranded memory."""
 ONE_LOOK = "It is in use: whether it is needed, lost or growing this look does not show"
 
 
@@ -48,7 +48,8 @@ def places(number: int) -> str:
 
 
 def verdict(said: Statement, say: Say, compared: bool = False) -> str:
-    """The answer, where the image tells which pages are in memory. `compared`: there was another moment."""
+    """The verdict for an image that tells which pages are in memory. `compared`: there was an earlier moment to compare
+    with."""
     serves = said.names["serves_malloc"]
     first = f"{serves} serves malloc here, and arenascope reads glibc's malloc alone. " if serves else ""
     return f"{first}{_of_glibc(said, say, compared)}{'.' if serves and said.id == 'no-heap' else ''}"
@@ -79,13 +80,13 @@ def _of_glibc(said: Statement, say: Say, compared: bool) -> str:
 
 
 def _at_least(figure: Figures, name: str, say: Say) -> str:
-    """Where it is not known in full: of nothing that was read nothing is said."""
+    """The size, or a lower bound if not all of it could be read."""
     bound = figure.get(f"{name}_at_least_bytes")
     return f"at least {say(bound)}" if bound else say(figure.get(f"{name}_bytes"))
 
 
 def _to_give_back(said: Statement, say: Say) -> str:
-    """What malloc_trim, or trim --apply --tops, would return of what is in memory."""
+    """What malloc_trim, or trim --apply --tops, would return."""
     figure = whole(said.figures)
     size = figure["returnable_bytes"] + figure["thread_tops_bytes"]
     little = f"malloc has little to give back: {say(size)}" if size else "malloc has nothing to give back"
@@ -93,7 +94,7 @@ def _to_give_back(said: Statement, say: Say) -> str:
 
 
 def _proof(figure: Figures, say: Say, compared: bool) -> str:
-    """What following pointers has told of memory in use."""
+    """What following pointers proved about memory in use."""
     lost, unknown, possible = figure["lost_bytes"], figure["unknown_bytes"], figure["possible_bytes"]
     if _matters(figure, "lost_bytes"):
         leak = "A leak" if 2 * lost >= figure["live_bytes"] else "In part a leak"
@@ -108,7 +109,7 @@ def _proof(figure: Figures, say: Say, compared: bool) -> str:
 
 
 def space_verdict(said: Statement, say: Say) -> str:
-    """The answer, where the image does not tell that."""
+    """The verdict for an image that does not tell which pages are in memory."""
     figure = whole(said.figures)
     return (
         f"{say(figure['system_bytes'])} of address space in {count(figure['arenas'], 'arena')}: "
@@ -130,7 +131,7 @@ def _matters(figure: Figures, name: str) -> bool:
 
 
 def strander(figure: Figures, names: Names, say: Say) -> str:
-    """Whose blocks they are; "" where that is not known."""
+    """The blocks that strand free memory; "" if their type is not known."""
     if "type" not in names:
         return ""
     guess = "" if names["certain"] == "yes" else ", by what is in them"
@@ -140,7 +141,7 @@ def strander(figure: Figures, names: Names, say: Say) -> str:
 
 
 def _most(said: Statement, say: Say) -> str:
-    """What most of what is free is; the parts have the rest. "" where nothing of it matters."""
+    """The kind that most free memory is of; "" if even that is too little to matter."""
     figure = whole(said.figures)
     most = max(STAYS, key=lambda name: figure[name])
     if not _matters(figure, most):
@@ -164,13 +165,13 @@ def _stranded(said: Statement, say: Say) -> str:
 
 
 def _trim(said: Statement, size: str) -> str:
-    """A core's process is no more what it was."""
+    """In the past tense for a core: its process has changed or ended."""
     resident = said.names["measure"] == RESIDENT
     return f"malloc_trim returns {size} now" if resident else f"malloc_trim would have returned {size}"
 
 
 def _trimming(said: Statement, say: Say) -> str:
-    """What it would help, where most is not malloc's."""
+    """What trimming would return, if most memory is not malloc's."""
     figure = whole(said.figures)
     returned, tops = (figure.get(name, 0) for name in ("returnable_bytes", "thread_tops_bytes"))
     if not returned + tops:
@@ -185,7 +186,7 @@ def _judgement(said: Statement, say: Say) -> str:
     if kind.startswith("mostly-"):
         return f"{text}: {_trimming(said, say)}."
     if kind == "freed-thresholds-grew":
-        # sizes of free pieces do not tell a large block from small ones that were freed side by side
+        # a large free piece may be one large block, or small ones freed side by side
         perhaps = "perhaps " if figure["large_free_bytes"] > figure["tops_at_default_bytes"] else ""
         grown = say(figure["mmap_threshold_bytes"])
         return f"{text.rstrip('.')} {perhaps}because a freed block of {grown} raised mmap_threshold"
@@ -208,7 +209,7 @@ def _thresholds_grew(figure: Figures, names: Names, say: Say) -> Pair:
 
 
 def _left_by_large(figure: Figures, say: Say) -> str:
-    """Free pieces count only where most of them can be what large blocks left."""
+    """Free pieces that large blocks may have left; "" if there are too few."""
     size = figure["large_free_bytes"]
     least = say(figure["mmap_threshold_default_bytes"])
     return f", {say(size)} in free pieces of {least} and more: large blocks, or small ones side by side" if size else ""
@@ -281,7 +282,7 @@ def _others(figure: Figures, names: Names, say: Say) -> Pair:
 
 
 def lost_blocks(figure: Figures, names: Names, say: Say) -> str:
-    """What most of what is lost is; "" where that is not known."""
+    """The type that most lost memory is of; "" if it is not known."""
     if "type" not in names:
         return ""
     part = "all" if figure["type_bytes"] == figure["bytes"] else say(figure["type_bytes"])
@@ -301,7 +302,7 @@ def _lost(figure: Figures, names: Names, say: Say) -> Pair:
 
 
 def owner_called(name: str, kind: str) -> str:
-    """A name alone may be a word like any other."""
+    """The name, with "the variable" before it: a bare name may read like any other word."""
     return f"the variable {name}" if kind == "global" and name.startswith(MARK) else name
 
 

@@ -1,6 +1,6 @@
-"""The live screen of `arenascope watch` on a terminal: what is in memory now, and how that has changed since the start.
+"""The live screen of `arenascope watch`: what is in memory now, and how it changed since the start.
 
-It is drawn in place, on the terminal's other screen; the last one stays when it ends.
+It is drawn in place on the terminal's other screen. The last picture stays when it ends.
 """
 
 from __future__ import annotations
@@ -21,9 +21,9 @@ from .part_names import LABELS, size_of
 from .trend import HOW, drawn
 
 MAX_MOMENTS = 2000
-"""Of more every other one is forgotten."""
+"""Above this, every other moment is dropped."""
 MAX_TYPED = 64
-"""The same of looks that tell types, of which each takes more room."""
+"""The same for looks with types, which take more room."""
 WIDEST = 100
 WIDE_BAR = 24
 MESSAGES = 3
@@ -36,15 +36,15 @@ class WatchLook(NamedTuple):
     pid: int
     name: str
     picture: Optional[ResidentPicture]
-    """None where malloc was not called yet."""
+    """None if malloc was not called yet."""
     arenas: int
     held: float
     at: float
-    """When it was, by the clock: types and owners take their time to tell."""
+    """The time of the look, taken before types and owners, which take a while."""
     types: Optional[Document] = None
-    """What a snapshot of it has of types; None where it was not asked for them."""
+    """Types as a snapshot has them; None if the look had none."""
     allocators: Sequence[Allocator] = ()
-    """Beside glibc's malloc."""
+    """Allocators other than glibc's malloc."""
 
 
 class Course:
@@ -71,14 +71,14 @@ class Course:
             del self._typed[1:-1:2]
 
     def headlines(self, style: Style) -> list[str]:
-        """Whom to ask of what is not malloc's; which types grow, and whose they are, as far as anybody knows."""
+        """Allocators other than malloc that grew; types that grew, and their owners if known."""
         grown = grown_types(self._typed)
         types = [NOTHING_GROWS] if grown == [] else growth_headlines(style, grown)
         return [*outside_malloc_lines(self.last.allocators, self.changes), *types]
 
     @property
     def changes(self) -> Mapping[str, int]:
-        """By part of resident memory, since the first look."""
+        """The change of each part of resident memory since the first look."""
         before, now = (each.picture.parts if each.picture is not None else {} for each in (self.first, self.last))
         return {name: now.get(name, 0) - before.get(name, 0) for name in PARTS if name in now or name in before}
 
@@ -118,7 +118,7 @@ class LiveScreen:
         self._screen.draw(lines, style.width)
 
     def close(self) -> None:
-        """What was seen last stays on the terminal."""
+        """Ends the screen; the last picture stays on the terminal."""
         self._screen.close()
 
 

@@ -1,4 +1,4 @@
-"""An advice in words, and ways to do it: each as it can be pasted where the reader is, and what is said around it."""
+"""Advice in words, and ways to follow it, each as the reader can paste it."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ from ..shared_text.text import Style
 
 
 class TypedCommand(NamedTuple):
-    """A command of ours as a way to do something."""
+    """One of our commands as a way to do something."""
 
     words: str
     more: str = ""
     applies: bool = False
-    """It changes a process, for which that must have what is needed."""
+    """The command changes the process, and needs what that takes."""
 
     def command(self, style: Style) -> Optional[str]:
         if self.applies and style.lacks:
@@ -28,12 +28,12 @@ class TypedCommand(NamedTuple):
         command = style.typed_to_apply(self.words) if self.applies else style.typed(self.words)
         if not self.more:
             return command
-        # one bracket, after all that is to be pasted
+        # only one pair of brackets, after all that is to be pasted
         return f"{command[:-1]}; {self.more})" if command.endswith(")") else f"{command} ({self.more})"
 
 
 class Later(NamedTuple):
-    """A second look, which tells whether it grows: what can be typed depends on what there is to look at."""
+    """A second look that tells whether memory grows. The command depends on whether it is a process or a core."""
 
     def command(self, style: Style) -> str:
         return style.typed("report --again 30" if style.running else "snapshot before.json")
@@ -47,7 +47,7 @@ class Later(NamedTuple):
 
 
 class Pasted(NamedTuple):
-    """A setting, or another program's command, with what is said around it."""
+    """A setting or another program's command, with text around it."""
 
     words: str
     after: str = ""
@@ -61,7 +61,7 @@ class Pasted(NamedTuple):
 
 
 class Symbols(NamedTuple):
-    """The command that brings a file's debug symbols."""
+    """The command that installs a file's debug symbols."""
 
     said: Statement
 
@@ -73,7 +73,7 @@ class Symbols(NamedTuple):
 
 
 class Traced(NamedTuple):
-    """Who asks the kernel for more, told by a tracer: a debugger's process has one already, a core has no process."""
+    """strace, which shows who asks the kernel for memory. It cannot attach while a debugger does, nor to a core."""
 
     def command(self, style: Style) -> str:
         return f"strace -f -k -e trace=mmap,mremap -p {style.subject if style.running else 'PID'}"
@@ -87,7 +87,7 @@ TYPES_NOW = "snapshot types.json --types"
 
 
 class ByType(NamedTuple):
-    """Moments by type: the shell's screen names what grew from the second look on."""
+    """Snapshots with types. In the shell `watch` names what grew from the second look on."""
 
     def command(self, style: Style) -> str:
         return style.typed("watch --interval 30 --types --save moments" if style.running else TYPES_NOW)
@@ -102,13 +102,13 @@ POOLS = (
     "a pool of their own: a slab, std::pmr, an array that reserve() makes at once",
     "made all at once, or by a thread that makes nothing else: its arena has nothing between them",
 )
-"""How blocks come to lie apart from others."""
+"""Ways to keep blocks apart from others."""
 POOL_COST = "code to change, and a pool that keeps what its largest moment needed"
 Way = Union[str, TypedCommand, Later, Symbols, Traced, ByType, Pasted]
 
 
 class AdviceText(NamedTuple):
-    """An advice as people read it: what it costs and when not to are "" where there is nothing to say."""
+    """Advice as people read it. Cost and not_when are "" if there is nothing to say."""
 
     action: str
     evidence: str
@@ -116,14 +116,14 @@ class AdviceText(NamedTuple):
     cost: str = ""
     not_when: str = ""
     by_itself: bool = False
-    """What it brings is more once others do theirs."""
+    """More returns if other owners' memory is freed too."""
     all_apply: bool = False
-    """Each way is about something else: all are shown."""
+    """All ways are shown, as each serves another purpose."""
 
     def how(self, style: Style) -> tuple[str, ...]:
-        """As a user can paste it here."""
+        """The ways as the user can paste them here."""
         return tuple(way if isinstance(way, str) else way.text(style) for way in self.ways)
 
     def commands(self, style: Style) -> tuple[Optional[str], ...]:
-        """Of each of these what can be pasted; None where it is to be read."""
+        """What can be pasted of each way; None if it is prose."""
         return tuple(None if isinstance(way, str) else way.command(style) for way in self.ways)

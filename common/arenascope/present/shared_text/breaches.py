@@ -1,4 +1,4 @@
-"""What breaks an invariant, in words: what should be there, and what is."""
+"""Words for broken invariants: what should be there, and what is."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ from .findings import WORDS, finding_words
 
 
 class BreachWords(NamedTuple):
-    """Of one breach."""
+    """The words for one breach."""
 
     expected: str
-    """"" where only what is there can be named."""
+    """"" if there is nothing to name."""
     found: str
 
     @property
@@ -96,7 +96,7 @@ BREACHES: Mapping[str, Union[tuple[str, str], Callable[[Statement], tuple[str, s
     "in-two-lists": _in_two_lists,
     "tcache-key": ("key {expected}, as free() left it", "{key}"),
 }
-"""By id: what is expected, and what is there."""
+"""What is expected and what is there, by id."""
 EXPECTED: Mapping[str, str] = {
     "tcache-count": "a count of {chunks}",
     "list-circle": "each chunk once",
@@ -111,7 +111,7 @@ EXPECTED: Mapping[str, str] = {
     "free-beyond-system-mem": "system_mem of {free_bytes:#x} at least",
     "sbrk-base": "sbrk_base + system_mem where top ends",
 }
-"""By id, what is expected instead of what a walker found."""
+"""What was expected in place of what a walker found, by id."""
 
 
 def breach_words(breach: Breach) -> BreachWords:

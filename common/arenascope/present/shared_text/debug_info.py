@@ -22,10 +22,10 @@ if TYPE_CHECKING:
 HOW = "compile with gcc -g, or apt install PACKAGE-dbgsym (`dpkg -S FILE` names PACKAGE)"
 UNNAMED_VARIABLES = "unnamed-variables"
 DEBUGINFOD = "DEBUGINFOD_URLS=https://debuginfod.elfutils.org gdb -iex 'set debuginfod enabled on'"
-"""GDB fetches symbols by build-id, of packages of most distributions."""
+"""Makes GDB download symbols by build-id, for packages of most distributions."""
 
 NOT_READ = ("debug-information-not-read", "no-gdb")
-"""Why debug information that is there says nothing."""
+"""Reasons why existing debug information was not used."""
 WITHOUT_GDB = {
     "not-found": "GDB reads debug information for the shell, and none is on PATH: apt install gdb",
     "one-file": "a GDB reads debug information for the shell, and the one file cannot start it: install with pip",
@@ -36,12 +36,13 @@ WITHOUT_GDB = {
 
 
 def names_of(files: Sequence[str]) -> str:
-    """The first of them: the program, and then libraries."""
+    """The first few files by name: the program, then libraries."""
     return first_few([*dict.fromkeys(one_line(os.path.basename(each)) for each in files)])
 
 
 def without_debug_information(target: Target, types: TypeSource) -> Optional[Sequence[str]]:
-    """Files of modules; of one that is not here at all nothing is said. None where that is the first, the program."""
+    """Modules without debug information. Modules whose files are not here are left out; None if that is the program
+    itself."""
     without = types.without()
     absent = {each.path for each in unproven_modules(target)} if without else ()
     if without and without[0] in absent:
@@ -67,8 +68,8 @@ def missing_line(files: Sequence[str]) -> str:
 def unnamed_variables(
     subject: Target, target: Target, holdings: Sequence[tuple[Optional[str], int]]
 ) -> list[Statement]:
-    """For each file without symbols, the command that brings the names of its variables. `holdings`: owners by their
-    names, and what they hold; `target`: what is read, which may be a copy of `subject`."""
+    """For each file without symbols, the command that brings its variables' names. `holdings`: owners' names and bytes;
+    `target`: the memory that is read, which may be a copy of `subject`."""
     held: dict[str, int] = {}
     for owner, size in holdings:
         if owner is not None and is_unnamed(owner):
@@ -99,7 +100,7 @@ def _has_symbols(target: Target, file: Region, build_id: str) -> bool:
 
 
 def symbols_command(said: Statement, style: Style, more: str = "") -> str:
-    """The command of such a statement as it is to be typed; behind it in brackets what else to do, and `more`."""
+    """The command to type, followed by remarks in brackets; `more` is one of them."""
     command, root = said.names["command"], said.names.get("root")
     if command == DEBUGINFOD and style.running:
         command += f' -p {style.subject} -x "$({style.program} --gdb-path)"'

@@ -1,4 +1,4 @@
-"""What walkers find wrong in memory, in words: one sentence for each of its ids."""
+"""Words for what walkers find wrong in memory: a sentence for each id."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ LISTS = {
     "fast": ("fastbin {bin}", "chunk", "chunk of size"),
     "tcache": ("thread cache bin {bin}", "block", "block of chunk size"),
 }
-"""A list's name, what its links lead to, and how that and its size are called."""
+"""For each kind of list: its name, what its links lead to, and what that and its size are called."""
 RING = "the ring of arenas leads to something else: "
 NO_HEAP_INFO = "no heap_info in front of it"
 OF_ANOTHER = "its heap_info belongs to another arena"
@@ -72,12 +72,12 @@ WORDS: Mapping[str, str] = {
 
 
 def finding_words(what: Statement) -> str:
-    """Of a finding, without where it is."""
+    """A finding in words, without its place."""
     return _words(what.id, what)
 
 
 def finding_sentence(said: Statement) -> str:
-    """Of a finding's statement."""
+    """The sentence for a finding's statement."""
     arena, address = said.figures.get("arena"), said.names.get("address")
     whose = f"arena {arena}: " if arena is not None else ""
     where = f" at {address}" if address is not None else ""

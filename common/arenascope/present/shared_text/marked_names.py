@@ -1,4 +1,4 @@
-"""How a name of the program's is told from words around it: `left` holds most. Pages make code of what is marked."""
+"""Marks names from the program in text: `left` holds most. Pages set marked names as code."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ def marked(name: str) -> str:
 
 
 def unmarked(words: str) -> str:
-    """For documents and other programs, to which a name is a name."""
+    """The text without marks, for documents and other programs."""
     return words.replace(MARK, "")
 
 

@@ -1,4 +1,4 @@
-"""What a reader must know before trusting a figure, in words: one sentence for each id."""
+"""Words for problems that a reader must know before trusting a figure: a sentence for each id."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from .findings import finding_sentence
 from .text import Style, count
 
 Wording = Mapping[str, Union[str, Callable[[Statement], str]]]
-"""What a statement of each id says."""
+"""Words for the statements of each id."""
 PER_ARENA = "arena {arena}: "
 
 

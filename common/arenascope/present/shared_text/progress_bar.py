@@ -25,29 +25,29 @@ from ...base import optional_libraries
 PATIENCE = 1.0
 EVERY = 0.2
 COLUMNS = 80
-"""Of a terminal that does not know them, as in some containers."""
+"""The width of a terminal that does not know its own, as in some containers."""
 ENOUGH = 50
-"""From one in so many of the bytes on it is told how long the rest takes."""
+"""Remaining time is shown once 1/50 of the bytes are done."""
 BAR = "{desc}: {percentage:3.0f}%|{bar}| {n_fmt}/{total_fmt}"
 WITH_TIME = BAR + " [{elapsed}<{remaining}, {rate_fmt}]"
 
 
 def columns(stream: Optional[TextIO]) -> int:
-    """That can be written on without a new line."""
+    """How many columns can be written without wrapping."""
     with suppress(OSError, ValueError):
         return (os.get_terminal_size((stream or sys.stderr).fileno()).columns or COLUMNS) - 1
     return COLUMNS - 1
 
 
 class OverwrittenLine:
-    """A line on a terminal that the next one replaces, padded with spaces: not every terminal has the escape that
-    clears one."""
+    """A line on a terminal that the next one overwrites. It is padded with spaces, as not every terminal can clear a
+    line."""
 
     def __init__(self, stream: TextIO) -> None:
         self._stream, self._shown = stream, 0
 
     def show(self, text: str) -> None:
-        """ "" leaves an empty line, to be written on from its start."""
+        """Shows the text; "" clears the line."""
         self._stream.write(f"\r{text.ljust(self._shown)}" + ("" if text else "\r"))
         self._stream.flush()
         self._shown = len(text)
@@ -58,14 +58,15 @@ class OverwrittenLine:
 
 
 class Clock:
-    """When something is to be shown next."""
+    """When the progress is to be drawn next."""
 
     def __init__(self) -> None:
         self.due = time.monotonic() + PATIENCE
 
 
 class ProgressOfAll:
-    """Of a command that does several things: it shows something from its first second on, however short each is."""
+    """Progress of a command with several steps: one clock for all, so that it shows after a second, however short each
+    is."""
 
     def __init__(self) -> None:
         self._clock = Clock()
@@ -78,7 +79,7 @@ class Progress:
     """How much of `total` bytes is done."""
 
     shown = 0.0
-    """When any was drawn last."""
+    """When any progress was last drawn."""
 
     def __init__(self, what: str, total: int, clock: Optional[Clock] = None) -> None:
         self.what, self.total, self.done = what, max(total, 1), 0
@@ -90,7 +91,7 @@ class Progress:
         self._line: Optional[OverwrittenLine] = None
 
     def __enter__(self) -> Progress:
-        # the first piece may take long
+        # show it at once: the first piece may take long
         self.advance(0)
         return self
 
@@ -112,7 +113,7 @@ class Progress:
         self._clock.due = Progress.shown + EVERY
         tqdm: Any = optional_libraries.load("tqdm") if self._bar is None and self._line is None else None
         if tqdm is not None:
-            # no thread besides the debugger's own
+            # tqdm must start no thread in the debugger
             tqdm.tqdm.monitor_interval = 0
             self._bar = tqdm.tqdm(
                 desc=self.what,
@@ -123,13 +124,13 @@ class Progress:
                 file=self._stream,
                 leave=False,
                 smoothing=0,
-                # how often is decided here
+                # `Clock` decides when to draw
                 mininterval=0,
                 miniters=0,
                 ncols=columns(self._stream),
                 bar_format=BAR,
             )
-            # what was done before it was shown took that long
+            # count the time before it was shown
             self._bar.start_t = self._began
         if self._bar is not None:
             self._bar.bar_format = WITH_TIME if self.done * ENOUGH >= self.total else BAR

@@ -1,4 +1,4 @@
-"""A table's cells as lines: as on a screen, or in one of tabulate's formats, which alone need tabulate."""
+"""Formats a table's cells as lines: for a screen, or in one of tabulate's formats (only these need tabulate)."""
 
 from __future__ import annotations
 

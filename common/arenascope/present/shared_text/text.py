@@ -1,4 +1,4 @@
-"""Sizes, tables and colour: what every screen is made of."""
+"""Sizes, tables and colours, used by every screen."""
 
 from __future__ import annotations
 
@@ -16,36 +16,36 @@ from .table_forms import in_form, ruled
 UNITS = ("B", "KiB", "MiB", "GiB", "TiB", "PiB")
 UNKNOWN = "?"
 CUT = "…"
-"""In place of what is left out of a text."""
+"""Stands for what was cut off a text."""
 AT_LEAST = "at least "
-"""In front of a sum over rows of which some could not be read."""
+"""Prefix of a sum if some rows could not be read."""
 AT_MOST = "≤ "
-"""In front of address space, where it is not known which pages are resident."""
+"""Prefix of address space if it is not known which pages are resident."""
 NO_HEAP = "no heap: glibc's malloc has not been called in this process"
-"""Another allocator may serve malloc: a problem says which."""
+"""Another allocator may serve malloc: then a problem says which."""
 
 
 def wants_colour() -> bool:
-    """What the environment says of a terminal, in every door."""
+    """Whether the environment allows colours, for every door."""
     return "NO_COLOR" not in os.environ and os.environ.get("TERM") != "dumb"
 
 
 Row = TypeVar("Row")
 GAP = 2
-"""Between columns of a table."""
+"""Spaces between columns of a table."""
 SHORT = 10
 NAME = 16
-"""Texts, and what names a row, are not cut shorter than this."""
+"""Texts and row names are not cut shorter than this."""
 ENOUGH = 40
-"""Of a name that is shortened in the middle: for more of it no other column goes."""
+"""How much of a name, cut in the middle, is worth dropping other columns for."""
 WIDEST_NEXT = 200
-"""Of a line that tells what to type next, where there is no terminal."""
+"""Width of the line of next commands without a terminal."""
 WIDEST_NAME = 60
-"""Of a name where there is no terminal: a document has all of it."""
+"""Width of a name without a terminal. (Documents have all of it.)"""
 _ADDRESS = re.compile(r"(?:0x[0-9a-f]+)?|\?")
 _ADDRESS_FIRST = re.compile(r"0x[0-9a-f]+ ")
 _BESIDE = re.compile(r"(.+?) \((?!--)((?:[^()]|\([^()]*\))*)\)")
-"""What stands in brackets behind a name: its type."""
+"""A name followed by its type in brackets."""
 _INDENT = re.compile(r"\s*(?:(?:[-→]|\d+\.|next:|note:) )?")
 
 
@@ -64,8 +64,8 @@ class Part(NamedTuple):
 class Painted(str):
     """A text with parts in colour.
 
-    The codes of the colours come into it only in `written`: any other code in a text is from the program that is
-    looked at, and is never written. What an f-string makes of a painted text is plain; `+` keeps the colours.
+    Colour codes are added only in `written`: any other code in a text comes from the program under examination and is
+    never written. An f-string turns a painted text into a plain one; `+` keeps the colours.
     """
 
     parts: Sequence[Part]
@@ -83,7 +83,7 @@ class Painted(str):
 
 
 class Laid(Painted):
-    """A line whose columns stand where they are: it is not wrapped."""
+    """A line with aligned columns: it is not wrapped."""
 
 
 def laid(line: str) -> Painted:
@@ -95,7 +95,8 @@ def parts_of(text: str) -> Sequence[Part]:
 
 
 def written(line: str, width: int) -> list[str]:
-    """A line as a terminal of that width gets it: here all lines are cleaned and folded, and get their colours."""
+    """Turns a line into terminal lines of that width: control codes removed, wrapped, coloured. All output passes
+    here."""
     is_laid = isinstance(line, Laid)
     first, *others = (part.cleaned(shortened=not is_laid) for part in parts_of(line))
     text = first.text + "".join(part.text for part in others)
@@ -110,7 +111,7 @@ def written(line: str, width: int) -> list[str]:
 
 
 def fitted(line: str, width: int) -> list[str]:
-    """A line as several that fit, broken between words and indented as its text is."""
+    """Wraps a line between words, with its own indentation."""
     if not width or len(line) <= width:
         return [line]
 
@@ -120,57 +121,57 @@ def fitted(line: str, width: int) -> list[str]:
 
 
 def folded(text: str, width: int, before: str = "") -> str:
-    """An error as it stands on a terminal of that width; `before`: what the debugger itself puts in front of it."""
+    """Wraps an error message for the terminal. `before`: the debugger's own prefix."""
     return "\n".join(fitted(before + text, width))[len(before) :]
 
 
 HELP_WIDTH = 79
 BOLD, DIM, YELLOW = "1", "2", "33"
-"""Numbers of a terminal's colours."""
+"""Numbers of terminal colours."""
 
 
 class Style(NamedTuple):
     """How a door wants its text."""
 
     width: int = 80
-    """Columns of the terminal; 0: as wide as it gets."""
+    """Columns of the terminal; 0: unlimited."""
     colour: bool = False
     exact: bool = False
-    """--bytes: no units."""
+    """--bytes: sizes without units."""
     form: str = ""
-    """--table: one of tabulate's formats; "" for the usual one."""
+    """--table: one of tabulate's formats; "" for ours."""
     program: str = "heap"
-    """What a user types in front of a command here."""
+    """What a user types before a command."""
     subject: str = ""
-    """What a user names after it: a process or core; "" in a debugger, which has one."""
+    """What a user types after a command to name the process or core; "" in a debugger."""
     core: bool = False
-    """What is looked at is a core: nothing can be applied to it, and it stays as it is."""
+    """The target is a core: it never changes, and nothing can be applied to it."""
     shell_calls: bool = True
-    """The shell can make this process call something."""
+    """The shell can make this process call functions."""
     lacks: str = ""
-    """Why no door can."""
+    """Why no door can apply a change; "" if one can."""
 
     @property
     def elsewhere(self) -> Style:
-        """For a page, which goes to others: where this arenascope lies is of no use there."""
+        """For a page, which others read on other machines: without the path of this arenascope."""
         return self._replace(program=PROGRAM) if self.subject else self
 
     @property
     def running(self) -> bool:
-        """A process that runs on once it has been read: the shell holds it no longer than that."""
+        """Whether the process runs on once it was read, as the shell then lets it go."""
         return self.subject.isdigit() and not self.core
 
     def typed(self, words: str) -> str:
-        """A command as a user can paste it here."""
+        """The command as a user can paste it here."""
         name, _, rest = words.partition(" ")
         return " ".join(filter(None, (self.program, name, self.subject, rest)))
 
     def typed_to_apply(self, words: str) -> str:
-        """One that changes a process."""
+        """The command that changes a process, with a remark for a core."""
         return f"{self.applied(words)} (in the process, while it runs)" if self.core else self.applied(words)
 
     def applied(self, words: str) -> str:
-        """The command of that alone."""
+        """The command that changes a process, without remarks."""
         if self.core:
             return self._replace(subject=self.subject and "PID").typed(words)
         if not self.subject or (self.shell_calls and os.uname().machine in SHELL_CALLS_INTO):
@@ -209,13 +210,13 @@ def signed(style: Style, change: Optional[int]) -> str:
 
 
 def in_memory(style: Style, size: int, resident: Optional[int], bound: str = "") -> str:
-    """After the size of blocks, where that is much more than RSS counts."""
+    """How much of the blocks is resident, if that is clearly less than their size."""
     much = resident is not None and 10 * resident < 9 * size
     return f" ({bound}{style.size(resident)} of it resident)" if much else ""
 
 
 def held_size(style: Style, size: int, alone: int) -> str:
-    """What an owner holds, and what of it nobody else leads to."""
+    """The bytes that an owner holds, and how many of them nobody else leads to."""
     if not alone:
         return f"{style.size(size)} (others lead to it as well)"
     much = style.size(size)
@@ -223,7 +224,7 @@ def held_size(style: Style, size: int, alone: int) -> str:
 
 
 def next_lines(style: Style, *commands: str) -> Iterator[str]:
-    """What to type next; a command is pasted whole, so that lines break between them."""
+    """Lines of next commands. They break only between commands, so that each can be pasted."""
     line, width = "next: ", style.width or WIDEST_NEXT
     for number, command in enumerate(commands):
         tail = command + ("," if number + 1 < len(commands) else "")
@@ -246,7 +247,8 @@ def number(value: Optional[int]) -> str:
 
 
 def in_use(style: Style, used: Optional[int], bookkeeping: Optional[int]) -> str:
-    """As every screen counts it: with malloc's own bookkeeping, which only a sweep of the heaps tells apart."""
+    """Bytes in use as every screen shows them: with malloc's bookkeeping, which only a sweep of the heaps can
+    separate."""
     if used is None or bookkeeping is None:
         return f"{UNKNOWN} in use"
     own = f" ({style.size(bookkeeping)} of it malloc's bookkeeping)" if bookkeeping else ""
@@ -254,7 +256,7 @@ def in_use(style: Style, used: Optional[int], bookkeeping: Optional[int]) -> str
 
 
 def share(part: int, whole: int) -> str:
-    """ "98.4 %". Never all of them, nor none, where that is not so."""
+    """ "98.4 %". 0 % and 100 % are shown only if they are exact."""
     percent = 100 * part / whole if whole else 0.0
     if part == whole or not part:
         return f"{percent:.0f} %"
@@ -262,7 +264,7 @@ def share(part: int, whole: int) -> str:
 
 
 BAR = 6
-"""Cells of a bar that is the whole, beside the columns of a table."""
+"""Cells of a full bar in a table."""
 
 
 def bar(style: Style, part: int, whole: int, cells: int = BAR) -> str:
@@ -271,7 +273,7 @@ def bar(style: Style, part: int, whole: int, cells: int = BAR) -> str:
 
 
 def word(text: str) -> str:
-    """An argument as it is typed, here and in the shell."""
+    """Quotes an argument, for the shell and for this debugger's prompt."""
     return text if re.fullmatch(r"[\w:./-]+", text) else "'" + text.replace("'", "'\\''") + "'"
 
 
@@ -338,7 +340,7 @@ def table(
 
 
 def _texts(every: Sequence[Sequence[str]], align: Sequence[str]) -> dict[int, int]:
-    """The columns that can be cut, and how short: a part of a figure, or of an address in front, is of no use."""
+    """Columns that may be cut, and their least width. Figures and leading addresses are never cut."""
     least = {}
     for column, (side, cells) in enumerate(zip(align, zip(*every))):
         if side == "left" and (not column or not all(map(_ADDRESS.fullmatch, cells[1:]))):
@@ -350,7 +352,7 @@ def _texts(every: Sequence[Sequence[str]], align: Sequence[str]) -> dict[int, in
 def _columns(
     every: Sequence[Sequence[str]], width: int, expendable: Sequence[str], texts: dict[int, int], names: Sequence[int]
 ) -> tuple[list[int], list[str]]:
-    """The columns that fit, and the names of those that do not."""
+    """The columns that fit, and the titles of those that do not."""
     widths = [max(map(len, column)) for column in zip(*every)]
     least = [min(size, texts.get(column, size)) for column, size in enumerate(widths)]
     wanted = [min(size, ENOUGH) if column in names else size for column, size in enumerate(widths)]
@@ -372,8 +374,8 @@ def _columns(
 
 
 def _shorten(every: Sequence[list[str]], texts: dict[int, int], width: int, names: Sequence[int]) -> None:
-    """Cuts the longest texts until all fits; the first column, which names the row, last, if not in the middle; figures
-    stay."""
+    """Cuts the longest texts until all columns fit. The first column names the row: unless it is cut in the middle, it
+    is cut last."""
     widths = [max(map(len, column)) for column in zip(*every)]
     over = sum(widths) + GAP * (len(widths) - 1) - width
     while over > 0:
@@ -391,12 +393,12 @@ def _shorten(every: Sequence[list[str]], texts: dict[int, int], width: int, name
 
 
 def shortened(text: str, width: int) -> str:
-    """0 is as wide as it gets."""
+    """The text cut to a width; 0: unlimited."""
     return text if not width or len(text) <= width else f"{text[: width - 1]}{CUT}"
 
 
 def shortened_name(text: str, width: int) -> str:
-    """In the middle, as the end tells as well: "std::map<std::string, std…>> node"."""
+    """The name cut in its middle, as its end matters too: "std::map<std::string, std…>> node"."""
     if not width or len(text) <= width:
         return text
     address = _ADDRESS_FIRST.match(text)
@@ -405,10 +407,10 @@ def shortened_name(text: str, width: int) -> str:
     beside = _BESIDE.fullmatch(text)
     if beside:
         if beside[2][:1].isdigit():
-            # a part of a figure would pass for another one
+            # a cut number would look like another number
             first = f"{beside[1]} ({beside[2].partition(', ')[0]})"
             return first if len(first) <= width else shortened_name(beside[1], width)
-        # its end would pass for the name's
+        # cut the type by itself: cut together, its end would look like the name's
         room = width - len(beside[1]) - len(" ()")
         return f"{beside[1]} ({shortened_name(beside[2], room)})" if room >= SHORT else shortened_name(beside[1], width)
     end = (width - 1) // 3
@@ -416,18 +418,18 @@ def shortened_name(text: str, width: int) -> str:
 
 
 FEW_ROWS = 10
-"""So many rows are shown, however small."""
+"""At least so many rows are shown, however small."""
 
 
 def cut(rows: Sequence[Row], limit: Optional[int]) -> tuple[Sequence[Row], int]:
-    """The first rows, and how many were left out."""
+    """The first `limit` rows, and how many were left out."""
     if limit is None or limit <= 0 or len(rows) <= limit:
         return rows, 0
     return rows[:limit], len(rows) - limit
 
 
 def worth_a_row(sizes: Sequence[int], whole: int, limit: int) -> int:
-    """How many of the rows, the largest first, are shown where the small ones are one row together."""
+    """How many rows, the largest first, are shown before the small ones are folded into one."""
     if limit <= 0:
         return len(sizes)
     large = sum(100 * size >= whole for size in sizes)
@@ -435,7 +437,7 @@ def worth_a_row(sizes: Sequence[int], whole: int, limit: int) -> int:
 
 
 def folded_name(rows: int, what: str) -> str:
-    """Of the row that small ones are together."""
+    """The name of the row that stands for the small ones."""
     return f"{count(rows, f'other {what}')} (--limit 0)"
 
 
