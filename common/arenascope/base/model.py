@@ -383,7 +383,7 @@ KINDS = (
     "pointers",
     "size",
 )
-"""How kinds are recognised, the strongest evidence first: a weaker one never names a block if a stronger one is certain."""
+"""How kinds are recognised, the strongest evidence first: a weaker one never replaces a certain stronger one."""
 ROOT_KINDS = ("global", "tls", "stack", "register", "kernel", "runtime", "mapping")
 """The kinds of roots: the first that leads to a block names its owner."""
 CONTAINER_FORMS = ("container", "hash-table", "array", "list", "tree", "chained-hash-table")
