@@ -1,1 +1,1 @@
-"""Process images that are read without a debugger: ELF cores, /proc/PID, and what each says about residency."""
+"""Process images read without a debugger: ELF cores, /proc/PID, and what each tells of residency."""

@@ -1,4 +1,4 @@
-"""Memory: bytes of the image as numbers. All walkers read through it and nowhere else."""
+"""Bytes of the image as numbers. All walkers read through this module and nowhere else."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ from .target import ByteOrder, Followed, Nodes, ReadNodes, View, Words
 
 Read = Callable[[int, int], bytes]
 Fill = Callable[[int, memoryview], int]
-"""Reads into the buffer as far as this mapping goes: how many bytes. MemoryReadError where there is none."""
+"""Reads into the buffer up to the end of the mapping, and returns how many bytes. MemoryReadError if there is none."""
 Window = Callable[[int], Optional[View]]
-"""The image's bytes around an address; None where it has no such window."""
+"""Returns the image's bytes around an address; None if it has no such window."""
 Node = Callable[[int], Words]
 
 
@@ -38,7 +38,7 @@ class Memory:
         nodes: Optional[Nodes] = None,
         read_nodes: Optional[ReadNodes] = None,
     ) -> None:
-        """`nodes`: free chunks that were read before, with the rings they are in; `read_nodes` reads many at once."""
+        """`nodes`: free chunks that were read before, with their rings; `read_nodes` reads many at once."""
         self.read = read
         self.pointer_size = pointer_size
         self.byte_order = byte_order
@@ -52,7 +52,7 @@ class Memory:
         self._ahead: Optional[ReadAhead] = None
         self.read_nodes = read_nodes
         self.known_ring: Optional[Callable[[int], Optional[Followed]]] = nodes.ring if nodes is not None else None
-        """Of a bin, where it was followed before: see Nodes.ring."""
+        """Returns a bin's ring if it was followed before: see Nodes.ring."""
         self.node = self._node = _node_reader(read, f"{self.mark}3{self.code}", pointer_size)
         self._windows: Optional[_Windows] = None
         if window is not None:
@@ -63,11 +63,12 @@ class Memory:
 
     @property
     def after(self) -> Node:
-        """The three words after the one at an address, as fast as they are had; `node` may know free chunks alone."""
+        """Returns the three words after the one at an address, as fast as possible; `node` may know free chunks
+        alone."""
         return self._node if self._windows is None else self.node
 
     def let_go(self) -> None:
-        """Before lists that lead elsewhere: what was seen where it is mapped is no longer held as ours."""
+        """Drops windows before other lists are read: pages seen in a mapping no longer count as ours."""
         if self._windows is not None:
             self._windows.let_go()
 
@@ -83,37 +84,37 @@ class Memory:
         return struct.unpack(f"{self.mark}{count}{self.code}", self.read(address, count * self.pointer_size))
 
     def try_word(self, address: int) -> Optional[int]:
-        """The word, or None where it cannot be read."""
+        """Returns the word; None if it cannot be read."""
         try:
             return self.word(address)
         except MemoryReadError:
             return None
 
     def try_words(self, address: int, count: int) -> Optional[tuple[int, ...]]:
-        """So many, or None where not all of them can be read."""
+        """Returns so many words; None if not all can be read."""
         try:
             return self.words(address, count)
         except MemoryReadError:
             return None
 
     def few_words(self, address: int, count: int) -> Optional[Sequence[int]]:
-        """The same of up to three words, as fast as `after`."""
+        """Returns up to three words, as fast as `after`."""
         try:
             return self.after(address - self.pointer_size)[:count]
         except MemoryReadError:
             return self.try_words(address, count)  # what follows may be where memory ends
 
     def try_read(self, address: int, size: int) -> Optional[bytes]:
-        """The bytes, or None where not all of them can be read."""
+        """Returns the bytes; None if not all can be read."""
         try:
             return self.read(address, size)
         except MemoryReadError:
             return None
 
     def block(self, address: int, size: int) -> Sequence[int]:
-        """The words from here on, `size` bytes of them (BLOCK at most) or as many as one read gives.
+        """Returns the words from an address on, `size` bytes of them (BLOCK at most) or as many as one read gives.
 
-        One buffer serves all: they hold until the next block. No number is made before it is asked for.
+        One buffer serves all: they are valid until the next block. A word becomes a Python number when it is used.
         """
         if self._fill is None:
             return self.as_words(self.read(address, min(size, self.BLOCK)))
@@ -121,7 +122,7 @@ class Memory:
         return words[: self._fill(address, data[:size]) // self.pointer_size]
 
     def read_ahead(self, start: int, end: int) -> Optional[ReadAhead]:
-        """For walking a long stretch; None where it is not available, or not worth it."""
+        """Returns a reader for walking a long stretch; None if unavailable, or not worth it."""
         if self._threaded_fill is None or end - start < LONG:
             return None
         if self._ahead is None:
@@ -134,7 +135,7 @@ class Memory:
         return self._threaded_fill is not None
 
     def read_alone(self) -> None:
-        """In a process that was forked: a thread is not, and the processors have enough to do."""
+        """Stops reading ahead in a forked process: threads do not survive a fork, and the processors are busy."""
         self._threaded_fill = None
 
     @cached_property
@@ -143,7 +144,7 @@ class Memory:
         return data, data.cast("Q" if self.pointer_size == 8 else "I")
 
     def as_words(self, data: bytes) -> Sequence[int]:
-        """The same as numbers that are made when they are asked for."""
+        """Returns words that become Python numbers when they are used."""
         if self.byte_order == sys.byteorder:
             return memoryview(data).cast("Q" if self.pointer_size == 8 else "I")
         words = array("Q" if self.pointer_size == 8 else "I", data)
@@ -151,13 +152,13 @@ class Memory:
         return words
 
     def unpack_words(self, data: bytes) -> tuple[int, ...]:
-        """All whole words of a block that was read before."""
+        """Unpacks all whole words of a block that was read before."""
         count = len(data) // self.pointer_size
         return struct.unpack_from(f"{self.mark}{count}{self.code}", data)
 
 
 def _node_reader(read: Read, form: str, word: int) -> Node:
-    """A closure, not a method: bin walks call it a million times."""
+    """Returns a closure rather than a method: bin walks call it a million times."""
     unpack, size = struct.Struct(form).unpack, 3 * word
 
     def node(chunk: int) -> tuple[int, int, int]:
@@ -168,13 +169,13 @@ def _node_reader(read: Read, form: str, word: int) -> Node:
 
 SLOT_SHIFT = 20
 MOST_SLOTS = 256
-"""Megabytes that lists may lead to before the rest is read: all pages seen where they are mapped count as this
-process's memory."""
+"""The most megabytes that lists are followed through in windows; the rest is read: all pages seen in a mapping count as
+our memory."""
 
 
 class _Windows:
-    """The same without a copy: windows are kept per megabyte, as a list leads from heap to heap and back. What is
-    beyond so many of them is read by one call."""
+    """Reads words without a copy. Windows are kept per megabyte, as a list leads from heap to heap and back. Beyond so
+    many of them, each read is a call."""
 
     def __init__(self, memory: Memory, window: Window, form: str) -> None:
         self._memory, self._window, self._slow = memory, window, memory.node
@@ -192,14 +193,14 @@ class _Windows:
         return self._slow(chunk)
 
     def let_go(self) -> None:
-        """Of what was seen, where that is much."""
+        """Drops windows if many are held."""
         if self._forget is not None and 2 * len(self._slots) >= MOST_SLOTS:
             self._slots.clear()
             self._files.clear()
             self._forget()
 
     def _find(self, chunk: int) -> bool:
-        """Whether there is one around that chunk."""
+        """Opens a window around that chunk, if there is one."""
         around = self._window(chunk) if chunk >= 0 else None
         start = chunk >> SLOT_SHIFT << SLOT_SHIFT
         if around is None or around.base > start or start + (1 << SLOT_SHIFT) + 4 * self._word > around.limit:
@@ -241,7 +242,7 @@ class _Windows:
 
 
 class BlockCache:
-    """Caches blocks: for sources where a call costs more than the bytes (a remote stub)."""
+    """Caches blocks, for sources where a call costs more than the bytes (a remote stub)."""
 
     BLOCK = 4096
     LIMIT = 16384

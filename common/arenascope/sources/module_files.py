@@ -1,4 +1,4 @@
-"""Modules of a process by their files alone: what a debugger that has these files and no process is told."""
+"""Modules of a process by their files alone, for a debugger that has these files and no process."""
 
 from __future__ import annotations
 
@@ -11,18 +11,18 @@ from .target import ByteOrder, Region, SymbolPlace
 
 
 class ModuleFile(NamedTuple):
-    """A module, and the local files that are proven to be of its build-id."""
+    """A module, and the local files that are proven to have its build-id."""
 
     build_id: str
     bias: int
-    """What is added to the addresses that the file was linked for."""
+    """The number added to the addresses that the file was linked for."""
     is_program: bool
     symbols: str
-    """With its table of symbols."""
+    """The file with its table of symbols."""
     load: str
-    """With its debug information, or what leads to that."""
+    """The file with its debug information, or a link to that."""
     regions: Sequence[Region]
-    """With the nameless one behind them: its .bss."""
+    """Including the nameless mapping behind them: its .bss."""
 
 
 class Files(NamedTuple):
@@ -30,7 +30,7 @@ class Files(NamedTuple):
 
     modules: Sequence[ModuleFile]
     may_open: Optional[Sequence[str]]
-    """It opens no others, whatever those say; None: those that they name, too."""
+    """The only other files that it opens; None: any that these files name."""
 
 
 def as_line(files: Files) -> str:
@@ -45,7 +45,7 @@ def from_line(line: str) -> Files:
 
 
 class ModuleFiles(WithSymbols):
-    """As a Target, as far as types need one. It has no memory but what the files have."""
+    """A Target as far as types need one. It has no memory but what the files have."""
 
     def __init__(self, modules: Sequence[ModuleFile]) -> None:
         self.modules = modules
@@ -90,7 +90,7 @@ class ModuleFiles(WithSymbols):
         return [(each.regions[0], each.build_id) for each in self.modules]
 
     def is_believed(self, build_id: Optional[str], address: Optional[int] = None) -> bool:
-        """No other files were loaded, but what these lead to has to be of the same build."""
+        """Tells whether a module has this build-id: files that the modules' own lead to must be of the same build."""
         return build_id in self._build_ids
 
     def is_mapped(self, build_id: Optional[str]) -> bool:

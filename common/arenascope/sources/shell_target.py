@@ -1,4 +1,4 @@
-"""An image as a Target without a debugger, for the shell door: symbols out of libc's debug file."""
+"""An image as a Target without a debugger, for the shell door: symbols come from libc's debug file."""
 
 from __future__ import annotations
 
@@ -34,11 +34,11 @@ class ShellTarget(ImageTarget):
         sysroot: Optional[str] = None,
         declared: Optional[bool] = False,
     ) -> None:
-        """Without `symbols` only what the files themselves export has a name. `declared`: whether types are read from
-        debug information; None: where there is not too much of it."""
+        """Without `symbols`, only names exported by the files themselves are known. `declared`: whether types are read
+        from debug information; None: unless there is too much of it."""
         super().__init__(image, [*folders, *DEBUG_FOLDERS] if symbols else (), sysroot)
         self.symbols_from = (folders, symbols, sysroot, declared)
-        """Where those of another image of the same process come from."""
+        """Another image of the same process, whose symbols this one uses."""
         self.sysroot = sysroot
         self._use_symbols = symbols
         self._reads_types = symbols and declared is not False
@@ -75,13 +75,14 @@ class ShellTarget(ImageTarget):
         return self._symbols.get(name)
 
     def module_runs(self) -> list[Sequence[Region]]:
-        """The mappings of the program and of each library, with the nameless one behind them: .bss."""
+        """Returns the mappings of the program and of each library, with the nameless one behind them: .bss."""
         return self._naming.programs(self)
 
     def _load_symbols(self) -> dict[str, Symbol]:
-        """Of the first module that has main_arena: libc by its debug file, a static program by its own table.
+        """Loads symbols of the first module that has main_arena: libc by its debug file, a static program by its own
+        table.
 
-        Where none has it, what the first libc exports still helps.
+        If none has it, the first libc's exports still help.
         """
         best: dict[str, Symbol] = {}
         for region in self.regions():

@@ -1,6 +1,6 @@
-"""Many small places of a process read in few system calls (process_vm_readv), by two threads where there are many.
+"""Reads many small places of a process in few system calls (process_vm_readv), with two threads if there are many.
 
-What it costs is the walk of page tables for each place, and the wait for memory, not the call.
+The cost is the walk of page tables for each place, and waiting for memory, not the call.
 """
 
 from __future__ import annotations
@@ -30,43 +30,44 @@ if TYPE_CHECKING:
 IOVECS = 1024
 """IOV_MAX: the kernel takes no more in a call."""
 PLACES = IOVECS // 2
-"""Of one call: each may need an iovec, and so does what lies between it and the one before."""
+"""Places in one call: each may need an iovec, and so may the gap before it."""
 PAGE_SHIFT = 12
 WORTH_IT = 150_000
-"""With fewer places loading numpy takes longer than it saves."""
+"""With fewer places, loading numpy takes longer than it saves."""
 
 
 class Iovecs(NamedTuple):
-    """Where they lie, as the kernel takes them, and how many they are."""
+    """The address of an array of iovecs, as the kernel takes it, and its length."""
 
     address: int
     number: int
 
 
 class ReadCall(NamedTuple):
-    """What one call reads."""
+    """One call, and the places that it reads."""
 
     first: int
-    """Which of the places in order is the first of these."""
+    """The index of its first place in the sorted order."""
     ours: Iovecs
     theirs: Iovecs
     end: int
-    """And the first that is not."""
+    """The index after its last place."""
     bytes: int
 
 
 class ReadPlan(NamedTuple):
-    """The calls, for places in order."""
+    """The calls that read the places, in sorted order."""
 
     order: array[int]
-    """Which of the places they were."""
+    """The indexes of the places in sorted order."""
     calls: Sequence[ReadCall]
     iovecs: Sequence[object]
-    """What the calls' lie in: addresses and sizes in turns."""
+    """The arrays behind the calls' iovecs: addresses and sizes in turn."""
 
 
 def plan_for(places: Sequence[int], size: int, base: int, aside: int) -> ReadPlan:
-    """Places of one size, the first to `base`, the others behind it; what is between those of a page goes aside."""
+    """Plans reads of places of one size: the first is read to `base`, the others follow it. The bytes between places in
+    one page are read to `aside`."""
     numpy = _numpy_for(places)
     if numpy is not None:
         return _plan_at_once(numpy, places, size, base=base, aside=aside)
@@ -77,7 +78,7 @@ def plan_for(places: Sequence[int], size: int, base: int, aside: int) -> ReadPla
 
 
 def in_order(places: Sequence[int]) -> array[int]:
-    """Which of them is the lowest, and so on."""
+    """Returns the indexes that sort the places."""
     numpy = _numpy_for(places)
     if numpy is not None:
         # a third of what a stable one takes; which of two that are the same comes first is all one
@@ -87,7 +88,7 @@ def in_order(places: Sequence[int]) -> array[int]:
 
 
 def taken(words: array[int], order: array[int]) -> array[int]:
-    """The words in that order."""
+    """Returns the words in that order."""
     numpy = _numpy_for(words)
     if numpy is not None:
         return words_of(numpy.frombuffer(words, dtype=words.typecode)[numpy.frombuffer(order, dtype=numpy.int64)])
@@ -95,7 +96,7 @@ def taken(words: array[int], order: array[int]) -> array[int]:
 
 
 def taken_in_turns(columns: Sequence[array[int]], order: array[int], typecode: str) -> bytearray:
-    """In that order one of each column after the other, as words of that type."""
+    """Interleaves the columns in that order, as words of that type."""
     number, turn = len(order), len(columns)
     numpy = _numpy_for(order)
     if numpy is not None:
@@ -114,7 +115,7 @@ def taken_in_turns(columns: Sequence[array[int]], order: array[int], typecode: s
 
 
 def increased(words: array[int], by: int) -> array[int]:
-    """Each of them by so much."""
+    """Adds a number to each word."""
     numpy = _numpy_for(words)
     if numpy is not None:
         return words_of(numpy.frombuffer(words, dtype=numpy.uint64) + numpy.uint64(by))
@@ -207,11 +208,11 @@ def _plan_at_once(numpy: ModuleType, places: Sequence[int], size: int, base: int
 
 LARGEST = (1 << 64) - 1
 ENOUGH_FOR_TWO = 16
-"""So many calls."""
+"""At least so many calls are worth a second thread."""
 
 
 class ManyReader:
-    """Places of one size, each to its own place in a buffer. All that takes time but the reading is done first."""
+    """Reads places of one size, each to its own place in a buffer. It prepares everything else in advance."""
 
     def __init__(
         self,
@@ -221,15 +222,15 @@ class ManyReader:
         size: int,
         is_over: Callable[[], bool] = lambda: False,
     ) -> None:
-        """`read` serves where the kernel or this Python has no such call, and says what cannot be read; `is_over`
-        when no more is to be read."""
+        """`read` serves if the kernel or this Python has no such call, and tells which places cannot be read; `is_over`
+        tells when to stop."""
         self._pid, self._read, self._places, self._size, self._is_over = pid, read, places, size, is_over
         self.unread: list[int] = []
-        """Which of them it did not come to."""
+        """The indexes of places that it did not reach."""
         # written once, so that the kernel has pages for it
         self.buffer = bytearray(b"\0") * (size * len(places))
         self.lost: list[int] = []
-        """Which of the places could not be read."""
+        """The indexes of places that could not be read."""
         self._call = _find_call() if places else None
         base = aside = 0
         if self._call is not None:
@@ -238,7 +239,7 @@ class ManyReader:
         self._plan = plan_for(places, size, base, aside)
 
     def run(self) -> None:
-        """Reads them all."""
+        """Reads all places."""
         if self._call is None:
             self._one_by_one(0, len(self._places))
             return
@@ -255,7 +256,7 @@ class ManyReader:
             other.result()
 
     def _run(self, left: deque[ReadCall]) -> None:
-        """As many of the calls as there is time for."""
+        """Makes calls until none is left or time is up."""
         call, pid, is_over = self._call, self._pid, self._is_over
         assert call is not None
         while True:
@@ -284,10 +285,10 @@ class ManyReader:
 
 
 class NodeReader:
-    """The words of some free chunks of a process that stands still, whenever they are wanted."""
+    """Reads the words of free chunks of a stopped process on demand."""
 
     def __init__(self, pid: int, word: int) -> None:
-        """`pid`: whose memory; `word`: the size of its words."""
+        """`pid`: the process; `word`: the size of its words."""
         self._pid, self._word = pid, word
 
     @cached_property
@@ -295,11 +296,11 @@ class NodeReader:
         return _find_call()
 
     def load(self) -> None:
-        """What it takes: before a process is held."""
+        """Loads what it needs, before a process is held."""
         _ = self._call
 
     def read(self, places: array[int]) -> NodeWords:
-        """Of each the three words from there on. Two threads may ask at once."""
+        """Reads the three words at each place. Two threads may call it at once."""
         pid, call, size = self._pid, self._call, 3 * self._word
         number, done = len(places), 0
         theirs, ours = array("Q", [0, size]) * min(IOVECS, number), array("Q", [0, 0])
@@ -315,7 +316,7 @@ class NodeReader:
         return NodeWords(read[0::3], read[1::3], read[2::3])
 
     def pair_reader(self) -> ReadPair:
-        """For one thread. What two chunks cost is little more than the call."""
+        """Returns a reader of two chunks, for one thread. It costs little more than the call."""
         pid, call, size = self._pid, self._call, 3 * self._word
         words = array("Q" if self._word == 8 else "I", bytes(2 * size))
         nothing = words[:]
@@ -331,8 +332,8 @@ class NodeReader:
 
 
 def block_reader(pid: int, slow: Fill) -> Fill:
-    """As `slow`, which reads that process's memory, at nearly twice the speed: the kernel copies each page once, not by
-    way of one of its own."""
+    """Returns a reader like `slow` for that process's memory, nearly twice as fast: the kernel copies each page once,
+    without a page of its own in between."""
     call = _find_call()
     if call is None:
         return slow
@@ -353,7 +354,7 @@ def block_reader(pid: int, slow: Fill) -> Fill:
 
 
 def _find_call() -> Optional[Callable[..., int]]:
-    """None where this Python has no ctypes, or is of 32 bits."""
+    """Returns process_vm_readv; None if this Python has no ctypes, or is of 32 bits."""
     with suppress(ImportError, AttributeError, OSError):
         call = ctypes.CDLL(None).process_vm_readv
         word, pointer = ctypes.c_ulong, ctypes.c_void_p

@@ -1,4 +1,4 @@
-"""What a process's control group lets it have: where memory that grows comes to its end."""
+"""Reads the memory limits of a process's control groups."""
 
 from __future__ import annotations
 
@@ -8,37 +8,38 @@ from typing import Iterator, NamedTuple, Optional, Sequence
 
 MOUNTS, AVAILABLE = "/proc/self/mountinfo", "/proc/meminfo"
 NONE = 1 << 60
-"""cgroup v1 says this, or nearly so, where there is no limit."""
+"""cgroup v1 reports at least this if there is no limit."""
 ENDS = (("memory.max", "memory.current"), ("memory.limit_in_bytes", "memory.usage_in_bytes"))
-"""Where something is killed, and what counts against it."""
+"""Files of limits where processes are killed, and of the usage that counts against them."""
 SLOWS = (("memory.high", "memory.current"),)
-"""Where whoever takes more is made to wait."""
+"""Files of limits where allocations are slowed down."""
 
 
 class MemoryLimit(NamedTuple):
     path: str
-    """The file that says so."""
+    """The file of the limit."""
     bytes: int
     used: Optional[int]
-    """What counts against it and cannot be dropped: no pages of files. None: not known."""
+    """The usage that cannot be dropped: no pages of files. None: not known."""
 
 
 def memory_limit(pid: int) -> Optional[MemoryLimit]:
-    """The one that leaves the least, of its own group and those around it; None where there is none."""
+    """Returns the limit that leaves the least, of its own group and those around it; None if there is none."""
     limits = (limit for folder in _folders(pid) for limit in _limits(folder, ENDS))
     return min(limits, key=lambda each: each.bytes - (each.used or 0), default=None)
 
 
 def memory_left() -> int:
-    """How many bytes this process may take now before anything is killed or made to wait for it.
+    """Returns how many bytes this process may take before anything is killed or slowed down for it.
 
-    Where the group's files are not mounted, as in a bare root, no limit can be read and the machine's memory counts."""
+    If the group's files are not mounted, as in a bare root, no limit can be read and the machine's memory counts.
+    """
     limits = [limit for folder in _folders(os.getpid()) for limit in _limits(folder, (*ENDS, *SLOWS))]
     return max(0, min([_available(), *(each.bytes - (each.used or 0) for each in limits)]))
 
 
 def _available() -> int:
-    """Of the machine."""
+    """Returns the machine's available memory."""
     with suppress(OSError, ValueError), open(AVAILABLE) as file:
         rows = dict(line.split()[:2] for line in file)
         return int(rows["MemAvailable:"]) * 1024
@@ -46,7 +47,7 @@ def _available() -> int:
 
 
 def _folders(pid: int) -> Iterator[str]:
-    """Of its memory controller: its own group, then each around it."""
+    """Yields the folders of its memory controller: its own group, then each around it."""
     with suppress(OSError):
         with open(f"/proc/{pid}/cgroup") as file:
             groups = [line.rstrip("\n").split(":", 2) for line in file]
@@ -62,7 +63,7 @@ def _folders(pid: int) -> Iterator[str]:
 
 
 def _upwards(mount: str, root: str, path: str) -> Iterator[str]:
-    """In a container the mount's root is the group itself."""
+    """Yields a path and its parents. In a container the mount's root is the group itself."""
     inner = os.path.relpath(path, root)
     while inner not in (".", "") and not inner.startswith(".."):
         yield os.path.join(mount, inner)
@@ -86,7 +87,7 @@ def _number(path: str) -> Optional[int]:
 
 
 def _dropped(path: str) -> int:
-    """Pages of files, which the kernel drops before it kills."""
+    """Returns the pages of files, which the kernel drops before it kills."""
     with suppress(OSError, ValueError):
         with open(path) as file:
             rows = dict(line.split() for line in file)

@@ -40,17 +40,19 @@ if TYPE_CHECKING:
 
 TICK_MS = 10
 GRACE = 1.0
-"""Seconds after the longest hold until the kernel ends the guard."""
+"""Seconds after the longest hold until the kernel kills the guard."""
 
 DONE, SUSPENDED, TOO_LONG, ENDED = b"d", b"s", b"l", b""
-"""Why it let go, the last that it says: it was told to, we were stopped, a hold too long; it was killed."""
+"""Why it released the process, its last message: on request, because we were stopped, because the hold was too long, or
+because the guard was killed."""
 
 
 class ThreadHolder(Protocol):
     name: str
 
     def hold(self, until: float) -> None:
-        """TargetError where it cannot be done, TimeoutError where not by then; release() lets go what was stopped."""
+        """Stops the process. TargetError if it cannot, TimeoutError if it cannot in time; release() then frees what was
+        stopped."""
 
     def records(self, tids: Optional[Sequence[int]] = None) -> list[tuple[int, bytes, bytes]]: ...
 
@@ -60,7 +62,7 @@ class ThreadHolder(Protocol):
 
 
 def serve(how: str, orders: int, replies: int, last_word: int, parent: int) -> NoReturn:
-    """What the guard does from fork to end; every signal is blocked by now."""
+    """Runs the guard from fork to end; every signal is blocked by now."""
     try:
         os.setsid()
         _keep_only(orders, replies, last_word)
@@ -73,7 +75,7 @@ def serve(how: str, orders: int, replies: int, last_word: int, parent: int) -> N
 
 
 def _keep_only(*wanted: int) -> None:
-    """A reader of our output must not wait for the guard's end too."""
+    """Closes other files: a reader of our output must not wait for the guard's end too."""
     for name in os.listdir("/proc/self/fd"):
         if int(name) not in wanted:
             with suppress(OSError):  # listdir's own
@@ -81,7 +83,8 @@ def _keep_only(*wanted: int) -> None:
 
 
 def _go_first() -> None:
-    """Where that is allowed: a busy machine would keep it from letting go in time. It sleeps nearly always."""
+    """Takes real-time priority if allowed: a busy machine would keep it from releasing in time. It nearly always
+    sleeps."""
     with suppress(OSError):
         os.sched_setscheduler(0, os.SCHED_RR, os.sched_param(1))
 
@@ -146,7 +149,7 @@ class _Guard:
             return Refused(str(error))
 
     def _guard(self, holder: ThreadHolder, until: float) -> bytes:
-        """Until there is a reason to let go."""
+        """Guards until there is a reason to release."""
         state = os.open(f"/proc/{self._parent}/stat", os.O_RDONLY)
         while True:
             left = max(0, int(1000 * (until - time.monotonic())) + 1)

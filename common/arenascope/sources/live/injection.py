@@ -1,11 +1,11 @@
-"""A function called in a thread of another process, so that the thread finds back by itself whatever becomes of us.
+"""Calls a function in a thread of another process, so that the thread recovers by itself whatever happens to us.
 
-Who calls by changing registers and stops the thread again afterwards has it lost if he is killed in between. So, below
-the thread's stack, everything is laid out beforehand that it needs to go on alone: the function returns into a system
-call (tkill, with a signal that means nothing), at which a tracer, if there still is one, gets the thread back. After
-it lies a signal frame as the kernel makes them: rt_sigreturn loads all registers, the signal mask and the floating
-point registers out of it at once. From the moment at which the kernel has taken the changed registers, in one call,
-the thread needs nobody. What differs by machine is its Processor: injection_x86_64.py, injection_aarch64.py.
+A tracer that changes registers, and stops the thread again afterwards, loses the thread if it is killed in between. So
+everything that the thread needs to go on alone is laid out beforehand below its stack: the function returns into a
+system call (tkill, with a signal that means nothing), where a tracer, if there still is one, gets the thread back.
+After it lies a signal frame as the kernel makes them: rt_sigreturn loads all registers, the signal mask and the
+floating point registers from it at once. From the moment at which the kernel has taken the changed registers, in one
+call, the thread needs no tracer. What differs by machine is its Processor: injection_x86_64.py, injection_aarch64.py.
 """
 
 from __future__ import annotations
@@ -16,146 +16,148 @@ from typing import Mapping, NamedTuple, Optional, Protocol, Sequence
 from ..memory import Memory
 
 FUTEX_WAKE_OP_PRIVATE = 5 | 128
-"""With a last argument of 0 it sets the second word to 0, then wakes one who waits for the first."""
+"""With a last argument of 0 it sets the second word to 0, then wakes one waiter for the first."""
 ROOM = 32 << 10
-"""What malloc_trim and its callees may use below: some hundreds of bytes."""
+"""Stack space for malloc_trim and its callees, which need some hundreds of bytes."""
 WORD = 8
 ALL = (1 << 64) - 1
 WORDS = 64
 NO_CHANGE = 0x10
-"""ss_flags that sigaltstack refuses, and rt_sigreturn does not mind: the thread's other stack stays."""
+"""ss_flags that sigaltstack refuses and rt_sigreturn ignores: the thread's alternate stack stays."""
 OTHER_STACK = struct.pack("<QiiQ", 0, NO_CHANGE, 0, 0)
 FATAL = sum(1 << (number - 1) for number in (4, 5, 6, 7, 8, 11, 31))
 """SIGILL, SIGTRAP, SIGABRT, SIGBUS, SIGFPE, SIGSEGV, SIGSYS: blocked, the kernel would forget their handlers."""
 UNKNOWN = -1
-"""The number of a system call that is made again, where nothing tells which it is."""
+"""The number of a system call that is made again, if it cannot be told which it is."""
 
 Registers = Mapping[str, int]
 Sets = Mapping[int, bytes]
-"""Sets of registers by the kernel's number (NT_…), beside the general ones."""
+"""Registers besides the general ones, by the kernel's number of the set (NT_…)."""
 
 
 class Thread(NamedTuple):
-    """A thread as it stood, and must stand again."""
+    """A thread's state before the call, to be restored after it."""
 
     registers: Registers
     sets: Sets
     mask: int
     """Its blocked signals."""
     inner_tid: int
-    """As it calls itself, in its own pid namespace."""
+    """Its own number in its own pid namespace."""
     inner_pid: int
     errno_at: int
     errno: int
 
 
 class InjectedCall(NamedTuple):
-    """One function, or one system call."""
+    """A call of one function, or of one system call."""
 
     address: int
     arguments: Sequence[int]
     system_call: Optional[str] = None
-    """By its name in the kernel; its `address` is nowhere."""
+    """The name of a system call, which has no `address`."""
     unlocks: Optional[int] = None
-    """The lock that is held after it, and has to be given back should nobody come."""
+    """The lock that the call leaves held, to be released if no tracer comes."""
 
 
 class Prepared(NamedTuple):
-    """What a tracer needs for it: bytes, and no knowledge."""
+    """All data that a tracer needs for the call, ready to be written."""
 
     block: tuple[int, bytes]
     """Written first, below the thread's stack."""
     entries: Sequence[Registers]
-    """Registers with which each step begins; in between the tracer has the thread."""
+    """The registers at the start of each step; between steps the tracer has the thread."""
     stops: Sequence[tuple[int, int]]
-    """Where it stands when the tracer gets it: program counter and stack pointer."""
+    """Where the tracer gets the thread: program counter and stack pointer."""
     mask: int
 
 
 class Frames(Protocol):
-    """The bytes that lead one thread of one machine on, each where the stack pointer is when it gets there."""
+    """Builds the bytes that lead a thread on, each where the stack pointer is when it gets there."""
 
     red_zone: int
     halt_bytes: int
     frame_bytes: int
     back_bytes: int
     state_bytes: int
-    """What the last frame refers to beside it: registers that do not lie in a frame."""
+    """Registers outside the last frame, which it refers to."""
     entry: int
-    """Where a function's stack pointer is when it begins, past a multiple of 16."""
+    """The stack pointer at a function's entry, past a multiple of 16."""
     lead: int
-    """How much of a frame is used up in getting to it, and not by rt_sigreturn."""
+    """The part of a frame that is used before rt_sigreturn."""
 
     def halt(self, tid: int, signal: int, then: int, mask: int) -> bytes:
-        """tkill, then what lies at `then`."""
+        """Returns tkill, then what lies at `then`."""
 
     def halted(self) -> int:
-        """The program counter after tkill."""
+        """Returns the program counter after tkill."""
 
     def frame(self, registers: Registers, mask: int) -> bytes:
-        """rt_sigreturn, with these registers loaded."""
+        """Returns rt_sigreturn, with these registers loaded."""
 
     def back(self, state: int) -> bytes:
-        """rt_sigreturn with all that the thread had; `state`: where its `state` lies."""
+        """Returns rt_sigreturn with all of the thread's state; `state`: the address of its `state`."""
 
     def state(self) -> bytes: ...
 
     def begin(self, step: InjectedCall, then: int) -> Registers:
-        """Registers with which a step begins that returns to what lies at `then`."""
+        """Returns the registers at the start of a step that returns to what lies at `then`."""
 
     def through_frame(self, at: int) -> Optional[Registers]:
-        """Registers with which rt_sigreturn is made of the frame at `at`; None where that would lose something."""
+        """Returns registers for rt_sigreturn of the frame at `at`; None if that would lose something."""
 
 
 class Processor(Protocol):
-    """What a machine has its own way for."""
+    """Everything that differs by machine."""
 
     machine: str
     counter: str
     stack: str
     thread: str
-    """Its program counter, its stack pointer and its thread pointer, by name."""
+    """The names of its program counter, stack pointer and thread pointer."""
     general_bytes: int
     stands_in: tuple[int, int]
     sets: Sequence[int]
-    """What is read beside the general registers of a thread that shall call."""
+    """Register sets read besides the general ones, of a thread that will call."""
     named: Sequence[int]
-    """And of every thread, as `unpacked` has something out of it."""
+    """Register sets read of every thread, as `unpacked` uses them."""
     gadgets: Mapping[str, bytes]
-    """Instructions that every libc or vdso has somewhere."""
+    """Instructions that every libc or vdso contains."""
     with_masks: Mapping[int, tuple[str, bool]]
-    """System calls that change the signal mask for as long as they wait, and the register that leads to that mask;
-    true: a pointer to a pointer."""
+    """System calls that change the signal mask while they wait, and the register that points to that mask; true: a
+    pointer to a pointer."""
     never: Sequence[int]
-    """Those that cannot do without a mask, or hide it (rt_sigsuspend, io_uring_enter)."""
+    """System calls that need a mask, or hide it (rt_sigsuspend, io_uring_enter)."""
 
     def refusal(self, pid: int) -> Optional[str]:
-        """Why no thread of this process can be made to call."""
+        """Returns why no thread of this process can be made to call."""
 
     def unpacked(self, general: bytes, sets: Sets) -> dict[str, int]: ...
 
     def packed(self, registers: Registers) -> bytes: ...
 
     def is_plain(self, registers: Registers) -> bool:
-        """In 64-bit code of its own."""
+        """Whether the thread runs 64-bit code."""
 
     def put_back(self, sets: Sets) -> Optional[Sequence[tuple[int, bytes]]]:
-        """The sets that must be put back; None where a signal frame could not."""
+        """Returns the sets that must be restored; None if a signal frame could not restore them."""
 
     def call_under_way(self, registers: Registers, memory: Memory) -> Optional[int]:
-        """The number of the system call that the thread will make again; None: it is in none, UNKNOWN: in some."""
+        """Returns the number of the system call that the thread will make again; None: it is in none, UNKNOWN: in
+        some."""
 
     def making(self, registers: Registers, number: int) -> dict[str, int]:
-        """Registers of a thread that makes this call again by itself, where the kernel has a short cut for it."""
+        """Returns registers with which a thread makes this call again by itself, where the kernel has a short cut for
+        it."""
 
     def begins_anew(self, number: int, registers: Registers) -> bool:
         """Whether this call, made again by registers alone, waits no longer than it would have."""
 
     def is_timed(self, registers: Registers) -> bool:
-        """Whether the kernel alone remembers what is left of a wait, which lives as long as we do."""
+        """Whether only the kernel remembers the rest of a wait, which then lives as long as we do."""
 
     def find_errno(self, thread: int, place: int, memory: Memory) -> Optional[int]:
-        """Where a thread has errno, by the code of __errno_location at `place`."""
+        """Finds a thread's errno by the code of __errno_location at `place`."""
 
     def frames(self, thread: Thread, gadgets: Mapping[str, int]) -> Frames: ...
 
@@ -165,7 +167,7 @@ def signed(value: int) -> int:
 
 
 class StackLayout:
-    """Where things lie, below a thread's stack."""
+    """The addresses of everything below a thread's stack."""
 
     def __init__(self, frames: Frames, thread: Thread, stack: int, steps: Sequence[InjectedCall], signal: int) -> None:
         """`stack`: the thread's stack pointer."""
@@ -213,7 +215,7 @@ class StackLayout:
 
     @property
     def mask(self) -> int:
-        """All but the signal that we wait for, and those that a fault of its own would raise."""
+        """Blocks all signals but the one that we wait for, and those that a fault of its own would raise."""
         return ~(1 << (self.signal - 1) | FATAL) & ((1 << 64) - 1)
 
     @property
@@ -222,7 +224,7 @@ class StackLayout:
         return InjectedCall(0, arguments, system_call="process_vm_writev")
 
     def _alone(self, step: InjectedCall) -> bytes:
-        """How it goes on after a stop at which nobody came."""
+        """Returns how it goes on after a stop at which no tracer came."""
         if step.unlocks is not None:
             return self._frame(InjectedCall(0, unlocking(step.unlocks), system_call="futex"), self.errno)
         return self._frame(self._errno_step, self.back)
@@ -232,5 +234,5 @@ class StackLayout:
 
 
 def unlocking(mutex: int) -> Sequence[int]:
-    """The arguments of the futex call that gives a lock of libc's back (lll_unlock)."""
+    """Returns the arguments of the futex call that releases a lock of libc's (lll_unlock)."""
     return (mutex, FUTEX_WAKE_OP_PRIVATE, 1, 0, mutex, 0)

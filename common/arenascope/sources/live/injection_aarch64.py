@@ -20,7 +20,7 @@ SYSTEM_CALLS: Mapping[str, int] = {"tkill": 130, "process_vm_writev": 271, "fute
 RESTART, NANOSLEEP, CLOCK_NANOSLEEP, FUTEX = 128, 101, 115, 98
 TIMER_ABSTIME, FUTEX_OPERATION, FUTEX_WAIT = 1, 0x7F, 0
 MODE, BRANCH_TYPE, SINGLE_STEP = 0x1F, 3 << 10, 1 << 21
-"""Of PSTATE: 0 is 64-bit code of a program; what the last branch was; a debugger's."""
+"""Bits of PSTATE: 0 is a program's 64-bit code; the type of the last branch; a debugger's single step."""
 SVC = b"\x01\0\0\xd4"
 SIGINFO_BYTES, MASK_BYTES = 128, 128
 RESERVED_AT, RESERVED_BYTES = 592, 4096
@@ -29,11 +29,11 @@ SVE, SVE_HEADER, SVE_ACTIVE = (0x53564501, 16, 1)
 """Both struct user_sve_header and struct sve_context have 16 bytes, and the same registers after them."""
 FRAME_BYTES = RESERVED_AT + FPSIMD_BYTES + 16
 LOOK_BACK = 16
-"""How many instructions in front of an `svc` its number may be loaded."""
+"""The number of instructions before an `svc` where its number may be loaded."""
 
 
 class Aarch64:
-    """The Processor."""
+    """aarch64's Processor."""
 
     machine, counter, stack, thread = "aarch64", "pc", "sp", "tpidr_el0"
     general_bytes = 34 * WORD
@@ -82,7 +82,7 @@ class Aarch64:
         return [(NT_ARM_SVE, sets[NT_ARM_SVE])] if fits else None
 
     def call_under_way(self, registers: Registers, memory: Memory) -> Optional[int]:
-        """Also where it has not been made yet, which cannot be told apart."""
+        """Also returns a call that has not been made yet, which looks the same."""
         place = registers["pc"]
         if memory.try_read(place, 4) != SVC:
             return None
@@ -104,7 +104,7 @@ class Aarch64:
         return {**registers, "x8": number}
 
     def begins_anew(self, number: int, registers: Registers) -> bool:
-        """A length of time is waited for to its end only where the kernel wrote into it what is left of it."""
+        """A wait for a length of time is completed only if the kernel wrote the rest of that time into it."""
         if number == NANOSLEEP:
             return registers["x0"] == registers["x1"]
         if number == CLOCK_NANOSLEEP:
@@ -117,7 +117,7 @@ class Aarch64:
         return False
 
     def find_errno(self, thread: int, place: int, memory: Memory) -> Optional[int]:
-        """mrs Xn, tpidr_el0; adrp and ldr its offset; add; ret: in whatever order."""
+        """Expects mrs Xn, tpidr_el0; adrp and ldr its offset; add; ret, in any order."""
         values: dict[int, int] = {}
         for at in range(place, place + 4 * 12, 4):
             code = int.from_bytes(memory.try_read(at, 4) or b"", "little")
@@ -148,8 +148,8 @@ class Aarch64:
 
 
 def scalable_registers(data: bytes) -> bytes:
-    """Z, P and FFR out of an NT_ARM_SVE or NT_ARM_SSVE; nothing where that mode is not on, or the thread has only what
-    NT_FPREGSET has of them."""
+    """Returns Z, P and FFR from an NT_ARM_SVE or NT_ARM_SSVE; empty if that mode is off, or the thread has only the
+    part in NT_FPREGSET."""
     if len(data) < SVE_HEADER:
         return b""
     _, _, length, _, flags, _ = struct.unpack_from("<IIHHHH", data)
@@ -202,7 +202,7 @@ class Aarch64Frames:
         return {**self.thread.registers, "cpsr": status}
 
     def _frame(self, registers: Registers, mask: int, scalable: bytes) -> bytes:
-        """struct rt_sigframe, of whose reserved bytes the kernel reads no more than the records."""
+        """Returns a struct rt_sigframe. The kernel reads no more of its reserved bytes than the records."""
         context = bytes(SIGINFO_BYTES + 2 * WORD) + OTHER_STACK + struct.pack("<Q", mask).ljust(MASK_BYTES + 8, b"\0")
         general = bytes(WORD) + struct.pack("<34Q", *(registers[name] & ALL for name in GENERAL[EM_AARCH64]))
         vectors = self.thread.sets[NT_FPREGSET]

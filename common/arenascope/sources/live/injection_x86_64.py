@@ -22,28 +22,28 @@ UCONTEXT_BYTES = 304
 # the legacy area of XSAVE has room for software's notes (struct _fpx_sw_bytes)
 SW_NOTES, XSAVE_LEAST, MAGIC1, MAGIC2 = 464, 576, 0x46505853, 0x46505845
 TILES = 18
-"""The feature of AMX's tile data: the kernel does not count it in a signal frame until a thread asks for it."""
+"""AMX's tile data: the kernel does not count it in a signal frame until a thread asks for it."""
 WITH_TILES, WITHOUT_TILES = 11008, 2816
 TIMED = -516
 RESTARTS = (-512, -513, -514, TIMED)
-"""-ERESTARTSYS and its like: what the kernel leaves in rax where it will make the system call again."""
+"""-ERESTARTSYS and the like: the kernel's mark in rax of a system call that it will make again."""
 RESTARTED = (7, 35, 202, 230)
-"""poll, nanosleep, futex, clock_nanosleep: all that the kernel begins again by restart_syscall."""
+"""poll, nanosleep, futex, clock_nanosleep: all calls that the kernel resumes by restart_syscall."""
 CANCELLABLE = bytes.fromhex("4c895c24080f05")
 """mov %r11, 8(%rsp); syscall: the end of __syscall_cancel_arch."""
 PASSED_ON, PASSING = bytes.fromhex("488b7424"), 40
-"""mov N(%rsp), %rsi, so many bytes at most in front of where __syscall_cancel_arch returns to."""
+"""mov N(%rsp), %rsi, and its largest distance from where __syscall_cancel_arch returns to."""
 GIVEN = b"\xbe"
 """mov $N, %esi, likewise."""
 ARGUMENTS = ("rdi", "rsi", "rdx", "rcx", "r8", "r9")
 SYSTEM_ARGUMENTS = ("rdi", "rsi", "rdx", "r10", "r8", "r9")
 ERRNO = bytes.fromhex("644803042500000000c3")
-"""add %fs:0, %rax; ret: how __errno_location ends; in front of it rax is loaded with the variable's offset."""
+"""add %fs:0, %rax; ret: the end of __errno_location; before it rax is loaded with the variable's offset."""
 LOAD, ENTRY_MARK = b"\x48\x8b\x05", b"\xf3\x0f\x1e\xfa"
 
 
 class X8664:
-    """The Processor."""
+    """x86-64's Processor."""
 
     machine, counter, stack, thread = "x86_64", "rip", "rsp", "fs_base"
     general_bytes = 27 * WORD
@@ -105,7 +105,7 @@ class X8664:
         return is_timed(registers)
 
     def find_errno(self, thread: int, place: int, memory: Memory) -> Optional[int]:
-        """mov errno@gottpoff(%rip), %rax; add %fs:0, %rax; ret."""
+        """Expects mov errno@gottpoff(%rip), %rax; add %fs:0, %rax; ret."""
         code = memory.try_read(place, 32) or b""
         if code.startswith(ENTRY_MARK):
             code, place = code[4:], place + 4
@@ -119,9 +119,9 @@ class X8664:
 
 
 def _number_passed(stack: int, memory: Memory) -> int:
-    """Since glibc 2.41 one function makes all calls that end a thread which is cancelled: its caller, which was given
-    the number on the stack, passes it on: mov N(%rsp), %rsi; some moves; call. In 2.44 the caller is inlined, and
-    the number stands in the code: mov $N, %esi."""
+    """Returns the number that the caller of __syscall_cancel_arch passed on. Since glibc 2.41 one function makes all
+    cancellable calls. Its caller gets the number on the stack and passes it on: mov N(%rsp), %rsi; some moves; call. In
+    2.44 the caller is inlined, and the number is in the code: mov $N, %esi."""
     goes_on = memory.try_word(stack)
     code = memory.try_read(goes_on - PASSING, PASSING) or b"" if goes_on is not None else b""
     inlined = [number for number in RESTARTED if GIVEN + number.to_bytes(4, "little") in code]
@@ -135,7 +135,7 @@ def _number_passed(stack: int, memory: Memory) -> int:
 
 
 def interrupted_call(registers: Registers) -> Optional[int]:
-    """The number of the system call that the thread will make again; None: it is in none."""
+    """Returns the number of the system call that the thread will make again; None: it is in none."""
     number = signed(registers["orig_rax"])
     return number if number >= 0 and signed(registers["rax"]) in RESTARTS else None
 
@@ -145,10 +145,9 @@ def is_timed(registers: Registers) -> bool:
 
 
 def going_on(registers: Registers) -> dict[str, int]:
-    """Registers that do by themselves what the kernel would have done: make the interrupted system call again.
+    """Returns registers that do what the kernel would have done: make the interrupted system call again.
 
-    restart_syscall itself is lost by any rt_sigreturn: such a call, which waits for a time that was given as a length,
-    begins anew.
+    restart_syscall itself is lost by any rt_sigreturn: such a call, which waits for a length of time, starts again.
     """
     anew = dict(registers)
     number = interrupted_call(registers)
@@ -158,7 +157,7 @@ def going_on(registers: Registers) -> dict[str, int]:
 
 
 def usable(vectors: bytes) -> Optional[int]:
-    """How many bytes of an NT_X86_XSTATE a signal frame may have; None where that cannot be told."""
+    """Returns how many bytes of an NT_X86_XSTATE a signal frame may have; None if unknown."""
     if len(vectors) < XSAVE_LEAST:
         return None
     features, in_use = (int.from_bytes(vectors[at : at + 8], "little") for at in (SW_NOTES, 512))
@@ -195,7 +194,7 @@ class X8664Frames:
         return self._frame(going_on(self.thread.registers), self.thread.mask, state)
 
     def state(self) -> bytes:
-        """An NT_X86_XSTATE as rt_sigreturn wants it: the kernel's own notes in it, and a mark after them."""
+        """Returns an NT_X86_XSTATE as rt_sigreturn wants it: with the kernel's own notes, and a mark after them."""
         size, vectors = self._size, bytearray(self._vectors[: self._size])
         features = int.from_bytes(vectors[SW_NOTES : SW_NOTES + 8], "little")
         if size < len(self._vectors):
@@ -217,7 +216,7 @@ class X8664Frames:
         return {**self._plain(), "rip": self.gadgets["sigreturn"], "rsp": at + self.lead}
 
     def _plain(self) -> dict[str, int]:
-        """The thread's own, with flags as a function expects them and no system call under way."""
+        """Returns the thread's registers, with flags as a function expects them and no system call under way."""
         return {**self.thread.registers, "eflags": FLAGS, "rax": 0, "orig_rax": ALL}
 
     def _frame(self, registers: Registers, mask: int, vectors: int) -> bytes:

@@ -1,4 +1,4 @@
-"""Why the kernel does not let us look at a process, in words."""
+"""Explains why the kernel does not let us look at a process."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ SECCOMP_FILTER = 2
 
 
 class Barrier(NamedTuple):
-    """What keeps even root from looking at processes."""
+    """A restriction that even root meets when it looks at processes."""
 
     why: str
     hint: str
 
 
 def barrier() -> Optional[Barrier]:
-    """As far as it is known; None where root's rights, which we do not have, may suffice."""
+    """Returns the restriction, if known; None if root's rights, which we lack, may suffice."""
     if _scope() == 3:
         return Barrier("kernel.yama.ptrace_scope is 3", "only a reboot lifts it; a core can be read")
     if os.geteuid() != 0:
@@ -34,7 +34,8 @@ def barrier() -> Optional[Barrier]:
 
 
 def holding_hint() -> str:
-    """What helps where a process may be read and ptrace is refused: a filter on system calls holds behind sudo, too."""
+    """Returns what helps if a process may be read but ptrace is refused: a filter on system calls applies behind sudo,
+    too."""
     others = "--stop signal or --no-stop"
     if procfiles.status_number(os.getpid(), "Seccomp") == SECCOMP_FILTER:
         return f"a seccomp filter may forbid ptrace here: use {others}"
@@ -49,7 +50,7 @@ def _scope() -> int:
 
 
 def refusal(pid: int, uid: int) -> TargetError:
-    """Why the kernel refused, and the command that lifts it (ptrace_may_access, then Yama)."""
+    """Returns why the kernel refused, and the command that lifts it (ptrace_may_access, then Yama)."""
     message = f"not permitted to read process {pid}"
     namespace = _namespace_apart(pid)
     if namespace is not None:
@@ -77,7 +78,7 @@ def refusal(pid: int, uid: int) -> TargetError:
 
 
 def _namespace_apart(pid: int) -> Optional[str]:
-    """Our user namespace, where it is not the machine's and the process is not known to be in it too."""
+    """Returns our user namespace, if it is not the machine's and the process is not known to be in it too."""
     try:
         if procfiles.read_bytes("/proc/self/uid_map").split() == ALL_IDS:
             return None

@@ -1,4 +1,4 @@
-"""A live process, as far as whoever saves it must know it."""
+"""The fields of a live process that `save` needs."""
 
 from __future__ import annotations
 
@@ -26,16 +26,16 @@ class LiveSource(Source):
     read_times: Optional[Sequence[float]] = None
     """See predicted_hold.py."""
     room: Optional[MemoryWriter] = None
-    """For a copy, made ready before it is held."""
+    """Memory reserved for a copy before the process is held."""
 
     @abstractmethod
     def thread_names(self) -> Mapping[int, str]:
-        """By tid, in order."""
+        """Returns names by tid, in order."""
 
     @abstractmethod
     def smaps(self) -> bytes:
-        """The text of /proc/PID/smaps, for which the kernel goes through all pages."""
+        """Returns the text of /proc/PID/smaps, for which the kernel visits all pages."""
 
     @abstractmethod
     def shared_files(self, residency: Residency, most: Optional[int] = None) -> SharedFiles:
-        """What lies behind its shared mappings, which are read there from here on."""
+        """Opens what lies behind its shared mappings, which are read there from then on."""

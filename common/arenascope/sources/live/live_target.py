@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 class ProcessTarget(ShellTarget):
-    """A live process, running on until it is held."""
+    """A live process, which runs on until it is held."""
 
     def __init__(
         self,
@@ -35,14 +35,14 @@ class ProcessTarget(ShellTarget):
         self._freeze: Optional[Freeze] = None
         self._threads: Optional[dict[int, ThreadInfo]] = None
         self._elsewhere: set[int] = set()
-        """Of `_threads`: those that ran since."""
+        """Threads in `_threads` that have run since."""
         self._reader = NodeReader(process.memory_tid, process.pointer_size)
         self._reader.load()
 
     def look(self, freeze: Optional[Freeze]) -> None:
-        """From now on it is held by `freeze`, or still runs on: symbols stay, mappings are read anew.
+        """Starts a look, with the process held by `freeze` or running on: symbols stay, mappings are read again.
 
-        And the same image: were it another program's by now, its memory would say so.
+        The image stays, too: if it were another program's by now, its memory would say so.
         """
         self._regions, self._threads, self._naming = None, None, AddressNames(self._folders, self._sysroot)
         self._freeze = freeze
@@ -54,8 +54,8 @@ class ProcessTarget(ShellTarget):
                 self.read_nodes = self._reader.read
 
     def heed(self, freeze: Freeze) -> None:
-        """HoldOver from a read, once, when it has been held for as long as it may be: what was read by then is the
-        answer, and a part of the time is left for all that goes with it."""
+        """Makes reads raise HoldOver once, when the process was held for as long as it may be. What was read until then
+        is the answer, and part of the time is kept for everything else that it needs."""
         read, fill, read_nodes = self.read, self.fill, self.read_nodes
 
         def is_over() -> bool:
@@ -91,7 +91,8 @@ class ProcessTarget(ShellTarget):
         self.read_nodes = nodes_on if read_nodes is not None else None
 
     def moved(self, tid: Optional[int] = None) -> None:
-        """It ran for a while, or this thread of it alone: its mappings are others, and its threads stand elsewhere."""
+        """Records that the process ran for a while, or only this thread of it: its mappings changed, and its threads
+        moved."""
         self._regions = None
         if tid is None:
             self._threads = None

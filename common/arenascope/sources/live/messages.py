@@ -1,6 +1,6 @@
-"""What process_hold.py and its guard say to each other: a record for each order and each answer, over a pipe.
+"""Messages between process_hold.py and its guard: a record for each order and each answer, over a pipe.
 
-marshal, which every Python has loaded, takes the records' fields: numbers, bytes, texts and what is made of them.
+marshal, which every Python has loaded, encodes the records' fields: numbers, bytes, texts and containers of them.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ class GetRegisterSets(NamedTuple):
 
 
 class GetStands(NamedTuple):
-    """Of the threads that may be made to call."""
+    """Asks for the threads that may be made to call."""
 
     general_bytes: int
     kinds: Sequence[int]
@@ -39,31 +39,31 @@ class GetStands(NamedTuple):
 
 
 class RunAlone(NamedTuple):
-    """Let this thread alone run, one piece of time after the other, until it stands elsewhere."""
+    """Lets only this thread run, in short slices, until it has moved."""
 
     tid: int
     pieces: Sequence[float]
 
 
 class MakeCall(NamedTuple):
-    """Make a thread go through prepared steps, then put it back."""
+    """Makes a thread go through prepared steps, then restores it."""
 
     tid: int
     general: bytes
-    """Its registers, as they are."""
+    """Its current registers."""
     back: bytes
-    """And as they shall be again."""
+    """Its registers after the call."""
     sets: Sequence[tuple[int, bytes]]
     mask: int
     meanwhile: int
-    """The signal mask while it goes through the steps."""
+    """The signal mask during the steps."""
     block: tuple[int, bytes]
     room: int
     """How many bytes below the block are used, too."""
     entries: Sequence[bytes]
     stops: Sequence[tuple[int, int]]
     stands_in: tuple[int, int]
-    """Where the general registers have the program counter and the stack pointer."""
+    """Where the general registers hold the program counter and the stack pointer."""
     errno: tuple[int, bytes]
     at_end: int
     """The signal at which it stops after each step."""
@@ -81,7 +81,7 @@ class Refused(NamedTuple):
 
 class Released(NamedTuple):
     seconds: float
-    """For which the process was held."""
+    """How long the process was held."""
 
 
 class Registers(NamedTuple):
@@ -96,29 +96,29 @@ class EveryRegisterSet(NamedTuple):
 
 class Stands(NamedTuple):
     threads: Sequence[tuple[int, bytes, dict[int, bytes], int, bool]]
-    """Of each its general registers, other sets by kind, signal mask, and whether it stands alone: at no signal's
-    delivery, and in no critical section that the kernel would break off (rseq)."""
+    """For each thread: its general registers, other sets by kind, signal mask, and whether it can call: not at a
+    signal's delivery, and in no restartable sequence (rseq)."""
 
 
 class Ran(NamedTuple):
     moved: bool
-    """Whether it stands elsewhere, or has ended."""
+    """Whether it has moved or ended."""
     same: bool
-    """Whether all other threads are who they were: what it has started meanwhile is held, too."""
+    """Whether all other threads are the same: threads that it has started meanwhile are held, too."""
 
 
 class CallEnded(NamedTuple):
     became: str
-    """One of thread_calls.py's words."""
+    """One of thread_calls.py's results."""
     number: int
-    """Of a signal, or the wait status of a process that ended."""
+    """The signal's number, or the wait status of a process that ended."""
 
 
 Order = Union[Hold, Release, GetRegisters, GetRegisterSets, GetStands, RunAlone, MakeCall]
 Answer = Union[HoldBegun, Refused, Released, Registers, EveryRegisterSet, Stands, Ran, CallEnded]
 ORDERS: tuple[type[Order], ...] = get_args(Order)
 ANSWERS: tuple[type[Answer], ...] = get_args(Answer)
-"""Which of them a message is, is told by its number here."""
+"""The kinds of answers; a message has the index of its kind."""
 
 
 def send_order(file: int, order: Order) -> None:
@@ -130,14 +130,14 @@ def send_answer(file: int, answer: Answer) -> None:
 
 
 def receive_order(file: int) -> Order:
-    """EOFError where the other has ended."""
+    """Raises EOFError if the other end is closed."""
     number, fields = marshal.loads(_receive(file, None))
     order: Order = ORDERS[number](*fields)
     return order
 
 
 def receive_answer(file: int, seconds: float) -> Answer:
-    """EOFError where the other has ended; TimeoutError where it stays silent; ValueError where a part is missing."""
+    """Raises EOFError if the other end is closed; TimeoutError if it stays silent; ValueError if a part is missing."""
     data = _receive(file, seconds)
     try:
         number, fields = marshal.loads(data)

@@ -1,10 +1,10 @@
 """Tells the kernel's shared zero page from memory, and its marks from swap, in entries of /proc/PID/pagemap.
 
-The kernel keeps marks of its own where else the place of a page in swap would stand: PTE markers (Linux 5.19), of which
-glibc 2.42 leaves one a thread, as the guard of its stack is made by MADV_GUARD_INSTALL (Linux 6.13). The page map calls
-them swapped, smaps does not. Bit 58 tells guards (Linux 6.15); the swap's type tells every marker, but it is for root's
-eyes, as frames are. Where neither is seen smaps' Swap settles it mapping by mapping.
-A page under way to another frame counts as swapped for that moment.
+The kernel puts marks of its own where the place of a page in swap would be: PTE markers (Linux 5.19). glibc 2.42 leaves
+one a thread, as it guards stacks by MADV_GUARD_INSTALL (Linux 6.13). The page map calls them swapped, smaps does not.
+Bit 58 marks guards (Linux 6.15). The swap's type identifies every marker, but only root sees it, as with frames. If
+neither is visible, smaps' Swap decides, mapping by mapping. A page that is being moved to another frame counts as
+swapped for that moment.
 """
 
 from __future__ import annotations
@@ -49,12 +49,12 @@ _BY_TYPE = bytes(ABSENT if low & MARKER == MARKER else IN_SWAP for low in range(
 
 
 class _Question(NamedTuple):
-    """What smaps is asked about one kind of doubtful pages."""
+    """A question to smaps about one kind of doubtful pages."""
 
     sure: int
-    """The kind that they are, or else they are absent."""
+    """The kind of these pages; otherwise they are absent."""
     size: bytes
-    """What smaps calls the bytes of both together."""
+    """smaps' name for the bytes of both kinds together."""
 
 
 _QUESTIONS = {
@@ -65,16 +65,16 @@ _QUESTIONS = {
 
 
 class _Verdict(NamedTuple):
-    """What a mapping's doubtful pages are."""
+    """The answer about a mapping's doubtful pages."""
 
     start: int
     end: int
     kind: Optional[int]
-    """None: some of each."""
+    """None: there are pages of both kinds."""
 
 
 class PageKinds:
-    """Settles what the entries of one process leave in doubt."""
+    """Resolves doubtful entries of one process's page map."""
 
     def __init__(self, pid: int, page_size: int, blocks: Blocks) -> None:
         self.exact = True
@@ -84,7 +84,7 @@ class PageKinds:
         self._verdicts: dict[tuple[int, int], _Verdict] = {}
 
     def settle(self, address: int, entries: bytes) -> bytes:
-        """A byte per page: 0 absent, 1 present, 2 swapped."""
+        """Returns a byte per page: 0 absent, 1 present, 2 swapped."""
         kinds = _kinds(entries)
         parts, done = [], 0
         for run in _DOUBTFUL_RUN.finditer(kinds):
@@ -118,7 +118,7 @@ class PageKinds:
         return bytes([ABSENT if entry & FRAME in zeros else IN_MEMORY for entry in array("Q", entries)])
 
     def _by_smaps(self, address: int, low: int, high: int, kind: int) -> list[bytes]:
-        """Mapping by mapping; counts none of them where a mapping has both kinds: a lower bound then."""
+        """Decides mapping by mapping. A mapping with both kinds counts none of them: a lower bound."""
         parts = []
         while low < high:
             verdict = self._verdict_at(address + low * self._page_size, kind)
@@ -161,25 +161,26 @@ class PageKinds:
 
 
 def _kinds(entries: bytes) -> bytes:
-    """By the top byte of each entry, at C's speed."""
+    """Classifies each entry by its top byte, at C's speed."""
     return _bytes_of(entries, 7).translate(_KIND)
 
 
 def _bytes_of(entries: bytes, place: int) -> bytes:
-    """One byte of each entry, counted from the lowest; entries have the host's byte order."""
+    """Returns one byte of each entry, counted from the lowest; entries have the host's byte order."""
     return entries[place if sys.byteorder == "little" else 7 - place :: 8]
 
 
 def _frame(entries: bytes) -> int:
-    """The first one's; 0 where frames are hidden, as no page lies in the first place of a swap file (its header)."""
+    """Returns the first entry's frame; 0 if frames are hidden: no page lies in the first place of a swap file (its
+    header)."""
     return int.from_bytes(entries[:8], sys.byteorder) & FRAME
 
 
 def zero_frames(page_size: int) -> frozenset[int]:
-    """The frames of zero pages, seen by reading untouched memory of our own; empty where frames are hidden.
+    """Finds the frames of zero pages by reading untouched memory of our own; empty if frames are hidden.
 
-    Some machines have several and choose by address (s390x, MIPS): 256 pages in a row meet all of them. There is a
-    huge one besides, where transparent huge pages are on: the middle of two huge pages' length lies in a whole one.
+    Some machines have several and choose by address (s390x, MIPS): 256 pages in a row meet all of them. There is a huge
+    one as well where transparent huge pages are on: the middle of twice a huge page's length lies in a whole one.
     """
     huge = page_size * page_size // 8
     small_frames = _frames_of_untouched(256 * page_size, range(0, 256 * page_size, page_size), page_size, "NOHUGEPAGE")
@@ -201,7 +202,7 @@ def _frames_of_untouched(size: int, places: range, page_size: int, advice: str) 
 
 
 def guards_hidden(page_size: int) -> bool:
-    """Whether there may be guards that look like swap, seen by setting one in memory of our own."""
+    """Tells whether guards may look like swap, by setting one in memory of our own."""
     try:
         with mmap.mmap(-1, page_size, mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS) as memory:
             try:
@@ -215,7 +216,7 @@ def guards_hidden(page_size: int) -> bool:
 
 
 def last_guard(pid: int, start: int, end: int, page_size: int) -> Optional[int]:
-    """Where the last guard in a part of a mapping ends; None where there is none, or this kernel does not tell."""
+    """Returns the end of the last guard in a part of a mapping; None if there is none, or this kernel does not tell."""
     first = start // page_size
     try:
         with open(f"/proc/{pid}/pagemap", "rb", buffering=0) as file:
@@ -228,7 +229,8 @@ def last_guard(pid: int, start: int, end: int, page_size: int) -> Optional[int]:
 
 
 def _own_entries(memory: mmap.mmap, page_size: int) -> array[int]:
-    """OSError where this program has changed its user, ImportError where a debugger's Python has no ctypes."""
+    """Opens our own page map. OSError if this program has changed its user, ImportError if a debugger's Python has no
+    ctypes."""
     handle = ctypes.c_char.from_buffer(memory)
     address = ctypes.addressof(handle)
     del handle  # else the mapping could not be closed

@@ -1,10 +1,10 @@
-"""Residency of a live process, as RSS counts it: pages present, without the shared zero page.
+"""Residency of a live process as RSS counts it: pages present, without the shared zero page.
 
 Any reader of untouched memory (a debugger, /proc/PID/mem) maps the zero page there, and so does the process when it
 reads what it never wrote; page tables call that present, RSS does not. PAGEMAP_SCAN (Linux 6.7) tells the two apart.
-Before it only the frame number does, which root alone may see; without it smaps' Rss settles it mapping by mapping.
-Marks that the kernel leaves in page tables, as for the guards of stacks, are called swapped there and are not.
-Pages of hugetlbfs count here although the kernel keeps them out of RSS (HugetlbPages in /proc/PID/status).
+Before it only the frame number does, which root alone may see; without it smaps' Rss decides, mapping by mapping. The
+kernel's marks in page tables, such as guards of stacks, are called swapped but are not. Pages of hugetlbfs count here
+although the kernel keeps them out of RSS (HugetlbPages in /proc/PID/status).
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ GUARD = 1 << 8
 """Since Linux 6.16; older kernels refuse it."""
 OF_FILE = 1 << 61
 PRESENT_OF_FILE = 1 << 63 | OF_FILE
-"""In an entry of pagemap: no less is in one of a page that is a file's."""
+"""Set in the entry of every file page."""
 _SCAN_ARG = Struct("=12Q")
 # the kernel refuses addresses that are not the user's: no machine has any in the upper half of 64 bits
 USER_LIMIT = 1 << 63
@@ -41,7 +41,7 @@ Run = tuple[int, int, bool]
 
 
 class PagesOfStretch:
-    """What a stretch of address space has in memory and in swap, of one moment."""
+    """The pages of a stretch of address space in memory and in swap, at one moment."""
 
     def __init__(self, start: int, end: int) -> None:
         self.start, self.end = start, end
@@ -65,28 +65,28 @@ class PagesOfStretch:
 
 
 class PageTableReader(Protocol):
-    """One way of reading page tables."""
+    """A way of reading page tables."""
 
     @property
     def exact(self) -> bool:
-        """False once something could not be settled."""
+        """False once something could not be decided."""
 
     def runs(self, start: int, end: int) -> Iterator[Run]:
-        """Where it has it, in address order."""
+        """Yields runs in address order."""
 
     def collect(self, into: PagesOfStretch) -> None:
-        """All of that stretch."""
+        """Reads the whole stretch."""
 
 
 class States(NamedTuple):
-    """Which pages of a range are in memory and which in swap, each in order."""
+    """The pages of a range in memory and in swap, each in order."""
 
     present: list[Span]
     swapped: list[Span]
 
 
 class PagemapResidency:
-    """Residency of process `pid`. Take it before reading much memory where the kernel is older than 6.7."""
+    """Residency of process `pid`. Take it before reading much memory if the kernel is older than 6.7."""
 
     def __init__(self, pid: int, page_size: int) -> None:
         self.page_size = page_size
@@ -102,7 +102,7 @@ class PagemapResidency:
 
     @property
     def exact(self) -> bool:
-        """False once pages turned up that might be zero pages or memory shared with a child, and nothing could tell."""
+        """False once pages that may be zero pages or memory shared with a child could not be told apart."""
         return self._reader.exact
 
     def __enter__(self) -> PagemapResidency:
@@ -132,7 +132,7 @@ class PagemapResidency:
         return states
 
     def own(self, start: int, end: int) -> Sequence[Span]:
-        """Of a private mapping of a file: the pages that are no longer the file's."""
+        """Returns the pages of a private mapping of a file that are no longer the file's."""
         return joined(self._own(*self.whole_pages(start, end)))
 
     def _own(self, start: int, end: int) -> Iterator[Span]:
@@ -146,20 +146,20 @@ class PagemapResidency:
                 yield from (Span(at * size, (at + 1) * size) for at in own)
 
     def stretch(self, start: int, end: int) -> PagesOfStretch:
-        """All of [start, end), whole pages, at once."""
+        """Reads [start, end), whole pages, at once."""
         stretch = PagesOfStretch(start, end)
         self._reader.collect(stretch)
         return stretch
 
     def whole_pages(self, start: int, end: int) -> Span:
-        """The pages that it touches."""
+        """Extends a range to whole pages."""
         size = self.page_size
         return Span(start // size * size, min((end + size - 1) // size * size, USER_LIMIT))
 
 
 class ScanReader:
-    """By PAGEMAP_SCAN: the kernel merges the pages into ranges. What it calls swapped and may be a mark is looked up in
-    the entries: all of it where it does not know guards, otherwise pages that userfaultfd watches."""
+    """Reads with PAGEMAP_SCAN: the kernel merges the pages into ranges. Pages called swapped that may be marks are
+    looked up in the entries: all of them if it does not know guards, otherwise those that userfaultfd watches."""
 
     BATCH = 4096
 
@@ -184,7 +184,7 @@ class ScanReader:
         return False
 
     def _scan(self, start: int, end: int) -> int:
-        """The number of ranges found."""
+        """Returns the number of ranges found."""
         _SCAN_ARG.pack_into(
             self._argument,
             0,
@@ -248,7 +248,7 @@ class ScanReader:
 
 
 class EntryReader:
-    """By /proc/PID/pagemap, 8 bytes a page: bit 63 present, 62 swapped, 61 of a file, 56 mapped by nobody else."""
+    """Reads /proc/PID/pagemap, 8 bytes a page: bit 63 present, 62 swapped, 61 of a file, 56 mapped by nobody else."""
 
     BLOCK = 1 << 17
 
@@ -263,7 +263,7 @@ class EntryReader:
         return self._page_kinds.exact
 
     def _raw_blocks(self, start: int, end: int) -> Iterator[tuple[int, bytes]]:
-        """(address, entries): big blocks, so that Python works once per half a gigabyte."""
+        """Yields (address, entries) in big blocks, so that Python works once per half a gigabyte."""
         if end - start <= self.BLOCK * self._page_size:
             yield from self._read(start, end)
             return
@@ -286,7 +286,7 @@ class EntryReader:
             page += len(data) // 8
 
     def _kinds(self, start: int, end: int) -> Iterator[tuple[int, bytes]]:
-        """(address, a byte per page: its kind)."""
+        """Yields (address, a byte per page: its kind)."""
         for address, data in self._raw_blocks(start, end):
             yield address, self._page_kinds.settle(address, data)
 

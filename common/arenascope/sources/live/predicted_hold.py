@@ -1,4 +1,4 @@
-"""For how long a process will be held, told before it is: from what is read of it, and how fast this machine reads."""
+"""Predicts how long a process will be held, from the amount to read and the speed of reads on this machine."""
 
 from __future__ import annotations
 
@@ -12,31 +12,31 @@ from ..target import Region
 from .process import ProcessImage
 
 AT_ONCE, TRIED = 1 << 20, 48
-"""So much is read at a time to find out how fast that goes, so many times: some milliseconds."""
+"""The size and number of reads that measure the speed: some milliseconds."""
 DISK = 1 << 30
-"""Bytes that a disk takes in a second, mostly into the kernel's cache."""
+"""Bytes per second that a disk takes, mostly into the kernel's cache."""
 LOOKED_FOR = 256 << 20
-"""So much of a mapping is looked through for pages that are in memory."""
+"""The part of a mapping that is searched for resident pages."""
 SWEEP = 1 << 30
-"""Bytes of heaps that are read in a second where that is done chunk by chunk."""
+"""Bytes of heaps per second that are swept chunk by chunk."""
 EACH_CHUNK = 0.3e-6
 """Seconds for a free chunk."""
 FEW = 1_500_000
-"""Nobody waits long for fewer, not even where others take three quarters of this machine; to find that out costs more
-than half as long as reading them."""
+"""Fewer chunks are read in a short time even on a busy machine. Measuring the speed would take more than half as
+long."""
 BEST = 3
-"""Threads read no more than so many times as fast as one does."""
+"""Several threads read at most so many times as fast as one."""
 BUSIEST = 4
-"""Where others take three quarters of this machine, a read takes so many times as long as most do; one that waited for
-longer tells of that moment alone."""
+"""The slowdown where other programs take three quarters of the machine. A slower read is an outlier."""
 SMALL = 256 << 20
-"""No machine is so slow that it matters how fast this is copied."""
+"""Smaller processes are copied in a short time on any machine."""
 IN_A_SECOND = 1 << 30
-"""So much of such a process is copied even by a busy machine."""
+"""Even a busy machine copies so much of such a process in a second."""
 
 
 def predict_hold(image: ProcessImage, is_whole: bool, sweeps: bool, chunks: Optional[int]) -> Optional[HoldTime]:
-    """Of what a command says of itself (Command.whole, Command.sweeps), or of so many free chunks; None: not long."""
+    """Predicts from what a command declares (Command.whole, Command.sweeps), or from the number of free chunks; None:
+    not long."""
     size = image.status.rss or 0
     if chunks is not None:
         times = _times(image) if chunks >= FEW else []
@@ -51,7 +51,7 @@ def predict_hold(image: ProcessImage, is_whole: bool, sweeps: bool, chunks: Opti
 
 
 def time_to_copy(image: ProcessImage, size: int, most: Optional[int] = None) -> Optional[HoldTime]:
-    """Measured on the process itself, which runs on; `most`: a disk takes no more bytes in a second."""
+    """Measures copying on the running process itself; `most`: the disk's bytes per second."""
     times = _times(image) if size >= SMALL else []
     if not times:
         return None
@@ -61,20 +61,20 @@ def time_to_copy(image: ProcessImage, size: int, most: Optional[int] = None) -> 
 
 
 def _usual(times: Sequence[float]) -> float:
-    """What a read takes on the average."""
+    """Returns the average time of a read, with limited outliers."""
     median = sorted(times)[len(times) // 2]
     return min(sum(times) / len(times), BUSIEST * median)
 
 
 def _times(image: ProcessImage) -> Sequence[float]:
-    """Once for a look: what decides for a copy asks, and so does who tells of it."""
+    """Measures once for a look: both the decision for a copy and the message about it need it."""
     if image.read_times is None:
         image.read_times = _sample(image)
     return image.read_times
 
 
 def _sample(image: ProcessImage) -> Sequence[float]:
-    """Seconds for each of some reads of AT_ONCE bytes, of what is in memory: nothing comes to be there by this."""
+    """Times reads of AT_ONCE bytes of resident memory, so that no pages are added."""
     block, times = memoryview(bytearray(AT_ONCE)), []
     with suppress(ArenascopeError, OSError):
         for part in _present(image):
@@ -88,7 +88,7 @@ def _sample(image: ProcessImage) -> Sequence[float]:
 
 
 def _present(image: ProcessImage) -> Sequence[Region]:
-    """Stretches of the largest mapping that are in memory, the longest first."""
+    """Returns stretches of the largest mapping that are in memory, the longest first."""
     writable = [each for each in image.regions() if each.readable and each.writable]
     if not writable:
         return ()

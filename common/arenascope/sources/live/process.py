@@ -1,4 +1,4 @@
-"""A live process read through /proc/PID, without a debugger and without stopping it."""
+"""Reads a live process through /proc/PID, without a debugger and without stopping it."""
 
 from __future__ import annotations
 
@@ -30,22 +30,22 @@ ADDRESS_LIMIT = 1 << 63
 
 
 class ProcessImage(LiveSource):
-    """/proc/PID. A thread's id leads to its process.
+    """A process through /proc/PID. A thread's id leads to its process.
 
-    `memory_tid` is the thread whose folder has the memory: `pid`, or another where the main thread has exited.
+    `memory_tid` is the thread whose folder has the memory: `pid`, or another if the main thread has exited.
     """
 
     _mem = -1
     _maps = b""
     _regions: Sequence[target.Region] = ()
-    """What `_maps`, the text of /proc/PID/maps, says."""
+    """The mappings in `_maps`, the text of /proc/PID/maps."""
     _shared: Optional[SharedFiles] = None
     on_disk = False
-    """There is too little memory for a copy."""
+    """Whether there is too little memory for a copy."""
     is_spared = False
-    """It is not copied after all: that would be for what takes too long."""
+    """Whether it is not copied, for lack of room: only slow parts of an answer need a copy."""
     _over: Optional[TargetError] = None
-    """Why nothing more may be read."""
+    """The reason why nothing more may be read."""
 
     def __init__(self, pid: int) -> None:
         self._page_tables = ExitStack()
@@ -73,7 +73,7 @@ class ProcessImage(LiveSource):
         return ident
 
     def guarded(self, action: Callable[[], T]) -> T:
-        """The action's result, with what the kernel refuses put into words."""
+        """Returns the action's result, and explains the kernel's refusals."""
         try:
             return action()
         except PermissionError as error:
@@ -82,7 +82,7 @@ class ProcessImage(LiveSource):
             raise TargetError(f"process {self.pid} has ended") from error
 
     def _gone(self) -> TargetError:
-        """Why its memory is no more: the kernel has nothing to read once the address space is taken down."""
+        """Explains that its memory is gone: the kernel has nothing to read once the address space is taken down."""
         if self._over is not None:
             return self._over
         try:
@@ -96,7 +96,7 @@ class ProcessImage(LiveSource):
         return TargetError(f"process {self.pid} has ended")
 
     def give_up(self, why: TargetError) -> None:
-        """From another thread: whatever is read from now on is refused. Costs no read a question."""
+        """Refuses all further reads; called from another thread. It adds no check to a read."""
         self._over = why
         if self._mem >= 0:
             with open(os.devnull, "rb") as nothing:
@@ -118,13 +118,13 @@ class ProcessImage(LiveSource):
         self.close()
 
     def page_tables(self) -> PagemapResidency:
-        """They are open until this is closed."""
+        """Opens its page tables, until this is closed."""
         return self.guarded(lambda: self._page_tables.enter_context(PagemapResidency(self.memory_tid, self.page_size)))
 
     def read(self, address: int, size: int) -> bytes:
-        """All of it, or MemoryReadError.
+        """Reads all of it, or raises MemoryReadError.
 
-        A page that was never touched becomes present by this, as the shared zero page: RSS does not count it.
+        This makes an untouched page present, as the shared zero page: RSS does not count it.
         """
         if not 0 <= address <= address + size <= ADDRESS_LIMIT:
             raise MemoryReadError(address, size)
@@ -158,7 +158,7 @@ class ProcessImage(LiveSource):
         return size
 
     def _read_on(self, file: int, address: int, size: int, data: bytes) -> bytes:
-        """The rest after a short read: beyond MAX_RW_COUNT, or the end of what is mapped."""
+        """Continues a short read: beyond MAX_RW_COUNT, or at the end of what is mapped."""
         parts, done = [data], len(data)
         while data and done < size:
             data = os.pread(file, min(size - done, LARGEST_READ), address + done)
@@ -170,7 +170,7 @@ class ProcessImage(LiveSource):
         return b"".join(parts)
 
     def regions(self) -> Sequence[target.Region]:
-        """The mappings as they are now: taken apart again only where one has changed."""
+        """Returns the current mappings, parsed again only if one has changed."""
         maps = self.guarded(lambda: procfiles.read_maps(self.memory_tid))
         if not maps:
             raise self._gone()
@@ -179,7 +179,7 @@ class ProcessImage(LiveSource):
         return self._regions
 
     def threads(self) -> Sequence[target.ThreadInfo]:
-        """By tid. The thread pointer is not among what /proc tells: only ptrace has it."""
+        """Returns threads by tid. /proc does not tell the thread pointer: only ptrace has it."""
         threads = []
         for tid, name in self.thread_names().items():
             stack, counter = self._stack_and_counter(tid)
@@ -195,14 +195,14 @@ class ProcessImage(LiveSource):
         return names
 
     def thread_name(self, tid: int) -> Optional[str]:
-        """None where it has ended meanwhile."""
+        """Returns the name; None if the thread has ended meanwhile."""
         try:
             return os.fsdecode(procfiles.read_bytes(f"/proc/{self.pid}/task/{tid}/comm").rstrip(b"\n"))
         except OSError:
             return None
 
     def _stack_and_counter(self, tid: int) -> tuple[Optional[int], Optional[int]]:
-        """The last words of task/TID/syscall; a running thread says "running"."""
+        """Parses the last words of task/TID/syscall; a running thread says "running"."""
         try:
             words = procfiles.read_bytes(f"/proc/{self.pid}/task/{tid}/syscall").split()
         except OSError:
@@ -210,7 +210,8 @@ class ProcessImage(LiveSource):
         return (int(words[-2], 16), int(words[-1], 16)) if len(words) >= 3 else (None, None)
 
     def environment(self) -> Optional[Mapping[str, str]]:
-        """What the process was started with; None where it has written over that, or it may not be read.
+        """Returns the environment that the process was started with; None if it has overwritten that, or it may not be
+        read.
 
         /proc/PID/environ comes second: parse_tunables of ld.so (2.25 to 2.38) cuts GLIBC_TUNABLES into pieces there.
         """
@@ -266,7 +267,7 @@ class ProcessImage(LiveSource):
                 return ()
 
     def shared_memory(self) -> Optional[target.SharedMemory]:
-        """From here on it is read where it is."""
+        """Finds shared memory, which is then read from its own files."""
         residency = self.residency()
         return self.shared_files(residency).told if residency is not None else None
 
@@ -288,8 +289,8 @@ class ProcessImage(LiveSource):
         return save_process(self, path, registers, release)
 
     def open_file(self, region: target.Region, likely: Sequence[str] = ()) -> Optional[str]:
-        """A path under which the very file that is mapped can be read, also when it was deleted or replaced since; what
-        lies at likely places need not be asked."""
+        """Returns a path under which the very file that is mapped can be read, even if it was deleted or replaced;
+        likely places are tried first."""
         if not region.is_file:
             return None
         # needs CAP_CHECKPOINT_RESTORE or CAP_SYS_ADMIN
@@ -307,7 +308,7 @@ class ProcessImage(LiveSource):
 
 
 def _can_read(path: str) -> bool:
-    """Whether it is a regular file that we may read: a FIFO in its place would wait for a writer."""
+    """Tells whether it is a regular file that we may read: a FIFO in its place would block."""
     try:
         os.close(open_regular(path))
         return True
@@ -316,7 +317,7 @@ def _can_read(path: str) -> bool:
 
 
 def _is_same_file(path: str, line: procfiles.MapsLine) -> bool:
-    """Inode and device agree; the inode must do where maps shows another device than stat (btrfs, overlayfs)."""
+    """Compares inode and device; only the inode if maps shows another device than stat (btrfs, overlayfs)."""
     file = os.stat(path)
     if line.deleted or file.st_ino != line.inode:
         return False
@@ -326,7 +327,7 @@ def _is_same_file(path: str, line: procfiles.MapsLine) -> bool:
 
 
 def _find_process(pid: int) -> tuple[procfiles.Status, int]:
-    """The process's status, and the thread that has its memory."""
+    """Returns the process's status, and the thread that has its memory."""
     if not os.path.exists("/proc/self/status"):
         raise TargetError("there is no /proc here: live processes can be read on Linux only")
     try:
@@ -362,7 +363,7 @@ TIMER = re.compile(rb"^ID: (\d+)\nsignal: \d+/([0-9a-f]+)$", re.MULTILINE)
 
 
 def epoll_words(pid: int) -> list[Watched]:
-    """Of a process on this machine; [] where /proc does not show them."""
+    """Reads the epoll words of a process on this machine; [] if /proc does not show them."""
     try:
         return list(_rows(f"/proc/{pid}"))
     except OSError:
@@ -383,7 +384,7 @@ def _rows(folder: str) -> Iterator[Watched]:
 
 
 def timer_words(pid: int) -> list[Timer]:
-    """[] where the kernel has no such file: it needs CONFIG_CHECKPOINT_RESTORE."""
+    """Reads the timers' words; [] if the kernel has no such file: it needs CONFIG_CHECKPOINT_RESTORE."""
     try:
         told = read_bytes(f"/proc/{pid}/timers")
     except OSError:

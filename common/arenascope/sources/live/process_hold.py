@@ -1,4 +1,4 @@
-"""Holding a process still while it is read, by a guard (guard.py): whatever becomes of us, the process is let go."""
+"""Holds a process still while it is read, with a guard (guard.py): whatever happens to us, the process is released."""
 
 from __future__ import annotations
 
@@ -20,18 +20,18 @@ from . import guard, messages
 Kind = TypeVar("Kind", bound=messages.Answer)
 
 ANSWERS_IN = 15.0
-"""Longer than the guard itself waits for a thread to stop."""
+"""Seconds for an answer: longer than the guard itself waits for a thread to stop."""
 LETS_GO_IN = 2.0
 RESERVE, MOST_OF_SHORT, LEAST, MOST = 0.1, 0.2, 0.1, 0.5
-"""What is kept of the time, so that what was read becomes an answer before the guard lets go: this part of it, and of
-a short one more, but so many seconds at least and at most."""
+"""The time reserved to turn what was read into an answer: RESERVE of the hold, at least LEAST seconds, but at most
+MOST_OF_SHORT of the hold and MOST seconds."""
 
 
 class Freeze:
-    """A process that is held: from hold() to release()."""
+    """A held process, from hold() to release()."""
 
     def __init__(self, how: str, at_most: float = HOLD_AT_MOST) -> None:
-        """Starts the guard, which makes itself ready meanwhile. `how`: "ptrace" or "signal"."""
+        """Starts the guard, which prepares itself meanwhile. `how`: "ptrace" or "signal"."""
         self.how, self.at_most = how, at_most
         self._pid = 0
         self._started = 0.0
@@ -43,7 +43,7 @@ class Freeze:
         self._guard, self._orders, self._replies, self._last_word = _start_guard(how)
 
     def hold(self, pid: int, born: int) -> None:
-        """Stops the process that was started at `born`; TargetError where that cannot be done."""
+        """Stops the process that was started at `born`; TargetError if that cannot be done."""
         self._pid, self._started = pid, time.monotonic()
         reserve = min(max(RESERVE * self.at_most, LEAST), MOST_OF_SHORT * self.at_most, MOST)
         self._until = self._started + self.at_most - reserve
@@ -59,7 +59,7 @@ class Freeze:
             raise TargetError(f"cannot watch over the hold: {error}") from error
 
     def obey(self, order: messages.Order, kind: type[Kind], seconds: float = ANSWERS_IN) -> Kind:
-        """Asks the guard, who answers by a record of this kind; RefusedError where it cannot be done."""
+        """Gives the guard an order; it answers by a record of this kind. RefusedError if it cannot be done."""
         if not self._guard:
             raise self._lost or self._ended()  # the process was let go
         answer = self._asked(order, seconds)
@@ -78,7 +78,7 @@ class Freeze:
             raise self._broken() from None
 
     def on_end(self, told: Callable[[HoldEnded], None]) -> None:
-        """Who is told, from a thread of its own, when the process is let go before release()."""
+        """Sets the function to call, from another thread, if the process is released before release()."""
         self._on_end = told
         if self._why is not None:
             told(self._ended())  # it was by now
@@ -105,36 +105,37 @@ class Freeze:
         )
 
     def is_over(self) -> bool:
-        """Whether it is time to stop reading."""
+        """Tells whether it is time to stop reading."""
         return time.monotonic() > self._until
 
     @property
     def left(self) -> float:
-        """Seconds until then; less than 0 afterwards."""
+        """The seconds until then; negative afterwards."""
         return self._until - time.monotonic()
 
     def over(self) -> HoldOver:
-        """For whoever stops then."""
+        """Returns the exception to raise then."""
         return HoldOver(self._too_long(f"process {self._pid} was let go before it was read whole"))
 
     @property
     def cut(self) -> Statement:
-        """And for the reader of what had been read until then."""
+        """The problem to report about what had been read until then."""
         return hold_over(self.at_most)
 
     def records(self, tids: Optional[Sequence[int]] = None) -> list[ThreadRecord]:
-        """The threads' registers, or those of these, where holding them gives a right to see them."""
+        """Returns the registers of all threads, or of these, where holding them gives a right to see them."""
         return [ThreadRecord(*each) for each in self.obey(messages.GetRegisters(tids), messages.Registers).threads]
 
     def register_sets(self) -> list[RegisterSets]:
-        """All their registers, for a core."""
+        """Returns all their registers, for a core."""
         return [
             RegisterSets(tid, general, [RegisterSet(*each) for each in others])
             for tid, general, others in self.obey(messages.GetRegisterSets(), messages.EveryRegisterSet).threads
         ]
 
     def release(self) -> float:
-        """Lets go; the seconds for which it was held. HoldEnded where that had ended before. Again: 0.0."""
+        """Releases the process and returns how long it was held, 0.0 if it was released before. HoldEnded if the hold
+        had ended before."""
         if self._lost:
             raise self._lost
         if not self._guard:
@@ -154,7 +155,7 @@ class Freeze:
         return seconds
 
     def drop(self) -> float:
-        """Lets go, whatever happened."""
+        """Releases the process, whatever happened."""
         try:
             return self.release()
         except HoldTooShort:
@@ -163,7 +164,7 @@ class Freeze:
             return 0.0
 
     def _broken(self) -> HoldEnded:
-        """The guard is gone."""
+        """Records that the guard is gone."""
         self._end_guard()
         self._lost = self._ended()
         return self._lost
@@ -191,7 +192,7 @@ class _Started(NamedTuple):
     orders: int
     replies: int
     last_word: int
-    """Where it says why it ends."""
+    """The pipe where it tells why it ends."""
 
 
 def _start_guard(how: str) -> _Started:

@@ -1,4 +1,4 @@
-"""Processes by their name, as /proc shows them at one moment."""
+"""Finds processes by name, as /proc shows them at one moment."""
 
 from __future__ import annotations
 
@@ -13,16 +13,16 @@ from .procfiles import PF_KTHREAD, name_of, named_stat, read_bytes, status_row
 
 class Interpreter(NamedTuple):
     called: str
-    """What its executable is called; this and the others are patterns."""
+    """The name of its executable; this and the others are patterns."""
     code: str
-    """The option behind which there is code, or a module, in place of a file."""
+    """The option followed by code, or a module, in place of a file."""
     valued: str
-    """Options that take the next word."""
+    """Options with a value in the next word."""
     behind: str = ""
     """The option without which there is no file."""
 
     def file_in(self, words: Sequence[str]) -> str:
-        """What it was started with; "" without a file."""
+        """Returns the file that it was started with; "" if there is none."""
         if self.behind:
             words = words[words.index(self.behind) :] if self.behind in words else ()
         before = ""
@@ -49,14 +49,14 @@ INTERPRETERS = (
 class NamedProcess(NamedTuple):
     pid: int
     resident: int
-    """In bytes, as status has it: near enough to tell processes apart."""
+    """In bytes, as in status: near enough to tell processes apart."""
     command: str
-    """As it was started: its words, with a blank between them."""
+    """The command line, with a blank between words."""
 
 
 def processes_called(name: str) -> list[NamedProcess]:
-    """Those of which /proc/PID/comm, the executable's base name or that of the script which it runs is `name`, the
-    largest first; never this one."""
+    """Returns processes where /proc/PID/comm, the base name of the executable or of the script that it runs is `name`,
+    the largest first; never this one."""
     found = [_running(pid) for pid in other_pids() if name in names_of(pid)]
     return sorted((each for each in found if each is not None), key=lambda each: (-each.resident, each.pid))
 
@@ -66,7 +66,8 @@ def other_pids() -> Iterator[int]:
 
 
 def names_of(pid: int) -> set[str]:
-    """The kernel cuts the first after 15 bytes, and shows the second only to who may trace the process."""
+    """Returns the names. The kernel cuts the first after 15 bytes, and shows the second only to who may trace the
+    process."""
     found = {name_of(pid)}
     with suppress(OSError):
         found.add(os.path.basename(undeleted(os.readlink(f"/proc/{pid}/exe"))))
@@ -87,7 +88,7 @@ def _words(pid: int) -> Sequence[str]:
 
 
 def _running(pid: int) -> Optional[NamedProcess]:
-    """None where it has no memory: a kernel thread, a zombie, or one that has ended."""
+    """Returns the process; None if it has no memory: a kernel thread, a zombie, or one that has ended."""
     try:
         resident = status_row(pid, "VmRSS")
         words = _words(pid)
@@ -100,15 +101,15 @@ class ListedProcess(NamedTuple):
     pid: int
     name: str
     rss: int
-    """As ps and top show it: the kernel's own counter, which may lag behind by some pages for each processor."""
+    """As in ps and top: the kernel's own counter, which may lag behind by some pages for each processor."""
     started: int
-    """With the pid, what no other process has."""
+    """The start time: with the pid, it identifies a process."""
     program: bytes
-    """Where its code and its stack lie: another after exec, or the same program at the same places."""
+    """The addresses of its code and stack: others after exec, unless the same program gets the same places."""
 
 
 def list_processes(page_size: int) -> Iterator[ListedProcess]:
-    """By pid, all but this one, kernel threads and those that have ended; of other users, too."""
+    """Lists processes by pid, also of other users, without this one, kernel threads and ended ones."""
     for pid in sorted(other_pids()):
         listed = _listed(pid, page_size)
         if listed is not None:

@@ -18,7 +18,7 @@ PF_KTHREAD = 0x00200000  # linux/sched.h
 
 
 class MapsLine(NamedTuple):
-    """A mapping with what identifies its file."""
+    """A mapping, with what identifies its file."""
 
     region: Region
     device: tuple[int, int]
@@ -32,7 +32,7 @@ def read_bytes(path: str) -> bytes:
 
 
 def parse_region(line: bytes) -> Region:
-    """A line of maps, or the first of a mapping's in smaps: of some processes there are 65,530."""
+    """Parses a line of maps, or the first line of a mapping in smaps: some processes have 65,530."""
     fields = line.split(None, 5)
     low, _, high = fields[0].partition(b"-")
     permissions = fields[1]
@@ -67,7 +67,7 @@ def read_regions(pid: int) -> list[Region]:
 
 
 def find_file(pid: int, address: int) -> Optional[MapsLine]:
-    """The mapping of a file at an address, as it is now; all others are passed over unread."""
+    """Finds the current mapping of a file at an address; others are skipped without parsing."""
     for line in read_maps(pid).splitlines():
         high = line.partition(b" ")[0].partition(b"-")[2]
         if int(high, 16) <= address:
@@ -82,7 +82,7 @@ def find_file(pid: int, address: int) -> Optional[MapsLine]:
 
 
 def smaps(text: bytes) -> Iterator[tuple[Region, bytes]]:
-    """Every mapping, and the rows that smaps has of it."""
+    """Yields every mapping with its rows in smaps."""
     # each mapping's own line comes before its Size, which nothing else begins a line with
     before, *parts = text.split(b"\nSize:")
     for part in parts:
@@ -91,17 +91,17 @@ def smaps(text: bytes) -> Iterator[tuple[Region, bytes]]:
 
 
 def seccomp_modes(pid: int) -> dict[int, int]:
-    """By tid: 0 without seccomp, 1 in its strict mode, 2 under a filter; a kernel without it does not say."""
+    """Returns by tid: 0 without seccomp, 1 in its strict mode, 2 under a filter; a kernel without it does not say."""
     return {tid: int(_status_rows(f"/proc/{pid}/task/{tid}").get("Seccomp", 0)) for tid in thread_ids(pid)}
 
 
 def online_processors() -> int:
-    """Of this machine, as get_nprocs() counts them."""
+    """Counts this machine's processors, as get_nprocs() does."""
     return os.sysconf("SC_NPROCESSORS_ONLN")
 
 
 def is_dead(pid: int) -> bool:
-    """Whether no thread of the process is left that is more than a zombie."""
+    """Tells whether all threads of the process are gone or zombies."""
     try:
         tids = os.listdir(f"/proc/{pid}/task")
     except OSError:
@@ -110,23 +110,23 @@ def is_dead(pid: int) -> bool:
 
 
 def is_zombie(pid: int, tid: int) -> bool:
-    """Whether the kernel itself says that this thread has ended; not so where there is none of that number."""
+    """Tells whether the kernel says that this thread has ended; False if there is none of that number."""
     return _stat(f"/proc/{pid}/task/{tid}")[:1] in ([b"Z"], [b"X"])
 
 
 def exit_code(pid: int) -> Optional[int]:
-    """A zombie's, as wait() gives it; for who may trace it."""
+    """Returns a zombie's exit code, as from wait(); for who may trace it."""
     fields = _stat(f"/proc/{pid}")
     return int(fields[-1]) if fields[:1] == [b"Z"] else None
 
 
 def _stat(folder: str) -> list[bytes]:
-    """The fields of stat after the name; none where it is gone."""
+    """Returns the fields of stat after the name; empty if it is gone."""
     return named_stat(folder)[1]
 
 
 def named_stat(folder: str) -> tuple[bytes, list[bytes]]:
-    """The name, which may hold anything, and the fields after it; none of them where it is gone."""
+    """Returns the name, which may hold anything, and the fields after it; none of them if it is gone."""
     try:
         before, _, after = read_bytes(f"{folder}/stat").rpartition(b")")
     except OSError:
@@ -135,9 +135,9 @@ def named_stat(folder: str) -> tuple[bytes, list[bytes]]:
 
 
 def unreleasable_ranges(pid: int) -> list[Span]:
-    """Mappings under mlock, which MADV_DONTNEED refuses with EINVAL ("lo"), and of hugetlbfs pages ("ht"), where it
-    wants huge page alignment and before 5.18 refuses. smaps walks all page tables, so it is asked only where status
-    says that something is locked."""
+    """Returns mappings under mlock, which MADV_DONTNEED refuses with EINVAL ("lo"), and of hugetlbfs pages ("ht"),
+    where it wants huge page alignment and before 5.18 refuses. smaps walks all page tables, so it is read only if
+    status says that something is locked."""
     rows = _status_rows(f"/proc/{pid}")
     if all(int(rows.get(key, "0 kB").split()[0]) == 0 for key in ("VmLck", "HugetlbPages")):
         return []
@@ -146,13 +146,13 @@ def unreleasable_ranges(pid: int) -> list[Span]:
 
 
 def flags(rows: bytes) -> set[bytes]:
-    """VmFlags of a mapping in smaps."""
+    """Returns VmFlags of a mapping in smaps."""
     return set(rows.partition(b"\nVmFlags:")[2].partition(b"\n")[0].split())
 
 
 def memory_of(pid: int) -> Optional[MemoryUse]:
-    """Exact: status' own VmRSS is a sum of per-processor counters that lags behind. None
-    where no memory is left."""
+    """Returns exact sums: status' own VmRSS is a sum of per-processor counters that lags behind. None if no memory is
+    left."""
     try:
         text = read_bytes(f"/proc/{pid}/smaps_rollup")
     except FileNotFoundError:  # before 4.14
@@ -168,7 +168,7 @@ def _memory_in(text: bytes) -> Optional[MemoryUse]:
 
 
 class Uses(Sequence[MappingUse]):
-    """smaps of one moment, taken apart when somebody looks into it: its process may have been let go by then.
+    """smaps of one moment, parsed when it is first used: the process may have been released by then.
 
     Its Rss are the very numbers that RSS is the sum of; huge pages of hugetlbfs, which the kernel leaves out of these,
     are in memory all the same.
@@ -179,7 +179,7 @@ class Uses(Sequence[MappingUse]):
 
     @property
     def memory(self) -> Optional[MemoryUse]:
-        """As memory_of has it, for which the kernel would go through all pages once more."""
+        """The same as memory_of, for which the kernel would visit all pages once more."""
         return _memory_in(self._text())
 
     @cached_property
@@ -211,7 +211,7 @@ OWN = b"\nAnonymous:"
 
 
 def counter(text: bytes, key: bytes) -> int:
-    """0 where this kernel has no such counter."""
+    """Returns a counter; 0 if this kernel has none of that name."""
     start = text.find(key)
     return int(text[start + len(key) : text.index(b"kB", start)]) * 1024 if start >= 0 else 0
 
@@ -231,7 +231,7 @@ class Status(NamedTuple):
     uid: int
     rss: Optional[int]
     swap: Optional[int]
-    """None where the process has no memory of its own: a kernel thread, a zombie."""
+    """None if the process has no memory of its own: a kernel thread, a zombie."""
     threads: int
 
 
@@ -254,18 +254,18 @@ def read_status(pid: int) -> Status:
 
 
 def status_row(pid: int, name: str) -> str:
-    """A row of /proc/PID/status; "" where this kernel has none of that name."""
+    """Returns a row of /proc/PID/status; "" if this kernel has none of that name."""
     return _status_rows(f"/proc/{pid}").get(name, "")
 
 
 def _status_rows(folder: str) -> dict[str, str]:
-    """Of a process or a thread."""
+    """Yields the status rows of a process or a thread."""
     rows = (line.partition(b":") for line in read_bytes(f"{folder}/status").splitlines())
     return {key.decode(): os.fsdecode(value.strip()) for key, _, value in rows}
 
 
 def status_number(pid: int, name: str) -> int:
-    """A row that is a number; 0 where there is none, or no such process."""
+    """Returns a row that is a number; 0 if there is none, or no such process."""
     try:
         return int(status_row(pid, name) or 0)
     except OSError:
@@ -273,7 +273,7 @@ def status_number(pid: int, name: str) -> int:
 
 
 def inner_number(folder: str, row: str) -> int:
-    """What a thread calls itself or its process, from NSpid or NStgid: the innermost pid namespace comes last."""
+    """Returns a thread's own number, or its process's, from NSpid or NStgid: the innermost pid namespace comes last."""
     return int(_status_rows(folder)[row].split()[-1])
 
 
@@ -282,7 +282,7 @@ def thread_ids(pid: int) -> list[int]:
 
 
 def born(pid: int) -> int:
-    """When it was started, in ticks since the machine was: with its number, what no other process has."""
+    """Returns the start time in ticks since boot: with the number, it identifies a process."""
     fields = _stat(f"/proc/{pid}")
     if not fields:
         raise ProcessLookupError
@@ -290,7 +290,7 @@ def born(pid: int) -> int:
 
 
 def name_of(pid: int) -> str:
-    """As the kernel has it; "" of a process that has ended."""
+    """Returns the kernel's name of a process; "" if it has ended."""
     try:
         return os.fsdecode(read_bytes(f"/proc/{pid}/comm").rstrip(b"\n"))
     except OSError:
@@ -298,13 +298,14 @@ def name_of(pid: int) -> str:
 
 
 def is_kernel_thread(pid: int) -> bool:
-    """A process that is about to end has no memory either. False where it has ended."""
+    """Tells whether it is a kernel thread. A process that is about to end has no memory either. False if it has
+    ended."""
     fields = _stat(f"/proc/{pid}")
     return bool(fields) and bool(int(fields[6]) & PF_KTHREAD)
 
 
 def check_born(pid: int, when: int) -> None:
-    """TargetError where that process has ended, though its number may be another's by now."""
+    """Raises TargetError if that process has ended, though its number may be another's by now."""
     try:
         if born(pid) == when:
             return
@@ -314,13 +315,13 @@ def check_born(pid: int, when: int) -> None:
 
 
 def thread_state(pid: int, tid: int) -> str:
-    """One letter, as in Status.state; "X" where the thread is gone."""
+    """Returns one letter, as in Status.state; "X" if the thread is gone."""
     fields = _stat(f"/proc/{pid}/task/{tid}")
     return fields[0].decode() if fields else "X"
 
 
 def waits_at(pid: int, tid: int) -> str:
-    """The function in which the kernel has this thread wait; "" where it does not say."""
+    """Returns the kernel function in which this thread waits; "" if unknown."""
     try:
         place = read_bytes(f"/proc/{pid}/task/{tid}/wchan").decode()
     except OSError:

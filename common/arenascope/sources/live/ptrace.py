@@ -1,9 +1,9 @@
-"""Every thread of a process seized and stopped by ptrace. Works in the guard alone (guard.py), whose end lets go.
+"""Seizes and stops every thread of a process by ptrace. It runs only in the guard (guard.py), whose end releases them.
 
 PTRACE_SEIZE sends no signal. A thread stops at our PTRACE_INTERRUPT, or at a signal that was on its way to it just
-then: either is a stop. Such a signal is handed back when the thread is let go, and the kernel delivers it with the
+then: either is a stop. Such a signal is handed back when the thread is released, and the kernel delivers it with the
 siginfo it had. Stops are waited for with WNOWAIT: a wait that takes the status also takes the signal, which would be
-lost should the guard be killed (wait_task_stopped clears exit_code, which is what the thread goes on with).
+lost if the guard were killed (wait_task_stopped clears exit_code, which is what the thread goes on with).
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from .stop_wait import Wait
 PTRACE_GETREGSET, PTRACE_SEIZE, PTRACE_INTERRUPT, PTRACE_DETACH = 0x4204, 0x4206, 0x4207, 17
 WALL = 0x40000000
 ROUNDS = 100
-"""Threads may start others while they are being seized: until a round finds no new one."""
+"""Threads may start others while they are seized: rounds repeat until one finds no new thread."""
 REGISTER_BYTES = 16384
 """The largest set is x86's XSAVE area with its tiles, 11 KiB."""
 
@@ -44,7 +44,7 @@ class Ptracer:
         self.ptrace.restype = ctypes.c_long
         self._until = 0.0
         self.held: dict[int, int] = {}
-        """By thread: the signal at whose delivery it stopped; 0: at our own asking, or with its whole process."""
+        """By thread: the signal at whose delivery it stopped; 0 if at our request, or with its whole process."""
         self.count = 0
         """The kernel's number of threads when all were held: one that has exited may be among them."""
 
@@ -53,7 +53,7 @@ class Ptracer:
         self.hold_all()
 
     def hold_all(self) -> None:
-        """Those that have come since, too."""
+        """Holds all threads, including those started meanwhile."""
         wait = self.wait()
         for _ in range(ROUNDS):
             self.count = procfiles.status_number(self.pid, "Threads")
@@ -68,7 +68,7 @@ class Ptracer:
         raise TargetError(f"process {self.pid} starts threads faster than they can be held", "--stop signal")
 
     def _seize(self, tid: int) -> bool:
-        """False where this thread is no more: it may stay in the list, as main does that left by pthread_exit."""
+        """Seizes a thread; False if it is gone. It may stay in the list, as main does after pthread_exit."""
         if self.ptrace(PTRACE_SEIZE, tid, None, None) == -1:
             error = ctypes.get_errno()
             if procfiles.thread_state(self.pid, tid) in "ZX":
@@ -87,7 +87,7 @@ class Ptracer:
         return Wait(self.pid, self._until, waited)
 
     def of(self, tids: Optional[Sequence[int]]) -> list[int]:
-        """Those of them that are held; None: all that are."""
+        """Returns those of these threads that are held; None: all that are."""
         return [tid for tid in (self.held if tids is None else tids) if tid in self.held]
 
     def await_stop(self, tid: int, wait: Wait) -> None:
@@ -108,7 +108,7 @@ class Ptracer:
             return
 
     def stopped(self, tid: int) -> Optional[tuple[int, int]]:
-        """(event, signal) of a stop; a negative signal where it is no more; None: it runs."""
+        """Returns (event, signal) of a stop; a negative signal if it is gone; None if it runs."""
         try:
             told = os.waitid(os.P_PID, tid, os.WSTOPPED | os.WEXITED | os.WNOWAIT | os.WNOHANG | WALL)
         except ChildProcessError:
@@ -120,7 +120,7 @@ class Ptracer:
         return told.si_status >> 8, told.si_status & 0x7F
 
     def records(self, tids: Optional[Sequence[int]] = None) -> list[tuple[int, bytes, bytes]]:
-        """(thread, registers, TLS note) of each, or of these."""
+        """Returns (thread, registers, TLS note) of all threads, or of these."""
         records = []
         for tid in self.of(tids):
             registers = self.register_set(tid, NT_PRSTATUS)
@@ -129,7 +129,7 @@ class Ptracer:
         return records
 
     def register_sets(self) -> list[tuple[int, bytes, list[tuple[str, int, bytes]]]]:
-        """(thread, general registers, all other sets as notes of a core) of each."""
+        """Returns (thread, general registers, all other sets as notes of a core) of each thread."""
         sets = []
         for tid in self.held:
             others = [(owner, kind, self.register_set(tid, kind)) for owner, kind in REGISTER_NOTES]
@@ -147,7 +147,8 @@ class Ptracer:
         return _Iovec(ctypes.cast(buffer, ctypes.c_void_p), len(buffer))
 
     def release(self) -> None:
-        """What could not be stopped, or was killed meanwhile, is let go by the guard's end."""
+        """Releases all threads. Those that could not be stopped, or were killed meanwhile, are released by the guard's
+        end."""
         for tid, number in self.held.items():
             self.ptrace(PTRACE_DETACH, tid, None, number)
         self.held = {}
@@ -169,7 +170,7 @@ class _Times(ctypes.Structure):
 
 
 def die_in(seconds: float, number: int) -> Optional[int]:
-    """The kernel sends this process `number` then, even where it is stopped; None where that is not to be had."""
+    """Makes the kernel send this process `number` at our death, even if it is stopped; None if unavailable."""
     for library in (None, "librt.so.1"):  # in libc since 2.34
         try:
             libc = ctypes.CDLL(library)

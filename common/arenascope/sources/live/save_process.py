@@ -1,4 +1,4 @@
-"""A live process into the file of a core, or into memory: see core/save_image.py and core/core_in_memory.py."""
+"""Saves a live process into the file of a core, or into memory: see core/save_image.py and core/core_in_memory.py."""
 
 from __future__ import annotations
 
@@ -28,8 +28,8 @@ from .shared_memory import SharedFiles
 def save_process(
     image: LiveSource, path: Union[str, int], registers: Sequence[RegisterSets], release: Callable[[], float]
 ) -> SavedCore:
-    """`release` lets the process go, and says for how long it was held. It is copied into its room in memory, where it
-    has one, and written when it is let go."""
+    """Saves the process. `release` lets the process go, and returns how long it was held. If room in memory was
+    reserved, it is copied there, and written after the release."""
     room, image.room = image.room, None
     with CoreWriter(path) as writer:
         if room is not None:
@@ -39,8 +39,8 @@ def save_process(
 
 
 def room_in_memory(image: LiveSource, most: int, shared: Optional[int] = None) -> Optional[MemoryWriter]:
-    """Pages for what a process has now, which runs on; None where more than `most` bytes are to be copied, or so many
-    addresses are not to be had. `shared`: so much finds room of it, with what others have written; None: `most`."""
+    """Reserves pages for a running process's present memory; None if more than `most` bytes are to be copied, or too
+    few addresses are free. `shared`: the limit for shared memory, including what others have written; None: `most`."""
     with suppress(OSError):
         form, seen = _form(image), _look(image, most if shared is None else shared)
         writer = MemoryWriter(most, slots_for(form, seen.pieces, image.page_size))
@@ -59,17 +59,17 @@ def copy_process(
     registers: Sequence[RegisterSets],
     release: Callable[[], float],
 ) -> tuple[ProcessCopy, SavedCore]:
-    """Into this process's memory. NoRoomInMemory where there is too little."""
+    """Copies the process into our memory. NoRoomInMemory if there is too little."""
     saved = _save(image, writer, registers, release)
     return ProcessCopy(f"[copy of process {image.pid}]", target, saved.lost, writer.bytes), saved
 
 
 class _Seen(NamedTuple):
-    """What of a process is to be copied."""
+    """The parts of a process to be copied."""
 
     uses: Sequence[MappingUse]
     smaps: Optional[BackgroundWork[bytes]]
-    """Where it is still being read: then `uses` are from before, but for where they lie."""
+    """smaps while it is being read: then `uses` are from before the hold, except for their addresses."""
     resident: Sequence[Span]
     swapped: Sequence[Span]
     exact: bool
@@ -82,8 +82,9 @@ def _form(image: LiveSource) -> ElfForm:
 
 
 def _look(image: LiveSource, room: int, before: Sequence[MappingUse] = ()) -> _Seen:
-    """`before`: what was mapped while it ran on. With that smaps, for which the kernel goes through all pages, is read
-    while they are copied. Not where some are in swap: what is read comes back, and that would be of two moments."""
+    """Collects what to copy. `before`: the mappings while it ran. With them smaps, for which the kernel visits all
+    pages, is read during the copy. Not if pages are in swap: reading brings them back, and the two would be of two
+    moments."""
     smaps = None
     if before and procfiles.read_status(image.memory_tid).swap == 0:
         smaps = BackgroundWork(image.smaps)
@@ -113,7 +114,7 @@ def _as_before(regions: Sequence[Region], before: Sequence[MappingUse]) -> list[
 
 
 def _agree(uses: Sequence[MappingUse], guessed: Sequence[MappingUse]) -> bool:
-    """Whether the same is to be copied by both."""
+    """Tells whether both would copy the same."""
     return len(uses) == len(guessed) and all(
         use.region == guess.region and (not use.region.is_file or may_have_own(use) == may_have_own(guess))
         for use, guess in zip(uses, guessed)
@@ -127,7 +128,7 @@ def _save(
     release: Callable[[], float],
     room: Optional[MemoryWriter] = None,
 ) -> SavedCore:
-    """`room`: where it lies until it is let go."""
+    """Copies and writes the process; `room` takes the copy until the release."""
     first = room or writer
     form, seen = _form(image), _look(image, writer.room, first.before if isinstance(first, MemoryWriter) else ())
     names = image.thread_names()
@@ -166,10 +167,10 @@ def _save(
 
 
 class ProcessCopy(CoreImage):
-    """A process as it was; its files are the process's own."""
+    """A copy of a process; its files are the process's own."""
 
     def __init__(self, path: str, target: Target, lost: int, held: Optional[CoreBytes] = None) -> None:
-        """`lost`: how many bytes could not be copied; `held`: where it is in memory."""
+        """`lost`: how many bytes could not be copied; `held`: the copy in memory."""
         super().__init__(path, held=held)
         self.lost = lost
         self._target = target

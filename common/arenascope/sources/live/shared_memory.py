@@ -1,8 +1,8 @@
-"""What shared memory without a file has, whoever wrote it: a process's page tables do not tell.
+"""Reads shared memory without a file, whoever wrote it: a process's page tables do not show all of it.
 
-fork copies no page tables of shared mappings, and the kernel may take them back while the pages stay. What a page holds
-that this process has not touched is read from the memory's own inode: a read by way of the process would map the page
-there, and make one where there is none.
+fork copies no page tables of shared mappings, and the kernel may drop them while the pages stay. Pages that this
+process has not touched are read from the memory's own inode: a read through the process would map the page there, and
+create one if there is none.
 """
 
 from __future__ import annotations
@@ -15,18 +15,18 @@ from ..core.open_core import data_within
 from ..target import Region, RegionIndex, Residency, SharedMemory, Span
 
 MOST = 1 << 30
-"""So many bytes that this process does not have mapped are looked at, or copied."""
+"""The most unmapped bytes of the process that are examined, or copied."""
 
 
 class SharedFiles:
-    """The inodes behind the shared mappings of a process: /proc/PID/map_files leads there, for who has
-    CAP_CHECKPOINT_RESTORE or CAP_SYS_ADMIN."""
+    """The inodes behind the shared mappings of a process: /proc/PID/map_files leads there, with CAP_CHECKPOINT_RESTORE
+    or CAP_SYS_ADMIN."""
 
     def __init__(self, folder: str, regions: Sequence[Region], residency: Residency, most: int = MOST) -> None:
         self._folder = folder
         known: list[Region] = []
         self.pages: dict[int, Sequence[Span]] = {}
-        """What each mapping has, by its start."""
+        """The pages of each mapping, by its start."""
         unknown: list[Span] = []
         for region in regions:
             if not (region.is_shared_memory and region.readable):
@@ -45,7 +45,7 @@ class SharedFiles:
         self.told = SharedMemory(mappings, [each for found in self.pages.values() for each in found], unknown)
 
     def fill(self, address: int, block: memoryview) -> int:
-        """Reads into `block` where such a mapping is, and as far as it goes; else 0."""
+        """Reads into `block` from such a mapping, up to its end; 0 elsewhere."""
         region = self._regions.find(address)
         if region is None:
             return 0
@@ -59,7 +59,7 @@ class SharedFiles:
         return 0
 
     def read(self, address: int, size: int) -> bytes:
-        """All of it, where it lies in one such mapping; else nothing."""
+        """Reads all of it if it lies in one such mapping; otherwise nothing."""
         region = self._regions.find(address)
         if region is None or address + size > region.end:
             return b""
@@ -71,7 +71,7 @@ class SharedFiles:
         return os.open(f"{self._folder}/map_files/{region.start:x}-{region.end:x}", os.O_RDONLY | os.O_CLOEXEC)
 
     def _pages(self, region: Region, most: int) -> Optional[list[Span]]:
-        """None where that is not to be had, or is too much."""
+        """Returns the pages; None if unavailable, or too much."""
         try:
             file = self._open(region)
         except OSError:

@@ -1,11 +1,12 @@
-"""A process of which as much as can be is read before it is held, and nothing after.
+"""Shortens a hold: as much as possible is read before it, and nothing after it.
 
-Three times: while it runs on, the places of its free chunks are found (glibc/free_chunk_places.py); while it is held,
-these are read again, in bulk, and whatever else is read is kept; once it was let go, everything is answered from what
-was kept. What was not is never read then: ReadLate, and the look begins anew with a process that is held to the end.
+There are three phases. While the process runs, the places of its free chunks are found (glibc/free_chunk_places.py).
+While it is held, these are read again, in bulk, and whatever else is read is kept. After its release, everything is
+answered from what was kept. Anything else is never read then: ReadLate, and the look starts again with a process that
+is held to the end.
 
-Where it may be held no longer before all chunks were read again, the answer is of those lists that were: Unread is what
-leads out of another (`cut` in process.py says so to the reader). Before that there is no answer: HoldOver.
+If time runs out before all chunks were read again, the answer covers the lists that were: links that lead out of them
+raise HoldOverUnread (`cut` in process.py tells the reader). Before that there is no answer: HoldOver.
 """
 
 from __future__ import annotations
@@ -29,20 +30,20 @@ if TYPE_CHECKING:
 
 
 class KeptResidency:
-    """Which pages were in memory: a stretch that was asked about is kept, and answers for whatever lies in it."""
+    """Residency that keeps each stretch that was asked about, and answers for any part of it."""
 
     def __init__(self, pages: PagemapResidency, ask: Callable[[int, int], PagesOfStretch]) -> None:
         self._pages, self._ask = pages, ask
         self._starts: list[int] = []
         self._stretches: list[PagesOfStretch] = []
-        """In order; none lies within another, as what does is not asked for."""
+        """In order; none lies within another, as no part of a kept stretch is asked for again."""
 
     @property
     def exact(self) -> bool:
         return self._pages.exact
 
     def _around(self, start: int, end: int) -> Optional[PagesOfStretch]:
-        """None where the process is no more."""
+        """Returns the stretch around a range; None if the process is gone."""
         start, end = self._pages.whole_pages(start, end)
         place = bisect_right(self._starts, start)
         if place and end <= self._stretches[place - 1].end:
@@ -66,26 +67,26 @@ class KeptResidency:
 
 T = TypeVar("T")
 BLOCK = 1024
-"""So many chunks are compared at once."""
+"""The number of chunks compared at once."""
 
 
 class StillProcess(ProcessImage):
-    """See above; `nodes` are its free chunks."""
+    """A process that is read in these three phases; `nodes` are its free chunks."""
 
     def __init__(self, pid: int) -> None:
         super().__init__(pid)
         self._held = self._let_go = False
         self._kept: dict[tuple[int, int], Optional[bytes]] = {}
-        """By address and size; None: not to be read."""
+        """By address and size; None: unreadable."""
         self._answers: dict[str, object] = {}
         self._freeze: Optional[Freeze] = None
         self._smaps: Optional[BackgroundWork[bytes]] = None
         self.late: Optional[ReadLate] = None
-        """Something was asked for that was not kept: whatever was answered is worth nothing."""
+        """Set once something was asked for that was not kept: all answers are void then."""
         self.nodes = StillNodes(self)
 
     def hold(self, freeze: Freeze) -> None:
-        """It is held from now on. Where it has ended, or become another program, since it was opened, it says so."""
+        """Starts the hold. Raises an error if the process has ended, or become another program, since it was opened."""
         self._freeze = freeze
         first = next((each for each in self._regions if each.readable), None)
         if first is not None:
@@ -94,22 +95,22 @@ class StillProcess(ProcessImage):
         self._held = True
 
     def let_go(self) -> None:
-        """It will run on: nothing more is read."""
+        """Ends the hold: nothing more is read."""
         if self._smaps is not None:
             self._smaps.wait()
         self._let_go = True
 
     def is_time(self) -> bool:
-        """To stop reading."""
+        """Tells whether it is time to stop reading."""
         return self._freeze is not None and self._freeze.is_over()
 
     def heed_time(self) -> None:
-        """Between two readings of what must be read: HoldOver."""
+        """Raises HoldOver, between two necessary reads, if time is up."""
         if self._freeze is not None and self._held and self._freeze.is_over():
             raise self._freeze.over()
 
     def cut_short(self) -> None:
-        """Some of its chunks were not read in time."""
+        """Records that some chunks were not read in time."""
         if self._freeze is not None:
             self.cut = self._freeze.cut
 
@@ -149,7 +150,7 @@ class StillProcess(ProcessImage):
         return self._kept.get((address, size))
 
     def read_now(self, address: int, size: int) -> bytes:
-        """Of what is kept apart from the rest."""
+        """Reads without keeping: the caller keeps it elsewhere."""
         return super().read(address, size)
 
     def fill(self, address: int, block: memoryview) -> int:
@@ -196,8 +197,8 @@ class StillProcess(ProcessImage):
         return self._once("mapping_use", self._mapping_use)
 
     def _mapping_use(self) -> Optional[Sequence[MappingUse]]:
-        """The kernel goes through all pages for it, which takes as long as the chunks do: both at once. Not where some
-        are in swap: what is read comes back, and then the two would be of two moments."""
+        """Reads smaps, for which the kernel visits all pages, at the same time as the chunks. Not if pages are in swap:
+        reading brings them back, and the two would be of two moments."""
         if self.guarded(lambda: procfiles.read_status(self.memory_tid)).swap != 0:
             return super().mapping_use()
         self._smaps = BackgroundWork(self.smaps)
@@ -211,7 +212,7 @@ class StillProcess(ProcessImage):
 
 
 class StillNodes:
-    """Target.nodes of such a process."""
+    """The free chunks of such a process (Target.nodes)."""
 
     def __init__(self, process: StillProcess) -> None:
         self._process = process
@@ -223,25 +224,25 @@ class StillNodes:
         self._reader.load()
         self._data = bytearray()
         self._chunks = array("Q")
-        """The chunks that are read again, in the order of `_data`: in that of addresses those in rings, then others."""
+        """The chunks to read again, in the order of `_data`: those in rings by address, then others."""
         self._places: dict[int, int] = {}
-        """By chunk that is in no ring: where its words are in `_data`, in their order."""
+        """The offsets in `_data` of chunks that are in no ring, in their order."""
         self._rings: dict[int, Followed] = {}
         self._heads: Sequence[int] = ()
         self._ring_of = array("I")
-        """Of the chunks in rings: which of `_heads` has it."""
+        """For each chunk in a ring: the index of its head in `_heads`."""
         self._lost: set[int] = set()
-        """What could not be read again."""
+        """Chunks that could not be read again."""
         self._compared = False
-        """Whether all that has changed is known: time may be up before."""
+        """Whether all changes are known: time may be up before."""
         self._again: Optional[ManyReader] = None
         self._fresh = False
-        """Whether `_data` is of the moment in which the process is held."""
+        """Whether `_data` was read during the hold."""
         self.passed: set[int] = set()
         self._more: set[int] = set()
-        """Chunks that were read one by one while it was held."""
+        """Chunks that were read one by one during the hold."""
         self._together: dict[int, Words] = {}
-        """By chunk: what read_many read."""
+        """The words of chunks that read_many read."""
 
     def node(self, chunk: int) -> Words:
         words = self._together.get(chunk)
@@ -256,7 +257,7 @@ class StillNodes:
         return self._unpack(self._process.read(chunk + self._word, self._size))
 
     def part(self, address: int, size: int) -> Optional[bytes]:
-        """Of a chunk's words, from its size on."""
+        """Returns part of a chunk's words, from its size on."""
         if size > self._size:
             return None
         place = self._place(address - self._word) if self._fresh else None
@@ -275,7 +276,7 @@ class StillNodes:
         return self._place(chunk) is not None or chunk in self._more
 
     def _place(self, chunk: int) -> Optional[int]:
-        """Where its words are in `_data`."""
+        """Returns the offset of a chunk's words in `_data`."""
         if chunk in self._lost:
             return None
         place = self._places.get(chunk)
@@ -343,7 +344,7 @@ class StillNodes:
         self._data += data
 
     def _changed(self, index: int) -> int:
-        """Which chunk that is; the ring that had it is none any more."""
+        """Returns the changed chunk, and drops the ring that had it."""
         if index < len(self._ring_of):
             self._rings.pop(self._heads[self._ring_of[index]], None)
         return self._chunks[index]
@@ -368,12 +369,12 @@ class StillNodes:
             return None
 
     def prepare(self) -> None:
-        """All that reading them again needs, before the process is held."""
+        """Prepares reading them again, before the hold."""
         process, places = self._process, increased(self._chunks, self._word)
         self._again = ManyReader(process.memory_tid, process.read_now, places, self._size, is_over=process.is_time)
 
     def read_again(self) -> Iterator[int]:
-        """Those of them that have changed since; what cannot be read any more is none."""
+        """Yields those that have changed; those that can no longer be read are dropped."""
         again, size = self._again, self._size
         before, self._fresh = self._data, True
         if again is None:

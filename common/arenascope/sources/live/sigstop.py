@@ -1,4 +1,5 @@
-"""A process held by SIGSTOP: needs no ptrace, but its parent sees it stop. Works in the guard alone (guard.py)."""
+"""Holds a process by SIGSTOP: this needs no ptrace, but its parent sees it stop. It runs only in the guard
+(guard.py)."""
 
 from __future__ import annotations
 
@@ -14,7 +15,7 @@ from .stop_wait import Wait
 
 
 class Stopper:
-    """Stops a process, unless somebody else had stopped it before."""
+    """Stops a process, unless it was stopped already."""
 
     name = "signal"
 
@@ -38,7 +39,7 @@ class Stopper:
             time.sleep(0.0005)
 
     def _send(self, number: int) -> None:
-        """To this very process: its number may be another's by now."""
+        """Sends a signal to this very process: its number may be another's by now."""
         try:
             handle = os.pidfd_open(self._pid)
         except (AttributeError, OSError):  # before Linux 5.3, or refused; or it has ended
@@ -51,7 +52,7 @@ class Stopper:
             os.close(handle)
 
     def _running(self) -> list[tuple[int, str]]:
-        """The threads that do not stand still, each with its state."""
+        """Returns the threads that still run, each with its state."""
         states = self._states()
         return [(tid, state) for tid, state in states if state not in "TtZX"]
 
@@ -79,7 +80,7 @@ class Stopper:
 
 
 def _continued_at_our_end(pid: int) -> tuple[int, int]:
-    """Both ends of a pipe: once either is closed, by us or by our death, the kernel sends that process SIGCONT.
+    """Returns a pipe: once either end is closed, by us or by our death, the kernel sends that process SIGCONT.
 
     It is sent for the other end (kill_fasync in pipe_release). F_SETOWN keeps the process itself, not its number.
     """

@@ -1,4 +1,4 @@
-"""How long it is waited for a thread that was told to stop, while all others of its process stand still for it."""
+"""How long to wait for a thread to stop, while all others of its process stand still for it."""
 
 from __future__ import annotations
 
@@ -8,26 +8,27 @@ from ...base.errors import TargetError
 from . import procfiles
 
 LONGEST = 10.0
-"""Seconds: on a crowded machine a thread may not come to run for some time."""
+"""Seconds: on a crowded machine a thread may not get to run for some time."""
 IN_THE_KERNEL = 1.0
-"""In an uninterruptible wait no thread stops. Most are over at once, and what is not may last for long."""
+"""Seconds for a thread in an uninterruptible wait, which cannot stop. Most such waits are short, the others may be
+long."""
 VFORKS = ("kernel_clone", "_do_fork", "do_fork", "wait_for_vfork_done")
-"""Where the kernel waits until a child of vfork or posix_spawn has memory of its own; the first since Linux 5.10."""
+"""The kernel functions that wait until a child of vfork or posix_spawn has memory of its own; the first since Linux
+5.10."""
 
 
 class Wait:
-    """Begun as the threads are told to stop."""
+    """A wait, started when the threads are told to stop."""
 
     def __init__(self, pid: int, until: float, waited: float = 0.0) -> None:
-        """`until`: for so long may the process be held in all, by time.monotonic(). `waited`: for so many seconds were
-        threads of it in the kernel before, while all others stood still."""
+        """`until`: the end of the longest hold by time.monotonic(). `waited`: seconds that its threads were in the
+        kernel before, while all others stood still."""
         self._pid, self._until = pid, until
         self._started = time.monotonic()
         self._in_the_kernel = IN_THE_KERNEL - waited
 
     def heed(self, tid: int, state: str) -> None:
-        """Of a thread that is still in that state: TargetError where it is waited for no longer, TimeoutError where
-        nothing is any longer."""
+        """Handles a thread that is still in that state: TargetError if its time is up, TimeoutError if all time is."""
         now = time.monotonic()
         if now > self._until and state != "D":
             raise TimeoutError("the process was held for as long as it may be")

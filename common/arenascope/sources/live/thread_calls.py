@@ -1,7 +1,7 @@
-"""Threads that are held, let run one at a time, and made to call something. Works in the guard alone (guard.py).
+"""Lets held threads run one at a time, and makes them call functions. It runs only in the guard (guard.py).
 
-Whatever happens to the guard at any moment, every thread goes on: one that was let run is left running, and one that
-was made to call has all laid out that it needs to find back alone (injection.py).
+Whatever happens to the guard, every thread goes on: one that was let run is left running, and one that was made to call
+has everything laid out that it needs to recover alone (injection.py).
 """
 
 from __future__ import annotations
@@ -21,24 +21,24 @@ from .ptrace import PTRACE_INTERRUPT, Ptracer
 PTRACE_CONT, PTRACE_SETREGSET, PTRACE_GETSIGMASK, PTRACE_SETSIGMASK = 7, 0x4205, 0x420A, 0x420B
 PTRACE_GET_RSEQ_CONFIGURATION = 0x420F
 RSEQ_CS = 8
-"""Where struct rseq has the address of the critical section that the thread is in."""
+"""The offset in struct rseq of the address of the thread's critical section."""
 FATAL = tuple(int(each) for each in (signal.SIGILL, signal.SIGTRAP, signal.SIGABRT, signal.SIGBUS, signal.SIGFPE))
 FATAL += (int(signal.SIGSEGV), int(signal.SIGSYS))
 PIECE = 1024
 
 RETURNED, AT_SIGNAL, ENDED, AT_WORK, REFUSED = "returned", "at signal", "ended", "at work", "refused"
-"""What became of a call; with the number of a signal or, where the process ended, its wait status."""
+"""The results of a call; with the number of a signal or, if the process ended, its wait status."""
 
 
 class Runner:
-    """Does more with the threads that a Tracer holds."""
+    """Runs and calls in the threads that a Tracer holds."""
 
     def __init__(self, tracer: Ptracer) -> None:
         self._tracer, self._pid = tracer, tracer.pid
         self._ptrace, self._register_set, self._await_stop = tracer.ptrace, tracer.register_set, tracer.await_stop
         self._stopped = tracer.stopped
         self._waited = 0.0
-        """Seconds, for threads that were let run and got into an uninterruptible wait, as vfork()'s is."""
+        """Seconds spent on threads that were let run and got into an uninterruptible wait, such as vfork()'s."""
 
     def obey(self, order: Order) -> Answer:
         if isinstance(order, GetStands):
