@@ -1,4 +1,4 @@
-"""All commands by name, one file each. A command is loaded when it is asked for."""
+"""The table of all commands. Each command's module is loaded when it is asked for."""
 
 from __future__ import annotations
 
@@ -98,7 +98,7 @@ def find_command(name: str) -> Command:
 
 
 def all_commands() -> tuple[Command, ...]:
-    """In the order of help: by what they are about, then by name."""
+    """All commands, in the order of help: by group, then by name."""
     # not by map(), which is a module here
     found = (find_command(name) for name in COMMAND_NAMES)
     return tuple(sorted(found, key=lambda each: (GROUPS.index(each.group), each.name)))

@@ -88,7 +88,7 @@ def _row(usage: ArenaUsage, plans: Optional[Plans]) -> ArenaRecord:
 
 
 def _totals(usages: Sequence[ArenaUsage], plans: Optional[Plans], whole: bool) -> ArenaFigures:
-    """The sums over all; where not `whole`, there are more than these."""
+    """Sums over all arenas; a lower bound if not `whole`."""
     each = [_trimmed(plans, usage.header.index) for usage in usages]
     return ArenaFigures(
         system_bytes=total((usage.header.system_mem for usage in usages), whole),
@@ -105,7 +105,7 @@ def _totals(usages: Sequence[ArenaUsage], plans: Optional[Plans], whole: bool) -
 
 
 def _trimmed(plans: Optional[Plans], index: int) -> tuple[Optional[int], Optional[int]]:
-    """(released, resident part of it): 0 where there is no heap to trim, None where it was not examined."""
+    """(bytes released, resident part): 0 if there is no heap to trim, None if it was not examined."""
     if plans is None:
         return None, None
     trim = plans.get(index)
@@ -119,7 +119,7 @@ def _lines(
     mmapped: Optional[Tally],
     beside: Sequence[str],
 ) -> Iterator[str]:
-    """`beside`: of other allocators."""
+    """`beside`: lines about other allocators."""
     style, session = context.style, context.session
     if any(each.replaces_malloc for each in session.located.allocators):
         yield from (*beside, "")
@@ -132,7 +132,7 @@ def _lines(
     yield ""
     rows = [[_name(usage), _who(usage), *_figures(style, [usage], plans)] for usage in usages]
     threads = sum(len(usage.threads) for usage in usages)
-    # "all" would be wrong for a ring that breaks off
+    # not "all": the list of arenas breaks off
     footer = ["all", count(threads, "thread"), *_figures(style, usages, plans)] if len(rows) > 1 else None
     footer = footer if session.all_arenas else None
     yield from table(
@@ -156,7 +156,7 @@ def _lines(
 
 
 Column = Callable[[Style, Sequence[ArenaUsage]], str]
-"""A column's cell: of one arena in its row, of all below."""
+"""Makes the cell of a column: for one arena in its row, for all in the last row."""
 COLUMNS: Mapping[str, Column] = {
     "heaps": lambda style, usages: number(total(usage.heaps for usage in usages)),
     "system": lambda style, usages: style.size(sum(usage.header.system_mem for usage in usages)),
@@ -180,7 +180,7 @@ def _figures(style: Style, usages: Sequence[ArenaUsage], plans: Optional[Plans])
 
 
 def _trim_cell(style: Style, plans: Optional[Plans], usages: Sequence[ArenaUsage]) -> str:
-    """What RSS would lose; where that cannot be known, what address space would be released."""
+    """What RSS would lose; if that is not known, what address space would be released."""
     each = [_trimmed(plans, usage.header.index) for usage in usages]
     resident = total(resident for _, resident in each)
     released = total(released for released, _ in each)
@@ -192,7 +192,7 @@ def _name(usage: ArenaUsage) -> str:
 
 
 def _who(usage: ArenaUsage) -> str:
-    """Names where they are few, numbers where they are many."""
+    """The threads' names if they are few, else their number."""
     if not usage.threads:
         attached = usage.header.attached_threads
         return "none" if not attached else f"{attached} not seen"
@@ -203,7 +203,7 @@ def _who(usage: ArenaUsage) -> str:
 
 
 def _sentence(style: Style, usages: Sequence[ArenaUsage], whole: bool) -> str:
-    """The answer first."""
+    """The answer in a sentence."""
     if not whole:
         return f"more than {count(len(usages), 'arena')}: the rest cannot be read"
     system = sum(usage.header.system_mem for usage in usages)

@@ -65,7 +65,7 @@ def _lines(context: Context, rows: list[OwnedBin], partial: bool) -> Iterator[st
     chunks = sum(row.bin.chunks for row in rows)
     size = sum(row.bin.bytes for row in rows)
     cached = sum(row.bin.bytes for row in rows if row.tid is not None)
-    # other screens say 'in bins' of the rest alone
+    # on other screens 'in bins' excludes these lists
     part = f"{style.size(cached) if cached < size else 'all'} of it in thread caches; " if cached else ""
     yield style.bold(
         f"{AT_LEAST if partial else ''}{count(chunks, 'free chunk')} of {style.size(size)} "
@@ -85,7 +85,7 @@ def _cells(style: Style, row: OwnedBin) -> list[str]:
     whose = f"arena {row.arena}" if row.arena is not None else f"thread {row.tid}"
     average = row.bin.bytes // row.bin.chunks if row.bin.chunks else None
     upper = style.size(row.bin.max_bytes) if row.bin.max_bytes is not None else "any"
-    # from a list that could not be followed to its end
+    # the list could not be followed to its end
     bound = "" if row.bin.whole else "≥ "
     return [
         whose,

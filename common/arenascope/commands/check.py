@@ -40,7 +40,7 @@ def check_command(context: Context) -> Answer:
     context.check_arena(context.options.arena)
     outcome = audit(session, context.options.arena)
     damage = [each for each in outcome.breaches if not each.transient]
-    # what the walkers found is among the breaches, or in outcome.unread; blocks fewer than mp_ counts may be
+    # what walkers found is in the breaches or in outcome.unread; fewer blocks than mp_ counts are no breach
     counted = miscounted(session) if any(each.rule == "mmapped-count" for each in outcome.breaches) else []
     others = [each for each in problems_of(session) if WHAT not in each.names and each not in counted]
     problems = list({sentence(each): each for each in [*others, *outcome.unread]}.values())

@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 
 
 def member_lines(members: Sequence[BlockMember]) -> Iterator[str]:
-    """Each with its value, as on the user's own screen."""
+    """A line for each member with its value, as the user's own screen may show it."""
     names = [each.member.name or each.type for each in members]
     width = max(map(len, names), default=0)
     for name, each in zip(names, members):
@@ -46,7 +46,7 @@ def member_lines(members: Sequence[BlockMember]) -> Iterator[str]:
 
 
 def _short(leads_to: str) -> str:
-    """A type as people write it, with the offset in it."""
+    """A type's name as people write it, with the offset into it."""
     name, plus, into = leads_to.rpartition(" +")
     return f"{named(name).name}{plus}{into}" if into.isdecimal() and plus else named(leads_to).name
 
@@ -73,11 +73,11 @@ def member_record(each: BlockMember, user_data: UserData) -> MemberRecord:
 
 
 MAX_WORDS = 1 << 16
-"""On one screen; what is more is for the debugger's own dump."""
+"""The most words on a screen: a debugger's own dump serves for more."""
 PIECE = 512
-"""Words read at a time: what can be read of a block that a core has cut is shown."""
+"""How many words are read at a time. Of a block that a core has cut, what can be read is shown."""
 TAG_BITS = 56
-"""aarch64 keeps a tag (MTE, or the program's own) in the top byte of pointers; malloc's own pointers have none."""
+"""On aarch64 the top byte of a pointer may hold a tag (MTE, or the program's). malloc's own pointers have none."""
 
 
 class ChunkWord(NamedTuple):
@@ -88,7 +88,7 @@ class ChunkWord(NamedTuple):
 
 
 class Described(NamedTuple):
-    """A chunk and its circumstances."""
+    """A chunk, and where it belongs."""
 
     block: Placed
     arena: Optional[ArenaHeader]
@@ -97,11 +97,11 @@ class Described(NamedTuple):
     tid: Optional[int]
     words: Sequence[ChunkWord]
     own: Optional[str]
-    """Which structure of glibc's own it holds."""
+    """The structure of glibc's that it holds."""
     kind: Optional[Kind] = None
-    """What it is, where it is in use and not glibc's own."""
+    """What it is, if it is in use and not glibc's own."""
     members: Optional[Sequence[BlockMember]] = None
-    """What it has in it, where debug information tells its type."""
+    """Its members, if debug information has its type."""
 
 
 @command(
@@ -128,7 +128,7 @@ def chunk_command(context: Context) -> Answer:
     by_place = _find(session, places, count)
     for place, each in by_place.items():
         if isinstance(each, Described) and each.block.state in ("used", "mmapped"):
-            # a block with a mapping of its own has no neighbour whose first field it uses
+            # a block with a mapping of its own cannot use the next chunk's prev_size
             beside = session.layout.word if each.block.state == "mmapped" else 0
             told_us = describe_block(session, each.block.chunk, each.block.bytes - beside)
             by_place[place] = each._replace(kind=told_us.kind, members=told_us.members)
@@ -147,7 +147,7 @@ def chunk_command(context: Context) -> Answer:
     )
     problems = [*elsewhere, *([Statement("perhaps-cached")] if doubtful else [])]
     if not context.options.json:
-        # where no chunk holds it stands among the lines
+        # the text has a line for each address that is in no chunk
         problems = problems[len(elsewhere) :]
     return Answer(found, lines, [*problems, *said])
 
@@ -158,7 +158,7 @@ def _place(context: Context, expression: str) -> int:
 
 
 def _find(session: Session, places: Sequence[int], count: int) -> dict[int, Union[Described, Statement]]:
-    """What is at each of these; `count` words of it."""
+    """What lies at each address, with `count` words of its block."""
     by_place: dict[int, Union[Described, Statement]] = {}
     for header in session.headers if session.started else ():
         for part in session.heaps[header.index]:
@@ -202,7 +202,7 @@ def _describe(session: Session, block: Placed, header: ArenaHeader, part: Heap, 
 
 
 def _holder(session: Session, chunk: int) -> Optional[int]:
-    """The thread whose cache keeps the chunk."""
+    """The thread whose cache has the chunk."""
     return next(
         (cache.tid for cache in session.thread_caches if any(chunk in each.addresses for each in cache.bins)), None
     )

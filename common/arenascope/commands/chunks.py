@@ -39,7 +39,7 @@ from .types import look_at_a_copy
 Row = tuple[int, int, str, int]
 """(chunk address, bytes, state, arena)."""
 Wants = Callable[[int, str], bool]
-"""Whether a chunk of this size and state is asked for."""
+"""Whether a chunk of this size and state was asked for."""
 
 
 def chunks_of(piece: Piece, listed: Mapping[int, str]) -> Iterable[Block]:
@@ -49,18 +49,18 @@ def chunks_of(piece: Piece, listed: Mapping[int, str]) -> Iterable[Block]:
 
 
 class Foremost:
-    """Those of the highest rank first; of equals, that which is met first."""
+    """Keeps the `limit` chunks of the highest rank; of equal ones, those met first."""
 
     def __init__(
         self, limit: int, wants: Wants, rank: Callable[[int, str], int], best: Callable[[ChunkRun], int]
     ) -> None:
-        """`rank`: by a chunk's size and state; `best`: no chunk of a run has a higher one."""
+        """`rank`: the rank for a size and state; `best`: an upper bound of the ranks in a run."""
         self._limit, self._wants, self._rank, self._best = limit, wants, rank, best
         self._met = 0
         self._heap: list[tuple[int, int, int, int, str, int]] = []
 
     def add(self, piece: Piece, listed: Mapping[int, str]) -> None:
-        # most runs have none that comes in any more
+        # most runs have no chunk of a rank high enough
         if isinstance(piece, ChunkRun) and self._is_beaten(self._best(piece)):
             return
         for chunk, size, state in chunks_of(piece, listed):
@@ -93,7 +93,7 @@ ORDERS: Mapping[str, Callable[[int, Wants], Foremost]] = {"size": largest, "stat
 
 
 FEW_ROWS = 10_000
-"""More are written as they are met, by one process."""
+"""Up to so many rows, several processes may share the work."""
 
 
 class Filter(NamedTuple):
@@ -118,14 +118,14 @@ class Filter(NamedTuple):
         return not (self.free if state == "used" else self.used)
 
     def how_many(self, sums: ChunkSums, top_bytes: int) -> int:
-        """How many of the counted chunks it selects."""
+        """How many of the counted chunks the filter selects."""
         kept = within(sums, self.least, self.most)
         tops = int(top_bytes > 0 and self.wants(top_bytes, "top"))
         return tops + sum(kept.tally(state).chunks for state in kept.sizes if self.wants_state(state))
 
 
 class SizesInHeaps:
-    """The outcome of sweeping the heaps."""
+    """The result of sweeping the heaps."""
 
     def __init__(self) -> None:
         self.sums: dict[int, ChunkSums] = {}
@@ -133,9 +133,9 @@ class SizesInHeaps:
         self.wanted = 0
         self.problems: list[Statement] = []
         self.chosen: Optional[ChunkSums] = None
-        """With --type: what has such a name."""
+        """With --type: sums of blocks whose type matches."""
         self.doubtful = False
-        """Not every thread cache and fastbin could be read: a chunk that looks used may be in one."""
+        """Some thread caches or fastbins could not be read: a chunk that looks used may be in one."""
 
 
 @command(
@@ -260,7 +260,7 @@ def _sweep(context: Context, wanted: Filter, sweep: SizesInHeaps) -> None:
 
 
 def _sweep_types(context: Context, wanted: Filter, sweep: SizesInHeaps) -> None:
-    """The same of blocks whose type has such a name."""
+    """Like _sweep, for blocks whose type has such a name."""
     session, options = context.session, context.options
     assert wanted.type is not None
     sweep.doubtful = not (session.caches_known and session.fast_known)
@@ -280,7 +280,7 @@ def _sweep_types(context: Context, wanted: Filter, sweep: SizesInHeaps) -> None:
             if kind in names and wanted.wants(size, state):
                 sweep.wanted += 1
                 sweep.chosen.sizes[state][size] += 1
-                # sorted, the last one may be the first
+                # the largest may come last
                 if limit is None or len(rows) < limit or (limit and options.sort == "size"):
                     rows.append((chunk, size, heap.header.index, names[kind]))
     if session.stopped:
@@ -300,7 +300,7 @@ def _share_out(
     meter: Meter,
     sweep: SizesInHeaps,
 ) -> None:
-    """The same by several processes: of rows each keeps as many as may be shown."""
+    """Like _sweep, by several processes. Each keeps as many rows as may be shown."""
     session, listed = context.session, context.session.listed
 
     def look(part: HeapPart, pieces: Iterator[Piece]) -> tuple[SweepSums, list[Block]]:
@@ -327,7 +327,7 @@ def _share_out(
 
 
 def _close(session: Session, header: ArenaHeader, adding: SweepSums, wanted: Filter, sweep: SizesInHeaps) -> None:
-    """Checks an arena's parts against system_mem."""
+    """Adds an arena's sums, and checks them against system_mem."""
     sums = sweep.sums[header.index] = adding.sums()
     sweep.wanted += wanted.how_many(sums, sums.gaps["top"])
     say = sweep.problems.append
@@ -352,7 +352,7 @@ def _list(
 
 
 def _summary(session: Session, sweep: SizesInHeaps, sums: ChunkSums) -> records.Summary:
-    """What an unread list may hide is not known."""
+    """The sums by state; None for states that an unread list may hide."""
 
     def tally(state: str) -> ChunkTally:
         return chunk_tally(None if sweep.doubtful and state != "free" else sums.tally(state))

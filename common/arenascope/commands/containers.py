@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from ..blocks.graph.refs import ImageSearch
 
 NAMED = 3
-"""So many damaged kinds are named."""
+"""How many damaged types are named."""
 
 
 @command(
@@ -45,8 +45,6 @@ NAMED = 3
     whole=always,
 )
 def containers_command(context: Context) -> Answer:
-    # as in refs
-
     expect_copy(context)
     options = context.options
     wanted = _wanted(parse_size(context, options.min), options.match)
@@ -92,7 +90,7 @@ def _wanted(least: Optional[int], match: Optional[str]) -> Callable[[ContainerRo
 
 
 def _notes(context: Context, search: ImageSearch, rows: Sequence[ContainerRow]) -> Sequence[Statement]:
-    """What is not among them, and why."""
+    """Why some containers are missing."""
     session = search.session
     if not session.started:
         return ()
@@ -102,7 +100,7 @@ def _notes(context: Context, search: ImageSearch, rows: Sequence[ContainerRow]) 
     why = not_read(source)
     if why is not None:
         return [why]
-    # of a program whose containers are main's this reason comes first
+    # if main's variables hold the containers, this is the main reason
     is_without = context.door.name == "shell" and not source.locals()
     notes = [Statement("locals-not-known")] if is_without else []
     if not rows:

@@ -45,7 +45,7 @@ SHORT = {
     "other": "other anonymous memory",
     "kernel": "the kernel's own",
 }
-"""Parts of resident memory as a sentence has them; the table has them in full."""
+"""Short names of the parts of resident memory, for sentences. (The table has the full names.)"""
 TABLES = {
     "owners": "owner",
     "parts": "part",
@@ -56,17 +56,17 @@ TABLES = {
     "types": "type",
     "containers": CONTAINER,
 }
-"""In their order, with what each is by."""
+"""Tables in their order, with the kind of figure that each shows."""
 
 
 def _no_chunks(options: Namespace) -> bool:
-    """Whether now is looked at as for a snapshot of lists alone."""
+    """Whether the present moment needs no more than the lists of free chunks."""
     if options.after is not None:
         return False
     try:
         return not {"chunks", "types", "owners"} & read(options.before).keys()
     except ArenascopeError:
-        return False  # which the command will say
+        return False  # the command itself reports it
 
 
 @command(
@@ -191,7 +191,7 @@ def _changed(style: Style, diff: Diff, when: str) -> str:
     change = diff.rss.change
     if change is None:
         return f"{when}: how resident memory changed is not known{_kept(style, diff)}{_filled(diff)}"
-    # of many parts a few pages come and go; where nothing else did, they are named
+    # a few pages come and go in many parts: these are named only if no part changed more
     large = [each for each in diff.parts if abs(each.change or 0) >= TREND] or diff.parts
     moved = ", ".join(f"{SHORT.get(each.name, each.name)} {signed(style, each.change)}" for each in large[:3])
     tail = f": {moved}" if moved else ""
@@ -203,7 +203,7 @@ def _changed(style: Style, diff: Diff, when: str) -> str:
 
 
 def _kept(style: Style, diff: Diff) -> str:
-    """What matters most: what one owner has more of, and keeps."""
+    """The owner that grew most and keeps what it has."""
     first = next((each for each in diff.owners or () if each.stays), None)
     if first is None:
         return ""
@@ -224,7 +224,7 @@ def _filled(diff: Diff) -> str:
 
 
 def _no_rates(diff: Diff) -> Optional[str]:
-    """Why nothing is said by the hour; None where it is."""
+    """Why there are no rates per hour; None if there are."""
     if diff.one_process is False:
         return "no rates per hour: these are two processes"
     if diff.seconds is None:
@@ -237,7 +237,7 @@ def _no_rates(diff: Diff) -> Optional[str]:
 
 
 def _rate(style: Style, diff: Diff, change: FigureChange, by: str) -> str:
-    """Nothing for what is not a trend: a few pages, and pages of files, which the kernel maps and drops at will."""
+    """The rate; "" for what is no trend: a few pages, or pages of files, which the kernel maps and drops at will."""
     if by != CONTAINER and (abs(change.change or 0) < TREND or change.name in OF_FILES):
         return ""
     return rate_cell(style, by, diff.per_hour(change.change), MINUTE if by == CONTAINER else HOUR)

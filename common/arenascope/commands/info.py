@@ -18,7 +18,7 @@ COLOURS: Mapping[str, str] = {"Token.Name.Tag": "94", "Token.Name.Attribute": "3
 
 
 def highlighted(xml: str) -> Sequence[str]:
-    """Its lines; plain where pygments is missing."""
+    """The XML's lines, highlighted if pygments is installed."""
     if optional_libraries.load("pygments") is None:
         return xml.split("\n")
     from pygments.lexers import get_lexer_by_name
@@ -52,7 +52,7 @@ def info_command(context: Context) -> Answer:
 
 
 def may_be_written(context: Context, what: str) -> bool:
-    """Whether a text of glibc's own can be: where not, and no document has a place for that, RefusedError."""
+    """Whether glibc's own text can be written. If not, and the document has no field to say so, RefusedError."""
     gap = inexact(context.session)
     if gap is not None and not context.options.json:
         why = f"{what} cannot be written: {sentence(gap)}"

@@ -14,7 +14,7 @@ from .framework.command import LIMIT, Answer, Context, always, argument, command
 from .steps.live_copy import looked
 
 LOST = 1
-"""The exit status where something certainly is lost."""
+"""The exit status if something certainly is lost."""
 
 
 @command(
@@ -36,8 +36,6 @@ LOST = 1
     whole=always,
 )
 def leaks_command(context: Context) -> Answer:
-    # as in refs
-
     look = looked(context)
     leaks = find_leaks(look.search, look.lost)
     blocks = look.search.blocks

@@ -70,7 +70,7 @@ def map_command(context: Context) -> Answer:
         rows = page_rows(session, picture, len(types or ()))
         named = [{"name": name_of(row.kind), "module": row.kind.module} for row in types or ()]
         data = page({**page_facts(session, said, sentences_of(problems), live=context.target), "types": named}, rows)
-        # a slow disk, or a FIFO's reader, must not keep the process standing still
+        # release first: a slow disk, or a FIFO's reader, must not keep the process standing still
         context.door.release()
         write_whole(options.html, data)
         written = Written(file=options.html, bytes=len(data))
@@ -90,7 +90,7 @@ def map_command(context: Context) -> Answer:
 
 
 def _fineness(context: Context) -> Mapping[Heap, int]:
-    """How many cells each heap may have."""
+    """The most cells of a heap."""
     options = context.options
     heaps = [heap for index, parts in context.session.heaps.items() for heap in parts if options.arena in (None, index)]
     if options.cells > 0:
@@ -121,7 +121,7 @@ def _listed(cells: Optional[Sequence[int]]) -> Optional[list[int]]:
 def page_facts(
     session: Session, said: Sequence[str], problems: Sequence[str], live: Optional[Target] = None
 ) -> dict[str, object]:
-    """`live`: the process, where the session is its copy's."""
+    """Facts shown on the page. `live`: the process, if the session reads its copy."""
     target = live or session.target
     return {
         "sentence": "; ".join(said),

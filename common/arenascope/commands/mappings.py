@@ -72,8 +72,8 @@ def mappings_command(context: Context) -> Answer:
 
 
 def _rows(session: Session) -> Optional[list[Mapped]]:
-    """In address order; None where nothing tells what is mapped."""
-    # before anything of the heaps is read, which can map zero pages
+    """The mappings in address order; None if they are not known."""
+    # before heaps are read, as that can map zero pages
     residency, uses = session.residency, session.target.image.mapping_use()
     known = residency is not None and uses is not None
     if residency is None or uses is None:
@@ -126,7 +126,7 @@ def _lines(
     limit: int,
     by: str,
 ) -> Iterator[str]:
-    """`by`: what they are sorted by; by address each has its own row."""
+    """`by`: the order of the rows; by address each mapping has its own row."""
     space = sum(row.use.region.size for row in rows)
     resident = total(row.resident for row in rows)
     where = f"{count(len(rows), 'mapping')} of {style.size(space)} of address space"
@@ -153,7 +153,7 @@ def _lines(
 def _alike(
     style: Style, rows: Sequence[Mapped], names: Mapping[int, Optional[str]], by: str
 ) -> Sequence[Sequence[Mapped]]:
-    """Mappings of no file that look the same but for their place, together; what there is most of comes first."""
+    """Groups of mappings without a file that differ only in their addresses, the largest group first."""
     if by == "address":
         return [[row] for row in rows]
     groups: dict[object, list[Mapped]] = {}

@@ -32,11 +32,11 @@ def mmapped_command(context: Context) -> Answer:
     resident = [each.resident if each else None for each in pages_of(session, blocks)]
     problem = mmapped_mismatch(session)
     match = problem is None
-    # none of them has a neighbour whose first field it uses
+    # none of these blocks can use the next chunk's prev_size
     sizes = [(each.chunk, each.base + each.bytes - each.chunk - session.layout.word) for each in blocks]
     known = kinds_by_types(session, sizes) if sizes else {}
     kinds = [known.get(each.chunk) for each in blocks]
-    # what is known by its size alone has it in its row
+    # the size is in the row already: it is no type
     types = [kind if kind and kind.kind != "size" else None for kind in kinds]
     problems = problems_of(session)
     if problem is not None and problem not in problems:

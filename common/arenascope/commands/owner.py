@@ -34,12 +34,10 @@ from .steps.live_copy import expect_copy, looked
     whole=always,
 )
 def owner_command(context: Context) -> Answer:
-    # as in refs
-
     expect_copy(context)
     place = context.target.evaluate(context.options.address)
     look = looked(context)
-    # the way takes all pointers: who has one to the block is told from these
+    # the way needs all pointers: those to the block itself are among them
     build(look.search)
     goal, refs = asked_for(look.search, place)
     path = find_owner(look.search, goal, refs) if goal is not None else None

@@ -31,7 +31,7 @@ from .steps.live_copy import looked
 
 
 def page(facts: Mapping[str, object], nodes: Sequence[HolderNode]) -> bytes:
-    """Of each node what the script of the template takes."""
+    """The nodes of the page, as the template's script reads them."""
     rows = [
         (each.name, each.kind, each.above, each.retained_blocks, each.retained_bytes, each.resident, each.returns)
         for each in nodes
@@ -48,7 +48,7 @@ TYPES = (
 
 
 def profile_of(rows: Sequence[HolderNode], comments: Sequence[str]) -> bytes:
-    """pprof sums up what each node has itself. What is not known of the image is 0 there."""
+    """The profile for pprof, which sums up what each node has itself. Unknown sizes are 0."""
     sums = [[each.retained_blocks, each.resident or 0, each.returns or 0, each.retained_bytes] for each in rows]
     own = [*sums]
     for at, row in enumerate(rows):
@@ -92,8 +92,6 @@ def profile_of(rows: Sequence[HolderNode], comments: Sequence[str]) -> bytes:
     whole=always,
 )
 def owners_command(context: Context) -> Answer:
-    # as in refs
-
     look = looked(context)
     options, target = context.options, context.target
     search = look.search
@@ -109,7 +107,7 @@ def owners_command(context: Context) -> Answer:
     problems = [*look.problems, *problems_of(look.session)]
     html = pprof = None
     if options.html or options.pprof:
-        # a debugger's door may hold it still
+        # release first: a debugger may hold the process still
         files = _files(context, shown, problems, live=target.kind == "live")
         context.door.release()
         html, pprof = _write(options.html, files["html"]), _write(options.pprof, files["pprof"])
@@ -129,7 +127,7 @@ def owners_command(context: Context) -> Answer:
 
 
 def _resident(session: Session, live: int) -> Optional[int]:
-    """At most so much of all blocks is in memory: a large one may be written in part, or not at all."""
+    """An upper bound of the blocks' bytes in memory: a large block may be resident in part or not at all."""
     pages = pages_of(session, session.mmapped)
     if session.residency is None or None in pages:
         return None
@@ -144,7 +142,7 @@ def _write(path: Optional[str], data: bytes) -> Optional[Written]:
 
 
 def _files(context: Context, shown: OwnersScreen, problems: Sequence[Statement], live: bool) -> dict[str, bytes]:
-    """What --html and --pprof write."""
+    """Writes the files of --html and --pprof."""
     search = shown.search
     kinds = [name_of(each) if each is not None else UNKNOWN for each in kinds_of_all(search)]
     started = search.session.started

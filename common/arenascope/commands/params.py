@@ -56,7 +56,7 @@ def params_command(context: Context) -> Answer:
 
 
 def summary(said: Statement) -> str:
-    """Whether somebody has set anything."""
+    """Whether any parameter was set."""
     figure = said.figures
     whole = f"all {figure['with_default']} parameters that have a default are at it"
     if figure["changed"]:
@@ -117,7 +117,7 @@ def _lines(context: Context, rows: Sequence[Param], limit: ArenaLimit, said: Opt
     if limit.arenas is not None:
         limited = f"of at most {limit.arenas:,}{why_limited(limit)}"
     least = "" if session.all_arenas else AT_LEAST
-    # where it is not known, a problem says so
+    # a problem says so if it is not known
     version = f"; glibc {session.located.version}" if session.located.version else ""
     yield style.bold(f"{least}{count(arenas, 'arena')} {limited}{version}")
     if said is not None:

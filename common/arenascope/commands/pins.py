@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from ..present.screens.holder_names import HeldMost
 
 BY_ITSELF = 256 << 20
-"""Up to here types are looked at unasked."""
+"""Up to this size of heaps, types are examined without --types."""
 
 
 @command(
@@ -63,7 +63,7 @@ def pins_command(context: Context) -> Answer:
     if looked is None:
         look_at_a_copy(context, if_sooner=not options.types)
     session = context.session
-    # no process is held for naming blocks unasked
+    # do not hold a process to name blocks that nobody asked about
     waits = context.door.lets_go and session.target.kind == "live"
     context.check_arena(options.arena)
     ranking = Ranking(options.limit if options.limit > 0 else None, options.own)
@@ -135,7 +135,7 @@ def pins_command(context: Context) -> Answer:
 def _beside(
     groups: Sequence[BlocksOfKind], of_groups: Mapping[int, HeldMost], pins: Sequence[ShownPin]
 ) -> dict[str, object]:
-    """Who holds them, as a page says it."""
+    """The blocks' holders in words, for a page."""
     kinds = [of_groups.get(each.row.index) for each in groups]
     return {
         "who_groups": [each.who if each is not None else "" for each in kinds],
@@ -150,7 +150,7 @@ def _heap_bytes(heaps: Iterable[Heap]) -> int:
 def _search_all(
     session: Session, only: Optional[int], rules: TrimRules, ranking: Ranking, pending: dict[int, int]
 ) -> None:
-    """Walks the arenas; `pending` receives how much any other free() would give back in each."""
+    """Walks the arenas. `pending` receives how much the next free() of any block would return in each."""
     session.measure_residency()
     headers = [header for header in session.headers if only in (None, header.index)]
     bytes_in_all = sum(part.bytes for header in headers for part in session.heaps[header.index])
@@ -190,13 +190,13 @@ def _search(session: Session, header: ArenaHeader, rules: TrimRules, ranking: Ra
 
 
 class _End:
-    """The blocks of a stretch, and where the heap was cut after it the block in use that the rest begins with."""
+    """The blocks of a stretch. If the heap was cut after it, a used block stands for the rest."""
 
     def __init__(self, blocks: Iterator[Block], cut: Optional[int]) -> None:
         self._blocks = blocks
         self._cut = cut
         self.between_used = False
-        """Nothing before the cut could be joined with what follows: each side can be judged by itself."""
+        """No free block touches the cut: each side can be judged by itself."""
 
     def __iter__(self) -> Iterator[Block]:
         state = "free"
@@ -217,7 +217,7 @@ def _flat(pieces: Iterator[Piece], listed: dict[int, str]) -> Iterator[Block]:
 
 
 def _resident(session: Session, gain: Gain) -> Optional[int]:
-    """What RSS would fall by; madvise ends at pages that are locked, the other calls do not."""
+    """How much RSS would fall. madvise stops at locked pages; the other calls do not."""
     if session.residency is None:
         return None
     parts = []
@@ -230,7 +230,7 @@ def _resident(session: Session, gain: Gain) -> Optional[int]:
 
 
 def _sums(session: Session, ranking: Ranking) -> records.PinSums:
-    """Arenas do not touch each other, so the best block of each can be added up."""
+    """Sums of the best pin of each arena: arenas share no pages."""
     best = list(ranking.best.values())
     return records.PinSums(
         blocks=len(best),
@@ -294,12 +294,12 @@ class _Notes(NamedTuple):
     session: Session
 
     def symbol(self, pin: Pin) -> Optional[str]:
-        """What the block's first word points to, by name: a vtable tells the class."""
+        """The symbol that the first word points to: a vtable tells the class."""
         word = self.session.memory.try_word(pin.address + self.session.layout.header)
         return text_of(self.session.target.describe(word)) if word else None
 
     def _cached(self, index: int, slots: int) -> Statement:
-        """Whether a thread's cache takes one more of that bin."""
+        """Whether thread caches have room for one more block of that bin."""
         caches = self.session.thread_caches
         full = sum(any(each.index == index and each.chunks >= slots for each in cache.bins) for cache in caches)
         if not full or not self.session.caches_known:
@@ -308,7 +308,7 @@ class _Notes(NamedTuple):
         return Statement(kind, {"slots": slots, "full": full, "threads": len(caches)})
 
     def notes(self, pin: Pin) -> list[Statement]:
-        """What comes first, in order."""
+        """What happens to the block first when it is freed, in order."""
         session, layout, params = self.session, self.session.layout, self.session.params
         for cache in session.thread_caches:
             if cache.address == pin.address + layout.header:

@@ -30,8 +30,6 @@ from .steps.live_copy import expect_copy, looked
     whole=always,
 )
 def refs_command(context: Context) -> Answer:
-    # all that it takes is loaded here, before a process is held, and not with a debugger's door
-
     expect_copy(context)
     place = context.target.evaluate(context.options.address)
     look = looked(context)

@@ -69,11 +69,11 @@ if TYPE_CHECKING:
     from .steps.live_copy import CopiedImage
 
 STOPPED = "stopped"
-"""The id by which an answer says that Ctrl-C ended what it had begun."""
+"""The problem's id if Ctrl-C ended the answer."""
 
 
 def without_copy(options: Namespace) -> Optional[Statement]:
-    """Why this report does without a copy, as one before it could not make it; None: it does not."""
+    """Why this report must do without a copy, which an earlier look could not make; None: it need not."""
     why: Optional[Statement] = getattr(options, "without_copy", None)
     return why
 
@@ -83,7 +83,7 @@ def looks_into_blocks(options: Namespace) -> bool:
 
 
 def counts_containers(options: Namespace) -> bool:
-    """At both moments: where the snapshot has them, or both looks are for types."""
+    """Whether containers are counted at both moments: the snapshot has them, or both looks have types."""
     if without_copy(options) is not None:
         return False
     if options.since is None:
@@ -91,7 +91,7 @@ def counts_containers(options: Namespace) -> bool:
     try:
         return "containers" in read(options.since)
     except ArenascopeError:
-        return False  # which the command will say
+        return False  # the command itself reports it
 
 
 def takes_copy(options: Namespace) -> bool:
@@ -99,12 +99,12 @@ def takes_copy(options: Namespace) -> bool:
 
 
 def requested_parts(options: Namespace) -> list[str]:
-    """What is told by option alone."""
+    """Parts of the report that only an option shows."""
     return [name for name in ("types", "owners") if getattr(options, name)]
 
 
 def once_more(options: Namespace, error: Optional[HoldTooShort] = None) -> HoldEnded:
-    """Makes whoever looks begin again, without a copy. `error`: why there is none; None: it was stopped."""
+    """Makes the caller look again, without a copy. `error`: why there is none; None: the user stopped it."""
     if error is None:
         options.without_copy = stopped_before(options)
     else:
@@ -114,7 +114,7 @@ def once_more(options: Namespace, error: Optional[HoldTooShort] = None) -> HoldE
 
 
 def stopped_before(options: Namespace) -> Statement:
-    """Ctrl-C came before all was told that was asked for."""
+    """The problem: Ctrl-C came before all that was asked for."""
     return Statement(STOPPED, names=_left_out(options))
 
 
@@ -124,9 +124,9 @@ def _left_out(options: Namespace) -> Mapping[str, str]:
 
 
 TYPES = 20
-"""So many types are in the document."""
+"""How many types the document has."""
 BY_ITSELF = 150_000
-"""So many of a core's chunks are looked at unasked: half a second at most."""
+"""Up to so many chunks of a core are examined without an option: that takes half a second."""
 
 
 @command(
@@ -170,24 +170,28 @@ def report_command(context: Context) -> Answer:
 
 
 class _Blocks(NamedTuple):
-    """What was found out about single blocks; None where nobody looked."""
+    """What was found out about single blocks; None if nobody looked."""
 
     looked: Optional[CopiedImage] = None
-    """Where pointers were followed."""
+    """The image in which pointers were followed."""
     seen: Optional[LiveBlockKinds] = None
-    """The types that hold memory back."""
+    """Types of live blocks, with the memory that they hold back."""
 
 
 class _Growth(NamedTuple):
-    """What grew between two moments; None where there is one."""
+    """What grew between two moments; empty if there is only one."""
 
     sentence: Optional[Statement] = None
     types: Optional[list[Grown]] = None
 
 
 def _report(context: Context) -> Answer:
-    """Reads in an order that keeps its own traces out of the figures: reading memory can map zero pages, so page tables
-    and smaps come first, and single blocks last. Figures are made once all is read, as a process may run on then."""
+    """Makes the report.
+
+    The order keeps the reader's own traces out of the figures. Reading memory can map zero pages, so page tables and
+    smaps are read first, and single blocks last. Figures are computed once all is read, as the process may run on by
+    then.
+    """
     before = _moment_before(context)
     page = HtmlReport(context) if context.options.html else None
     session = _looked_at(context)
@@ -201,7 +205,7 @@ def _report(context: Context) -> Answer:
     picture = resident.picture() if resident is not None else None
     grown = _growth(context, before)
     if before is not None:
-        # the two moments are compared before anything else is read
+        # compare the two moments before reading any blocks
         blocks = _look_closer(context, page)
     if picture is None:
         concluded = _without_mappings(context, plans, grown)
@@ -213,7 +217,7 @@ def _report(context: Context) -> Answer:
 
 
 def _moment_before(context: Context) -> Optional[Document]:
-    """The moment that this one is compared with. A copy that will be needed is made ready before."""
+    """The moment to compare with. If a copy will be needed, room for it is made before."""
     options = context.options
     if takes_copy(options):
         expect_copy(context)
@@ -223,7 +227,7 @@ def _moment_before(context: Context) -> Optional[Document]:
 
 
 def _look_closer(context: Context, page: Optional[HtmlReport]) -> _Blocks:
-    """Goes from block to block, after all that tells what is in memory."""
+    """Reads single blocks; only after residency was read."""
     if page is not None:
         page.read_at_once()
     looked = _looked(context)
@@ -256,7 +260,8 @@ def _conclusions(context: Context, facts: Facts, grown: _Growth) -> Conclusions:
 
 
 def _looked_at(context: Context) -> Session:
-    """With what needs a copy a live process of the shell's is copied, and let go: its lists are read there as well."""
+    """The session to read. If the report needs a copy, a live process of the shell's is copied and let go; the copy is
+    read."""
     if takes_copy(context.options):
         try:
             look_at_copy_if_let_go(context)
@@ -264,16 +269,16 @@ def _looked_at(context: Context) -> Session:
             raise over.ended from None
         except KeyboardInterrupt:
             if context.seen is None:
-                raise  # nothing was held yet
+                raise  # nothing was held yet: an ordinary Ctrl-C
             raise once_more(context.options) from None
     return context.session
 
 
 def _looked(context: Context) -> Optional[CopiedImage]:
-    """Where pointers are followed: with --owners a live process of the shell's is copied, and let go. A core that is
-    not large is looked at unasked."""
+    """The image in which pointers are followed. With --owners it is a copy in the shell. A small core is searched
+    without an option."""
     session, options = context.session, context.options
-    # a page says of each of its parts why it is not there
+    # with --html go on: the page says why a part is missing
     if session.stopped or without_copy(options) is not None or not (session.started or options.html):
         return None
     if options.owners or (options.html and not session.target.image.redacted):
@@ -297,7 +302,8 @@ def _without_symbols(context: Context, looked: CopiedImage, held: HeldSums) -> S
 
 
 def _wants_types(context: Context) -> bool:
-    """Of a core they cost people nothing but time; a document is the same for a process and its core."""
+    """Whether to name types. For a core people get them without an option, but documents do not: these are the same for
+    a process and its core."""
     session, options = context.session, context.options
     if not session.started or session.stopped or without_copy(options) is not None:
         return False
@@ -308,7 +314,7 @@ def _wants_types(context: Context) -> bool:
 
 
 def _without_mappings(context: Context, plans: Sequence[Trim], grown: _Growth) -> Conclusions:
-    """The mappings are not known (a remote stub): malloc's own figures are all there is."""
+    """Conclusions without mappings (a remote stub): only malloc's own figures are known."""
     session, lacking = context.session, [*map(NOT_HERE.format, requested_parts(context.options))]
     if not session.started:
         return Conclusions(Statement("no-heap", text=NO_HEAP), NO_HEAP, notes=lacking, growth=grown.sentence)
@@ -318,14 +324,14 @@ def _without_mappings(context: Context, plans: Sequence[Trim], grown: _Growth) -
 
 
 def _in_a_call(context: Context, picture: ResidentPicture) -> bool:
-    """Whether part of it could not be read as some thread was inside malloc."""
+    """Whether something could not be read because a thread was inside malloc."""
     session = context.session
     live = context.target.kind == "live" and session.started
     return not picture.whole and live and any(each.mutex for each in session.headers)
 
 
 def _growth(context: Context, before: Optional[Document]) -> _Growth:
-    """Types are told where both moments tell them."""
+    """What grew; types only if both moments have them."""
     if before is None:
         return _Growth()
     after = take_moment(context, counts_containers(context.options))
@@ -354,16 +360,16 @@ def _answer(
     if picture or context.session.started or concluded.growth:
         named, options = not context.session.target.image.redacted, context.options
         text = lines(context.style, picture, concluded, full=options.full, named=named, asked=requested_parts(options))
-    # the first sentence says who serves malloc
+    # the problem is left out: the first sentence names the allocator that serves malloc
     return Answer(found, text, problems, told=[REPLACED] if picture is not None else [])
 
 
 THRESHOLDS = ("trim_threshold", "mmap_threshold", "top_pad")
-"""Members of mp_ that causes and advice go by."""
+"""Members of mp_ that causes and advice depend on."""
 
 
 def _facts_but_for_a_picture(session: Session, plans: Sequence[Trim]) -> Callable[[ResidentPicture], Facts]:
-    """What conclusions need besides the picture: all of it, as the process may have been let go by then."""
+    """All facts except the picture. They are read now, as the process may be let go before the picture is made."""
     depends_on_mp(session, "arena_max", *THRESHOLDS)
     release, params = session.located.version, session.params
     return partial(
@@ -432,7 +438,7 @@ def _advice(context: Context, advice: Advice, said: AdviceText) -> records.Advic
 
 
 def _sums(held: HeldSums) -> records.LiveBlockSums:
-    """Where it was asked for, what makes it is loaded."""
+    """Sums of live blocks, as the document has them."""
     return sums_of(held)
 
 

@@ -24,16 +24,14 @@ from .framework.command import Answer, Context, always, argument, command
 from .redact.redaction import kept
 from .steps.live_copy import expect_save
 
-# all that it takes is loaded before a process is held
-
 
 def save(target: Target, path: str, release: Callable[[], float], redact: bool) -> Optional[SavedCore]:
-    """`release` is called once all of a process was read. None where the image does not lie on this machine."""
+    """Saves the image. `release` is called once all of a process was read. None if the image is not on this machine."""
     if not redact:
         return target.image.save(path, target.register_sets(), release)
     if isinstance(target.image, CoreImage):
         return _redact(target, target.image, path)
-    # what is kept takes a walk over every chunk: the process is let go first; this copy never has a name
+    # redacting walks over every chunk: copy to an unnamed file first, and let the process go
     image = target.image
     if isinstance(image, ProcessImage) and image.room is not None:
         room, image.room = image.room, None
@@ -52,7 +50,7 @@ def _redact_copy(target: Target, core: CoreImage, saved: SavedCore, path: str) -
 
 
 def _redact(target: Target, core: CoreImage, path: str) -> SavedCore:
-    """`core` is what `target` shows: its symbols are where the user said that they are."""
+    """Writes the redacted core. `core` is the unnamed copy of `target`, read with the same symbols."""
     symbols = target.symbols_from if isinstance(target, ShellTarget) else ()
     with ShellTarget(core, *symbols) as shown:
         words = kept(Session(shown, meter=Progress), core.random_bytes())
@@ -75,8 +73,6 @@ def _redact(target: Target, core: CoreImage, path: str) -> SavedCore:
     whole=always,
 )
 def save_command(context: Context) -> Answer:
-    # all that it takes is loaded here, before a process is held, and not with a debugger's door
-
     path = context.options.file
     expect_save(context, path)
     saved = save(context.target, path, context.door.release, context.options.redact)

@@ -36,18 +36,18 @@ if TYPE_CHECKING:
 TYPES = {"types": ("types", "totals")}
 OWNERS = {"owners": ("owners", "live_bytes")}
 WORDS = {"chunks": "chunks --summary", "types": "types --limit 0", "owners": "owners --limit 0"}
-"""What is asked of them."""
+"""How the commands are typed."""
 AT_MOST = 30.0
-"""Seconds for which it looks for types and owners where nobody said."""
+"""Default limit in seconds for finding types and owners."""
 LONGEST_PAUSE = 86400
 MOST_CONTAINERS = 1 << 12
-"""Ways to containers, those first that hold most: a program has some hundreds."""
+"""The most containers stored, those that hold most first. A program has some hundreds."""
 HELD = "types --owners --limit 0"
-"""Of types, where owners are asked for as well."""
+"""How `types` is typed if owners are wanted as well."""
 
 
 def load(door: Door, names: Iterable[str] = SECTIONS) -> dict[str, CommandRequest]:
-    """Before a process is held."""
+    """Loads the commands; call it before a process is held."""
     return {name: parse_request(WORDS.get(name, name), door.find_command) for name in names}
 
 
@@ -86,7 +86,7 @@ def snapshot_command(context: Context) -> Answer:
     limit = look_limit(context, options.types or options.owners, options.take_at_most)
     document = take(context, options.sizes, options.types, options.owners, limit=limit)
     problems = [*problems_of_limit(limit), *problems_of(context.session)]
-    # a slow disk, or a FIFO's reader, must not keep the process standing still
+    # release first: a slow disk, or a FIFO's reader, must not keep the process standing still
     context.door.release()
     size = write(context.options.file, document)
     style = context.style
@@ -99,7 +99,7 @@ def snapshot_command(context: Context) -> Answer:
 
 
 def look_limit(context: Context, wanted: bool, seconds: float = AT_MOST) -> Optional[LookLimit]:
-    """For types and owners; None where they are not wanted."""
+    """The time limit for types and owners; None if they are not wanted."""
     if not wanted:
         return None
 
@@ -113,8 +113,8 @@ def problems_of_limit(limit: Optional[LookLimit]) -> Sequence[Statement]:
 def take(
     context: Context, sizes: bool, types: bool = False, owners: bool = False, limit: Optional[LookLimit] = None
 ) -> Document:
-    """A snapshot of what the context looks at. A core does not say when it was taken. With more than lists a live
-    process of the shell's runs on afterwards. What takes longer than `limit` is left out."""
+    """Takes a snapshot of the context's target. It has no time if that is a core. If more than lists is wanted, a live
+    process of the shell's runs on afterwards. Types and owners are left out if they would take longer than `limit`."""
     deep = {**(TYPES if types else {}), **(OWNERS if owners else {})}
     loaded = load(context.door, {**SECTIONS, **(SIZES if sizes else {}), **deep})
     if types and owners:
@@ -125,7 +125,7 @@ def take(
     if limit is not None and limit.is_exceeded(context.session):
         deep = {}
     if asked_for_more:
-        # the lists of free chunks are followed there as well
+        # from here on read the copy, also for the lists of free chunks
         look_at_copy_if_let_go(context, if_sooner=not deep)
     session, target = context.session, context.target
     taken = time.time() if target.kind == "live" else None
@@ -162,7 +162,7 @@ def take(
 
 
 def take_moment(context: Context, types: bool) -> Document:
-    """A snapshot, with types and the elements of containers where they are wanted and the image tells them."""
+    """Takes a snapshot, with types and containers if they are wanted and the image has them."""
     if types:
         look_at_copy_if_let_go(context)
         types = context.session.started and not context.target.image.redacted
@@ -170,7 +170,7 @@ def take_moment(context: Context, types: bool) -> Document:
 
 
 def moment_before(context: Context, types: bool) -> Optional[Document]:
-    """What a report is compared with: a snapshot, or a first look."""
+    """The moment that a report is compared with: a snapshot, or a first look."""
     since, again = context.options.since, context.options.again
     if since is not None and again is not None:
         raise UsageError("--since and --again each name a moment: one of them is enough")
@@ -198,7 +198,7 @@ def moment_before(context: Context, types: bool) -> Optional[Document]:
 
 
 def _containers(session: Session) -> Document:
-    """By what debug information named, which types asked for; nothing where it named no container."""
+    """Containers found while types were named; empty if there are none."""
     named = session.block_results.named
     rows = containers_of(session, named)[:MOST_CONTAINERS] if named is not None else ()
     if not rows:

@@ -12,11 +12,11 @@ from .framework.command import Answer, Context, command
 from .info import may_be_written
 
 UNSIGNED = 0xFFFFFFFF
-"""%10u: sums are truncated to 32 bits."""
+"""glibc prints with %10u: sums are truncated to 32 bits."""
 
 
 def malloc_stats(arenas: Sequence[Arena], params: Optional[Params]) -> str:
-    """Only of arenas that are complete: the text cannot express what is not known."""
+    """malloc_stats' text, of arenas that were read completely: it cannot express what is not known."""
     return "\n".join(_lines(arenas, params)) + "\n"
 
 

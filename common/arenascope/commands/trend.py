@@ -64,7 +64,7 @@ def trend_command(context: Context) -> Answer:
         judgement=statement_record(_judge(trend), said),
     )
     if context.options.html:
-        # the page shows the document's figures and no others
+        # the page shows exactly the document's figures
         data = filled("trend", {**found.own(), "labels": LABELS, "problems": sentences(problems)}, "what grew")
         write_whole(context.options.html, data)
         moments = count(len(life.documents), "snapshot")
@@ -93,7 +93,7 @@ def _chosen(lived: Sequence[ProcessLife], pid: Optional[int]) -> ProcessLife:
 def _limit(context: Context, last: Document) -> Optional[records.Limit]:
     asked = context.options.until
     if asked:
-        # a debugger's expression needs something to look at
+        # evaluating a debugger's expression needs a target
         known = int(asked) if asked.isdecimal() else parse_size(context, asked)
         if known is None:
             raise UsageError(f"--until {asked} is no size", "--until 8G")

@@ -38,15 +38,15 @@ from .framework.command import ARENA, LIMIT, Answer, Context, argument, command,
 
 OTHERS = "serves malloc in this process: malloc_trim does nothing for its memory"
 LOOK, APPLY = 0.015, 0.05
-"""Seconds, measured: for these a look, and --apply after it, stop a process at the least."""
+"""Seconds, measured: the least time that a look stops a process, and that --apply does after it."""
 EACH_FREE, EACH_RANGE, EACH_BLOCK = 8e-6, 70e-6, 0.3e-6
-"""And for a chunk in a list (each time), for a range that is released, for a chunk that is checked."""
+"""Seconds, measured: more for each listed chunk (in both), each released range, each checked chunk."""
 BLOCK = 100
-"""Bytes, where nothing tells how large blocks are."""
+"""The assumed size of a block if it is not known."""
 MOST = 10_000_000
-"""Nobody needs to know how many more blocks there are."""
+"""Counting stops here: more blocks do not matter."""
 UNKNOWN_BESIDE = ("mp-in-parts", "mp-not-found", "tcache-form", "caches-not-found", "cached-chunks-unowned")
-"""What may not be known of a new release and is not needed to call malloc_trim, which touches no thread's cache."""
+"""Unknown facts of a new release that do not matter for malloc_trim, as it touches no thread's cache."""
 
 
 @command(
@@ -71,7 +71,7 @@ UNKNOWN_BESIDE = ("mp-in-parts", "mp-not-found", "tcache-form", "caches-not-foun
         LIMIT,
     ),
     dont_repeat=True,
-    # what is called into has moved meanwhile: nothing that was read before holds
+    # --apply lets the process move, so that nothing read before holds
     lists=lambda options: not options.apply,
     reads=read_trims,
     whole=lambda options: bool(options.apply),
@@ -100,7 +100,7 @@ def trim_command(context: Context) -> Answer:
             raise RefusedError("heap-not-sound", "the heap is not sound enough to call into it", sentence(unsound[0]))
         _check_soundness(context)
         applied = _apply(context, controller, plans)
-    # a thread inside malloc would be let out of it first
+    # a thread inside malloc is no lasting obstacle: --apply lets it leave
     lasting = unsound and context.target.kind == "live" and not any(each.mutex for each in session.headers)
     past = replaced(session)
     refused = sentence(unsound[0]) if lasting else context.means.lacks or None
@@ -122,7 +122,7 @@ def trim_command(context: Context) -> Answer:
         ranges=options.ranges,
         tops=options.tops,
         limit=options.limit,
-        # of one arena alone malloc_trim was not called
+        # with --arena, malloc_trim was not called
         kept=kept if applied is None or options.arena is None else (),
         may_apply=may_apply,
         refused=refused,
@@ -132,7 +132,7 @@ def trim_command(context: Context) -> Answer:
 
 
 def _beside(session: Session) -> Sequence[str]:
-    """Problems that do not forbid calling malloc_trim, which takes malloc's own locks: other threads may run on."""
+    """Problems that do not forbid calling malloc_trim. Other threads may run on, as it takes malloc's own locks."""
     return (RUN_ON, *UNKNOWN_BESIDE) if session.layout.newer is not None else (RUN_ON,)
 
 
@@ -142,17 +142,17 @@ def _all(context: Context) -> bool:
 
 
 def _prepare(context: Context) -> Controller:
-    """Asks, then brings every thread out of malloc, so that what is planned afterwards stands still."""
-    # loaded before the process is held
+    """Asks the user, then brings every thread out of malloc, so that the plan made afterwards holds."""
+    # load it before the process is held
     from ..session import check  # noqa: F401
 
     asked = context.options.yes
     pid = pid_in(context.door.style().subject)
     if pid is not None:
-        # the shell's; whoever traces it holds it in another way as well
+        # the shell traces the process itself, in another way than to read it
         check_tracer(int(pid))
     if context.door.lets_go and not asked:
-        # nobody is held while a user thinks
+        # ask first: the process must not stand still while the user thinks
         asked = _confirm(context)
     if context.target.kind != "live":
         raise RefusedError("is-a-core", "a core cannot be trimmed", "--apply needs the live process")
@@ -184,7 +184,7 @@ def _confirm(context: Context) -> bool:
 
 
 def _question(context: Context) -> str:
-    """Takes a look for it, after which what this door itself holds has run on."""
+    """The question, with estimates from a look of its own. Afterwards the process runs on if this door held it."""
     from ..session.parallel_sweeps import likely_chunks
 
     options, target = context.options, context.target
@@ -202,7 +202,7 @@ def _question(context: Context) -> str:
     looks, applies = LOOK + EACH_FREE * _listed(session), _apply_seconds(session, plans, blocks)
     pid, held = target.pid, context.door.release()
     context.renew()
-    # a machine that is slow, or busy with others, still is when the look is taken again
+    # if the machine was slow during this look, it will be so again
     slow = max(1.0, (held - counting.seconds) / looks)
     calls = ["malloc_trim(0)"] if options.arena is None else []
     calls += ["madvise on the tops of thread arenas"] if options.tops else []
@@ -212,8 +212,8 @@ def _question(context: Context) -> str:
 
 
 def _holds(context: Context, plans: Sequence[Trim]) -> Optional[float]:
-    """For how many seconds --apply would stop the process in all, an estimate: a look for the question, and what comes
-    after the answer. None where something else holds it."""
+    """An estimate of the seconds for which --apply would stop the process: the look for the question, and all after the
+    answer. None if something else holds it."""
     session = context.session
     if not (context.door.lets_go and session.started):
         return None
@@ -223,7 +223,8 @@ def _holds(context: Context, plans: Sequence[Trim]) -> Optional[float]:
 
 
 def _apply_seconds(session: Session, plans: Sequence[Trim], blocks: int) -> float:
-    """What comes after the answer: threads leave malloc, the plan is made again, `check` reads the heap, the call."""
+    """Seconds from the answer to the end: threads leave malloc, the plan is made again, the heap is checked, the
+    call."""
     ranges = _ranges(plans)
     call = trim_seconds(total(trim.resident.trim for trim in plans) or 0, ranges)
     return APPLY + EACH_FREE * _listed(session) + EACH_RANGE * ranges + EACH_BLOCK * blocks + call
@@ -238,21 +239,21 @@ def _ranges(plans: Sequence[Trim]) -> int:
 
 
 def _heed_ctrl_c(context: Context) -> None:
-    """What was read until then is enough for a plan, and not for doing it."""
+    """Stops here after Ctrl-C: a partial reading is enough for a plan, but not to apply it."""
     if context.session.stopped:
         context.door.notice("nothing was done\n")
         raise KeyboardInterrupt
 
 
 def _check_whose_malloc(session: Session) -> None:
-    """Nothing of what another allocator holds would go back."""
+    """Refuses if another allocator serves malloc: a trim would return none of its memory."""
     past = replaced(session)
     if past is not None:
         raise RefusedError("malloc-replaced", f"{past.names['allocators']} {OTHERS}", f"ask {past.names['ask']}")
 
 
 def _check_soundness(context: Context) -> None:
-    """malloc_trim aborts the process at the first damage that it meets: `check` finds it beforehand."""
+    """Refuses a damaged heap: malloc_trim would abort the process."""
     from ..session.check import audit
 
     outcome = audit(context.session)
@@ -306,19 +307,19 @@ def _apply(context: Context, controller: Controller, plans: Sequence[Trim]) -> A
 
 
 def _in_memory(context: Context, ranges: Sequence[Range]) -> list[int]:
-    """What each range has in memory at this moment."""
+    """Resident bytes of each range."""
     residency = context.target.image.residency()
     pages = [residency.count(each.address, each.end) if residency is not None else None for each in ranges]
     return [each.resident if each is not None else 0 for each in pages]
 
 
 def _kept(before: Sequence[int], after: Sequence[int]) -> int:
-    """How many ranges the kernel did not release: malloc_trim ignores madvise's result."""
+    """How many ranges the kernel did not release. (malloc_trim ignores madvise's result.)"""
     return sum(old > 0 and new >= old for old, new in zip(before, after))
 
 
 def _released(call: str, kind: str, ranges: int, refused: int) -> Statement:
-    """What came of a call; `kind` of range: "top" or any."""
+    """The outcome of a call. `kind`: "top" or "range"."""
     return Statement(
         "released-in-part" if refused else "released",
         {"ranges": ranges, "refused": refused},

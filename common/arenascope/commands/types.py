@@ -48,9 +48,9 @@ OWNERS = argument("--owners", action="store_true", help="who holds them (the def
 
 
 def look_at_a_copy(context: Context, if_sooner: bool = False, only_for_types: bool = False) -> None:
-    """A live process of the shell's is copied before anything else is asked of it, and runs on; `if_sooner`: only where
-    a copy finds room, and holds it for less time than a sweep; `only_for_types`: and where it may tell types, of
-    a small process, as these are never read while it is held."""
+    """Copies a live process of the shell's before anything else is read, and lets it run on. `if_sooner`: only if there
+    is room, and copying holds the process for less time than a sweep. `only_for_types`: also only for a small process
+    whose copy may tell types, as types are never read while it is held."""
     if context.opened is None and context.door.lets_go:
         expect_copy(context, if_room=if_sooner, only_for_types=only_for_types)
         look_at_copy_if_let_go(context, if_sooner)
@@ -167,14 +167,14 @@ def types_command(context: Context) -> Answer:
 
 
 def values_record(values: Optional[TypeValues], shown: UserData) -> dict[str, object]:
-    """The key that is there only where --values asked for it."""
+    """The document's key "values", which is there only with --values."""
     if values is None:
         return {}
     return {"values": type_values.record(values, shown)}
 
 
 def without_types(target: Target, source: TypeSource) -> Sequence[Statement]:
-    """Why no types of the program itself are known. Of a program whose file is not here a problem tells it."""
+    """Why no types of the program are known; empty if its file is not here, as a problem says so."""
     why = not_read(source)
     if why is not None:
         return [why]
@@ -183,8 +183,8 @@ def without_types(target: Target, source: TypeSource) -> Sequence[Statement]:
 
 
 def not_read(source: TypeSource) -> Optional[Statement]:
-    """Why what debug information there is says nothing in the shell."""
-    # a debugger knows types without it
+    """Why the shell did not use existing debug information; None if it did."""
+    # a debugger reads types without TypesByGdb
 
     if not isinstance(source, TypesByGdb):
         return None
@@ -202,14 +202,14 @@ def _wanted(least: Optional[int], match: Optional[str]) -> Callable[[TypeRow], b
 
 
 def looked_for_owners(context: Context) -> Optional[CopiedImage]:
-    """With --owners: from here on a live process of the shell's runs on, and its copy is looked at."""
+    """With --owners, the image in which to search for owners; in the shell a live process is copied and runs on."""
     if not context.options.owners:
         return None
     return live_copy.looked(context)
 
 
 def find_held(context: Context, looked: Optional[CopiedImage]) -> Optional[HolderNames]:
-    """Who holds what is shown; None where that was not asked for and would take long, or Ctrl-C ended it."""
+    """Who holds the blocks. None if that was not asked for and would take long, or Ctrl-C ended it."""
     session = context.session
     try:
         session.heed_ctrl_c()
@@ -237,5 +237,5 @@ def _row(row: TypeRow, held_by: Optional[HeldMost], retained: Optional[int]) -> 
 
 
 def typed(record: type[AnyTyped], row: TypeRow, **others: object) -> AnyTyped:
-    """What a type is, and how much there is of it."""
+    """A record with a type and how much memory it has."""
     return record.of(row.kind, type=row.kind.name, blocks=row.blocks, bytes=row.bytes, **others)

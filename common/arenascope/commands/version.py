@@ -28,7 +28,7 @@ from ..session.session import Session
 from .framework.command import Answer, Context, argument, command
 
 SHOWN = 20
-"""Of one kind; a scan may meet hundreds of places for mp_."""
+"""The most candidates shown of a kind: a scan may find hundreds for mp_."""
 TITLES = {
     "main_arena": "main_arena",
     "mp_": "mp_",
@@ -93,7 +93,7 @@ HOW = {"symbols": "by symbol", "scan": "by what their TLS blocks hold", "": "for
 def version_command(context: Context) -> Answer:
     problem: Optional[str] = None
     trail = CandidateTrail() if context.options.full else None
-    # which may load them: before a process is held
+    # this may import the libraries: do it before a process is held
     libraries = {name: optional_libraries.where(name) for name in optional_libraries.NAMES}
     try:
         context.session.trail = trail or NO_TRAIL
@@ -131,14 +131,14 @@ def version_command(context: Context) -> Answer:
 
 
 def _candidates(context: Context, trail: CandidateTrail, problem: Optional[str]) -> records.Candidates:
-    """Threads come last, once something was found."""
+    """The candidates. Threads come last, once something was found."""
     if problem is None:
         context.session.find_threads()
     return candidates_of(trail)
 
 
 def _allocators(context: Context, problem: Optional[str]) -> Sequence[Allocator]:
-    """These are known even where there is no glibc."""
+    """Other allocators; known even without a glibc."""
     if problem is None:
         return context.session.located.allocators
     try:
@@ -148,7 +148,7 @@ def _allocators(context: Context, problem: Optional[str]) -> Sequence[Allocator]
 
 
 def _checks(session: Session) -> list[LayoutCheck]:
-    """How the layout was found, and what must hold in every release."""
+    """How the layout was found, and which checks of it hold in every release."""
     layout, params = session.layout, session.params
     base = params.get("sbrk_base") if params else None
     known = prove(session.memory, layout, session.headers, session.heaps, bases={base} if base is not None else set())
@@ -178,7 +178,7 @@ def _release(layout: Layout) -> str:
 
 
 def _mp(located: Located) -> str:
-    """A new release may have a member in front of the first one that is known: only a symbol tells the start."""
+    """The offset of mp_. A new release may have a member before the first known one, which only a symbol reveals."""
     if located.params is None:
         return "mp_ not found"
     layout = located.layout

@@ -15,26 +15,26 @@ if TYPE_CHECKING:
 
 
 def of_heap(session: Session, lines: Iterable[str]) -> Iterable[str]:
-    """Text that says something only once malloc has been called."""
+    """Lines that only make sense once malloc has been called; otherwise a line that says it was not."""
     return lines if session.started else [NO_HEAP]
 
 
 class Answer(NamedTuple):
-    """Its JSON, and its text (made only where it is shown)."""
+    """A command's answer: its document, and its text (made only if it is shown)."""
 
     found: Union[Document, Mapping[str, object]]
-    """A document; of what is no command's (a loop's look, a part of a page) its keys."""
+    """A Document; a dict of keys if no command's document is meant (a loop's look, a part of a page)."""
     lines: Iterable[str]
     problems: Sequence[Statement] = ()
     status: int = 0
     rows: Optional[Iterable[str]] = None
-    """Text that follows the lines."""
+    """Text after the lines."""
     exact: bool = False
-    """The text is glibc's own, byte for byte: what a reader must know goes beside it, not into it."""
+    """The text is glibc's own, byte for byte: warnings go to standard error, not into it."""
     beside: Mapping[str, object] = {}
-    """What a page shows besides the keys."""
+    """What a page shows in addition to the keys."""
     told: Sequence[str] = ()
-    """Ids of problems of which the text tells by itself."""
+    """Ids of problems that the text itself mentions."""
 
     @property
     def document(self) -> Document:
@@ -43,16 +43,16 @@ class Answer(NamedTuple):
 
     @property
     def keys(self) -> Mapping[str, object]:
-        """Its own, as JSON has them."""
+        """The command's own keys, as JSON."""
         return self.found.own() if isinstance(self.found, Document) else self.found
 
     def text(self, style: Style) -> list[str]:
-        """Without the rows."""
+        """The text, without the rows."""
         shown = chain(() if self.exact else self._before(style), self.lines)
         return [f"{piece}\n" for line in shown for piece in written(line, style.width)]
 
     def _before(self, style: Style) -> Iterator[str]:
-        """What explains all that follows."""
+        """Problems that must precede the text."""
         for each in self.problems:
             if each.id == REPLACED and each.id not in self.told:
                 yield style.warn(sentence(each))

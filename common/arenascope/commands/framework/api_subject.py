@@ -1,4 +1,4 @@
-"""What a program looks at: each method is a command, called once, and gives its document as a typed record."""
+"""A process or core as programs use it: each method runs a command and returns its document as a typed record."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ from ...present.json_documents.type_records import TypesDocument
 from .command import Command
 
 Option = Union[str, int, bool, None]
-"""As it is typed; True for one without a value."""
+"""An option's value; True for an option without one."""
 AnyDocument = TypeVar("AnyDocument", bound=Document)
 
 
 class Subject(ABC):
-    """A process or a core. A command's options are given by their names: `trim(ranges=True)`, `types(by="blocks")`."""
+    """A process or a core. Options are keyword arguments: `trim(ranges=True)`, `types(by="blocks")`."""
 
     def __init__(self, find_command: Callable[[str], Command]) -> None:
         self._find_command = find_command
@@ -37,20 +37,20 @@ class Subject(ABC):
     def __exit__(
         self, kind: Optional[type[BaseException]], error: Optional[BaseException], trace: Optional[TracebackType]
     ) -> None:
-        """Nothing is left to close: each look lets go of what it held."""
+        """Does nothing: each look has released what it held."""
         return None
 
     @contextmanager
     def hold(self) -> Iterator[Subject]:
-        """Several looks at the same moment: a process is held from the first of them to the end of the block."""
+        """Several looks at the same moment: a process is held from the first look to the end of the block."""
         yield self
 
     @abstractmethod
     def look(self, command: Command, options: Namespace) -> Document:
-        """One look, by options as the shell has them."""
+        """Runs one command, with options as in the shell."""
 
     def ask(self, name: str, *words: Union[str, int], **options: Option) -> Document:
-        """Any command; of `words` an address may be a number."""
+        """Runs any command; a word that is an address may be a number."""
         try:
             command = self._find_command(name)
         except KeyError:

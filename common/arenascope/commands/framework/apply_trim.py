@@ -1,8 +1,8 @@
-"""Doing what `heap trim` planned, in the live process, and only when nothing is inside malloc.
+"""Does in the live process what `heap trim` planned, but only when no thread is inside malloc.
 
-An arena's mutex alone proves nothing: a single-threaded program takes none (since 2.27). So every thread must be out
-of malloc, by its frames. Threads that are inside are let run alone until they are out, one after the other; then
-everything is read again, as they may have changed it.
+A free arena mutex is no proof: a single-threaded program takes none (since 2.27). So every thread's frames must be
+outside malloc. Threads that are inside run alone, one after the other, until they are out. Then everything is read
+again, as they may have changed it.
 """
 
 from __future__ import annotations
@@ -24,25 +24,25 @@ from ...sources.target import ThreadInfo
 MADV_DONTNEED = 4
 SECCOMP_STRICT = 1
 STEP_SECONDS = (0.1, 0.5, 2.0)
-"""How long a thread may take to leave malloc; each is tried until none leaves in that time."""
+"""How long a thread may take to leave malloc. The next time is tried when no thread left within this one."""
 CALL_SECONDS = 120.0
 ELSEWHERE = "use --apply from GDB or LLDB"
 ANOTHER_WAY = "let the process run for a moment, then try again"
 ROUNDS = 20
-"""Of a controller that can stop a thread just where it leaves malloc."""
+"""Rounds of a controller that can stop a thread exactly where it leaves malloc."""
 FRAMES = 1 << 14
-"""How many frames of a thread are read: of a deeper stack the words are examined instead."""
+"""The most frames read of a thread. Of a deeper stack the words are examined instead."""
 
 LOCK_WAITS = ("__lll_lock_wait_private", "__lll_lock_wait", "__GI___lll_lock_wait_private", "__GI___lll_lock_wait")
 
 DEBUGGERS = ("gdb", "lldb")
-"""Names of programs that may have these commands, lldb-server among them, begin so."""
+"""How the names of debuggers begin that may have these commands (lldb-server is one)."""
 
 FATAL_SIGNALS = ("SIGABRT", "SIGSEGV", "SIGBUS", "SIGILL", "SIGFPE", "SIGSYS")
-"""Raised by what the call itself does: to deliver one of these would end the process."""
+"""Signals that the call itself may raise: delivering one would end the process."""
 
 
-# what every Controller says alike
+# errors that all controllers share
 
 
 def locked_out() -> RefusedError:
@@ -58,7 +58,7 @@ def still_at_work() -> RefusedError:
 
 
 def taken_back(signal: str) -> RefusedError:
-    """The call was unwound at one of the fatal signals."""
+    """The call raised a fatal signal and was unwound."""
     return RefusedError(
         "call-taken-back",
         f"the call was taken back at {signal}, which would have ended the process",
@@ -71,73 +71,73 @@ def gone(thread: ThreadInfo) -> RefusedError:
 
 
 class FunctionCall(NamedTuple):
-    """A function to be called in the process."""
+    """A function call to be made in the process."""
 
     address: int
     arguments: Sequence[int]
     lock: Optional[int] = None
-    """What must be held meanwhile, where a controller's own end would let other threads run."""
+    """The lock to hold meanwhile, for a controller whose own end would let other threads run."""
 
     @property
     def expression(self) -> str:
-        """In C, which every debugger takes."""
+        """The call as a C expression, which every debugger understands."""
         types = ", ".join("unsigned long" for _ in self.arguments)
         values = ", ".join(f"{value}UL" for value in self.arguments)
         return f"((long (*) ({types})) {self.address:#x}) ({values})"
 
 
 class Controller(Protocol):
-    """What a door needs to be able to do to a live process, beyond looking."""
+    """What a door must be able to do with a live process besides reading it."""
 
     rounds: int
-    """How often threads are let run before they are given up."""
+    """How many times threads are let run before giving up."""
 
     def frames(self, thread: ThreadInfo, limit: int) -> Sequence[StackFrame]: ...
 
     def step_out(self, thread: ThreadInfo, depth: int, seconds: float) -> bool:
-        """Lets this thread alone run until its frame `depth` has returned; False where it does not within the time.
+        """Runs this thread alone until its frame `depth` has returned; False if it does not in time.
 
-        Who cannot stop it just there lets it run for a moment, many `rounds`; False where it went nowhere.
+        A controller that cannot stop it exactly there runs it for a moment, in many `rounds`; False if it did not move.
         """
 
     def let_run(self, thread: ThreadInfo, times: int) -> bool:
-        """Lets this thread alone run for a moment, as it may be inside; after so many `times` a longer one. False where
-        that was often enough, or can only be done up to a place that a guess names."""
+        """Runs this thread, which may be inside malloc, alone for a moment; longer after many `times`. False if it was
+        tried often enough, or if the controller can run a thread only up to an address, which would be a guess here."""
 
     def can_call(self, times: int) -> bool:
-        """False where no thread could be made to call at this moment, and one was let run to get out of that: then all
-        must be looked at again. `times` it was so before."""
+        """Whether a thread can make the call now. If not, one was let run to change that, and all must be examined
+        again. `times`: how often it was so before."""
 
     def call(self, what: FunctionCall, seconds: float, is_lock_wait: Callable[[str], bool]) -> int:
-        """Calls a function in the process while every other thread is held; RefusedError where it does not return."""
+        """Calls a function in the process while all other threads are held; RefusedError if it does not return."""
 
 
 class DebuggerController:
-    """What is the same for every debugger."""
+    """The behaviour that all debuggers share."""
 
     rounds = ROUNDS
 
     def let_run(self, thread: ThreadInfo, times: int) -> bool:
-        return False  # nor stopped by anything but a breakpoint, and where it would return to is a guess
+        return False  # a debugger stops a thread only at a breakpoint, and its return address is a guess here
 
     def can_call(self, times: int) -> bool:
-        return True  # a debugger calls wherever a thread stands
+        return True  # a debugger can call from wherever a thread stands
 
 
 class Whereabouts(NamedTuple):
-    """Where one thread is."""
+    """Where a thread is."""
 
     thread: ThreadInfo
     depth: Optional[int] = None
-    """The outermost of malloc's frames on its stack."""
+    """The depth of malloc's outermost frame on its stack."""
     waits: bool = False
-    """For a lock."""
+    """It waits for a lock."""
     unsure: Optional[str] = None
-    """Why it may be inside malloc, although no trusted frame is."""
+    """Why it may be inside malloc although no trusted frame is."""
 
 
 def settle(controller: Controller, session: Session) -> None:
-    """Brings every thread out of malloc, or RefusedError with the name of one that stays, or may be inside."""
+    """Brings every thread out of malloc. RefusedError names a thread that stays, or that may be inside."""
     if session.located.other_file:
         raise RefusedError(
             "other-libc-loaded",
@@ -156,7 +156,7 @@ def settle(controller: Controller, session: Session) -> None:
     for _ in range(controller.rounds):
         inside = list(_inside(controller, session, code, suspects))
         if not inside and suspects is not None:
-            # nobody else ran: it is asked of all once more all the same
+            # only suspects ran, but examine all once more to be sure
             inside = list(_inside(controller, session, code))
         if not inside:
             if controller.can_call(waits):
@@ -175,12 +175,12 @@ def settle(controller: Controller, session: Session) -> None:
                 f"and {unsure.unsure}",
                 ANOTHER_WAY,
             )
-        # whoever holds a lock must go first: those that wait would only keep waiting
+        # lock holders go first: those that wait would only keep waiting
         runnable = [each for each in inside if not each.waits] or inside
         out = [controller.step_out(each.thread, each.depth or 0, seconds) for each in runnable]
         if any(out):
             continue
-        # one that ran may by now wait for what another holds, so all are tried again, for longer
+        # a thread that ran may now wait for another's lock, so try all again, for longer
         longer = next(patience, None)
         if longer is None:
             raise _stuck(runnable[0].thread, session)
@@ -191,7 +191,7 @@ def settle(controller: Controller, session: Session) -> None:
 def _inside(
     controller: Controller, session: Session, code: MallocCode, among: Optional[AbstractSet[int]] = None
 ) -> Iterator[Whereabouts]:
-    """The threads (among these) that are inside malloc, or may be. Read again each time, as the process has run."""
+    """The threads (of `among`) that are or may be inside malloc. Everything is read again, as the process has run."""
     now = Session(session.target, session.libc)
     regions = now.regions
     where = now.memory, now.target.machine, session.located.libc, regions
@@ -203,9 +203,9 @@ def _inside(
         if thread.runs:
             continue  # it leaves malloc by itself
         if thread.lone and not thread.stack_pointer:
-            continue  # io_uring's: nothing of the process's own is ever run by it
+            continue  # io_uring's thread: it never runs the process's own code
         if thread.tid == now.target.pid and is_zombie(thread.tid, thread.tid):
-            continue  # main's, which pthread_exit() ended: the kernel keeps no more of it than a name
+            continue  # main, ended by pthread_exit(): only its name is left
         frames = controller.frames(thread, FRAMES)
         believed = stacks.believed(frames, thread)
         depths = [depth for depth, frame in enumerate(believed.frames) if code.owns(frame)]
@@ -231,7 +231,7 @@ def _stuck(thread: ThreadInfo, session: Session) -> RefusedError:
 
 
 def check_tracer(pid: int) -> None:
-    """RefusedError where somebody else traces the process, as the kernel lets only one."""
+    """RefusedError if another program traces the process: the kernel allows only one."""
     tracer = status_number(pid, "TracerPid")
     if not tracer:
         return
@@ -241,7 +241,7 @@ def check_tracer(pid: int) -> None:
 
 
 def check_filters(pid: int, insist: bool) -> None:
-    """RefusedError where a seccomp filter may end the process at a system call that it never made by itself."""
+    """RefusedError if a seccomp filter may kill the process for a system call that it never makes itself."""
     try:
         modes = seccomp_modes(pid)
     except OSError:
@@ -259,7 +259,7 @@ def check_filters(pid: int, insist: bool) -> None:
 
 
 def check_tops(session: Session) -> None:
-    """RefusedError where a thread that runs on could take memory from a top while its pages are given back."""
+    """RefusedError if a thread that is not held could take memory from a top while its pages are released."""
     running = next((thread for thread in session.target_threads if thread.runs), None)
     if running is not None:
         raise RefusedError(
@@ -270,7 +270,7 @@ def check_tops(session: Session) -> None:
 
 
 def check_locks(session: Session) -> None:
-    """RefusedError where an arena is locked although no thread is inside malloc (a fork in progress, a lost lock)."""
+    """RefusedError if an arena is locked although no thread is inside malloc (a fork in progress, a lost lock)."""
     for header in session.headers:
         if header.mutex:
             raise RefusedError(
@@ -284,9 +284,10 @@ def call_trim(controller: Controller, session: Session) -> None:
 
 
 def release_tops(controller: Controller, session: Session, tops: Sequence[tuple[int, Range]]) -> int:
-    """madvise(MADV_DONTNEED): takes none of malloc's locks, and top's pages after its header hold nothing.
+    """Releases the pages of tops, each given with its arena's address; returns how many the kernel is known to have
+    refused.
 
-    Each with the address of its arena. How many of them the kernel is known to have refused.
+    It calls madvise(MADV_DONTNEED), which takes no lock of malloc's. The pages after a top's header hold no data.
     """
     address = _function(session, "madvise")
     mutex = session.layout.arena["mutex"]
@@ -302,7 +303,7 @@ def release_tops(controller: Controller, session: Session, tops: Sequence[tuple[
 
 
 def _function(session: Session, name: str) -> int:
-    """libc's own, from its tables in memory: the debugger's may be another library's."""
+    """The address of libc's function, from libc's tables in memory: the debugger's symbol may be another library's."""
     address = exported(session.memory, session.located.libc, name).get(name)
     if address is None:
         symbol = session.target.symbol(name)
@@ -313,7 +314,7 @@ def _function(session: Session, name: str) -> int:
 
 
 class Stopwatch:
-    """The seconds that a piece of work took."""
+    """Measures the seconds that a block takes."""
 
     def __enter__(self) -> Stopwatch:
         self.started = time.monotonic()

@@ -1,4 +1,4 @@
-"""A command line as every door reads it: each argument is described once, as data, and becomes argparse's."""
+"""Describes a command line once, as data, for all doors: argparse's parsers and LLDB's options are made from it."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from ...present.shared_text.text import HELP_WIDTH
 
 
 class Argument(NamedTuple):
-    """One argument, as data: argparse's own words."""
+    """One argument, as the parameters of argparse's add_argument."""
 
     names: tuple[str, ...]
     help: str
@@ -37,13 +37,13 @@ class Argument(NamedTuple):
 
     @property
     def value(self) -> str:
-        """How its value is written: N, FILE, {ptrace,signal}."""
+        """How help writes its value: N, FILE, {ptrace,signal}."""
         either = "{" + ",".join(self.choices) + "}" if self.choices else None
         return str(self.options.get("metavar") or either or self.names[-1].lstrip("-").upper())
 
     @property
     def spelt(self) -> str:
-        """As it is typed."""
+        """The argument as it is typed."""
         if self.is_option:
             return f"{', '.join(self.names)} {self.value}" if self.takes_value else ", ".join(self.names)
         return {"?": f"[{self.value}]", "*": f"[{self.value} ...]", "+": f"{self.value} [{self.value} ...]"}.get(
@@ -59,7 +59,7 @@ UNITS = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0}
 
 
 def seconds(text: str, bare: str = "s") -> float:
-    """The type of an argument that is a time: 300ms, 1.5s, 2m; a number alone is in `bare`."""
+    """Parses a time: 300ms, 1.5s, 2m. A number alone is in `bare` units."""
     number = text.rstrip("hms")
     try:
         found = float(number) * UNITS[text[len(number) :] or bare]
@@ -71,11 +71,11 @@ def seconds(text: str, bare: str = "s") -> float:
 
 
 class HelpRequested(Exception):
-    """Raised instead of an answer: a help text."""
+    """Raised when help is asked for; its text is the help."""
 
 
 class _Help(argparse.Action):
-    """argparse's own action writes to standard output, which a debugger does not show, and exits."""
+    """Replaces argparse's action, which writes to standard output, where a debugger shows nothing, and exits."""
 
     def __init__(self, option_strings: Sequence[str], dest: str, help: Optional[str] = None) -> None:
         super().__init__(option_strings, argparse.SUPPRESS, nargs=0, default=argparse.SUPPRESS, help=help)
@@ -94,14 +94,14 @@ HELP = argument("-h", "--help", action=_Help, help="show this help")
 
 
 class ArgumentGroup(NamedTuple):
-    """Arguments under one heading of a help."""
+    """Arguments under one heading of the help."""
 
     title: str
     arguments: Sequence[Argument]
 
 
 class Outline(NamedTuple):
-    """The whole description of a command line; `also` is what a door adds to the command's own arguments."""
+    """The description of a command line. `also`: arguments that a door adds to the command's own."""
 
     summary: str
     description: str
@@ -109,7 +109,7 @@ class Outline(NamedTuple):
     groups: Sequence[ArgumentGroup]
     also: Sequence[ArgumentGroup] = ()
     names_pids: str = ""
-    """The option that does, of a command that takes no other words."""
+    """The option that names pids, for a command without positional arguments."""
 
     @property
     def all_groups(self) -> Sequence[ArgumentGroup]:
@@ -121,7 +121,7 @@ def options_of(groups: Sequence[ArgumentGroup]) -> Iterator[Argument]:
 
 
 def places_of(groups: Sequence[ArgumentGroup]) -> Iterator[Argument]:
-    """Positional arguments."""
+    """The positional arguments."""
     return (each for group in groups for each in group.arguments if not each.is_option)
 
 
@@ -130,7 +130,7 @@ def names_of(groups: Sequence[ArgumentGroup]) -> list[str]:
 
 
 def completions(arguments: Sequence[Argument], before: str, start: str) -> list[str]:
-    """What may stand there, for a door that cannot find it by itself: an option's name, or its value."""
+    """Completions of a word, for a door that has none of its own: option names, or an option's values."""
     for each in arguments:
         if before in each.names and each.takes_value:
             return [choice for choice in each.choices if choice.startswith(start)]
@@ -139,22 +139,22 @@ def completions(arguments: Sequence[Argument], before: str, start: str) -> list[
 
 
 Settle = Callable[["Parser", argparse.Namespace], None]
-"""What a door makes of what was found."""
+"""Completes a door's parsed options, or refuses them."""
 
 
 class HelpFormatter(argparse.RawDescriptionHelpFormatter):
-    """The same width everywhere; argparse would query the terminal's for each argument added."""
+    """Has the same width everywhere; argparse would ask for the terminal's width at each argument."""
 
     def __init__(self, prog: str, **standard: Any) -> None:
         super().__init__(prog, **{**standard, "width": HELP_WIDTH - 1})
 
 
 class OneLine(argparse.ArgumentParser):
-    """An error is one line."""
+    """A parser whose errors are one line."""
 
     def __init__(self, **standard: Any) -> None:
         super().__init__(**{**standard, "formatter_class": HelpFormatter, "add_help": False, "allow_abbrev": False})
-        # Python 3.14 colours help on a terminal, but the text also goes elsewhere
+        # Python 3.14 colours help on a terminal, but this text is also shown elsewhere
         self.color = False
 
     @property
@@ -173,7 +173,7 @@ class OneLine(argparse.ArgumentParser):
             raise
 
     def add(self, each: Argument, where: Optional[Any] = None) -> None:
-        """`where` is a group of this parser's."""
+        """Adds the arguments. `where`: a group of this parser, or the parser."""
         options = {**each.options, "help": each.help}
         if not each.is_option:
             options["metavar"] = each.value
@@ -181,7 +181,7 @@ class OneLine(argparse.ArgumentParser):
 
 
 class Parser(OneLine):
-    """The parser of one command: options stand anywhere among the other words, by the start of their names."""
+    """The parser of one command. Options may stand anywhere, and may be abbreviated."""
 
     def __init__(self, outline: Outline, prog: str, settle: Optional[Settle] = None, **standard: Any) -> None:
         super().__init__(**{**standard, "prog": prog})
@@ -199,7 +199,7 @@ class Parser(OneLine):
         known, also = names_of(self.outline.groups), names_of(self.outline.also)
         words = full_names(args or (), known, self.usage_hint, also)
         end = words.index("--") if "--" in words else len(words)
-        # options first: argparse takes words for one place from among the options only if they stand side by side
+        # parse options first: argparse fills a list of positional words only if they stand side by side
         options, plain = super().parse_known_args(words[:end], namespace)
         plain += words[end + 1 :]
         self._add_places()
@@ -211,7 +211,7 @@ class Parser(OneLine):
         return options, []
 
     def _refuse(self, words: Sequence[str]) -> NoReturn:
-        """Words that are none of this command's."""
+        """Refuses words that the command does not take."""
         wanted = next((each for each in options_of(self.outline.all_groups) if words[0] in each.choices), None)
         line = " ".join(words)
         if wanted is not None:

@@ -1,4 +1,4 @@
-"""What a command is: one decorated function in `commands/` gives parser, help, text and JSON of all doors."""
+"""Defines commands: one decorated function in `commands/` becomes parser, help, text and JSON in all doors."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ GROUPS = (
     "as glibc prints it",
     "this tool",
 )
-"""What commands are about, in the order of help."""
+"""Groups of commands, in the order of help."""
 
 
 LIMIT = argument("--limit", type=int, default=40, metavar="N", help="show N rows at most (0: all)")
@@ -71,7 +71,7 @@ COMMON = (
     ),
     HELP,
 )
-"""What every command takes."""
+"""Options that every command takes."""
 
 
 class Door(Protocol):
@@ -79,47 +79,49 @@ class Door(Protocol):
 
     name: str
     processes: int
-    """How many may share the work of one look, as Session has it."""
+    """How many processes may share the work of one look."""
 
     @property
     def held_seconds(self) -> Optional[float]:
-        """For how long this door itself held the process, once it runs on; None where it did not hold one."""
+        """How long this door itself held the process, once it runs on; None if it held none."""
 
     def find_command(self, name: str) -> Command:
-        """One of the commands that this door has; KeyError where it has none of this name."""
+        """The command of this name; KeyError if this door has none."""
 
     @property
     def lets_go(self) -> bool:
-        """Whether the target here runs on after release()."""
+        """Whether the process runs on after release()."""
 
     def target(self) -> Target:
-        """What is looked at now; TargetError where there is nothing."""
+        """The target to read now; TargetError if there is none."""
 
     def controller(self) -> Optional[Controller]:
-        """What can run the process; None where this door only reads."""
+        """Runs the process; None if this door can only read."""
 
     def confirm(self, question: Callable[[], str]) -> bool:
-        """Asks the user what `question` says, which is made only then; UsageError where there is nobody to ask."""
+        """Asks the user. `question` is called only then, for the text; UsageError if there is nobody to ask."""
 
     def style(self) -> Style: ...
 
     def write(self, text: str) -> None: ...
 
     def notice(self, text: str) -> None:
-        """To standard error: what must not mix with a script's data."""
+        """Writes to standard error what must not mix with a script's data."""
 
     def before_hold(self, work: Callable[[Target], None]) -> None:
-        """To be done just before this door itself holds a process; nothing where it holds it by now, or never does."""
+        """Registers work for the moment before this door holds a process; ignored if it holds it already, or never
+        does."""
 
     def release(self) -> float:
-        """Everything was read: what this door itself holds may run on. The seconds for which it was held; 0.0: not."""
+        """Lets the process run on, as all was read. Returns the seconds for which this door held it; 0.0: it did
+        not."""
 
     def describe(self) -> Sequence[str]:
         """The debugger and its Python, for `version`."""
 
 
 class Context:
-    """What a command's function works with."""
+    """A command's door, options, target and session."""
 
     def __init__(
         self,
@@ -129,19 +131,19 @@ class Context:
         reads: Optional[Reads] = None,
         copies: Optional[ExitStack] = None,
     ) -> None:
-        """`reads`: see Command.reads; `copies`: those of another context, which closes them."""
+        """`reads`: see Command.reads; `copies`: another context's copies, which that context closes."""
         self._reads = reads
         self._first: Optional[Session] = None
-        """What has read the target while it was held."""
+        """The session that read the target while it was held."""
         self.door = door
         self.options = options
         self.seen: Optional[Target] = opened.target if opened is not None else None
         self.opened = opened
-        """None until something is asked of it."""
+        """None until the session is first used."""
         self.means: Optional[Means] = None
-        """Where --apply is told of."""
+        """Set by commands that mention --apply."""
         self.copies = ExitStack() if copies is None else copies
-        """Closes the copies of a live process that are looked at in its place."""
+        """Closes the copies of a live process that are read in its place."""
 
     def __enter__(self) -> Context:
         return self
@@ -165,13 +167,13 @@ class Context:
         if self.opened is None:
             self.opened = self.open_session(self.target)
             if self._first is not None and self._first.so_far.mmapped is not None:
-                # looked for page by page, and no list has a part in them
+                # these blocks are found page by page, independent of any list, so that they need not be searched again
                 self.opened.so_far.mmapped = self._first.so_far.mmapped
         return self.opened
 
     def open_session(self, target: Target) -> Session:
-        """A new session on this target or a copy of it, with the command's options."""
-        # half of all there is to import: not needed for help or the version
+        """A new session on this target or its copy, with the command's options."""
+        # imported here: half of all imports, which help and version do not need
         from ...session.session import Session
         from ...session.users_rules import UsersRules
 
@@ -180,18 +182,18 @@ class Context:
         return session
 
     def beside(self, options: argparse.Namespace) -> Context:
-        """A context for another command on the same target, and on its copy where that is looked at."""
+        """A context for another command on the same target (or the copy of it that is read)."""
         beside = Context(self.door, options, self.session, copies=self.copies)
         beside.seen = self.seen
         return beside
 
     def renew(self) -> None:
-        """Forgets what was read, once the process has moved."""
+        """Forgets all that was read, after the process has run."""
         self.seen = self.opened = self._first = None
 
     @property
     def user_data(self) -> UserData:
-        """Where keys and values of the program may be shown."""
+        """Where the program's keys and values may be shown."""
         asked = getattr(self.options, "with_values", False)
         return user_data(with_values=asked, redacted=self.target.image.redacted)
 
@@ -205,7 +207,7 @@ class Context:
         return style._replace(form=form, width=0, colour=False) if form else style
 
     def check_arena(self, index: Optional[int]) -> None:
-        """UsageError where that arena does not exist."""
+        """UsageError if the arena does not exist."""
         known = len(self.session.headers)
         if index is not None and not 0 <= index < known:
             raise UsageError(f"there is no arena {index}", f"this process has arenas 0 to {known - 1}")
@@ -216,7 +218,7 @@ Options = Callable[[argparse.Namespace], bool]
 
 
 def always(options: argparse.Namespace) -> bool:
-    """Whatever the options are."""
+    """True, whatever the options are."""
     return True
 
 
@@ -225,8 +227,8 @@ def never(options: argparse.Namespace) -> bool:
 
 
 class Command(NamedTuple):
-    """A command: its function, and what the decorator says of it: `summary` is its line in lists, `example` what its
-    help shows."""
+    """A command: its function, and the decorator's arguments. `summary`: its line in lists; `example`: shown in its
+    help."""
 
     function: Function
     group: str
@@ -238,25 +240,26 @@ class Command(NamedTuple):
     dont_repeat: bool = False
     """An empty line in a debugger must not repeat it."""
     optional_subject: bool = False
-    """In the shell: it can work on files of its own alone, without a process or core."""
+    """In the shell, it can work on files of its own without a process or core."""
     reads: Optional[Reads] = None
-    """Of a command that walks the lists of free chunks, and no heap chunk by chunk: all else that it asks for, one of
-    session/before_hold.py. Its lists are looked for before a process is held, which is let go once all was read."""
+    """For a command that follows the lists of free chunks but walks no heap: what else it reads (a function of
+    session/before_hold.py). The lists are found before a process is held, and the process is let go once all was
+    read."""
     lists: Options = always
-    """Whether it is such a look with these options."""
+    """Whether `reads` applies with these options."""
     whole: Options = never
-    """Whether half of what it does would be worth nothing: then a process may be held for longer."""
+    """Whether a partial answer would be worthless, so that a process may be held for longer."""
     sweeps: Options = never
-    """Whether it goes through every heap, of a copy where that finds room. What is `whole` and does not, needs a copy;
-    what is both has none."""
+    """Whether it walks every heap, in a copy if there is room for one. A command that is only `whole` needs a copy; one
+    that is both makes none."""
 
     @property
     def name(self) -> str:
-        """The function's without `_command`."""
+        """The function's name without `_command`."""
         return self.function.__name__.removesuffix("_command")
 
     def reads_first(self, options: argparse.Namespace) -> Optional[Reads]:
-        """What to read while a process is held, so that all is known when it is let go; None where it is not so."""
+        """What to read while the process is held, so that it can be let go then; None: no such reading."""
         return self.reads if self.lists(options) else None
 
     def outline(self, also: Sequence[ArgumentGroup] = ()) -> Outline:
@@ -275,23 +278,23 @@ def _decorator(kind: Callable[Concatenate[Function, Said], Command]) -> Callable
 
 
 command = _decorator(Command)
-"""What a command's function is decorated with: all of a Command but the function."""
+"""The decorator of commands' functions. Its arguments are a Command's fields except the function."""
 
 
 class CommandRequest(NamedTuple):
-    """A command, and what is asked of it by another one."""
+    """A command with options, run by another command."""
 
     command: Command
     options: argparse.Namespace
 
     def answered(self, context: Context) -> Answer:
-        """Of the image that the other one looks at."""
+        """Its answer about the other command's image."""
         return self.command.function(context.beside(self.options))
 
 
 @cache
 def parse_request(words: str, find: Callable[[str], Command]) -> CommandRequest:
-    """As a user would type it, of the door's commands. To be loaded before a process is held."""
+    """Parses a command as a user would type it. Call it before a process is held: it loads the command."""
     name, *rest = words.split()
     command = find(name)
     return CommandRequest(command, command.parser("arenascope").parse_args(rest))
@@ -301,7 +304,7 @@ UNITS = "KMGT"
 
 
 def parse_size(context: Context, text: Optional[str]) -> Optional[int]:
-    """4096, 64K, 1.5MiB; anything else is the debugger's own expression."""
+    """Parses a size: 4096, 64K, 1.5MiB; anything else is an expression for the debugger."""
     if text is None:
         return None
     plain = re.fullmatch(r"(\d+(?:\.\d+)?)([KMGT])i?B?", text, re.IGNORECASE)
@@ -311,7 +314,7 @@ def parse_size(context: Context, text: Optional[str]) -> Optional[int]:
 
 
 def execute(command: Command, words: Sequence[str], door: Door) -> int:
-    """Runs a command for a door and writes what it says; the door shows errors."""
+    """Runs a command for a door, and writes its answer. The door shows errors."""
     try:
         options = command.parser(door.style().program).parse_args(words)
     except HelpRequested as asked:
@@ -321,9 +324,9 @@ def execute(command: Command, words: Sequence[str], door: Door) -> int:
 
 
 def answer(command: Command, options: argparse.Namespace, door: Door) -> int:
-    """Runs a command with its parsed arguments, and writes what it found."""
+    """Runs a command with parsed options, and writes its answer."""
     if options.table:
-        # before a process is held
+        # check it before a process is held
         known_form(options.table)
     with look(command, options, door) as (context, reply):
         status = _status(context, reply)
@@ -336,20 +339,20 @@ def answer(command: Command, options: argparse.Namespace, door: Door) -> int:
 
 
 def document(command: Command, options: argparse.Namespace, door: Door) -> Document:
-    """The same, as a record for a program."""
+    """Runs a command, and returns its answer as a record for programs."""
     with look(command, options, door) as (context, reply):
         return document_of(command, context, reply)
 
 
 @contextmanager
 def look(command: Command, options: argparse.Namespace, door: Door) -> Iterator[tuple[Context, Answer]]:
-    """One look by a command, and what it found: for whoever writes it, and for programs."""
+    """Runs a command, and yields its context and answer."""
     with Context(door, options, reads=command.reads_first(options)) as context:
         yield context, command.function(context)
 
 
 def _status(context: Context, reply: Answer) -> int:
-    """The exit status; what is to be known of libc goes beside the answer."""
+    """The exit status. Notes about libc are written to standard error."""
     session, door = context.opened, context.door
     if session is None:
         return reply.status
@@ -365,7 +368,7 @@ def _status(context: Context, reply: Answer) -> int:
 
 def document_of(command: Command, context: Context, reply: Answer) -> Document:
     door, session = context.door, context.opened
-    # everything was read: the document says for how long the process stood still for it
+    # everything was read: the document has the time for which the process stood still
     door.release()
     located = session.so_far.located if session is not None else None
     document = reply.document
@@ -384,12 +387,12 @@ def document_of(command: Command, context: Context, reply: Answer) -> Document:
 
 
 def _rules_read(context: Context) -> Sequence[str]:
-    """The files of rules by which blocks were named."""
+    """Files of rules by which blocks were named."""
     return context.opened.rules.read if context.opened is not None else ()
 
 
 def _write_text(context: Context, reply: Answer) -> None:
-    # everything is read before the first word is written: a door may let the process go in between
+    # compute all text before writing any: writing must not keep the process standing still
     text, warnings = reply.text(context.style), reply.warnings(context.style)
     rows = (f"{clean_line(row)}\n" for row in reply.rows or ())
     named_by = [f"blocks are named by the rules in {one_line(path)}\n" for path in _rules_read(context)]

@@ -1,4 +1,4 @@
-"""What both debuggers' doors share: the commands' names and help, and all of a Door that needs no debugger."""
+"""What GDB's and LLDB's doors share: the commands' names and help, and the parts of a Door that need no debugger."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ from .command import Command, Door, document
 from .load_once import load_once
 
 ALWAYS = "arenascope"
-"""The word that is registered whatever else is loaded."""
+"""The prefix that is always registered."""
 SHORT = "heap"
 SETTING = "ARENASCOPE_HEAP_WORD"
-"""The environment variable that names another word than SHORT."""
+"""The environment variable that sets another short prefix than SHORT."""
 NO_WORD = "none"
 SUMMARY = "Walk glibc malloc's arenas, bins and thread caches."
-"""Help of the prefixes; it marks a `heap` as ours."""
+"""Help of the prefixes; by it we recognise a `heap` command as ours."""
 BESIDES = f"the commands are under `{ALWAYS}`"
 
 
@@ -50,7 +50,7 @@ def taken(word: str) -> str:
 
 
 class Selected(Subject):
-    """Whatever is selected when it is asked; the debugger holds it."""
+    """A target that is looked up each time: whatever is selected in the debugger, which holds it."""
 
     def __init__(self, door: Callable[[], ContextManager[Door]]) -> None:
         with door() as opened:
@@ -66,7 +66,7 @@ _offered: list[Callable[[], ContextManager[Door]]] = []
 
 
 def offer(door: Callable[[], ContextManager[Door]]) -> None:
-    """The door of the debugger that this runs in, for programs there."""
+    """Registers the debugger's door for Python programs that run in this debugger."""
     _offered[:] = [door]
 
 
@@ -80,7 +80,7 @@ AnyDoor = TypeVar("AnyDoor", bound="DebuggerDoor")
 
 
 class DebuggerDoor:
-    """Where a command was typed, and what needs no API of the debugger's."""
+    """The door of one command, without what needs the debugger's API."""
 
     name: str
     lets_go = False
@@ -88,11 +88,11 @@ class DebuggerDoor:
     processes = 1
 
     def __init__(self, prefix: str, folder: str) -> None:
-        """`folder` is where the door's own files lie."""
+        """`folder`: where the door's own files are."""
         self.prefix = prefix
         self.folder = folder
         self.opened = ExitStack()
-        """Closes the files of what is looked at: the debugger has its own open."""
+        """Closes our files of the target at the end; the debugger keeps its own open."""
 
     def __enter__(self: AnyDoor) -> AnyDoor:
         return self
@@ -109,25 +109,25 @@ class DebuggerDoor:
         return input(f"{question()} (y or n) ").strip().lower() in ("y", "yes")
 
     def notice(self, text: str) -> None:
-        # not through the debugger: a script may capture its output, and this must not be in its data
+        # straight to standard error: a script may capture the debugger's output as data
         if sys.__stderr__ is not None:
             sys.__stderr__.write(text)
             sys.__stderr__.flush()
 
     def before_hold(self, work: Callable[[Target], None]) -> None:
-        pass  # what a debugger looks at stands still already
+        pass  # in a debugger the target stands still already
 
     def release(self) -> float:
-        # whoever attached detaches
+        # the user who attached detaches
         return 0.0
 
 
 def help_body(command: Command, prefix: str) -> str:
-    """Usage, description and options; the summary, which a debugger shows by itself, is left out."""
+    """Usage, description and options. The debugger shows the summary by itself."""
     usage, _, rest = command.parser(prefix).format_help().partition("\n\n")
     return f"{usage.replace('usage', 'Usage')}\n\n{rest.partition(command.summary)[2].strip()}"
 
 
 def load_from_folder(door: str, name: str, folder: str) -> ModuleType:
-    """A file of a debugger's door as a module, loaded when it is first needed."""
+    """Loads a file of a debugger's door as a module when it is first needed."""
     return load_once(f"arenascope_{door}.{name}", os.path.join(folder, f"{name}.py"))

@@ -1,4 +1,4 @@
-"""Files beside a debugger's door as modules: such a folder is no package and must not be on sys.path."""
+"""Loads files of a debugger's door as modules: their folder is no package and must not be on sys.path."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from types import ModuleType
 
 
 def load_once(name: str, path: str) -> ModuleType:
-    """The file as the module of this name: whole, or not at all. Ctrl-C in the middle must not leave half of one, which
-    every later command would take for the whole."""
+    """Loads a file as the module of this name, completely or not at all. After Ctrl-C in the middle, later commands
+    must not find half a module."""
     module = sys.modules.get(name)
     if module is not None:
         return module

@@ -1,4 +1,4 @@
-"""What is shown first, and the list of commands by topic: for `arenascope help`, and for `heap help` in a debugger."""
+"""The start page and the list of commands by group, for `arenascope help` and for `heap help` in a debugger."""
 
 from __future__ import annotations
 
@@ -15,17 +15,17 @@ from .command import Command
 GROUP_OF_LOOPS = "repeatedly, or for many processes (shell only)"
 HELP_SUMMARY = "Say where to begin, list all commands, show one's help, or say what a word on the screens means."
 ALL = "all"
-"""After `help`: the list of all commands."""
+"""Typed after `help` for the list of all commands."""
 WHAT = (
     "arenascope shows what glibc's malloc holds in a process or core: whose memory it is, what of it is free, why that "
     "stays, and what would give it back."
 )
 QUESTIONS = ("Why is RSS so large, what helps?", "It is in use. Who holds it?", "What grows?")
-"""What most people come with."""
+"""The questions that most users have, with the command that answers each."""
 
 
 def row(name: str, summary: str, column: int = 10) -> str:
-    """As wide as each command's own help."""
+    """A row as wide as each command's help."""
     return textwrap.fill(
         summary,
         HELP_WIDTH,
@@ -36,7 +36,7 @@ def row(name: str, summary: str, column: int = 10) -> str:
 
 
 def command_lines(known: Sequence[Command]) -> Iterator[str]:
-    """By group: in the order in which they are."""
+    """A line for each command, by group in their order."""
     for group, commands in groupby(known, key=lambda command: command.group):
         yield f"{group}:"
         yield from (row(command.name, command.summary) for command in commands)
@@ -44,7 +44,7 @@ def command_lines(known: Sequence[Command]) -> Iterator[str]:
 
 
 def start_text(program: str, answers: Sequence[str], note: str) -> str:
-    """About ten lines: what this is, an example for each of QUESTIONS, and where the rest is."""
+    """About ten lines: what this is, an example for each of QUESTIONS, and where to read more."""
     column = len(f"{program} COMMAND --help") + 1
     longest = max(map(len, QUESTIONS))
     lines = [
@@ -61,19 +61,18 @@ def start_text(program: str, answers: Sequence[str], note: str) -> str:
 
 
 def start_in_debugger(prefix: str) -> str:
-    """What `heap` alone shows."""
+    """The text of `heap` alone."""
     answers = ("report", "owners", "snapshot FILE, later diff FILE")
     return start_text(prefix, answers, "Only trim --apply changes anything in the process.")
 
 
 Outlines = Callable[[], Mapping[str, Outline]]
-"""Of each command by its name: few helps need them."""
+"""Gives the outlines of all commands by name. It is a function, as few helps need them."""
 
 
 def meaning(prefix: str, name: str, commands: Sequence[str], outlines: Outlines) -> str:
-    """What a word on the screens means, or all of them do, or what an option does; UsageError where it is neither a
-    word nor one of these."""
-    from ...present import glossary  # a help that few ask for
+    """The meaning of a word on the screens, of all such words, or of an option; UsageError if it is none of these."""
+    from ...present import glossary  # imported here: few ask for this help
 
     if name == glossary.TOPIC:
         return glossary.words_text(glossary.words(), prefix)
@@ -89,7 +88,7 @@ def meaning(prefix: str, name: str, commands: Sequence[str], outlines: Outlines)
 
 
 def _option_text(words: Sequence[str], outlines: Mapping[str, Outline]) -> str:
-    """What an option does, alone or of one command, and which commands have it; "" where none has it."""
+    """What an option does, for one command or all, and which commands have it; "" if none has."""
     *command, name = words or [""]
     if command and (command[1:] or command[0] not in outlines):
         return ""
@@ -106,7 +105,7 @@ def _option_text(words: Sequence[str], outlines: Mapping[str, Outline]) -> str:
 
 
 def help_text(prefix: str, known: Sequence[Command], words: Sequence[str] = ()) -> str:
-    """What `heap help` says in a debugger: alone, or with `all`, a command, `words` or a word."""
+    """The text of `heap help` in a debugger: alone, or with `all`, a command, `words` or a word."""
     name = " ".join(words)
     if not name:
         return start_in_debugger(prefix)

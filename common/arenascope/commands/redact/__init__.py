@@ -1,1 +1,1 @@
-"""What `save --redact` keeps of a process's memory: malloc's own words, and what the files on disk have as well."""
+"""Selects what `save --redact` keeps of memory: malloc's own words, and what the files on disk contain as well."""

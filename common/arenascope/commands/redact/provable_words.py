@@ -1,4 +1,4 @@
-"""What a word's value proves by itself, whoever wrote it: it is an address, or a number that tells nothing."""
+"""Finds words whose value alone proves that they tell nothing: addresses, and small numbers."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ from ...session.session import Session
 from ...sources.target import Region
 
 SMALL = 1 << 16
-"""Numbers below tell nothing: a page's size, a module's number, what only symbols name."""
+"""Numbers below this tell nothing: page sizes, module numbers, indexes."""
 
 Kept = Iterator[tuple[int, int]]
 """(address, bytes)."""
 
 
 class ProvableWords:
-    """Of one image; `random` are the bytes of AT_RANDOM, of which libc makes its guards."""
+    """Finds such words in one image. `random`: the bytes of AT_RANDOM, from which libc makes its guards."""
 
     def __init__(self, session: Session, random: bytes) -> None:
         self.session = session
@@ -25,16 +25,16 @@ class ProvableWords:
         self._guards = self._guards_of(random)
 
     def _guards_of(self, random: bytes) -> Container[int]:
-        """The pointer guard and the stack guard (security_init in elf/rtld.c), which can look like addresses."""
+        """The pointer guard and the stack guard (security_init in elf/rtld.c): they can look like addresses."""
         if len(random) < 2 * self.word:
             return ()
         first, second = self.memory.unpack_words(random[: 2 * self.word])
-        # the stack guard has a zero for its first byte
+        # the first byte of the stack guard is zero
         last = (1 << 8 * (self.word - 1)) - 1
         return {first, second, first & ~0xFF, first & last}
 
     def is_address(self, value: int) -> bool:
-        """Of something mapped, or of where that ends, as the break is."""
+        """Whether it is an address in a mapping or at a mapping's end (the break is one)."""
         regions = self.regions
         low, high = 0, len(regions)
         while low < high:
@@ -47,7 +47,8 @@ class ProvableWords:
         return mapped and (self.word > 4 or self._is_no_text(regions[low], value))
 
     def _is_no_text(self, region: Region, value: int) -> bool:
-        """Four letters can be an address of the heap, too: then it is one that malloc or the loader wrote."""
+        """On 32-bit machines four letters can be a heap address. Then only words that malloc or the loader wrote are
+        believed."""
         if not all(0x20 <= each < 0x7F for each in value.to_bytes(4, "little")):
             return True
         return region.finds_malloc or any(map(region.contains, self._threads)) or value in self._written
@@ -59,7 +60,7 @@ class ProvableWords:
 
     @cached_property
     def _written(self) -> Container[int]:
-        """Chunks that lists, arenas and thread caches begin with or lead to, what the loader has of modules."""
+        """Addresses that malloc or the loader wrote: chunks in lists, arenas, thread caches, module names."""
         session = self.session
         found = {each.address for each in places_of_modules(session.target, session.regions)}
         found |= {place for each in session.headers for place in (each.address, each.top)}
@@ -72,7 +73,7 @@ class ProvableWords:
         return found
 
     def words(self, start: int, size: int, small: int = SMALL, unit: int = 0) -> Kept:
-        """Those that are addresses, or numbers below `small`; with `unit` multiples of that, too."""
+        """Words that are addresses or numbers below `small`; with `unit` also its multiples."""
         limit = 1 << (8 * self.word - 1)
         data = self.memory.try_read(start, size // self.word * self.word)
         for index, value in enumerate(self.memory.unpack_words(data) if data else ()):

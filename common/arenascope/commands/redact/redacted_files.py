@@ -1,7 +1,6 @@
-"""What `save --redact` keeps of mapped files: headers by which debuggers, and we, know a file, and of
-libc and ld.so what is the files' own.
+"""Selects what `save --redact` keeps of mapped files: the headers that identify a file, and contents of libc and ld.so.
 
-Whatever a program maps can begin as an ELF file does. So a field is kept for what it says, not for where it lies.
+A program's data can begin like an ELF file. So a field is kept for its value, not for its place.
 """
 
 from __future__ import annotations
@@ -24,7 +23,7 @@ from .provable_words import SMALL, Kept, ProvableWords
 
 
 class RedactedFiles:
-    """What is kept of the files of one image."""
+    """Selects what is kept of the files of one image."""
 
     def __init__(self, session: Session, proved: ProvableWords) -> None:
         self.session, self.proved = session, proved
@@ -36,7 +35,7 @@ class RedactedFiles:
         nameless = {each.start: each.end for each in self.session.regions if not each.path}
         paths = {name for each in self._modules.all for name in (each.path, each.name)}
         for module in self._modules.all:
-            # what is only read is data, whatever it begins with
+            # a mapping that is only readable is data, even if it begins like an ELF file
             if not any(each.executable for each in module.regions) or module.regions[0].shared:
                 continue
             try:
@@ -47,7 +46,7 @@ class RedactedFiles:
             except (ArenascopeError, struct.error, ValueError):
                 continue
             if build_id is None and self._is_loaded(module) and self._modules.file_of(module):
-                # the same first page is then what tells its file
+                # without a build-id the first page identifies its file
                 yield module.base, min(FIRST_PAGE, module.regions[0].size)
             if module.regions[0].finds_malloc:
                 yield from self._of_library(module)
@@ -58,11 +57,11 @@ class RedactedFiles:
             yield from self.proved.words(*whole) if place.words else (whole,)
 
     def _is_loaded(self, module: Module) -> bool:
-        """By the loader, or the kernel as the program: any other file may be the program's data."""
+        """Whether the loader mapped it, or the kernel as the program. Any other file may be the program's data."""
         return module in (self._modules.in_order or ()) or module == self._modules.program
 
     def _of_library(self, module: Module) -> Kept:
-        """What stands in the file, too; else, and where that is not to be had, as of variables what is proved."""
+        """Read-only pages that are the same in the file. Of other pages, or without the file, only provable words."""
         with ExitStack() as stack:
             file: Optional[Buffer] = None
             with suppress(ArenascopeError):
@@ -80,7 +79,7 @@ class RedactedFiles:
                 yield from ((start, self.page),) if same else self.proved.words(start, self.page)
 
     def _variables(self, theirs: Mapping[int, Region]) -> Kept:
-        """Of libc and ld.so, and of a static program."""
+        """Provable words in variables of libc, ld.so and a static program."""
         session = self.session
         copies = (copy.libc for copy in session.located.copies)
         data = {each.start: each for libc in (*copies, session.located.libc) for each in libc.data}
@@ -92,7 +91,7 @@ class RedactedFiles:
                 data[region.start], small[region.start] = region, SMALL
             before = region
         for start, region in data.items():
-            # what the kernel put right behind .bss is one mapping with it
+            # the kernel may merge .bss with a mapping of its own behind it
             end = session.bss_ends.get(start, region.end)
             yield from self.proved.words(start, end - start, small[start])
         for name in (MAX_FAST, PERTURB):
@@ -106,14 +105,14 @@ NT_GNU_ABI_TAG = 1
 LONGEST_ID = 64
 PROCESSOR_TYPES = range(0x70000000, 0x70000010)
 TYPES = (*range(8), *range(0x6474E550, 0x6474E560), *PROCESSOR_TYPES)
-"""Those that gABI, GNU and processors have."""
+"""Segment types of gABI, GNU and processors."""
 CURRENT = 1
-"""EV_CURRENT."""
+"""EV_CURRENT, the version in an ELF header."""
 
 
 def headers_of(elf: Elf, module: Module, end: int, paths: Container[str]) -> Kept:
-    """Within the first mapping. `end` is where the .bss can end at most, `paths` are those of mapped files, and
-    those files' names."""
+    """Headers in the first mapping. `end`: the highest address where .bss can end; `paths`: paths and names of mapped
+    files."""
     first = module.regions[0]
     for start, size in _Headers(elf, module.base, end, paths).kept():
         if first.start <= start and start + size <= first.end:
@@ -133,7 +132,7 @@ class _Headers:
                 yield from self._notes(segment, data) if segment.type == PT_NOTE else self._loader(segment, data)
 
     def _file_header(self) -> Kept:
-        """Without the padding, e_entry, e_shoff and e_flags, which nobody reads in memory."""
+        """The file header without padding, e_entry, e_shoff and e_flags, which nobody reads in memory."""
         base, word = self.elf.base, self.elf.pointer_size
         counts = 24 + 3 * word + 4
         version, size = (self._number(at, length) for at, length in ((base + 20, 4), (base + counts, 2)))
@@ -159,13 +158,13 @@ class _Headers:
             if self._number(at + virtual + word, word) in (0, segment.address):
                 yield at, size
             else:
-                # p_paddr, which only a kernel's file has a use for
+                # skip p_paddr, which only kernels use
                 yield at, virtual + word
                 yield at + virtual + 2 * word, size - virtual - 2 * word
 
     def _is_sound(self, segment: Segment) -> bool:
         known = segment.type in TYPES and segment.flags < 8 and not segment.align & (segment.align - 1)
-        # of a stack's size there is nothing in the file
+        # a stack segment has no contents in the file, only a size
         stack = not (segment.address or segment.offset or segment.file_size or segment.memory_size & 0xFFF)
         return known and (stack or self._is_within(segment))
 
@@ -175,7 +174,7 @@ class _Headers:
         return inside and segment.offset <= self.end - self.start and segment.file_size <= segment.memory_size
 
     def _notes(self, segment: Segment, data: bytes) -> Kept:
-        """Their sizes, by which the next is found; of GNU's the release and the build-id."""
+        """Note headers with their sizes, by which the next is found; GNU's release and build-id with contents."""
         start = self.elf.bias + segment.address
         for each in places_of_notes(data, self.elf.mark, segment.align):
             yield start + each.start, 8

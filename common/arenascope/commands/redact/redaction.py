@@ -1,8 +1,8 @@
-"""Malloc's own words: what `save --redact` keeps of a process's memory. All else may be the program's data.
+"""Selects malloc's own words, which `save --redact` keeps of a process's memory. All else may be the program's data.
 
-A word is kept where its value proves what it is, as a bug of the program's can have written over any of them: a link
-leads to a chunk of its list, a size to the next chunk, what should be an address or a count is one. Of libc's and
-ld.so's variables addresses are kept: an address of something is no secret, what lies there may be one.
+A bug of the program can have overwritten any word. So a word is kept only if its value proves what it is: a link leads
+to a chunk of its list, a size to the next chunk, an address or a count is one. Of the variables of libc and ld.so,
+addresses are kept: an address is no secret, though what lies there may be one.
 """
 
 from __future__ import annotations
@@ -25,12 +25,12 @@ from .provable_words import SMALL, Kept, ProvableWords
 from .redacted_files import RedactedFiles
 
 AROUND = (8 << 10, 4 << 10)
-"""How much below and above a thread pointer malloc's two words may lie, and libc's control block."""
+"""How far below and above a thread pointer to search for malloc's two thread-local words and libc's control block."""
 PAGE = 1 << 10
 
 
 def kept(session: Session, random: bytes = b"") -> list[Range]:
-    """In address order, apart. `random`: see Proved."""
+    """Disjoint ranges in address order. `random`: see ProvableWords."""
     proved = ProvableWords(session, random)
     found = chain(_Redaction(session, proved).kept(), RedactedFiles(session, proved).kept())
     spans = joined(sorted((start, start + size) for start, size in found))
@@ -63,13 +63,13 @@ class _Redaction:
             yield from self._heaps(arena.header, [each.addresses for each in arena.bins])
         for block in session.mmapped:
             yield block.chunk, self.layout.header
-            # where memalign moved on, the first header still stands at the block's start
+            # where memalign moved the chunk, the original header is still at the block's start
             first = self.layout.first_aligned(block.base)
             if read_mmapped(self.memory, self.layout, first, session.target.page_size) is not None:
                 yield first, self.layout.header
 
     def _arena(self, address: int) -> Kept:
-        """struct malloc_state: ints, then addresses, the binmap's bits, amounts."""
+        """Words of struct malloc_state: ints, addresses, the binmap, amounts."""
         fields = self.layout.arena
         data = self.memory.try_read(address, fields.size)
         if data is None:
@@ -79,15 +79,15 @@ class _Redaction:
             if int.from_bytes(data[at : at + 4], self.session.target.byte_order) < SMALL:
                 yield address + at, 4
         yield from self.proved.words(address + first, fields.size - first, unit=LEAST_PAGE)
-        # whatever writes over it, from either side, goes through what stands around it
+        # an overflow from either side would have destroyed the words around the binmap
         bits = fields["binmap"]
         around = self.memory.unpack_words(data[fields["bins"] : bits] + data[fields["next"] :][: self.word])
         if all(map(self.proved.is_address, around)):
             yield address + bits, NBINS // 8
 
     def _threads(self) -> Kept:
-        """Of a thread's variables those that hold an arena, a cache or the thread's own address, and by which its
-        control block is found: its number, the links of libc's list of threads."""
+        """A thread's variables that hold an arena, a cache or its own address, and those that identify its control
+        block: its tid, and the links of libc's list of threads."""
         session, word = self.session, self.word
         known = {header.address for header in session.headers}
         known |= {each.tcache for each in session.thread_words if each.tcache}
@@ -98,7 +98,7 @@ class _Redaction:
         stretches = [Span(each - below & -PAGE, each + above) for each in pointers]
         stretches += [Span(each.start, each.end) for each in session.regions if each.finds_malloc and each.writable]
         pages = {page for each in stretches for page in range(each.start // PAGE, -(-each.end // PAGE))}
-        # a page of the range that cannot be read lies in another mapping
+        # a page that cannot be read is in another mapping
         for start in (page for pointer in pointers for page in range(pointer - below & -PAGE, pointer + above, PAGE)):
             data = self.memory.try_read(start, PAGE) or b""
             for index, value in enumerate(self.memory.unpack_words(data)):
@@ -111,7 +111,7 @@ class _Redaction:
     # lists
 
     def _cache(self, cache: ThreadCache) -> Kept:
-        """tcache_perthread_struct: heads are addresses, counts are what the lists have."""
+        """Words of tcache_perthread_struct: heads that are addresses, and counts that match the lists."""
         form, address = self.layout.tcache, cache.address
         if form is None or not address:
             return
@@ -133,7 +133,7 @@ class _Redaction:
                 yield address + form.counts + index * form.count_bytes, form.count_bytes
 
     def _keys(self) -> Kept:
-        """tcache_entry.key: the cache's own address, or since 2.34 the number that libc keeps in a variable."""
+        """tcache_entry.key: the cache's address or, since 2.34, a random number in a variable of libc's."""
         if not self.layout.behaviour.tcache_key:
             return
         keys = {}
@@ -148,7 +148,7 @@ class _Redaction:
                 yield at, self.word
 
     def _of_libc(self) -> Container[int]:
-        """All that stands in libc's variables."""
+        """All words in libc's variables."""
         data = (self.memory.try_read(each.start, each.size) for each in self.session.located.libc.data)
         return {word for each in data if each for word in self.memory.unpack_words(each)}
 
@@ -163,7 +163,7 @@ class _Redaction:
                 yield at, self.word
 
     def _ring(self, header: ArenaHeader, listed: Bin) -> Kept:
-        """fd and bk, of large chunks fd_nextsize and bk_nextsize: they lead to the list's chunks, or to its head."""
+        """fd and bk (and fd_nextsize, bk_nextsize of large chunks) that lead to a chunk of the list or its head."""
         members = set(listed.addresses)
         low = header.address + self.layout.arena["bins"] - self.layout.header
         high = low + 2 * NBINS * self.word
@@ -192,13 +192,13 @@ class _Redaction:
 
 
 class _Chain:
-    """The size words of an arena, in address order. What headers lead to is malloc's up to the first damage, and again
-    from the first chunk that a list has: what only looks like a header in between may be the program's."""
+    """The size words of an arena, in address order. They are trusted up to the first damage, and again from the next
+    listed chunk: what looks like a header in between may be the program's data."""
 
     def __init__(self, session: Session, binned: Sequence[Iterable[int]]) -> None:
         self.memory, self.layout, self.word = session.memory, session.layout, session.layout.word
         self._sound, self._before, self._at = True, 0, 0
-        """`_before`: the size of the chunk that ends at `_at`."""
+        """`_before`: size of the chunk that ends at `_at`."""
         self._listed, self._binned = session.listed, binned
         self._free: Optional[Container[int]] = None
 
@@ -220,7 +220,7 @@ class _Chain:
             self._at = chunk
 
     def _foot(self, chunk: int, raw: int) -> Kept:
-        """prev_size: where the chunk in front is in use it is the program's."""
+        """prev_size, if the chunk before is free; otherwise it is the program's data."""
         if not raw & PREV_INUSE and self._at == chunk and self.memory.try_word(chunk) == self._before:
             yield chunk, self.word
 

@@ -1,1 +1,1 @@
-"""What several commands do: look at a live process's copy, save, read and write snapshots, gather a report's page."""
+"""Steps that several commands share: reading a copy of a live process, saving, snapshots, the report's page."""

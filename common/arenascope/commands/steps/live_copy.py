@@ -1,8 +1,8 @@
-"""A live process looked at apart: copied as `save` copies it, let go, and read from the copy.
+"""Reads a copy in place of a live process: the process is copied, as `save` does it, and let go.
 
-What goes through heaps, follows pointers, or names what blocks are, takes longer than a copy does: the process is held
-only for that. The copy lies in memory that was there before; where there is too little of that, on the disk. Under a
-debugger, which holds it anyway, and of a core nothing is copied.
+Walking heaps, following pointers and naming blocks take longer than copying, so the process is held only for the copy.
+The copy lies in memory reserved beforehand, or on disk if there is too little. Under a debugger, which holds the
+process anyway, and for a core, nothing is copied.
 """
 
 from __future__ import annotations
@@ -37,32 +37,34 @@ from ..framework.command import Context
 Unless = Callable[[Session], bool]
 
 SLOW, SPEED = 256 << 20, 20 << 20
-"""From so many bytes on it is said that numpy would help, by so many that are followed in a second without."""
+"""From this size on a notice recommends numpy, with the bytes followed in a second without it."""
 FOLDERS = ("/var/tmp", "/tmp")
 FILES_IN_MEMORY = ("tmpfs", "ramfs")
-"""Kinds of file systems."""
+"""File systems that keep files in memory."""
 SHARE = 0.8
-"""Of the memory that is left: the rest is for others."""
+"""Of the memory that is left, so much may be used; the rest is for others."""
 BESIDE, BESIDE_AT_MOST = 64 << 20, 256 << 20
-"""What is made of a copy takes so much, and a third of its size, or an eighth and so much: `leaks` does."""
+"""Memory for working on a copy: the first, plus a third of the copy's size, but at most an eighth plus the second.
+`leaks` needs the most."""
 WITHOUT = "arenas, bins, trim and report need neither a copy nor much memory"
 COPIED_MEANWHILE = 4
-"""So many bytes are copied while a sweep goes through one byte of a heap."""
+"""A copy reads so many bytes in the time in which a sweep goes through one byte of a heap."""
 PLENTY = 2
-"""So many times what a copy will take must be allowed: a sweep that is cut tells of a part, half a copy of nothing."""
+"""The hold limit must be so many times what a copy will take: half a sweep still tells something, half a copy
+nothing."""
 FOLLOWED_UNASKED, BLOCKS_UNASKED = 128 << 20, 200_000
-"""Up to so many bytes and blocks of a core are followed unasked."""
+"""Up to so many bytes and blocks, pointers in a core are followed without an option."""
 
 
 class CopiedImage(NamedTuple):
-    """What is looked through, and what of the process could not be copied."""
+    """The image that was searched, and how many bytes of the process could not be copied."""
 
     search: ImageSearch
     lost: int
 
     @property
     def problems(self) -> list[Statement]:
-        """What was not looked through."""
+        """The problem that some memory was not searched; empty if all was."""
         lost = self.lost + self.search.words.lost
         return [Statement("not-searched", {"bytes": lost})] if lost else []
 
@@ -74,9 +76,10 @@ class CopiedImage(NamedTuple):
 def expect_copy(
     context: Context, if_room: bool = False, only_for_types: bool = False, unless: Optional[Unless] = None
 ) -> None:
-    """A live process will be copied: what that takes is made ready while it runs on, where it is not held yet. Where
-    there is no room it is not held, or with `if_room` not copied. `only_for_types`: see look_at_a_copy. `unless`: where
-    this says so, it is copied only where there is room, and may be held for as long as any look."""
+    """Prepares to copy a live process while it still runs: reserves memory or finds a folder. Without room it raises an
+    error before the process is held; with `if_room` there is just no copy. `only_for_types`: see look_at_a_copy.
+    `unless`: if this returns True, the process is copied only if there is room, and may be held as long as for any
+    look."""
 
     def make_ready(target: Target) -> None:
         spared = unless is not None and unless(Session(target, context.options.libc))
@@ -89,7 +92,8 @@ def expect_copy(
 
 
 def expect_save(context: Context, path: str) -> None:
-    """As much for a file that is written once it runs on; where memory has no room for it, it goes there at once."""
+    """Prepares to write a file once the process runs on. If memory has no room for it, it is written while the process
+    is held."""
     if context.seen is None and context.door.lets_go:
         context.door.before_hold(lambda target: _make_ready_to_save(target, path))
 
@@ -99,12 +103,12 @@ def _make_ready_to_save(target: Target, path: str) -> None:
     if not isinstance(process, ProcessImage):
         return
     with CoreWriter(path):
-        pass  # where it cannot be written nothing is touched, and nobody held
+        pass  # only tests that it can be written: nothing is changed and nobody is held if not
     size, most = process.status.rss or 0, 0
     with suppress(TargetError):
         most = _memory_for_copy(size)
     if kind_of_disk(os.path.dirname(path) or ".") in FILES_IN_MEMORY:
-        most //= 2  # the file takes as much
+        most //= 2  # the file will take as much memory
     process.room = room_in_memory(process, most, shared=sys.maxsize)
 
 
@@ -130,7 +134,8 @@ def _make_ready(context: Context, target: Target, if_room: bool, only_for_types:
 
 
 def look_at_copy(context: Context) -> int:
-    """From here on a live process of the shell's runs on, and the session is its copy's; how many bytes it lacks."""
+    """Copies a live process of the shell's and lets it run on; the session is then its copy's. Returns how many bytes
+    the copy lacks."""
     known = context.opened.target.image if context.opened is not None else None
     if isinstance(known, ProcessCopy):
         return known.lost
@@ -147,20 +152,20 @@ def look_at_copy(context: Context) -> int:
 
 
 def look_at_copy_if_let_go(context: Context, if_sooner: bool = False) -> None:
-    """The same of what this door lets go, and nothing of anything else; `if_sooner`: only where is_sooner_apart."""
+    """Calls look_at_copy if this door lets the process go; `if_sooner`: only if is_copy_sooner."""
     if context.door.lets_go and (not if_sooner or is_copy_sooner(context)):
         look_at_copy(context)
 
 
 def is_copy_sooner(context: Context) -> bool:
-    """Whether memory was made ready for a copy, and it is held for less time by that than by a sweep: not where most of
-    its memory is none of malloc's heaps, nor by a copy on a disk."""
+    """Whether memory was reserved for a copy, and copying holds the process for less time than a sweep. That is not so
+    if most of its memory is outside malloc's heaps, or the copy goes to a disk."""
     image = context.target.image
     return isinstance(image, ProcessImage) and image.room is not None
 
 
 def _is_mostly_heaps(session: Session, size: int) -> bool:
-    """By what its arenas say while it runs on: it decides what is done, and no figure."""
+    """Whether copying is faster than a sweep, judged by its arenas while it runs. No figure depends on it."""
     with suppress(ArenascopeError):
         heaps = session.heaps if session.started else {}
         return size <= COPIED_MEANWHILE * sum(heap.bytes for parts in heaps.values() for heap in parts)
@@ -168,7 +173,7 @@ def _is_mostly_heaps(session: Session, size: int) -> bool:
 
 
 def tells_types(target: Target) -> bool:
-    """Whether a copy of a live process of the shell's may tell what it is itself not asked for."""
+    """Whether a copy of a live process may tell types. (The process itself is never asked for types.)"""
     if not isinstance(target, ShellTarget):
         return False
     _, symbols, _, declared = target.symbols_from
@@ -186,11 +191,11 @@ def _finds_time(context: Context, process: ProcessImage, size: int) -> bool:
 
 
 def looked(context: Context) -> CopiedImage:
-    """As above, ready to be searched; once for all commands beside each other."""
+    """The copy (see look_at_copy), ready to be searched. Commands that share a context share the search."""
     lost = look_at_copy(context)
     session = context.session
     if session.target.image.redacted:
-        # zeros that lead nowhere would pass for an answer
+        # zeros would pass for blocks without pointers
         raise RedactedError("what points to them")
     if session.block_results.search is None:
         session.block_results.search = _found(context)
@@ -206,8 +211,8 @@ def _found(context: Context) -> ImageSearch:
 
 
 def quick_core_search(context: Context) -> Optional[CopiedImage]:
-    """A core that can be searched within a second; None for a larger one. A document is the same for a process and its
-    core, so that it is asked for there."""
+    """A core that can be searched within a second; None for a larger one, or for JSON: documents are the same for a
+    process and its core."""
     session = context.session
     if context.options.json or session.target.kind != "core" or session.target.image.redacted:
         return None
@@ -227,7 +232,7 @@ def search_of(session: Session, blocks: LiveBlocks) -> ImageSearch:
 
 
 def _memory_for_copy(size: int) -> int:
-    """So much of it may lie in memory; TargetError where there is not even enough for what is made of it."""
+    """How much of a copy may lie in memory; TargetError if there is too little even to work on one."""
     left = memory_left()
     beside = BESIDE + min(size // 3, size // 8 + BESIDE_AT_MOST)
     if left < beside:
@@ -237,7 +242,7 @@ def _memory_for_copy(size: int) -> int:
 
 
 def _with_room(size: int) -> str:
-    """The first folder that can take a copy: it is not begun, with the process held, where none can."""
+    """The first folder with room for a copy. TargetError if there is none: the process need not be held for nothing."""
     folders = [each for each in (os.environ.get("TMPDIR", ""), *FOLDERS) if each and os.access(each, os.W_OK)]
     left = {each: _room_in(each) for each in folders or ["."]}
     folder = next((each for each, free in left.items() if free > size), None)
@@ -258,10 +263,10 @@ def _room_in(folder: str) -> int:
 
 
 def _copied(context: Context, target: ShellTarget, process: ProcessImage) -> ProcessCopy:
-    """The copy never has a name."""
+    """Copies the process into memory, or into a file without a name."""
     registers, size = target.register_sets(), process.status.rss or 0
     if not process.on_disk:
-        # what was not expected is copied into pages that are made meanwhile
+        # without a reserved writer, pages are allocated while copying
         writer, process.room = process.room or MemoryWriter(_memory_for_copy(size)), None
         with suppress(NoRoomInMemory):
             copy, _ = copy_process(process, target, writer, registers=registers, release=context.door.release)

@@ -1,4 +1,4 @@
-"""What a look for types and owners will take, told before it begins; and where it takes too long, it is left out."""
+"""Predicts how long finding types and owners will take. If it is too long, they are left out."""
 
 from __future__ import annotations
 
@@ -16,36 +16,35 @@ from ...sources.live.process import ProcessImage
 from .live_copy import tells_types
 
 START, EACH_BLOCK, EACH_BYTE = 0.3, 20e-6, 5e-9
-"""Seconds, measured: for its beginning, each block, and each byte that is copied."""
+"""Seconds, measured: to start, for each block, and for each byte that is copied."""
 GDB = 1.0
-"""And for a GDB that reads debug information, without what it has much of."""
+"""Seconds for a GDB that reads debug information of ordinary size."""
 SMALL_BLOCK = 64
-"""Bytes, where nothing tells how large blocks are."""
+"""The assumed size of a block if it is not known."""
 MOST = 10_000_000
-"""Nobody needs to know how many more blocks there are."""
+"""Counting stops here: more blocks do not matter."""
 
 
 LONG = 5.0
-"""Nobody waits so long without being told."""
+"""From so many seconds on the user is told beforehand."""
 ROOM = 1.25
-"""What is advised is more than foretold by so much."""
+"""Advice allows so much more time than predicted."""
 
 
 class LookCost(NamedTuple):
-    """In seconds."""
+    """Seconds: in all, and of them those for which the process is held."""
 
     whole: float
     held: float
 
 
 class LookLimit:
-    """Whether types and owners take no longer than so many seconds; 0: they may. It is asked before a process is
-    held."""
+    """A limit in seconds for types and owners; 0: none. It is checked before a process is held."""
 
     def __init__(self, seconds: float, notice: Callable[[str], None]) -> None:
         self._seconds, self._notice = seconds, notice
         self._found: Optional[float] = None
-        """What they would take, once that was asked."""
+        """The predicted seconds, once asked for."""
 
     def is_exceeded(self, session: Session) -> bool:
         if self._found is None:
@@ -64,7 +63,7 @@ class LookLimit:
 
 
 def predict_cost(session: Session) -> LookCost:
-    """The process may run on under the reader: what cannot be read is not counted."""
+    """Predicts the cost. The process may be running: what cannot be read is not counted."""
     process = session.target.image if isinstance(session.target.image, ProcessImage) else None
     size = (process.status.rss or 0) if process is not None else 0
     blocks = size // SMALL_BLOCK

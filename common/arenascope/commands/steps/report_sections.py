@@ -1,7 +1,7 @@
-"""Everything that one page tells of one image: what commands say of it, each as its JSON has it.
+"""Gathers all that one page shows of an image: each section is a command's answer as JSON.
 
-A live process is held once, for what the report reads and for being copied: what goes through heaps, or follows
-pointers, is asked of the copy.
+A live process is held once, while the report reads it and it is copied. Commands that walk heaps or follow pointers
+read the copy.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ from ..framework.command import Answer, Context, parse_request
 from .live_copy import CopiedImage
 
 AT_ONCE = ("arenas", "trim", "params", "version")
-"""What the report has read most of: asked while the process is held."""
+"""Commands that the report has read most for: they run while the process is held."""
 APART = (
     "types --owners --limit 1000",
     "pins --owners",
@@ -45,9 +45,9 @@ APART = (
     "containers --limit 100",
     "leaks --limit 0",
 )
-"""What goes through heaps or follows pointers, with what is shown of it."""
+"""Commands that walk heaps or follow pointers, each with what it shows."""
 KEYED = ("pins", "owners")
-"""Of these, what has ways with keys."""
+"""Sections whose rows have ways with keys."""
 TYPED = (
     ("types", "types"),
     ("pins", "groups"),
@@ -56,7 +56,7 @@ TYPED = (
     ("containers", "containers"),
     ("leaks", "leaks"),
 )
-"""Rows that have a type, of which section."""
+"""Rows that have a type, by section."""
 
 
 class ReportSection(NamedTuple):
@@ -70,7 +70,7 @@ STOPPED = ReportSection({"failed": "stopped before it was looked at whole"})
 
 
 class HtmlReport:
-    """Gathers what a page shows. It is made before a process is held."""
+    """Gathers what a page shows. Create it before a process is held."""
 
     def __init__(self, context: Context) -> None:
         self._context = context
@@ -83,7 +83,7 @@ class HtmlReport:
             optional_libraries.where(name)
 
     def read_at_once(self) -> None:
-        """While the process is held."""
+        """Runs the commands of AT_ONCE, while the process is held."""
         session = self._context.session
         name = next((each.name for each in session.target_threads if each.tid == session.target.pid), None)
         self._sections["process"] = ReportSection({"name": name})
@@ -99,8 +99,8 @@ class HtmlReport:
         *,
         without_copy: Optional[Statement] = None,
     ) -> Answer:
-        """The report's, once the page is written where --html says. `looked`: what pointers were followed in, the
-        process's copy where there is one; `without_copy`: why there is none, where it takes one."""
+        """The report's answer, after the page was written for --html. `looked`: the image in which pointers were
+        followed; `without_copy`: why there is no copy if one is needed."""
         context = self._context
         path, style = context.options.html, context.style
         if without_copy is None:
@@ -113,7 +113,7 @@ class HtmlReport:
             problems.append(Statement("stopped", {"parts": len(self._sections) - self._count(STOPPED)}))
         for section in self._sections.values():
             problems += [each for each in section.problems if each not in problems]
-        # a debugger's door may hold it still
+        # release first: a debugger may hold the process still
         context.door.release()
         shown = {**self._facts(concluded), **self._documents(report), "problems": sentences(problems)}
         data = filled("report", shown, title_of("heap report", shown))
@@ -139,7 +139,7 @@ class HtmlReport:
         self._sections["map"] = _section(beside, lambda: _map(beside))
 
     def _facts(self, concluded: Conclusions) -> dict[str, object]:
-        """What lies beside the documents."""
+        """Facts shown in addition to the documents."""
         located, target, door = self._context.session.located, self._context.target, self._context.door
         style = self._context.style
         held = concluded.facts.held if concluded.facts is not None else None
@@ -167,11 +167,11 @@ class HtmlReport:
     def _documents(self, report: ReportDocument) -> dict[str, object]:
         documents = {"report": report.own(), **{each: section.keys for each, section in self._sections.items()}}
         map_keys = self._sections["map"].keys
-        # what draws the strips looks for these
+        # the script that draws strips looks for these
         return {"heaps": [], "types": [], **map_keys, "called": self._short_names(), "documents": documents}
 
     def _short_names(self) -> dict[str, str]:
-        """Of types: as people write them, where the documents have more."""
+        """Short names of types that documents spell in full."""
         found = {}
         for section, key in TYPED:
             rows = self._sections[section].keys.get(key)
@@ -181,14 +181,14 @@ class HtmlReport:
 
 
 def _holder(concluded: Conclusions, style: Style) -> Iterator[str]:
-    """Who holds most of what is in use, where that matters."""
+    """Who holds most of what is in use, if that matters."""
     held = concluded.facts.held if concluded.facts is not None else None
     if held is not None and facts_matter(concluded, held.live):
         yield from (f"Of what is in use, {line}." for line in holds_most(style, held, 1))
 
 
 def _typed_here(meaning: str, style: Style) -> str:
-    """A word's, with its commands as they are typed at this door."""
+    """A glossary word's meaning, with commands as this door's user types them."""
     return re.sub("`heap ([^`]+)`", lambda found: f"`{_typed(found[1], style)}`", meaning)
 
 
@@ -197,7 +197,7 @@ def _typed(words: str, style: Style) -> str:
 
 
 def _whose(search: ImageSearch, row: Document) -> str:
-    """Of owners' rows, in words."""
+    """Owners of rows, in words."""
     return whose(search, Owner(row["kind"], row["name"], row["tid"], row["stale"]))
 
 
@@ -219,7 +219,7 @@ def _section(context: Context, ask: Callable[[], Answer]) -> ReportSection:
 
 
 def _map(context: Context) -> Answer:
-    """The strips of every heap, with the types that hold back the most."""
+    """The strips of every heap, with the types that hold back most memory."""
     session, picture = context.session, HeapStrips()
     types = None
     if session.started:

@@ -1,7 +1,7 @@
-"""Figures saved small: what commands say as JSON at one moment, without a byte of what the blocks hold.
+"""Snapshot files: figures of one moment as JSON, without a byte of the blocks' contents.
 
-A later release reads what an earlier one wrote: missing keys count as not known. Files come from anywhere:
-what is read is bounded, and must have the shape that `heap diff` expects.
+Later releases read what earlier ones wrote: a missing key means not known. Files may come from anywhere, so reading is
+bounded, and the shape is checked.
 """
 
 from __future__ import annotations
@@ -23,12 +23,12 @@ FORMAT = 1
 NAME = "arenascope_snapshot"
 GZIP = b"\x1f\x8b"
 LONGEST = 16 << 20
-"""Unpacked; a process with a thousand arenas takes a tenth of it."""
+"""The largest unpacked size. A process with a thousand arenas takes a tenth of it."""
 NUMBER_LIMIT = 1 << 64
 LATEST = 253402214400
-"""The end of the year 9999, wherever it is read: later than that there is no date to show."""
+"""The end of the year 9999 in every time zone: there is no later date to show."""
 
-# what a figure, a name or a row must be if present; any other keys may stand beside these
+# the types that figures, names and rows must have if present; other keys are allowed
 _BYTES, _NAME, _FLAG, _TIME, _COUNT = "a number of bytes", "a name", "true or false", "a time", "a number"
 _SHAPE: Mapping[str, Any] = {
     "taken": _TIME,
@@ -48,7 +48,7 @@ _NEEDED = {"part", "type", "address", "kind", "min_bytes", "bytes", "retained_by
 
 
 def write(path: str, document: Document) -> int:
-    """Whole or not at all, and its size; compressed where the name ends in .gz."""
+    """Writes the file completely or not at all; returns its size. A name that ends in .gz is compressed."""
     if os.path.isfile(path) and is_elf(path):
         raise UsageError(f"{path} is a core or a program, and would be overwritten", "name another file")
     data = json.dumps({NAME: FORMAT, **document}, ensure_ascii=False, separators=(",", ":")).encode()
@@ -85,7 +85,7 @@ def read(path: str) -> Document:
 
 
 def _read_file(path: str) -> bytes:
-    """As much as a snapshot can hold and one byte more; a FIFO would wait for its writer, a device never end."""
+    """Reads one byte more than a snapshot can have. Refuses FIFOs and devices, which may block or never end."""
     with open(os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK), "rb") as file:
         mode = os.fstat(file.fileno()).st_mode
         if not stat.S_ISREG(mode):
@@ -94,7 +94,7 @@ def _read_file(path: str) -> bytes:
 
 
 def _misfit(value: Any, shape: Any, where: str) -> str:
-    """The first thing in it that is wrong; "" if nothing is."""
+    """The first thing that is wrong in a value; "" if nothing is."""
     if value is None:
         return ""
     if isinstance(shape, str):
@@ -126,14 +126,14 @@ def _is(value: Any, kind: str) -> bool:
         return isinstance(value, bool)
     if isinstance(value, bool) or not isinstance(value, (int, float) if kind == _TIME else int):
         return False
-    # no comparison holds for NaN
+    # NaN fails every comparison
     if kind == _TIME:
         return 0 <= value < LATEST
     return abs(value) < NUMBER_LIMIT
 
 
 def looks_like_one(path: str) -> bool:
-    """By its first bytes: a core file given by mistake is not one."""
+    """Whether the file begins like a snapshot: a core may be given by mistake."""
     try:
         if not os.path.isfile(path):
             return False

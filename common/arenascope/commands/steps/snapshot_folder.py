@@ -1,4 +1,4 @@
-"""A folder of snapshots: `watch --save` fills it and thins out what is old, `trend` reads it."""
+"""Folders of snapshots: `watch --save` fills one and thins out old snapshots, `trend` reads it."""
 
 from __future__ import annotations
 
@@ -14,17 +14,17 @@ from ...base.errors import ArenascopeError, UsageError
 from .snapshot_file import looks_like_one, read, write
 
 MAX_FILES = 100_000
-"""More are not gone through: that is no folder of snapshots."""
+"""A folder with more files is not read: it is no folder of snapshots."""
 _NAME = re.compile(r"(\d{1,10})-(\d{1,20})-(\d{8}T\d{6}\.\d{3})Z\.json\.gz")
 HINT = "fill one with: arenascope watch PID --save FOLDER"
 
 
 class WatchSnapshot(NamedTuple):
-    """One that `watch` wrote, by its name."""
+    """A snapshot that `watch` wrote, as its name describes it."""
 
     file: str
     process: tuple[int, int]
-    """Its number, and when it was started."""
+    """The pid, and when the process was started."""
     taken: float
 
 
@@ -44,17 +44,17 @@ def make(folder: str) -> None:
 
 
 def thin(folder: str, process: tuple[int, int], at_most: int) -> None:
-    """Leaves so many of a process: of the old ones fewer, the first and the last always."""
+    """Leaves at most so many snapshots of a process. Old ones become rarer; the first and the last stay."""
     mine = sorted((each for each in _kept(folder) if each.process == process), key=lambda each: each.taken)
     while len(mine) > max(at_most, 2):
         gone = mine.pop(_least_missed([each.taken for each in mine]))
-        # somebody who tidies up may have been here first
+        # another process may have removed it
         with suppress(OSError):
             os.unlink(os.path.join(folder, gone.file))
 
 
 def _least_missed(times: Sequence[float]) -> int:
-    """The one that leaves the smallest gap, as a share of how long ago that is."""
+    """The snapshot whose removal leaves the smallest gap, relative to the gap's age."""
     now = times[-1]
 
     def gap(index: int) -> float:
@@ -74,7 +74,7 @@ def _kept(folder: str) -> Iterator[WatchSnapshot]:
 
 
 def read_all(folder: str) -> tuple[list[Document], list[str]]:
-    """Its snapshots, whoever named them, and what is wrong with those that cannot be read."""
+    """All snapshots in the folder, whatever their names, and errors of those that cannot be read."""
     documents: list[Document] = []
     wrong = []
     for file in sorted(_files(folder)):

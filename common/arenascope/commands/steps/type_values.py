@@ -23,15 +23,15 @@ from ...session.session import Session
 
 __all__ = ("NamedType", "named_type", "record", "values_lines")
 FEW = 5
-"""So many types of one name are named."""
+"""How many types of one name are listed."""
 LIKE = 3
-"""So many names that are like one that nothing has."""
+"""How many similar names are suggested."""
 ALIKE = 0.6
-"""How much, by difflib's measure."""
+"""How similar they must be, by difflib's measure."""
 
 
 class NamedType(NamedTuple):
-    """What is known of one type by its name."""
+    """What is known of a type by its name."""
 
     rows: Sequence[TypeRow]
     values: Optional[TypeValues] = None
@@ -39,7 +39,7 @@ class NamedType(NamedTuple):
 
 
 def named_type(session: Session, rows: Sequence[TypeRow], name: str, with_values: bool) -> NamedType:
-    """By any name that a screen has; NoTypeError. With values, where these are known."""
+    """Finds a type by any name that a screen shows; NoTypeError if there is none. With values if they are known."""
     name = _whole(rows, name)
     found = _named_type(session, rows, name, with_values=with_values)
     more = [
@@ -80,7 +80,7 @@ def _named_type(session: Session, rows: Sequence[TypeRow], name: str, with_value
 
 
 def _unknown(name: str, rows: Sequence[TypeRow], hint: Optional[str]) -> NoTypeError:
-    """Which blocks may be of it says more than `hint`."""
+    """The error for an unknown name. Blocks that may be of it replace `hint`."""
     for row in _may_be(name, rows):
         hint = f"{count(row.blocks, 'block')} of {row.kind.name} may be: chunk {row.samples[0]:#x} shows one"
         break
@@ -88,7 +88,7 @@ def _unknown(name: str, rows: Sequence[TypeRow], hint: Optional[str]) -> NoTypeE
 
 
 def _may_be(name: str, rows: Sequence[TypeRow]) -> Iterator[TypeRow]:
-    """Those whose blocks may be of that type."""
+    """Rows whose blocks may be of that type."""
     return (row for row in rows if _plain(name) in {*row.may_be, *map(with_short_names, row.may_be)})
 
 
@@ -97,7 +97,7 @@ def _plain(name: str) -> str:
 
 
 def _names(row: TypeRow) -> set[str]:
-    """As screens and documents write it."""
+    """All spellings of a row's type, on screens and in documents."""
     shown = name_of(row.kind)
     return {_plain(each) for each in (shown, with_short_names(shown), row.kind.name, with_short_names(row.kind.name))}
 
@@ -112,7 +112,7 @@ def _structs(named: NamedBlocks) -> Iterator[str]:
 
 
 def _whole(rows: Sequence[TypeRow], name: str) -> str:
-    """Of a name that a screen has cut, if one alone begins and ends like that."""
+    """The whole name of one that a screen has cut, if only one name fits."""
     start, cut, end = name.partition(CUT)
     start, end = start.lstrip(), _plain(end)
     found = {each for row in rows for each in _names(row) if cut and each.startswith(start) and each.endswith(end)}
@@ -121,7 +121,7 @@ def _whole(rows: Sequence[TypeRow], name: str) -> str:
 
 
 def _like(name: str, names: Iterable[str]) -> str:
-    """A hint."""
+    """A hint with similar names."""
     by_word: dict[str, str] = {}
     for each in names:
         by_word.setdefault(each.lower(), each)
