@@ -16,6 +16,10 @@ if TYPE_CHECKING:
     from lldb.heap_target import LldbTarget
 
 METHODS_ASKED = 8
+MOST_PARAMETERS = 300
+"""Of a function's type, with those of its parameters: LLDB's name for it has all of them."""
+DEEPEST = 100
+"""So many pointers to pointers."""
 UNITS_ASKED = 64
 """How many source files to check for the module's languages."""
 STRUCTS = lldb.eTypeClassStruct | lldb.eTypeClassClass | lldb.eTypeClassUnion
@@ -139,8 +143,37 @@ class DescribedModule:
         for each in (*bases, *self.members(kind)):
             of = each.GetType().GetCanonicalType()
             own = each.GetName(), each.GetOffsetInBits(), each.GetBitfieldSizeInBits()
-            members.append((*own, of.GetName() or "", of.GetByteSize()))
+            name = "" if self.has_endless_name(of) else of.GetName() or ""
+            members.append((*own, name, of.GetByteSize()))
         return (*members, *self.enumerators(kind))
+
+    @staticmethod
+    def has_endless_name(kind: lldb.SBType) -> bool:
+        """A function's type, or what leads to one, whose parameters are functions, and theirs."""
+        return not _parameters_left(kind, MOST_PARAMETERS)
+
+
+def _parameters_left(kind: lldb.SBType, left: int) -> int:
+    """How many more there may be; 0: it has too many."""
+    for _ in range(DEEPEST):
+        kind = kind.GetCanonicalType()
+        form = kind.GetTypeClass()
+        if form == lldb.eTypeClassPointer:
+            kind = kind.GetPointeeType()
+        elif form == lldb.eTypeClassReference:
+            kind = kind.GetDereferencedType()
+        elif form == lldb.eTypeClassArray:
+            kind = kind.GetArrayElementType()
+        elif form == lldb.eTypeClassFunction:
+            given = kind.GetFunctionArgumentTypes()
+            for index in range(given.GetSize()):
+                left = _parameters_left(given.GetTypeAtIndex(index), left - 1) if left else 0
+            kind = kind.GetFunctionReturnType()
+        else:
+            return left
+        if not left:
+            return 0
+    return 0
 
 
 def _is_longer(told: str, raw: str) -> bool:

@@ -11,7 +11,7 @@ import lldb
 from arenascope.sources.debug_info_types import Form, SizedStruct, StructField, TemplateArgument, TypeFacts
 from arenascope.sources.debugged_variables import WithVariables, modules_with_structs
 from arenascope.sources.elf.demangle import demangle
-from arenascope.sources.type_spelling import literal, number_in, parts_of, spelled, within
+from arenascope.sources.type_spelling import LONGEST, literal, number_in, parts_of, spelled, within
 
 if TYPE_CHECKING:
     # to mypy this folder is a part of LLDB's own package
@@ -21,6 +21,10 @@ if TYPE_CHECKING:
     from lldb.heap_variables import LldbVariables
 
 MAX_ARGUMENTS = 64
+DEEPEST = 60
+"""So many types, each of which another one's number takes, get one; and pointers to pointers."""
+MOST_ALIKE = 500
+"""Types of one name and size that a type is compared with."""
 FORMS: Mapping[int, Form] = {
     lldb.eTypeClassStruct: "struct",
     lldb.eTypeClassClass: "struct",
@@ -40,6 +44,10 @@ OF_VOID = re.compile(r"<.*\bvoid\b")
 OFTEN_OF_VOID = tuple(f"std::{name}" for name in ("allocator", "less", "equal_to", "shared_ptr", "weak_ptr", "hash"))
 
 Key = tuple[object, ...]
+
+
+class Endless(Exception):
+    """A type whose name or number would take for ever."""
 
 
 class _Known(NamedTuple):
@@ -73,6 +81,8 @@ class LldbTypes(WithVariables):
         self._several: set[str] = set()
         """Names that several types have."""
         self._made: set[int] = set()
+        self._depth = 0
+        """Of the type that gets its number in those that lead to it."""
         self._module = module
         self.read_here = read_here(target, self)
         self._variables = variables(target, self)
@@ -262,16 +272,37 @@ class LldbTypes(WithVariables):
 
     def number(self, type: lldb.SBType, module: DescribedModule) -> int:
         """The number of a type without its typedefs and const."""
-        kind = type.GetCanonicalType().GetUnqualifiedType()
+        if self._depth:
+            return self._number_within(type, module)
+        try:
+            return self._number_within(type, module)
+        except Endless:
+            number = self._add(("endless",), _Known(type, module, "", "other"))
+            self._facts[number] = TypeFacts("", "other", 0)
+            return number
+
+    def _number_within(self, type: lldb.SBType, module: DescribedModule) -> int:
+        if self._depth > DEEPEST:
+            raise Endless
+        self._depth += 1
+        try:
+            return self._number_of(type.GetCanonicalType().GetUnqualifiedType(), module)
+        finally:
+            self._depth -= 1
+
+    def _number_of(self, kind: lldb.SBType, module: DescribedModule) -> int:
         form = _form(kind)
         if form in ("struct", "union", "enum"):
             return self._number_of_named(kind, module, form)
+        if module.has_endless_name(kind):
+            raise Endless
         raw = _raw(kind)
-        key: Key = form, raw, kind.GetByteSize()
         if form in ("pointer", "reference"):
-            key = form, raw.endswith("&&"), self._target_of(kind, module, form)
+            key: Key = form, raw.endswith("&&"), self._target_of(kind, module, form)
         elif form == "array":
             key = form, self.number(_element(kind), module), _length(kind)
+        else:
+            key = form, raw, kind.GetByteSize()
         has_name = kind.GetTypeClass() in (lldb.eTypeClassBuiltin, lldb.eTypeClassComplexFloat)
         return self._add(key, _Known(kind, module, spelled(raw) if has_name else "", form))
 
@@ -283,7 +314,11 @@ class LldbTypes(WithVariables):
         """One number for all types of the same name and layout, whichever source file or module declares them."""
         if form != "enum" and not kind.GetByteSize() and not kind.GetNumberOfFields():
             return self._number_of_incomplete(kind, module, form)
-        known = self._named.setdefault((form, _raw(kind), kind.GetByteSize()), [])
+        raw = _raw(kind)
+        if len(raw) > LONGEST:
+            # a template's doubles with each level of its arguments
+            raise Endless
+        known = self._named.setdefault((form, raw, kind.GetByteSize()), [])
         for number in known:
             if self._known[number].type == kind:
                 return number
@@ -294,7 +329,8 @@ class LldbTypes(WithVariables):
                 return number
         number = self._add((form, len(self._known)), _Known(kind, module, name, form))
         self._shapes[number] = shape
-        known.append(number)
+        if len(known) < MOST_ALIKE:
+            known.append(number)
         return number
 
     def _number_of_incomplete(self, kind: lldb.SBType, module: DescribedModule, form: Form) -> int:

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 from doors import GDB, LOAD
 from hostile_programs import PROGRAMS
+from lldb_door import LLDB_LOAD, LLDBS
 from looks import HERE, ROOT, opened, run
 from subjects import Subject
 
@@ -17,6 +18,19 @@ SECONDS = 10
 ALWAYS = {"unions", "typedefs-in-a-circle", "functions-without-names"}
 GDB_CRASHES = {"array-of-itself", "pointer-to-itself", "function-of-itself"}
 """As it does when it prints such a type."""
+LLDB_CRASHES = {
+    "base-of-itself",
+    "members-outside",
+    "pointer-to-itself",
+    "struct-of-itself",
+    "structs-of-each-other",
+    "typedef-of-itself",
+    "typedefs-in-a-circle",
+    "unions-of-each-other",
+}
+"""As it does when it prints such a type."""
+LLDB_HANGS = {"nested-55", "nested-by-8", "nested-of-no-size", "unions"}
+"""Asked for the size of such a type, which nobody can do without, LLDB 16 to 22 never end."""
 NAMES = [name if name in ALWAYS else pytest.param(name, marks=pytest.mark.full) for name in PROGRAMS]
 
 
@@ -27,13 +41,18 @@ def took(words: list[object]) -> tuple[int, str]:
     return int(status), done.stdout
 
 
+def is_complete(said: str) -> bool:
+    document = next(line for line in said.splitlines() if line.startswith("{"))
+    return bool(json.loads(document)["complete"])
+
+
 @pytest.mark.parametrize("name", NAMES)
 def test_in_the_shell(name: str, tmp_path: Path) -> None:
     with Subject(str(PROGRAMS[name]().build(tmp_path, name))) as subject:
         for command in ("types", "containers", "owners"):
             status, said = took([sys.executable, ROOT / "bin" / "arenascope", command, subject.pid, "--json"])
             assert status == 0
-            assert json.loads(said)["complete"]
+            assert is_complete(said)
 
 
 @pytest.mark.debugger
@@ -48,4 +67,21 @@ def test_in_gdb(name: str, tmp_path: Path) -> None:
             if name in GDB_CRASHES and status < 0:
                 pytest.skip("this GDB crashes by itself")
             assert status == 0
-            assert json.loads(said[said.index("{") : said.rindex("}") + 1])["complete"]
+            assert is_complete(said)
+
+
+@pytest.mark.debugger
+@pytest.mark.needs_lldb
+@pytest.mark.parametrize("name", NAMES)
+def test_in_lldb(name: str, tmp_path: Path) -> None:
+    lldb = opened(LLDBS[-1])
+    if name in LLDB_HANGS:
+        pytest.skip("this LLDB never ends by itself")
+    with Subject(str(PROGRAMS[name]().build(tmp_path, name))) as subject:
+        for command in ("types", "containers", "owners"):
+            heap = [*LLDB_LOAD, "-o", f"heap {command} --json"]
+            status, said = took([lldb.name, "--no-lldbinit", "-b", "-p", subject.pid, *heap])
+            if name in LLDB_CRASHES and status < 0:
+                pytest.skip("this LLDB crashes by itself")
+            assert status == 0
+            assert is_complete(said)
