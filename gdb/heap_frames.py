@@ -25,6 +25,8 @@ NUMBERS = (
     gdb.TYPE_CODE_BOOL,
     gdb.TYPE_CODE_ENUM,
 )
+MOST_PARTS = 1000
+"""Members of members that are read of a value in registers: unions of unions have 2^n."""
 CALLS, PAST_MAIN = "may-call-functions", "backtrace past-main"
 
 
@@ -201,27 +203,32 @@ class GdbFrames:
         if data is not None:
             return data
         room = bytearray(size)
-        self._fill(value, room, 0)
+        self._fill(value, room, 0, MOST_PARTS)
         return bytes(room)
 
-    def _fill(self, value: gdb.Value, room: bytearray, at: int) -> None:
-        """Copies the value into `room`. Parts that are in no register stay zero: a zero is no pointer."""
+    def _fill(self, value: gdb.Value, room: bytearray, at: int, left: int) -> int:
+        """Copies the value into `room`. Parts that are in no register stay zero: a zero is no pointer. Returns how many
+        more parts of `left` may be looked at."""
+        left -= 1
+        if left < 0:
+            return left
         kind = value.type.strip_typedefs()
         if kind.code in (gdb.TYPE_CODE_STRUCT, gdb.TYPE_CODE_UNION):
             for field in kind.fields():
                 place: Optional[int] = getattr(field, "bitpos", None)
                 if place is not None and not field.bitsize:
                     with suppress(gdb.error, RuntimeError):
-                        self._fill(value[field], room, at + place // 8)
+                        left = self._fill(value[field], room, at + place // 8, left)
         elif kind.code == gdb.TYPE_CODE_ARRAY:
             low, high = kind.range()
             size = kind.target().sizeof
             for index in range(low, min(high, low + len(room)) + 1):
                 with suppress(gdb.error, RuntimeError):
-                    self._fill(value[index], room, at + (index - low) * size)
+                    left = self._fill(value[index], room, at + (index - low) * size, left)
         elif kind.code in NUMBERS and at + kind.sizeof <= len(room):
             number = int(value) & (1 << 8 * kind.sizeof) - 1
             room[at : at + kind.sizeof] = number.to_bytes(kind.sizeof, self.target.byte_order)
+        return left
 
     def _code_of(self, frame: gdb.Frame, block: Optional[gdb.Block]) -> Optional[int]:
         """An address in this block: the frame's pc, or the byte before it, as a return address may lie behind the

@@ -121,6 +121,14 @@ COMPILED = {
         *_levels("union A0 { void *p; };", "union A{0} {{ union A{1} a, b; struct {{ union A{1} c, d; }} e; }};", 25),
         root="union A25",
     ),
+    "union-in-a-register": lambda: _c(
+        "#include <pthread.h>",
+        *_levels("union A0 { void *p; };", "union A{0} {{ union A{1} a, b; }};", 25),
+        "static void *parked(void *all) { register union A25 held asm(\"rbx\"); for (;;) pause(); return all; }",
+        "__attribute__((constructor)) static void begin(void) {"
+        " pthread_t thread; pthread_create(&thread, 0, parked, 0); }",
+        root="union A0",
+    ),
     "union-of-many": lambda: _c(
         "union A { " + _listed("struct {{ void *p{0}, *q; }} s{0};", 5000) + " };", root="union A"
     ),
