@@ -124,7 +124,7 @@ COMPILED = {
     "union-in-a-register": lambda: _c(
         "#include <pthread.h>",
         *_levels("union A0 { void *p; };", "union A{0} {{ union A{1} a, b; }};", 25),
-        "static void *parked(void *all) { register union A25 held asm(\"rbx\"); for (;;) pause(); return all; }",
+        'static void *parked(void *all) { register union A25 held asm("rbx"); for (;;) pause(); return all; }',
         "__attribute__((constructor)) static void begin(void) {"
         " pthread_t thread; pthread_create(&thread, 0, parked, 0); }",
         root="union A0",
