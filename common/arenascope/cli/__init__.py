@@ -1,6 +1,6 @@
-"""The shell's door: its command line, how it holds a process, and the loops that only a shell has.
+"""The shell's entry point: its command line, how it holds a process, and the commands that only a shell has.
 
-`main` parses and runs, `command_line` is its tree, `shell` opens and holds what is looked at. `watch` and
-`metrics` look again and again, `several_subjects` at many, `mcp` when an assistant asks; `engines/` spreads looks over
-machines.
+`main` parses the command line and runs it; `command_line` is its parser; `shell` opens and holds the target. `watch`
+and `metrics` repeat looks, `several_subjects` reads many targets, `mcp` answers an assistant. `engines/` spreads looks
+over machines.
 """

@@ -1,4 +1,4 @@
-"""The shell's way to a process or a core, for programs: `arenascope.open()`."""
+"""`arenascope.open()`: a process or a core for Python programs."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ class Opened(Subject):
         self._subject, self._how, self._hold_at_most = subject, how, hold_at_most
         self._holds = False
         self._door: Optional[_Door] = None
-        """What holds the process, from the first look in a block of hold()."""
+        """Holds the process, from the first look inside hold() to its end."""
 
     def look(self, command: Command, options: Namespace) -> Document:
         if self._hold_at_most is not None:
@@ -54,7 +54,7 @@ class Opened(Subject):
             return document(command, options, door)
 
     def _look_again(self, command: Command, options: Namespace) -> Document:
-        """At what is held."""
+        """Looks at the process that hold() holds."""
         if self._door is None:
             self._door = door_for(_Door, command, self._subject, how=self._how, options=options)
             self._door.kept, self._door.whole = True, False

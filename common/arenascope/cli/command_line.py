@@ -1,6 +1,6 @@
-"""The shell's command line as one tree of argparse's: the table of commands, and what only the shell has.
+"""The shell's command line as one argparse tree: the table of commands, and what only the shell has.
 
-Parsing, help, completion, docs/commands.md and the man page come from it.
+Parsing, help, completion, docs/commands.md and the man page are made from it.
 """
 
 from __future__ import annotations
@@ -41,12 +41,12 @@ from .subjects import (
 )
 
 AFTER = 29
-"""Where the overview says what follows the program's name does."""
+"""The column of explanations in the overview."""
 COMMAND = "COMMAND"
 HELP_NAME = "help"
 SCHEMA = "--schema"
 LOOPS = ("top", "watch", "metrics", "mcp", "fleet")
-"""What only the shell can do: each runs longer, or covers more, than one look."""
+"""Commands that only the shell has: each runs for longer, or reads more, than one look."""
 
 IN_THE_SHELL = ArgumentGroup(
     "in the shell, also",
@@ -144,7 +144,7 @@ HELP_OUTLINE = Outline(
 
 
 class Loop(NamedTuple):
-    """A command that only the shell has: a module with OUTLINE and run()."""
+    """A command that only the shell has, made from a module with OUTLINE and run()."""
 
     name: str
     outline: Outline
@@ -166,7 +166,7 @@ def find_loop(name: str) -> Loop:
 
 
 class CommandTree(OneLine):
-    """The whole tree, or as much as is needed: the branches of these names."""
+    """The parser of the command line. It has only the branches named, as building all takes time."""
 
     def __init__(self, names: Sequence[str]) -> None:
         super().__init__(prog=PROGRAM)
@@ -221,12 +221,12 @@ def _branch(name: str) -> tuple[Outline, Optional[Settle]]:
 
 
 def _shell_examples(lines: str) -> str:
-    """What is to be read is named in each; what only a debugger evaluates would be redirected by the shell."""
+    """Examples with a PID added. Those with "->" are left out: the shell would redirect."""
     return "\n".join(f"{line} PID" for line in lines.splitlines() if "->" not in line)
 
 
 def start() -> str:
-    """What is shown where nothing is asked for."""
+    """The start page."""
     return start_text(
         PROGRAM,
         ("PID", "owners PID", "watch PID"),
@@ -244,12 +244,12 @@ def branch_names() -> list[str]:
 
 
 USUAL = "report"
-"""What is shown of a process or core where no command is named."""
+"""The command for a process or core without a command."""
 
 
 def with_command(words: Sequence[str]) -> list[str]:
-    """The command first: it may follow -p PID or -c CORE, and be left out where there is a process or core. What
-    stands instead of one may follow its name."""
+    """Puts the command first. It may follow -p PID or -c CORE, and may be left out after these or before a process or
+    core. An option that replaces a command may follow its name."""
     if not words or words[0] in branch_names():
         return [SCHEMA, words[0]] if [*words[1:]] == [SCHEMA] else [*words]
     first, after = words[0], _after_targets(words)
@@ -270,7 +270,7 @@ def with_command(words: Sequence[str]) -> list[str]:
 
 
 def _after_targets(words: Sequence[str]) -> int:
-    """Where what follows the options that name a process or core begins."""
+    """The index of the first word after the options that name processes or cores."""
     names = (*PID_OPTION.names, *CORE_OPTION.names)
     at = 0
     while at < len(words):
@@ -285,7 +285,7 @@ def _after_targets(words: Sequence[str]) -> int:
 
 
 def _by_option(words: Sequence[str]) -> list[str]:
-    """Of a line that begins with one: either it stands instead of a command, or it is the report's."""
+    """For a line that begins with an option: one that replaces a command, or one of `report`."""
     alone, name = names_of([INSTEAD]), words[0].partition("=")[0]
     if name in alone or (name[:2] == "--" and any(each.startswith(name) for each in alone)):
         return list(words)

@@ -1,4 +1,4 @@
-"""The shell door: arenascope COMMAND PID|CORE [options]. No debugger needed."""
+"""The shell's entry point: arenascope COMMAND PID|CORE [options]. No debugger needed."""
 
 from __future__ import annotations
 
@@ -27,13 +27,13 @@ from .subjects import SeveralProcesses
 
 DONE, NOTHING, FAILED = 0, 1, 2
 MOST_LISTED = 20
-"""Processes of one name."""
+"""The most processes of one name that are listed."""
 LONG = 1.0
-"""Seconds of standing still that call for a word on whether it comes again."""
+"""From so many seconds of holding on, a note says that each further look takes as long."""
 
 
 def main(arguments: Optional[Sequence[str]] = None, loaded: Callable[[], None] = lambda: None) -> int:
-    """The shell's door; its result is the exit status. `loaded` is called once the command's modules are loaded."""
+    """Runs a command line and returns the exit status. `loaded` is called once the command's modules are loaded."""
     words = list(sys.argv[1:] if arguments is None else arguments)
     make_streams_safe()
     try:
@@ -52,7 +52,7 @@ def main(arguments: Optional[Sequence[str]] = None, loaded: Callable[[], None] =
         sys.stderr.write(STOPPED)
         return INTERRUPTED
     except BrokenPipeError:
-        # the reader of a pipe has seen enough; Python would complain once more at exit
+        # the pipe's reader has seen enough; avoid Python's complaint at exit
         _write_no_more()
         return DONE
     except OSError as error:
@@ -81,7 +81,7 @@ def _tell_failure(words: Sequence[str], id: str, said: str) -> None:
 
 
 def _list(error: SeveralProcesses) -> None:
-    """Each with its pid, the largest first."""
+    """Lists the processes of a name, the largest first."""
     style = Style(width=terminal_width(sys.stderr))
     rows = [(str(each.pid), style.size(each.resident), each.command) for each in error.found]
     lines = table(style, ("pid", "resident", "command"), rows, left=(2,), names=(2,), limit=MOST_LISTED)
@@ -98,7 +98,7 @@ def _run(words: Sequence[str], loaded: Callable[[], None]) -> int:
         return FAILED
     first = words[0]
     if first == HELP_NAME and not any(known.startswith(word) for word in words[1:] for known in HELP.names):
-        # an option that is asked about is none of help's own
+        # words after `help` may be options that are asked about
         words = [first, "--", *(word for word in words[1:] if word != "--")]
     try:
         options = CommandTree([] if first[:1] == "-" else [first]).parse_args(words)
@@ -114,7 +114,7 @@ def _obey(options: argparse.Namespace, loaded: Callable[[], None]) -> int:
         return DONE
     if options.command == HELP_NAME:
         return _help(" ".join(options.topic), loaded)
-    # the tree has loaded its module for the words that it takes
+    # the parser has loaded the command's module
     loaded()
     if options.command in LOOPS:
         return find_loop(options.command).run(options)
@@ -122,7 +122,7 @@ def _obey(options: argparse.Namespace, loaded: Callable[[], None]) -> int:
 
 
 def _help(topic: str, loaded: Callable[[], None]) -> int:
-    """Where to begin, of a command, of all of them, or what a word means."""
+    """Shows the start page, the help of one or all commands, or the meaning of a word."""
     if topic == ALL or topic in branch_names():
         return _run(["--help"] if topic == ALL else [topic, "--help"], loaded)
     _tell(meaning(PROGRAM, topic, branch_names(), _outlines) if topic else start())
@@ -134,13 +134,13 @@ def _outlines() -> Mapping[str, Outline]:
 
 
 def _tell(text: str) -> None:
-    """Help, which is laid out for HELP_WIDTH, on a terminal that may be narrower."""
+    """Prints help. It is laid out for HELP_WIDTH, and wrapped for a narrower terminal."""
     width = terminal_width(sys.stdout)
     sys.stdout.write("".join(f"{piece}\n" for line in text.splitlines() for piece in fitted(line, width)))
 
 
 def _said_instead(options: argparse.Namespace) -> str:
-    """An option that stands instead of a command."""
+    """The text for an option that replaces a command."""
     if options.version:
         return f"arenascope {__version__}\n"
     if options.completion:
@@ -156,7 +156,7 @@ def _said_instead(options: argparse.Namespace) -> str:
 
 
 def _completion(shell: str) -> str:
-    """The completion script: packages have it, and a checkout makes it where shtab is installed."""
+    """The completion script. Packages contain it; a checkout makes it if shtab is installed."""
     with suppress(OSError):
         return (pkgutil.get_data(__package__, f"completion/arenascope.{shell}") or b"").decode()
     root = optional_libraries.checkout()
@@ -176,7 +176,7 @@ def _look(command: Command, options: argparse.Namespace) -> int:
     how = _how(options)
     check_how(how, seconds_to_hold(options))
     if (options.jsonl and subjects) or len(subjects) > 1:
-        from . import several_subjects  # several processes, which a single look does not need
+        from . import several_subjects  # imported only for several subjects
 
         looks = [several_subjects.SubjectRequest(each, command.name, options, how) for each in subjects]
         return several_subjects.run(looks, options.jobs, options.jsonl)
@@ -204,7 +204,7 @@ def _how(options: argparse.Namespace) -> How:
 def _run_held(
     command: Command, subject: Optional[str], options: argparse.Namespace, *, early: bool, pauses: list[float]
 ) -> int:
-    """`pauses`: what looks before this one held the process for; this one's are added."""
+    """Runs one look. `pauses`: seconds for which earlier looks held the process; this look adds its own."""
     with door_for(ShellDoor, command, subject, how=_how(options), options=options, early=early) as door:
         door.pauses = pauses
         status = answer(command, options, door)
@@ -214,7 +214,8 @@ def _run_held(
 
 
 def _tell_pauses(subject: str, pauses: Sequence[float]) -> None:
-    """Once, after the answer, however often it was looked at."""
+    """Says for how long the process was held in all. Called once, after the answer, even if there were several
+    looks."""
     if pauses:
         stops = f" ({len(pauses)} stops)" if len(pauses) > 1 else ""
         again = "; each further look of this kind takes about as long" if max(pauses) >= LONG else ""
@@ -222,7 +223,7 @@ def _tell_pauses(subject: str, pauses: Sequence[float]) -> None:
 
 
 def _run_unstopped(command: Command, subject: Optional[str], options: argparse.Namespace) -> int:
-    """Reads until two readings agree: a process that runs on can change under the reader."""
+    """Reads until two readings agree, as the process changes while it is read."""
     before: Optional[list[str]] = None
     for _ in range(TRIES):
         with ShellDoor(subject, _how(options)._replace(stop="none", processes=1)) as door:
@@ -243,7 +244,7 @@ def _run_unstopped(command: Command, subject: Optional[str], options: argparse.N
 
 
 def door_path(debugger: str) -> str:
-    """Where a debugger's door lies: inside the installed package, or in the checkout."""
+    """The path of a debugger's door: in the installed package, or in the checkout."""
     package = os.path.dirname(os.path.dirname(os.path.realpath(__file__)))
     for path in (
         os.path.join(package, "doors", debugger, "arena.py"),

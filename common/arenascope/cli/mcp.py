@@ -1,6 +1,6 @@
 """arenascope mcp PID|CORE...: commands for an assistant, over MCP on standard input and output, by the official SDK.
 
-It is asked about what is named here and nothing else; mcp_tools.py says what of a command it is given.
+It answers only about the subjects named here. mcp_tools.py decides which commands and options it offers.
 """
 
 from __future__ import annotations
@@ -61,8 +61,6 @@ def run(options: argparse.Namespace) -> int:
         raise ArenascopeError(
             "the SDK for MCP is not installed (it needs Python 3.10)", "pip install 'arenascope[mcp]'"
         ) from None
-    # half of all there is to import, and the SDK
-
     allowed = Allowed(options.allow_apply, options.with_values, options.hold_at_most)
     named = [NamedSubject(each, allowed) for each in dict.fromkeys(options.subjects)]
     for each in options.subjects:
@@ -70,14 +68,14 @@ def run(options: argparse.Namespace) -> int:
             raise TargetError(f"there is no file {each}")
     if sys.stdin.isatty():
         sys.stderr.write("arenascope mcp: waiting for a client's messages on standard input; Ctrl-C ends it\n")
-    # the SDK waits for its input in a thread, which Ctrl-C does not wake
+    # the SDK waits for input in a thread, which Ctrl-C does not wake
     signal.signal(signal.SIGINT, _stop)
     serve(tools_for(named, allowed))
     return 0
 
 
 def _stop(*_: object) -> NoReturn:
-    """A process that is held is let go when we end."""
+    """Exits at Ctrl-C. Exiting releases a held process."""
     sys.stderr.write(STOPPED)
     sys.stderr.flush()
     os._exit(INTERRUPTED)

@@ -1,4 +1,4 @@
-"""The MCP server, by the SDK: it lists the tools of mcp_tools.py and answers calls, one after the other."""
+"""The MCP server, by the SDK: lists the tools of mcp_tools.py and answers calls one at a time."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ INSTRUCTIONS = (
 
 
 def serve(tools: Sequence[Tool]) -> None:
-    """Until standard input ends."""
+    """Serves until standard input ends."""
     import_module("anyio").run(_Server(tools).run)
 
 
@@ -33,7 +33,7 @@ class _Server:
         self._types: Any = import_module("mcp_types")
         self._threads: Any = import_module("anyio.to_thread")
         self._looking = allocate_lock()
-        """A process is held by one look at a time."""
+        """Allows one look at a time, as a look holds its process."""
 
     async def run(self) -> None:
         server: Any = import_module("mcp.server").Server(
@@ -70,7 +70,7 @@ class _Server:
         if tool is None:
             errors = import_module("mcp.shared.exceptions")
             raise errors.MCPError(self._types.INVALID_PARAMS, f"there is no tool {one_line(asked.name)}")
-        # nobody waits for a look that is no longer wanted: when we end, the process runs on
+        # a cancelled look is abandoned: when we exit, the process is released
         given, abandoned = asked.arguments or {}, not tool.applies
         answer = await self._threads.run_sync(self._answer, tool, given, abandon_on_cancel=abandoned)
         text = answer[ERROR] if ERROR in answer else json.dumps(answer, ensure_ascii=False)
@@ -78,7 +78,7 @@ class _Server:
         return self._types.CallToolResult(content=content, structured_content=answer, is_error=ERROR in answer)
 
     def _answer(self, tool: Tool, given: Mapping[str, Any]) -> Mapping[str, Any]:
-        """The document, or what stands in its place: it has an error."""
+        """The tool's document, or a document with an error in its place."""
         try:
             _check(tool, given)
             with self._looking:
@@ -90,7 +90,7 @@ class _Server:
 
 
 def _check(tool: Tool, given: Mapping[str, Any]) -> None:
-    """UsageError where it is not what the tool takes."""
+    """UsageError if the arguments do not fit the tool."""
     validator = import_module("jsonschema").Draft202012Validator(tool.input_schema)
     error = import_module("jsonschema.exceptions").best_match(validator.iter_errors(given))
     if error is not None:

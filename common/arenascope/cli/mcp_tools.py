@@ -1,7 +1,7 @@
-"""What `arenascope mcp` gives an assistant: of the table of commands each that needs no file, as a tool.
+"""The tools of `arenascope mcp`: one for each command that needs no file.
 
-Of a command's arguments it has those whose values BY_VALUE knows, so that an option that names a file is never among
-them. What comes back as a call becomes a command line again, and is read by the command's own parser.
+A tool has only arguments whose values BY_VALUE knows, so that no option that names a file is among them. A call is
+turned into a command line and parsed by the command's own parser.
 """
 
 from __future__ import annotations
@@ -28,13 +28,13 @@ from .shell import How, seconds_to_hold
 
 Schema = Mapping[str, Any]
 MOST = 1000
-"""Rows, words or cells."""
+"""The most rows, words or cells."""
 MOST_SECONDS = 60
-"""Between two looks."""
+"""The most seconds between two looks."""
 LONGEST = 200
-"""A name or a pattern."""
+"""The longest name or pattern."""
 LARGEST = 400_000
-"""Characters of an answer."""
+"""The longest answer, in characters."""
 BY_VALUE: Mapping[str, Schema] = {
     "N": {"type": "integer", "minimum": 0, "maximum": MOST},
     "TIME": {"type": "number", "minimum": 1, "maximum": MOST_SECONDS},
@@ -43,10 +43,10 @@ BY_VALUE: Mapping[str, Schema] = {
     "NAME": {"type": "string", "minLength": 1, "maxLength": LONGEST},
     "ADDRESS": {"type": "string", "pattern": "^0x[0-9a-fA-F]{1,16}$"},
 }
-"""What an assistant may give, by how the command's help calls a value."""
+"""Schemas of the values that an assistant may give, by the value's name in the command's help."""
 APPLY, YES = "--apply", "--yes"
 SETTLED = (APPLY, YES, "--even-under-seccomp", *WITH_VALUES.names)
-"""What was said when the server was started, or is nobody's but a user's to say."""
+"""Options that were decided when the server was started, or that only a user may give."""
 CONTENTS = "--words"
 
 
@@ -54,11 +54,11 @@ class Allowed(NamedTuple):
     apply: bool = False
     values: bool = False
     hold_at_most: Optional[float] = None
-    """In seconds; None: as always."""
+    """Seconds; None: the default."""
 
 
 class NamedSubject:
-    """A process or core that was named. A process that gets its pid later is another."""
+    """A process or core that was named. A later process with the same pid is another one."""
 
     def __init__(self, subject: str, allowed: Allowed) -> None:
         self.subject = subject
@@ -78,7 +78,7 @@ class NamedSubject:
             raise TargetError(f"there is no process {self.pid}") from None
 
     def check(self) -> None:
-        """TargetError where it is not what was named."""
+        """TargetError if the pid now belongs to another process."""
         if self._born_now() != self._born:
             raise TargetError(f"the process {self.pid} that was named has ended, and another one has its pid")
 
@@ -130,7 +130,7 @@ class Tool(NamedTuple):
         return schemas()[self.command.name]
 
     def answer(self, given: Mapping[str, Any]) -> dict[str, Any]:
-        """The document; `given` is as the schema has it."""
+        """The command's document. `given`: arguments as the schema has them."""
         named = self.named[given["subject"]]
         named.check()
         document = named.opened.look(self.command, self._options(given))
@@ -181,7 +181,7 @@ def tools_for(named: Sequence[NamedSubject], allowed: Allowed) -> list[Tool]:
 
 
 def _leave_out(answer: dict[str, Any], limit: int) -> None:
-    """Of tables that --json writes whole, rows beyond the limit; a problem says so."""
+    """Cuts tables that --json writes whole to `limit` rows; a problem says so."""
     for key, rows in list(answer.items()):
         if key not in Envelope._fields and isinstance(rows, list) and len(rows) > limit:
             said = Statement("rows-left-out", {"rows": len(rows), "shown": limit}, {"key": key})
@@ -203,7 +203,7 @@ def _is_needed(each: Argument) -> bool:
 
 
 def _value(each: Argument) -> Optional[Schema]:
-    """What an assistant may give for it; None: nothing."""
+    """The schema of an argument's value; None: an assistant may not give it."""
     if not set(SETTLED).isdisjoint(each.names):
         return None
     if each.options.get("action") == "store_true":

@@ -1,6 +1,7 @@
-"""arenascope metrics PID...: figures for Prometheus, as OpenMetrics text, through prometheus-client.
+"""arenascope metrics PID...: figures for Prometheus, as OpenMetrics text, by prometheus-client.
 
-Printed, written for a node exporter's textfile collector, or served. A scrape holds each process while it is read.
+They are printed, written for a node exporter's textfile collector, or served. A scrape holds each process while it is
+read.
 """
 
 from __future__ import annotations
@@ -63,7 +64,7 @@ PREFIX = "glibc_malloc"
 ARENA_FIGURES = ("system_bytes", "used_bytes", "top_bytes", "resident_bytes", "trim_resident_bytes")
 LAST_PORT = 65535
 MAX_SERIES = 1000
-"""No monitoring should be given more series than these for a process."""
+"""The most series for a process: no monitoring should be given more."""
 
 
 def run(options: argparse.Namespace) -> int:
@@ -88,7 +89,7 @@ def run(options: argparse.Namespace) -> int:
 
 
 def _serve(address: str, registry: Any) -> NoReturn:
-    """Serves the figures by prometheus-client's own server, until Ctrl-C."""
+    """Serves the figures with prometheus-client's server until Ctrl-C."""
     host, _, typed = address.rpartition(":")
     if not (typed.isascii() and typed.isdigit() and len(typed) <= 5 and int(typed) <= LAST_PORT):
         raise UsageError(f"--listen {address} names no port", "--listen 9911, or --listen 0.0.0.0:9911")
@@ -99,17 +100,17 @@ def _serve(address: str, registry: Any) -> NoReturn:
     except (OSError, UnicodeError) as error:
         why = getattr(error, "strerror", None) or error
         raise ArenascopeError(f"cannot listen on {where}:{port}: {why}") from error
-    # releases before 0.20 return nothing, so that the port that 0 became stays unknown
+    # releases before 0.20 return nothing: the port chosen for 0 stays unknown
     port = started[0].server_port if started else port
     sys.stderr.write(f"serving http://{where}:{port}/metrics, Ctrl-C ends it\n")
     sys.stderr.flush()
     while True:
-        # the kernel may give Ctrl-C to a thread of the server, which does not wake this one
+        # Ctrl-C may arrive in a thread of the server, which does not wake this one
         time.sleep(1)
 
 
 class _Subject:
-    """A process that was named. One that gets its pid later is another."""
+    """A process that was named. A later process with the same pid is another one."""
 
     def __init__(self, pid: str) -> None:
         self.pid = pid
@@ -118,7 +119,7 @@ class _Subject:
         self._is_here()
 
     def figures(self, types: bool, owners: bool) -> Optional[Mapping[str, Any]]:
-        """None where it has ended or cannot be read; it keeps its last name."""
+        """The figures; None if the process has ended or cannot be read. It keeps its last name."""
         if not self._is_here():
             return None
         documents = figures(as_subject(self.pid), types, owners)
@@ -140,11 +141,11 @@ class _Subject:
 
 
 class Collector:
-    """Reads every process anew, one after the other, each in one look. Scrapes that come at the same time take turns:
-    only one of them can hold a process."""
+    """Reads every process anew at each scrape, one after the other. Scrapes that overlap take turns, as only one can
+    hold a process."""
 
     def __init__(self, pids: Sequence[str], types: int = 0, owners: int = 0) -> None:
-        """`types` and `owners`: so many of each process."""
+        """`types` and `owners`: how many of each process."""
         self.subjects = [_Subject(pid) for pid in pids]
         self.types, self.owners = types, owners
         self.failed = False
@@ -198,12 +199,12 @@ class Collector:
 
 
 def _largest(documents: Mapping[str, Any], by: str, number: int) -> list[Figure]:
-    """None where it was not asked for."""
+    """The largest figures of a kind; empty if none were asked for."""
     known = (each for each in figures_of(documents) if each.by == by and each.value is not None) if number else ()
     return sorted(known, key=lambda each: -(each.value or 0))[:number]
 
 
 def _add(family: Any, labels: Sequence[str], value: object) -> None:
-    """What is not known is left out: a 0 would be a lie."""
+    """Adds a figure. An unknown one is left out: 0 would be wrong."""
     if value is not None:
         family.add_metric(labels, value)

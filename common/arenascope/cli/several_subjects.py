@@ -1,6 +1,6 @@
-"""One command over many processes and cores: `arenascope report CORE... --jobs N`, one JSON document a line.
+"""Runs one command over many processes and cores: `arenascope report CORE... --jobs N`, one JSON document a line.
 
-For a fleet beyond one machine an existing engine does the spreading: engines/, and docs/fleet.md.
+Over more than one machine, an existing engine spreads the work: see engines/ and docs/fleet.md.
 """
 
 from __future__ import annotations
@@ -30,14 +30,14 @@ from .shell import AS_USUAL, How, QuietDoor, door_for, terminal_width, typed_pro
 
 
 class SubjectRequest(NamedTuple):
-    """A request for one subject; it crosses to another process."""
+    """A request for one subject. It is sent to another process."""
 
     subject: str
     command: str
     options: Namespace
     how: How = How()
     program: str = ""
-    """What the next steps name; by default what was typed to start this process."""
+    """The command shown in next steps; by default what the user typed."""
 
 
 class SubjectAnswer(NamedTuple):
@@ -46,11 +46,11 @@ class SubjectAnswer(NamedTuple):
     error: Optional[str]
     status: int
     error_id: str = ""
-    """As ArenascopeError.id."""
+    """See ArenascopeError.id."""
 
 
 class _Collecting(QuietDoor):
-    """Keeps what is written and shows no notices: the lines of many subjects would mix."""
+    """Collects the output and shows no notices, as lines about many subjects would mix."""
 
     program = ""
 
@@ -63,15 +63,15 @@ class _Collecting(QuietDoor):
 
 
 def look(asked: SubjectRequest) -> SubjectAnswer:
-    """One subject; its error is data."""
-    # a look that begins again may do so with others
+    """Looks at one subject. An error becomes part of the answer."""
+    # a look that starts again may change its options
     asked = asked._replace(options=copy(asked.options))
     try:
         return unbroken(lambda early: _look(asked, early))
     except ArenascopeError as error:
         return SubjectAnswer(asked.subject, "", one_line(str(error)), 2, error_id=error.id)
     except Exception as error:
-        # one subject's fault must not end the looks at all others
+        # an internal error at one subject must not end the looks at the others
         return SubjectAnswer(
             asked.subject, "", fault_line(error, asked.command, "shell"), STATUS, error_id=fault_id(error)
         )
@@ -87,7 +87,7 @@ def _look(asked: SubjectRequest, early: bool) -> SubjectAnswer:
 
 
 def figures(subject: str, types: bool = False, owners: bool = False) -> Document:
-    """What a snapshot holds, from one look; only "error" where it could not be made."""
+    """A snapshot of one subject; only "error" if it could not be made."""
     try:
         return unbroken(lambda early: _figures(subject, early, types, owners))
     except ArenascopeError as error:
@@ -97,7 +97,7 @@ def figures(subject: str, types: bool = False, owners: bool = False) -> Document
 
 
 def _figures(subject: str, early: bool, types: bool, owners: bool) -> Document:
-    # what goes chunk by chunk is not read first
+    # sweeping and naming need more than the lists
     reads = None if types or owners else read_moment
     options, lists_of = Namespace(libc=0, json=True), 0 if early and reads else None
     with _Collecting(subject, lists_of=lists_of) as door, Context(door, options, reads=reads) as context:
@@ -107,7 +107,7 @@ def _figures(subject: str, early: bool, types: bool, owners: bool) -> Document:
 
 
 def document(subject: str, command: str = "report", program: str = "", how: How = AS_USUAL) -> Document:
-    """The JSON of a command on one process or core, as a dict: the entry point for an engine's workers."""
+    """A command's JSON about one process or core, as a dict: the function that an engine's workers run."""
     options = find_command(command).parser("arenascope").parse_args(["--json"])
     return _document(look(SubjectRequest(subject, command, options, how=how, program=program)), command)
 
@@ -119,7 +119,7 @@ def _document(seen: SubjectAnswer, command: str) -> Document:
 
 
 def run(looks: Sequence[SubjectRequest], jobs: int, lines: bool) -> int:
-    """All of them, `jobs` at a time, in the order in which they were named."""
+    """Looks at all subjects, `jobs` at a time, and writes answers in the order named."""
     worst = 0
     for seen, asked in zip(_all(looks, jobs), looks):
         if lines:
@@ -130,7 +130,7 @@ def run(looks: Sequence[SubjectRequest], jobs: int, lines: bool) -> int:
         sys.stdout.flush()
         worst = max(worst, seen.status)
         if seen.status == INTERRUPTED:
-            # Ctrl-C ends more than the look that heard it
+            # Ctrl-C ends the command, not only the look that received it
             break
     return worst
 
@@ -143,9 +143,7 @@ def _all(looks: Sequence[SubjectRequest], asked: int) -> Iterator[SubjectAnswer]
     if jobs == 1:
         yield from map(look, looks)
         return
-    # loaded where several are looked at, by few programs
-
-    # forked, which Python 3.14 no longer does by itself: its fork server starts with the working directory on its path
+    # use fork, which is not Python 3.14's default: the fork server starts with the working directory on its path
     parent = os.getpid()
     with ProcessPoolExecutor(jobs, get_context("fork"), end_with_parent, (lambda: os.getppid() != parent,)) as pool:
         yield from pool.map(look, looks)

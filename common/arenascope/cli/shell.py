@@ -1,4 +1,4 @@
-"""The shell as a door: a core file, or a live process that is held only while it is read."""
+"""The shell's door: opens a core file, or a live process that is held only while it is read."""
 
 from __future__ import annotations
 
@@ -44,12 +44,12 @@ if TYPE_CHECKING:
     from ..sources.target import Target
 
 WIDTH = 20
-"""Of the bar, in columns."""
+"""Columns of the bar."""
 
 
 class Waiting:
-    """What a command does, and for how long it has: a thread draws it, as who waits is in a system call. Only on a
-    terminal, and only while no Progress shows more."""
+    """Shows what a command does and how long it will take. A thread draws it, as the main thread is in a system call.
+    It is shown only on a terminal, and only while no Progress is shown."""
 
     def __init__(self, stream: TextIO) -> None:
         self._stream, self._line = stream, OverwrittenLine(stream)
@@ -59,7 +59,8 @@ class Waiting:
         self._is_on = False
 
     def begin(self, what: str, expected: float = 0.0, at_once: bool = False) -> None:
-        """Another thing, which takes about so many seconds; 0: nobody knows. `at_once`: it certainly takes long."""
+        """Starts another step that takes about so many seconds; 0: unknown. `at_once`: show it immediately, as it will
+        take long."""
         self.clear()
         if at_once:
             self._due = 0.0
@@ -72,7 +73,7 @@ class Waiting:
                 self._is_on = False
 
     def clear(self) -> None:
-        """Something is written now, and this goes on below."""
+        """Clears the line, so that something else can be written; drawing goes on below."""
         with self._drawing:
             self._line.clear()
 
@@ -85,7 +86,7 @@ class Waiting:
             now = time.monotonic()
             with self._drawing:
                 if self._is_on and now >= max(self._due, Progress.shown + PATIENCE):
-                    # as wide as a Progress that may have stood there
+                    # wide enough to cover a Progress that was there
                     width = columns(self._stream)
                     self._line.show(self._text(now - self._began).ljust(width)[:width])
             time.sleep(EVERY)
@@ -100,38 +101,38 @@ class Waiting:
 AnyDoor = TypeVar("AnyDoor", bound="ShellDoor")
 TRIES = 10
 SECONDS_EACH = 0.0002
-"""For stopping a thread and reading its registers, at the very least."""
+"""The least time to stop a thread and read its registers."""
 LONGEST_PID = 10
 LONG_HOLD = 2.0
-"""Seconds of standing still that call for a word beforehand."""
+"""From so many seconds on, a hold is announced."""
 BEFORE, HELD, AFTER = "looking while it runs on", "held", "looking at what was read"
 
 
 class How(NamedTuple):
-    """How a process or core is looked at."""
+    """Options of how a process or core is read."""
 
     stop: str = "ptrace"
     folders: Sequence[str] = ()
     symbols: bool = True
     processes: int = 1
-    """How many may share it."""
+    """How many processes may share the work."""
     sysroot: Optional[str] = None
     declared: Optional[bool] = None
-    """Whether a GDB reads types from debug information; None: where there is not too much of it."""
+    """Whether GDB reads types from debug information; None: only if there is not too much of it."""
 
 
 AS_USUAL = How()
 
 
 class ShellDoor:
-    """Holds a live process only while it is read; output waits until it has been let go."""
+    """Holds a live process only while it is read. Output waits until the process was let go."""
 
     name = "shell"
     find_command = staticmethod(find_command)
 
     def __init__(self, subject: Optional[str], how: How = AS_USUAL, lists_of: Optional[int] = None) -> None:
-        """`lists_of`: the lists of the libc of that number (see --libc) will be walked, so that a process's are looked
-        for before it is held; None: no lists."""
+        """`lists_of`: the number of the libc (see --libc) whose lists of free chunks will be followed; they are then
+        found before the process is held. None: no lists."""
         pid = pid_in(subject) if subject is not None else None
         self._typed, self._is_process = subject, pid is not None
         self.subject, self.how = pid or subject, how
@@ -140,17 +141,17 @@ class ShellDoor:
         self.freeze: Optional[Freeze] = None
         self.hold_at_most = HOLD
         self.whole = False
-        """Nothing is told of what was read by half: see Command.whole."""
+        """A partial answer is worthless: see Command.whole."""
         self.sweeps = False
         """See Command.sweeps."""
         self._lists_of = lists_of if how.stop != "none" else None
         self._still: Optional[StillProcess] = None
         self.pauses: list[float] = []
-        """For how many seconds it was held, each time: `report --again` looks twice."""
+        """Seconds of each hold. (`report --again` looks twice.)"""
         self._seen: Optional[ProcessTarget] = None
         self._before_hold: Optional[Callable[[Target], None]] = None
         self._opened = ExitStack()
-        """Closes what is looked at, at the end of the look."""
+        """Closes the files of the target at the end of the look."""
         self._line = OverwrittenLine(sys.stderr)
         self._waiting = Waiting(sys.stderr)
 
@@ -166,7 +167,7 @@ class ShellDoor:
 
     @property
     def _named(self) -> str:
-        """As it is typed."""
+        """The subject as the user typed it, quoted."""
         if self._typed is None or self._is_process:
             return self._typed or ""
 
@@ -174,7 +175,7 @@ class ShellDoor:
 
     def target(self) -> Target:
         if self._seen is not None and self.freeze is not None:
-            return self._seen  # it is held; whoever lets threads of it run says so
+            return self._seen  # it is held; whoever lets its threads run reports that
         if self.subject is None:
             raise TargetError("there is nothing to look at", "name a pid or a core file")
         if self._is_process:
@@ -191,7 +192,7 @@ class ShellDoor:
         return self._opened.enter_context(target)
 
     def _copied(self, url: str) -> CoreImage:
-        from ..sources.core.core_at_url import copied  # few cores lie at a URL
+        from ..sources.core.core_at_url import copied  # imported here: few cores are at a URL
         from ..sources.core.core_image import CoreImage
         from ..sources.core.open_core import open_core
 
@@ -201,17 +202,17 @@ class ShellDoor:
     def _process(self, pid: int) -> Target:
         if pid == os.getpid() and self.how.stop != "none":
             raise TargetError("a process cannot hold itself while it reads", "start another one that looks at it")
-        image = self._opened.enter_context(self._open(pid))  # the kernel's refusals are met here
+        image = self._opened.enter_context(self._open(pid))  # raises what the kernel refuses
         self._check_time(pid)
         self._begin(BEFORE)
         if self.how.stop != "none":
             from ..sources.live.process_hold import Freeze
 
-            # it gets ready while we do
+            # the guard starts while we go on
             self.freeze = Freeze(self.how.stop, self.hold_at_most)
         from ..sources.live.live_target import ProcessTarget
 
-        # everything that can be read beforehand is: symbols and modules
+        # read all that can be read before the hold: symbols and modules
         how = self.how
         target = ProcessTarget(image, how.folders, how.symbols, how.sysroot, declared=how.declared)
         self._opened.enter_context(target)
@@ -235,7 +236,7 @@ class ShellDoor:
         return target
 
     def _check_time(self, pid: int) -> None:
-        """HoldTooShort before it is held where what must be whole cannot be done in time."""
+        """HoldTooShort, before anything is held, if an answer that must be whole cannot be read in time."""
         from ..sources.live.procfiles import status_number
 
         threads = status_number(pid, "Threads") if self.whole and self.how.stop != "none" else 0
@@ -249,7 +250,7 @@ class ShellDoor:
             )
 
     def _foretell(self, image: ProcessImage) -> float:
-        """For how long it will be held, in seconds; 0.0: not long. HoldTooShort where that would be for nothing."""
+        """The seconds for which it will be held; 0.0: not long. HoldTooShort if the hold would be in vain."""
         from ..sources.live.predicted_hold import predict_hold
 
         chunks = len(self._still.nodes) if self._still is not None else None
@@ -279,7 +280,7 @@ class ShellDoor:
         from ..session.session import Session
 
         target.nodes = nodes = process.nodes
-        # it runs on under the reader: what cannot be read now is asked again when it is held, and only then is missing
+        # it is running: what cannot be read now is read again once it is held
         with suppress(ArenascopeError, OSError):
             find_lists(Session(target, self._lists_of or 0), nodes)
         nodes.prepare()
@@ -288,7 +289,7 @@ class ShellDoor:
         self._before_hold = work
 
     def let_go(self) -> float:
-        """The seconds for which the process was held; HoldEnded where it was let go before."""
+        """Lets the process go and returns for how long it was held; HoldEnded if it had been let go before."""
         freeze, self.freeze = self.freeze, None
         if self._still is not None:
             self._still.let_go()
@@ -298,7 +299,7 @@ class ShellDoor:
         return self.pauses[-1]
 
     def be_sure(self) -> None:
-        """ReadLate where something that was wanted had not been read: no answer is right then."""
+        """ReadLate if something needed was not read in time: no answer would be right."""
         if self._still is not None and self._still.late is not None:
             raise self._still.late
 
@@ -310,7 +311,7 @@ class ShellDoor:
         return held
 
     def drop(self) -> None:
-        """Lets go after any error, and closes what was looked at."""
+        """Lets the process go, also after an error, and closes its files."""
         freeze, self.freeze = self.freeze, None
         self._waiting.end()
         with self._opened:
@@ -323,7 +324,7 @@ class ShellDoor:
 
     def controller(self) -> Optional[Controller]:
         if self.freeze is None or self._seen is None or self._still is not None:
-            return None  # what is kept of it would not be what it is once it has moved
+            return None  # None if lists were read beforehand: they would be wrong once the process has moved
         from .shell_control import ShellController
 
         return ShellController(self._seen, self.freeze)
@@ -348,7 +349,7 @@ class ShellDoor:
 
     def write(self, text: str) -> None:
         if self.how.stop == "none":
-            # compared with the next reading
+            # kept, to be compared with the next reading
             self.written.append(text)
         else:
             # everything has been read by now
@@ -361,11 +362,11 @@ class ShellDoor:
         sys.stderr.write(text)
 
     def _begin(self, what: str, expected: float = 0.0) -> None:
-        """What is shown to last, on a terminal."""
+        """Shows on a terminal what is being done."""
         self._waiting.begin(what, expected)
 
     def progress(self, text: str) -> None:
-        """One line that is overwritten; nothing where nobody watches, and "" at the end."""
+        """Overwrites one line on a terminal; "" clears it at the end."""
         if sys.stderr.isatty():
             self._line.show(text)
 
@@ -374,7 +375,7 @@ class ShellDoor:
 
 
 class QuietDoor(ShellDoor):
-    """For programs, and for looks of which only the answer is shown."""
+    """A door for programs, and for looks whose notices are not shown."""
 
     def _begin(self, what: str, expected: float = 0.0) -> None:
         pass
@@ -398,7 +399,7 @@ WAYS_TO_STOP = ("ptrace", "signal")
 
 
 def check_how(how: How, at_most: float) -> None:
-    """UsageError where nothing can be looked at in that way, or be held for so long."""
+    """UsageError if the options are invalid, or the hold would be too long."""
     if not 0 < at_most <= HOLD_AT_MOST:
         raise UsageError(
             f"--hold-at-most {at_most:g}s is no time to hold a process for", f"more than 0, {HOLD_AT_MOST:g}s at most"
@@ -412,7 +413,7 @@ def check_how(how: How, at_most: float) -> None:
 def door_for(
     kind: type[AnyDoor], command: Command, subject: Optional[str], *, how: How, options: Namespace, early: bool = False
 ) -> AnyDoor:
-    """For one look by this command; `early`: see `unbroken`."""
+    """A door for one look by this command. `early`: see `unbroken`."""
     door = kind(subject, how, options.libc if early and command.reads_first(options) else None)
     door.whole, door.sweeps = command.whole(options), command.sweeps(options)
     door.hold_at_most = seconds_to_hold(options)
@@ -423,8 +424,8 @@ T = TypeVar("T")
 
 
 def unbroken(look: Callable[[bool], T]) -> T:
-    """The result of a look, started again if we were suspended and had to let the process go. Told False it holds the
-    process to its end: where one that let it go earlier wanted more."""
+    """The result of a look. The look starts again if we were suspended and the process had to be let go. `look` gets
+    False if the process must be held to the end, as a look that let it go early needed more."""
     early = True
     for _ in range(TRIES):
         try:
@@ -441,7 +442,8 @@ def unbroken(look: Callable[[bool], T]) -> T:
 
 
 def seconds_to_hold(options: Namespace) -> float:
-    """What was asked for, or what is right where nothing was: a copy that takes longer is given up, a call is not."""
+    """The longest hold: what the user asked for, else a default. The default is longer for a call, which cannot be
+    given up as a copy can."""
     asked: Optional[float] = getattr(options, "hold_at_most", None)
     if asked is not None:
         return asked
@@ -449,7 +451,7 @@ def seconds_to_hold(options: Namespace) -> float:
 
 
 def typed_program() -> str:
-    """What starts it again: the name alone where that leads here, otherwise as it was typed."""
+    """The command that starts arenascope again: the name alone if PATH has it, otherwise as it was typed."""
     typed = sys.argv[0]
     folder, name = os.path.split(typed)
     packed = name.endswith(".pyz")
@@ -460,7 +462,7 @@ def typed_program() -> str:
 
 
 def terminal_width(stream: TextIO) -> int:
-    """Columns; 0 where it is no terminal."""
+    """The terminal's columns; 0 if it is none."""
     if not stream.isatty():
         return 0
 
@@ -487,9 +489,9 @@ def _why(hold: HoldTime) -> str:
 
 
 def announced(pid: int, hold: HoldTime, at_most: float, is_whole: bool) -> str:
-    """`is_whole`: a part of it is no answer."""
+    """The notice before a long hold. `is_whole`: a partial answer is worthless."""
     will = f"process {pid} will stand still for about {duration(hold.seconds)}: {_why(hold)}"
-    # what is swept and whole is a call (trim --apply), which nothing else does
+    # only trim --apply is swept and whole: no other command would do instead
     less = f"; {LESS}" if hold.what != SWEPT or not is_whole else ""
     if hold.seconds <= at_most:
         return f"{will} (--hold-at-most 2s would limit it{less})"

@@ -1,4 +1,4 @@
-"""Which thread of a held process can be made to call something, and what is known of each at one moment."""
+"""Finds a thread of a held process that can be made to call a function, and reads the state of all threads."""
 
 from __future__ import annotations
 
@@ -22,17 +22,17 @@ from ..sources.target import Region, RegionIndex, Span, ThreadInfo
 
 MAIN, VDSO = "[stack]", "[vdso]"
 LARGEST_STACK = 1 << 28
-"""Further down no guard of a stack's is looked for."""
+"""How far below the stack pointer to search for the stack's guard page."""
 AT_END = (signal.SIGURG, signal.SIGWINCH, signal.SIGCHLD)
-"""Signals that mean nothing to a process without a handler for them."""
+"""Signals that do nothing in a process without a handler for them."""
 LOCK = "__lll_lock_wait_private"
 MOVES_IN = 30.0
-"""Seconds: longer than the guard needs until a thread that it let run is held again."""
+"""Seconds; longer than the guard needs to hold a thread again that it let run."""
 NOBODY = "has none that stands on the stack it was started with, in nothing that cannot be left"
 
 
 class Stand(NamedTuple):
-    """A thread as the guard has it."""
+    """A thread's state, as the guard read it."""
 
     tid: int
     general: bytes
@@ -49,24 +49,24 @@ class Caller(NamedTuple):
     stack: Region
     thread: injection.Thread
     at_end: int
-    """The signal that tells of the call's end."""
+    """The signal that marks the end of the call."""
 
 
 class HeldProcess:
-    """The process as it is held now."""
+    """The state of a held process, until a thread runs."""
 
     def __init__(self, target: ProcessTarget, freeze: Freeze, processor: injection.Processor) -> None:
         self.target, self.freeze, self.processor = target, freeze, processor
         self.session = Session(target)
         self.why_none = NOBODY
-        """Why the last of `callers` is none."""
+        """Why the last search found no caller."""
         self._stands: Optional[dict[int, Stand]] = None
         self._elsewhere: set[int] = set()
         self._gadgets: dict[int, dict[str, int]] = {}
         self._waits: Optional[Span] = None
 
     def after(self, tid: int) -> HeldProcess:
-        """The next one, where this thread alone ran."""
+        """The state after this thread alone ran."""
         now = HeldProcess(self.target, self.freeze, self.processor)
         now._stands, now._elsewhere = self._stands, {*self._elsewhere, tid}
         return now
@@ -122,7 +122,7 @@ class HeldProcess:
         return dynamic_symbols(self.session.memory.read, base, [name]).get(name) if base is not None else None
 
     def base_of(self, function: int) -> int:
-        """Of the libc that is called into: a process may have several."""
+        """The base of the libc that has the function: a process may have several."""
         for module in modules_of(self.regions):
             if any(region.contains(function) for region in module):
                 return module[0].start
@@ -149,7 +149,7 @@ class HeldProcess:
         return places
 
     def callers(self, base: int) -> Iterator[Caller]:
-        """Into the libc that begins there."""
+        """Threads that can call into the libc at `base`."""
         self.why_none = NOBODY
         for stand, stack in self.candidates():
             thread, self.why_none = self.thread(stand, base)
@@ -160,35 +160,35 @@ class HeldProcess:
                 yield Caller(stand, stack, thread, at_end)
 
     def candidates(self) -> Iterator[tuple[Stand, Region]]:
-        """Threads that stand where they can be made to call, the fittest first, with their stacks."""
+        """Threads that stand where a call can be made, the most suitable first, with their stacks."""
         plain = [each for each in self.stands.values() if each.free and self.processor.is_plain(each.registers)]
         pid = self.target.image.pid
-        # a timed wait can be made again exactly only as long as we live
+        # a timed wait can be repeated exactly only while we live: such threads come last
         for stand in sorted(plain, key=lambda each: (self.processor.is_timed(each.registers), each.tid != pid)):
             stack = self._stack(stand)
             if stack is not None and self._may_be_left(stand):
-                # all its registers are read of the one that is taken
+                # all registers are read only for the threads that are tried
                 yield from ((whole, stack) for whole in self._ask(self.processor.sets, (stand.tid,)).values())
 
     def passing(self) -> list[int]:
-        """Threads that cannot be made to call for a moment only: at a signal's delivery, or where libc blocks all
-        signals, as it does while it makes a thread or a process."""
+        """Threads that cannot call just now but soon can: at a signal's delivery, or while libc blocks all signals to
+        create a thread or a process."""
         pid = self.target.image.pid
         stands = sorted(self.stands.values(), key=lambda each: each.tid != pid)
         return [each.tid for each in stands if not each.free or (self._at_end(each) is None and self._free_at_end)]
 
     @cached_property
     def _free_at_end(self) -> Sequence[int]:
-        """The signals of AT_END that this process has no handler for."""
+        """The signals of AT_END that the process does not handle."""
         caught = int(procfiles.status_row(self.target.image.pid, "SigCgt") or "0", 16)
         return [int(each) for each in AT_END if not caught >> (each - 1) & 1]
 
     def _at_end(self, stand: Stand) -> Optional[int]:
-        """A signal that this process has no handler for and this thread does not keep back."""
+        """A signal that the process does not handle and the thread does not block."""
         return next((each for each in self._free_at_end if not stand.mask >> (each - 1) & 1), None)
 
     def _stack(self, stand: Stand) -> Optional[Region]:
-        """The mapping that is this thread's stack and nothing else below its stack pointer."""
+        """The mapping of the thread's stack, if below its stack pointer there is nothing but that stack."""
         pointer = stand.registers[self.processor.stack]
         at = self._by_address.place(pointer)
         if at is None or not self.regions[at].writable:
@@ -199,13 +199,13 @@ class HeldProcess:
         below = self.regions[at - 1] if at else None
         guarded = below is not None and below.end == region.start and not (below.readable or below.writable)
         if not guarded:
-            # since glibc 2.42 guards are no mappings of their own, and what lies below them may be another's
+            # since glibc 2.42 guard pages are no mappings of their own, and another stack may lie below them
             low = max(region.start, pointer - LARGEST_STACK)
             start = last_guard(self.target.image.memory_tid, low, pointer, self.target.page_size)
             guarded, region = start is not None, region._replace(start=start or region.start)
         name = self.processor.thread
         thread = stand.registers[name]
-        # its own lies above the stack pointer, or it does not fit
+        # the thread's control block must be above its stack pointer in this mapping
         first = bisect_left(self._thread_pointers, region.start)
         alone = first == len(self._thread_pointers) or self._thread_pointers[first] >= pointer
         below_end = bisect_left(self._heaps, (region.end, 0)) - 1
@@ -222,7 +222,7 @@ class HeldProcess:
         return sorted(Span(part.address, part.end) for parts in self.session.heaps.values() for part in parts)
 
     def _may_be_left(self, stand: Stand) -> bool:
-        """Whether what it waits in can be begun anew by registers alone."""
+        """Whether what the thread waits in can be started again by setting registers alone."""
         registers, processor = stand.registers, self.processor
         number = processor.call_under_way(registers, self.session.memory)
         if number is None:
@@ -238,7 +238,7 @@ class HeldProcess:
         return pointer == 0
 
     def thread(self, stand: Stand, base: int) -> tuple[Optional[injection.Thread], str]:
-        """All that is to be put back; else why that cannot be had."""
+        """All of the thread's state that must be restored, or the reason why it cannot be."""
         registers = dict(stand.registers)
         number = self.processor.call_under_way(registers, self.session.memory)
         if number == injection.UNKNOWN:

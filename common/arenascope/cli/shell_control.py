@@ -1,4 +1,4 @@
-"""The shell as a Controller: no debugger, but a guard that holds every thread (sources/live/thread_calls.py)."""
+"""The shell as a Controller: a guard process holds every thread, without a debugger (sources/live/thread_calls.py)."""
 
 from __future__ import annotations
 
@@ -21,19 +21,20 @@ from .shell_callers import LOCK, MOVES_IN, HeldProcess
 
 PROCESSORS: Sequence[injection.Processor] = (X8664(), Aarch64())
 SLICES = (0.0002, 0.001, 0.005, 0.02)
-"""For how long a thread is let run until it is looked at again."""
+"""Seconds for which a thread runs before it is examined again."""
 CALLERS = 10
-"""So often each of them where no thread can be made to call for a moment."""
+"""How often each of these times is tried if no thread can make a call just now."""
 DOUBTS = 5
-"""So often each of them for one that may be inside malloc: on aarch64 no table tells of a PLT's stubs, where one that
-calls in a loop is often met."""
+"""How often each of these times is tried for a thread that may be inside malloc. On aarch64 PLT stubs have no unwind
+table, and a thread that calls in a loop is often found in one."""
 
 
 class ShellController:
-    """Lets threads of a held process run one at a time, and calls functions on one that finds back by itself."""
+    """Runs single threads of a held process, and makes one of them call a function and return to where it was."""
 
     rounds = 500
-    """Nobody can stop a thread just where it leaves malloc: it runs for a moment, and is looked at again."""
+    """Many: the guard cannot stop a thread exactly where it leaves malloc. It lets it run for a moment and looks
+    again."""
 
     def __init__(self, target: ProcessTarget, freeze: Freeze) -> None:
         if freeze.how != "ptrace":
@@ -63,8 +64,8 @@ class ShellController:
         return self._moment
 
     def _run(self, tid: int, *pieces: float) -> bool:
-        """Whether this thread, let run alone, went anywhere. All others stand where they stood: what is known of them
-        holds, however many they are, unless some have come or gone."""
+        """Runs this thread alone; returns whether it moved. What is known of all other threads stays valid, unless
+        threads have come or gone."""
         ran = self.freeze.obey(messages.RunAlone(tid, pieces), messages.Ran, MOVES_IN)
         self.target.moved(tid if ran.same else None)
         self._moment = self._now.after(tid) if ran.same else None
@@ -74,14 +75,14 @@ class ShellController:
         return list(self._now.frames(thread.tid, limit))
 
     def step_out(self, thread: ThreadInfo, depth: int, seconds: float) -> bool:
-        """Whether it went anywhere: the caller looks again, and again."""
-        # where it waits, all that a longer time can bring is that what it waits for comes from outside
+        """Whether the thread moved; the caller then examines it again."""
+        # for a thread that waits, more time only helps if the event comes from outside
         return self._run(thread.tid, *SLICES, max(seconds - sum(SLICES), 0.0))
 
     def let_run(self, thread: ThreadInfo, times: int) -> bool:
         if times >= len(SLICES) * DOUBTS:
             return False
-        # one whose handlers run one after the other, on a slow machine, needs long until all have returned
+        # on a slow machine, a thread in a chain of signal handlers needs long to return from all
         self._run(thread.tid, SLICES[times // DOUBTS])
         return True
 
@@ -93,13 +94,13 @@ class ShellController:
         passing = now.passing()
         if not passing:
             return True
-        # who makes threads all the time is the first, and may be one of many
+        # the first thread is tried every other time, as it often creates threads; the others take turns
         chosen = passing[times // 2 % len(passing) if times % 2 else 0]
         self._run(chosen, SLICES[times // CALLERS])
         return False
 
     def call(self, what: FunctionCall, seconds: float, is_lock_wait: Callable[[str], bool]) -> int:
-        """0: what it returned cannot be had, only what came of it."""
+        """Calls the function. Returns 0: the result is not available, only its effect."""
         lock = what.lock
         steps = [injection.InjectedCall(what.address, what.arguments, unlocks=lock)]
         if lock is not None:
@@ -107,7 +108,7 @@ class ShellController:
             if take is None:
                 raise RefusedError("lock-not-found", f"{LOCK} was not found in this process", ELSEWHERE)
             give = injection.InjectedCall(0, injection.unlocking(lock), system_call="futex")
-            # alone, it goes from having the lock straight to giving it back
+            # run alone, the thread releases the lock before any other can run
             steps = [injection.InjectedCall(take.value, [lock], unlocks=lock), *steps, give]
         became, number = self._make(what.address, steps, seconds)
         if became == "returned":
@@ -126,7 +127,7 @@ class ShellController:
         now = self._now
         base = now.base_of(function)
         gadgets = now.gadgets(base)
-        # some of which is for the answer: a call that does not return by then is left to end by itself
+        # part of the hold limit is needed for the answer; a call that has not returned by then ends by itself
         seconds = min(seconds, self.freeze.left)
         if seconds <= 0:
             raise RefusedError(
@@ -146,7 +147,7 @@ class ShellController:
             order = messages.MakeCall(
                 tid=stand.tid,
                 general=stand.general,
-                # what the kernel alone remembers goes on by what it left there
+                # a timed wait must be resumed by the kernel itself, from the registers that it left
                 back=stand.general
                 if self.processor.is_timed(stand.registers)
                 else self.processor.packed(thread.registers),

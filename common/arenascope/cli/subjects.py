@@ -1,4 +1,4 @@
-"""Which process or core a command line names: by -p or -c, by its likeliest word, or by a process's name."""
+"""Finds which process or core a command line names: by -p or -c, by the most likely word, or by a process's name."""
 
 from __future__ import annotations
 
@@ -43,19 +43,20 @@ CORE_OPTION = argument(
     help="the core file to read, also where its name is a number",
 )
 PAIR = 2
-"""A subject, and a type's name, a file to write, or the program of a core."""
+"""Two words: a subject, and a type's name, a file to write, or the program of a core."""
 CORE_SUFFIX = ".core"
 LIKE_A_CORE = re.compile(r".*\.core(\.\w+)?|core\..*|core")
-"""What files are called and processes are not."""
+"""File names that no process has."""
 WRITTEN = ("file",)
-"""How a command that writes a file calls its only place."""
+"""The name of the positional argument of a command that writes a file."""
 
 NOT, UNLIKELY, MAYBE, SURELY = range(4)
-"""How much a word looks like a process or core: an address least, then a word, a file or number, a live or ELF one."""
+"""How likely a word names a process or core: an address least, then another word, then a file or number, then a live
+pid or an ELF file."""
 
 
 class SeveralProcesses(UsageError):
-    """A name that is not one process's alone."""
+    """A name that several processes have."""
 
     def __init__(self, name: str, found: Sequence[NamedProcess]) -> None:
         super().__init__(f"{len(found):,} processes are called {name!r}", "name one by its pid")
@@ -63,8 +64,8 @@ class SeveralProcesses(UsageError):
 
 
 def find_subjects(command: Command, parser: Parser, options: Namespace) -> None:
-    """What a command reads. -p and -c name it; otherwise, where the command takes words of its own, the word that looks
-    most like it does."""
+    """Sets what a command reads. -p and -c name it; otherwise the most likely word does, if the command takes words of
+    its own."""
     chosen = _by_option(options)
     if next(places_of(command.outline().groups), None) is not None:
         _fill_places(command, parser, options, bool(chosen))
@@ -74,7 +75,7 @@ def find_subjects(command: Command, parser: Parser, options: Namespace) -> None:
 
 
 def _refuse_gdb_order(name: str, words: Sequence[str]) -> None:
-    """A program before its core, as debuggers take them: a core says itself which program it is of."""
+    """Refuses a program before its core, as debuggers take them: a core names its program itself."""
     if len(words) == PAIR and is_program(words[0]) and is_elf(words[1]) and not is_program(words[1]):
         raise UsageError(
             f"{words[0]} is a program, and the core names it", f"leave it out: {PROGRAM} {name} {quote(words[1])}"
@@ -82,7 +83,7 @@ def _refuse_gdb_order(name: str, words: Sequence[str]) -> None:
 
 
 def _fill_places(command: Command, parser: Parser, options: Namespace, chosen: bool) -> None:
-    """Gives the command its own words, and leaves what is to be read; `chosen`: that is no word."""
+    """Gives the command its own words, and leaves the subject. `chosen`: an option named the subject."""
     places = list(places_of(command.outline().groups))
     several = places[-1].options.get("nargs") == "+"
     given = [getattr(options, place.names[0]) for place in places]
@@ -91,14 +92,14 @@ def _fill_places(command: Command, parser: Parser, options: Namespace, chosen: b
         words += value if isinstance(value, list) else [value] if value is not None else []
     words += options.subjects
     if not chosen and getattr(options, "values", True) is False:
-        # of types: without --values each word is a subject, but for one that cannot be, beside one
+        # types without --values: each word is a subject. But of two words, an unlikely one is a type's name.
         unlikely = [each for each in words if likeness(each) <= UNLIKELY and os.sep not in each]
         if len(unlikely) == PAIR:
             unlikely = [each for each in unlikely if not is_process_name(each)]
         options.name = unlikely[0] if len(words) == PAIR and len(unlikely) == 1 else None
         options.subjects = [each for each in words if each != options.name]
         return
-    # a command that needs no subject, or cannot tell its own words apart, is given no unlikely one
+    # if the command needs no subject, or its own words could be one, an unlikely word is not taken as a subject
     needed = MAYBE if command.optional_subject or len(words) <= len(places) else UNLIKELY if several else NOT
     writes = [place.names for place in places] == [WRITTEN]
     index = None if chosen else _subject_beside_file(words) if writes else likeliest(words, needed)
@@ -116,9 +117,9 @@ def _fill_places(command: Command, parser: Parser, options: Namespace, chosen: b
 
 
 def _subject_beside_file(words: Sequence[str]) -> Optional[int]:
-    """Which word of a command that writes FILE is to be read: the second, as its usage says, or a pid before it, or a
-    core before what can only be a file. Another core that is there is FILE all the same: else a mistyped process's name
-    behind it would become a copy of that core."""
+    """The index of the subject in a command that writes FILE: the second word by its usage, or a pid before it, or a
+    core before a name that can only be a new file. Any other core there is FILE: else a mistyped process name after it
+    would become a copy of the core."""
     if not words or pid_in(words[0]):
         return 0 if words else None
     if len(words) == PAIR and is_elf(words[0]) and _is_new_file(words[1]):
@@ -137,14 +138,14 @@ def _is_new_file(word: str) -> bool:
 
 
 def find_pids(parser: Parser, options: Namespace) -> None:
-    """Of a command that reads processes alone: `pids`, in place of what was typed."""
+    """For a command that reads only processes: replaces what was typed by `pids`."""
     options.pids = [*typed_pids(options.named_pids), *map(_pid, options.pids)]
     if not options.pids:
         parser.error("the following arguments are required: PID")
 
 
 def find_named(parser: Parser, options: Namespace) -> None:
-    """Of a command that reads whatever is named, and has no words of its own."""
+    """For a command that has no words of its own: all words are subjects."""
     options.subjects = [*_by_option(options), *(_subject(each, True) for each in options.subjects)]
     if not options.subjects:
         parser.error("the following arguments are required: PID|CORE")
@@ -158,17 +159,17 @@ def _by_option(options: Namespace) -> list[str]:
 
 
 def typed_pids(words: Sequence[str]) -> list[str]:
-    """Of processes that an option names."""
+    """The pids of processes that an option names."""
     return [_pid(word) for each in words for word in _split(each)]
 
 
 def _split(typed: str) -> Sequence[str]:
-    """`pidof` puts blanks between several, perf commas; a name may have either."""
+    """Splits several pids at blanks (pidof) or commas (perf). A name is not split."""
     return re.findall(r"\d+", typed) if re.fullmatch(r"[\d\s,]+", typed) else [typed]
 
 
 def _pid(word: str) -> str:
-    """Of what can only be a process."""
+    """The pid for a word that can only be a process."""
     pid = word if word.isdigit() else pid_in(word) or _only_process(word)
     if pid is None and os.path.isfile(word):
         raise TargetError(f"{word} is a file: only a process can be named here", "ps -e lists the processes")
@@ -176,8 +177,8 @@ def _pid(word: str) -> str:
 
 
 def _subject(word: str, alone: bool) -> str:
-    """A pid or path. Of several that are looked at, one that is not there is told in its turn. A program or script in
-    this folder cannot be looked at: it names the process that runs it, as in any other folder."""
+    """The pid or path for a word. If several are named, a missing one is reported when its turn comes. A program or
+    script in this folder cannot be read, so its name stands for the process that runs it."""
     program = os.sep not in word and (is_program(word) or is_script(word))
     if may_be_file_or_pid(word) and not program:
         return word
@@ -190,13 +191,13 @@ def _subject(word: str, alone: bool) -> str:
 
 
 def as_subject(pid: str) -> str:
-    """A file may have the same name."""
+    """The pid in a form that is no file's name, if a file is called so."""
     return f"{PROCESSES}{pid}" if os.path.exists(pid) else pid
 
 
 def _only_process(name: str) -> Optional[str]:
-    """None where no process is called so; SeveralProcesses where several are."""
-    from ..sources.live.processes_by_name import processes_called  # a name is typed where no pid is known
+    """The pid of the process of this name; None if there is none, SeveralProcesses if there are several."""
+    from ..sources.live.processes_by_name import processes_called  # imported here: names are typed when no pid is known
 
     found = processes_called(name)
     if len(found) > 1:
@@ -231,12 +232,12 @@ def is_process_name(word: str) -> bool:
 
 
 def may_be_file_or_pid(word: str) -> bool:
-    """These are what they seem, whatever processes are called."""
+    """Whether the word is a pid, a path or an existing file, which no process name overrides."""
     return pid_in(word) is not None or os.sep in word or os.path.exists(word)
 
 
 def likeness(word: str) -> int:
-    """One of NOT to SURELY; a process's name is a word like others."""
+    """How likely the word is a process or core, from NOT to SURELY. A process's name counts as any other word."""
     pid = pid_in(word)
     if pid is not None:
         return SURELY if os.path.exists(f"{PROCESSES}{pid}") else MAYBE
@@ -247,13 +248,13 @@ def likeness(word: str) -> int:
         return NOT if word[:2].lower() == "0x" else UNLIKELY
     if is_elf(word):
         return SURELY
-    from ..commands.steps.snapshot_file import looks_like_one  # few words are files of another kind
+    from ..commands.steps.snapshot_file import looks_like_one  # imported here: few words are files of another kind
 
     return NOT if looks_like_one(word) else MAYBE
 
 
 def likeliest(words: Sequence[str], at_least: int) -> Optional[int]:
-    """Which of the words most looks like a process or core, the first of equals; where none does, a process's name."""
+    """The index of the most likely word, the first of equals; if none is likely, that of a process's name."""
     best = max(range(len(words)), key=lambda index: likeness(words[index]), default=None)
     if best is None or likeness(words[best]) >= MAYBE:
         return best

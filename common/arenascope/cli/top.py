@@ -1,5 +1,5 @@
-"""arenascope top: the processes of this machine by the free memory that their malloc holds, from the headers of their
-arenas. None is stopped, but for those that --exact names, each once."""
+"""arenascope top: this machine's processes by the free memory in their malloc, read from the headers of their arenas.
+No process is stopped, except that those of --exact are held once each."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ QUIT = (b"q", b"Q")
 
 
 class Keyboard:
-    """Keys come at once and are not shown, until it is left. Without a terminal there are none."""
+    """Reads single keys without echo until it is left. Without a terminal there are no keys."""
 
     def __init__(self) -> None:
         self._file = 0 if os.isatty(0) and sys.stdout.isatty() else -1
@@ -59,33 +59,33 @@ class Keyboard:
             termios.tcsetattr(self._file, termios.TCSADRAIN, self._before)  # type: ignore[arg-type]
 
     def wait(self, seconds: float) -> bool:
-        """For so long, or until q is pressed: whether it was."""
+        """Waits so long, or until q is pressed; returns whether it was."""
         end = time.monotonic() + seconds
         while self._file >= 0 and select([self._file], [], [], max(0.0, end - time.monotonic()))[0]:
             key = os.read(self._file, 1)
             if key in QUIT:
                 return True
             if not key:
-                self._file = -1  # the terminal has gone
+                self._file = -1  # the terminal is gone
         time.sleep(max(0.0, end - time.monotonic()))
         return False
 
 
 SECONDS = 3.0
 CHUNKS, FEWEST = 60_000, 200
-"""Free chunks that one look follows in all, and so many at least in each process: a third of a second's worth."""
+"""The most free chunks that a look follows in all (a third of a second), and the least for each process."""
 MOST = 2_000
-"""In one process."""
+"""The most for a process."""
 FURTHER, A_SECOND = 400_000, 40_000
-"""Free chunks that one look follows beyond these, about two seconds' worth; and for each second between two looks, a
-fifth of it."""
+"""The most free chunks followed beyond these (about two seconds). If looks repeat: for each second between them, a
+fifth of that second."""
 STEP = 4
-"""So many times as far as before is a process followed then."""
+"""Each further round follows a process so many times as far."""
 TRIES = 3
-"""For one whose lists change meanwhile."""
+"""For a process whose lists change while they are read."""
 ROWS = 20
 AROUND = 17
-"""Lines of a screen around the table's rows, some of them broken in two."""
+"""Lines of the screen besides the table's rows, some of them wrapped."""
 OUTLINE = Outline(
     "List this machine's processes by the free memory that their malloc holds; none is stopped.",
     "Of each process the headers of its arenas and the first chunks of its bins are read while it runs on. Those that "
@@ -167,20 +167,20 @@ def _is_screen(options: argparse.Namespace) -> bool:
 
 
 FAILURES = (ArenascopeError, OSError, LookupError, ValueError, struct.error)
-"""It ended meanwhile, may not be read, or became another program: none is the others' affair."""
+"""The process ended, may not be read, or became another program: the other processes go on."""
 
 
 class Looks:
-    """One look after another at all processes."""
+    """Looks at all processes again and again."""
 
     def __init__(self, whole: Mapping[int, WholeLook], sort: str = DEFAULT, further: int = FURTHER) -> None:
-        """`further`: so many free chunks are followed beyond the first ones of each process."""
+        """`further`: how many free chunks are followed beyond the first ones of each process."""
         self._whole, self._sort, self._further = whole, sort, further
         self._reader = HeaderReader()
         self._users: dict[int, str] = {}
 
     def look(self, limit: int = 0) -> TopDocument:
-        """At all of them; the first `limit` are told of, 0: all."""
+        """Looks at all processes, and returns the first `limit`; 0: all."""
         listed = list(list_processes(os.sysconf("SC_PAGE_SIZE")))
         self._reader.forget_all_but(each.pid for each in listed)
         chunks = max(FEWEST, min(MOST, CHUNKS // max(1, len(listed))))
@@ -206,8 +206,8 @@ class Looks:
         return top
 
     def _follow(self, listed: Mapping[int, ListedProcess], rows: dict[int, RunningProcess], limit: int) -> None:
-        """Follows those further that may be among the shown ones, until these are told to the end or `further` is used
-        up: each a few times as far as before, so that one does not use up all."""
+        """Follows further those that may be among the first, until they are complete or `further` is used up. Each is
+        followed a few times as far as before, so that one alone does not use up all."""
         left, reach = self._further, MOST
         tries = dict.fromkeys(rows, TRIES)
         while left > 0:
@@ -266,7 +266,8 @@ class Looks:
 
 
 def _whole_looks(pids: Iterable[int]) -> dict[int, WholeLook]:
-    """Those that could be looked at; each is held once, one after the other."""
+    """Exact figures of these processes. Each is held once, one after the other; those that cannot be read are left
+    out."""
     looks: dict[int, WholeLook] = {}
     for pid in dict.fromkeys(pids):
         try:
@@ -290,17 +291,17 @@ def _whole_looks(pids: Iterable[int]) -> dict[int, WholeLook]:
     return looks
 
 
-# what is shown of it
+# output
 
 
 class _Once:
-    """Printed, look by look."""
+    """Prints each look."""
 
     def __init__(self, as_json: bool, exact: bool, how: TopView) -> None:
         self._json, self._exact, self._how = as_json, exact, how
 
     def rows(self, whole: int) -> int:
-        """How many processes are shown where nobody asked for a number, beside so many that were looked at whole."""
+        """The default number of rows; `whole`: how many processes have exact figures."""
         return ROWS
 
     def draw(self, found: TopDocument, seconds: float) -> None:
@@ -317,7 +318,7 @@ class _Once:
 
 
 class _Screen(_Once):
-    """Drawn in place."""
+    """Draws each look in the same place."""
 
     def __init__(self, exact: bool, how: TopView) -> None:
         super().__init__(False, exact, how)
@@ -343,5 +344,5 @@ def _show(options: argparse.Namespace, interval: float, goes_on: bool) -> _Once:
 
 
 def _style(exact: bool) -> Style:
-    """A window may have become another size."""
+    """A new style each time, as the window may have been resized."""
     return ShellDoor(None).style()._replace(exact=exact)

@@ -1,5 +1,5 @@
-"""arenascope watch PID: a live screen, or a line for each interval, to see what grows, and a snapshot of each look for
-`trend` to tell since when. The process is held only while it is read."""
+"""arenascope watch PID: shows what grows, on a live screen or a line for each interval, and saves a snapshot of each
+look for `trend`. The process is held only while it is read."""
 
 from __future__ import annotations
 
@@ -31,22 +31,23 @@ from .shell import How, QuietDoor, ShellDoor, typed_program, unbroken
 from .subjects import PID_OPTION, as_subject
 
 SHARE = 0.2
-"""Of the interval, for all processes together: so long may looks with types take."""
+"""The share of the interval that looks with types may take, for all processes together."""
 HELD = 0.02
-"""Of the interval: so long may one process stand still for one."""
+"""The share of the interval for which a look with types may hold a process."""
 MEMORY = 4
-"""So many times what its copy takes has to be left."""
+"""A look with types needs so many times the copy's size of memory left."""
 ROOM = 1.25
-"""An interval that is advised is longer than needed by so much: no two looks take as long."""
+"""The advised interval is so much longer than needed, as looks vary."""
 
 
 class AutoLookRule(NamedTuple):
     interval: float
     processes: int = 1
-    """How many are looked at in it, one after the other."""
+    """How many processes are read in an interval, one after the other."""
 
     def why_not(self, cost: LookCost, copied: int, left: int) -> str:
-        """Why such a look is too much, and which interval would do; "" where it is not. `left`: see memory_left."""
+        """Why a look with types costs too much, and which interval would do; "" if it does not. `left`: see
+        memory_left."""
         if cost.whole * self.processes > SHARE * self.interval or cost.held > HELD * self.interval:
             needed = max(cost.whole * self.processes / SHARE, cost.held / HELD) * ROOM
             return (
@@ -60,7 +61,7 @@ class AutoLookRule(NamedTuple):
 
 
 class AutoTypes:
-    """Of one process that is looked at again and again."""
+    """Decides for one process, before each look, whether it may have types."""
 
     def __init__(self, pid: int, rule: AutoLookRule) -> None:
         self._pid, self._rule = pid, rule
@@ -68,10 +69,10 @@ class AutoTypes:
         self._told = False
 
     def why_not(self) -> str:
-        """At the next look; "" where types are right."""
+        """Why the next look has no types; "" if it has."""
         if not self._costs:
             self._costs.append(_predicted(self._pid))
-        # one look that took long tells of that moment alone
+        # the smaller of the last two: a single slow look says little
         cost = LookCost(*map(min, zip(*self._costs[-2:])))
         return self._rule.why_not(cost, read_status(self._pid).rss or 0, memory_left())
 
@@ -79,13 +80,14 @@ class AutoTypes:
         self._costs = [*self._costs[-1:], cost]
 
     def say_once(self, why_not: str) -> str:
-        """The reason, the first time."""
+        """The reason at the first call with one, later ""."""
         told, self._told = self._told, self._told or bool(why_not)
         return "" if told else why_not
 
 
 def _predicted(pid: int) -> LookCost:
-    """It runs on under the reader: what breaks is asked again when it is held."""
+    """The predicted cost of a look with types. The process is running: errors do not matter, as it is read again when
+    held."""
     with QuietDoor(as_subject(str(pid)), How(stop="none")) as door:
         return predict_cost(Session(door.target()))
 
@@ -103,13 +105,13 @@ COLUMNS = {
     "arenas": 6,
     "held": 8,
 }
-"""How wide each is."""
+"""Width of each column."""
 HEADERS = tuple(COLUMNS)
 EXPENDABLE = ("arenas", "held", "stranded", "tops", "trim gives", "change", "time")
-"""What goes where the terminal is narrower, the first first."""
+"""Columns that are dropped on a narrow terminal, in this order."""
 GAP = "  "
 AGAIN = 20
-"""After this many lines the headers are repeated."""
+"""The headers are repeated after so many lines."""
 KEEP, FEWEST = 500, 3
 OUTLINE = Outline(
     "Look at each interval: RSS, what is in use, what is free. A live screen; in a pipe, a line for each look.",
@@ -169,7 +171,7 @@ def run(options: argparse.Namespace) -> int:
     if options.keep < FEWEST:
         raise UsageError(f"--keep {options.keep} is too few to tell a trend", f"{FEWEST} or more")
     if options.owners and not options.save:
-        # whose it is is told of types that grow
+        # owners are named for types that grow
         options.types = True
     if options.save:
         snapshot_folder.make(options.save)
@@ -187,7 +189,7 @@ def run(options: argparse.Namespace) -> int:
 
 
 def _look_on(options: argparse.Namespace, pids: list[int], shown: _Show) -> None:
-    """Each of them again and again."""
+    """Looks at each process again and again."""
     due = time.monotonic()
     unasked = _auto_types(options, pids)
     limits = _limits([pid for pid in pids if pid not in unasked], shown)
@@ -198,7 +200,7 @@ def _look_on(options: argparse.Namespace, pids: list[int], shown: _Show) -> None
             try:
                 held += _look_once(options, pid, shown, unasked=unasked.get(pid), limit=limits.get(pid))
             except TargetError as error:
-                # a single one that was never there is an error as of every command
+                # a single process that never existed is an error, as in every command
                 if not number and len(options.pids) == 1:
                     raise
                 shown.say(one_line(error.message))
@@ -209,7 +211,7 @@ def _look_on(options: argparse.Namespace, pids: list[int], shown: _Show) -> None
             break
         took, before = time.monotonic() - began, took
         if min(took, before) > options.interval and not told:
-            # one that took long tells of that moment alone
+            # a single slow look says little
             told = True
             rest = "finding the types in a copy" if options.types else "adding up what was read"
             shown.say(
@@ -221,7 +223,7 @@ def _look_on(options: argparse.Namespace, pids: list[int], shown: _Show) -> None
 
 
 def _auto_types(options: argparse.Namespace, pids: Sequence[int]) -> Mapping[int, AutoTypes]:
-    """Of those for which nobody said whether types are wanted."""
+    """For processes for which the user neither asked for types nor refused them."""
     if not options.save or options.types is not None or options.owners:
         return {}
     rule = AutoLookRule(options.interval, len(pids))
@@ -229,7 +231,7 @@ def _auto_types(options: argparse.Namespace, pids: Sequence[int]) -> Mapping[int
 
 
 def _limits(pids: Sequence[int], shown: _Show) -> Mapping[int, LookLimit]:
-    """None leaves anything out; they tell beforehand what takes long."""
+    """Limits that leave nothing out, but announce looks that take long."""
 
     def telling(pid: int) -> LookLimit:
         return LookLimit(0, lambda said: shown.say(f"process {pid}: {said}"))
@@ -240,7 +242,7 @@ def _limits(pids: Sequence[int], shown: _Show) -> Mapping[int, LookLimit]:
 def _look_once(
     options: argparse.Namespace, pid: int, shown: _Show, *, unasked: Optional[AutoTypes], limit: Optional[LookLimit]
 ) -> float:
-    """For how many seconds the process was held."""
+    """Looks at one process; returns for how many seconds it was held."""
     wanted = Wanted(bool(options.save), types=bool(options.types), owners=options.owners, limit=limit)
     if unasked is not None:
         why_not = unasked.why_not()
@@ -259,7 +261,7 @@ def _look_once(
 
 
 def _keep(options: argparse.Namespace, pid: int, document: Document, shown: _Show) -> None:
-    """A disk that is full for a while ends nothing."""
+    """Saves a snapshot. An error, such as a full disk, is shown and does not end the command."""
     process = (pid, document["target"]["started"])
     try:
         snapshot_folder.save(options.save, document, process)
@@ -268,28 +270,28 @@ def _keep(options: argparse.Namespace, pid: int, document: Document, shown: _Sho
         shown.say(one_line(error.message))
 
 
-# what is shown of it
+# output
 
 
 class _Show(Protocol):
     @property
     def looks(self) -> int:
-        """How many there were."""
+        """How many looks were shown."""
 
     def add(self, looked: WatchLook) -> None: ...
 
     def say(self, message: str) -> None:
-        """What went wrong."""
+        """Shows an error."""
 
     def draw(self) -> None:
-        """Every process was looked at once more."""
+        """Draws the screen, after every process was read once more."""
 
     def close(self) -> None: ...
 
 
 def _show(options: argparse.Namespace, pids: Sequence[int]) -> _Show:
     def style() -> Style:
-        """A window may have become another size."""
+        """A new style each time, as the window may have been resized."""
         return ShellDoor(str(pids[0])).style()._replace(exact=options.bytes)
 
     if sys.stdout.isatty() and not options.lines and os.environ.get("TERM", "dumb") != "dumb":
@@ -298,7 +300,7 @@ def _show(options: argparse.Namespace, pids: Sequence[int]) -> _Show:
 
 
 class _Lines:
-    """A line for each look."""
+    """Prints a line for each look."""
 
     def __init__(self, style: Style, several: bool) -> None:
         self._style = style
@@ -317,7 +319,7 @@ class _Lines:
         self._tell_what_grows(looked)
 
     def _tell_what_grows(self, looked: WatchLook) -> None:
-        """Beside the rows, which programs read: to standard error, where it is another than before."""
+        """Writes types that grow to standard error, if they are new: programs read the rows."""
         course = self._courses.setdefault(looked.pid, Course(looked))
         course.add(looked, looked.at)
         before, now = self._headlines.get(looked.pid, []), course.headlines(self._style)
@@ -335,7 +337,7 @@ class _Lines:
 
 
 def _columns(style: Style, several: bool) -> list[str]:
-    """Those that the terminal has room for."""
+    """The columns that the terminal has room for."""
     kept = [name for name in HEADERS if several or name != "pid"]
     for name in EXPENDABLE:
         if not style.width or sum(COLUMNS[each] + len(GAP) for each in kept) - len(GAP) <= style.width:
@@ -347,11 +349,11 @@ def _columns(style: Style, several: bool) -> list[str]:
 class _LookAndDocument(NamedTuple):
     looked: WatchLook
     document: Optional[Document]
-    """A snapshot, where one was asked for, or types."""
+    """A snapshot, if one was asked for, or types."""
 
 
 class Wanted(NamedTuple):
-    """What is asked of a look."""
+    """What a look is to read."""
 
     save: bool = False
     types: bool = False
@@ -364,7 +366,7 @@ class Wanted(NamedTuple):
 
 
 def look_whole(pid: int, early: bool) -> WatchLook:
-    """One look of which nothing is kept."""
+    """A look without a snapshot."""
     return _look(pid, Wanted(), early).looked
 
 
@@ -381,7 +383,7 @@ def _look(pid: int, wanted: Wanted, early: bool) -> _LookAndDocument:
         door.release()
         held = door.held_seconds or 0.0
         if session.stopped or context.session.stopped:
-            # Ctrl-C ends more than the look that heard it
+            # Ctrl-C ends the command, not only the look that received it
             raise KeyboardInterrupt
     name = one_line(name_of(pid))
     if document is not None:

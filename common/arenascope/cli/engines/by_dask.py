@@ -1,4 +1,4 @@
-"""dask.distributed: a cluster that there is, or one of this machine's processors."""
+"""Runs looks on dask.distributed: on an existing cluster, or on this machine's processors."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from .starting import starting
 from .worker import ERRORS, TRIES, Task, engine_errors, lost
 
 PATIENCE = "20s"
-"""For a scheduler to answer."""
+"""How long to wait for a scheduler."""
 
 
 class Dask:
@@ -21,10 +21,10 @@ class Dask:
         self._client = client
 
     def results(self, task: Task, cores: Sequence[str]) -> Iterator[Document]:
-        """The documents of the cores as they are ready. A core is looked at again where its worker died."""
+        """The documents of the cores, as they become ready. If a worker dies, its core is tried again."""
         distributed: Any = import_module("distributed")
         with engine_errors("Dask takes no work"):
-            # the same path can hold another core tomorrow
+            # not pure: tomorrow the path may be another core
             futures = {
                 self._client.submit(document, core, task.command, task.program, pure=False, retries=TRIES): core
                 for core in cores
@@ -46,14 +46,14 @@ def open(address: Optional[str], workers: Optional[int]) -> Iterator[Dask]:
         with starting("Dask", address):
             dask: Any = import_module("dask")
             distributed: Any = import_module("distributed")
-            # what it is to be told of is an error of ours, in one line
+            # silence the library: we report errors in one line
             logging.getLogger("distributed").setLevel(logging.CRITICAL)
             opened.enter_context(dask.config.set({"distributed.scheduler.allowed-failures": TRIES}))
             if address is not None:
                 with engine_errors(f"no Dask scheduler answers at {address}"):
                     client = distributed.Client(address, timeout=PATIENCE)
             else:
-                # a look is one thread's work; nothing listens beyond this machine
+                # one thread per worker; no port is open beyond this machine
                 here = {"host": "127.0.0.1", "dashboard_address": "127.0.0.1:0"}
                 with engine_errors("Dask cannot start workers here"):
                     cluster = distributed.LocalCluster(workers, 1, silence_logs=logging.CRITICAL, **here)
@@ -65,7 +65,7 @@ def open(address: Optional[str], workers: Optional[int]) -> Iterator[Dask]:
 
 @contextmanager
 def _closed(opened: Any) -> Iterator[Any]:
-    """Closes it at the end; what goes wrong then hides neither the result nor why there is none."""
+    """Closes the object at the end. An error in closing must not hide the result or an earlier error."""
     try:
         yield opened
     finally:

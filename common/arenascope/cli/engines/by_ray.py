@@ -1,4 +1,4 @@
-"""Ray: a cluster that there is, or one of this machine's processors."""
+"""Runs looks on Ray: on an existing cluster, or on this machine's processors."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ from .starting import starting
 from .worker import TRIES, Task, engine_errors, lost
 
 PATIENCE = 20.0
-"""Seconds for a cluster to answer."""
+"""Seconds to wait for a cluster."""
 AHEAD = 4
-"""So many looks for each processor are asked for at a time: a hundred thousand would only wait."""
+"""How many looks per processor are submitted at a time: a hundred thousand would only wait."""
 
 
 class Ray:
@@ -25,7 +25,7 @@ class Ray:
         self._ray = ray
 
     def results(self, task: Task, cores: Sequence[str]) -> Iterator[Document]:
-        """The documents of the cores as they are ready. A core is looked at again where its worker died."""
+        """The documents of the cores, as they become ready. If a worker dies, its core is tried again."""
         ray = self._ray
         own: type[Exception] = ray.exceptions.RayError
         with engine_errors("Ray takes no work", own):
@@ -56,11 +56,11 @@ class Ray:
 @contextmanager
 def open(address: Optional[str], workers: Optional[int]) -> Iterator[Ray]:
     os.environ.setdefault("RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO", "0")
-    # its C++ part writes to our standard error what Python is told as well, and more where a terminal ends its workers
+    # Ray's C++ part repeats errors on our standard error, and writes more when Ctrl-C ends its workers
     os.environ.setdefault("RAY_BACKEND_LOG_LEVEL", "fatal")
     how: dict[str, Any] = {"log_to_driver": False, "logging_level": "error"}
     if address is None:
-        # nothing listens beyond this machine; a checkout's package is where its workers do not look by themselves
+        # no port is open beyond this machine; workers need the path of a checkout's package
         environment = {"env_vars": {"PYTHONPATH": str(Path(__file__).resolve().parents[3])}}
         how.update(num_cpus=workers, include_dashboard=False, _node_ip_address="127.0.0.1", runtime_env=environment)
     with starting("Ray", address):
@@ -75,7 +75,7 @@ def open(address: Optional[str], workers: Optional[int]) -> Iterator[Ray]:
 
 
 def _check_answers(address: str) -> None:
-    """OSError where nobody does: Ray itself would wait for ever."""
+    """OSError if nobody answers at the address: Ray itself would wait forever."""
     host, _, port = address.rpartition("//")[2].rpartition(":")
     if host and port.isdigit():
         socket.create_connection((host.strip("[]"), int(port)), PATIENCE).close()

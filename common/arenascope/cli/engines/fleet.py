@@ -1,6 +1,6 @@
 """arenascope fleet: one command over many cores, on dask.distributed or Ray, or over processes of other hosts.
 
-Each document is a line of JSON. A core that cannot be read, or that a worker dies of, becomes one that says so.
+Each document is a line of JSON. If a core cannot be read, or a worker dies of it, its line has the error.
 """
 
 from __future__ import annotations
@@ -35,9 +35,9 @@ def page(rows: Sequence[Compared], problems: Sequence[str]) -> bytes:
 
 
 ENGINES = {"dask": "distributed", "ray": "ray"}
-"""Each with the library that it is; the first that is there is taken."""
+"""Engines by the library that each needs; the first one installed is used."""
 STARTS = (ELF, *(form.magic for form in FORMATS))
-"""A core's first bytes, and those of what cores are packed in."""
+"""The first bytes of a core, or of a compressed one."""
 SECONDS = 300
 """For one host."""
 PARTLY = "it could not be read whole"
@@ -164,7 +164,7 @@ def _of_cores(options: argparse.Namespace) -> Iterator[Document]:
 
 
 def find_cores(words: Iterable[str]) -> list[str]:
-    """The paths and URLs of the cores that are meant, each once, in the order in which they were named."""
+    """Paths and URLs of the cores, each once, in the order named."""
     return list(dict.fromkeys(core for word in words for core in _cores_of(word)))
 
 
@@ -178,7 +178,7 @@ def _cores_of(word: str) -> Iterator[str]:
                 raise UsageError(f"nothing matches {word}")
             names = [name for name in sorted(found) if found[name]["type"] == "file"]
         elif system.info(path)["type"] != "directory":
-            # a URL may say more than where in its system a file lies
+            # keep the URL: it may say more than the path
             yield word if is_url(word) else path
             return
         else:

@@ -1,4 +1,5 @@
-"""What `fleet --via` runs on another host: the package, carried there, looks at what was named, and leaves nothing."""
+"""The part of `fleet --via` that runs on the other host: the package, sent there, reads what was named and leaves
+nothing."""
 
 from __future__ import annotations
 
@@ -20,7 +21,7 @@ from .worker import failed
 NO_GDB = How(declared=False)
 
 READY, END = "arenascope is ready", "arenascope has ended"
-"""Lines around what is answered: a shell that starts may say things of its own."""
+"""Lines before and after the answers: a shell may print something of its own when it starts."""
 START = f"""\
 import os, sys
 if sys.version_info < (3, 9):
@@ -36,17 +37,17 @@ sys.path.insert(0, "/proc/%d/fd/%d" % (os.getpid(), archive))
 from {__name__} import run
 run(task)
 """
-"""For `python3 -c`; the archive comes by standard input once this is ready, and lies in memory alone. Any Python 3 can
-compile this."""
+"""Code for `python3 -c` on the other host. It prints READY, then reads the archive from standard input into memory. Any
+Python 3 can compile it."""
 
 
 def run(task: bytes) -> None:
-    """`task`: JSON of what to name as a program, which command, seconds that it may take, and words that name what to
-    look at."""
+    """Answers for one host. `task`: JSON of the program's name, the command, the seconds that it may take, and the
+    words that name subjects."""
     program, command, seconds, words = json.loads(task)
     background.start(partial(_end_with_input, seconds))
     with suppress(OSError), open("/proc/self/oom_score_adj", "w") as file:
-        file.write("1000")  # where memory runs out it is this program that the kernel ends
+        file.write("1000")  # if memory runs out, the kernel is to kill this process first
     for subject in _subjects(words):
         if pid_in(subject) is None and os.sep not in subject:
             answer = failed(subject, command, f"there is no process {subject!r}")
@@ -57,7 +58,7 @@ def run(task: bytes) -> None:
 
 
 def _subjects(words: Sequence[str]) -> Iterator[str]:
-    """All processes of a name."""
+    """The subjects; a name stands for all processes of that name."""
     for word in dict.fromkeys(words):
         called = [] if pid_in(word) or os.sep in word else processes_called(word)
         yield from [str(each.pid) for each in called] or [word]
@@ -69,7 +70,7 @@ def _say(line: str) -> None:
 
 
 def _end_with_input(seconds: float) -> None:
-    """Whoever asked is gone, or waits no longer; a process that is held is let go when we end."""
-    # nothing more is sent: whatever there is to read is the end
+    """Exits when standard input ends (the asker is gone) or after so many seconds. Exiting releases a held process."""
+    # nothing more is sent: if input becomes readable, it is the end
     select.select([0], [], [], seconds)
     os._exit(1)

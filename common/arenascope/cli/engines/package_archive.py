@@ -1,4 +1,4 @@
-"""This package as one zip archive that a Python runs: the zipapp, and what fleet carries to other hosts."""
+"""Packs this package as one zip archive that Python runs: the zipapp, and what fleet sends to other hosts."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ from arenascope.__main__ import run
 
 run()
 """
-"""Any Python can compile this, 2.7 too."""
+"""Any Python can compile this, even 2.7."""
 OLDEST_DATE = 315532800
-"""1980, before which zip has no dates, in seconds since 1970."""
+"""1980, in seconds since 1970: zip has no earlier dates."""
 
 
 def archived(date: int = OLDEST_DATE, more: Mapping[str, bytes] = MappingProxyType({})) -> bytes:
-    """The same files make the same bytes. A zipapp that runs is as it was packed. `more`: files that are added."""
+    """The archive. The same files give the same bytes. A running zipapp returns itself. `more`: files to add."""
     package = Path(__file__).resolve().parents[2]
     if not package.is_dir():
         return package.parent.read_bytes()

@@ -1,7 +1,7 @@
-"""While an engine starts, or one elsewhere is waited for: what a terminal shows, and Ctrl-C, which libraries may lose.
+"""Shows progress and handles Ctrl-C while an engine starts or is being connected to: its library may lose Ctrl-C.
 
-A terminal sends Ctrl-C to the processes that an engine starts, too, and each would print a traceback beside our line:
-they have no standard error, and the signal is blocked in them.
+A terminal also sends Ctrl-C to processes that the engine starts, and each would print a traceback. So they get no
+standard error, and the signal is blocked in them.
 """
 
 from __future__ import annotations
@@ -20,13 +20,14 @@ from ...base.printable import one_line
 from ..shell import Waiting
 
 GRACE = 2.0
-"""Seconds after Ctrl-C for processes that are being started, to be ended in order; else they end as they notice."""
+"""Seconds after Ctrl-C for an engine that is starting to be shut down properly. Afterwards its processes end by
+themselves."""
 OVER = b"\0"
 
 
 @contextmanager
 def starting(engine: str, address: Optional[str]) -> Iterator[None]:
-    """`address`: of one elsewhere."""
+    """`address`: the engine's, if it is on another machine."""
     what = one_line(f"connecting to {engine} at {address}" if address else f"starting {engine} on this machine")
     sys.stderr.flush()
     with os.fdopen(os.dup(2), "w") as stream, _no_standard_error():
@@ -37,7 +38,8 @@ def starting(engine: str, address: Optional[str]) -> Iterator[None]:
                 waiting.begin(f"stopping, once {engine} has started", at_once=True)
 
         def end() -> None:
-            # no result has been written yet; where the main thread is in a library's call it hears nothing
+            # exit at once: no result was written yet, and inside a library's call the main thread does not notice
+            # Ctrl-C
             waiting.end()
             stream.write(STOPPED)
             stream.flush()
@@ -68,7 +70,8 @@ def _no_standard_error() -> Iterator[None]:
 
 @contextmanager
 def _interruptible(heard: Callable[[], None], end: Callable[[], None], grace: float) -> Iterator[None]:
-    """Ctrl-C is a KeyboardInterrupt once this is over; if it takes longer than `grace`, another thread calls `end`."""
+    """Raises KeyboardInterrupt after the block if Ctrl-C came. If the block then takes longer than `grace`, a thread
+    calls `end`."""
     pressed = False
     reading, writing = os.pipe()
     os.set_blocking(writing, False)
@@ -76,7 +79,7 @@ def _interruptible(heard: Callable[[], None], end: Callable[[], None], grace: fl
 
     def listen() -> None:
         nonlocal pressed
-        # whichever thread the kernel gives a signal to writes its number into the pipe
+        # Python's wakeup descriptor: whichever thread gets a signal, its number arrives in the pipe
         signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})
         while (byte := os.read(reading, 1)) != OVER:
             if byte[0] == signal.SIGINT and not pressed:

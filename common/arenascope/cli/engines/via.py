@@ -1,7 +1,7 @@
-"""Other hosts as a source of documents: each is a command that runs another one there, as `ssh HOST` does.
+"""Reads processes on other hosts. Each host is given by a command that runs another command there, as `ssh HOST` does.
 
-`VIA sh` is started. That shell gives way to a Python, which reads this package from its standard input into memory
-(on_host.py has both ends of what is said). It ends when its standard input does.
+`VIA sh` is started. That shell becomes a Python, which reads this package from standard input into memory (the protocol
+is in on_host.py). It ends when its standard input does.
 """
 
 from __future__ import annotations
@@ -26,17 +26,17 @@ from .worker import LONGEST, Task, failed
 
 AT_ONCE = 32
 LARGEST = 16 << 20
-"""Bytes of all that one host answers."""
+"""The most bytes that a host may answer."""
 MOST = 10_000
-"""Lines of all that one host answers: a process each."""
+"""The most lines that a host may answer: one per process."""
 PIECE = 1 << 16
 GRACE = 2.0
-"""Seconds for a command to end by itself once its standard input has."""
+"""Seconds for a command to end by itself after its standard input ended."""
 Stopped = asyncio.Future[Optional[str]]
 
 
 class HostTask(NamedTuple):
-    """The same on each host."""
+    """The task that every host gets."""
 
     task: Task
     words: Sequence[str]
@@ -46,7 +46,7 @@ class HostTask(NamedTuple):
     def packed(self) -> bytes:
         archive = archived()
         task = json.dumps([self.task.program, self.task.command, self.seconds, list(self.words)])
-        # the number, what is done, and the archive of so many bytes
+        # the archive's size, the task, and the archive
         return f"{len(archive)} {task}\n".encode() + archive
 
 
@@ -61,11 +61,11 @@ def split(via: str) -> list[str]:
 
 
 def looks(vias: Sequence[str], asked: HostTask) -> Iterator[list[Document]]:
-    """The documents of each host, as it is ready. No command runs on when this is left."""
+    """Yields each host's documents when they are ready. All commands have ended when this ends."""
     packed, loop = asked.packed(), asyncio.new_event_loop()
     left = iter(vias)
     going: set[asyncio.Future[list[Document]]] = set()
-    # neither an exception at any moment nor asyncio's own cancelling: either could lose a command that is being started
+    # a flag, as both KeyboardInterrupt and asyncio's cancelling could lose a command that is just being started
     stopped: Stopped = loop.create_future()
 
     def stop() -> None:
@@ -108,7 +108,7 @@ async def _at(via: str, packed: bytes, asked: HostTask, *, stopped: Stopped) -> 
     except OSError as error:
         why = str(error)
     except ValueError as error:
-        # the host's own words may be anything, too
+        # the host's own complaint cannot be trusted either
         why, is_complained = str(error), False
     finally:
         await _end(process)
@@ -123,13 +123,13 @@ async def _at(via: str, packed: bytes, asked: HostTask, *, stopped: Stopped) -> 
 
 
 async def _talk(process: Process, answers: _Answers, packed: bytes, found: list[Document]) -> Optional[str]:
-    """Adds the documents to `found`, and returns what went wrong with the host as a whole. ValueError where it answers
-    something else than what it was asked: whoever answers there may be anybody."""
+    """Adds the documents to `found`; returns what went wrong with the host as a whole. ValueError if an answer does not
+    fit the task: the host may be hostile."""
     assert process.stdin is not None
     assert process.stdout is not None
     lines = _lines(process.stdout)
     process.stdin.write(f"exec python3 -I -c {shlex.quote(START)}\n".encode())
-    # a shell may say things of its own before
+    # a shell may print something of its own first
     async for line in lines:
         if line.decode(errors="replace").rstrip() == READY:
             break
@@ -144,7 +144,7 @@ async def _talk(process: Process, answers: _Answers, packed: bytes, found: list[
 
 
 async def _lines(stream: asyncio.StreamReader) -> AsyncIterator[bytes]:
-    """ValueError once they are longer than LARGEST, or more than MOST."""
+    """Lines of the answer. ValueError if they have more than LARGEST bytes or MOST lines."""
     left, lines, rest = LARGEST, 0, bytearray()
     while piece := await stream.read(PIECE):
         left -= len(piece)
@@ -163,7 +163,7 @@ async def _lines(stream: asyncio.StreamReader) -> AsyncIterator[bytes]:
 
 
 async def _last_line(process: Process) -> str:
-    """The last line of its complaints."""
+    """The last line on the command's standard error."""
     assert process.stderr is not None
     last = b""
     while some := await process.stderr.read(PIECE):
@@ -184,7 +184,7 @@ async def _end(process: Process) -> None:
 
 
 class _Answers:
-    """The answers of one host: one document to a pid or path that it was asked for, one to each process of a name."""
+    """Checks one host's answers: one document for each pid or path asked for, one for each process of a name."""
 
     def __init__(self, via: str, words: Sequence[str]) -> None:
         self._via, self._words = via, {*words}
@@ -192,7 +192,7 @@ class _Answers:
         self._answered: set[str] = set()
 
     def document(self, line: bytes) -> Document:
-        """ValueError where it is not what on_host says, or answers no question."""
+        """The document in a line. ValueError if it is no document, or answers no question."""
         try:
             answer = json.loads(line)
             subject = answer["subject"]
@@ -215,8 +215,8 @@ class _Answers:
 
 
 def _is_sound(answer: Document) -> bool:
-    """Whether what is shown of it, and compared, has the form of a report, or of nothing."""
-    # what no other program could read either
+    """Whether the parts that are shown and compared have the form of a report, or are missing."""
+    # refuse what other programs could not read, such as NaN
     json.dumps(answer, ensure_ascii=False, allow_nan=False).encode()
     target, glibc = answer.get("target") or {}, answer.get("glibc") or {}
     parts, causes = answer.get("parts") or [], answer["causes"] if answer.get("parts") else []

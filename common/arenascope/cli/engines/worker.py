@@ -1,4 +1,4 @@
-"""What an engine has its workers do, and what becomes of errors: a document of the core, or one line."""
+"""What workers run: a command on one core. Errors become a document or one line."""
 
 from __future__ import annotations
 
@@ -12,32 +12,32 @@ from ...base.printable import one_line
 from ...present.formats.json import failure
 
 TRIES = 3
-"""How many workers may die of one core."""
+"""How many workers a core may kill."""
 LONGEST = 300
-"""Characters of an error that others raise or write."""
+"""The longest error, in characters, that is passed on."""
 ERRORS = (OSError, RuntimeError, ValueError, asyncio.TimeoutError)
-"""What dask.distributed and Ray raise, beside classes of their own."""
+"""Errors that dask.distributed and Ray raise, besides classes of their own."""
 
 
 class Task(NamedTuple):
     command: str
     program: str
-    """What next steps name: the command that was typed, not the engine's own."""
+    """The command shown in next steps: the user's, not the engine's."""
 
 
 def failed(subject: str, command: str, why: str) -> Document:
-    """The document of a subject that could not be looked at."""
+    """The document of a subject that could not be read."""
     return {"subject": subject, **failure(command, TargetError.id, why).to_dict()}
 
 
 def lost(core: str, command: str, error: BaseException) -> Document:
-    """The document of a core of which a worker died, and those that took its place."""
+    """The document of a core that killed its worker and all that replaced it."""
     return failed(core, command, f"the worker was lost: {last_line(error)}")
 
 
 @contextmanager
 def engine_errors(task: str, *own: type[BaseException]) -> Iterator[None]:
-    """Makes one line of what an engine raises during `task`; `own`: classes of its own."""
+    """Turns errors that an engine raises during `task` into one line. `own`: the engine's own classes."""
     expected: tuple[type[BaseException], ...] = (*ERRORS, *own)
     try:
         yield

@@ -392,7 +392,7 @@ def _rules_read(context: Context) -> Sequence[str]:
 
 
 def _write_text(context: Context, reply: Answer) -> None:
-    # compute all text before writing any: writing must not keep the process standing still
+    # compute all text before writing any: the door may let the process go when it writes
     text, warnings = reply.text(context.style), reply.warnings(context.style)
     rows = (f"{clean_line(row)}\n" for row in reply.rows or ())
     named_by = [f"blocks are named by the rules in {one_line(path)}\n" for path in _rules_read(context)]
