@@ -1,8 +1,8 @@
-"""Types from debug information: what a door tells of them.
+"""Types from debug information, as a door provides them.
 
-A door that knows types has a TypeSource beside its Target. Integers, strings and small records cross the seam. Types
-are numbered: the numbers are the source's own, one for each type without `const` and typedefs, and hold for one
-command. Whoever follows pointers (`blocks/declared/`) asks for few types, once each, and reads blocks as bytes.
+A door that knows types has a TypeSource beside its Target. Integers, strings and small records pass between them. Types
+are numbered: the numbers are the source's own, one for each type without `const` and typedefs, and are valid for one
+command. Code that follows pointers (`blocks/declared/`) asks for few types, once each, and reads blocks as bytes.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ Form = Literal[
     "void",
     "other",
 ]
-"""A class is a struct. What is none of these ("other": a pointer to a member, a complex number) has a size alone."""
+"""A class is a struct. Any other form ("other": a pointer to a member, a complex number) has only a size."""
 
 
 class StructField(NamedTuple):
@@ -34,18 +34,18 @@ class StructField(NamedTuple):
     """
 
     name: str
-    """"": an anonymous struct or union."""
+    """"" for an anonymous struct or union."""
     offset: int
     type: int
     is_base: bool = False
 
 
 class BitField(NamedTuple):
-    """A member that has not whole bytes, such as a tag."""
+    """A member that does not fill whole bytes, such as a tag."""
 
     name: str
     offset: int
-    """In bits; where the first byte is the one of most weight, from its highest bit on."""
+    """In bits; on big-endian machines from the highest bit of the first byte."""
     size: int
     """In bits."""
     signed: bool = False
@@ -59,32 +59,32 @@ class TemplateArgument(NamedTuple):
 
 
 class TypeFacts(NamedTuple):
-    """A type as debug information has it."""
+    """A type in debug information."""
 
     name: str
-    """As in the program: without "struct" or "class", with all template arguments; "": it has none."""
+    """As in the program: without "struct" or "class", with all template arguments; "" if it has none."""
     form: Form
     size: int
-    """0: nowhere complete, in no module."""
+    """0: no module has its definition."""
     target: Optional[int] = None
-    """What a pointer or a reference leads to, and an array consists of; None: void, or not known."""
+    """The type that a pointer or a reference leads to, or of an array's elements; None: void, or not known."""
     length: Optional[int] = None
-    """Of an array; None: it is flexible (T[]), as T[0] is."""
+    """An array's length; None: it is flexible (T[]), as T[0] is."""
     fields: Sequence[StructField] = ()
     arguments: Sequence[TemplateArgument] = ()
     polymorphic: bool = False
-    """Its objects have a vtable."""
+    """Whether its objects have a vtable."""
     signed: bool = False
     enumerators: Mapping[str, int] = {}
     language: str = ""
     """ "c", "c++", "rust" or ""."""
     bits: Sequence[BitField] = ()
     tag: Optional[StructField] = None
-    """Of a union that is an enum of Rust's: the number that tells which of its fields there is."""
+    """For a union that is an enum of Rust's: the number that tells which of its fields is in use."""
 
 
 class SizedStruct(NamedTuple):
-    """A named struct, and how large it is."""
+    """A named struct, and its size."""
 
     type: int
     size: int
@@ -98,85 +98,86 @@ class TypedVariable(NamedTuple):
     address: int
     type: int
     tid: Optional[int] = None
-    """Whose, where each thread has its own."""
+    """The thread that it belongs to, if each thread has its own."""
 
 
 class ThreadLocal(NamedTuple):
-    """A variable of which each thread has its own."""
+    """A variable of which each thread has its own copy."""
 
     name: str
     module: int
-    """Where its module begins."""
+    """The module's first address."""
     offset: int
-    """In the module's block of a thread."""
+    """The offset in the module's block of a thread."""
     type: int
 
 
 class VariableFrame(NamedTuple):
-    """Of a thread, while a function is at work: where a variable may be of which nobody knows the place."""
+    """The frame of a thread in a function, which may hold a variable whose place is not known."""
 
     code: int
-    """Where it goes on."""
+    """The address where it goes on."""
     low: int
     """The part of the stack that is the function's own, up to `high`."""
     high: int
     registers: tuple[int, ...] = ()
-    """As they are there: what functions that it called have kept for it."""
+    """The registers in that frame, restored from what its callees have saved."""
 
 
 class Local(NamedTuple):
-    """A variable or argument of a function that is on a thread's stack now."""
+    """A variable or argument in a function on a thread's stack."""
 
     name: str
     type: int
     tid: int
     frame: int
-    """0: the innermost, inlined ones counted."""
+    """0: the innermost, counting inlined ones."""
     function: str
     address: Optional[int] = None
     data: Optional[bytes] = None
-    """Its value, where it is in registers. Neither this nor an address: optimised out, and its type is all that is
-    known."""
+    """Its value, if it is in registers. Without this and an address it is optimised out, and only its type is known."""
     within: Optional[VariableFrame] = None
-    """Of what is optimised out, and as long as a pointer: where it may be."""
+    """Where it may be, if it is optimised out and as long as a pointer."""
 
 
 class TypeSource(Protocol):
-    """What a debugger knows of a program's types."""
+    """A debugger's knowledge of a program's types."""
 
     def variables(self, addresses: Sequence[int]) -> Mapping[int, TypedVariable]:
-        """The variable that each of these lies in, static ones of files and functions included; by the address asked.
-        Only for modules whose file has the build-id that is in memory, as all that follows."""
+        """Returns, by address, the variable that each of these lies in, including static ones of files and functions.
+        Here and below, only modules whose file has the build-id in memory count."""
 
     def thread_variables(self) -> Sequence[TypedVariable]:
-        """Every thread's own variables that have a type."""
+        """Returns every thread's own variables that have a type."""
 
     def thread_locals(self) -> Sequence[ThreadLocal]:
-        """What threads have of their own, whether it is known where: those of which one symbol alone has the name."""
+        """Returns threads' own variables, even if their place is not known: those whose name only one symbol has."""
 
     def locals(self) -> Sequence[Local]:
-        """Of every frame of every thread, as far as it can be unwound."""
+        """Returns the variables in every frame of every thread, as far as it can be unwound."""
 
     def facts(self, type: int) -> TypeFacts:
-        """A forward declaration is completed from any module that has the type by this name."""
+        """Returns facts of a type. A forward declaration is completed from any module that has the type by this
+        name."""
 
     def by_name(self, name: str) -> Optional[int]:
-        """A struct, union or enum; spelled as symbols and RTTI spell it. None where there is none, or where two modules
+        """Finds a struct, union or enum, spelled as symbols and RTTI spell it. None if there is none, or two modules
         have different ones."""
 
     def classes_at(self, code: int) -> Sequence[int]:
-        """The class of which the function that begins there is a method. Several where they have one name, as templates
-        of a function's lambdas do; none where it is not known."""
+        """Returns the class whose method the function that begins there is. Several if they have one name, as templates
+        of a function's lambdas do; none if not known."""
 
     def pointer_to(self, type: int) -> int:
-        """The type T* of T."""
+        """Returns the type T* of T."""
 
     def structs(self, of_program: bool = False) -> Iterator[SizedStruct]:
-        """All named structs of all modules, or of the program's own file: slow. For what only all of them can tell
-        (container_of)."""
+        """Returns all named structs of all modules, or of the program's own file: slow. For questions that need all of
+        them (container_of)."""
 
     def structs_of_source_file(self, code: int, least: int, most: int) -> Sequence[int]:
-        """Those of so many bytes that the source file of the function at this address has: quick."""
+        """Returns the structs of that size in the source file of the function at this address: quick."""
 
     def without(self) -> Sequence[str]:
-        """The files of loaded modules that have no debug information here, or that of another build, each once."""
+        """Returns the files of loaded modules without debug information here, or with that of another build, each
+        once."""

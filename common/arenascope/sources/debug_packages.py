@@ -1,4 +1,4 @@
-"""The package of Debian or Ubuntu that brings a file's debug symbols, by what dpkg has written on the file's host."""
+"""Finds the package of Debian or Ubuntu with a file's debug symbols, from dpkg's lists on the file's host."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ STATUS, ARCHITECTURES, RELEASES = (
     ("/etc/os-release", "/usr/lib/os-release"),
 )
 MERGED = re.compile(r"/usr(/(?:bin|sbin|lib\w*)/.*)")
-"""Since /bin and /lib are links to /usr, a mapping has another path than dpkg's list."""
+"""Folders in the root that are links into /usr: a mapping may have another path than dpkg's list."""
 OF_SOURCES = (
     (re.compile(r"glibc"), "libc6-dbg"),
     (re.compile(r"(?:python3\.\d+|openjdk-\d+)"), r"\g<0>-dbg"),
@@ -28,7 +28,8 @@ OF_SOURCES = (
 
 
 def debug_package(root: str, path: str) -> Optional[str]:
-    """Of a file by its path below `root`; None on another distribution, and of a file that no package has."""
+    """Returns the package for a file by its path below `root`; None on another distribution, or if no package has the
+    file."""
     if _distribution(root) not in DISTRIBUTIONS:
         return None
     found = _package_of(root, path)
@@ -51,7 +52,7 @@ def _distribution(root: str) -> str:
 
 
 def _package_of(root: str, path: str) -> Optional[str]:
-    """With its architecture where several can be installed side by side: "libc6:amd64"."""
+    """Returns the package, with its architecture if several can be installed side by side: "libc6:amd64"."""
     merged = MERGED.fullmatch(path)
     wanted = [b"\n%b\n" % os.fsencode(each) for each in (path, *(merged.groups() if merged else ()))]
     for name in _lists(root):
@@ -69,7 +70,7 @@ def _lists(root: str) -> Iterator[str]:
 
 
 def _described(root: str, package: str) -> dict[str, str]:
-    """One package's fields in dpkg's status; an architecture that is not the host's has the same source."""
+    """Returns one package's fields in dpkg's status; an architecture that is not the host's has the same source."""
     status = b"\n" + _read(root, STATUS)
     start = status.find(b"\nPackage: %b\n" % os.fsencode(package))
     if start < 0:
@@ -80,7 +81,7 @@ def _described(root: str, package: str) -> dict[str, str]:
 
 
 def _read(root: str, path: str) -> bytes:
-    """Empty where there is no such file."""
+    """Reads a file; empty if there is none."""
     found = file_within(root, path)
     if found is None:
         return b""

@@ -1,8 +1,8 @@
-"""The image that a debugger looks at, opened beside the debugger, so that its door need not ask the debugger.
+"""The image that a debugger has open, opened beside the debugger, so that its door need not ask the debugger.
 
-/proc/PID and a mapped core give bytes ten to a hundred times faster than a debugger's own read, and mappings, residency
-and environment, which no debugger's API tells. They are used only where they are provably the same image; what only the
-debugger can reach is read through it.
+/proc/PID and a mapped core give bytes ten to a hundred times faster than a debugger's own read, and also mappings,
+residency and environment, which no debugger's API provides. They are used only if they are provably the same image;
+what only the debugger can reach is read through it.
 """
 
 from __future__ import annotations
@@ -28,13 +28,13 @@ from .source import ImageTarget, Source
 from .target import ByteOrder, Region, RegisterSet, RegisterSets, Span, StructInfo, Symbol, SymbolPlace, ThreadInfo
 
 PLACES = 8
-"""How many places of a core are compared with what the debugger reads."""
+"""The number of places in a core that are compared with the debugger's reads."""
 PLACE_SIZE = 64
 MAX_ANCESTORS = 8
 
 
 class RemoteImage(Source):
-    """What only the debugger reaches: a process on the other side of a stub, a core whose file was not found."""
+    """An image that only the debugger reaches: a process behind a remote stub, or a core whose file was not found."""
 
     page_size = 4096
     threaded_fill = None
@@ -79,14 +79,14 @@ class DebuggerName(NamedTuple):
 
 
 class DebuggerStruct(NamedTuple):
-    """A struct, and the same of its file."""
+    """A struct, and the build-id of its file."""
 
     struct: StructInfo
     build_id: Optional[str]
 
 
 class _OtherModules(NamedTuple):
-    """Of modules for which the debugger has loaded another file: what that file says is of no use."""
+    """Modules for which the debugger has loaded another file: its symbols do not apply."""
 
     build_ids: frozenset[str]
     spans: Sequence[Span]
@@ -96,16 +96,16 @@ TYPES = "ARENASCOPE_DECLARED"
 
 
 def asks_for_types() -> bool:
-    """Whether the program's own types are asked for: unless the environment says no."""
+    """Tells whether the program's own types are used: yes, unless the environment says no."""
     return os.environ.get(TYPES) != "0"
 
 
 class DebuggedTarget(ImageTarget, ABC):
-    """What is the same for every debugger."""
+    """The part of a Target that is the same for every debugger."""
 
     def __init__(self, image: Source, machine: str) -> None:
-        """`machine` is the debugger's word, which may be wrong where it cannot open the program's file: it goes where
-        the image has none."""
+        """`machine` is the debugger's, used if the image has none: it may be wrong if the debugger cannot open the
+        program's file."""
         super().__init__(image)
         self.machine = self.machine or machine
         if isinstance(image, ProcessImage) and image.byte_order == sys.byteorder:
@@ -113,7 +113,8 @@ class DebuggedTarget(ImageTarget, ABC):
             self.read_nodes = NodeReader(image.memory_tid, image.pointer_size).read
 
     def threads(self) -> Sequence[ThreadInfo]:
-        """A core's notes say more of its threads than a debugger does; of a live one it alone has the registers."""
+        """Prefers a core's notes, which have more of its threads than a debugger; only the debugger has a live
+        process's registers."""
         if self.kind == "core":
             return super().threads() or self.own_threads()
         held = self.own_threads()
@@ -121,20 +122,20 @@ class DebuggedTarget(ImageTarget, ABC):
 
     @abstractmethod
     def own_threads(self) -> Sequence[ThreadInfo]:
-        """The threads as the debugger has them."""
+        """Returns the threads as the debugger has them."""
 
     def register_sets(self) -> Sequence[RegisterSets]:
-        """As with threads: a core's notes have vectors, too."""
+        """Prefers a core's notes, which have vector registers, too."""
         return (super().register_sets() if self.kind == "core" else ()) or self.own_register_sets()
 
     @abstractmethod
     def own_register_sets(self) -> Sequence[RegisterSets]:
-        """The registers as the debugger has them."""
+        """Returns the registers as the debugger has them."""
 
     def registers_by_name(
         self, tid: int, ask: Callable[[str], Optional[int]], ask_wide: Callable[[str], bytes]
     ) -> RegisterSets:
-        """A thread's, as far as the debugger has names for them. `ask_wide`: of a vector register, or b""."""
+        """Returns a thread's registers that the debugger has names for. `ask_wide` reads a vector register, or b""."""
         machine = self.image.machine if isinstance(self.image, ProcessImage) else 0
         names = GENERAL.get(machine, ())
         size, order = self.pointer_size, self.byte_order
@@ -156,7 +157,7 @@ class DebuggedTarget(ImageTarget, ABC):
 
     @abstractmethod
     def own_symbols(self, name: str) -> Iterator[Symbol]:
-        """What the debugger has of that name, the likeliest first."""
+        """Returns the debugger's symbols of that name, the likeliest first."""
 
     def own_name(self, address: int) -> Optional[SymbolPlace]:
         told = self.name_in_debugger(address)
@@ -164,14 +165,14 @@ class DebuggedTarget(ImageTarget, ABC):
 
     @abstractmethod
     def name_in_debugger(self, address: int) -> Optional[DebuggerName]:
-        """The debugger's symbol at or before it, and how far past it."""
+        """Returns the debugger's symbol at or before an address, and the distance past it."""
 
     def struct(self, name: str) -> Optional[StructInfo]:
         return next((each.struct for each in self.own_structs(name) if self.is_believed(each.build_id)), None)
 
     @abstractmethod
     def own_structs(self, name: str) -> Iterator[DebuggerStruct]:
-        """What the debugger has of that name, the likeliest first."""
+        """Returns the debugger's structs of that name, the likeliest first."""
 
     # whose they are
 
@@ -180,10 +181,11 @@ class DebuggedTarget(ImageTarget, ABC):
 
     @abstractmethod
     def own_build_id(self, module: Sequence[Region]) -> Optional[str]:
-        """As loaded_build_id, of a module's mappings."""
+        """As loaded_build_id, from a module's mappings."""
 
     def is_believed(self, build_id: Optional[str], address: Optional[int] = None) -> bool:
-        """Whether nothing proves that what a file of that build-id says, of that address, is said of another module."""
+        """Whether a file's facts can be used: false if they are proven to be about another module than the one in
+        memory."""
         strange = self._strange
         if build_id is not None and build_id in strange.build_ids:
             return False
@@ -195,27 +197,27 @@ class DebuggedTarget(ImageTarget, ABC):
 
     @cached_property
     def _loaded(self) -> dict[int, Optional[str]]:
-        """By where the module begins."""
+        """The loaded build-ids by the module's first address."""
         return {each[0].start: self.own_build_id(each) for each in self._modules}
 
     def module_files(self) -> list[tuple[Region, Optional[str]]]:
-        """Each module's first mapping, and the build-id that memory has of it."""
+        """Returns each module's first mapping, and its build-id in memory."""
         return [(each[0], self._inside[each[0].start]) for each in self._modules]
 
     def build_id_at(self, address: int) -> Optional[str]:
-        """Of the module there, as memory has it."""
+        """Returns the build-id, in memory, of the module there."""
         module = self._naming.module_at(self, address)
         return self._inside.get(module[0].start) if module is not None else None
 
     def is_mapped(self, build_id: Optional[str]) -> bool:
-        """Whether a module in memory has it: by what the debugger has loaded there, where memory lacks the module's
-        header, as in cores that gcore writes."""
+        """Whether a module in memory has it. If memory lacks the module's header, as in gcore's cores, the debugger's
+        loaded file counts."""
         known = (inside or self._loaded[start] for start, inside in self._inside.items())
         return build_id is not None and build_id in known
 
     @cached_property
     def _inside(self) -> dict[int, Optional[str]]:
-        """What memory says, by where the module begins."""
+        """The build-ids in memory by the module's first address."""
         return {each[0].start: build_id_in_memory(self.read, each[0].start) for each in self._modules}
 
     @cached_property
@@ -227,13 +229,13 @@ class DebuggedTarget(ImageTarget, ABC):
         return _OtherModules(frozenset(named.difference(each for each in inside.values() if each)), spans)
 
     def mask(self) -> int:
-        """Of an address: debuggers give some as negative numbers."""
+        """Returns a mask for addresses, which debuggers may give as negative numbers."""
         return (1 << (8 * self.pointer_size)) - 1
 
 
 def _running(process: ProcessImage, held: Sequence[ThreadInfo]) -> Iterator[ThreadInfo]:
-    """Threads of the same process that the debugger does not have: GDB attaches to all by the main thread's number
-    alone, and where that one has exited to the one thread whose number it is given."""
+    """Returns threads of the same process that the debugger does not have. GDB attaches to all by the main thread's
+    number alone; if that one has exited, only to the thread whose number it is given."""
     known = {thread.tid for thread in held}
     try:
         others = [tid for tid in thread_ids(process.pid) if tid not in known]
@@ -245,7 +247,7 @@ def _running(process: ProcessImage, held: Sequence[ThreadInfo]) -> Iterator[Thre
 
 
 def open_process(pid: int) -> Optional[ProcessImage]:
-    """The live process, where this debugger is what traces it: then no other has this number here."""
+    """Opens the live process if this debugger traces it: then no other process has this number here."""
     try:
         return ProcessImage(pid) if is_traced_by_us(pid) else None
     except ArenascopeError:
@@ -253,7 +255,8 @@ def open_process(pid: int) -> Optional[ProcessImage]:
 
 
 def is_traced_by_us(pid: int) -> bool:
-    """The kernel's word that this very process, or a server that it started, traces the process of that number."""
+    """Tells whether, by the kernel's word, this very process or a server that it started traces the process of that
+    number."""
     tracer = status_number(pid, "TracerPid")
     for _ in range(MAX_ANCESTORS):
         if not tracer:
@@ -265,7 +268,7 @@ def is_traced_by_us(pid: int) -> bool:
 
 
 def held_files() -> list[str]:
-    """Files that this debugger has open or mapped, or was called with: its API may not tell the core's name."""
+    """Lists files that this debugger has open or mapped, or was called with: its API may not tell the core's name."""
     held = [path for path in map(_opened, os.listdir("/proc/self/fd")) if path]
     with suppress(OSError):
         held += [region.path for region in read_regions(os.getpid()) if region.is_file]
@@ -274,7 +277,7 @@ def held_files() -> list[str]:
 
 
 def _opened(descriptor: str) -> Optional[str]:
-    """Where it leads; None where another thread has closed it meanwhile, as it is listdir's own."""
+    """Returns a descriptor's target; None if another thread has closed it meanwhile, such as listdir's own."""
     try:
         return os.readlink(f"/proc/self/fd/{descriptor}")
     except OSError:
@@ -282,7 +285,7 @@ def _opened(descriptor: str) -> Optional[str]:
 
 
 def find_core(paths: Iterable[str], tids: Iterable[int], read: Read) -> Optional[CoreImage]:
-    """The core among these files that has these threads and holds what the debugger reads."""
+    """Finds the core among these files that has these threads and holds what the debugger reads."""
     wanted = set(tids)
     for path in paths:
         try:

@@ -1,4 +1,4 @@
-"""Which variable lies at an address, as far as that is the same for every debugger."""
+"""Finds the variable at an address, in the way that is the same for every debugger."""
 
 from __future__ import annotations
 
@@ -14,17 +14,17 @@ from .elf.demangle import demangle
 from .target import Region
 
 FRAMES, THREADS = 64, 200
-"""Of so many threads so many innermost frames are asked for their variables."""
+"""At most so many innermost frames of so many threads are asked for their variables."""
 LARGEST_IN_REGISTERS = 256
 MOST_FUNCTIONS = 1 << 15
-"""A program has about as many structs; to list those of one with 18,000 functions takes GDB 13 0.6 s."""
+"""A program has about as many structs as functions; listing those of one with 18,000 functions takes GDB 13 0.6 s."""
 CLONE = re.compile(r"\.(?:\d+|lto_priv|constprop|part|isra|llvm|cold)(?=\.|$)")
-"""What compilers put behind the names of statics that would clash with others."""
+"""The suffixes of compilers for statics whose names would clash."""
 ABI = re.compile(r"\[abi:[^]]*\]")
 
 
 class DebuggedVariables(ABC):
-    """Of what a debugger looks at; symbols come from our own reader of tables, types from the debugger."""
+    """The variables of a debugged image: symbols come from our own reader of tables, types from the debugger."""
 
     def __init__(self, target: DebuggedTarget, types: TypeSource) -> None:
         self.target = target
@@ -46,7 +46,7 @@ class DebuggedVariables(ABC):
         return found
 
     def _own_symbol_at(self, address: int) -> Optional[NamedSymbol]:
-        """The debugger's, where no file is to be had here."""
+        """Returns the debugger's symbol, if no file is available here."""
         place = self.target.own_name(address)
         return NamedSymbol(address - place.offset, 0, place.name) if place is not None else None
 
@@ -64,8 +64,8 @@ class DebuggedVariables(ABC):
         return found
 
     def enclosing(self, symbol: NamedSymbol, beside: int) -> Optional[int]:
-        """Where the function begins whose static variable this is, by its mangled name: _ZZ FUNCTION E NAME. Its module
-        has the address `beside`."""
+        """Returns the start of the function with this static variable, by its mangled name: _ZZ FUNCTION E NAME. Its
+        module has the address `beside`."""
         mangled = symbol.text[3:] if symbol.text.startswith("_ZZ") else ""
         ends = (at for at in range(len(mangled) - 1, 0, -1) if mangled[at] == "E")
         starts = (self.target.address_of(f"_Z{mangled[:end]}", beside) for end in ends)
@@ -73,16 +73,16 @@ class DebuggedVariables(ABC):
 
     @abstractmethod
     def thread_local_of(self, symbol: NamedSymbol, base: int) -> Iterable[tuple[str, int]]:
-        """The names and types of the variables that a thread-local symbol may stand for, of the module that begins at
-        `base`."""
+        """Returns the names and types of the variables that a thread-local symbol may stand for, in the module that
+        begins at `base`."""
 
     @abstractmethod
     def variable_of(self, symbol: NamedSymbol) -> Optional[TypedVariable]:
-        """The variable that begins where this symbol does, and is no larger."""
+        """Returns the variable that begins where this symbol does, and is no larger."""
 
 
 class Variables(Protocol):
-    """What of a TypeSource is about variables."""
+    """The part of a TypeSource about variables."""
 
     def variables(self, addresses: Sequence[int]) -> Mapping[int, TypedVariable]: ...
 
@@ -102,8 +102,8 @@ class _Modules(Protocol):
 
 
 def modules_with_structs(target: _Modules, of_program: bool) -> Sequence[Region]:
-    """The first mappings of those modules of which all structs are listed: of the program, unless that takes long; or
-    of all but the C library, whose source files are a thousand."""
+    """Returns the first mappings of the modules whose structs are all listed: the program's, unless that takes long; or
+    all but the C library's, which has a thousand source files."""
     modules = [region for region, _ in target.module_files()]
     if of_program:
         return [each for each in modules[:1] if len(target.functions(each)) <= MOST_FUNCTIONS]
@@ -111,7 +111,7 @@ def modules_with_structs(target: _Modules, of_program: bool) -> Sequence[Region]
 
 
 class WithVariables:
-    """A debugger's TypeSource, that has its variables from elsewhere."""
+    """A debugger's TypeSource, with variables from elsewhere."""
 
     _variables: Variables
 
@@ -132,11 +132,11 @@ class WithVariables:
 
 
 def plain_name(mangled: str) -> str:
-    """As a programmer writes it: "cache::table", "next_id()::last"."""
+    """Returns a name as programmers write it: "cache::table", "next_id()::last"."""
     return ABI.sub("", demangle(CLONE.sub("", mangled)))
 
 
 def function_name(mangled: str) -> str:
-    """With its parameters, where the symbol has them; C has the name alone: "main()"."""
+    """Returns a function's name with its parameters, if the symbol has them; C has the name alone: "main()"."""
     name = plain_name(mangled)
     return name if ")" in name else f"{name}()"

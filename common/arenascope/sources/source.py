@@ -1,4 +1,4 @@
-"""An image with its bytes, as a Target asks it."""
+"""An image with its bytes, as a Target uses it."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from .target import ByteOrder, Image, Nodes, ReadNodes, Region, RegisterSets, Sy
 
 
 class Source(Image, ABC):
-    """/proc/PID, the file of a core, or what a debugger reads of something else."""
+    """The source of an image's bytes: /proc/PID, the file of a core, or a debugger's own reads."""
 
     kind: str
     pid: Optional[int]
@@ -22,7 +22,7 @@ class Source(Image, ABC):
     byte_order: ByteOrder
     page_size: int
     machine: int = 0
-    """An ELF header's number; 0: not known."""
+    """The machine's number in an ELF header; 0: not known."""
 
     @property
     def machine_name(self) -> str:
@@ -31,7 +31,7 @@ class Source(Image, ABC):
 
     @abstractmethod
     def read(self, address: int, size: int) -> bytes:
-        """As in Target, and what follows."""
+        """As in Target, like those that follow."""
 
     def fill(self, address: int, block: memoryview) -> int:
         block[:] = self.read(address, len(block))
@@ -45,17 +45,17 @@ class Source(Image, ABC):
         return None
 
     def close(self) -> None:
-        """Closes the files that it has open."""
+        """Closes its open files."""
 
     @abstractmethod
     def regions(self) -> Sequence[Region]: ...
 
     def threads(self) -> Sequence[ThreadInfo]:
-        """As far as it knows them: /proc has no thread pointers."""
+        """Returns the threads without what is missing: /proc has no thread pointers."""
         return ()
 
     def register_sets(self) -> Sequence[RegisterSets]:
-        """As far as it knows them: a process that is not held shows none."""
+        """Returns the registers that are known: a process that is not held shows none."""
         return ()
 
     def environment(self) -> Optional[Mapping[str, str]]:
@@ -65,7 +65,7 @@ class Source(Image, ABC):
         return None
 
     def open_file(self, region: Region, likely: Sequence[str]) -> Optional[str]:
-        """As Target.open_file; `likely` is where to look."""
+        """As Target.open_file; `likely` are the places to try."""
         return local_file(likely)
 
 
@@ -73,7 +73,7 @@ AnyTarget = TypeVar("AnyTarget", bound="ImageTarget")
 
 
 class ImageTarget(WithSymbols):
-    """A Target but for what a door adds: symbols, structs, expressions, and the registers of a live process."""
+    """A Target without what a door adds: symbols, structs, expressions, and the registers of a live process."""
 
     door: str
 
@@ -96,7 +96,7 @@ class ImageTarget(WithSymbols):
         self._naming = AddressNames(folders, sysroot)
 
     def close(self) -> None:
-        """Closes what it was opened with; nothing can be read from here on."""
+        """Closes the image; nothing can be read from then on."""
         self.image.close()
 
     def __enter__(self: AnyTarget) -> AnyTarget:
@@ -124,7 +124,8 @@ class ImageTarget(WithSymbols):
         return self._naming.describe(self, address)
 
     def own_name(self, address: int) -> Optional[SymbolPlace]:
-        """The debugger's symbol at or before an address, and how far past it: where no file's own table has one."""
+        """Returns the debugger's symbol at or before an address, and the distance past it: used if no file's own table
+        has one."""
         return None
 
     def symbol_files(self, region: Region, build_id: str) -> Sequence[str]:
@@ -137,7 +138,7 @@ class ImageTarget(WithSymbols):
         return self.image.open_file(region, self.local_paths(region))
 
     def local_paths(self, region: Region) -> Sequence[str]:
-        """Where to look for the file of a mapping, the likeliest first."""
+        """Returns the places to try for the file of a mapping, the likeliest first."""
         if self._sysroot is None:
             return [region.path]
         found = file_within(self._sysroot, region.path)
@@ -145,7 +146,7 @@ class ImageTarget(WithSymbols):
 
     @property
     def root(self) -> str:
-        """Where the files of the image's host begin: the sysroot, or the process's own root (a container)."""
+        """The root of the image's host: the sysroot, or the process's own root (a container)."""
         if self._sysroot is not None:
             return self._sysroot
         own = f"/proc/{self.pid}/root"
@@ -157,5 +158,6 @@ class ImageTarget(WithSymbols):
         return "/"
 
     def place_below_sysroot(self, region: Region) -> Optional[str]:
-        """Where the file of a mapping is looked for, as the user knows that host's files; None without a sysroot."""
+        """Returns where the file of a mapping is searched, by the path that the user knows on that host; None without a
+        sysroot."""
         return None if self._sysroot is None else os.path.join(self._sysroot, region.path.lstrip("/"))

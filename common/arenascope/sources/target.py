@@ -1,4 +1,4 @@
-"""What a door must supply. Integers, bytes and small records pass through it, no objects of a debugger.
+"""The interface that a door implements. Integers, bytes and small records pass through it, no objects of a debugger.
 
 A Target answers for memory: bytes, names, mappings, threads. Each door has one (GDB, LLDB, the shell), and so have the
 heaps that unit tests build. An Image behind it answers for the kernel. Each command makes a Target of what is selected.
@@ -31,32 +31,32 @@ if TYPE_CHECKING:
     from .debug_info_types import TypeSource
 
 Words = tuple[int, int, int]
-"""(size word, fd, bk) of a free chunk: no record, as there may be millions."""
+"""(size word, fd, bk) of a free chunk. A tuple, as there may be millions."""
 
 
 class Nodes(Protocol):
-    """The free chunks of a process that were found while it ran on, and are read again in bulk while it is held."""
+    """The free chunks of a process: they are found while it runs, and read again in bulk while it is held."""
 
     passed: set[int]
-    """Where links led to that was no free chunk of the heaps then, and may be one later."""
+    """Targets of links that were no free chunk of the heaps at that time, and may have become one."""
 
     def __len__(self) -> int: ...
     def __contains__(self, chunk: int) -> bool: ...
 
     def node(self, chunk: int) -> Words:
-        """Its words; MemoryReadError."""
+        """Returns a chunk's words; MemoryReadError."""
 
     def add(self, chunk: int) -> Optional[Words]:
-        """Reads one more, and keeps it; None where it cannot be read."""
+        """Reads one more, and keeps it; None if it cannot be read."""
 
     def add_many(self, chunks: Sequence[int]) -> Sequence[Optional[Words]]:
-        """Reads some more, and keeps them; None for what cannot be read."""
+        """Reads some more, and keeps them; None for those that cannot be read."""
 
     def add_rings(self, rings: Mapping[int, Followed], flags: int) -> None:
         """Keeps the chunks of these rings, by their bins, before any other; `flags` are in each size word."""
 
     def ring(self, head: int) -> Optional[Followed]:
-        """The ring of that bin, where every word of it is as it was when it was added; None otherwise."""
+        """Returns that bin's ring if every word of it is as it was when it was added; None otherwise."""
 
     @property
     def read_nodes(self) -> ReadNodes: ...
@@ -65,24 +65,24 @@ class Nodes(Protocol):
     def read_pair(self) -> ReadPair: ...
 
     def read_many(self, chunks: Sequence[int]) -> Sequence[Optional[Words]]:
-        """Some more; None for what cannot be read."""
+        """Reads some more; None for those that cannot be read."""
 
     def read_again(self) -> Iterator[int]:
-        """All of them; those that have changed. From now on they are answered from what was read."""
+        """Reads all of them again and yields those that have changed. From then on these reads answer for them."""
 
     def cut_short(self) -> None:
-        """HoldOver came before all were read: of any other that is asked for, Unread."""
+        """Records that HoldOver came before all were read: asking for any other raises HoldOverUnread."""
 
 
 class Followed(NamedTuple):
-    """What a bin's ring holds, in its order."""
+    """The chunks in a bin's ring, in order."""
 
     addresses: array[int]
     sizes: array[int]
 
 
 class NodeWords(NamedTuple):
-    """Words of many free chunks, in their order; 0 for what could not be read."""
+    """The words of many free chunks, in order; 0 for what could not be read."""
 
     raws: Sequence[int]
     """Size words."""
@@ -91,9 +91,10 @@ class NodeWords(NamedTuple):
 
 
 ReadNodes = Callable[["array[int]"], NodeWords]
-"""At each of these places the three words of a free chunk, in few system calls."""
+"""Reads the three words of a free chunk at each of these places, in few system calls."""
 ReadPair = Callable[[int, int], Sequence[int]]
-"""At these two places the three words of a free chunk, of one after the other; 0 for what could not be read."""
+"""Reads the three words of a free chunk at these two places, one chunk after the other; 0 for what could not be
+read."""
 
 
 class Watched(NamedTuple):
@@ -123,12 +124,12 @@ class Region(NamedTuple):
     writable: bool = True
     executable: bool = False
     path: str = ""
-    """The mapped file, a kernel name such as "[heap]", or "" where it is anonymous or not known."""
+    """The mapped file, a kernel name such as "[heap]", or "" if it is anonymous or not known."""
     offset: int = 0
-    """The file offset of `start`, where `path` is a file."""
+    """The file offset of `start`, if `path` is a file."""
     shared: bool = False
     present: bool = True
-    """False where the image does not hold the bytes (a core that leaves a mapping out)."""
+    """False if the image does not hold the bytes (a core that leaves a mapping out)."""
 
     @property
     def size(self) -> int:
@@ -140,12 +141,12 @@ class Region(NamedTuple):
 
     @property
     def is_shared_memory(self) -> bool:
-        """Others may have written there what this process never touched."""
+        """Whether others may have written pages there that this process never touched."""
         return self.shared and may_be_shared(self.path)
 
     @property
     def finds_malloc(self) -> bool:
-        """Of a file whose own bytes say where malloc is, or that it is not glibc's: libc, the loader."""
+        """Whether the file's own bytes tell where malloc is, or that it is not glibc's: libc, the loader."""
         files = ("libc.so", "libc-2.", "ld-linux", "ld-2.", "ld.so", "ld64.so", "ld-musl")
         return self.is_file and self.path.rpartition("/")[2].startswith(files)
 
@@ -161,14 +162,14 @@ class Symbol(NamedTuple):
 
 
 class FieldPlace(NamedTuple):
-    """A field of a struct."""
+    """The place of a field in a struct."""
 
     offset: int
     size: int
 
 
 class StructInfo(NamedTuple):
-    """A struct as debug information has it."""
+    """A struct, from debug information."""
 
     name: str
     size: int
@@ -176,22 +177,22 @@ class StructInfo(NamedTuple):
 
 
 class ThreadInfo(NamedTuple):
-    """A thread, at the moment of the command."""
+    """A thread at the moment of the command."""
 
     tid: int
     name: Optional[str] = None
     stack_pointer: Optional[int] = None
     thread_pointer: Optional[int] = None
-    """The TLS base (x86: fs_base or gs_base, arm: tpidr, …); None where the door cannot know it."""
+    """The TLS base (x86: fs_base or gs_base, arm: tpidr, …); None if the door cannot know it."""
     program_counter: Optional[int] = None
     runs: bool = False
-    """It runs on while the process is read: the debugger does not hold it."""
+    """Whether it runs while the process is read: the debugger does not hold it."""
     link_register: Optional[int] = None  # where its innermost function returns to; x86 has none
     lone: bool = False  # it has no TLS: of the kernel's own (io_uring's), or made by clone(2) without CLONE_SETTLS
 
 
 class RegisterSet(NamedTuple):
-    """Some of a thread's registers, as a note of a core has them."""
+    """A set of a thread's registers, as in a note of a core."""
 
     owner: str  # "CORE" or "LINUX"
     type: int
@@ -199,16 +200,16 @@ class RegisterSet(NamedTuple):
 
 
 class RegisterSets(NamedTuple):
-    """All registers of a thread, as far as they are known."""
+    """All known registers of a thread."""
 
     tid: int
     general: bytes
-    """As in NT_PRSTATUS; empty where they are not known."""
+    """As in NT_PRSTATUS; empty if not known."""
     others: Sequence[RegisterSet] = ()  # floating point, vectors, TLS
 
 
 class Span(NamedTuple):
-    """What lies between two addresses."""
+    """The range between two addresses."""
 
     start: int
     end: int
@@ -219,7 +220,7 @@ class Span(NamedTuple):
 
 
 def joined(spans: Iterable[tuple[int, int]]) -> list[Span]:
-    """Those that touch or overlap as one; none begins lower than the one before it."""
+    """Joins spans that touch or overlap; they must be sorted by start."""
     apart: list[Span] = []
     low = high = -1
     for start, end in spans:
@@ -231,23 +232,23 @@ def joined(spans: Iterable[tuple[int, int]]) -> list[Span]:
 
 
 class View(NamedTuple):
-    """Bytes of the image where they lie, without a copy."""
+    """A window of the image's bytes, without a copy."""
 
     data: memoryview
     base: int
-    """The address of the first."""
+    """The address of the first byte."""
     limit: int
-    """The address after the last."""
+    """The address after the last byte."""
     file: int = -1
-    """To be read from rather, where much is looked at: every page that is would count as this process's memory."""
+    """The file to read instead for bulk scans: touched pages of the window count as this process's memory."""
     offset: int = 0
-    """The first byte's place in that file."""
+    """The first byte's offset in that file."""
     forget: Optional[Callable[[], None]] = None
-    """Pages that were looked at no longer count as such."""
+    """Stops counting touched pages as this process's memory."""
 
 
 class SymbolPlace(NamedTuple):
-    """A symbol's name, and how far past it an address lies; a file's, where no symbol is known there."""
+    """A symbol's name, and the distance of an address past it; a file's name if no symbol is known there."""
 
     name: str
     offset: int
@@ -266,134 +267,134 @@ def text_of(place: Optional[SymbolPlace]) -> Optional[str]:
 
 
 class PageUse(NamedTuple):
-    """What a range of addresses has in memory, in bytes."""
+    """The memory that a range of addresses has, in bytes."""
 
     resident: int
-    """Present, without the kernel's shared zero page: what RSS counts."""
+    """Present pages without the kernel's shared zero page: what RSS counts."""
     swapped: int = 0
 
 
 class Readable(NamedTuple):
-    """What an image has of a range of addresses."""
+    """The readable part of a range of addresses."""
 
     bytes: int
-    """How many can be read."""
+    """The number of readable bytes."""
     data: Sequence[Span]
-    """Where these may be anything but zeros, in order."""
+    """The parts that may be anything but zeros, in order."""
 
 
 class MemoryUse(NamedTuple):
-    """What a process has in memory, in bytes."""
+    """The memory that a process has, in bytes."""
 
     rss: int
     anonymous: int
 
 
 class MappingUse(NamedTuple):
-    """What one mapping has in memory, in bytes."""
+    """The memory that one mapping has, in bytes."""
 
     region: Region
     rss: Optional[int]
-    """None where that cannot be known: a core does not tell which pages of a file were in memory."""
+    """None if that cannot be known: a core does not tell which pages of a file were in memory."""
     swapped: Optional[int] = None
     huge: Optional[int] = None
     """AnonHugePages: the part that transparent huge pages back."""
     anonymous: Optional[int] = None
-    """What is no file's, or no longer."""
+    """Pages that are no file's, or no longer."""
 
 
 class Residency(Protocol):
-    """Which pages of the image are in memory."""
+    """Tells which pages of the image are in memory."""
 
     @property
     def exact(self) -> bool:
-        """False where the figures are a lower bound (a core whose holes were filled)."""
+        """False if the figures are a lower bound (a core whose holes were filled)."""
 
     def count(self, start: int, end: int) -> Optional[PageUse]:
-        """What [start, end) has in memory; None where that cannot be known. Partial pages count in full."""
+        """Counts the pages of [start, end) in memory; None if unknown. Partial pages count in full."""
 
     def resident_ranges(self, start: int, end: int) -> Optional[Sequence[Span]]:
-        """The resident parts of [start, end), in order; None where that cannot be known."""
+        """Returns the resident parts of [start, end), in order; None if unknown."""
 
 
 class SavedCore(NamedTuple):
-    """What came of writing an image into a file."""
+    """The result of writing an image into a file."""
 
     written: int  # bytes that the file takes
     resident: int  # bytes of memory in it
     lost: int  # what could not be read of what was in memory
     held: float
-    """Seconds for which the process was held for it; 0.0 where it was not, or by somebody else."""
+    """Seconds for which the process was held for it; 0.0 if it was not, or by somebody else."""
 
 
 class SharedMemory(NamedTuple):
-    """What there is in it, whether this process has touched it or not."""
+    """The contents of shared memory, whether this process has touched it or not."""
 
     mappings: Sequence[Span]
-    """Those of which that is known, in order."""
+    """The mappings whose contents are known, in order."""
     pages: Sequence[Span]
-    """All that these have, in order: the rest are zeros."""
+    """All pages of these, in order: the rest are zeros."""
     unknown: Sequence[Span]
-    """The other mappings, where something may be besides what is resident."""
+    """The other mappings, which may have more than what is resident."""
 
 
 class Image:
-    """A process, a core's file, or what only a debugger reaches, as the kernel sees it; None where nobody can tell."""
+    """A process, a core's file, or a debugger's remote image, as the kernel sees it; None for what is not known."""
 
     cut: Optional[Statement] = None
-    """Why it was not read to the end: a process that could not be held for long enough."""
+    """Why it was not read to the end: the process could not be held long enough."""
     redacted: bool = False
-    """Whether zeros stand in place of all that is the program's (`save --redact`)."""
+    """Whether zeros replace all data of the program (`save --redact`)."""
 
     def residency(self) -> Optional[Residency]:
-        """Which pages are in memory."""
+        """Returns which pages are in memory."""
         return None
 
     def mapping_use(self) -> Optional[Sequence[MappingUse]]:
-        """Every mapping's share of RSS, in address order."""
+        """Returns every mapping's share of RSS, in address order."""
         return None
 
     def memory_use(self) -> Optional[MemoryUse]:
-        """The whole process's."""
+        """Returns the memory of the whole process."""
         return None
 
     def locked(self) -> Optional[Sequence[Span]]:
-        """Mappings whose pages madvise does not release: mlocked ones, huge pages of hugetlbfs."""
+        """Returns mappings whose pages madvise does not release: mlocked ones, huge pages of hugetlbfs."""
         return None
 
     def processors(self) -> Optional[int]:
-        """How many are online where the process runs."""
+        """Returns how many processors are online where the process runs."""
         return None
 
     def watched(self) -> Optional[Sequence[Watched]]:
-        """What epoll keeps for the process."""
+        """Returns what epoll keeps for the process."""
         return None
 
     def timers(self) -> Sequence[Timer]:
-        """Its POSIX timers, as far as they are to be had."""
+        """Returns its POSIX timers, as far as they are known."""
         return ()
 
     def own_pages(self, regions: Sequence[Region]) -> Sequence[Region]:
-        """The parts of private mappings of files that are no longer the files', as far as that can be known."""
+        """Returns the parts of private mappings of files that are no longer the files', as far as that is known."""
         return ()
 
     def shared_memory(self) -> Optional[SharedMemory]:
-        """What residency does not tell; None where the image has all that there is of it, or lacks it."""
+        """Returns what residency does not tell; None if the image has all of it, or lacks it."""
         return None
 
     def readable(self, start: int, end: int) -> Optional[Readable]:
-        """What of [start, end) can be read; None where only reading tells."""
+        """Returns the readable part of [start, end); None if only reading tells."""
         return None
 
     def shortage(self) -> Sequence[Statement]:
-        """Why it lacks memory that the process had (a core cut short), with words; empty where it does not."""
+        """Explains why it lacks memory that the process had (a core cut short); empty if it does not."""
         return ()
 
     def save(
         self, path: Union[str, int], registers: Sequence[RegisterSets], release: Callable[[], float]
     ) -> Optional[SavedCore]:
-        """Writes it as a core that keeps what cores lose, by a name or into an open file. Calls `release`, which tells
-        for how long it was held, once all of it was read. None where it does not lie on this machine."""
+        """Saves it as a core that keeps what cores lose, under a name or into an open file. Calls `release`, which
+        returns how long it was held, once all of it was read. None if it does not lie on this machine."""
         return None
 
 
@@ -413,72 +414,74 @@ class Target(Protocol):
 
     @property
     def types(self) -> Optional[TypeSource]:
-        """None where it reads no debug information."""
+        """The types in debug information; None if it reads none."""
 
     @property
     def image(self) -> Image:
-        """What is looked at, as the kernel sees it."""
+        """The image behind it, as the kernel sees it."""
 
     def read(self, address: int, size: int) -> bytes:
-        """All of it, or MemoryReadError."""
+        """Reads all of it, or raises MemoryReadError."""
 
     @property
     def nodes(self) -> Optional[Nodes]:
-        """Its free chunks, where they are read in bulk."""
+        """Its free chunks, if they are read in bulk."""
 
     @property
     def read_nodes(self) -> Optional[ReadNodes]:
-        """None where one at a time is as cheap, or all there is."""
+        """Reads many chunks at once; None if single reads are as cheap, or the only way."""
 
     def fill(self, address: int, block: memoryview) -> int:
-        """Reads into `block`, perhaps only as far as this mapping goes: how many bytes. MemoryReadError where none."""
+        """Reads into `block`, perhaps only up to the end of the mapping, and returns how many bytes. MemoryReadError if
+        there are none."""
 
     @property
     def threaded_fill(self) -> Optional[Callable[[int, memoryview], int]]:
-        """`fill` for a thread beside the command's; None where only the debugger itself can read."""
+        """A `fill` for another thread than the command's; None if only the debugger itself can read."""
 
     def window(self, address: int) -> Optional[View]:
-        """What the image holds around `address`; None where it is not mapped here, as a live process is not."""
+        """Returns the image's bytes around `address`; None if it is not mapped here, as with a live process."""
 
     def symbol(self, name: str) -> Optional[Symbol]:
-        """The address of a global or static object; None where only a file of another build-id has it."""
+        """Returns the address of a global or static object; None if only a file of another build-id has it."""
 
     def describe(self, address: int) -> Optional[SymbolPlace]:
-        """What lies there, by name; None where no file is mapped there."""
+        """Returns the name of what lies there; None if no file is mapped there."""
 
     def struct(self, name: str) -> Optional[StructInfo]:
-        """A struct's size and fields, from debug information."""
+        """Returns a struct's size and fields, from debug information."""
 
     def regions(self) -> Sequence[Region]:
-        """The mappings in address order; empty where nothing can tell."""
+        """Returns the mappings in address order; empty if unknown."""
 
     def threads(self) -> Sequence[ThreadInfo]:
-        """The threads, by tid."""
+        """Returns the threads, by tid."""
 
     def register_sets(self) -> Sequence[RegisterSets]:
-        """All registers of each thread, as far as they are to be had."""
+        """Returns all registers of each thread, as far as they are known."""
 
     def thread_local(self, name: str, thread: ThreadInfo) -> Optional[int]:
-        """The address of a thread-local variable, from symbols; None where they cannot say."""
+        """Returns the address of a thread-local variable, from symbols; None if they cannot tell."""
 
     def evaluate(self, expression: str) -> int:
-        """An address or number as the user typed it, in the debugger's own language; UsageError."""
+        """Evaluates an address or number as the user typed it, in the debugger's own language; UsageError."""
 
     def environment(self) -> Optional[Mapping[str, str]]:
-        """The environment that the process was started with; None where nothing can tell."""
+        """Returns the environment that the process was started with; None if unknown."""
 
     def is_secure(self) -> Optional[bool]:
-        """Whether glibc heeds nothing that the environment asks for (AT_SECURE); None where nothing can tell."""
+        """Returns whether glibc ignores everything that the environment asks for (AT_SECURE); None if unknown."""
 
     def symbol_files(self, region: Region, build_id: str) -> Sequence[str]:
-        """Local files that may have the table of symbols of the file behind `region`; the reader compares build-ids."""
+        """Returns local files that may have the symbol table of the file behind `region`; the reader compares
+        build-ids."""
 
     def loaded_build_id(self, region: Region) -> Optional[str]:
-        """The build-id of the file that the debugger has loaded for the module that begins there: "" where that file
-        has none, None where it has loaded none, or there is no debugger."""
+        """Returns the build-id of the file that the debugger has loaded for the module that begins there: "" if that
+        file has none, None if it has loaded none, or there is no debugger."""
 
     def open_file(self, region: Region) -> Optional[str]:
-        """A local path under which the file behind `region` can be read, or None."""
+        """Returns a local path under which the file behind `region` can be read, or None."""
 
 
 class RegionIndex:
@@ -489,7 +492,7 @@ class RegionIndex:
         self._starts = [each.start for each in regions]
 
     def place(self, address: int) -> Optional[int]:
-        """Which of them it is, counted from 0."""
+        """Returns the index of the mapping."""
         at = bisect_right(self._starts, address) - 1
         return at if at >= 0 and address < self.regions[at].end else None
 
@@ -499,7 +502,7 @@ class RegionIndex:
 
 
 class Runs:
-    """Runs of bytes, in order, none over another. Arrays: a trimmed heap may have a million holes."""
+    """Runs of bytes, in order, without overlap. Arrays: a trimmed heap may have a million holes."""
 
     def __init__(self, spans: Iterable[tuple[int, int]] = ()) -> None:
         bounds = array("Q", chain.from_iterable(spans))
@@ -510,7 +513,7 @@ class Runs:
 
     @cached_property
     def _sums(self) -> Sequence[int]:
-        """The bytes in front of each."""
+        """The number of bytes in front of each run."""
         return array("Q", accumulate(map(sub, self.ends, self.starts), initial=0))
 
     def _within(self, low: int, high: int) -> tuple[int, int]:
@@ -530,5 +533,5 @@ class Runs:
                 yield Span(max(start, low), min(stop, high))
 
     def spans_in(self, low: int, high: int) -> list[Span]:
-        """Neighbours as one."""
+        """Returns the spans, with neighbours joined."""
         return joined(self.parts_in(low, high))

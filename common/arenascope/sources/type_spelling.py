@@ -1,9 +1,9 @@
-"""One spelling for the names of types, which compilers and debuggers write differently.
+"""Converts names of types, which compilers and debuggers write differently, to one spelling.
 
 GDB has names as the compiler wrote them (`Ring<char const*, (Color)5, (char)'x'>`), LLDB as clang would (`Ring<const
-char *, GREEN, 'x'>`), and symbols and RTTI are demangled (`Ring<char const*, (Color)5, (char)120>`). All are brought to
-the last, but for numbers' suffixes (5ul), which debug information does not have. What is no C++ stays as it is, but for
-its spaces.
+char *, GREEN, 'x'>`), and symbols and RTTI are demangled (`Ring<char const*, (Color)5, (char)120>`). All are converted
+to the last, without numbers' suffixes (5ul), which debug information does not have. Names that are no C++ keep their
+spelling, except for spaces.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from .elf.demangle import Type, listed, pointing
 DEEPEST = 64
 LONGEST = 16 << 10
 NAMELESS, MOST_NAMELESS = re.compile(r"\{\{(\w+)\}\}"), 4
-"""What Rust calls closures and constants; so many of one function or type are looked at."""
+"""Rust's names of closures and constants; at most so many of one function or type are examined."""
 _WORDS = {"unsigned", "signed", "long", "short", "int", "char", "double", "float", "__int128", "_Complex", "complex"}
 _NAMES = {
     "_Bool": "bool",
@@ -41,18 +41,18 @@ _OPERATOR = re.compile(r"operator ?(?:<=>|<<=?|>>=?|->\*?|[<>]=?|\(\)|\[\])")
 
 
 class _NotCplusplus(Exception):
-    """It is no type of C++."""
+    """The name is no type of C++."""
 
 
 class Parts(NamedTuple):
-    """A class template's name: `ns::Ring` and its arguments as they are written."""
+    """The parts of a class template's name: `ns::Ring` and its arguments as they are written."""
 
     template: str
     arguments: Sequence[str]
 
 
 def parts_of(name: str) -> Optional[Parts]:
-    """None where the name does not end in a template's arguments."""
+    """Returns the parts; None if the name does not end in a template's arguments."""
     start = next((start for start, end in _brackets(name) if end == len(name) and name[start] == "<"), None)
     if start is None:
         return None
@@ -60,7 +60,8 @@ def parts_of(name: str) -> Optional[Parts]:
 
 
 def within(name: str) -> tuple[str, str]:
-    """A name's namespace or class, and the name in it: ("ns::Ring<ns::T>", "Node"); the first may be ""."""
+    """Splits a name into its namespace or class, and the name in it: ("ns::Ring<ns::T>", "Node"); the first may be
+    ""."""
     covered = _brackets(name)
     at = len(name)
     while True:
@@ -72,12 +73,12 @@ def within(name: str) -> tuple[str, str]:
 
 
 def spelled(name: str) -> str:
-    """The name, as each debugger's spelling of it is spelled here."""
+    """Converts any debugger's spelling to the common one."""
     return _spelled(name.strip(), 0) if len(name) <= LONGEST else name
 
 
 def literal(of: str, value: int) -> str:
-    """A number among a template's arguments, of the type of that name."""
+    """Spells a number among a template's arguments, of the type of that name."""
     if of == "bool":
         return "true" if value else "false"
     plain = of in ("int", "unsigned int", "long", "unsigned long", "long long", "unsigned long long")
@@ -85,7 +86,7 @@ def literal(of: str, value: int) -> str:
 
 
 def number_in(text: str, enumerators: Mapping[str, int]) -> Optional[int]:
-    """A number among a template's arguments, as LLDB writes it: "3", "true", "'x'", "ns::RED"."""
+    """Parses a number among a template's arguments, as LLDB writes it: "3", "true", "'x'", "ns::RED"."""
     if text in ("true", "false"):
         return int(text == "true")
     if within(text)[1] in enumerators:
@@ -130,7 +131,7 @@ def _tidy(name: str) -> str:
 
 
 def _brackets(name: str) -> list[tuple[int, int]]:
-    """Where each outermost pair of brackets starts and ends."""
+    """Yields the start and end of each outermost pair of brackets."""
     found, at = [], 0
     while at < len(name):
         operator = _OPERATOR.match(name, at)
@@ -148,7 +149,7 @@ def _brackets(name: str) -> list[tuple[int, int]]:
 
 
 def _end(name: str, start: int) -> int:
-    """After the bracket that closes the one at `start`; the name's end where none does."""
+    """Returns the place after the bracket that closes the one at `start`; the name's end if none does."""
     waiting: list[str] = []
     at = start
     while at < len(name):
@@ -173,7 +174,7 @@ def _end_of_quotes(name: str, start: int) -> int:
 
 
 def _split(text: str) -> list[str]:
-    """At commas outside brackets."""
+    """Splits at commas outside brackets."""
     covered, items, start = _brackets(text), [], 0
     for at, letter in enumerate(text):
         if letter == "," and not any(first < at < end for first, end in covered) and text[at - 1 : at + 2] != "','":
@@ -184,7 +185,7 @@ def _split(text: str) -> list[str]:
 
 
 class _Reader:
-    """Each method reads one thing at `at`."""
+    """A parser of names: each method reads one thing at `at`."""
 
     def __init__(self, text: str, depth: int) -> None:
         self.text = text
@@ -211,7 +212,7 @@ class _Reader:
         return found[0] if found else ""
 
     def inside(self) -> str:
-        """What the brackets that begin here have in them."""
+        """Reads what is in the brackets that begin here."""
         start = self.at
         self.at = _end(self.text, start)
         if self.text[self.at - 1] != _CLOSING.get(self.text[start]) or self.at - 1 == start:
@@ -239,7 +240,7 @@ class _Reader:
         return self.declared(Type((_builtin(words) if words else _NAMES.get(name, name)) + qualifiers))
 
     def qualifiers(self, known: str = "") -> str:
-        """Those that follow, and those that are known already."""
+        """Reads qualifiers, and adds them to those known already."""
         found = set(known.split())
         while self.word() in ("const", "volatile", "restrict", "__restrict", "__restrict__"):
             found.add(self.word())
@@ -247,7 +248,7 @@ class _Reader:
         return "".join(f" {each}" for each in ("const", "volatile") if each in found)
 
     def path(self) -> str:
-        """A name with its namespaces, classes and functions."""
+        """Reads a name with its namespaces, classes and functions."""
         steps: list[str] = []
         self.take("::")
         while True:
@@ -295,7 +296,7 @@ class _Reader:
         return self.text[start : self.at]
 
     def of_function(self, step: str) -> str:
-        """`main(int, char**)` and `Ring::push() const`, where a class in it follows."""
+        """Reads `main(int, char**)` or `Ring::push() const`, if a class in the function follows."""
         before = self.at
         if self.peek() == "(":
             try:
@@ -314,7 +315,7 @@ class _Reader:
         return "" if given == ["void"] else listed([Type(each) for each in given])
 
     def declared(self, of: Type) -> Type:
-        """What follows a type: `*`, `(&)[3]`, `(int)`."""
+        """Reads what follows a type: `*`, `(&)[3]`, `(int)`."""
         of = self.pointers(of)
         if self.peek() == "(" and self.is_nested():
             nested = _Reader(self.inside(), self.depth + 1)
@@ -369,7 +370,7 @@ class _Reader:
 
 
 def _builtin(words: Sequence[str]) -> str:
-    """`long unsigned int` is "unsigned long"."""
+    """Spells a built-in type: `long unsigned int` is "unsigned long"."""
     complex = "_Complex " * any(word in ("_Complex", "complex") for word in words)
     sign = "unsigned " * ("unsigned" in words)
     for rest in ("double", "float", "char", "short", "__int128"):
@@ -389,7 +390,7 @@ def language_of(producer: str, file: str) -> str:
 
 
 def numbered(name: str) -> Iterator[str]:
-    """ "f::{{closure}}" of Rust as debug information may have it: "f::{closure#1}"."""
+    """Numbers closures: "f::{{closure}}" of Rust as debug information may have it is "f::{closure#1}"."""
     parts = NAMELESS.split(name)
     for numbers in product(range(MOST_NAMELESS), repeat=len(parts) // 2) if len(parts) < MOST_NAMELESS * 2 else ():
         yield "".join(f"{{{part}#{numbers[at // 2]}}}" if at % 2 else part for at, part in enumerate(parts))

@@ -1,7 +1,8 @@
 """Types for the shell, which has no debugger: a GDB without a process reads the program's files.
 
-It runs in a process of its own, which files that lie may end, and with it no more than the names. It is started by the
-first question, in an environment of its own: without the user's settings, scripts beside the files, and the network.
+It runs in a process of its own, so that malformed files can end only that, and no more than names are lost. It is
+started by the first question, in an environment of its own: without the user's settings, scripts beside the files, and
+the network.
 """
 
 from __future__ import annotations
@@ -99,13 +100,13 @@ def _argument(value: object) -> TemplateArgument:
 
 
 DEFAULT_BYTES = 64 << 20
-"""Bytes read where nobody says how many. For each MiB GDB 13 takes 15 ms and 1.5 MiB; 10 MiB where all is looked at."""
+"""The default limit of bytes read. For each MiB, GDB 13 takes 15 ms and 1.5 MiB; 10 MiB if everything is examined."""
 DEBUG = (".debug_", ".zdebug_")
 NOTHING, NO_TYPE = TypeFacts("", "other", 0), -1
 
 
 class _Image(Protocol):
-    """A Target, as far as it has files."""
+    """The fields of a Target that files need."""
 
     debug_folders: Sequence[str]
     sysroot: Optional[str]
@@ -122,7 +123,7 @@ class _Image(Protocol):
 
 
 class _Variable(NamedTuple):
-    """And its size."""
+    """A variable and its size."""
 
     variable: TypedVariable
     size: int
@@ -135,11 +136,10 @@ class _Question(NamedTuple):
 
 
 class TypesByGdb:
-    """Of a core or a process, by the files that are proven to be its modules'."""
+    """The types of a core or a process, from files that are proven to be its modules'."""
 
     def __init__(self, target: _Image, most: Optional[int] = DEFAULT_BYTES) -> None:
-        """`most`: with more bytes of debug information it answers
-        nothing; None: whatever there is."""
+        """`most`: with more bytes of debug information it answers nothing; None: no limit."""
         self._target = target
         self._most = most
         self._gdb: Optional[GdbChild] = None
@@ -147,12 +147,12 @@ class TypesByGdb:
         self._facts: dict[int, TypeFacts] = {}
         self._variables: dict[int, _Variable] = {}
         self._begins: list[int] = []
-        """Of these, in order."""
+        """The starts of these variables, in order."""
         self._nothing: set[int] = set()
-        """What lies in no variable."""
+        """Addresses that lie in no variable."""
         self._answers: dict[tuple[str, object], object] = {}
         self._numbering: list[_Question] = []
-        """What was asked until now, in order: a second GDB that is asked the same gives types the same numbers."""
+        """The questions so far, in order: a second GDB that gets the same questions numbers types alike."""
 
     def variables(self, addresses: Sequence[int]) -> Mapping[int, TypedVariable]:
         asked = [each for each in addresses if each not in self._nothing and self._at(each) is None]
@@ -178,7 +178,7 @@ class TypesByGdb:
         self._nothing.update(each for each in asked if self._at(each) is None)
 
     def thread_variables(self) -> Sequence[TypedVariable]:
-        """Without a process nothing tells where they are."""
+        """Returns none: without a process nothing tells where they are."""
         return ()
 
     def thread_locals(self) -> Sequence[ThreadLocal]:
@@ -215,7 +215,7 @@ class TypesByGdb:
         return ()
 
     def _frames(self) -> object:
-        """Where variables of frames are, without their types: no type gets a number by it."""
+        """Asks where variables of frames are, without their types, so that no type gets a number."""
         image, found = self._target.image, None
         if not isinstance(image, CoreMemory) or not self._has_gdb() or self._gdb is None:
             return None
@@ -264,7 +264,7 @@ class TypesByGdb:
         return [*{run[0].path: None for run in self._target.module_runs() if run[0].path not in known}]
 
     def _ask(self, kind: str, about: object) -> object:
-        """None where there is no answer, and no GDB that would give one."""
+        """Asks GDB; None if there is no answer, and no GDB that would give one."""
         key = kind, tuple(about) if isinstance(about, list) else about
         if key in self._answers:
             return self._answers[key]
@@ -285,7 +285,7 @@ class TypesByGdb:
         return not self.is_over
 
     def _number_again(self) -> None:
-        """Asks a second GDB what the first was asked. It ends where its answers differ."""
+        """Asks a second GDB what the first was asked, and ends it if its answers differ."""
         for kind, about, expected in self._numbering:
             answer = self._answer(kind, about)
             if (_without_sizes(answer) if kind == "variables" else answer) != expected:
@@ -315,7 +315,7 @@ class TypesByGdb:
         return start(self._target.debug_folders, self.files, sum(each.size for each in self._found))
 
     def end(self) -> None:
-        """Ends the GDB that answers; it answers nothing from here on."""
+        """Ends GDB; nothing is answered from then on."""
         self.is_over = True
         if self._gdb is not None:
             self._gdb.end()
@@ -327,7 +327,7 @@ class TypesByGdb:
 
     @property
     def unread(self) -> int:
-        """Bytes of debug information, where nobody asked for so much; 0: it is read."""
+        """Returns the bytes of debug information if there is too much to be read unasked; 0: it is read."""
         size = sum(each.size for each in self._found)
         return size if self._most is not None and size > self._most else 0
 
@@ -337,20 +337,20 @@ class TypesByGdb:
 
     @property
     def files(self) -> Files:
-        """With --sysroot, and where one of the files is another user's, its debug information is not believed where it
-        lies in other files."""
+        """Returns the files. With --sysroot, or if one of them is another user's, links to debug information in other
+        files are not followed."""
         paths = {path: None for each in self._files for path in (each.module.symbols, each.module.load)}
         is_trusted = self._target.sysroot is None and all(map(_is_own, paths))
         return Files(self._modules, None if is_trusted else [*paths])
 
     @cached_property
     def _found(self) -> Sequence[_Found]:
-        """Modules whose files have debug information."""
+        """Returns the modules whose files have debug information."""
         return [each for each in self._files if each.size]
 
     @cached_property
     def _files(self) -> Sequence[_Found]:
-        """Without a build-id nothing proves that a file is the module's."""
+        """Returns the modules with files. Without a build-id nothing proves that a file is a module's."""
         found: list[_Found] = []
         for run in self._target.module_runs():
             build_id = module_build_id(self._target.read, run[0].start)
@@ -362,12 +362,12 @@ class TypesByGdb:
 
 
 def _without_sizes(variables: object) -> list[list[object]]:
-    """How far a variable reaches depends on what was asked, where an array ends it."""
+    """Drops sizes: a variable's extent depends on what was asked, if an array ends it."""
     return [as_list(row)[:3] for row in as_list(variables or [])]
 
 
 def _is_own(path: str) -> bool:
-    """Whether it is the user's or root's."""
+    """Tells whether it is the user's or root's."""
     try:
         return os.stat(path).st_uid in (0, os.geteuid())
     except OSError:

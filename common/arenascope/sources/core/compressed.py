@@ -1,7 +1,7 @@
-"""Compressed cores: unpacked once into a temporary file that nobody else sees, with holes for what is zero.
+"""Unpacks compressed cores once into a temporary file that nobody else sees, with holes for zeros.
 
-systemd-coredump leaves .zst, .lz4 or .xz, people leave .gz. The usual programs unpack them. The holes are ours and say
-nothing about what was resident in the process.
+systemd-coredump leaves .zst, .lz4 or .xz, people leave .gz. The usual programs unpack them. The holes are ours and do
+not tell what was resident in the process.
 """
 
 from __future__ import annotations
@@ -22,14 +22,14 @@ from ..elf.elf_file import MAGIC
 from .compressions import Format, window_log
 
 MAX_TIMES, ALWAYS = 4096, 1 << 30
-"""At most this many times the packed size is unpacked, or this much if that is more: a core of zeros is packed a
-thousand times smaller, what is packed thirty thousand times smaller was made to fill a disk."""
+"""At most this many times the packed size is unpacked, or this much if that is more: a core of zeros compresses a
+thousand times, and a file that compresses thirty thousand times was made to fill a disk."""
 
 READ = 1 << 20
 BLOCK = 64 << 10
-"""What is all zero in blocks of this becomes a hole."""
+"""A block of this size that is all zero becomes a hole."""
 RESERVE = 64 << 20
-"""Room that is left for others."""
+"""Free space that is left for others."""
 Say = Callable[[str], None]
 """Takes a progress line about once a second; "" when all is done."""
 
@@ -39,11 +39,11 @@ class Unpacked(NamedTuple):
 
     file: int
     shortage: Optional[Statement]
-    """Why it is not the whole core, where the packed file breaks off or is damaged."""
+    """Why it is not the whole core, if the packed file is cut or damaged."""
 
 
 def unpack(path: str, packed: int, form: Format, say: Say) -> Unpacked:
-    """The unpacked core; TargetError where nothing here can unpack it, or there is no room for it."""
+    """Returns the unpacked core; TargetError if nothing here can unpack it, or there is no room for it."""
     hint = form.command.format(path=path)
     with _temporary(path, hint) as whole:
         out = SparseFile(whole.fileno(), path, hint)
@@ -63,7 +63,7 @@ def unpack(path: str, packed: int, form: Format, say: Say) -> Unpacked:
 
 
 def _temporary(path: str, hint: str) -> FileIO:
-    """A file that has no name: it goes with the process, however that ends."""
+    """Creates a file that has no name: it goes with the process, however that ends."""
     try:
         return tempfile.TemporaryFile(prefix="arenascope-", buffering=0)
     except OSError as error:
@@ -74,7 +74,7 @@ def _temporary(path: str, hint: str) -> FileIO:
 
 
 def _copy(source: _Source, out: SparseFile, progress: _Progress, limit: int) -> Optional[str]:
-    """Why it ended early, or None. What does not begin as a core is not unpacked to its end."""
+    """Copies, and returns why it ended early, or None. It stops if the file does not begin as a core."""
     try:
         while True:
             block = source.read(READ)
@@ -92,11 +92,11 @@ def _copy(source: _Source, out: SparseFile, progress: _Progress, limit: int) -> 
 
 
 class _Source(NamedTuple):
-    """What gives the unpacked bytes."""
+    """A source of unpacked bytes."""
 
     read: Callable[[int], bytes]
     broken: Callable[[], Optional[str]]
-    """Asked at the end of the bytes: what went wrong."""
+    """Called at the end of the bytes: returns the error, if any."""
 
 
 @contextmanager
@@ -132,7 +132,7 @@ def _reader(path: str, packed: int, form: Format, hint: str) -> Iterator[_Source
 
 
 class _Progress:
-    """Says how far it is, once a second."""
+    """Reports progress once a second."""
 
     def __init__(self, path: str, packed: int, say: Say) -> None:
         self.path = path
@@ -185,7 +185,7 @@ class SparseFile:
         return bool(self.size or self._rest)
 
     def write(self, data: bytes) -> None:
-        """Any number of bytes; whole blocks of them reach the file."""
+        """Writes any number of bytes; whole blocks of them reach the file."""
         data = self._rest + data
         end = len(data) // BLOCK * BLOCK
         self._rest = data[end:]

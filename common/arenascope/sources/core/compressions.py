@@ -1,4 +1,4 @@
-"""The ways in which files are packed: how each begins, and the program that unpacks it within bounds."""
+"""Compression formats: how each begins, and the program that unpacks it within bounds."""
 
 from __future__ import annotations
 
@@ -6,11 +6,11 @@ from typing import NamedTuple, Optional, Sequence
 
 
 class Format(NamedTuple):
-    """One way of packing a file."""
+    """A compression format."""
 
     magic: bytes
     command: str
-    """What a user types to unpack it."""
+    """The command that a user can type to unpack it."""
     program: Sequence[str]
 
     @property
@@ -19,8 +19,8 @@ class Format(NamedTuple):
 
 
 def window_log(packed: int) -> int:
-    """zstd --long, which a reader must be told to accept: beyond zstd's own default only of a file that is large
-    itself, as so much memory is taken."""
+    """Returns the window for zstd --long, which a reader must accept explicitly: more than zstd's default only for a
+    file that is large itself, as so much memory is used."""
     return 31 if packed >= 32 << 20 else 27
 
 
@@ -35,5 +35,5 @@ FORMATS = (
 
 
 def format_of(start: bytes) -> Optional[Format]:
-    """How a file that begins with these bytes was packed; None where it was not."""
+    """Returns the format of a file that begins with these bytes; None if it is not compressed."""
     return next((form for form in FORMATS if start.startswith(form.magic)), None)

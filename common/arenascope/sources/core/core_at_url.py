@@ -1,4 +1,4 @@
-"""A core at a URL: fsspec copies it whole into a temporary file that has no name."""
+"""Reads a core at a URL: fsspec copies it whole into a temporary file that has no name."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from ...base import optional_libraries
 from ...base.errors import TargetError
 
 LARGEST = 16 << 20
-"""Bytes of what an HTTP server answers, but for a core: a list of files, or the first bytes of one."""
+"""The most bytes of an HTTP answer that is no core: a list of files, or the first bytes of one."""
 RESERVE = 64 << 20
 """Bytes of a file system that are left for others."""
 SECONDS = 60
@@ -29,12 +29,12 @@ OWN_ERRORS = (
     ("gcsfs.retry", "HttpError"),
     ("paramiko", "SSHException"),
 )
-"""Base classes of what file systems raise that is neither an OSError nor a ValueError, by their modules."""
+"""Base classes of file systems' errors that are neither an OSError nor a ValueError, by module."""
 Say = Callable[[str], None]
 
 
 def load_fsspec() -> Any:
-    """fsspec, whose HTTP reads no endless answer into memory. TargetError where it is not installed."""
+    """Loads fsspec, and limits its HTTP answers. TargetError if it is not installed."""
     fsspec: Any = optional_libraries.load("fsspec")
     if fsspec is None:
         raise TargetError("fsspec, by which files at URLs are read, is not installed", "pip install fsspec")
@@ -50,7 +50,7 @@ def load_fsspec() -> Any:
 
 def _bounded(response: Any) -> Any:
     async def read(self: Any) -> bytes:
-        """The whole body, or TargetError where it is longer than LARGEST."""
+        """Reads the whole body; TargetError if it is longer than LARGEST."""
         if self._body is None:
             body = bytearray()
             async for piece in self.content.iter_any():
@@ -67,7 +67,7 @@ def _bounded(response: Any) -> Any:
 
 
 def store_errors() -> tuple[type[BaseException], ...]:
-    """What fsspec's file systems raise, as far as they are loaded: for an `except`."""
+    """Returns the errors of fsspec's loaded file systems, for an `except`."""
     own = (getattr(sys.modules.get(module), name, None) for module, name in OWN_ERRORS)
     archives = (EOFError, tarfile.TarError, zipfile.BadZipFile, zlib.error)
     common = (OSError, ImportError, ValueError, NotImplementedError, asyncio.TimeoutError)
@@ -75,17 +75,17 @@ def store_errors() -> tuple[type[BaseException], ...]:
 
 
 def store_error_text(error: BaseException, url: str) -> str:
-    """Why something at `url` cannot be had. fsspec's HTTP says the URL alone; the reason is the error's cause then."""
+    """Explains an error at `url`. fsspec's HTTP error has only the URL; the reason is its cause."""
     why = error.__cause__ if error.__cause__ is not None and str(error) == url else error
     text = str(getattr(why, "strerror", None) or getattr(why, "message", None) or why)
     return text if text and text != url else "there is no such file"
 
 
 def copied(url: str, notice: Say, progress: Say) -> IO[bytes]:
-    """A copy of the file at `url`, which goes when it is closed, or with this process. TargetError where the file
-    cannot be had whole, or where there is no room for it.
+    """Returns a copy of the file at `url`, which goes when it is closed, or with this process. TargetError if the file
+    cannot be read whole, or there is no room for it.
 
-    `notice` takes a line that says what is done, `progress` one about once a second, and "" when all is done.
+    `notice` takes a line about the copy, `progress` one about once a second, and "" when all is done.
     """
     fsspec = load_fsspec()
     try:
@@ -126,7 +126,7 @@ def _check_room(file: int, url: str, size: int) -> None:
 
 
 class _Copying:
-    """Takes what fsspec says of a copy that it makes."""
+    """Receives fsspec's progress of a copy."""
 
     def __init__(self, url: str, size: int, progress: Say) -> None:
         self._url, self._size, self._progress = url, size, progress

@@ -23,7 +23,7 @@ from .core_memory import CoreMemory
 
 
 class CoreImage(CoreMemory, Source):
-    """An ELF core. What was locked, and how much of files was in memory, only one that `save` made tells."""
+    """An ELF core. Only one made by `save` tells what was locked, and how many pages of files were in memory."""
 
     kind = "core"
 
@@ -55,7 +55,8 @@ class CoreImage(CoreMemory, Source):
         return self.moment.timers if self.moment is not None else ()
 
     def own_pages(self, regions: Sequence[Region]) -> Sequence[Region]:
-        """Whoever writes a core keeps such a mapping whole, or has been told to keep all: files' bytes do no harm."""
+        """Returns whole mappings: a core has such a mapping whole, or all memory was asked for; bytes of files do no
+        harm."""
         return [each for each in regions if each.present]
 
     def shared_memory(self) -> Optional[SharedMemory]:

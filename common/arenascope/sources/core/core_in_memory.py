@@ -1,8 +1,8 @@
-"""A core that is no file: it lies in memory of this process, whose pages can be there before a process is held.
+"""A core in our own memory, whose pages can be made before a process is held.
 
-What is copied into pages that are there goes at the speed of memory; a file's pages are made one by one meanwhile. So
-each address has its place beforehand, with room around it for what is mapped beside it until then. Addresses cost
-nothing: only what is touched takes memory.
+Copying into existing pages goes at the speed of memory; a file's pages are made one by one during the copy. So each
+address gets its place beforehand, with room around it for mappings that appear until then. Addresses cost nothing: only
+touched pages take memory.
 """
 
 from __future__ import annotations
@@ -22,16 +22,16 @@ from .saved_note import KernelFacts
 from .writing import ElfForm, head_bytes
 
 AROUND = 64 << 20
-"""So much may be mapped on either side of what is there: a heap of malloc's grows within as much."""
+"""Room for new mappings on either side of existing ones: a heap of malloc's grows within as much."""
 HEADERS, BEHIND = 64 << 20, 8 << 30
-"""Room for more headers than there are, and for mappings that were not there."""
+"""Room for more headers than there are, and for new mappings."""
 LAST = 1 << 30
-"""What is left of that for notes."""
+"""The part of that reserved for notes."""
 STEP = 8 << 20
-"""Touched or copied at a time: Ctrl-C is heard in between."""
+"""Bytes touched or copied at a time: Ctrl-C is noticed in between."""
 HUGE = 2 << 20
 FILLED = HUGE // 8 * 7
-"""A huge page is filled faster than 512 small ones; where less of it will be, it would take more than is copied."""
+"""A huge page is filled faster than 512 small ones; if less of it is used, it would take more memory than is copied."""
 MOST_RUNS = 10_000
 """Each run of huge pages is a mapping of its own for the kernel, which allows 65,530."""
 MAP_NORESERVE = 0x4000
@@ -39,16 +39,16 @@ MADV_POPULATE_WRITE = 23  # Linux 5.14
 
 
 class NoRoomInMemory(ArenascopeError):
-    """More is to be copied than was found before: nothing has been copied."""
+    """More is to be copied than was expected: nothing has been copied."""
 
 
 class CopyBytes:
-    """As CoreBytes. A private mapping: processes that are forked have it too."""
+    """Bytes of a core in memory, as CoreBytes. A private mapping: forked processes have it too."""
 
     file, unpacked, shortage = -1, False, None
 
     def __init__(self, size: int) -> None:
-        """OSError where so many addresses are not to be had."""
+        """Raises OSError if so many addresses are not available."""
         try:
             self._map = mmap.mmap(-1, size, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS | MAP_NORESERVE)
         except (ValueError, OverflowError) as error:
@@ -61,7 +61,7 @@ class CopyBytes:
             self._address = addressof(c_char.from_buffer(self._map))
 
     def touch(self, copies: Sequence[CopiedRange]) -> None:
-        """The pages that these will fill are there from now on."""
+        """Makes the pages that these will fill."""
         self._advise(mmap.MADV_NOHUGEPAGE, Span(0, self.size))
         for run in _filled(copies)[:MOST_RUNS]:
             self._advise(mmap.MADV_HUGEPAGE, run)
@@ -77,11 +77,11 @@ class CopyBytes:
         return size
 
     def empty(self) -> None:
-        """Zeros, which take no memory."""
+        """Sets everything to zeros, which take no memory."""
         self._map.madvise(mmap.MADV_DONTNEED)
 
     def wrote(self, spans: Sequence[Span]) -> None:
-        """All else are holes."""
+        """Records what was written: all else are holes."""
         self._written = Runs(joined(sorted(spans)))
 
     def read(self, offset: int, size: int) -> bytes:
@@ -99,7 +99,7 @@ class CopyBytes:
         return self._written.parts_in(at, end)
 
     def forget(self) -> None:
-        """There is no file to read it from again."""
+        """Does nothing: there is no file to read it from again."""
 
     def close(self) -> None:
         # where a slice is still held, the memory goes with that
@@ -109,7 +109,7 @@ class CopyBytes:
 
 
 def _find_madvise() -> Optional[Callable[[int, int, int], int]]:
-    """mmap's own keeps other threads from running meanwhile. None where this Python has no ctypes."""
+    """Returns madvise from libc; mmap's own blocks other threads meanwhile. None if this Python has no ctypes."""
     with suppress(ImportError, AttributeError, OSError):
         call = ctypes.CDLL(None).madvise
         call.argtypes = [ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int]
@@ -119,7 +119,7 @@ def _find_madvise() -> Optional[Callable[[int, int, int], int]]:
 
 
 def _filled(copies: Sequence[CopiedRange]) -> Sequence[Span]:
-    """Where huge pages are worth it."""
+    """Returns the parts where huge pages are worth it."""
     taken: dict[int, int] = {}
     for _, size, offset in copies:
         at, end = offset, offset + size
@@ -132,7 +132,8 @@ def _filled(copies: Sequence[CopiedRange]) -> Sequence[Span]:
 
 
 def slots_for(form: ElfForm, pieces: Sequence[Piece], page: int) -> Slots:
-    """Neighbours have one slot: what grows into the gap between them stays in its place."""
+    """Reserves places for pieces. Neighbours share one slot, so that what grows into the gap between them stays in its
+    place."""
     runs = joined((max(0, each.start - AROUND), each.start + each.held + AROUND) for each in pieces if each.held)
     unit = max(page, HUGE)
     first = at = -(-(head_bytes(form, 2 * len(pieces)) + HEADERS) // unit) * unit
@@ -144,24 +145,24 @@ def slots_for(form: ElfForm, pieces: Sequence[Piece], page: int) -> Slots:
 
 
 class MemoryWriter(CoreWriter):
-    """As one that writes a file."""
+    """Writes a core into memory, as CoreWriter writes a file."""
 
     block = STEP
 
     def __init__(self, most: int, slots: Optional[Slots] = None) -> None:
-        """`most`: so many bytes may be copied. OSError where there are not so many addresses."""
+        """`most`: the most bytes to copy. OSError if so many addresses are not available."""
         super().__init__(-1)
         self.path, self.slots, self._most = "memory", slots, most
         self.bytes = CopyBytes(slots.end + BEHIND) if slots is not None else None
         self.before: Sequence[MappingUse] = ()
-        """What was mapped when it was made."""
+        """The mappings when it was made."""
 
     @property
     def room(self) -> int:
         return self._most
 
     def touch(self, layout: CoreLayout) -> None:
-        """As many pages as that would fill are there from now on."""
+        """Makes as many pages as that would fill."""
         self._place.touch(layout.copies)
 
     @property
@@ -180,12 +181,12 @@ class MemoryWriter(CoreWriter):
         return super().copy(layout, fill)
 
     def begin_again(self) -> None:
-        """Nothing is copied, and nothing known of before."""
+        """Starts again, with nothing copied and nothing known from before."""
         self.before = ()
         self._place.empty()
 
     def write_to(self, writer: CoreWriter, here: CoreLayout, there: CoreLayout) -> None:
-        """What lies `here`, into a file: what could not be read stays a hole."""
+        """Writes the copy, laid out as `here`, into a file: what could not be read stays a hole."""
         copied = [
             CopiedRange(part.start, part.bytes, to.offset + part.start - at.offset)
             for at, to in zip(here.copies, there.copies)

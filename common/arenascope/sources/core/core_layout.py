@@ -1,8 +1,8 @@
-"""Where each byte of a process goes in a core: its mappings as pieces, and the pieces one after the other.
+"""Decides where each byte of a process goes in a core: its mappings as pieces, and the pieces one after the other.
 
-What is resident or in swap is copied, what never was stays a hole; pages that are a file's, unchanged, come from that
-file once the process goes on, and only of what finding glibc needs. Shared memory is kept whoever wrote it; where it
-is not to be had, as far as the process has it mapped: what it has not is left out and not called zero.
+Resident and swapped pages are copied, untouched ones stay holes. Unchanged pages of a file are read from that file
+after the release, and only those that finding glibc needs. Shared memory is kept whoever wrote it; if it cannot be
+read, only the part that the process has mapped: the rest is left out and not called zero.
 """
 
 from __future__ import annotations
@@ -16,12 +16,12 @@ from ..target import MappingUse, Region, RegisterSets, Span, joined
 from .writing import ElfForm, Who, head_bytes, load_segment, note_bytes, note_segment, process_notes
 
 MOST_PIECES = 1 << 16
-"""Of one shared mapping: a larger one is left out as a whole."""
+"""The most pieces of one shared mapping: a mapping with more is left out as a whole."""
 KERNEL_OWN = ("[vvar", "[vsyscall]")
 
 
 class CopiedRange(NamedTuple):
-    """Bytes of the process, and where in the file they go."""
+    """Bytes of the process, and their offset in the file."""
 
     address: int
     size: int
@@ -38,7 +38,7 @@ class FromFile(NamedTuple):
 
 
 class Piece(NamedTuple):
-    """A range of addresses that becomes a segment: `held` bytes of it are in the file, holes among them."""
+    """A range of addresses that becomes a segment: `held` bytes of it are in the file, including holes."""
 
     start: int
     end: int
@@ -46,17 +46,17 @@ class Piece(NamedTuple):
     held: int
     copied: Sequence[Span] = ()
     file: Optional[Region] = None
-    """Whose unchanged bytes fill what is not copied."""
+    """The file whose unchanged bytes fill what is not copied."""
 
 
 class PageStates(Protocol):
-    """What page tables say; see live/pagemap.py."""
+    """Page states, from page tables; see live/pagemap.py."""
 
     def states(self, start: int, end: int) -> tuple[Sequence[Span], Sequence[Span]]:
         """(in memory, in swap)."""
 
     def own(self, start: int, end: int) -> Sequence[Span]:
-        """Of a private mapping of a file: the pages that are no longer the file's."""
+        """Returns the pages of a private mapping of a file that are no longer the file's."""
 
 
 def _flags(region: Region) -> int:
@@ -64,17 +64,17 @@ def _flags(region: Region) -> int:
 
 
 def whole_piece(region: Region, copied: Sequence[Span]) -> Piece:
-    """All of a mapping, with zeros where nothing is copied."""
+    """Returns all of a mapping, with zeros where nothing is copied."""
     return Piece(region.start, region.end, _flags(region), region.size, copied=copied)
 
 
 def may_have_own(use: MappingUse) -> bool:
-    """Whether pages of it, where it is a private mapping of a file, may be the file's no longer."""
+    """Tells whether a private mapping of a file may have pages that are no longer the file's."""
     return bool(use.region.writable or use.anonymous or use.swapped)
 
 
 def pieces_of(use: MappingUse, here: Sequence[Span], pages: PageStates, *, whole: bool, page: int) -> Iterator[Piece]:
-    """How one mapping is kept that has pages `here`. `whole`: all of its file's bytes too."""
+    """Returns the pieces of a mapping with pages `here`. `whole`: include all of its file's bytes."""
     region = use.region
     flags = _flags(region)
     start, end = region.start, region.end
@@ -107,7 +107,7 @@ def pieces_of(use: MappingUse, here: Sequence[Span], pages: PageStates, *, whole
 
 
 class ReservedRange(NamedTuple):
-    """Addresses whose bytes have a place that was made before, and the offset of the first."""
+    """Addresses whose bytes have a reserved place, and the offset of the first."""
 
     start: int
     end: int
@@ -115,7 +115,7 @@ class ReservedRange(NamedTuple):
 
 
 class Slots:
-    """In order, none over another; what lies in none of them goes behind them."""
+    """Reserved places, in order and without overlap; everything else goes behind them."""
 
     def __init__(self, slots: Sequence[ReservedRange], start: int, end: int) -> None:
         self._slots, self.start, self.end = slots, start, end
@@ -129,7 +129,7 @@ class Slots:
 
 
 class CoreLayout(NamedTuple):
-    """Where everything goes in the file."""
+    """The place of everything in the file."""
 
     segments: Sequence[Segment]
     copies: Sequence[CopiedRange]
@@ -137,7 +137,7 @@ class CoreLayout(NamedTuple):
     notes: bytes
     notes_at: int
     end: int
-    """Where the last segment's bytes end; the moment's note follows."""
+    """The end of the last segment's bytes; the moment's note follows."""
 
     @property
     def bytes(self) -> int:
@@ -147,7 +147,7 @@ class CoreLayout(NamedTuple):
 def lay_out(
     form: ElfForm, pieces: Sequence[Piece], notes: bytes, page: int, slots: Optional[Slots] = None
 ) -> CoreLayout:
-    """One piece after the other, but for those that have a place in `slots`."""
+    """Places one piece after the other, except those that have a place in `slots`."""
     # the segments, and two of notes
     notes_at = head_bytes(form, len(pieces) + 2)
     at = -(-(notes_at + len(notes)) // page) * page
@@ -188,7 +188,7 @@ def lay_out_notes(form: ElfForm, pieces: Sequence[Piece], notes: Iterable[Note],
 def first_notes(
     form: ElfForm, who: Who, auxv: bytes, uses: Sequence[MappingUse], page: int, threads: Sequence[RegisterSets]
 ) -> bytes:
-    """What debuggers go by: threads with their registers, the process, its files."""
+    """Returns the notes that debuggers need: threads with their registers, the process, its files."""
     files = [
         FileMapping(each.region.start, each.region.end, each.region.offset, each.region.path)
         for each in uses

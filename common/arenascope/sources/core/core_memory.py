@@ -1,7 +1,9 @@
-"""An ELF core read without a debugger: the file mapped, its segments by address, each byte of the file once.
+"""An ELF core read without a debugger: the file is mapped, its segments sorted by address, each byte of the file used
+once.
 
-Whoever writes a core gives each mapping bytes of its own. Headers that claim one piece of the file for many mappings,
-or one address twice, make a large process of a small file: walks are bounded by bytes, so these are not believed.
+Programs that write a core give each mapping bytes of its own. Headers that claim one piece of the file for many
+mappings, or one address twice, make a large process of a small file: walks are bounded by bytes, so such headers are
+not believed.
 """
 
 from __future__ import annotations
@@ -40,10 +42,11 @@ def build_regions(
     auxv: Mapping[int, int],
     by_gcore: bool = False,
 ) -> list[Region]:
-    """By address. `present` only where every byte is there: the first page of a file mapping alone does not count.
+    """Returns regions by address. `present` only if every byte is there: the first page of a file mapping alone does
+    not count.
 
-    Permissions are as the core says. gcore makes PROT_NONE readable: since GDB 18 without its bytes, which it writes of
-    all else that is no file's.
+    Permissions are the core's. gcore makes PROT_NONE readable: since GDB 18 without its bytes, which it writes of all
+    else that is no file's.
     """
     rows = sorted(files)
     names = _Names(rows, auxv)
@@ -76,7 +79,7 @@ def _is_bare(segment: Segment) -> bool:
 
 
 def _left_out(rows: Sequence[FileMapping], regions: Sequence[Region]) -> Iterator[Region]:
-    """What NT_FILE lists and no segment covers: gcore leaves read-only file mappings out altogether."""
+    """Returns mappings in NT_FILE that no segment covers: gcore leaves read-only file mappings out."""
     covered = RegionIndex(regions)
     for row in rows:
         if covered.place(row.start) is not None:
@@ -133,13 +136,13 @@ class Truncation(NamedTuple):
 
 
 class LaidOut(NamedTuple):
-    """What a core's PT_LOAD segments come to, in address order."""
+    """A core's PT_LOAD segments, in address order."""
 
     segments: list[Segment]
     ends: list[int]
-    """Where each one's bytes in this file end: short of its memory where it was not dumped, or was cut."""
+    """The end of each segment's bytes in this file: less than its memory if it was not dumped, or was cut."""
     wrong: Sequence[Statement]
-    """What is damaged in its program headers."""
+    """The damage in its program headers."""
 
 
 class FileRange(NamedTuple):
@@ -154,9 +157,9 @@ class CoreMemory:
     """An ELF core. Only bytes that the file holds can be read: what was left out is unknown, never zero."""
 
     def __init__(self, path: str, say: Optional[Say] = None, held: Optional[open_core.CoreBytes] = None) -> None:
-        """A compressed core is opened only where its progress can be shown: it costs time and room.
+        """A compressed core is opened only if its progress can be shown: it costs time and room.
 
-        `held` are the bytes of one that is no local file.
+        `held` are the bytes of a core that is no local file.
         """
         self.path = path
         self.held: open_core.CoreBytes = open_core.open_core(path, say) if held is None else held
@@ -193,7 +196,7 @@ class CoreMemory:
         self.page_size = next((size for size in sizes if size in PAGE_SIZES), 4096)
 
     def _told(self) -> tuple[Optional[KernelFacts], bool]:
-        """What `save` says of the moment, and whether it redacted the file."""
+        """Reads the note of `save`: the moment, and whether the file was redacted."""
         from .saved_note import is_redacted, moment_of  # which only a file of `save` has
 
         moment = moment_of(self.notes.own, self._written, self.pointer_size)
@@ -201,11 +204,11 @@ class CoreMemory:
 
     @property
     def _written(self) -> int:
-        """The file's bytes without its holes."""
+        """Returns the file's bytes without its holes."""
         return min(os.fstat(self.file).st_blocks * 512, self.size) if self.file >= 0 else self.size
 
     def all_notes(self) -> Iterator[Note]:
-        """Each byte once: a header costs nothing, and what it or a note claims may be a hole of any size."""
+        """Returns all notes, each byte once: a header costs nothing, and it or a note may claim a hole of any size."""
         read, left = 0, self._written
         for segment in sorted((s for s in self.elf.segments if s.type == PT_NOTE), key=lambda s: s.offset):
             start, end = max(segment.offset, read), min(segment.offset + segment.file_size, self.size)
@@ -234,7 +237,7 @@ class CoreMemory:
         self.close()
 
     def readable_end(self, segment: Segment) -> int:
-        """Where the bytes of one of `segments` in this file end."""
+        """Returns the end of the bytes of one of `segments` in this file."""
         return self._ends[bisect_left(self._starts, segment.address)]
 
     def _find_truncation(self) -> Optional[Truncation]:
@@ -249,7 +252,7 @@ class CoreMemory:
         return Truncation(expected, self.size, missing)
 
     def shortage(self) -> Sequence[Statement]:
-        """What a reader of figures must know about a core that was cut."""
+        """Returns what a reader of figures must know about a core that was cut."""
         said = [*([self.held.shortage] if self.held.shortage else []), *self._headers_wrong]
         cut = self.truncated
         if cut is not None:
@@ -264,11 +267,11 @@ class CoreMemory:
 
     @property
     def sparse(self) -> bool:
-        """The file has holes: fewer blocks than its size needs."""
+        """Whether the file has holes: fewer blocks than its size needs."""
         return self.file >= 0 and os.fstat(self.file).st_blocks * 512 < self.size
 
     def segment_at(self, address: int) -> Optional[Segment]:
-        """The segment whose memory (dumped or not) covers the address."""
+        """Returns the segment whose memory (dumped or not) covers the address."""
         index = bisect_right(self._starts, address) - 1
         if index < 0:
             return None
@@ -276,7 +279,7 @@ class CoreMemory:
         return segment if address < segment.address + segment.memory_size else None
 
     def read(self, address: int, size: int) -> bytes:
-        """All of it, or MemoryReadError."""
+        """Reads all of it, or raises MemoryReadError."""
         low, high, shift = self._last
         if low <= address <= address + size <= high:
             return self._bytes(address + shift, size)
@@ -306,14 +309,14 @@ class CoreMemory:
         return self.held.fill(block[:size], address - self._starts[index] + self.segments[index].offset)
 
     def parts(self, start: int, end: int) -> Iterator[FileRange]:
-        """What of [start, end) is in the file."""
+        """Returns the parts of [start, end) that the file holds."""
         for index in range(max(0, bisect_right(self._starts, start) - 1), bisect_left(self._starts, end)):
             low, high = max(start, self._starts[index]), min(end, self._ends[index])
             if low < high:
                 yield FileRange(low, high, self.segments[index].offset - self._starts[index])
 
     def window(self, address: int) -> Optional[target.View]:
-        """The file's bytes of the segment that covers `address`, without a copy."""
+        """Returns the file's bytes of the segment that covers `address`, without a copy."""
         index = bisect_right(self._starts, address) - 1
         if index < 0 or address >= self._ends[index]:
             return None
@@ -335,7 +338,7 @@ class CoreMemory:
         return tuple(regions)
 
     def _present(self, region: target.Region) -> target.Region:
-        """Whether all of it can be read here."""
+        """Tells whether all of it can be read here."""
         at = region.start
         while at < region.end:
             index = bisect_right(self._starts, at) - 1
@@ -345,7 +348,7 @@ class CoreMemory:
         return region
 
     def regions(self) -> Sequence[target.Region]:
-        """The mappings by address, from program headers and NT_FILE, or what ld.so says where that is missing."""
+        """Returns the mappings by address, from program headers and NT_FILE, or from ld.so if that is missing."""
         return self._regions
 
     def threads(self) -> Sequence[target.ThreadInfo]:
@@ -358,26 +361,26 @@ class CoreMemory:
         return [known.get(tid, target.ThreadInfo(tid))._replace(name=name) for tid, name in sorted(names.items())]
 
     def registers(self) -> Sequence[ThreadRecord]:
-        """Each thread's registers as the kernel lays them out, the one that crashed first."""
+        """Returns each thread's registers in the kernel's layout, the one that crashed first."""
         return self.notes.records
 
     def register_sets(self) -> Sequence[target.RegisterSets]:
-        """All registers of each thread, vectors among them."""
+        """Returns all registers of each thread, including vectors."""
         return self.notes.register_sets()
 
     def random_bytes(self) -> bytes:
-        """Of AT_RANDOM, with which the kernel starts a process; none where they are not in the file."""
+        """Returns the bytes at AT_RANDOM, which the kernel gives each process; empty if the file lacks them."""
         with suppress(MemoryReadError):
             return self.read(self.auxv[AT_RANDOM], RANDOM_BYTES) if AT_RANDOM in self.auxv else b""
         return b""
 
     @property
     def arguments(self) -> Optional[str]:
-        """The command line; the kernel keeps 79 bytes of it."""
+        """Returns the command line; the kernel keeps 79 bytes of it."""
         return self.notes.arguments
 
     def environment(self) -> Optional[Mapping[str, str]]:
-        """What the process was started with, from its stack; None where that is absent or overwritten."""
+        """Returns the process's initial environment, from its stack; None if that is absent or overwritten."""
         if self.moment is not None and self.moment.environment is not None:
             return self.moment.environment
         return environment.from_stack(
@@ -389,7 +392,7 @@ class CoreMemory:
 
 
 def lay_out(headers: Sequence[Segment], file_size: int, pointer_size: int) -> LaidOut:
-    """`headers` is all there are. Where two claim the same address, the one that begins later has it."""
+    """Lays out segments; `headers` is their number. If two claim the same address, the one that begins later has it."""
     top = 1 << 8 * pointer_size
     loads = sorted((each for each in headers if each.type == PT_LOAD), key=lambda each: each.address)
     segments = []

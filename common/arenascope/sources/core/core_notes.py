@@ -1,4 +1,4 @@
-"""What the notes of an ELF core say: threads and their registers, the process, auxv, mapped files."""
+"""Reads the notes of an ELF core: threads and their registers, the process, auxv, mapped files."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ class CoreNotes:
         self.name: Optional[str] = None
         self.arguments: Optional[str] = None
         self.own: dict[int, bytes] = {}
-        """Of `save`: see saved_note.py."""
+        """The notes of `save`: see saved_note.py."""
         order = []
         for note in notes:
             self._take(note)
@@ -49,7 +49,7 @@ class CoreNotes:
         self.made_by = self._recognise(order)
 
     def _recognise(self, order: list[tuple[str, int]]) -> str:
-        """ "kernel", "gcore" or "other".
+        """Returns "kernel", "gcore" or "other".
 
         fs/binfmt_elf.c writes no section headers (one where PN_XNUM needs it) and begins with these notes in this
         order; gcore writes through BFD, which gives every segment a section. QEMU's user-mode cores have neither.
@@ -116,11 +116,11 @@ class CoreNotes:
         return parse_auxv(self.auxv_bytes, self.elf.pointer_size, self.elf.mark)
 
     def register_sets(self) -> list[RegisterSets]:
-        """Of each thread, as they stand in its notes."""
+        """Returns each thread's registers in the notes' order."""
         return [RegisterSets(each.tid, each.registers, others) for each, others in zip(self.records, self._others)]
 
     def threads(self) -> list[ThreadInfo]:
-        """By tid; the kernel writes the thread that crashed first, and of names the main thread's alone.
+        """Returns threads by tid. The kernel writes the thread that crashed first, and only the main thread's name.
 
         fill_psinfo() of fs/binfmt_elf.c takes the group leader's comm; gcore writes the program's name there.
         """

@@ -1,10 +1,10 @@
-"""Residency from a core file: by its holes where they tell, else by looking for pages that are not zero.
+"""Residency from a core file: by its holes if they tell, else by looking for pages that are not zero.
 
-The kernel (dump_user_range in fs/coredump.c) skips a page that is absent or the shared zero page, which leaves a
-hole: in anonymous memory the data blocks of the file are exactly what was resident or in swap (the two cannot be
-told apart, so all counts as resident). Pages of files are faulted in by the dump and prove nothing.
-A pipe (core_pattern "|…"), cat, a download or gcore fill the holes. Other tools make holes of whatever is zero
-(coredumpctl, cp --sparse=always), and then zero-filled resident pages are lost: a lower bound again.
+The kernel (dump_user_range in fs/coredump.c) skips a page that is absent or the shared zero page, which leaves a hole:
+in anonymous memory the data blocks of the file are exactly what was resident or in swap (the two cannot be told apart,
+so all counts as resident). Pages of files are faulted in by the dump and prove nothing. A pipe (core_pattern "|…"),
+cat, a download or gcore fill the holes. Other tools make holes of all zeros (coredumpctl, cp --sparse=always), and then
+zero-filled resident pages are lost: a lower bound again.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ PROOF_LIMIT = 1 << 30
 
 
 def holes_tell(core: CoreMemory) -> bool:
-    """The kernel wrote this file, it has holes, and they are fine enough to show single pages."""
+    """Tells whether the kernel wrote this file, and its holes are fine enough to show single pages."""
     if core.unpacked:
         return False  # unpacking made them
     return core.made_by == "kernel" and core.sparse and os.fstatvfs(core.file).f_bsize <= core.page_size
@@ -51,7 +51,7 @@ class _Parts:
         return Span(start // size * size, (end + size - 1) // size * size)
 
     def split(self, start: int, end: int) -> Iterator[_SegmentPart]:
-        """All of [start, end)."""
+        """Splits all of [start, end)."""
         starts = self._starts
         while start < end:
             segment = self.core.segment_at(start)
@@ -69,7 +69,7 @@ class _Parts:
 
 
 class HoleResidency:
-    """By holes. `exact` where it is proven that nobody but the kernel made them."""
+    """Residency by holes. `exact` if it is proven that only the kernel made them."""
 
     def __init__(self, core: CoreMemory) -> None:
         self._core = core
@@ -86,7 +86,7 @@ class HoleResidency:
         return PageUse(sum(self._data.bytes_in(low + shift, high + shift) for low, high, shift in held))
 
     def _held(self, start: int, end: int) -> Optional[list[FileRange]]:
-        """What segments have of it; None where one is not known."""
+        """Returns the parts that segments hold; None if one is not known."""
         held = []
         for low, high, segment in self._parts.split(*self._parts.pages(start, end)):
             # the kernel writes a program header for every mapping: elsewhere is nothing
@@ -109,16 +109,17 @@ class HoleResidency:
         return there and self._is_anonymous(segment)
 
     def _is_anonymous(self, segment: Segment) -> bool:
-        """Neither of a file nor the vDSO, whose pages a dump faults in."""
+        """Tells whether it is neither a file's nor the vDSO's, whose pages a dump faults in."""
         region = self._region(segment.address)
         return region.path in ("", "[stack]", HUGE_PAGES) and not region.shared
 
     def _never_written(self, segment: Segment) -> bool:
-        """Left out because it has no page of its own (vma_dump_size: no anon_vma), not for another reason.
+        """Tells whether it was left out because it has no page of its own (vma_dump_size: no anon_vma), not for another
+        reason.
 
-        Other reasons: a coredump_filter without private anonymous memory (then no mapping like it was dumped), a
-        file, and MADV_DONTDUMP. The last leaves no trace, but only where a neighbour with the same protection was
-        dumped could it be a piece of a heap: that is unknown. Shared memory is unknown as well.
+        Other reasons: a coredump_filter without private anonymous memory (then no mapping like it was dumped), a file,
+        and MADV_DONTDUMP. The last leaves no trace, but only where a neighbour with the same protection was dumped
+        could it be a piece of a heap: that is unknown. Shared memory is unknown as well.
         """
         if segment.file_size or not self._dumps_anonymous or not self._is_anonymous(segment):
             return False
@@ -144,7 +145,7 @@ class HoleResidency:
         return self._core.regions()[bisect_right(self._region_starts, address) - 1]
 
     def _has_zero_page(self) -> bool:
-        """Whether a page of zeros stands as data: who makes holes of zeros leaves none.
+        """Tells whether a page of zeros is stored as data: tools that make holes of zeros leave none.
 
         The vsyscall page, last in a core of x86-64 and a hole but for the one byte that ends the file, is often it.
         """
@@ -161,9 +162,10 @@ class HoleResidency:
         return False
 
     def _drop_terminator(self) -> None:
-        """A dump that ends with a hole gets one zero byte at its end, which makes a block of data there.
+        """Drops the terminator: a dump that ends with a hole gets one zero byte at its end, which makes a block of data
+        there.
 
-        Of a core that was cut nobody knows whether its last zeros are that byte, or a page that was resident.
+        In a core that was cut, the last zeros may be that byte, or a page that was resident.
         """
         size = self._core.page_size
         last = self._core.size - size
@@ -175,7 +177,7 @@ class HoleResidency:
 
 
 class DenseResidency:
-    """By content: a page that is not all zero was resident or in swap; of the others nothing is known."""
+    """Residency by content: a page that is not all zero was resident or in swap; nothing is known of the others."""
 
     exact = False
 
@@ -197,7 +199,7 @@ class DenseResidency:
         return joined(self._not_zero(held))
 
     def _not_zero(self, held: Sequence[FileRange]) -> Iterator[Span]:
-        """The pages that are not."""
+        """Returns the pages that are not zero."""
         size = self._core.page_size
         zeros = self._zero_block[:size]
         for low, high, shift in held:
@@ -210,8 +212,8 @@ class DenseResidency:
 
 
 def _blocks(held: CoreBytes, start: int, end: int) -> Iterator[tuple[int, bytearray]]:
-    """The file's bytes but for its holes, each block until the next; read rather than mapped, so that a whole core does
-    not become this process's RSS. A header may claim a hole of any size."""
+    """Yields the file's bytes without its holes, each block valid until the next. They are read rather than mapped, so
+    that a whole core does not become this process's RSS. A header may claim a hole of any size."""
     at, block = start, bytearray(BLOCK)
     for low, high in held.data_within(start, end):
         # whole blocks are left out: pages lie as they did from `start` on
@@ -222,12 +224,14 @@ def _blocks(held: CoreBytes, start: int, end: int) -> Iterator[tuple[int, bytear
 
 
 def core_residency(core: CoreMemory) -> Residency:
-    """By the holes where the kernel wrote the file and its holes survived, else by counting non-zero pages."""
+    """Returns residency by holes if the kernel wrote the file and its holes survived, else by counting non-zero
+    pages."""
     return HoleResidency(core) if holes_tell(core) else DenseResidency(core)
 
 
 def core_mappings(core: CoreMemory) -> Optional[list[MappingUse]]:
-    """What the holes tell of each mapping: pages in swap count too, and pages of files were faulted in by the dump."""
+    """Returns what the holes tell of each mapping: pages in swap count too, and pages of files were faulted in by the
+    dump."""
     residency = core_residency(core)
     if not residency.exact:
         return None

@@ -1,4 +1,4 @@
-"""Opening what should be a core: a file of the right kind, or one line that says what it is instead."""
+"""Opens a core: returns a file of the right kind, or says in one line what it is instead."""
 
 from __future__ import annotations
 
@@ -26,54 +26,54 @@ _FOREIGN: Sequence[tuple[bytes, str, str]] = (
 
 
 LARGE = 256 << 20
-"""A file of more bytes is read, not looked at where it is mapped: all pages of a heap count as memory otherwise. Lists
-lead through so much of it where it is mapped that they are worth it (memory.py, MOST_SLOTS)."""
+"""Larger files are read rather than mapped: otherwise all pages of a heap count as our memory. Lists lead through so
+much of a mapped file that mapping is worth it (memory.py, MOST_SLOTS)."""
 MOST_READ = 1 << 20
-"""A longer piece is copied from the mapping."""
+"""Longer pieces are copied from the mapping."""
 
 
 class CoreBytes(Protocol):
-    """What CoreMemory asks of wherever a core's bytes are, by their offsets there."""
+    """Access to a core's bytes by offset, wherever they are."""
 
     @property
     def size(self) -> int: ...
 
     @property
     def file(self) -> int:
-        """The descriptor of a local file; -1 where there is none."""
+        """The descriptor of a local file; -1 if there is none."""
 
     @property
     def unpacked(self) -> bool: ...
 
     @property
     def shortage(self) -> Optional[Statement]:
-        """Where it could not be had whole."""
+        """Why it could not be read whole."""
 
     @property
     def read(self) -> Read:
-        """As many as asked for, or as many as there are."""
+        """Reads as many bytes as asked for, or as there are."""
 
     def fill(self, block: memoryview, offset: int) -> int: ...
 
     def view(self, offset: int, size: int) -> Optional[memoryview]:
-        """Without a copy; None where that is not to be had."""
+        """Returns the bytes without a copy; None if that is not possible."""
 
     def data_within(self, at: int, end: int) -> Iterator[Span]:
-        """What of [at, end) is no hole; all of it where nothing is known of holes."""
+        """Returns the parts of [at, end) that are no hole; all of it if holes are not known."""
 
     def forget(self) -> None:
-        """What was looked at in views is not likely to be needed again."""
+        """Drops pages seen in views, which are unlikely to be needed again."""
 
     def close(self) -> None: ...
 
 
 class CoreFile:
-    """A local file; where it was compressed, what it was unpacked into."""
+    """A local file; if it was compressed, the unpacked one."""
 
     file = -1
 
     def __init__(self, path: str, file: int, unpacked: bool = False, shortage: Optional[Statement] = None) -> None:
-        """From here on the descriptor is closed by `close`."""
+        """The descriptor is closed by `close` from then on."""
         self.map = _map(path, file)
         self.file, self.size, self.unpacked, self.shortage = file, len(self.map), unpacked, shortage
         self._views: list[memoryview] = []
@@ -84,7 +84,7 @@ class CoreFile:
         return data if len(data) == size else self.map[offset : offset + size]
 
     def fill(self, block: memoryview, offset: int) -> int:
-        """By the file, not the mapping: what is swept once is not to count as this process's memory."""
+        """Reads through the file, not the mapping: what is swept once must not count as this process's memory."""
         return os.preadv(self.file, [block], offset)
 
     def view(self, offset: int, size: int) -> memoryview:
@@ -99,7 +99,7 @@ class CoreFile:
         self.map.madvise(mmap.MADV_DONTNEED)
 
     def close(self) -> None:
-        """Lets go of the file; where a slice of a window is still held, the mapping goes with that."""
+        """Closes the file; if a slice of a window is still held, the mapping goes with that."""
         file, self.file = self.file, -1
         if file >= 0:
             os.close(file)
@@ -110,7 +110,7 @@ class CoreFile:
 
 
 def data_within(file: int, at: int, end: int) -> Iterator[Span]:
-    """What of [at, end) of a file is no hole."""
+    """Returns the parts of [at, end) of a file that are no hole."""
     while at < end:
         try:
             start = os.lseek(file, at, os.SEEK_DATA)
@@ -122,9 +122,9 @@ def data_within(file: int, at: int, end: int) -> Iterator[Span]:
 
 
 def open_core(path: str, say: Optional[Say], copy: Optional[str] = None) -> CoreFile:
-    """Opens what is at least an ELF file; TargetError says what it is instead.
+    """Opens a file that is at least ELF; TargetError says what it is instead.
 
-    `copy`: the file to open, where `path` is only a name for people.
+    `copy`: the file to open, if `path` is only a name for people.
     """
     try:
         # a FIFO would wait for its writer
@@ -156,7 +156,7 @@ def _map(path: str, file: int) -> mmap.mmap:
 
 
 def _check_kind(path: str, file: int, may_unpack: bool) -> Optional[Format]:
-    """How it is compressed, where it may be; None for an ELF file."""
+    """Returns the compression of a file, if allowed; None for an ELF file."""
     status = os.fstat(file)
     if not stat.S_ISREG(status.st_mode):
         raise TargetError(f"{path} is not a regular file")

@@ -1,4 +1,4 @@
-"""A process's memory into the file of a core, as fast as it can be copied: the process stands still for that alone."""
+"""Copies a process's memory into a core file as fast as possible: the process stands still only for the copy."""
 
 from __future__ import annotations
 
@@ -29,19 +29,19 @@ from .writing import ElfForm, head, note_bytes, note_segment
 
 PAGE = 4096
 BLOCK = 1 << 20
-"""Copied into a file at a time: what has just been read lies in the processor's cache when it is written."""
+"""The bytes copied into a file at a time: they are still in the processor's cache when they are written."""
 MOST_THREADS = 8
-"""More of them wait for memory rather than for each other."""
+"""More threads would wait for memory rather than for each other."""
 LAST_NOTES = 1 << 20
 
 Take = Callable[[int, int, int], int]
-"""Copies from an address so many bytes to an offset, as many as one call does; says how many."""
+"""Copies bytes from an address to an offset, as many as one call does, and returns how many."""
 OpenFile = Callable[[Region], Optional[str]]
-"""The path of the very file that a mapping is of."""
+"""Returns the path of the very file that a mapping is of."""
 
 
 def _was_saved(path: str) -> bool:
-    """A file of ours may be replaced: by its note, at its end."""
+    """Tells whether `save` made a file, which may then be replaced: by its note, at its end."""
     try:
         with open(open_regular(path), "rb") as file:
             start = file.read(len(MAGIC))
@@ -52,14 +52,14 @@ def _was_saved(path: str) -> bool:
 
 
 class CoreWriter:
-    """A file that gets its name once it is whole, and is its owner's alone, as a core of the kernel's is."""
+    """Writes a file that gets its name once it is whole, and is its owner's alone, as a core of the kernel's is."""
 
     block = BLOCK
-    """Copied at a time."""
+    """Bytes copied at a time."""
     slots: Optional[Slots] = None
-    """Places that are there already."""
+    """Places reserved in advance."""
     lost = Runs()
-    """What could not be read, as offsets."""
+    """The offsets that could not be read."""
 
     def __init__(self, path: Union[str, int]) -> None:
         """A descriptor is that of a file without a name, which stays without one."""
@@ -78,7 +78,7 @@ class CoreWriter:
 
     @property
     def room(self) -> int:
-        """Bytes that find room there."""
+        """Bytes of free space there."""
         disk = os.fstatvfs(self._file)
         return disk.f_bavail * disk.f_frsize
 
@@ -89,14 +89,14 @@ class CoreWriter:
         return ArenascopeError(f"cannot write {self.path}: {error.strerror or error}", hint)
 
     def copy(self, layout: CoreLayout, fill: Fill) -> int:
-        """The process's bytes; how many could not be read."""
+        """Copies the process's bytes, and returns how many could not be read."""
         self.lost = Runs(joined(sorted(self._copy(layout.end, layout.copies, lambda: self.taker(fill)))))
         return sum(each.bytes for each in self.lost)
 
     def put_all(
         self, layout: CoreLayout, copied: Sequence[CopiedRange], view: Callable[[int, int], memoryview]
     ) -> None:
-        """The same of what is `copied` by now: from where in `view`, how much, and where to in the file."""
+        """Writes what was `copied` before: from where in `view`, how much, and where to in the file."""
 
         def take(at: int, size: int, offset: int) -> int:
             self.put(view(at, size), offset)
@@ -105,7 +105,7 @@ class CoreWriter:
         self._copy(layout.end, copied, lambda: take)
 
     def _copy(self, end: int, copies: Sequence[CopiedRange], taker: Callable[[], Take]) -> Sequence[Span]:
-        """What of it could not be read."""
+        """Copies, and returns what could not be read."""
         try:
             self.reserve(end)
             return Copying(copies, taker, self.block).run()
@@ -122,7 +122,7 @@ class CoreWriter:
             rest, offset = rest[written:], offset + written
 
     def taker(self, fill: Fill) -> Take:
-        """For one thread."""
+        """Returns a function that copies, for one thread."""
         buffer = memoryview(bytearray(BLOCK))
 
         def take(address: int, size: int, offset: int) -> int:
@@ -134,11 +134,11 @@ class CoreWriter:
 
     @property
     def _taken(self) -> int:
-        """Bytes of the disk."""
+        """Bytes used on the disk."""
         return os.fstat(self._file).st_blocks * 512
 
     def write_kept(self, layout: CoreLayout, kept: Sequence[Range], read: Callable[[int, int], bytes]) -> int:
-        """These bytes, and zeros between them; how many were written."""
+        """Writes these bytes, with zeros between them, and returns how many were written."""
         starts = [each.address for each in kept]
         written = 0
         for load in layout.segments:
@@ -169,7 +169,7 @@ class CoreWriter:
         open_file: OpenFile,
         redacted: bool = False,
     ) -> int:
-        """The rest, for which nobody waits; the bytes that the file takes on the disk."""
+        """Writes the rest, after the release, and returns how many bytes the file takes on the disk."""
         try:
             self._copy_files(layout.files, open_file)
             last = note_bytes([mark(redacted)] if moment is None else moment.notes(), form.mark)
@@ -214,7 +214,7 @@ def _within(ranges: Iterable[Range], start: int, end: int) -> Iterator[Range]:
 
 
 def _windows(kept: Iterable[Range]) -> Iterator[Sequence[Range]]:
-    """Those that lie close together: written at once."""
+    """Groups ranges that lie close together, to be written at once."""
     window: list[Range] = []
     for each in kept:
         if window and (each.address - window[-1].end >= PAGE or each.end - window[0].address > BLOCK):
@@ -226,7 +226,7 @@ def _windows(kept: Iterable[Range]) -> Iterator[Sequence[Range]]:
 
 
 class Copying:
-    """Threads that copy: reading and writing both let the interpreter go."""
+    """Threads that copy: reading and writing both release the interpreter."""
 
     def __init__(self, copies: Sequence[CopiedRange], taker: Callable[[], Take], block: int) -> None:
         """`block`: bytes at a time."""
@@ -236,7 +236,7 @@ class Copying:
         self._failed: Optional[BaseException] = None
         self._threads = max(2, min(MOST_THREADS, processors()))
         self._lost: list[Span] = []
-        """What could not be read, as offsets."""
+        """The offsets that could not be read."""
 
     def _blocks(self) -> Iterator[CopiedRange]:
         for address, size, offset in self._copies:
@@ -276,7 +276,7 @@ class Copying:
             self._failed = self._failed or error
 
     def _copy(self, block: CopiedRange, take: Take) -> None:
-        """As much of it as can be read: not a page that is gone, or memory of a device."""
+        """Copies what can be read: not a page that is gone, or memory of a device."""
         address, size, offset = block
         end, shift = address + size, offset - address
         while address < end:
@@ -300,7 +300,8 @@ def save_core(
     uses: Optional[Sequence[MappingUse]],
     kept: Optional[Sequence[Range]] = None,
 ) -> SavedCore:
-    """`residency` and `uses` are what the core itself tells. With `kept` all other memory becomes zeros."""
+    """Saves a core again. `residency` and `uses` are what the core itself tells. With `kept` all other memory becomes
+    zeros."""
     with CoreWriter(path) as writer:
         form = ElfForm(core.machine, core.pointer_size, core.elf.mark)
         notes = [Note(each.owner, each.type, each.data) for each in core.all_notes() if each.owner != OWN]
@@ -329,8 +330,8 @@ def _pieces(core: CoreMemory) -> Iterator[Piece]:
 
 
 def _emptied(core: CoreMemory, pieces: Iterable[Piece], kept: Sequence[Range]) -> Iterator[Piece]:
-    """Zeros alone. What follows a file's headers is left out: zeros would pass for the file's constants, which are
-    read from the file where it is there."""
+    """Replaces contents by zeros. What follows a file's headers is left out: zeros would pass for the file's constants,
+    which are read from the file if it is there."""
     names = {each.start: each for each in core.regions()}
     starts = [each.address for each in kept]
     for piece in pieces:
@@ -343,7 +344,7 @@ def _emptied(core: CoreMemory, pieces: Iterable[Piece], kept: Sequence[Range]) -
 
 
 def _redacted(core: CoreMemory, notes: Iterable[Note]) -> Iterator[Note]:
-    """Threads, where they stand and where their variables are; no other register."""
+    """Keeps threads with their program counters, stacks and TLS; no other register."""
     for note in notes:
         if note.owner not in ("CORE", "LINUX"):
             continue
@@ -360,7 +361,7 @@ def _redacted(core: CoreMemory, notes: Iterable[Note]) -> Iterator[Note]:
 
 
 def _name(core: CoreMemory, data: bytes) -> bytes:
-    """The process's, if a thread or a file bears it: gcore and QEMU take it from the arguments."""
+    """Keeps the process's name if a thread or a file bears it: gcore and QEMU take it from the arguments."""
     name = data[:-ARGUMENT_BYTES].split(b"\0")[0]
     files = (os.fsencode(os.path.basename(each.path))[: len(name)] for each in core.regions() if each.is_file)
     return name if core.made_by == "kernel" or name in files else b""
@@ -369,7 +370,8 @@ def _name(core: CoreMemory, data: bytes) -> bytes:
 def _moment(
     core: CoreMemory, residency: Optional[Residency], uses: Optional[Sequence[MappingUse]]
 ) -> Optional[KernelFacts]:
-    """None where the core does not tell which pages were in memory: its holes may be anybody's."""
+    """Returns the moment's facts; None if the core does not tell which pages were in memory: its holes may be
+    anybody's."""
     if core.moment is not None or residency is None or not residency.exact or uses is None:
         return core.moment
     resident: list[Span] = []

@@ -1,4 +1,4 @@
-"""What cores lose, kept in a note of its own by `save`: residency, smaps, swap, what is locked, names, environment.
+"""The note in which `save` keeps what cores lose: residency, smaps, swap, locked pages, names, environment.
 
 A core that has the note answers as the process would have answered then.
 """
@@ -17,14 +17,14 @@ from ..elf.elf_notes import NT_MOMENT, NT_RESIDENT, NT_SWAPPED, OWN, Note
 from ..target import MappingUse, MemoryUse, PageUse, Region, Runs, SharedMemory, Span, Timer, Watched
 
 ALWAYS, SHARE = 16 << 20, 8
-"""At most so many bytes a note may have unpacked, or an eighth of the file's if that is more: of a heap of which every
-other page is in memory, ranges are a 256th."""
+"""A note may have at most so many bytes unpacked, or an eighth of the file's if that is more: if every other page of a
+heap is in memory, ranges take a 256th."""
 FORM = 1
 NO_MOMENT, REDACTED = 0, b"redacted"
 
 
 def mark(redacted: bool) -> Note:
-    """In a file of `save` that has no moment to tell of: it was made of a core that had none."""
+    """Returns the mark of a file by `save` without a moment: it was made from a core that had none."""
     return Note(OWN, NO_MOMENT, REDACTED if redacted else b"")
 
 
@@ -33,14 +33,14 @@ def is_redacted(notes: Mapping[int, bytes], moment: Optional[KernelFacts]) -> bo
 
 
 class KernelFacts(NamedTuple):
-    """What the kernel knew of a process while it was read; None: not known."""
+    """The kernel's facts about a process while it was read; None: not known."""
 
     uses: Sequence[MappingUse]
     memory: Optional[MemoryUse]
     locked: Optional[Sequence[Span]]
     processors: Optional[int]
     names: Mapping[int, Optional[str]]
-    """The threads', by tid."""
+    """The threads' names, by tid."""
     environment: Optional[Mapping[str, str]]
     resident: Iterable[Span]
     swapped: Iterable[Span]
@@ -82,7 +82,8 @@ def _mapping_row(use: MappingUse) -> list[object]:
 
 
 def _pack(spans: Iterable[Span]) -> bytes:
-    """Little-endian, whatever the machine is: how far each begins after the end of the one before, and its length."""
+    """Packs spans, little-endian on any machine: the distance of each from the end of the one before, and its
+    length."""
     words, before = array("Q"), 0
     for start, end in spans:
         words.extend((start - before, end - start))
@@ -93,8 +94,8 @@ def _pack(spans: Iterable[Span]) -> bytes:
 
 
 def moment_of(notes: Mapping[int, bytes], file_bytes: int, pointer_size: int) -> Optional[KernelFacts]:
-    """By the notes' numbers, from a file that has so many bytes; None where there are none, or they are not what `save`
-    writes."""
+    """Reads the moment from the notes, by their numbers, in a file of so many bytes; None if there are none, or `save`
+    did not write them."""
     if NT_MOMENT not in notes:
         return None
     longest = max(ALWAYS, file_bytes // SHARE)
@@ -136,7 +137,7 @@ def moment_of(notes: Mapping[int, bytes], file_bytes: int, pointer_size: int) ->
 
 
 class _Values:
-    """What `save` writes, and ValueError for all else."""
+    """Reads the values that `save` writes; ValueError for anything else."""
 
     def __init__(self, top: int) -> None:
         """`top`: the end of all addresses."""
@@ -158,13 +159,13 @@ class _Values:
         return value
 
     def text(self, value: object) -> str:
-        """As a C string can be."""
+        """Reads text that is valid as a C string."""
         if not isinstance(value, str) or b"\0" in os.fsencode(value):
             raise ValueError("no text")
         return value
 
     def spans(self, rows: Sequence[Sequence[object]], apart: bool = True) -> list[Span]:
-        """In order, and `apart` none over another."""
+        """Reads spans in order; `apart`: without overlap."""
         spans, before = [], 0
         for first, last in rows:
             start, end = self.number(first), self.number(last)
@@ -220,7 +221,7 @@ def _runs(spans: Iterable[Span]) -> Runs:
 
 
 class SavedResidency:
-    """Which pages were in memory, as it was written down."""
+    """The recorded residency."""
 
     def __init__(self, moment: KernelFacts, page_size: int) -> None:
         self.exact = moment.exact

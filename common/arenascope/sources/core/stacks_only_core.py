@@ -1,6 +1,6 @@
-"""A core of nothing but registers and the used part of stacks: for a debugger that is to tell the frames of threads.
+"""Writes a core of registers and the used part of stacks alone, from which a debugger unwinds threads.
 
-What this is taken from may be somebody else's file, compressed, or on another host: the debugger meets none of that.
+The original may be somebody else's file, compressed, or on another host: the debugger meets none of that.
 """
 
 from __future__ import annotations
@@ -17,14 +17,14 @@ from .core_memory import CoreMemory
 from .writing import ElfForm, head, head_bytes, load_segment, note_bytes, note_segment, prstatus
 
 MOST_OF_ONE, MOST_OF_ALL = 8 << 20, 64 << 20
-"""Bytes of stacks. What lies above is lost; frames are told from the innermost on."""
+"""The most bytes of one stack and of all. What lies above is lost; frames are unwound from the innermost on."""
 RED_ZONE = 128
-"""A function that calls no other may use as much below the stack pointer."""
+"""A leaf function may use this much below the stack pointer."""
 BLOCK = 1 << 20
 
 
 def write_stacks(file: int, core: CoreMemory, most: int) -> bool:
-    """Of its first threads, so many; False where there are none."""
+    """Writes the stacks of the first threads; False if there are none."""
     threads = core.register_sets()[:most]
     spans = _used(core, {each.tid for each in threads})
     if not spans:
@@ -71,7 +71,7 @@ def _part(region: Region, pointer: int, page: int, most: int) -> Span:
 
 
 def _copy(core: CoreMemory, span: Span, file: int, at: int) -> int:
-    """How much of it there is: to where something is missing."""
+    """Copies a stack up to the first missing byte, and returns how much that is."""
     done = 0
     for block in _blocks(core, span):
         os.pwrite(file, block, at + done)

@@ -1,4 +1,4 @@
-"""The headers and notes of an ELF core, as fs/binfmt_elf.c lays them out: notes.py reads the same."""
+"""Writes the headers and notes of an ELF core as fs/binfmt_elf.c lays them out; core_notes.py reads the same."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from ..target import RegisterSets
 
 SIGINFO_BYTES = 128
 STOPPED_BY = 19
-"""SIGSTOP: it stands still, and nothing is wrong with it."""
+"""SIGSTOP: the process was stopped, and nothing is wrong with it."""
 EV_CURRENT = 1
 
 
 class ElfForm(NamedTuple):
-    """What decides how a core's structures are laid out."""
+    """The format of a core's structures."""
 
     machine: int
     """Its ELF number."""
@@ -39,7 +39,7 @@ class ElfForm(NamedTuple):
 
 
 class Who(NamedTuple):
-    """What NT_PRPSINFO says."""
+    """The fields of NT_PRPSINFO."""
 
     pid: int
     name: str
@@ -48,13 +48,13 @@ class Who(NamedTuple):
 
 
 def head_bytes(form: ElfForm, segments: int) -> int:
-    """How much stands in front of everything else; too many segments for a field need a section header besides."""
+    """Returns the size of the headers; too many segments for the field need a section header as well."""
     more = form.section_header_bytes if segments >= PN_XNUM else 0
     return form.header_bytes + segments * form.program_header_bytes + more
 
 
 def head(form: ElfForm, segments: Sequence[Segment]) -> bytes:
-    """The ELF header and the program headers."""
+    """Returns the ELF header and the program headers."""
     many = len(segments) >= PN_XNUM
     ident = MAGIC + bytes([form.word // 4, 1 if form.mark == "<" else 2, EV_CURRENT]) + bytes(9)
     sections_at = form.header_bytes + len(segments) * form.program_header_bytes if many else 0
@@ -112,7 +112,7 @@ def _padded(data: bytes) -> bytes:
 def process_notes(
     form: ElfForm, who: Who, auxv: bytes, files: Sequence[FileMapping], page: int, threads: Sequence[RegisterSets]
 ) -> Iterator[Note]:
-    """In the kernel's order: all of the first thread, among which stands what is the process's."""
+    """Returns notes in the kernel's order: the process's notes stand among those of the first thread."""
     shared = (
         Note("CORE", NT_PRPSINFO, _prpsinfo(form, who)),
         Note("CORE", NT_SIGINFO, struct.pack(f"{form.mark}i", STOPPED_BY).ljust(SIGINFO_BYTES, b"\0")),
@@ -131,7 +131,7 @@ def process_notes(
 
 
 def prstatus(form: ElfForm, thread: RegisterSets, parent: int) -> bytes:
-    """struct elf_prstatus: of parents and times nothing is told. Without a signal LLDB 22 waits for ever."""
+    """Returns struct elf_prstatus, without parents and times. Without a signal LLDB 22 waits for ever."""
     word = "Q" if form.word == 8 else "I"
     signals = struct.pack(f"{form.mark}3ihh2{word}", STOPPED_BY, 0, 0, STOPPED_BY, 0, 0, 0)
     pids = struct.pack(f"{form.mark}4i", thread.tid, 0, parent, parent)
