@@ -208,7 +208,7 @@ class GdbFrames:
 
     def _fill(self, value: gdb.Value, room: bytearray, at: int, left: int) -> int:
         """Copies the value into `room`. Parts that are in no register stay zero: a zero is no pointer. Returns how many
-        more parts of `left` may be looked at."""
+        of the `left` parts may still be read."""
         left -= 1
         if left < 0:
             return left

@@ -17,9 +17,9 @@ if TYPE_CHECKING:
 
 METHODS_ASKED = 8
 MOST_PARAMETERS = 300
-"""Of a function's type, with those of its parameters: LLDB's name for it has all of them."""
+"""The most parameters of a function type, nested ones included: LLDB's name for it contains them all."""
 DEEPEST = 100
-"""So many pointers to pointers."""
+"""How deeply pointers may be nested."""
 UNITS_ASKED = 64
 """How many source files to check for the module's languages."""
 STRUCTS = lldb.eTypeClassStruct | lldb.eTypeClassClass | lldb.eTypeClassUnion
@@ -149,12 +149,12 @@ class DescribedModule:
 
     @staticmethod
     def has_endless_name(kind: lldb.SBType) -> bool:
-        """A function's type, or what leads to one, whose parameters are functions, and theirs."""
+        """Whether it is, or leads to, a function type with too many parameters that are functions themselves."""
         return not _parameters_left(kind, MOST_PARAMETERS)
 
 
 def _parameters_left(kind: lldb.SBType, left: int) -> int:
-    """How many more there may be; 0: it has too many."""
+    """How many more parameters are allowed after this type's; 0 if it has too many."""
     for _ in range(DEEPEST):
         kind = kind.GetCanonicalType()
         form = kind.GetTypeClass()

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 MAX_ARGUMENTS = 64
 DEEPEST = 60
-"""So many types, each of which another one's number takes, get one; and pointers to pointers."""
+"""How deeply types may be nested (types whose numbers need another type's number, pointers to pointers)."""
 MOST_ALIKE = 500
 """Types of one name and size that a type is compared with."""
 FORMS: Mapping[int, Form] = {
@@ -82,7 +82,7 @@ class LldbTypes(WithVariables):
         """Names that several types have."""
         self._made: set[int] = set()
         self._depth = 0
-        """Of the type that gets its number in those that lead to it."""
+        """How deeply the type now being numbered is nested."""
         self._module = module
         self.read_here = read_here(target, self)
         self._variables = variables(target, self)

@@ -1,4 +1,4 @@
-"""heap params: mp_ as it stands, beside defaults and what the environment asked for."""
+"""heap params: the values of mp_, with their defaults and what the environment asked for."""
 
 from __future__ import annotations
 

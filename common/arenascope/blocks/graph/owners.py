@@ -1,6 +1,6 @@
-"""Whose memory it is: each block's main holder, and what of all that it holds nobody else leads to.
+"""Finds each block's main holder, and how much of what it holds nobody else leads to.
 
-Where a block seems to be nobody's, encoded pointers count as well: see leaks.py.
+If a block seems to be nobody's, encoded pointers are followed as well: see leaks.py.
 """
 
 from __future__ import annotations
@@ -21,74 +21,74 @@ from .owner_pages import NOBODY
 from .refs import ImageSearch
 
 GROUPS = (0, 0, 0, 0, 1, 1, 2, 3, 4)
-"""Of each rank: what one of a better group leads to as well does not make a block shared."""
+"""The group of each rank. A block is shared only with owners of the same group: those of worse groups do not count."""
 PASSING = GROUPS[RANKS.index("local")]
-"""Nor does a block that only one of this group holds, or of a worse one."""
+"""Blocks that only owners of this group or a worse one hold do not make others shared either."""
 UNREACHED = "unreached"
 LITTLE = 1000
-"""What nothing plain leads to is not looked for again where it is less than such a part of all."""
+"""Encoded pointers are searched for only if at least 1/1000 of all bytes seems to be nobody's."""
 SPREADS = 0.5
-"""A way goes down as long as one block has more than that of what hangs together."""
+"""A way goes on while one block holds more than this share of what the step above holds."""
 DEEPEST = 8
 MOST_JOINTLY = 3
 SEVERAL, ALONE, JOINTLY = 0, 1, 2
-"""Who leads to a block: its main holder and others, its main holder alone, or from here on the first, the second … of
-those who hold most together."""
+"""Who leads to a block: its main holder and others (SEVERAL), its main holder alone, or from JOINTLY on the first, the
+second … group of joint owners."""
 
 
 class OtherHolders(NamedTuple):
-    """Who else leads to what an owner does not hold alone: whoever leads to most of it first."""
+    """Other owners of what an owner does not hold alone, those that lead to most of it first."""
 
     owners: Sequence[Owner]
     whole: bool
-    """These are all."""
+    """There are no more than these."""
 
 
 class Jointly(NamedTuple):
-    """What some owners, all of them and nobody else, lead to."""
+    """What all of these owners lead to, and nobody else."""
 
     owners: Sequence[Owner]
     bytes: int
 
 
 class HeldStep(NamedTuple):
-    """A block on the way down to where what is held spreads."""
+    """A block on the way from an owner to where what it holds spreads."""
 
     block: int
     blocks: int
-    """How many it holds, itself among them."""
+    """How many blocks it holds, itself among them."""
     bytes: int
 
 
 class Holding(NamedTuple):
-    """What an owner is the main holder of."""
+    """The blocks that an owner is the main holder of."""
 
     owner: Owner
     number: int
-    """Which of `Owners.whose` it is."""
+    """Its number in `Owners.whose`."""
     blocks: int
     bytes: int
     alone_blocks: int
-    """Of these, what nobody else leads to."""
+    """Blocks that nobody else leads to."""
     alone_bytes: int
     tied_bytes: int = 0
-    """What another one leads to equally well."""
+    """Bytes that another owner leads to in as few steps."""
     way: Sequence[HeldStep] = ()
     leading: Optional[OtherHolders] = None
-    """Of what it does not hold alone: who else leads there."""
+    """Other owners of what it does not hold alone."""
 
 
 class Owners(NamedTuple):
     holdings: Sequence[Holding]
-    """The largest first; they sum to all live blocks."""
+    """The largest first. They sum to all live blocks."""
     whose: Sequence[int]
-    """Of each block, the number of the holding that it belongs to."""
+    """The number of each block's holding."""
     above: Sequence[int]
-    """Of each block, the one that alone leads to it; NOBODY: there is none."""
+    """The block that alone leads to each block; NOBODY: there is none."""
     lead: Sequence[int]
-    """Of each block SEVERAL, ALONE or JOINTLY."""
+    """SEVERAL, ALONE or JOINTLY for each block."""
     jointly: Sequence[Jointly] = ()
-    """What most of that is which several lead to, the largest first."""
+    """Groups of owners that lead to most together, the largest first."""
 
 
 def in_order(holdings: Sequence[Holding]) -> list[Holding]:
@@ -96,7 +96,7 @@ def in_order(holdings: Sequence[Holding]) -> list[Holding]:
 
 
 class BlockHolders(NamedTuple):
-    """Who holds each block, by the numbers of these owners."""
+    """The main holder of each block, as an index of `owners`."""
 
     graph: Graph
     owners: Sequence[Owner]
@@ -105,7 +105,8 @@ class BlockHolders(NamedTuple):
 
 
 def held(search: ImageSearch) -> BlockHolders:
-    """Where much seems to be nobody's, by encoded pointers as well; once for all who ask."""
+    """The holders of all blocks, found once for an image. Encoded pointers are followed if much seems to be
+    nobody's."""
     if search.held is None:
         search.held = _held(search)
     return search.held
@@ -120,7 +121,7 @@ def _held(search: ImageSearch) -> BlockHolders:
 
 
 def held_at_last(search: ImageSearch, block: int) -> BlockHolders:
-    """Where nothing plain leads to this one, by encoded pointers as well, however little that is."""
+    """The holders, with encoded pointers followed if no plain one leads to this block, however small it is."""
     found = held(search)
     if found.main.whose[block] == NOBODY and search.second_look is None:
         pointers_again(search, _suspects(found))
@@ -155,7 +156,7 @@ def _find_owners(search: ImageSearch) -> Owners:
     owners, leads, main = found.owners, found.leads, found.main
     passing = bytes(max(0, group - PASSING + 1) for group in GROUPS)
     graph = lasting(found.graph, bytes(main.ranks).translate(passing.ljust(256, b"\0")))
-    # no owner has what one of a better group leads to
+    # an owner does not hold what an owner of a better group leads to
     tops: list[list[int]] = [[] for _ in owners]
     for rank, owner, edge, _ in leads:
         if GROUPS[main.ranks[edge >> FLAGS]] == GROUPS[rank]:
@@ -165,7 +166,7 @@ def _find_owners(search: ImageSearch) -> Owners:
 
 
 def _worth_it(search: ImageSearch, suspects: Sequence[int]) -> bool:
-    """What is known is taken; else all that may have pointers has to be looked through once more."""
+    """Whether to search for encoded pointers: if known they are used, otherwise all memory must be searched again."""
     blocks = search.blocks
     return search.second_look is not None or (search.looks_again and LITTLE * blocks.bytes_of(suspects) >= blocks.bytes)
 
@@ -177,7 +178,7 @@ def _with_encoded(search: ImageSearch, graph: Graph, suspects: Sequence[int]) ->
 
 
 def _dominators(graph: Graph, held: Sequence[Sequence[int]], parents: array[int]) -> Dominators:
-    """Of node 0, which leads to the owners, and of blocks after these."""
+    """Dominators of node 0, which leads to the owners, and of the blocks, whose nodes come after these."""
     numpy = graph.numpy
     if numpy is not None:
         return dominators_at_once(numpy, graph, held, parents)
@@ -195,7 +196,8 @@ def _dominators(graph: Graph, held: Sequence[Sequence[int]], parents: array[int]
 
 
 class _Tree:
-    """Nodes by the places at which they were met: 0, owners and blocks, each below the one that leads to it alone."""
+    """The dominator tree: node 0, owners and blocks, each below the node that alone leads to it, in the order in which
+    they were met."""
 
     def __init__(self, search: ImageSearch, found: BlockHolders, tree: Dominators) -> None:
         self._search, self._found = search, found
@@ -216,7 +218,7 @@ class _Tree:
                 self._largest[over] = at
 
     def summed(self, held: Sequence[Sequence[int]]) -> Owners:
-        """Each owner's, and what nobody leads to."""
+        """The holdings of all owners, and of what nobody leads to."""
         count, unreached = len(self._sizes), len(self._found.owners)
         tops = [at for at in range(1, len(self._nodes)) if not self._above[at]]
         shared = [at for at in tops if self._nodes[at] >= self._first]
@@ -265,7 +267,7 @@ class _Tree:
         return [each._replace(tied_bytes=tied[each.number]) for each in rows]
 
     def _laid(self, held: Sequence[Sequence[int]], shared: Sequence[int], places: Mapping[int, int]) -> Tops:
-        """Of each block what it hangs on below 0."""
+        """For each block, the node just below node 0 that it hangs on."""
         tops = array("i", [NOBODY]) * len(self._sizes)
         if shared:
             above = array("i", bytes(4 * len(self._nodes)))
@@ -283,7 +285,7 @@ class _Tree:
         return [self._found.owners[each] for each in sorted(owners)]
 
     def _holding(self, number: int, tops: Sequence[int], common: Common, shared: Sequence[int]) -> Holding:
-        """`tops`: its own node, and blocks that others lead to as well; `shared`: these blocks' places."""
+        """`tops`: the owner's node, and blocks that others lead to as well; `shared`: places of these blocks."""
         size, blocks = sum(self._held[at] for at in tops), sum(self._blocks[at] for at in tops)
         own = next((at for at in tops if self._nodes[at] < self._first), None)
         below = [self._largest[own]] if own is not None and own in self._largest else []
@@ -304,7 +306,7 @@ class _Tree:
         return OtherHolders([self._found.owners[each] for each in found.owners if each != but], found.whole)
 
     def _way(self, at: Optional[int], most: int) -> Iterator[HeldStep]:
-        """Down from an owner, as long as one alone has most."""
+        """The way down from an owner, while one block holds most."""
         for _ in range(DEEPEST):
             if at is None or self._held[at] <= SPREADS * most:
                 return

@@ -1,4 +1,4 @@
-"""What a command found."""
+"""A command's answer."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""What is written for other programs: JSON, malloc_info's XML, malloc_stats' text, profiles for pprof."""
+"""Output for other programs: JSON, malloc_info's XML, malloc_stats' text, profiles for pprof."""

@@ -1,4 +1,4 @@
-"""Allocators beside glibc's, and several glibcs, as JSON."""
+"""JSON records of other allocators, and of several glibcs."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What arenas, heaps, bins, threads, params and mmapped say."""
+"""JSON records of arenas, heaps, bins, threads, params and mmapped."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ class ArenaThread(Record):
 
 
 class ArenaIndex(Record):
-    """Which arena it is."""
+    """Identifies an arena."""
 
     index: Index
     address: Annotated[Address, "Its malloc_state"]
 
 
 class ArenaPlace(ArenaIndex):
-    """Where an arena is, and whose."""
+    """An arena, its heaps and threads."""
 
     main: Annotated[bool, "Whether it is main_arena"]
     heaps: Annotated[Optional[Size], "How many heaps it has"]
@@ -34,7 +34,7 @@ class ArenaPlace(ArenaIndex):
 
 
 class ArenaFigures(Record):
-    """The same of one arena and of all."""
+    """The figures of one arena, or of all."""
 
     system_bytes: Annotated[Optional[Size], "What it took from the kernel (system_mem)"]
     max_system_bytes: Annotated[Optional[Size], "Its maximum so far"]
@@ -53,7 +53,7 @@ class ArenaRecord(ArenaPlace, ArenaFigures):
 
 
 class OtherAllocator(Record):
-    """One of them."""
+    """An allocator besides glibc's malloc."""
 
     name: Annotated[str, "Its name, or the file that exports a malloc of its own"]
     how: Annotated[str, "What it was recognised by"]
@@ -63,14 +63,14 @@ class OtherAllocator(Record):
 
 
 class AllocatorShare(OtherAllocator):
-    """The same with what it has in memory."""
+    """Another allocator, with its resident memory."""
 
     resident_bytes: Annotated[Optional[Size], "What its mappings have in memory; null: its mappings are not known"]
     at_most_bytes: Annotated[Optional[Size], "An upper bound of that; null: not known"]
 
 
 class GlibcShareRecord(Record):
-    """How much of what is in memory is glibc's."""
+    """How much resident memory is glibc's."""
 
     glibc_resident_bytes: Annotated[Optional[Size], "Resident bytes of glibc's arenas and of blocks served by mmap"]
     rss_bytes: Annotated[Optional[Size], "RSS of the process"]
@@ -81,7 +81,7 @@ SHARE = "How much of what is in memory is glibc's; null where there is no other 
 
 
 class ArenasDocument(Document, command="arenas"):
-    """What arenas found."""
+    """The answer of arenas."""
 
     arenas: Annotated[Sequence[ArenaRecord], "In the ring's order"]
     mmapped: Annotated[ChunkTally, "Blocks served by mmap, by mp_"]
@@ -103,7 +103,7 @@ class HeapRow(Record):
 
 
 class HeapsDocument(Document, command="heaps"):
-    """What heaps found."""
+    """The answer of heaps."""
 
     heaps: Annotated[Sequence[HeapRow], "Arena by arena, in address order"]
 
@@ -122,13 +122,13 @@ class BinRow(Record):
 
 
 class BinsDocument(Document, command="bins"):
-    """What bins found."""
+    """The answer of bins."""
 
     bins: Annotated[Sequence[BinRow], "Bins that are not empty"]
 
 
 class Cache(Record):
-    """Its cache."""
+    """A thread's cache."""
 
     address: Annotated[Optional[Address], "Where it is; null: none, or not found"]
     chunks: Annotated[Optional[Size], "What it keeps; null: not known"]
@@ -143,7 +143,7 @@ class ThreadRow(ArenaThread):
 
 
 class ThreadsDocument(Document, command="threads"):
-    """What threads found."""
+    """The answer of threads."""
 
     threads: Annotated[Sequence[ThreadRow], "By tid"]
     unattached_arenas: Annotated[Optional[Sequence[int]], "Arenas that no thread uses; null: not known"]
@@ -168,7 +168,7 @@ class ArenaLimits(Record):
 
 
 class ParamsDocument(Document, command="params"):
-    """What params found."""
+    """The answer of params."""
 
     params: Annotated[Sequence[ParamRecord], "In mp_'s own order, then what lies beside it"]
     arenas: ArenaLimits
@@ -191,7 +191,7 @@ class MmappedRow(Record):
 
 
 class MmappedDocument(Document, command="mmapped"):
-    """What mmapped found."""
+    """The answer of mmapped."""
 
     blocks: Annotated[Sequence[MmappedRow], "In address order"]
     expected: Annotated[ChunkTally, "What mp_ counts"]

@@ -1,4 +1,4 @@
-"""What chunks, chunk, pins, check and map say."""
+"""JSON records of chunks, chunk, pins, check and map."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ State = Annotated[Optional[str], ("enum", WITH_TOP), "What it is; null: not know
 
 
 class Summary(Record):
-    """All that was swept, by state."""
+    """All swept chunks, by state."""
 
     used: Annotated[ChunkTally, "In the program's hands"]
     tcache: Annotated[ChunkTally, "In thread caches"]
@@ -30,7 +30,7 @@ class Summary(Record):
 
 
 class SizeRow(Record):
-    """Chunks of about one size."""
+    """Chunks of one class of sizes."""
 
     min_bytes: Annotated[Size, "From this size on"]
     max_bytes: Annotated[Size, "Up to this size"]
@@ -59,7 +59,7 @@ class ChunkRow(Record):
 
 
 class ChunksDocument(Document, command="chunks"):
-    """What chunks found."""
+    """The answer of chunks."""
 
     summary: Summary
     sizes: Annotated[Sequence[SizeRow], "A histogram"]
@@ -73,7 +73,7 @@ class ChunksDocument(Document, command="chunks"):
 
 
 class WordRecord(Record):
-    """A word."""
+    """A word of a block."""
 
     offset: Annotated[int, "From the user address"]
     value: Annotated[Address, "What it holds"]
@@ -81,7 +81,7 @@ class WordRecord(Record):
 
 
 class MemberRecord(Record):
-    """A part of a block, by the type that the program's debug information declares."""
+    """A part of a block, according to debug information."""
 
     name: Annotated[str, 'As it is reached from the object: peer.port, [3].name; "": the whole']
     offset: Annotated[int, "From the user address"]
@@ -96,7 +96,7 @@ class MemberRecord(Record):
 
 
 class Chunk(Record):
-    """A chunk with all that is known of it."""
+    """A chunk, with all that is known of it."""
 
     address: Annotated[Address, "Its header"]
     user_address: Annotated[Address, "What malloc returned"]
@@ -127,7 +127,7 @@ class Chunk(Record):
 
 
 class AskedAddress(Record):
-    """An address."""
+    """An address that was asked for."""
 
     asked: Annotated[Address, "As it was asked for"]
     chunk: Annotated[Optional[Chunk], "The chunk that holds it; null: none does"]
@@ -135,7 +135,7 @@ class AskedAddress(Record):
 
 
 class ChunkDocument(Document, command="chunk"):
-    """What chunk found."""
+    """The answer of chunk."""
 
     chunk: Annotated[
         Optional[Chunk],
@@ -159,7 +159,7 @@ class ChunkDocument(Document, command="chunk"):
 
 
 class GainRecord(Record):
-    """What would return to the system."""
+    """Memory that would return to the system."""
 
     releases_bytes: Annotated[Size, "What would return to the system"]
     resident_bytes: Annotated[Optional[int], "What of that is in memory"]
@@ -184,7 +184,7 @@ Ranges = Sequence[
 
 
 class Returned(Record):
-    """What would return to the system, range by range."""
+    """Memory that would return to the system, range by range."""
 
     ranges: Annotated[Ranges, "With --ranges: what would return"] = ()
     already: Annotated[Ranges, "With --ranges: what of that would return without freeing anything"] = ()
@@ -212,14 +212,14 @@ class PinRecord(Returned, first=True):
 
 
 class PinSums(GainRecord, first=True):
-    """The best of each arena, freed."""
+    """The best block of each arena, summed."""
 
     blocks: Annotated[Size, "How many"]
     bytes: Annotated[Size, "Their bytes"]
 
 
 class TailRecord(Returned, first=True):
-    """An arena's."""
+    """The last blocks of an arena."""
 
     arena: Index
     blocks: Annotated[Size, "How many"]
@@ -230,14 +230,14 @@ class TailRecord(Returned, first=True):
 
 
 class Pending(Record):
-    """Of an arena."""
+    """Memory of an arena that the next free() returns anyway."""
 
     arena: Index
     bytes: Annotated[int, "So much"]
 
 
 class PinsDocument(Document, command="pins"):
-    """What pins found."""
+    """The answer of pins."""
 
     groups: Annotated[
         Optional[Sequence[PinGroup]],
@@ -253,7 +253,7 @@ class PinsDocument(Document, command="pins"):
 
 
 class BreachRecord(StatementRecord, first=True):
-    """An invariant that memory does not keep."""
+    """A broken invariant."""
 
     address: Annotated[Address, "Where"]
     arena: ArenaOrNone
@@ -265,7 +265,7 @@ class BreachRecord(StatementRecord, first=True):
 
 
 class BusyRecord(Record):
-    """An arena or a thread."""
+    """An arena or a thread at work in malloc."""
 
     arena: ArenaOrNone
     tid: Annotated[Optional[int], "The thread inside"]
@@ -283,7 +283,7 @@ class Checked(Record):
 
 
 class CheckDocument(Document, command="check"):
-    """What check found."""
+    """The answer of check."""
 
     breaches: Annotated[Sequence[BreachRecord], "Damage first"]
     busy: Annotated[Sequence[BusyRecord], "Malloc at work"]
@@ -296,7 +296,7 @@ Cells = Optional[Sequence[Size]]
 
 
 class StripRecord(Record):
-    """A heap."""
+    """The strip of a heap."""
 
     arena: Index
     address: Annotated[Address, "Where it starts"]
@@ -325,7 +325,7 @@ class StripRecord(Record):
 
 
 class StripTotals(Record):
-    """Over all heaps."""
+    """Sums over all heaps."""
 
     used_bytes: Annotated[Optional[Size], "In use"]
     cached_bytes: Annotated[Optional[Size], "In a thread cache or fastbin"]
@@ -344,7 +344,7 @@ class StripTotals(Record):
 
 
 class MapDocument(Document, command="map"):
-    """What map found."""
+    """The answer of map."""
 
     heaps: Annotated[Sequence[StripRecord], "A strip of cells for each"]
     totals: StripTotals

@@ -1,4 +1,4 @@
-"""What containers says."""
+"""JSON records of containers."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from .record import Address, Document, Record, Size, StatementRecord
 
 
 class ContainerRecord(Record):
-    """All containers that are reached in one way."""
+    """All containers with the same path."""
 
     path: Annotated[str, "The way to them, as the program would write it; [] stands for any element"]
     type: Annotated[str, "As it is declared; of lists and trees that of their elements"]
@@ -27,7 +27,7 @@ class ContainerRecord(Record):
 
 
 class ContainersDocument(Document, command="containers"):
-    """What containers found."""
+    """The answer of containers."""
 
     containers: Annotated[Sequence[ContainerRecord], "What holds most first; --limit at most"]
     left_out: Annotated[Size, "How many more rows there are"]

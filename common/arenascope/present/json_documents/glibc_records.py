@@ -1,4 +1,4 @@
-"""What info, stats and version say."""
+"""JSON records of info, stats and version."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ from .record import Address, Document, Record, Size, StatementRecord
 
 
 class InfoDocument(Document, command="info"):
-    """What info found."""
+    """The answer of info."""
 
     xml: Annotated[Optional[str], "malloc_info's; null where not all of it can be read"]
 
 
 class StatsDocument(Document, command="stats"):
-    """What stats found."""
+    """The answer of stats."""
 
     text: Annotated[Optional[str], "malloc_stats'; null where not all of it can be read"]
 
@@ -28,7 +28,7 @@ class LayoutCheckRecord(StatementRecord, first=True):
 
 
 class Checks(Record):
-    """What the layout was checked against."""
+    """Checks of the layout."""
 
     held: Annotated[Size, "How many hold"]
     tried: Annotated[Size, "How many there are"]
@@ -36,7 +36,7 @@ class Checks(Record):
 
 
 class LibcRecord(Record):
-    """One."""
+    """A libc of the process."""
 
     libc: Annotated[int, "Its number, for --libc"]
     path: Annotated[Optional[str], "Its file"]
@@ -61,7 +61,7 @@ Found = Annotated[Sequence[CandidateRecord], "Empty where nothing did"]
 
 
 class Candidates(Record):
-    """With --full: the candidates, the one that was taken first."""
+    """With --full: the candidates, the chosen one first."""
 
     main_arena: Found
     mp_: Found
@@ -71,7 +71,7 @@ class Candidates(Record):
 
 
 class VersionDocument(Document, command="version"):
-    """What version found."""
+    """The answer of version."""
 
     arenascope: Annotated[str, "Its version"]
     debugger: Annotated[Optional[str], "The debugger, or that there is none"]

@@ -1,4 +1,4 @@
-"""What mappings says."""
+"""JSON records of mappings."""
 
 from __future__ import annotations
 
@@ -28,14 +28,14 @@ class MappingRow(Record):
 
 
 class MappedPart(Record):
-    """A part."""
+    """A part of memory."""
 
     part: Annotated[str, ("enum", PARTS), "Which"]
     bytes: Annotated[Optional[int], "In memory"]
 
 
 class MappingTotals(Record):
-    """Over all of them."""
+    """Sums over all mappings."""
 
     mappings: Annotated[Size, "How many"]
     bytes: Annotated[Size, "Address space"]
@@ -48,7 +48,7 @@ class MappingTotals(Record):
 
 
 class MappingsDocument(Document, command="mappings"):
-    """What mappings found."""
+    """The answer of mappings."""
 
     mappings: Annotated[Optional[Sequence[MappingRow]], "In address order; null: what is mapped is not known"]
     totals: Optional[MappingTotals]

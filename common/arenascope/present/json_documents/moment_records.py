@@ -1,4 +1,4 @@
-"""What snapshot, save, diff and trend say."""
+"""JSON records of snapshot, save, diff and trend."""
 
 from __future__ import annotations
 
@@ -28,14 +28,14 @@ OF_AN_OWNER = (
 
 
 class SnapshotDocument(Document, command="snapshot"):
-    """What snapshot wrote."""
+    """The answer of snapshot."""
 
     file: Annotated[str, "Where it was written"]
     bytes: Annotated[Size, "The file's size"]
 
 
 class SnapshotTarget(Record):
-    """What was looked at."""
+    """The process or core of the snapshot."""
 
     kind: Annotated[str, ("enum", ("live", "core")), "A process, or a core"]
     pid: Annotated[Optional[int], "Its pid"]
@@ -44,7 +44,7 @@ class SnapshotTarget(Record):
 
 
 class SnapshotLimit(Record):
-    """What its control group lets it have."""
+    """The memory limit of the process's control group."""
 
     path: Annotated[str, "The file that says so"]
     bytes: Annotated[Size, "So much"]
@@ -52,7 +52,7 @@ class SnapshotLimit(Record):
 
 
 class SnapshotFile(Record):
-    """Figures of one moment, without a byte of what the blocks hold."""
+    """The figures of one moment, without any contents of blocks."""
 
     arenascope_snapshot: Annotated[int, ("enum", (1,)), "The form of this file"]
     arenascope: Annotated[str, "The version that wrote it"]
@@ -66,7 +66,7 @@ class SnapshotFile(Record):
 
 
 class SaveDocument(Document, command="save"):
-    """What save wrote."""
+    """The answer of save."""
 
     file: Annotated[str, "Where it was written"]
     bytes_written: Annotated[Size, "What the file takes on the disk"]
@@ -85,7 +85,7 @@ class ChangeRecord(Record):
 
 
 class OwnedChange(ChangeRecord):
-    """What an owner holds, before and after."""
+    """The figures of an owner, before and after."""
 
     name: Annotated[str, "The owner; of threads' stacks, registers and variables all threads' together"]
     before: Annotated[int, "Before"]
@@ -96,7 +96,7 @@ class OwnedChange(ChangeRecord):
 
 
 class DiffDocument(Document, command="diff"):
-    """What diff found."""
+    """The answer of diff."""
 
     seconds: Annotated[Optional[float], "Between the two; null: not known"]
     rss_bytes: ChangeRecord
@@ -129,7 +129,7 @@ class LifeRecord(Record):
 
 
 class SeriesRecord(Record):
-    """A figure."""
+    """A figure over time."""
 
     by: Annotated[str, ("enum", FIGURES), "What kind it is"]
     name: Annotated[
@@ -156,7 +156,7 @@ class SeriesRecord(Record):
 
 
 class GrownType(Record):
-    """A type of blocks that has more than it had, and still grows."""
+    """A type of blocks that grew, and still grows."""
 
     type: Annotated[str, "Its name, as in types"]
     kind: Annotated[Optional[str], ("enum", tuple(KINDS)), "Of which sort, as in types; null: not known"]
@@ -171,7 +171,7 @@ class GrownType(Record):
 
 
 class Limit(Record):
-    """What it may grow to."""
+    """The limit that memory may grow to."""
 
     bytes: Annotated[Size, "So much"]
     used: Annotated[Optional[Size], "What counts against it; null: not known, then RSS alone does"]
@@ -179,7 +179,7 @@ class Limit(Record):
 
 
 class LimitReachedRecord(Record):
-    """When it gets there."""
+    """When the limit is reached."""
 
     limit: Annotated[Size, "The limit"]
     room: Annotated[Size, "What is left"]
@@ -189,7 +189,7 @@ class LimitReachedRecord(Record):
 
 
 class TrendDocument(Document, command="trend"):
-    """What trend found."""
+    """The answer of trend."""
 
     folder: Annotated[str, "Where the snapshots are"]
     process: LifeRecord

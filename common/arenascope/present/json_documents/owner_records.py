@@ -1,4 +1,4 @@
-"""Who holds memory, in every document that names an owner; what owners, owner, refs and leaks say."""
+"""JSON records of owners, for every document that names one, and of owners, owner, refs and leaks."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ MAY_BE = (
 
 
 class OwnerRecord(Record):
-    """Any, also nobody."""
+    """An owner; nobody is one, too."""
 
     kind: Annotated[str, ("enum", OWNER_KINDS), "What owns it; unreached: nothing"]
     name: Annotated[
@@ -45,7 +45,7 @@ class RootRecord(OwnerRecord):
 
 
 class OtherHoldersRecord(Record):
-    """Who else leads to what an owner does not hold alone."""
+    """Owners that also lead to what an owner does not hold alone."""
 
     owners: Annotated[
         Sequence[RootRecord],
@@ -55,7 +55,7 @@ class OtherHoldersRecord(Record):
 
 
 class PathStep(Record):
-    """A block."""
+    """A block on the way."""
 
     block: Annotated[Address, "What malloc returned"]
     type: Annotated[str, "What it is"]
@@ -65,7 +65,7 @@ class PathStep(Record):
 
 
 class TypeCostRecord(Record):
-    """All blocks of a type that one owner holds, with what they cost."""
+    """All blocks of a type that one owner holds, and their cost."""
 
     type: Annotated[str, "What they are"]
     certain: Annotated[bool, "False for a guess"]
@@ -81,7 +81,7 @@ class TypeCostRecord(Record):
 
 
 class OwnerRow(OwnerRecord):
-    """What an owner holds: of all that lead to a block it is the first."""
+    """An owner with what it holds: it is the main holder of these blocks."""
 
     type: Annotated[Optional[str], "The type of the last block on `path`; null: `path` is empty"]
     held_bytes: Annotated[Size, "What it is the main holder of"]
@@ -104,14 +104,14 @@ class OwnerRow(OwnerRecord):
 
 
 class Written(Record):
-    """The page that was written."""
+    """A file that was written."""
 
     file: Annotated[str, "Where"]
     bytes: Annotated[Size, "Its size"]
 
 
 class OwnersDocument(Document, command="owners"):
-    """What owners found."""
+    """The answer of owners."""
 
     owners: Annotated[
         Sequence[OwnerRow],
@@ -129,7 +129,7 @@ class OwnersDocument(Document, command="owners"):
 
 
 class GoalRecord(Record):
-    """What the address stands for; null: nothing is mapped there."""
+    """The block or mapping at the address; null: nothing is mapped there."""
 
     address: Annotated[Address, "Its header, or the start of the mapping"]
     user_address: Annotated[Address, "What malloc returned, or the start of the mapping"]
@@ -158,14 +158,14 @@ class PointerRecord(Record):
 
 
 class RefsDocument(Document, command="refs"):
-    """What refs found."""
+    """The answer of refs."""
 
     block: Optional[GoalRecord]
     refs: Annotated[Sequence[PointerRecord], "Every pointer to it: those of roots first"]
 
 
 class OwnerDocument(Document, command="owner"):
-    """What owner found."""
+    """The answer of owner."""
 
     block: Optional[GoalRecord]
     held_by: Annotated[
@@ -187,14 +187,14 @@ class OwnerDocument(Document, command="owner"):
 
 
 class BlockSum(Record):
-    """Some blocks."""
+    """A number of blocks."""
 
     blocks: Annotated[Size, "How many"]
     bytes: Annotated[Size, "Their bytes"]
 
 
 class Leak(Record):
-    """All of one type."""
+    """All lost blocks of one type."""
 
     type: Annotated[str, "What they are"]
     may_be: Annotated[Sequence[str], MAY_BE]
@@ -211,13 +211,13 @@ class Leak(Record):
 
 
 class EncodedPointerBlocks(BlockSum, first=True):
-    """By one encoding."""
+    """Blocks that only pointers of one encoding lead to."""
 
     encoding: Annotated[str, ("enum", (*ENCODINGS, "inside")), "How; inside: at one offset in all blocks of a size"]
 
 
 class StaleWordsRecord(BlockSum, first=True):
-    """What words alike alone lead to."""
+    """Blocks that only similar stale words lead to."""
 
     name: Annotated[
         Optional[str],
@@ -228,7 +228,7 @@ class StaleWordsRecord(BlockSum, first=True):
 
 
 class LeaksDocument(Document, command="leaks"):
-    """What leaks found."""
+    """The answer of leaks."""
 
     leaks: Annotated[Sequence[Leak], "What is lost, by what it is"]
     reached: Annotated[BlockSum, "What roots lead to"]

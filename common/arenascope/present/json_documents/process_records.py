@@ -1,4 +1,4 @@
-"""What top says: the processes of this machine."""
+"""JSON records of top: the processes of this machine."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from .record import ChunkTally, Document, Record, Size
 
 
 class WholeLook(Record):
-    """What a whole look found, for which the process was held once."""
+    """Exact figures of a process, which was held once for them."""
 
     time: Annotated[float, "When that was, in seconds since 1970"]
     held_seconds: Annotated[float, "For how long it was held"]
@@ -22,7 +22,7 @@ class WholeLook(Record):
 
 
 class RunningProcess(Record):
-    """A process that may be read. What its malloc holds is null where no glibc malloc was found."""
+    """A process that may be read. Figures of its malloc are null if it has no glibc malloc."""
 
     pid: Annotated[int, "Its pid"]
     user: Annotated[str, "Whose it is: a name, or the number where there is none"]
@@ -50,7 +50,7 @@ class RunningProcess(Record):
 
 
 class TopDocument(Document, command="top"):
-    """What one look at all processes found, read while they ran on."""
+    """The answer of top: one look at all processes, while they ran on."""
 
     time: Annotated[float, "When, in seconds since 1970"]
     processes: Annotated[Sequence[RunningProcess], "Up to --limit as sorted, and those of --exact"]

@@ -1,4 +1,4 @@
-"""What report says."""
+"""JSON records of report."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class CauseRecord(StatementRecord, first=True):
 
 
 class AdviceRecord(StatementRecord, first=True):
-    """An advice."""
+    """A piece of advice."""
 
     action: Annotated[str, "What"]
     effect_bytes: Annotated[Optional[Size], "What it would have changed here; null: not known"]
@@ -40,7 +40,7 @@ class AdviceRecord(StatementRecord, first=True):
 
 
 class OtherMapping(Record):
-    """A mapping."""
+    """A mapping that is not malloc's."""
 
     address: Annotated[Address, "Where; in one that malloc's blocks or .bss lie in as well, the largest other part"]
     bytes: Annotated[Size, "Resident, and not malloc's"]
@@ -63,14 +63,14 @@ class MainHolderRecord(RootRecord):
 
 
 class JointHoldersRecord(Record):
-    """Some owners."""
+    """Owners that lead to something together."""
 
     owners: Annotated[Sequence[RootRecord], "Who they are"]
     retained_bytes: Annotated[Size, "What they lead to"]
 
 
 class FreedNextRecord(Record):
-    """Whoever is freed next."""
+    """The owner to free next."""
 
     owners: Annotated[Sequence[RootRecord], "Who they are; none: nobody"]
     retained_bytes: Annotated[Size, "What they lead to"]
@@ -80,7 +80,7 @@ class FreedNextRecord(Record):
 
 
 class LiveBlockSums(Record):
-    """All live blocks, by what leads there."""
+    """All live blocks, by what leads to them."""
 
     live_bytes: Annotated[Size, "All live blocks"]
     reached_bytes: Annotated[Size, "What variables, threads, other mappings or the kernel lead to"]
@@ -102,7 +102,7 @@ class LiveBlockSums(Record):
 
 
 class ReportDocument(Document, command="report"):
-    """What report found."""
+    """The answer of report."""
 
     rss_bytes: Annotated[
         Optional[Size],

@@ -185,7 +185,7 @@ def _references(schema: object) -> Iterator[str]:
 
 
 def as_text(schema: Schema) -> str:
-    """As docs/schema/arenascope.json has it, and as --schema prints it: what fits on a line stands on one."""
+    """The schema as docs/schema/arenascope.json and --schema show it: what fits on a line stands on one."""
     return _laid_out(schema, "", "") + "\n"
 
 

@@ -1,4 +1,4 @@
-"""What trim says."""
+"""JSON records of trim."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from .record import Document, Range, Record, Size, StatementRecord
 
 
 class KeptByArena(Record):
-    """What stays."""
+    """Memory that stays in an arena."""
 
     top_bytes: Annotated[Optional[Size], "Its top"]
     top_resident_bytes: Annotated[Optional[Size], "What of that is in memory"]
@@ -18,7 +18,7 @@ class KeptByArena(Record):
 
 
 class ArenaTrimRecord(ArenaIndex):
-    """What malloc_trim(0) would do to an arena."""
+    """The effect of malloc_trim(0) on an arena."""
 
     madvise_bytes: Annotated[Optional[Size], "Pages released inside its bins"]
     madvise_ranges: Annotated[Optional[Sequence[Annotated[Range, "A range"]]], "With --ranges, in address order"] = None
@@ -30,7 +30,7 @@ class ArenaTrimRecord(ArenaIndex):
 
 
 class TrimTotals(Record):
-    """Of all arenas."""
+    """Sums over all arenas."""
 
     release_bytes: Annotated[Optional[Size], "Address space"]
     resident_bytes: Annotated[Optional[Size], "RSS"]
@@ -40,7 +40,7 @@ class TrimTotals(Record):
 
 
 class AppliedRecord(Record):
-    """The outcome."""
+    """The outcome of --apply."""
 
     rss_before: Annotated[Size, "RSS"]
     rss_after: Annotated[Size, "RSS afterwards"]
@@ -51,7 +51,7 @@ class AppliedRecord(Record):
 
 
 class TrimDocument(Document, command="trim"):
-    """What trim found."""
+    """The answer of trim."""
 
     arenas: Annotated[Sequence[ArenaTrimRecord], "In the ring's order"]
     totals: Annotated[TrimTotals, "Of all arenas; null where one is not known"]

@@ -1,4 +1,4 @@
-"""What types says, and what every document says of a type."""
+"""JSON records of types, and of types in other documents."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ OF_WHAT = "of a text its length, of a container its elements, else the value: nu
 
 
 class BlocksOfType(Record):
-    """What all live blocks of a type have, wherever there are rows of them."""
+    """All live blocks of a type."""
 
     type: Annotated[str, "Its name"]
     kind: Annotated[str, ("enum", tuple(KINDS)), "Of which sort"]
@@ -25,14 +25,14 @@ class BlocksOfType(Record):
 
 
 class HolderOfMost(OwnerRecord):
-    """Who holds most of them."""
+    """The owner that holds most of them."""
 
     blocks: Annotated[Size, "How many"]
     bytes: Annotated[Size, "Their bytes"]
 
 
 class TypeRecord(BlocksOfType):
-    """All live blocks that are of a kind."""
+    """All live blocks of a type."""
 
     how: Annotated[str, "By what it was known"]
     may_be: Annotated[Sequence[str], MAY_BE]
@@ -48,7 +48,7 @@ class TypeRecord(BlocksOfType):
 
 
 class TypeTotals(Record):
-    """All of them."""
+    """Sums over all types."""
 
     blocks: Annotated[Size, "How many blocks"]
     bytes: Annotated[Size, "Their bytes"]
@@ -68,7 +68,7 @@ class Frequent(Record):
 
 
 class MemberValues(Record):
-    """A member of all objects."""
+    """A member, over all objects of a type."""
 
     member: Annotated[str, "Its name; with those of the members that it lies in"]
     type: Annotated[str, "Its type"]
@@ -85,7 +85,7 @@ class MemberValues(Record):
 
 
 class ObjectValues(Record):
-    """What all objects of a type have in common."""
+    """The members of all objects of a type."""
 
     type: Annotated[str, "The type"]
     objects: Annotated[Size, "How many there are in blocks that certainly have it"]
@@ -94,7 +94,7 @@ class ObjectValues(Record):
 
 
 class TypesDocument(Document, command="types"):
-    """What types found."""
+    """The answer of types."""
 
     types: Annotated[Sequence[TypeRecord], "What there is most of first, or as --by has it; --limit at most"]
     left_out: Annotated[Size, "How many more types there are"]

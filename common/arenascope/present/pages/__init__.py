@@ -1,1 +1,1 @@
-"""What is written for a browser: one file with style, script and data in it, which asks the network for nothing."""
+"""Pages for a browser: one file each, with style, script and data, which loads nothing from the network."""

@@ -1,8 +1,8 @@
-"""A page as it is written: the frame that all pages share, and in it a page's own style, body, data and script.
+"""Writes a page: a frame that all pages share, with the page's own style, body, data and script.
 
-A page NAME is NAME.html, what stands between the frame's head and the data, NAME.css after frame.css, and NAME.js after
-frame.js, which has what pages share. What only some share is included (strips.*). Its data has `problems`, a list of
-sentences, which the frame shows.
+Page NAME consists of NAME.html, which stands between the frame's head and the data, NAME.css after frame.css, and
+NAME.js after frame.js, which has what pages share. Files that only some pages share are included (strips.*). The data
+has `problems`, a list of sentences, which the frame shows.
 """
 
 from __future__ import annotations
@@ -16,8 +16,8 @@ from ...base.printable import printable
 
 
 def filled(name: str, data: Mapping[str, object], title: str) -> bytes:
-    """In the one way in which nothing of the data becomes markup or script."""
-    # "<" would end the script element, or start a comment in it: names of threads and types are anybody's
+    """Fills the data in so that none of it can become markup or script."""
+    # "<" could end the script element or start a comment in it: names of threads and types can be anything
     text = printable(json.dumps(data, ensure_ascii=False, separators=(",", ":"))).replace("<", "\\u003c")
     parts = {
         "TITLE": title.replace("&", "&amp;").replace("<", "&lt;"),
@@ -28,7 +28,7 @@ def filled(name: str, data: Mapping[str, object], title: str) -> bytes:
         "SHARED_SCRIPT": _file("frame.js"),
         "SCRIPT": _file(f"{name}.js"),
     }
-    # at once: what stands in a part is not looked through again
+    # replace all at once: a part filled in is not searched again
     return re.sub("@([A-Z_]+)@", lambda mark: parts[mark[1]], _file("frame.html")).encode()
 
 

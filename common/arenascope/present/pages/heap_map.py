@@ -11,17 +11,17 @@ from .fill_page import filled, title_of
 
 
 def page(facts: Mapping[str, object], heaps: Sequence[Mapping[str, object]]) -> bytes:
-    """`heaps` as the script of the template takes them, their layers still as numbers by cell."""
+    """The page. `heaps`: as the template's script takes them, with layers still as numbers per cell."""
     return filled("heap_map", {**facts, "heaps": [*map(packed, heaps)]}, title_of("heap map", facts))
 
 
 def packed(row: Mapping[str, object]) -> dict[str, object]:
-    """A heap as the script takes it."""
+    """A heap as the template's script takes it."""
     return {**row, "layers": _packed(row["layers"])}
 
 
 def _packed(layers: object) -> dict[str, Optional[str]]:
-    """Without those that are all zero; None stands for what is not known."""
+    """Layers that are not all zero. None stands for a layer that is not known."""
     assert isinstance(layers, dict)
     return {
         name: pack(cells) if cells is not None else None
@@ -31,7 +31,7 @@ def _packed(layers: object) -> dict[str, Optional[str]]:
 
 
 def pack(cells: Sequence[int]) -> str:
-    """Runs of one value: twice the value, plus 1 where how often it comes follows; numbers by LEB128, then base64."""
+    """Packs runs of one value: twice the value, plus 1 if the run's length follows; numbers as LEB128, then base64."""
     packed = bytearray()
     for value, run in groupby(cells):
         times = sum(1 for _ in run)

@@ -1,4 +1,4 @@
-"""What speaks for and against each candidate, and what glibc's structures were checked for, in words."""
+"""Sentences on what speaks for and against each candidate, and which checks of glibc's structures were made."""
 
 from __future__ import annotations
 

@@ -1,1 +1,2 @@
-"""What all screens share: tables, sentences of problems and findings, the progress bar. A door writes the lines."""
+"""Text that all screens share: tables, sentences for problems and findings, the progress bar. A door writes the
+lines."""

@@ -76,7 +76,7 @@ HELP = {
     "shell core": "--sysroot DIR reads them below DIR, a copy of that host's files",
     "shell live": "root can read files that were deleted or replaced",
 }
-"""By door, and by what it looks at where this makes a difference."""
+"""Help by door, and by kind of target if that makes a difference."""
 
 
 def _other_files(said: Statement) -> str:
@@ -147,7 +147,7 @@ SENTENCES: Wording = {
     "in-break": IN_NONE + "it is in the break's mapping, where no arena of this libc has it",
     "in-mapping": _in_mapping,
 }
-"""By id. Findings in memory have theirs in findings.py; what a core lacks comes in words already."""
+"""Sentences by id. Those for findings in memory are in findings.py; what a core lacks is text already."""
 
 
 def sentence(said: Statement) -> str:
@@ -168,7 +168,7 @@ def sentences(said: Sequence[Statement]) -> list[str]:
 
 
 def first_sentences(said: Sequence[Statement], limit: int = 8) -> list[str]:
-    """What a screen has room for."""
+    """The first sentences, as many as a screen has room for."""
     if len(said) <= limit:
         return sentences(said)
     return [*sentences(said[:limit]), f"and {len(said) - limit} more problems (--json lists them all)"]
