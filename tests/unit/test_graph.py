@@ -11,7 +11,7 @@ import pytest
 from marks import full_after
 
 from arenascope.base import optional_libraries
-from arenascope.blocks.graph.blocks import BlockStretch, put_in_order
+from arenascope.blocks.graph.blocks import BlockStretch, Marks, SpanMark, put_in_order
 from arenascope.blocks.graph.components import lumps
 from arenascope.blocks.graph.costs_by_type import costs_of_each
 from arenascope.blocks.graph.descendants import Spread
@@ -22,9 +22,8 @@ from arenascope.blocks.graph.encodings import decoded
 from arenascope.blocks.graph.memory_windows import WordWindow
 from arenascope.blocks.graph.nearest_owners import MOST, NONE, Common, SharedBlock, Tops
 from arenascope.blocks.graph.reach import marked
-from arenascope.blocks.graph.retained import by_kind
+from arenascope.blocks.graph.returns import by_kind
 from arenascope.blocks.graph.root_pointers import Seed
-from arenascope.blocks.graph.spans import Marks, SpanMark
 from arenascope.blocks.pointer_finder import FastFinder, Finder, finder_of
 from arenascope.sources.memory import Memory
 from arenascope.sources.target import Span

@@ -8,7 +8,7 @@ from typing import Optional
 import pytest
 
 from arenascope.base.errors import MemoryReadError
-from arenascope.blocks.recognise.inside_pointers import hands_out_pieces, is_by_design
+from arenascope.blocks.pointer_finder import hands_out_pieces, is_by_design
 from arenascope.sources.memory import Memory
 
 AT = 0x5500_0000_1000

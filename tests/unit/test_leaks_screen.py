@@ -8,8 +8,7 @@ import pytest
 
 from arenascope.blocks.graph.blocks import LiveBlocks
 from arenascope.blocks.graph.components import Lumps
-from arenascope.blocks.graph.leak_rows import LeakRow
-from arenascope.blocks.graph.leaks import BlockTally, Leaks
+from arenascope.blocks.graph.leaks import BlockTally, LeakRow, Leaks
 from arenascope.present.screens.leaks import lines
 from arenascope.present.shared_text.text import Style
 

@@ -7,7 +7,7 @@ from typing import Optional, Sequence
 import pytest
 from declared_types import WORD, DeclaredTypes
 
-from arenascope.blocks.declared.containers.rust_enums import Variants, enum
+from arenascope.blocks.declared.containers.rust import Variants, enum
 from arenascope.blocks.declared.layouts import TypeTable
 from arenascope.sources.debug_info_types import StructField, TypeFacts
 

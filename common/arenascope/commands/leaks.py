@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from ..blocks.graph.leak_rows import rows_of, with_guesses
-from ..blocks.graph.leaks import find_leaks
+from ..blocks.graph.leaks import find_leaks, rows_of, with_guesses
 from ..blocks.graph.stale_alone import stale_rows
 from ..present.formats.json import address
 from ..present.json_documents.owner_records import BlockSum, EncodedPointerBlocks, LeaksDocument, StaleWordsRecord

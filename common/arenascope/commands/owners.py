@@ -10,7 +10,7 @@ from ..blocks.declared.paths import Paths
 from ..blocks.graph.costs_by_type import costs_by_type
 from ..blocks.graph.holder_tree import HolderNode, grown
 from ..blocks.graph.holders import kinds_of_all
-from ..blocks.graph.leak_rows import types_of
+from ..blocks.graph.leaks import types_of
 from ..blocks.graph.returns import owned
 from ..present.formats.pprof import Sample, ValueType, profile
 from ..present.json_documents.owner_records import OwnersDocument, Written

@@ -11,7 +11,7 @@ class UsersRules:
     """The rules for one image."""
 
     def __init__(self, file: str = "") -> None:
-        """An empty `file` means the program's own one, as blocks/declared/rule_files.py finds it."""
+        """An empty `file` means the program's own one, as blocks/declared/rules.py finds it."""
         self.file = file
         self.read: Sequence[str] = []
         """The files by which blocks were named."""

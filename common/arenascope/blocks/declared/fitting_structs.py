@@ -16,13 +16,11 @@ from ..graph.blocks import LiveBlocks
 from ..recognise.module_memory import ground_of
 from .claims import CONTAINER, EXACT
 from .containers import LIBRARIES
-from .layouts import Layouts, TypeTable
+from .layouts import Layouts, TypeTable, Vtables
 from .memory_reader import MemoryReader
-from .name_numbers import ANY, At, NameNumbers
-from .named_blocks import NOBODY, NONE, NamedBlocks
+from .named_blocks import ANY, NOBODY, NONE, At, NamedBlocks, NameNumbers
 from .object_words import ObjectWords
 from .rules import ProgramRules
-from .vtables import Vtables
 
 MOST = 3
 ROWS = 8

@@ -7,12 +7,10 @@ from typing import Callable, Literal, Optional, Protocol
 
 from .claims import CONTAINER, EXACT, WEAK, Claim, Container
 from .containers.forms import NOWHERE, OfBody, OfNodes
-from .layouts import Alternatives, Embedded, FlatType, Layouts, Slot
+from .layouts import Alternatives, Embedded, FlatType, Layouts, Slot, Vtables
 from .memory_reader import MemoryReader
-from .name_numbers import ANY, STARTS, TYPED, At, Claimed, NameNumbers, new_claimed
-from .named_blocks import ELEMENT, NOBODY, UNNUMBERED
+from .named_blocks import ANY, ELEMENT, NOBODY, STARTS, TYPED, UNNUMBERED, At, Claimed, NameNumbers, new_claimed
 from .ruled_words import RuledWords
-from .vtables import Vtables
 
 DEEPEST = 16
 """So often what a container holds inline may hold such a container."""

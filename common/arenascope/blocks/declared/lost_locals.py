@@ -18,8 +18,7 @@ from .containers.forms import OfNodes
 from .containers.libstdcxx_pointers import Owned
 from .layouts import FlatType, Layouts, Slot
 from .memory_reader import MemoryReader
-from .name_numbers import TYPED, At, Claimed, NameNumbers
-from .named_blocks import NOBODY, NamedBlocks, StartVariable
+from .named_blocks import NOBODY, TYPED, At, Claimed, NamedBlocks, NameNumbers, StartVariable
 from .object_words import ObjectWords
 
 FEW_NODES = 64

@@ -11,8 +11,7 @@ from .claims import ARRAY, EXACT, FIELD
 from .containers.forms import OfBody
 from .layouts import Embedded, FlatType, Layouts, Slot
 from .memory_reader import MemoryReader
-from .name_numbers import At, Claimed, NameNumbers, new_claimed
-from .named_blocks import ELEMENT, NONE, UNNUMBERED, BlockName
+from .named_blocks import ELEMENT, NONE, UNNUMBERED, At, BlockName, Claimed, NameNumbers, new_claimed
 from .object_words import PIECE, ObjectWords
 
 UNKNOWN = -1

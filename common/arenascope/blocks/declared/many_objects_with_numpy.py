@@ -16,8 +16,7 @@ from .claims import EXACT, FIELD, LOCAL, VTABLE
 from .layouts import FlatType, Layouts, Repeat
 from .many_objects import UNKNOWN, Body, Found, ManyObjects, Plan, Pointer
 from .memory_reader import MOST_ELEMENTS, SHIFT, MemoryReader
-from .name_numbers import At, Claimed, NameNumbers, new_claimed
-from .named_blocks import NONE, UNNUMBERED, BlockName
+from .named_blocks import NONE, UNNUMBERED, At, BlockName, Claimed, NameNumbers, new_claimed
 from .object_words import ObjectWords
 
 if TYPE_CHECKING:

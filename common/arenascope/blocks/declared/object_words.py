@@ -6,15 +6,13 @@ from collections import Counter
 from typing import Optional
 
 from .claims import ARRAY, CONTAINER, EXACT, FIELD, LOCAL, VTABLE, WEAK
-from .counts import Counts
+from .container_rows import Counts
 from .inner_objects import InnerObjects
-from .layouts import FlatType, Layouts, Slot
+from .layouts import FlatType, Layouts, Slot, Vtables
 from .memory_reader import MemoryReader
-from .name_numbers import ANY, STARTS, TYPED, At, Claimed, NameNumbers
-from .named_blocks import NOBODY, NONE, UNNUMBERED
+from .named_blocks import ANY, NOBODY, NONE, STARTS, TYPED, UNNUMBERED, At, Claimed, NameNumbers
 from .ruled_words import RuledWords
 from .rules import ProgramRules
-from .vtables import Vtables
 
 CONTESTED = -2
 """In place of a name: two claims contradict each other."""

@@ -11,10 +11,8 @@ from typing import Iterable, Mapping, Optional, Protocol
 from .claims import CONTAINER, EXACT, RULE, WEAK
 from .layouts import FlatType, Layouts, Slot
 from .memory_reader import MemoryReader
-from .name_numbers import ANY, At, Claimed, NameNumbers
-from .named_blocks import NOBODY, NamedBlocks
-from .rule_lines import Rule
-from .rules import MemberRule, PointerRule, ProgramRules
+from .named_blocks import ANY, NOBODY, At, Claimed, NamedBlocks, NameNumbers
+from .rules import MemberRule, PointerRule, ProgramRules, Rule
 
 
 class Words(Protocol):

@@ -1,17 +1,175 @@
-"""Rules of the user's (rule_lines.py), with the types that debug information has of what they name."""
+"""Rules of the user, with the types that debug information has of what they name."""
 
 from __future__ import annotations
 
+import os
+import pkgutil
+import re
+from contextlib import suppress
 from operator import eq, ge, gt, le, lt, ne
-from typing import Iterator, Mapping, NamedTuple, Optional, Sequence, Union
+from typing import Iterator, Literal, Mapping, NamedTuple, Optional, Sequence, Union
 
 from ...base.errors import UsageError
 from ...base.model import Statement
+from ...base.programs import is_ours
+from ...session.session import Session
 from ...sources.debug_info_types import BitField, StructField
+from ...sources.elf.address_names import programs_of
+from ...sources.elf.sysroot import open_regular
 from .layouts import TypeTable
 from .memory_reader import MemoryReader
-from .rule_files import RuleText
-from .rule_lines import AND_MORE, CHARACTERS, Condition, Rule, Unread, read_rules, split
+
+NONE = "none"
+"""In place of a file: no rules at all."""
+LARGEST = 1 << 20
+ALIKE = {"redis-sentinel": "redis-server", "redis-check-rdb": "redis-server", "valkey-sentinel": "valkey-server"}
+"""One program under several names."""
+
+
+class RuleText(NamedTuple):
+    path: str
+    text: str
+    named: bool = False
+    """Somebody asked for this file."""
+    shipped: bool = False
+    """It came with arenascope: it may be for another release of the program."""
+
+
+def named_rules(path: str) -> RuleText:
+    """UsageError where it cannot be read, or is not to be trusted."""
+    try:
+        with open(open_regular(path), "rb") as file:
+            data = file.read(LARGEST + 1)
+    except OSError as error:
+        raise UsageError(f"cannot read {path}: {error.strerror or error}") from error
+    if not is_ours(path):
+        raise UsageError(f"{path} is not read: another user can write to it, or to a folder that leads there")
+    if len(data) > LARGEST:
+        raise UsageError(f"{path} is too large to be a file of rules")
+    return RuleText(path, data.decode("utf-8", "replace"), named=True)
+
+
+def rules_of(session: Session) -> Optional[RuleText]:
+    """None where there are none for this program."""
+    file = session.rules.file
+    if file:
+        return named_rules(file) if file != NONE else None
+    program = program_name(session)
+    if not program:
+        return None
+    path = os.path.join(_users_folder(), f"{program}.rules")
+    if os.path.isabs(path) and os.path.isfile(path) and is_ours(path):
+        with suppress(UsageError):
+            return named_rules(path)._replace(named=False)
+    return _shipped(ALIKE.get(program, program))
+
+
+def program_name(session: Session) -> str:
+    """ "": not known."""
+    for run in programs_of(session.target.regions()):
+        name = os.path.basename(run[0].path)
+        return name.removesuffix(" (deleted)")
+    return ""
+
+
+def _users_folder() -> str:
+    """No absolute path where nobody's home is known."""
+    base = os.environ.get("XDG_CONFIG_HOME", "")
+    return os.path.join(base if os.path.isabs(base) else os.path.expanduser("~/.config"), "arenascope", "rules")
+
+
+def _shipped(program: str) -> Optional[RuleText]:
+    with suppress(OSError):
+        data = pkgutil.get_data(__package__, f"programs/{program}.rules")
+        if data is not None:
+            return RuleText(f"arenascope's own {program}.rules", data.decode(), shipped=True)
+    return None
+
+
+PLACE = re.compile(r"(?P<holder>[^\s.][^.]*?)\.(?P<member>[A-Za-z_]\w*(?:\.[A-Za-z_]\w*)*)")
+CONDITION = re.compile(r"(\.|->)(\w+(?:\.\w+)*) (==|!=|<|>|<=|>=) (-?\w[\w:]*)")
+AND_MORE = " and more"
+KEYWORDS = re.compile(r"^(?:struct|union|class|enum) ")
+COMMENT = re.compile(r"(?:^|\s)#.*")
+CHARACTERS = ("char[]", "unsigned char[]")
+MOST_LINES = 4096
+
+
+class Condition(NamedTuple):
+    """What a member has to be."""
+
+    of_target: bool
+    """Of the object that is led to, not of the one that leads there."""
+    member: str
+    sign: str
+    value: Union[int, str]
+
+
+class Rule(NamedTuple):
+    """One line."""
+
+    line: int
+    text: str
+    """As it is written, without what is for people."""
+    kind: Literal["leads to", "lies in"]
+    holder: str
+    """The type that has the member."""
+    member: str
+    """By its way from there: "v.val"."""
+    target: str
+    conditions: tuple[Condition, ...] = ()
+
+    @property
+    def label(self) -> str:
+        """As the member's own names of blocks have it."""
+        return f"{self.holder}.{self.member}"
+
+
+class Unread(NamedTuple):
+    """A line that cannot be read, or is about what the program does not have."""
+
+    line: int
+    why: str
+
+
+def read_rules(text: str) -> Iterator[Union[Rule, Unread]]:
+    for number, line in enumerate(text.splitlines()[:MOST_LINES], 1):
+        said = " ".join(COMMENT.sub("", line).split())
+        if said:
+            yield _read(number, said)
+
+
+def _read(number: int, said: str) -> Union[Rule, Unread]:
+    place, sign, target = said.partition(" = ")
+    target, when, told = target.partition(" when ")
+    holder, found = split(place), [CONDITION.fullmatch(each) for each in told.split(" and ")] if when else []
+    conditions = [Condition(each[1] == "->", each[2], each[3], _number(each[4])) for each in found if each is not None]
+    if sign and holder is not None and target and len(conditions) == len(found):
+        return Rule(number, said, "leads to", *holder, target=_plain(target), conditions=tuple(conditions))
+    target, sign, place = said.partition(" in ")
+    holder = split(place)
+    if sign and holder is not None:
+        return Rule(number, said, "lies in", *holder, target=_plain(target))
+    return Unread(number, f"{said!r} is no rule: TYPE.MEMBER = TYPE is one, TYPE in TYPE.MEMBER another")
+
+
+def _plain(name: str) -> str:
+    return KEYWORDS.sub("", name.strip())
+
+
+def _number(text: str) -> Union[int, str]:
+    """An enumerator's name stays what it is."""
+    try:
+        return int(text, 0)
+    except ValueError:
+        return text
+
+
+def split(place: str) -> Optional[tuple[str, str]]:
+    """ "TYPE.MEMBER"."""
+    found = PLACE.fullmatch(_plain(place))
+    return (found["holder"], found["member"]) if found is not None else None
+
 
 DEEPEST = 16
 UNREAD, CONTRADICTED = "rule-unread", "rule-contradicted"

@@ -24,8 +24,7 @@ from .containers import LIBRARIES
 from .layouts import Layouts, TypeTable
 from .memory_reader import MemoryReader
 from .named_blocks import NamedBlocks, StartVariable
-from .rule_files import rules_of
-from .rules import doubts, made
+from .rules import doubts, made, rules_of
 from .tracer import Tracer
 
 ASKED_AT_ONCE = 4096

@@ -21,16 +21,14 @@ from typing import Iterable, Optional, Sequence
 from ...base.count_work import Meter
 from ..recognise.module_memory import LoadedModules
 from .claims import ARRAY, CONTAINER, EXACT, FIELD, LOCAL, RULE, VTABLE, WEAK
-from .layouts import Layouts, TypeTable
+from .layouts import Layouts, TypeTable, Vtables
 from .lost_locals import LostLocals, pointer_of
 from .many_objects import Found, ManyObjects
 from .many_objects_with_numpy import ManyObjectsWithNumpy
 from .memory_reader import MemoryReader
-from .name_numbers import ANY, At, Claimed, NameNumbers
-from .named_blocks import NO_LEVEL, NOBODY, NONE, UNNUMBERED, NamedBlocks, StartVariable
+from .named_blocks import ANY, NO_LEVEL, NOBODY, NONE, UNNUMBERED, At, Claimed, NamedBlocks, NameNumbers, StartVariable
 from .object_words import CONTESTED, ObjectWords
 from .rules import ProgramRules
-from .vtables import Vtables
 
 DEEPEST = 8
 MOST_MEMBERS = 1 << 20

@@ -1,7 +1,7 @@
 """Who points to whom: roots, live blocks, and what follows from their pointers.
 
 `blocks.py` has the live blocks from one sweep, `roots.py` what a program reaches them from; what bears no mark of
-`spans.py` counts. `root_pointers.py` finds their pointers. `stale_words.py` is the table of stale words,
+`blocks.py` counts. `root_pointers.py` finds their pointers. `stale_words.py` is the table of stale words,
 `stale_rows.py` fills it. `edges.py` makes the graph, with numpy (`edges_with_numpy.py`) or without, the same in both
 cases: the blocks that each block leads to, with a bit for pointers to the inside. `reach.py` marks, `components.py`
 finds rings, `dominators.py` who alone holds what. None of these reads memory, except `pointer_strength.py`, which

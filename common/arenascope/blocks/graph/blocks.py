@@ -10,7 +10,7 @@ from bisect import bisect_right
 from functools import cached_property
 from itertools import accumulate, islice
 from types import ModuleType
-from typing import Callable, Iterable, Iterator, Optional, Protocol, Sequence
+from typing import Callable, Iterable, Iterator, NamedTuple, Optional, Protocol, Sequence
 
 from ...base.model import ChunkRun, Heap
 from ...glibc.chunk_arrays import blocks, chunks
@@ -212,3 +212,42 @@ def _mapped(session: Session, spans: Iterable[Span]) -> Iterator[Span]:
 def _whole_heap(heap: Heap) -> Span:
     """With what it has given up."""
     return Span(heap.address, max(heap.end, heap.address + (heap.mprotect_bytes or 0)))
+
+
+class SpanMark(NamedTuple):
+    """What part of a mapping is; None: nothing that counts."""
+
+    start: int
+    end: int
+    kind: Optional[str]
+    tid: Optional[int] = None
+
+
+class Marks:
+    """Ranges that are something, in order. Where two lie over each other, the one that was named first counts."""
+
+    def __init__(self, marks: Iterable[SpanMark]) -> None:
+        self._marks: list[SpanMark] = []
+        self._starts: list[int] = []
+        for each in marks:
+            for part, before in list(self.over(each.start, each.end)):
+                if before is None:
+                    at = bisect_right(self._starts, part.start)
+                    self._starts.insert(at, part.start)
+                    self._marks.insert(at, each._replace(start=part.start, end=part.end))
+
+    def over(self, start: int, end: int) -> Iterator[tuple[Span, Optional[SpanMark]]]:
+        """The parts of a range, each with the mark that it bears."""
+        at = start
+        index = max(0, bisect_right(self._starts, start) - 1)
+        while index < len(self._marks) and self._marks[index].start < end:
+            mark = self._marks[index]
+            low, high = max(mark.start, at), min(mark.end, end)
+            if low < high:
+                if at < low:
+                    yield Span(at, low), None
+                yield Span(low, high), mark
+                at = high
+            index += 1
+        if at < end:
+            yield Span(at, end), None

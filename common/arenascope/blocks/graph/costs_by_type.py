@@ -10,7 +10,7 @@ from .holders import kinds_of_all
 from .owner_pages import NOBODY
 from .owners import find_owners
 from .refs import ImageSearch
-from .retained import above_all
+from .returns import above_all
 
 
 class TypeCost(NamedTuple):

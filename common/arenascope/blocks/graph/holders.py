@@ -16,7 +16,7 @@ from .leaks import doubts
 from .owner_pages import NOBODY
 from .owners import UNREACHED, held
 from .refs import ImageSearch
-from .retained import retained
+from .returns import retained
 
 
 class Most(NamedTuple):

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import struct
 from bisect import bisect_left, bisect_right
 from typing import Iterator, NamedTuple, Optional, Sequence
 
-from ...base.errors import MemoryReadError
+from ...base.errors import ArenascopeError, MemoryReadError
 from ...session.session import Session
-from ...sources.memory import Memory
+from ...sources.elf.modules import Modules
+from ...sources.memory import Memory, Read
 from ...sources.target import Residency, SharedMemory, Span
 
 
@@ -108,3 +110,19 @@ def present(residency: Optional[Residency], start: int, end: int) -> Sequence[Sp
         return [Span(start, end)]
     ranges = residency.resident_ranges(start, end)
     return [Span(start, end)] if ranges is None else ranges
+
+
+def with_constants(read_memory: Read, modules: Modules) -> Memory:
+    def read(address: int, size: int) -> bytes:
+        try:
+            return read_memory(address, size)
+        except MemoryReadError:
+            module = modules.at(address)
+            if module is None:
+                raise
+            try:
+                return modules.read(module, address, size)
+            except (ArenascopeError, struct.error):
+                raise MemoryReadError(address, size) from None
+
+    return Memory(read, modules.target.pointer_size, modules.target.byte_order)

@@ -8,7 +8,7 @@ from ..declared.members import member_at
 from ..declared.once_per_image import declared_in
 from .asked_address import Goal
 from .edges import stale_at
-from .leak_rows import types_of
+from .leaks import types_of
 from .pointer_strength import Strength
 from .refs import ImageSearch, Ref
 from .stale_words import NO_BLOCK

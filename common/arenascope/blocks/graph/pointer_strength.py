@@ -13,8 +13,8 @@ from ...session.session import Session
 from ...sources.memory import Memory
 from ...sources.target import RegionIndex
 from ..name_all_blocks import catalogue_of
+from ..pointer_finder import hands_out_pieces, is_by_design
 from ..recognise.all_recognisers import Catalogue
-from ..recognise.inside_pointers import hands_out_pieces, is_by_design
 from .asked_address import Goal
 from .blocks import LiveBlocks
 from .refs import Ref

@@ -9,8 +9,7 @@ from ...analysis.causes import WORTH
 from ...analysis.report_holders import FIRST, FreedNext, HeldSums, Holder, JointHolders, Lost, MainHolder, PageSharer
 from .edges import build
 from .leads import Owner
-from .leak_rows import rows_of
-from .leaks import Leaks, doubts, find_leaks
+from .leaks import Leaks, doubts, find_leaks, rows_of
 from .owner_pages import OwnerPages
 from .owners import ALONE, JOINTLY, UNREACHED, find_owners
 from .reach import POSSIBLE, UNMARKED, Reach, marked

@@ -15,9 +15,8 @@ from ...session.session import Session
 from ...sources.elf.modules import Modules
 from ...sources.target import Region, SharedMemory, Span, ThreadInfo
 from ..recognise.module_memory import ground_of
-from .blocks import LiveBlocks, heap_spans
+from .blocks import LiveBlocks, Marks, SpanMark, heap_spans
 from .runtime_mappings import MappingPart, Runtimes
-from .spans import Marks, SpanMark
 from .threads import StackWords, registers
 
 KERNEL_OWN = ("[vvar", "[vdso", "[vsyscall", "[uprobes")

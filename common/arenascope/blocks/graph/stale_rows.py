@@ -9,8 +9,7 @@ from ...sources.memory import Memory
 from ...sources.target import Span
 from ..declared.once_per_image import declared_in
 from ..declared.pointer_words import declare
-from ..recognise.container_numbers import STDIO
-from ..recognise.containers import LOCAL, STREAM_WORDS
+from ..recognise.containers import LOCAL, STDIO, STREAM_WORDS
 from ..recognise.module_memory import ground_of
 from ..recognise.postgres import LINKS, ContextLinks, Postgres
 from ..recognise.size_fits import fits

@@ -14,7 +14,7 @@ from ...sources.elf.elf_notes import NT_FPREGSET, NT_VECTORS, NT_X86_XSTATE, OWN
 from ...sources.elf.registers import GENERAL, WIDE_BYTES
 from ...sources.memory import Memory
 from ...sources.target import Region, RegionIndex, RegisterSet, RegisterSets, Span, ThreadInfo
-from .spans import SpanMark
+from .blocks import SpanMark
 
 RED_ZONE = {"x86_64": 128, "ppc64": 512}
 """How far below its stack pointer a function may keep words: the ABI's word."""

@@ -10,8 +10,8 @@ import struct
 from typing import Optional
 
 from ...base.model import Kind
+from ..pointer_finder import is_sds
 from .contents import PLAIN
-from .inside_pointers import is_sds
 from .module_memory import PAGE_SHIFT, LoadedModules
 from .size_fits import fits
 

@@ -8,8 +8,7 @@ from ...analysis.diff import NAMELESS
 from ...base.class_names import type_words
 from ...blocks.graph.blocks import LiveBlocks
 from ...blocks.graph.encodings import ALIKE
-from ...blocks.graph.leak_rows import LeakRow
-from ...blocks.graph.leaks import Leaks
+from ...blocks.graph.leaks import LeakRow, Leaks
 from ...blocks.graph.stale_alone import StaleRow
 from ..formats.json import address
 from ..json_documents.owner_records import BlockSum, Leak

@@ -3,7 +3,7 @@ release to release, so that a pointer and a number are looked for by their form.
 
 from __future__ import annotations
 
-from typing import Callable, Iterable, Mapping, Optional, Sequence
+from typing import Callable, Iterable, Iterator, Mapping, NamedTuple, Optional, Sequence
 
 from ....sources.debug_info_types import Form as TypeForm
 from ....sources.debug_info_types import TypeFacts
@@ -12,8 +12,203 @@ from ...recognise.hashbrown import GROUP, RawTable
 from ..claims import CONTAINER, EXACT, Claim, Container, Reader, Types
 from .forms import Body, OfBody, OfValue
 from .parts import DEEPEST, PlacedMember, argument, find, inside, known, words_at
-from .rust_enums import Variants, enum
-from .rust_trees import MAP, tree
+
+MAP = "alloc::collections::btree::map::BTreeMap"
+REFERENCE, LEAF, INTERNAL = (
+    f"alloc::collections::btree::node::{each}" for each in ("NodeRef", "LeafNode", "InternalNode")
+)
+INDEX = 2
+"""Bytes of a node's length, and of its number among its parent's edges."""
+HIGHEST = 32
+
+
+class Node(NamedTuple):
+    """A kind of node: its type, its size, and where members lie."""
+
+    type: int
+    size: int
+    parent: int
+    rank: int
+    length: int
+    keys: int
+    values: int
+
+
+class Tree:
+    def __init__(self, places: Sequence[int], leaf: Node, internal: Optional[Node], edges: int) -> None:
+        """`places`: of the root's pointer, its height, how many entries there are."""
+        self._places, self._leaf, self._internal, self._edges = places, leaf, internal, edges
+        self.key = self.value = Element(0, 0)
+
+    def _claims(self, reader: Reader, address: int) -> Optional[list[Claim]]:
+        words = words_at(reader, address, self._places)
+        if words is None:
+            return None
+        root, height, length = words
+        if not root or not length:
+            return [] if not length else None
+        claims: list[Claim] = []
+        left, count = [(root, height, 0, 0)], 0
+        while left:
+            at, level, above, index = left.pop()
+            node = self._internal if level else self._leaf
+            if node is None or level > HIGHEST or not reader.holds(at, node.size):
+                return None
+            used = reader.number(at + node.length, INDEX)
+            if not used or reader.word(at + node.parent) != above:
+                return None
+            if above and reader.number(at + node.rank, INDEX) != index:
+                return None
+            claims.append(Claim(at, node.type, CONTAINER, " (node)", words=False))
+            claims += self._entries(at, node, used)
+            count += used
+            if count > length:
+                return None
+            for number in range(used + 1 if level else 0):
+                child = reader.word(at + self._edges + number * reader.word_size)
+                if not child:
+                    return None
+                left.append((child, level - 1, at, number))
+        return claims if count == length else None
+
+    def _entries(self, at: int, node: Node, used: int) -> Iterator[Claim]:
+        for number in range(used):
+            for element, place in ((self.key, node.keys), (self.value, node.values)):
+                if element.size:
+                    yield Claim(at + place + number * element.size, element.type, CONTAINER, "", inline=True)
+
+    def claims(self, reader: Reader, address: int) -> Optional[Sequence[Claim]]:
+        return self._claims(reader, address)
+
+    def elements(self, reader: Reader, address: int) -> Optional[int]:
+        return reader.word(address + self._places[2]) if self._claims(reader, address) is not None else None
+
+
+class Element(NamedTuple):
+    """A key or a value."""
+
+    type: int
+    size: int
+
+
+def tree(types: Types, type: int, facts: TypeFacts) -> Optional[Container]:
+    reference, length = inside(types, type, REFERENCE), find(types, type, "length")
+    pointer = find(types, reference.type, "node.pointer") if reference is not None else None
+    height = find(types, reference.type, "height") if reference is not None else None
+    if reference is None or pointer is None or height is None or length is None or len(facts.arguments) < 2:
+        return None
+    target = types.facts(pointer.type).target
+    key, value = facts.arguments[0].type, facts.arguments[1].type
+    leaf = _node(types, target, 0) if target is not None else None
+    if target is None or leaf is None or key is None or value is None:
+        return None
+    inner = types.by_name(types.facts(target).name.replace(LEAF, INTERNAL, 1))
+    data, edges = (find(types, inner, "data"), find(types, inner, "edges")) if inner is not None else (None, None)
+    internal = _node(types, target, data.offset) if data is not None else None
+    if inner is not None and internal is not None:
+        internal = internal._replace(type=inner, size=types.facts(inner).size)
+    places = [reference.offset + pointer.offset, reference.offset + height.offset, length.offset]
+    made = Tree(places, leaf, internal, edges.offset if edges is not None else 0)
+    made.key, made.value = (Element(each, types.facts(each).size) for each in (key, value))
+    return made
+
+
+def _node(types: Types, type: int, front: int) -> Optional[Node]:
+    """`front`: where in the whole it begins."""
+    facts = types.facts(type)
+    found = known(*(find(types, type, name) for name in ("parent", "parent_idx", "len", "keys", "vals")))
+    if not facts.name.startswith(LEAF) or not found:
+        return None
+    parent, rank, length, keys, values = (front + each for each in found)
+    return Node(type, facts.size, parent, rank, length=length, keys=keys, values=values)
+
+
+CAPACITY = ("Cap", "UsizeNoHighBit")
+"""Last parts of the names of numbers that are less than half of all."""
+MOST_VARIANTS = 1 << 10
+
+
+class Tag(NamedTuple):
+    """Where the number lies."""
+
+    offset: int
+    size: int
+
+
+class Variants(OfValue):
+    """An enum."""
+
+    def __init__(self, tag: Tag, variants: Sequence[int], *, full: Optional[int], first: int) -> None:
+        """`variants`: their types. `full`: the one that has something else where the tag is, if there is one; `first`:
+        the lowest tag of the others, which go on from there in their order."""
+        super().__init__(0, variants)
+        self._tag, self._full, self._first = tag, full, first
+        self._others = range(len(variants))
+        if full is not None:
+            others = [number for number in self._others if number != full]
+            self._others = range(others[0], others[-1] + 1)
+
+    def which(self, reader: Reader, address: int) -> Optional[int]:
+        """The variant's number."""
+        value = reader.number(address + self._tag.offset, self._tag.size)
+        if value is None:
+            return None
+        at = value - self._first
+        if 0 <= at < len(self._others):
+            # what lies between the others in their order has a number, too, but no tag
+            return self._others[at] if self._others[at] != self._full else None
+        return self._full if value < self._first or not self._first else None
+
+
+class Leaf(NamedTuple):
+    """What a variant has in the place of the tag."""
+
+    type: int
+    owner: str
+    """The struct that it is a member of."""
+    offset: int
+
+
+def enum(types: Types, type: int, facts: TypeFacts) -> Optional[Container]:
+    """None where it is not certain how its variants are told."""
+    if facts.tag is None or not 0 < len(facts.fields) <= MOST_VARIANTS or any(each.offset for each in facts.fields):
+        return None
+    tag = Tag(facts.tag.offset, types.facts(facts.tag.type).size)
+    variants = [each.type for each in facts.fields]
+    found = {number: list(_at(types, each, tag, DEEPEST)) for number, each in enumerate(variants)}
+    full = [number for number, leaves in found.items() if leaves]
+    if not full:
+        return Variants(tag, variants, full=None, first=0)
+    if len(full) > 1 or len(variants) < 2 or len(found[full[0]]) != 1:
+        return None
+    first = _first(types, found[full[0]][0], tag)
+    if first is None or (not first and len(variants) > 2):
+        return None
+    return Variants(tag, variants, full=full[0], first=first)
+
+
+def _first(types: Types, leaf: Leaf, tag: Tag) -> Optional[int]:
+    """The lowest value that what lies there cannot have; None: it is not known."""
+    facts = types.facts(leaf.type)
+    if leaf.offset != tag.offset or facts.size != tag.size:
+        return None
+    if facts.form in ("pointer", "reference"):
+        return 0
+    is_capacity = facts.form == "integer" and leaf.owner.partition("<")[0].rpartition("::")[2] in CAPACITY
+    return 1 << 8 * facts.size - 1 if is_capacity else None
+
+
+def _at(types: Types, type: int, tag: Tag, deepest: int, offset: int = 0, owner: str = "") -> Iterator[Leaf]:
+    """All that has bytes in common with the tag; an enum in it is one thing."""
+    facts = types.facts(type)
+    if not facts.size or offset >= tag.offset + tag.size or offset + facts.size <= tag.offset:
+        return
+    if facts.form == "struct" and facts.fields and deepest:
+        for each in facts.fields:
+            yield from _at(types, each.type, tag, deepest - 1, offset=offset + each.offset, owner=facts.name)
+    elif facts.form != "struct":
+        yield Leaf(type, owner, offset)
+
 
 VECTOR, QUEUE = "alloc::vec::Vec", "alloc::collections::vec_deque::VecDeque"
 TABLE = "hashbrown::raw::RawTable"
