@@ -35,7 +35,7 @@ SHARE = 0.2
 HELD = 0.02
 """The share of the interval for which a look with types may hold a process."""
 MEMORY = 4
-"""A look with types needs so many times the copy's size of memory left."""
+"""The memory left must be at least so many times the copy's size."""
 ROOM = 1.25
 """The advised interval is so much longer than needed, as looks vary."""
 

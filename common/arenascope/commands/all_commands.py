@@ -37,7 +37,7 @@ COMMAND_NAMES = (
 
 
 def find_command(name: str) -> Command:
-    """KeyError where there is none of this name."""
+    """The command of this name; KeyError if there is none."""
     if name == "arenas":
         from .arenas import arenas_command as found
     elif name == "bins":

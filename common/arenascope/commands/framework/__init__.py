@@ -1,5 +1,5 @@
-"""What a command is made of.
+"""What commands are made of.
 
-`command` has the decorator, the context that a command works with, and the door that it answers to. `apply_trim` has
-what a door lends to change a process.
+`command` has the decorator, the context of a command, and the door that it answers to. `apply_trim` changes a live
+process.
 """

@@ -48,12 +48,12 @@ BESIDE, BESIDE_AT_MOST = 64 << 20, 256 << 20
 `leaks` needs the most."""
 WITHOUT = "arenas, bins, trim and report need neither a copy nor much memory"
 COPIED_MEANWHILE = 4
-"""A copy reads so many bytes in the time in which a sweep goes through one byte of a heap."""
+"""A copy reads so many bytes while a sweep goes through one byte of a heap."""
 PLENTY = 2
 """The hold limit must be so many times what a copy will take: half a sweep still tells something, half a copy
 nothing."""
 FOLLOWED_UNASKED, BLOCKS_UNASKED = 128 << 20, 200_000
-"""Up to so many bytes and blocks, pointers in a core are followed without an option."""
+"""A core up to this size, in bytes and in blocks, is searched for pointers without an option."""
 
 
 class CopiedImage(NamedTuple):

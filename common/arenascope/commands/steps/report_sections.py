@@ -47,7 +47,7 @@ APART = (
 )
 """Commands that walk heaps or follow pointers, each with what it shows."""
 KEYED = ("pins", "owners")
-"""Sections whose rows have ways with keys."""
+"""Commands whose rows show paths, which may have keys: with --with-values these are shown."""
 TYPED = (
     ("types", "types"),
     ("pins", "groups"),

@@ -230,7 +230,7 @@ class TailRecord(Returned, first=True):
 
 
 class Pending(Record):
-    """Memory of an arena that the next free() returns anyway."""
+    """Memory of an arena that the next free() returns in any case."""
 
     arena: Index
     bytes: Annotated[int, "So much"]

@@ -1,11 +1,11 @@
-"""Typed records that a document is made of: the dict and the JSON Schema of each come from its annotations.
+"""Typed records that documents are made of. The dict and the JSON Schema of each come from its annotations:
 
     class Thread(Record):
         "A thread."
         tid: Annotated[int, "The thread's id in its process"]
 
-A field is what JSON has under that key; its text says what it means (schemas.py makes the schema of both). One
-with a default is a key that is there only where an option asks for it.
+A field is a key in JSON; its text says what it means (schemas.py makes the schema of both). A field with a default is a
+key that is there only if an option asks for it.
 """
 
 from __future__ import annotations

@@ -52,7 +52,7 @@ def one_of(meaning: str, *values: Any) -> Schema:
 
 
 def optional(schema: Schema) -> Schema:
-    """A key that is there only where an option asks for it."""
+    """Marks a key that is there only if an option asks for it."""
     return {**schema, OPTIONAL: True}
 
 
@@ -78,12 +78,12 @@ def _to(name: str) -> Schema:
 
 
 def _key_of(kind: type[Record], key: str) -> Schema:
-    """The same as a key of a record."""
+    """The schema of one key of a record."""
     return {REF: f"#/{DEFS}/{kind.__name__}/properties/{key}"}
 
 
 class Definitions:
-    """Makes the schema of each record once; whatever has such a record refers to it."""
+    """Makes the schema of each record once; others refer to it."""
 
     def __init__(self) -> None:
         self.kinds: dict[str, type[Record]] = {}
@@ -97,7 +97,7 @@ class Definitions:
         return {key_of(name): optional(each) if hasattr(kind, name) else each for name, each in schemas.items()}
 
     def _inherited(self, kind: type[Record], name: str) -> Optional[Schema]:
-        """A field of another record that this one extends."""
+        """Fields inherited from another record."""
         if name in kind.__annotations__:
             return None
         base = next(each for each in kind.__mro__[1:] if name in each.__annotations__)
@@ -106,7 +106,7 @@ class Definitions:
         return _key_of(base, name)
 
     def schema_of(self, hint: object, meaning: str = "") -> Schema:
-        """The schema of a field's annotation. `meaning` is the text of an annotation around it, which says more."""
+        """The schema of a field's annotation. `meaning`: the text of an outer annotation, which says more."""
         null, more = False, {}
         while get_origin(hint) in (Annotated, Union):
             first, *others = get_args(hint)
@@ -128,7 +128,7 @@ class Definitions:
         if origin is not None and len(inner) == 1:
             return _plain("array", meaning, null, items=inner[0])
         if origin is not None:
-            # an object whose keys are data
+            # an object with arbitrary keys
             return _plain("object", meaning, False, additionalProperties=inner[1])
         return _plain(PLAIN[hint], meaning, null, **more)
 
@@ -143,7 +143,7 @@ class Definitions:
 
 
 def whole_schema() -> Schema:
-    """All documents: docs/schema/arenascope.json."""
+    """The schema of all documents: docs/schema/arenascope.json."""
     definitions = Definitions()
     keys = {name: definitions.keys_of(kind) for name, kind in COMMANDS.items()}
     documents = {name: _command(name, own) for name, own in keys.items()}
@@ -157,7 +157,7 @@ def whole_schema() -> Schema:
 
 
 def schemas() -> dict[str, Schema]:
-    """The schema of each document by its name; each has the `$defs` that it refers to, and so needs no other file."""
+    """The schema of each document by its name, with the `$defs` that it refers to, so that it needs no other file."""
     known: Mapping[str, Schema] = whole_schema()[DEFS]
     names = [*COMMANDS, FAILED, SNAPSHOT]
     return {name: {"$schema": DIALECT, **known[name], DEFS: _needed(known, known[name])} for name in names}
@@ -190,7 +190,7 @@ def as_text(schema: Schema) -> str:
 
 
 def _laid_out(value: Any, label: str, indent: str) -> str:
-    """JSON, behind the key that it belongs to."""
+    """Lays out JSON after the key that it belongs to."""
     line = indent + label + json.dumps(value, ensure_ascii=False)
     if len(line) < WIDTH or not isinstance(value, (dict, list)):
         return line
@@ -206,7 +206,7 @@ def _laid_out(value: Any, label: str, indent: str) -> str:
 
 
 def _filled(parts: Sequence[str], short: Sequence[bool]) -> Iterator[str]:
-    """Lines of which each has as many of the short parts as fit."""
+    """Joins short parts into lines, as many on each as fit."""
     line, may_grow = "", False
     for part, is_short in zip(parts, short):
         joined = f"{line}, {part.lstrip()}"
@@ -225,13 +225,13 @@ def _command(name: str, own: dict[str, Schema]) -> Schema:
 
 
 def _snapshot(definitions: Definitions, keys: Mapping[str, dict[str, Schema]]) -> Schema:
-    """Keys of commands' own documents, as far as they are kept."""
+    """The schema of a snapshot file, from the keys of commands' documents that it keeps."""
 
     def part(name: str, kept: Sequence[str]) -> Schema:
         return record(f"Of {name}", **{key: keys[name][key] for key in kept})
 
     def rows_of(name: str, row: type[Record], kept: Sequence[str], **more: Schema) -> Schema:
-        """Some keys of its rows."""
+        """The schema of a command's rows, with some of their keys."""
         return {**keys[name][name], "items": record("A row", **{key: _key_of(row, key) for key in kept}, **more)}
 
     held_by = optional(_key_of(type_records.TypeRecord, "held_by"))

@@ -12,7 +12,7 @@ from ..shared_text.text import Style
 
 
 def copies_lines(copies: Sequence[GlibcCopy], chosen: int) -> Iterator[str]:
-    """Only where there is a choice."""
+    """Lists the glibc copies if there are several."""
     for number, copy in enumerate(copies if len(copies) > 1 else ()):
         state = ", this one" if number == chosen else ""
         state += "" if copy.used else ", its malloc was never called"
@@ -20,7 +20,7 @@ def copies_lines(copies: Sequence[GlibcCopy], chosen: int) -> Iterator[str]:
 
 
 def allocators_lines(style: Style, allocators: Sequence[Allocator], share: Optional[GlibcShare]) -> Iterator[str]:
-    """One line for each; the first says how little or how much the arenas are."""
+    """One line for each allocator; the first also says how much memory glibc's arenas have."""
     of_it = _share_text(style, share)
     for number, each in enumerate(allocators):
         does = {
@@ -34,7 +34,7 @@ def allocators_lines(style: Style, allocators: Sequence[Allocator], share: Optio
 
 
 def outside_malloc_lines(allocators: Sequence[Allocator], changes: Mapping[str, Optional[int]]) -> Iterator[str]:
-    """Whom to ask where what grew is not malloc's. `changes`: by how much each part of resident memory did."""
+    """Names the allocators to ask if what grew is outside malloc. `changes`: growth of each part of resident memory."""
     for each in allocators if is_outside_malloc(changes) else ():
         if not each.shadowed_by:
             where = f"outside glibc's malloc, where {each.name} has a heap of its own"
@@ -42,7 +42,7 @@ def outside_malloc_lines(allocators: Sequence[Allocator], changes: Mapping[str, 
 
 
 def _share_text(style: Style, share: Optional[GlibcShare]) -> str:
-    """ ": glibc's arenas hold 0.1% of the 84.2 MiB resident", as far as it is known; "" where it is not."""
+    """ ": glibc's arenas hold 0.1% of the 84.2 MiB resident", or what is known of it; "" if nothing is."""
     ours, rss = share or (None, None)
     if ours is None:
         return ""

@@ -19,7 +19,7 @@ def unmarked(words: str) -> str:
 
 
 def with_verb(called: str, verb: str) -> str:
-    """An owner and what it does: "`cache` holds", "unnamed variables of git hold"."""
+    """An owner with a verb: "`cache` holds", "unnamed variables of git hold"."""
     return f"{called} {verb if is_unnamed(called) else verb + 's'}"
 
 

@@ -1,4 +1,4 @@
-"""Progress of whatever takes longer than a second, for any command that walks a heap:
+"""Shows the progress of work that takes longer than a second, for any command that walks a heap:
 
     try:
         with session.meter("sweeping", total_bytes) as meter:
@@ -7,8 +7,8 @@
     except KeyboardInterrupt:
         session.stopped = True      # keep what is whole, and say so among the problems
 
-Only on a terminal, on standard error, by tqdm where it is installed, else as a plain line. Where nothing tells how far
-a command is, as in a single long call of the kernel's, the shell says for how long that has lasted (cli/shell.py).
+It is shown only on a terminal, on standard error, by tqdm if that is installed, else as a plain line. If nothing tells
+how far a command is, as in a single long system call, the shell shows how long it has lasted (cli/shell.py).
 """
 
 from __future__ import annotations

@@ -29,7 +29,7 @@ MARKDOWN = ("github", "pipe")
 
 
 def known_form(form: str) -> str:
-    """One of tabulate's formats; UsageError where that, or tabulate, is missing."""
+    """Checks that it is one of tabulate's formats; UsageError if not, or if tabulate is missing."""
     tabulate: Any = optional_libraries.load("tabulate")
     if tabulate is None:
         raise UsageError(

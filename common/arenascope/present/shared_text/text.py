@@ -296,15 +296,16 @@ def table(
     what: str = "row",
     many: Optional[str] = None,
 ) -> Iterator[str]:
-    """Aligned columns: right, but for those in `left`. The footer stands under a second rule.
+    """Lines of a table. Columns in `left` are aligned to the left, others to the right. A rule stands above the footer.
 
-    The first `limit` rows are shown, then those that stand `below` all of them; `what` and `many` name what is left
-    out. Columns in `names` hold names of types, variables or programs: a class's name is shown as people write it. A
-    column in `optional` is left out where no row has anything in it. Where the terminal is narrower than all of it, of
-    the columns in `expendable` those stay that fit, the last named first; then text is cut short, in the columns of
-    `names` in the middle, and at last columns go from the right. Addresses are never cut. Without a terminal all
-    columns stay, and names are cut to WIDEST_NAME. A column without a title in `expendable`, bars, stays where all of
-    these do.
+    The first `limit` rows are shown, then the rows `below`; `what` and `many` name what is left out. Columns in `names`
+    hold names of types, variables or programs; a class's name is shown as people write it. A column in `optional` is
+    left out if it is empty in all rows.
+
+    On a narrow terminal, columns in `expendable` are dropped, the first named first. Then texts are cut, those in
+    `names` in the middle. At last columns are dropped from the right. Addresses are never cut. Without a terminal all
+    columns stay, and names are cut to WIDEST_NAME. A bar (a column without a title in `expendable`) stays only if all
+    other columns do.
     """
     used = [at for at, name in enumerate(headers) if name not in optional or any(row[at] for row in rows)]
     shown, more = cut(rows, limit)
