@@ -1,1 +1,1 @@
-"""The ELF format, and what memory shows of it."""
+"""The ELF format, in files and in memory."""

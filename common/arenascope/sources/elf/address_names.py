@@ -1,6 +1,6 @@
-"""What an address is called: the symbol that covers it, by the tables of the very file that is mapped there.
+"""Names addresses: by the symbol that covers each, from the tables of the very file that is mapped there.
 
-All doors ask here first, so that they say the same; a debugger may know more (symbols from elsewhere).
+All doors ask here first, so that their answers agree; a debugger may know more (symbols from elsewhere).
 """
 
 from __future__ import annotations
@@ -36,10 +36,10 @@ DEBUG_FOLDERS = (DEBUG_FOLDER,)
 
 
 class NamedSymbol(NamedTuple):
-    """A symbol as a table has it."""
+    """A symbol in a table."""
 
     value: int
-    """Its address; of a thread-local variable where it lies in its module's block."""
+    """Its address; for a thread-local variable, the offset in its module's block."""
     size: int
     text: str
     """Mangled."""
@@ -52,7 +52,7 @@ def place_of(mangled: str, offset: int) -> SymbolPlace:
 
 
 class NamedImage(Protocol):
-    """What is named: a Target, as far as names need it."""
+    """The fields of a Target that naming needs."""
 
     @property
     def read(self) -> Read: ...
@@ -62,11 +62,11 @@ class NamedImage(Protocol):
     def open_file(self, region: Region) -> Optional[str]: ...
 
     def own_name(self, address: int) -> Optional[SymbolPlace]:
-        """The debugger's own knowledge, mangled."""
+        """Returns the debugger's own name of an address, mangled."""
 
 
 def modules_of(regions: Sequence[Region]) -> Iterator[list[Region]]:
-    """Runs of mappings of the same file, in address order: one for each time that it was loaded."""
+    """Returns runs of mappings of the same file, in address order: one for each time that it was loaded."""
     module: list[Region] = []
     for region in regions:
         if not region.is_file:
@@ -80,13 +80,14 @@ def modules_of(regions: Sequence[Region]) -> Iterator[list[Region]]:
 
 
 def programs_of(regions: Sequence[Region]) -> Iterator[list[Region]]:
-    """Of these runs the program's and its libraries': they begin with the file's first byte, which the loader has read,
-    and have code. To read of any other file that is mapped would make a page of it resident."""
+    """Returns the runs of the program and its libraries: they begin with the file's first byte, which the loader has
+    read, and have code. Reading any other mapped file would make a page of it resident."""
     return filter(_is_program, modules_of(regions))
 
 
 def _is_program(run: Sequence[Region]) -> bool:
-    """GDB's gcore leaves code out, and what it leaves out has no permissions in a core."""
+    """Tells whether a run is a program or library. GDB's gcore leaves code out, and left-out mappings have no
+    permissions in a core."""
     code_left_out = len(run) > 1 and not all(region.present for region in run)
     has_code = code_left_out or any(region.executable for region in run)
     return not run[0].offset and not run[0].shared and has_code
@@ -95,30 +96,31 @@ def _is_program(run: Sequence[Region]) -> bool:
 def files_of(
     image: NamedImage, region: Region, build_id: str, folders: Sequence[str], sysroot: Optional[str] = None
 ) -> list[str]:
-    """Where a module's symbols may be: its separate debug file first, then the file itself."""
+    """Returns the files that may have a module's symbols: its separate debug file first, then the file itself."""
     paths = find_debug_file(build_id, folders, sysroot), image.open_file(region)
     return [path for path in paths if path is not None]
 
 
 def local_file(likely: Sequence[str]) -> Optional[str]:
-    """Which of these places has the file of a mapping. Not known to be the same file: whoever reads it compares
+    """Returns the first of these paths that exists for a mapping. It may be another file: the reader compares
     build-ids."""
     return next((path for path in likely if os.path.isfile(path)), None)
 
 
 class AddressNames:
-    """The names of one image, which keeps this: so that it can go at once, this does not keep the image."""
+    """The names of one image, which keeps this object. It keeps no reference to the image, so that the image can be
+    freed at once."""
 
     def __init__(self, folders: Sequence[str], sysroot: Optional[str] = None) -> None:
         self._folders, self._sysroot = folders, sysroot
         self._modules: Optional[list[list[Region]]] = None
         self._tables: dict[int, tuple[list[int], list[NamedSymbol]]] = {}
         self._ends: dict[int, Optional[int]] = {}
-        """Of modules, by where they begin."""
+        """The end of each module, by its start."""
         self._described: dict[int, Sequence[tuple[int, DebugEntries]]] = {}
 
     def describe(self, image: NamedImage, address: int) -> Optional[SymbolPlace]:
-        """As Target has it."""
+        """As in Target."""
         module = self.module_at(image, address)
         if module is not None:
             found = self._search(image, module[0], address)
@@ -132,15 +134,15 @@ class AddressNames:
         return SymbolPlace(os.path.basename(module[0].path), address - module[0].start, in_file=True)
 
     def module_at(self, image: NamedImage, address: int) -> Optional[Sequence[Region]]:
-        """The mappings of the file that has this address."""
+        """Returns the mappings of the file that has this address."""
         return next((each for each in self._runs(image) if each[0].start <= address < each[-1].end), None)
 
     def programs(self, image: NamedImage) -> list[Sequence[Region]]:
-        """As programs_of, with the nameless mapping behind each."""
+        """Returns programs_of, with the nameless mapping behind each."""
         return list(filter(_is_program, self._runs(image)))
 
     def _is_within(self, image: NamedImage, module: Sequence[Region], address: int) -> bool:
-        """Whether it is the file's own: other memory may lie right after its .bss, and is one mapping with it."""
+        """Tells whether it is the file's own: other memory may lie right after its .bss, in the same mapping."""
         if module[-1].path or address < module[-1].start:
             return True
         start = module[0].start
@@ -150,7 +152,7 @@ class AddressNames:
         return end is None or address < end
 
     def _runs(self, image: NamedImage) -> list[list[Region]]:
-        """Each file's mappings, with the nameless one right after them: its .bss."""
+        """Returns each file's mappings, with the nameless one right after them: its .bss."""
         if self._modules is None:
             regions = image.regions()
             nameless = {region.start: region for region in regions if not region.path}
@@ -159,25 +161,26 @@ class AddressNames:
         return self._modules
 
     def symbol_at(self, image: NamedImage, address: int) -> Optional[NamedSymbol]:
-        """What covers an address by the tables of the file that is mapped there, and by nothing else."""
+        """Returns the symbol that covers an address, only from the tables of the file that is mapped there."""
         module = self.module_at(image, address)
         return self._covering(image, module[0], address) if module is not None else None
 
     def address_of(self, image: NamedImage, mangled: str, beside: int) -> Optional[int]:
-        """Of a symbol of the module that has the address `beside`, or of what a compiler made of it: "f.cold"."""
+        """Returns the address of a symbol in the module that has the address `beside`, or of a compiler's variant:
+        "f.cold"."""
         module = self.module_at(image, beside)
         names = self._table(image, module[0])[1] if module is not None else ()
         part = mangled + "."
         return next((each.value for each in names if each.text == mangled or each.text.startswith(part)), None)
 
     def symbols_with(self, image: NamedImage, part: str, beside: int) -> list[NamedSymbol]:
-        """Those of the module that has the address `beside`, in whose mangled names this is."""
+        """Returns the symbols in the module that has the address `beside` whose mangled names contain this."""
         module = self.module_at(image, beside)
         names = self._table(image, module[0])[1] if module is not None else ()
         return [each for each in names if part in each.text]
 
     def source_of(self, image: NamedImage, symbol: NamedSymbol, beside: int) -> Optional[str]:
-        """The source file of a local symbol of the module that has the address `beside`."""
+        """Returns the source file of a local symbol in the module that has the address `beside`."""
         module = self.module_at(image, beside)
         for file in self._files(image, module[0]) if module is not None else ():
             bias = module[0].start - file.first_address if module is not None else 0
@@ -188,7 +191,7 @@ class AddressNames:
         return None
 
     def described_at(self, image: NamedImage, address: int) -> Optional[tuple[int, DescribedVariable]]:
-        """As WithSymbols has it."""
+        """As in WithSymbols."""
         module = self.module_at(image, address)
         start = module[0].start if module is not None else 0
         described = self._entries_of(image, module[0]) if module is not None else ()
@@ -196,14 +199,14 @@ class AddressNames:
         return next(((start, each) for each in found if each is not None), None)
 
     def described_class(self, image: NamedImage, name: str, beside: int) -> Optional[DescribedClass]:
-        """As WithSymbols has it."""
+        """As in WithSymbols."""
         module = self.module_at(image, beside)
         described = self._entries_of(image, module[0]) if module is not None else ()
         found = (entries.class_named(name) for _, entries in described)
         return next((each for each in found if each is not None), None)
 
     def _entries_of(self, image: NamedImage, start: Region) -> Sequence[tuple[int, DebugEntries]]:
-        """Each with what the loader added to its addresses."""
+        """Yields entries, each with what the loader added to its addresses."""
         if start.start not in self._described:
             from .debug_entries import debug_entries_of  # only LLDB asks for what it does not tell itself
 
@@ -212,7 +215,7 @@ class AddressNames:
         return self._described[start.start]
 
     def thread_symbols(self, image: NamedImage) -> list[tuple[int, NamedSymbol]]:
-        """Thread-local variables, each with where its module begins; without the C library's own."""
+        """Returns thread-local variables with their modules' first addresses; without the C library's own."""
         found: list[tuple[int, NamedSymbol]] = []
         for module in self._runs(image):
             if module[0].finds_malloc or not _is_program(module):
@@ -222,7 +225,7 @@ class AddressNames:
         return found
 
     def functions(self, image: NamedImage, start: Region) -> list[int]:
-        """Where those of the module begin that begins there."""
+        """Returns the starts of functions in the module that begins there."""
         for file in self._files(image, start):
             bias = start.start - file.first_address
             found = [each.value + bias for each in names_of(file, (STT_FUNC,))]
@@ -231,7 +234,7 @@ class AddressNames:
         return []
 
     def _files(self, image: NamedImage, start: Region) -> Iterator[ElfFile]:
-        """Those that are proven to have the symbols of the module that begins there."""
+        """Returns files that are proven to have the symbols of the module that begins there."""
         build_id = module_build_id(image.read, start.start)
         if build_id is not None:
             paths = files_of(image, start, build_id, self._folders, sysroot=self._sysroot)
@@ -271,44 +274,44 @@ class _HasNaming(NamedImage, Protocol):
 
 
 class WithSymbols:
-    """What tables of symbols tell of an image, besides names."""
+    """An image's symbol tables, as far as more than names is needed."""
 
     def symbol_at(self: _HasNaming, address: int) -> Optional[NamedSymbol]:
-        """What covers an address by the table of symbols of the very file that is mapped there."""
+        """Returns the symbol that covers an address, from the table of the very file that is mapped there."""
         return self._naming.symbol_at(self, address)
 
     def address_of(self: _HasNaming, mangled: str, beside: int) -> Optional[int]:
-        """Of a symbol of the module that has the address `beside`."""
+        """Returns the address of a symbol in the module that has the address `beside`."""
         return self._naming.address_of(self, mangled, beside)
 
     def symbols_with(self: _HasNaming, part: str, beside: int) -> list[NamedSymbol]:
-        """Of the module that has the address `beside`: those in whose mangled names this is."""
+        """Returns the symbols in the module that has the address `beside` whose mangled names contain this."""
         return self._naming.symbols_with(self, part, beside)
 
     def source_of(self: _HasNaming, symbol: NamedSymbol, beside: int) -> Optional[str]:
-        """The source file of a local symbol of the module that has the address `beside`, without folders."""
+        """Returns the source file of a local symbol in the module that has the address `beside`, without folders."""
         return self._naming.source_of(self, symbol, beside)
 
     def described_at(self: _HasNaming, address: int) -> Optional[tuple[int, DescribedVariable]]:
-        """The static variable that begins there, by debug information of the very file that is mapped there, which is
-        read here; and where its module begins."""
+        """Returns the static variable that begins there, from debug information of the very file that is mapped there,
+        which is read here; and where its module begins."""
         return self._naming.described_at(self, address)
 
     def described_class(self: _HasNaming, name: str, beside: int) -> Optional[DescribedClass]:
-        """An instance of a class template, by the same, of the module that has the address `beside`."""
+        """Returns an instance of a class template, likewise, in the module that has the address `beside`."""
         return self._naming.described_class(self, name, beside)
 
     def thread_symbols(self: _HasNaming) -> list[tuple[int, NamedSymbol]]:
-        """Thread-local variables, each with where its module begins; without the C library's own."""
+        """Returns thread-local variables with their modules' first addresses; without the C library's own."""
         return self._naming.thread_symbols(self)
 
     def functions(self: _HasNaming, module: Region) -> list[int]:
-        """Where those of a module begin, of which this is the first mapping."""
+        """Returns the starts of functions in the module with this first mapping."""
         return self._naming.functions(self, module)
 
 
 def names_of(file: ElfFile, kinds: Sequence[int] = ADDRESSED) -> list[NamedSymbol]:
-    """By their values: of thread-local variables (STT_TLS) where they lie in their module's block."""
+    """Returns names by value: for thread-local variables (STT_TLS) by the offset in their module's block."""
     try:
         return sorted(_names(file, kinds))
     except (ArenascopeError, struct.error, IndexError):
@@ -316,7 +319,7 @@ def names_of(file: ElfFile, kinds: Sequence[int] = ADDRESSED) -> list[NamedSymbo
 
 
 def source_of(file: ElfFile, name: str, values: Collection[int]) -> Optional[str]:
-    """The source file of a local variable, as the table of symbols has it: without folders."""
+    """Returns the source file of a local variable, without folders, from the symbol table."""
     try:
         table = next((each for each in file.sections if each.type == SHT_SYMTAB), None)
         if table is None or table.size // symbol_form(file).size > ENTRIES_LIMIT:
@@ -339,7 +342,7 @@ def source_of(file: ElfFile, name: str, values: Collection[int]) -> Optional[str
 
 
 def _names(file: ElfFile, kinds: Sequence[int] = ADDRESSED) -> Iterator[NamedSymbol]:
-    """Of .symtab, or where the file is stripped of .dynsym."""
+    """Reads .symtab, or .dynsym if the file is stripped."""
     tables = {section.type: section for section in file.sections if section.type in (SHT_SYMTAB, SHT_DYNSYM)}
     table = tables.get(SHT_SYMTAB) or tables.get(SHT_DYNSYM)
     if table is not None and table.size // symbol_form(file).size <= ENTRIES_LIMIT:

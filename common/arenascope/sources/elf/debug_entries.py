@@ -1,9 +1,9 @@
-"""Variables by address and classes by name, from debug information that is read here: what a debugger does not tell.
+"""Reads variables by address and classes by name from debug information, where a debugger does not provide them.
 
-LLDB has no way to a static variable of a function that is nowhere but inlined. LLDB 22 reads one class of those whose
+LLDB cannot find a static variable of a function that is only ever inlined. LLDB 22 reads one class of those whose
 templates' arguments GCC writes into their names alone, such as std::tuple's, and no other
 (https://github.com/llvm/llvm-project/issues/204791). An address or a name is searched for as bytes, and of the entries
-in front of it only the way down to it is read.
+in front of it only the path down to it is read.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from .entry_tree import BLOCK1, DAMAGED, DEEPEST, EXPRLOC, NAME, ROOMS, SIBLING,
 from .unwind import Cursor
 
 LARGEST = 64 << 20
-"""Of a section's bytes: as much as the shell reads unasked."""
+"""The most bytes of a section: as much as the shell reads unasked."""
 MOST_PLACES, MOST_STRINGS, MOST_MEMBERS = 64, 10_000, 10_000
 COMPRESSED = 0x800
 CHECKED = ".debug_info", ".debug_abbrev", ".debug_str", ".debug_line_str"
@@ -32,22 +32,23 @@ LOCATION, SIZE, PLACE, DECLARATION, TYPE = 0x02, 0x0B, 0x38, 0x3C, 0x49
 
 class DescribedType(NamedTuple):
     name: str
-    """With namespaces and classes in front, as the compiler wrote it, without const and typedefs; or "void"."""
+    """The name with namespaces and classes in front, as the compiler wrote it, without const and typedefs; or
+    "void"."""
     marks: Sequence[str] = ()
-    """What is between: "*" for each pointer, "&" or "&&", the innermost first."""
+    """The pointers and references: "*" for each pointer, "&" or "&&", the innermost first."""
 
 
 class DescribedVariable(NamedTuple):
     """A static variable."""
 
     function: str
-    """As C names the one that it is declared in; "": in none, or in one without a name."""
+    """The C name of the function that it is declared in; "" if there is none, or it has no name."""
     name: str
     type: DescribedType
 
 
 class DescribedMember(NamedTuple):
-    """Of a class, or a base class of it."""
+    """A member of a class, or a base class of it."""
 
     name: str
     offset: int
@@ -61,14 +62,14 @@ class DescribedClass(NamedTuple):
 
 
 class DebugEntries(EntryTree):
-    """Of one file."""
+    """The debug entries of one file."""
 
     def __init__(self, sections: Mapping[str, bytes], byte_order: ByteOrder, word: int) -> None:
         super().__init__(sections, byte_order, word)
         self._strings: dict[str, Mapping[str, Sequence[int]]] = {}
 
     def variable_at(self, address: int) -> Optional[DescribedVariable]:
-        """By the address for which the file was linked."""
+        """Finds the variable by the address for which the file was linked."""
         place = -1
         with suppress(*DAMAGED):
             wanted = bytes((1 + self._word, 3)) + address.to_bytes(self._word, self._byte_order)  # DW_OP_addr
@@ -83,7 +84,7 @@ class DebugEntries(EntryTree):
         return None
 
     def class_named(self, name: str) -> Optional[DescribedClass]:
-        """An instance of a class template; spelled as type_spelling.py does. None where two are not alike."""
+        """Finds an instance of a class template, spelled as type_spelling.py does. None if two are not alike."""
         own = within(name)[1]
         with suppress(*DAMAGED):
             starts = self._strings_like(own.partition("<")[0]).get(own, ())
@@ -92,7 +93,7 @@ class DebugEntries(EntryTree):
         return None
 
     def _strings_like(self, template: str) -> Mapping[str, Sequence[int]]:
-        """Names of a template's instances, as they are spelled, by where they lie."""
+        """Returns names of a template's instances by offset, as they are spelled."""
         if template not in self._strings:
             found: dict[str, list[int]] = {}
             strings, wanted = self._sections[".debug_str"], f"\0{template}<".encode()
@@ -104,7 +105,7 @@ class DebugEntries(EntryTree):
         return self._strings[template]
 
     def _classes_of(self, string: int) -> Iterator[tuple[str, DescribedClass]]:
-        """Complete ones, by their full names, whose own name lies there: the first of them."""
+        """Returns the first complete class of each full name whose own name lies there."""
         place, wanted = -1, string.to_bytes(4, self._byte_order)
         for _ in range(MOST_PLACES):
             place = self._bytes.find(wanted, place + 1)
@@ -117,7 +118,7 @@ class DebugEntries(EntryTree):
                     yield name, DescribedClass(size, list(self._members(way[-1])))
 
     def _members(self, entry: DebugEntry) -> Iterator[DescribedMember]:
-        """What has a fixed place and whole bytes, and a type that has a name."""
+        """Returns the members that have a fixed place, whole bytes, and a type with a name."""
         unit, cursor = self._unit_at(entry.at), Cursor(self._bytes, self._byte_order)
         cursor.at = entry.end
         for _ in range(MOST_MEMBERS if entry.shape.has_children else 0):
@@ -141,7 +142,7 @@ class DebugEntries(EntryTree):
         return DescribedVariable("".join(functions[-1:]), name, type) if name and type is not None else None
 
     def _type_of(self, entry: DebugEntry) -> Optional[DescribedType]:
-        """None where it has no name."""
+        """Returns the type; None if it has no name."""
         type, found = self._reference(entry, TYPE), DescribedType("void")
         for _ in range(DEEPEST):
             if type is None:
@@ -160,7 +161,7 @@ class DebugEntries(EntryTree):
 
 
 def debug_entries_of(file: ElfFile) -> Optional[DebugEntries]:
-    """None where it has none, or too many."""
+    """Returns the file's entries; None if it has none, or too many."""
     sections = {}
     with suppress(*DAMAGED, zlib.error):
         for each in (section for section in file.sections if section.name in CHECKED):

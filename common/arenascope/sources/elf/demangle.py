@@ -1,9 +1,9 @@
-"""C++ names of classes, as the first words of blocks lead to them (_ZTVN2ns4BaseE is "vtable for ns::Base"), variables
-and functions. Those of Rust have a file of their own (`rust_names.py`).
+"""Demangles C++ names of classes, as the first words of blocks lead to them (_ZTVN2ns4BaseE is "vtable for ns::Base"),
+of variables and of functions. rust_names.py does it for Rust.
 
-The Itanium C++ ABI's mangling of types, and of functions, without what templates of these return. What is not of it
-(expressions among template arguments) stays as it is. The words are those of binutils' c++filt, without the spaces
-that C++98 wanted between brackets.
+It reads the Itanium C++ ABI's mangling of types, and of functions without the return types of template functions.
+Anything else (expressions among template arguments) stays as it is. The spelling is that of binutils' c++filt, without
+the spaces that C++98 wanted between brackets.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ STANDARD = {
     "d": "std::iostream",
 }
 NUMBERS = {"i": "", "j": "u", "l": "l", "m": "ul", "x": "ll", "y": "ull"}
-"""Kinds of literals that are written as numbers, and with which ending."""
+"""The literals that are written as numbers, by type, with their suffixes."""
 SUFFIXES = {"P": "*", "R": "&", "O": "&&"}
 QUALIFIERS = {"r": " restrict", "V": " volatile", "K": " const"}
 OPERATORS = {
@@ -81,19 +81,19 @@ OPERATORS = {
 
 
 class Type(NamedTuple):
-    """What stands before and after a name that is declared to be of it: "void (*" and ")(int)"."""
+    """A type as the text before and after a name that is declared with it: "void (*" and ")(int)"."""
 
     left: str
     right: str = ""
     open: bool = False
-    """A function or array: what points to it needs parentheses."""
+    """Whether it is a function or array: a pointer to it needs parentheses."""
 
     def __str__(self) -> str:
         return self.left + self.right
 
 
 def listed(kinds: Sequence[Type]) -> str:
-    """An empty pack is none."""
+    """Joins arguments; an empty pack is none."""
     return ", ".join(filter(None, map(str, kinds)))
 
 
@@ -107,7 +107,7 @@ def pointing(of: Type, mark: str) -> Type:
 
 
 def without_arguments(name: str) -> str:
-    """As a constructor is named after its class."""
+    """Drops template arguments, as a constructor is named after its class without them."""
     depth, end = 0, len(name)
     if not name.endswith(">"):
         return name
@@ -122,13 +122,13 @@ def without_arguments(name: str) -> str:
 DEEPEST = 64
 NONE = -1
 LONGEST = 16 << 10
-"""Each substitution can double the name."""
+"""The longest name: each substitution can double it."""
 _CLONE = re.compile(r"(\.[a-zA-Z_]+(?:\.\d+)*)")
 DIGITS = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZ"
 
 
 def demangle(name: str) -> str:
-    """The readable name, or `name` itself."""
+    """Returns the readable name, or `name` itself."""
     if name.startswith("_R") or "17h" in name:
         rust = of_rust(name)
         if rust is not None:
@@ -149,28 +149,28 @@ _Any = TypeVar("_Any")
 
 
 class _Unknown(Exception):
-    """It is no name, or has something that is not read here."""
+    """It is no name, or has something that is not supported here."""
 
 
 class _Parser:
-    """Each method reads one thing at `at`."""
+    """A parser of mangled names: each method reads one thing at `at`."""
 
     def __init__(self, text: str, at: int) -> None:
         self.text, self.at = text, at
         self.depth = 0
         self.known: list[Type] = []
-        """What substitutions stand for, in the order in which it was met."""
+        """The texts that substitutions stand for, in the order in which they were met."""
         self.arguments: list[Type] = []
-        """Of the last template, which T_ stands for."""
+        """The arguments of the last template, which T_ refers to."""
         self.in_lambda = 0
         self.first_given = NONE
-        """Of what substitutions stand for, the first that is of a template's argument: in a local name."""
+        """In a local name: the first substitution that depends on a template's argument."""
         self.elsewhere: set[int] = set()
-        """What is so of another template's, which has ended: the same letters stand for other types now."""
+        """The same of another template, which has ended: the same letters stand for other types now."""
         self.suffix = ""
-        """Of the last nested name: " const" of a member function that is."""
+        """The suffix of the last nested name: " const" of a member function."""
         self.makes = False
-        """Whether it was that of a constructor or destructor, which returns nothing."""
+        """Whether it named a constructor or destructor, which has no return type."""
 
     def peek(self, count: int = 1) -> str:
         return self.text[self.at : self.at + count]
@@ -271,7 +271,7 @@ class _Parser:
         return "" if parameters == [Type("void")] else listed(parameters)
 
     def _parameter(self) -> Type:
-        """T_, T0_ … : in a generic lambda its own `auto`s."""
+        """Reads T_, T0_ … : in a generic lambda its own `auto`s."""
         self.expect("T")
         number = self._sequence(10)
         if self.in_lambda:
@@ -283,7 +283,7 @@ class _Parser:
         return self.arguments[number]
 
     def _sequence(self, base: int) -> int:
-        """_ is 0, 0_ is 1, and so on."""
+        """Reads a sequence number: _ is 0, 0_ is 1, and so on."""
         end = self.text.index("_", self.at)
         digits = self.text[self.at : end]
         self.at = end + 1
@@ -292,7 +292,7 @@ class _Parser:
     # names
 
     def _class(self) -> Type:
-        """A class or enumeration; what it is substituted by is kept."""
+        """Reads a class or enumeration, and keeps it for substitutions."""
         if self.peek() != "S" or self.peek(2) == "St":
             return self.keep(Type(self.name()))
         kind = self._substitution()
@@ -340,7 +340,7 @@ class _Parser:
         return name
 
     def _local(self) -> str:
-        """A class in a function."""
+        """Reads a class in a function."""
         before, self.first_given = self.first_given, NONE
         function = self._encoding()
         self.expect("E")
@@ -357,12 +357,12 @@ class _Parser:
         return f"{function}::{name}"
 
     def whole(self) -> str:
-        """A variable, or a function, or what a compiler made of one (".isra.0")."""
+        """Reads a variable, or a function, or a compiler's variant of one (".isra.0")."""
         self.text, *made = _CLONE.split(self.text)
         return "".join([self._encoding(), *(f" [clone {each}]" for each in made if each)])
 
     def _encoding(self) -> str:
-        """A function with its parameters, or a variable."""
+        """Reads a function with its parameters, or a variable."""
         self.suffix, self.makes = "", False
         name, suffix, makes = self.name(), self.suffix, self.makes
         if self.peek() in ("E", ""):
@@ -373,7 +373,7 @@ class _Parser:
         return f"{name}({self._parameters('E')}){suffix}"
 
     def _step(self, within: str) -> str:
-        """One step of a name, without template arguments."""
+        """Reads one component of a name, without template arguments."""
         self.take("L")  # known to its file alone
         self.take("M")  # what initialises the member before
         letter = self.peek()
@@ -433,7 +433,7 @@ class _Parser:
     # template arguments
 
     def _apart(self, read: Callable[[], _Any]) -> _Any:
-        """What is known of names in it is nothing of what comes after it."""
+        """Reads separately: what is known of names in it does not apply to what follows."""
         before = self.arguments, self.suffix, self.makes
         found = read()
         self.arguments, self.suffix, self.makes = before
@@ -462,7 +462,7 @@ class _Parser:
         return self.type()
 
     def _literal(self) -> str:
-        """A number: Lm42E; an enumerator: LN2ns1EE2E."""
+        """Reads a literal: a number (Lm42E) or an enumerator (LN2ns1EE2E)."""
         self.expect("L")
         letter = self.peek()
         if self.take("_Z"):

@@ -1,6 +1,6 @@
-"""A small ELF reader, for files and for what the loader made of them in memory.
+"""A small ELF reader, for files and for their images in memory.
 
-Both classes and both byte orders. It knows what finding glibc needs (headers, notes, build-ids, the version
+It reads both classes and both byte orders, and what finding glibc needs (headers, notes, build-ids, the version
 banner); symbol tables are in symbols.py.
 """
 
@@ -29,24 +29,25 @@ SHT_SYMTAB, SHT_NOTE, SHT_NOBITS, SHT_DYNSYM = 2, 7, 8, 11
 # counts that outgrow their 16-bit field move to section header 0 (a core of more than 65,534 mappings)
 PN_XNUM, SHN_XINDEX = 0xFFFF, 0xFFFF
 MAX_SECTIONS = 1 << 16
-"""Of modules and their debug files, which have some dozens; a core's are only counted."""
+"""The most sections of modules and their debug files, which have some dozens; a core's are only counted."""
 MAX_SEGMENTS = 1 << 21
-"""Of a core: twice what the largest vm.max_map_count in use allows. The count may be one of a file that is a hole."""
+"""The most segments of a core: twice what the largest vm.max_map_count in use allows. A count may be false, in a file
+that is a hole."""
 MAX_MAPPED = 256
-"""Program headers of a module in memory: linkers write a dozen, and nothing says where their file ends."""
+"""The most program headers of a module in memory: linkers write a dozen, and nothing marks where their file ends."""
 MAX_TABLES = 64
 LONGEST_NOTES = 1 << 20
-"""Of modules and their files, which have some hundred bytes of notes; a core's are read by core/core_memory.py."""
+"""The most bytes of notes in modules and their files, which have some hundred; core/core_memory.py reads a core's."""
 LONGEST_NAME = 4096
 LONGEST_SECTION_NAME = 256
 LONGEST_NAMES = 16 << 20
-"""Of all sections together."""
+"""The most bytes of all sections' names."""
 SEARCHED_FOR_BANNER = 256 << 20
 DEBUG_FOLDER = "/usr/lib/debug"
 BUILD_ID_DIGITS = 16
-"""Those that linkers make have at least as many."""
+"""The least length of build-ids that linkers make."""
 INFORMATION = (".debug_info", ".zdebug_info")
-"""Sections that tell types."""
+"""Sections with types."""
 
 
 class Segment(NamedTuple):
@@ -78,7 +79,7 @@ class Section(NamedTuple):
 class Elf:
     """An ELF image, read by read(address, size), which gives all the bytes or raises.
 
-    With `mapped`, `base` is where the loader put the file's first byte and only what it loads is there.
+    With `mapped`, `base` is where the loader put the file's first byte, and only loaded parts are there.
     """
 
     def __init__(self, read: Read, base: int = 0, mapped: bool = False, name: str = "this") -> None:
@@ -109,7 +110,7 @@ class Elf:
             self._shstrndx,
         ) = fields.unpack(read(base + 16, fields.size))
         self.section_count = self._shnum
-        """As the header has it: 0 both where there are none and where there are too many for 16 bits."""
+        """As in the header: 0 if there are none, and if there are too many for 16 bits."""
         self._section = struct.Struct(f"{self.mark}2I4{word}2I2{word}")
 
     @cached_property
@@ -175,14 +176,14 @@ class Elf:
         ]
 
     def linked(self, section: Section) -> Section:
-        """The section that this one's `link` names: a symbol table's strings."""
+        """Returns the section that this one's `link` names: a symbol table's strings."""
         if section.link >= len(self.sections):
             raise TargetError(f"{self.name} has a damaged section header: {section.name} links to none")
         return self.sections[section.link]
 
     @property
     def program_headers(self) -> Span:
-        """Where they lie."""
+        """The offset of the program headers."""
         start = self.base + self._phoff
         return Span(start, start + self._phnum * self._phentsize)
 
@@ -194,7 +195,7 @@ class Elf:
 
     @cached_property
     def bias(self) -> int:
-        """What the loader added to the file's addresses; 0 for a file."""
+        """The number that the loader added to the file's addresses; 0 for a file."""
         if not self.mapped:
             return 0
         return self.base - self.first_address
@@ -203,7 +204,7 @@ class Elf:
         return self.read(self.bias + segment.address if self.mapped else segment.offset, segment.file_size)
 
     def notes(self) -> Iterator[Note]:
-        """The notes of the PT_NOTE segments."""
+        """Returns the notes of the PT_NOTE segments."""
         for segment in [each for each in self.segments if each.type == PT_NOTE][:MAX_TABLES]:
             if segment.file_size <= LONGEST_NOTES:
                 yield from parse_notes(self.contents(segment), self.mark, segment.align)
@@ -220,7 +221,7 @@ class Elf:
 
 
 class ElfFile(Elf):
-    """An ELF file, mapped rather than read: debug files are big and little of them is looked at."""
+    """An ELF file, mapped rather than read: debug files are large and little of them is used."""
 
     def __init__(self, path: str) -> None:
         try:
@@ -250,7 +251,7 @@ def buffer_reader(data: Buffer, name: str) -> Read:
 
 
 def file_reader(read: Read, length: int, name: str) -> Read:
-    """A Read of a file so long; a TargetError where it ends too early."""
+    """Returns a Read of a file of that length; it raises TargetError if the file ends too early."""
 
     def within(offset: int, size: int) -> bytes:
         # before a byte is copied: a header may claim more than there is memory for
@@ -262,12 +263,12 @@ def file_reader(read: Read, length: int, name: str) -> Read:
 
 
 def module_build_id(read: Read, base: int) -> Optional[str]:
-    """The build-id of the module whose first byte lies at `base` of a process; None where there is none to be read."""
+    """Returns the build-id of the module whose first byte lies at `base` of a process; None if none can be read."""
     return build_id_in_memory(read, base) or None
 
 
 def build_id_in_memory(read: Read, base: int) -> Optional[str]:
-    """The same, and "" of a module that was linked without one; None where no module can be read there."""
+    """Returns the same, but "" for a module that was linked without one; None if no module can be read there."""
     try:
         return Elf(read, base, mapped=True).build_id() or ""
     except ArenascopeError:
@@ -275,7 +276,7 @@ def build_id_in_memory(read: Read, base: int) -> Optional[str]:
 
 
 def differ(inside: Optional[str], loaded: Optional[str]) -> bool:
-    """Whether a module's build-id proves that a file is not the module's. `loaded` is the file's, or "".
+    """Tells whether a module's build-id proves that a file is not the module's. `loaded` is the file's, or "".
 
     LLDB has a checksum of 8 digits for a file that has none.
     """
@@ -293,7 +294,7 @@ def has_debug_information(path: str) -> bool:
 
 
 def proven_files(paths: Iterable[Optional[str]], build_id: str) -> Iterator[ElfFile]:
-    """Those of the files that are of this build-id, each open until the next is asked for."""
+    """Yields the files that have this build-id, each open until the next is asked for."""
     for path in paths:
         if path is None:
             continue
@@ -306,7 +307,8 @@ def proven_files(paths: Iterable[Optional[str]], build_id: str) -> Iterator[ElfF
 
 
 def find_debug_file(build_id: str, debug_dirs: Iterable[str], sysroot: Optional[str] = None) -> Optional[str]:
-    """The separate debug file of that build-id under the first of `debug_dirs` that has it, or below `sysroot`."""
+    """Returns the separate debug file of that build-id under the first of `debug_dirs` that has it, or below
+    `sysroot`."""
     if len(build_id) < 3:
         return None
     name = os.path.join(".build-id", build_id[:2], build_id[2:] + ".debug")
@@ -323,7 +325,8 @@ _BANNER = re.compile(rb"GNU C Library [^\n\0]{0,200}?release version ([0-9]+\.[0
 
 
 def glibc_version(data: Buffer) -> Optional[str]:
-    """glibc's version, such as "2.36", from libc's bytes (its file, a static program, or its .rodata in memory)."""
+    """Returns glibc's version, such as "2.36", from libc's bytes (its file, a static program, or its .rodata in
+    memory)."""
     banner = _BANNER.search(data, 0, SEARCHED_FOR_BANNER)
     return banner.group(1).decode() if banner else None
 
@@ -345,7 +348,7 @@ MACHINE_NAMES = {
 
 
 def machine_name(machine: int, pointer_size: int) -> str:
-    """A processor's Linux name, "" where it is not known here."""
+    """Returns a processor's Linux name, "" if it is not known here."""
     if machine == EM_X86_64 and pointer_size == 4:
         return "x32"
     return MACHINE_NAMES.get(machine, "")

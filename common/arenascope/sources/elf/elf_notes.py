@@ -1,4 +1,4 @@
-"""ELF notes: of a module its build-id, of a core its threads and mappings."""
+"""Parses ELF notes: a module's build-id, a core's threads and mappings."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class Note(NamedTuple):
 
 
 class NotePlace(NamedTuple):
-    """Where a whole note lies: its header, owner and bytes, from the first byte of all notes on."""
+    """The place of a whole note: its header, owner and bytes, from the first byte of all notes on."""
 
     start: int
     owner: int
@@ -57,7 +57,7 @@ def places_of_notes(data: Buffer, mark: str, align: int = 4) -> Iterator[NotePla
 
 
 def parse_notes(data: Buffer, mark: str, align: int = 4, most: Optional[int] = None) -> Iterator[Note]:
-    """The notes in `data`, as far as they are whole; those before the one with which they would exceed `most` bytes."""
+    """Returns the complete notes in `data`, up to the one with which they would exceed `most` bytes."""
     left = len(data) if most is None else most
     for each in places_of_notes(data, mark, align):
         left -= each.data_bytes
@@ -95,16 +95,16 @@ REGISTER_NOTES = (
     ("LINUX", NT_ARM_SVE),
     ("LINUX", NT_S390_HIGH_GPRS),
 )
-"""Sets of registers beside the general ones; each machine has some of them."""
+"""Register sets besides the general ones; each machine has some of them."""
 # <linux/auxvec.h>
 AT_NULL, AT_PHDR, AT_PHNUM, AT_PAGESZ, AT_BASE, AT_ENTRY = 0, 3, 5, 6, 7, 9
 AT_PLATFORM, AT_SECURE, AT_RANDOM, AT_EXECFN, AT_SYSINFO_EHDR = 15, 23, 25, 31, 33
 DELETED = " (deleted)"
 OWN = "ARENASCOPE"
-"""Owns notes of our own, which `save` writes."""
+"""The owner of our own notes, which `save` writes."""
 NT_MOMENT, NT_RESIDENT, NT_SWAPPED, NT_VECTORS = 1, 2, 3, 16
-"""Of these the last has vector registers one after another, as a debugger has them by name (WIDE in registers.py), the
-others what core/saved_note.py tells of."""
+"""The last one has vector registers one after another, by debuggers' names (WIDE in registers.py); core/saved_note.py
+describes the others."""
 
 
 class FileMapping(NamedTuple):
@@ -117,7 +117,7 @@ class FileMapping(NamedTuple):
 
 
 def parse_auxv(data: bytes, pointer_size: int, mark: str) -> dict[int, int]:
-    """The auxiliary vector up to AT_NULL."""
+    """Returns the auxiliary vector up to AT_NULL."""
     pair = struct.Struct(mark + ("2I" if pointer_size == 4 else "2Q"))
     auxv: dict[int, int] = {}
     for kind, value in pair.iter_unpack(data[: len(data) // pair.size * pair.size]):
@@ -128,11 +128,11 @@ def parse_auxv(data: bytes, pointer_size: int, mark: str) -> dict[int, int]:
 
 
 def is_secure(auxv: Mapping[int, int]) -> Optional[bool]:
-    """As Target.is_secure: its file is set-user-ID or set-group-ID, or has capabilities. None where it does not say."""
+    """As in Target: the program's file is set-user-ID or set-group-ID, or has capabilities. None if it does not say."""
     secure = auxv.get(AT_SECURE)
     return None if secure is None else bool(secure)
 
 
 def undeleted(path: str) -> str:
-    """The path without the kernel's mark for a file that has been removed or replaced since."""
+    """Removes the kernel's mark for a file that has been removed or replaced since."""
     return path[: -len(DELETED)] if path.endswith(DELETED) else path

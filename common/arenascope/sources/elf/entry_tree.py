@@ -1,6 +1,6 @@
-"""Entries of debug information (DWARF 2 to 5) and the way down to one, which passes over what is beside it.
+"""Reads entries of debug information (DWARF 2 to 5): only the path down to one, skipping its siblings.
 
-What another file has (split DWARF, dwz), or a table of addresses or strings (as clang's has), is left out.
+Entries that need another file (split DWARF, dwz), or a table of addresses or strings (as clang's do), are left out.
 """
 
 from __future__ import annotations
@@ -14,13 +14,13 @@ from ..target import ByteOrder
 from .unwind import Cursor
 
 MOST_ENTRIES = 300_000
-"""So many are passed on the way to one."""
+"""The most entries that are skipped on the way to one."""
 DEEPEST = 32
 DAMAGED = IndexError, KeyError, ValueError, OverflowError
 
 CLASS, ENUM, STRUCT, UNION, BASE, NAMESPACE = 0x02, 0x04, 0x13, 0x17, 0x24, 0x39
 ROOMS = NAMESPACE, CLASS, STRUCT, UNION
-"""Entries whose names stand in front of those within."""
+"""Entries whose names prefix the names within."""
 SIBLING, NAME, ORIGIN, SPECIFICATION = 0x01, 0x03, 0x31, 0x47
 
 BLOCK1, STRING, STRP, UDATA, REF_ADDR, REF_UDATA = 0x0A, 0x08, 0x0E, 0x0F, 0x10, 0x15
@@ -28,13 +28,13 @@ EXPRLOC, LINE_STRP, CONSTANT = 0x18, 0x1F, 0x21
 BLOCKS = {0x03: 2, 0x04: 4, BLOCK1: 1}
 """Forms that begin with a length of so many bytes."""
 LENGTHS, NUMBERS = (0x09, EXPRLOC), (0x0D, UDATA, REF_UDATA, 0x1A, 0x1B, 0x22, 0x23)
-"""Forms that begin with a ULEB128 length, and that are one LEB128 number."""
+"""Forms that begin with a ULEB128 length, and forms that are one LEB128 number."""
 SIZES = {0x05: 2, 0x06: 4, 0x07: 8, 0x0B: 1, 0x0C: 1, STRP: 4, 0x11: 1, 0x12: 2, 0x13: 4, 0x14: 8, 0x17: 4, 0x19: 0}
 SIZES.update({0x1C: 4, 0x1D: 4, 0x1E: 16, LINE_STRP: 4, 0x20: 8, CONSTANT: 0, 0x24: 8, 0x1F20: 4, 0x1F21: 4})
 SIZES.update({0x25: 1, 0x26: 2, 0x27: 3, 0x28: 4, 0x29: 1, 0x2A: 2, 0x2B: 3, 0x2C: 4})
 CONSTANTS = {0x05: 2, 0x06: 4, 0x07: 8, 0x0B: 1}
 WITHIN_UNIT = {0x11: 1, 0x12: 2, 0x13: 4, 0x14: 8}
-"""References that count from where the unit begins."""
+"""References relative to the unit's start."""
 
 
 class _Unit(NamedTuple):
@@ -45,7 +45,7 @@ class _Unit(NamedTuple):
     version: int
     word: int
     shapes: int
-    """Where the descriptions of its entries begin."""
+    """The offset of its abbreviations."""
 
 
 class _Shape(NamedTuple):
@@ -62,23 +62,23 @@ class DebugEntry(NamedTuple):
     end: int
     shape: _Shape
     places: Mapping[int, tuple[int, int]]
-    """Of the attributes: form, and where it lies."""
+    """The attributes' forms and offsets."""
 
 
 class EntryTree:
-    """Of one file."""
+    """The entries of one file."""
 
     def __init__(self, sections: Mapping[str, bytes], byte_order: ByteOrder, word: int) -> None:
         self._sections, self._byte_order, self._word = sections, byte_order, word
         self._bytes = sections.get(".debug_info", b"")
         self._shapes: dict[int, Mapping[int, _Shape]] = {}
         self._passed: dict[int, list[int]] = {}
-        """Of a unit's outermost entries where they begin, as far as they were passed."""
+        """By unit: the starts of its outermost entries that were skipped so far."""
 
     # names
 
     def _full_name(self, way: Sequence[DebugEntry]) -> str:
-        """ "": not all of it has a name, or it is a function's own."""
+        """Returns the full name; "" if a part has no name, or it is a function's own."""
         specified = self._own_reference(way[-1], SPECIFICATION)
         if specified is not None and NAME not in way[-1].places:
             way = self._way_to(specified)
@@ -137,7 +137,7 @@ class EntryTree:
     # entries
 
     def _way_to(self, place: int) -> list[DebugEntry]:
-        """The entries that lead down to the one in which this place lies, that one the last."""
+        """Returns the entries from the root down to the one that contains this place."""
         unit = self._unit_at(place)
         cursor = Cursor(self._bytes, self._byte_order)
         cursor.at = unit.first
@@ -222,7 +222,7 @@ class EntryTree:
 
     @cached_property
     def _units(self) -> list[_Unit]:
-        """As far as they can be read."""
+        """Yields the units that can be read."""
         found: list[_Unit] = []
         start = 0
         with suppress(*DAMAGED):

@@ -1,4 +1,4 @@
-"""The environment that a process was started with."""
+"""Reads the environment that a process was started with."""
 
 from __future__ import annotations
 
@@ -11,21 +11,21 @@ from .elf_file import Read
 from .elf_notes import AT_ENTRY, AT_EXECFN, AT_PHDR, AT_PHNUM, AT_PLATFORM, AT_RANDOM
 
 CORRECTED = (AT_PHDR, AT_PHNUM, AT_ENTRY, AT_EXECFN)
-"""What ld.so puts right in the vector where it was started as the program itself."""
+"""Entries that ld.so corrects in the vector if it was started as the program itself."""
 # exec allows three quarters of the default 8 MiB stack for arguments and environment together (_STK_LIM)
 ARGUMENT_LIMIT = 6 << 20
 STRING_LIMIT = 128 << 10  # MAX_ARG_STRLEN
 MOST_PAIRS = 64
-"""Of the auxiliary vector: the kernel writes some twenty."""
+"""The most pairs of the auxiliary vector: the kernel writes some twenty."""
 MOST_PLACES = 1000
-"""Where its bytes are compared: one of its pairs, with a value of its own, is hardly met twice on a stack."""
+"""The most matches that are compared: a pair with a unique value is hardly met twice on a stack."""
 PAGE = 4096
 
 
 def parse_block(data: bytes) -> Optional[dict[str, str]]:
-    """KEY=VALUE strings, each ended by a zero byte, as /proc/PID/environ has them.
+    """Parses KEY=VALUE strings, each ended by a zero byte, as in /proc/PID/environ.
 
-    None where there are bytes but no such string: a program that writes its title over them (setproctitle).
+    None if there are bytes but no such string: the program has written its title over them (setproctitle).
     """
     variables = _as_mapping(data.split(b"\0"))
     return None if not variables and data.strip(b"\0") else variables
@@ -34,12 +34,12 @@ def parse_block(data: bytes) -> Optional[dict[str, str]]:
 def from_stack(
     read: Read, auxv: dict[int, int], auxv_bytes: bytes, pointer_size: int, mark: str
 ) -> Optional[dict[str, str]]:
-    """Out of memory, for a core: the pointers that exec laid below the auxiliary vector on the first stack.
+    """Reads it from a core's memory: the pointers that exec put below the auxiliary vector on the first stack.
 
-    The vector (create_elf_tables in fs/binfmt_elf.c) is copied there byte for byte from what NT_AUXV saves, so it
-    is found by its own bytes; `ld.so PROGRAM` moves it down by the arguments that were its own (_dl_start_args_adjust)
-    and corrects it. Walking back over the strings instead would take arguments like --a=b for variables.
-    None where the stack is absent or no longer has it.
+    The vector (create_elf_tables in fs/binfmt_elf.c) is copied there byte for byte from what NT_AUXV saves, so it is
+    found by its own bytes; `ld.so PROGRAM` moves it down by the arguments that were its own (_dl_start_args_adjust) and
+    corrects it. Walking back over the strings instead would take arguments like --a=b for variables. None if the stack
+    is absent or no longer has it.
     """
     word = struct.Struct(mark + ("I" if pointer_size == 4 else "Q"))
     pair = struct.Struct(mark + ("2I" if pointer_size == 4 else "2Q"))
@@ -98,7 +98,7 @@ def _as_mapping(strings: Iterable[bytes]) -> dict[str, str]:
 
 
 def _find_below(read: Read, anchor: int, needle: bytes, fits: Callable[[int], bool]) -> Optional[int]:
-    """The highest address below `anchor` where `needle` lies and fits, page by page downwards."""
+    """Returns the highest address below `anchor` where `needle` lies, searching page by page downwards."""
     data, start, left = b"", anchor, MOST_PLACES
     while anchor - start < ARGUMENT_LIMIT + PAGE:
         lower = (start - 1) // PAGE * PAGE
@@ -121,7 +121,7 @@ def _find_below(read: Read, anchor: int, needle: bytes, fits: Callable[[int], bo
 
 
 def read_string(read: Read, address: int, longest: int = STRING_LIMIT) -> bytes:
-    """Up to its zero byte, page by page; MemoryReadError where it runs into none."""
+    """Reads a string up to its zero byte, page by page; MemoryReadError if there is none."""
     data = b""
     while len(data) < longest:
         end = (address + len(data)) // PAGE * PAGE + PAGE

@@ -1,6 +1,6 @@
-"""Loaded modules, as the dynamic linker has them: in which order, and what each of them exports.
+"""Loaded modules, as the dynamic linker has them: their order, and what each of them exports.
 
-What a core leaves out (a library's tables of symbols) is read from its file, where that is provably the same.
+What a core leaves out (a library's symbol tables) is read from its file, if that is provably the same.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ class Loaded(NamedTuple):
 
 
 def loaded_regions(memory: Memory, auxv: Mapping[int, int], page: int) -> Sequence[Region]:
-    """The mappings of the program and its libraries in address order; none where the image does not tell."""
+    """Returns the mappings of the program and its libraries in address order; empty if the image does not tell."""
     if not auxv.get(AT_PHDR):
         return ()
     try:
@@ -58,7 +58,8 @@ def loaded_regions(memory: Memory, auxv: Mapping[int, int], page: int) -> Sequen
 
 
 def named_regions(memory: Memory, auxv: Mapping[int, int], regions: Sequence[Region]) -> list[Region]:
-    """The regions, those of modules with the paths of their files, and offsets as if these were mapped in one piece.
+    """Returns the regions; those of modules get the paths of their files, and offsets as if these were mapped in one
+    piece.
 
     A module reaches from its load address through its dynamic section to the writable mapping after that.
     """
@@ -80,7 +81,7 @@ def named_regions(memory: Memory, auxv: Mapping[int, int], regions: Sequence[Reg
 
 
 def _end_of_module(regions: Sequence[Region], first: int, module: Loaded, others: Mapping[int, Loaded]) -> int:
-    """The index after the module's last region: bss is not the file's."""
+    """Returns the index after the module's last region: bss is not the file's."""
     for index in range(first, len(regions)):
         part = regions[index]
         if index > first and (part.start != regions[index - 1].end or part.start in others):
@@ -91,7 +92,7 @@ def _end_of_module(regions: Sequence[Region], first: int, module: Loaded, others
 
 
 def _find_debug(memory: Memory, base: int, regions: Sequence[Region]) -> Optional[int]:
-    """ld.so's r_debug, whose last word is where ld.so was loaded."""
+    """Returns ld.so's r_debug, whose last word is where ld.so was loaded."""
     word = memory.pointer_size
     for region in regions:
         if not base or not (region.writable and base < region.start < base + LDSO_REACH):
@@ -113,7 +114,7 @@ def _program_path(memory: Memory, auxv: Mapping[int, int]) -> str:
 
 
 def _path_at(memory: Memory, address: int) -> str:
-    """ "" where it cannot be read: ld.so's own is in text that a core may lack."""
+    """Returns the path; "" if it cannot be read: ld.so's own is in text that a core may lack."""
     try:
         return os.fsdecode(read_string(memory.read, address, LONGEST_PATH)) if address else ""
     except MemoryReadError:
@@ -121,7 +122,7 @@ def _path_at(memory: Memory, address: int) -> str:
 
 
 def _libraries(memory: Memory, debug: int) -> Iterator[Loaded]:
-    """What r_map leads to; the program itself and the vDSO have no path."""
+    """Yields the entries of r_map; the program itself and the vDSO have no path."""
     seen: set[int] = set()
     entry = memory.try_word(debug + memory.pointer_size)
     while entry and entry not in seen and len(seen) < MAX_MODULES:
@@ -137,7 +138,8 @@ def _libraries(memory: Memory, debug: int) -> Iterator[Loaded]:
 
 
 def _mappings(elf: Elf, path: str, page: int) -> Iterator[Region]:
-    """What the kernel and ld.so make of program headers: the file's part, and anonymous memory after it (bss)."""
+    """Returns the mappings that the kernel and ld.so make of program headers: the file's part, and anonymous memory
+    after it (bss)."""
     for segment in elf.segments:
         if segment.type != PT_LOAD or not segment.memory_size:
             continue
@@ -160,7 +162,8 @@ CONSTANTS = (".rodata", ".lrodata", ".data")
 
 
 class Module(NamedTuple):
-    """One file, for each time that it is loaded: its mappings in address order, from the file's first byte on."""
+    """A loaded file, once for each time that it is loaded: its mappings in address order, from the file's first byte
+    on."""
 
     regions: tuple[Region, ...]
 
@@ -189,12 +192,12 @@ class _Entry(NamedTuple):
 
 
 class LinkedPlace(NamedTuple):
-    """Where something of the dynamic linker's lies."""
+    """The place of a structure of the dynamic linker's."""
 
     address: int
     bytes: int
     words: bool
-    """It consists of addresses and small numbers."""
+    """Whether it consists of addresses and small numbers."""
 
 
 class Modules:
@@ -206,11 +209,11 @@ class Modules:
         self._files: dict[Module, Optional[str]] = {}
 
     def exported(self, module: Module, names: Iterable[str]) -> dict[str, int]:
-        """Addresses of those of the names that the module exports; {} where its tables are not available."""
+        """Returns addresses of the names that the module exports; {} if its tables are not available."""
         return self._exported(module, names) or {}
 
     def exports_any(self, module: Module, names: Iterable[str]) -> Optional[bool]:
-        """Whether the module exports one of the names; None where its tables are not to be had."""
+        """Tells whether the module exports one of the names; None if its tables are not available."""
         found = self._exported(module, names)
         return None if found is None else bool(found)
 
@@ -222,7 +225,7 @@ class Modules:
         return {name: symbol.value for name, symbol in symbols.items()}
 
     def mentions(self, module: Module, name: str) -> Optional[bool]:
-        """Whether the module has that function, or asks another for it; None where this is not to be known."""
+        """Tells whether the module has that function, or imports it; None if unknown."""
         try:
             strings = dynamic_strings(lambda address, size: self.read(module, address, size), module.base)
             return b"\0" + name.encode() + b"\0" in strings
@@ -230,14 +233,14 @@ class Modules:
             return bool(self.static(module, [name])) if SYMBOLS in self.sections(module) else None
 
     def pointer(self, address: int) -> int:
-        """What the variable there holds; 0 where that cannot be read."""
+        """Returns the variable's value as a pointer; 0 if it cannot be read."""
         try:
             return self._words(address, 1)[0]
         except MemoryReadError:
             return 0
 
     def static(self, module: Module, names: Sequence[str]) -> dict[str, int]:
-        """Those of the names that the file's own tables of symbols have, with the addresses that it was linked for."""
+        """Returns the names that the file's own symbol tables have, with the addresses that it was linked for."""
         try:
             with ElfFile(self.file_of(module) or "") as file:
                 if all(section.type != SHT_SYMTAB for section in file.sections):
@@ -255,7 +258,7 @@ class Modules:
             return set()
 
     def strings(self, module: Module, needles: Sequence[bytes]) -> set[bytes]:
-        """Those of the needles that stand among the file's constants: what stripping leaves."""
+        """Returns the needles that stand among the file's constants, which stripping leaves."""
         try:
             with ElfFile(self.file_of(module) or "") as file:
                 constants = [each for each in file.sections if each.name.startswith(CONSTANTS)]
@@ -268,7 +271,7 @@ class Modules:
             return set()
 
     def file_of(self, module: Module) -> Optional[str]:
-        """A local path of the file that is mapped: of the same build-id, or else with the same first page."""
+        """Returns a local path of the mapped file: with the same build-id, or else with the same first page."""
         if module not in self._files:
             self._files[module] = self._prove(module)
         return self._files[module]
@@ -291,7 +294,7 @@ class Modules:
         return next((each for each in self.all if each.contains(address)), None)
 
     def read(self, module: Module, address: int, size: int) -> bytes:
-        """Memory, or what the file has there: the loader leaves read-only parts as they are."""
+        """Reads memory, or the file: the loader does not change read-only parts."""
         try:
             return self.target.read(address, size)
         except MemoryReadError:
@@ -308,13 +311,13 @@ class Modules:
 
     @cached_property
     def program(self) -> Optional[Module]:
-        """The module that the dynamic linker notes itself in, else the first of those that are no library."""
+        """Returns the module that the dynamic linker notes itself in, else the first that is no library."""
         told = next((module for module in self.all if self._debug_address(module)), None)
         return told or next((module for module in self.all if ".so" not in module.name), None)
 
     @cached_property
     def in_order(self) -> Optional[list[Module]]:
-        """In the order in which the linker looks names up (its link_map); None where that is not available."""
+        """Returns modules in the order of symbol lookup (link_map); None if unavailable."""
         debug = self._debug_address(self.program) if self.program else None
         if not debug:
             return None
@@ -328,7 +331,7 @@ class Modules:
 
     @cached_property
     def with_tls(self) -> list[Module]:
-        """Those that have variables of each thread's own, in the order in which the linker counts them."""
+        """Returns the modules with thread-local variables, in the order in which the linker counts them."""
         return [each for each in self.in_order or self.all if self._has_tls(each)]
 
     def _has_tls(self, module: Module) -> bool:
@@ -349,7 +352,7 @@ class Modules:
             entry = following
 
     def places(self) -> Iterator[LinkedPlace]:
-        """All that tells what is loaded, in which order."""
+        """Returns all structures that tell what is loaded, in which order."""
         word = self.target.pointer_size
         if self.program is None:
             return
@@ -371,7 +374,7 @@ class Modules:
                 yield LinkedPlace(each.name, len(name) + 1, words=False)
 
     def _as_in_file(self, module: Module, segment: Segment, start: int) -> Iterator[LinkedPlace]:
-        """The words that nobody has changed: the program can write to .dynamic, where it is linked so."""
+        """Returns the words that are unchanged: the program can write to .dynamic, if it is linked so."""
         word = self.target.pointer_size
         with suppress(ArenascopeError), ElfFile(self.file_of(module) or "") as file:
             there = file.contents(segment._replace(file_size=min(segment.file_size, LONGEST_DYNAMIC)))
@@ -386,7 +389,7 @@ class Modules:
         return struct.unpack(f"{mark}{count}{'I' if word == 4 else 'Q'}", self.target.read(address, count * word))
 
     def _debug_address(self, module: Module) -> int:
-        """DT_DEBUG's value: ld.so writes it into the program alone."""
+        """Returns DT_DEBUG's value: ld.so writes it only into the program."""
         try:
             elf = Elf(self.target.read, module.base, mapped=True)
             dynamic = next((segment for segment in elf.segments if segment.type == PT_DYNAMIC), None)
@@ -396,7 +399,7 @@ class Modules:
 
 
 def memory_end(read: Read, start: int) -> Optional[int]:
-    """Where the memory of the file that is mapped there ends by its program headers; None: they cannot be read."""
+    """Returns the end of the mapped file's memory by its program headers; None: they cannot be read."""
     try:
         elf = Elf(read, start, mapped=True)
         return max(elf.bias + each.address + each.memory_size for each in elf.segments if each.type == PT_LOAD)
@@ -407,8 +410,8 @@ def memory_end(read: Read, start: int) -> Optional[int]:
 
 
 def bss_ends(read: Read, page: int, regions: Sequence[Region]) -> dict[int, int]:
-    """Of each mapping that begins as .bss: where it begins, and where the last page of .bss ends. Where the program
-    headers cannot be read it is all of what can be written right behind what can be written of the file."""
+    """Returns, for each mapping that begins as .bss, its start and the end of the last page of .bss. If the program
+    headers cannot be read, .bss is all writable memory right behind the file's."""
     ends: dict[int, int] = {}
     first: Optional[Region] = None  # of the file whose mappings these are
     before: Optional[Region] = None
@@ -428,7 +431,7 @@ def bss_ends(read: Read, page: int, regions: Sequence[Region]) -> dict[int, int]
 
 
 def _may_be_loaded(region: Region) -> bool:
-    """No loader maps for others to write; and to read of such a mapping would make its page resident."""
+    """Excludes mappings that others can write: no loader makes them, and reading one would make its page resident."""
     return region.is_file and not region.shared
 
 

@@ -1,4 +1,4 @@
-"""Modules of which no file is here that is provably theirs: what they call things is not known then."""
+"""Finds modules without a local file that is provably theirs: their symbols are unknown then."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from .modules import Module, Modules
 
 
 def other_files(target: Target) -> Optional[Statement]:
-    """Which they are; None where there are none."""
+    """Reports which they are; None if there are none."""
     unproven = [*unproven_modules(target)]
     if not unproven:
         return None
@@ -25,7 +25,7 @@ def other_files(target: Target) -> Optional[Statement]:
 
 
 def _tried(target: Target, modules: Sequence[Module]) -> dict[str, str]:
-    """Below a sysroot: a file of another build, or where the first one's is not."""
+    """Returns what was tried: below a sysroot, a file of another build, or the first path that was missing."""
     tried: dict[str, str] = {}
     if not isinstance(target, ImageTarget):
         return tried
@@ -38,7 +38,7 @@ def _tried(target: Target, modules: Sequence[Module]) -> dict[str, str]:
 
 
 def unproven_modules(target: Target) -> Iterator[Module]:
-    """Of a module whose build-id cannot be read nothing is proved."""
+    """Returns the modules whose files are not proven; one whose build-id cannot be read does not count."""
     modules = Modules(target, programs_of(target.regions()))
     for module in modules.all:
         inside = build_id_in_memory(target.read, module.base)

@@ -1,4 +1,4 @@
-"""Stack and thread pointers out of a thread's registers, as cores and ptrace give them."""
+"""Reads stack and thread pointers from a thread's registers, as cores and ptrace give them."""
 
 from __future__ import annotations
 
@@ -25,12 +25,12 @@ _REGISTERS: Mapping[int, tuple[int, int, Optional[int]]] = {
 
 AARCH64_LINK = 30
 PRSTATUS: Mapping[int, tuple[int, int]] = {8: (32, 112), 4: (24, 72)}
-"""By the size of a word, where struct elf_prstatus has the thread's number and its registers: after siginfo and signal
-(16 bytes), two sets of signals; then four pids, four timevals."""
+"""By word size: the offsets in struct elf_prstatus of the thread's number and its registers. Siginfo and signal (16
+bytes) and two signal sets precede the first; four pids and four timevals the second."""
 
 
 class ThreadRecord(NamedTuple):
-    """A thread's registers as its NT_PRSTATUS holds them, and its TLS note."""
+    """A thread's registers as in its NT_PRSTATUS, and its TLS note."""
 
     tid: int
     registers: bytes
@@ -45,17 +45,18 @@ GENERAL: Mapping[int, Sequence[str]] = {
     EM_386: _I386.split(),
     EM_AARCH64: [*(f"x{number}" for number in range(31)), "sp", "pc", "cpsr"],
 }
-"""The general registers of an NT_PRSTATUS in its order, by the names that debuggers have for them."""
+"""The general registers of an NT_PRSTATUS in its order, by debuggers' names."""
 WIDE: Mapping[int, Sequence[str]] = {
     EM_X86_64: [f"ymm{number}" for number in range(16)],
     EM_386: [f"ymm{number}" for number in range(8)],
 }
-"""Vector registers by the names that debuggers have for them."""
+"""Vector registers by debuggers' names."""
 WIDE_BYTES = 32
 
 
 def thread_from_record(machine: int, pointer_size: int, byte_order: ByteOrder, record: ThreadRecord) -> ThreadInfo:
-    """`machine` is the ELF number of the process, EM_386 for a 32-bit one under a 64-bit kernel too."""
+    """Reads a thread's record. `machine` is the process's ELF number, EM_386 for a 32-bit one under a 64-bit kernel
+    too."""
     if machine not in _REGISTERS:
         return ThreadInfo(record.tid)
     numbers = _Numbers(machine, pointer_size, byte_order, record)
@@ -72,7 +73,7 @@ def thread_from_record(machine: int, pointer_size: int, byte_order: ByteOrder, r
 
 
 def without_values(machine: int, pointer_size: int, prstatus: bytes) -> bytes:
-    """An NT_PRSTATUS of which only where the thread stands, its stack and its own variables are left."""
+    """Clears an NT_PRSTATUS except the program counter, stack pointer and thread pointer."""
     _, at = PRSTATUS[pointer_size]
     size = 8 if machine == EM_X86_64 else pointer_size
     kept = bytearray(len(prstatus))
@@ -115,7 +116,7 @@ class _Numbers:
         return self._number(self.record.tls[:size]) if len(self.record.tls) >= size else None
 
     def _i386_tls(self) -> Optional[int]:
-        """The base of the GDT entry that gs selects; the set holds struct user_desc for each TLS entry."""
+        """Returns the base of the GDT entry that gs selects; the set holds struct user_desc for each TLS entry."""
         selector = self.register(10)
         usable = len(self.record.tls) // 16 * 16
         if selector is None:

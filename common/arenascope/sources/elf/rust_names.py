@@ -1,7 +1,7 @@
-"""Rust's names: the older ones, which look like C++ ("_ZN4core3ptr17h0123456789abcdefE"), and those of the v0 mangling
-("_RNvC4core3ptr", RFC 2603). Hashes and what tells apart crates of one name are left out.
+"""Demangles Rust's names: the older ones, which look like C++ ("_ZN4core3ptr17h0123456789abcdefE"), and those of the v0
+mangling ("_RNvC4core3ptr", RFC 2603). Hashes and crates' disambiguators are left out.
 
-What is not read here (patterns, constants that are structs) leaves the name as it is.
+Names with unsupported parts (patterns, constants that are structs) stay as they are.
 """
 
 from __future__ import annotations
@@ -11,10 +11,10 @@ from typing import Callable, Optional
 
 DEEPEST, LONGEST = 64, 16 << 10
 MOST_MADE = 256 << 10
-"""Each reference back can double the name; so many letters are put together at most, over and over again."""
+"""The most letters that are composed, repeats included: each back reference can double the name."""
 _OLDER = re.compile(r"_ZN(\d[A-Za-z0-9_.$]+)17h([0-9a-f]{16})E(?:\.[\w.]+)?", re.ASCII)
 _LEAST_DIGITS = 5
-"""Different ones, that a hash has: a name that somebody wrote hardly does."""
+"""The least number of different digits in a hash: a name that somebody wrote hardly has as many."""
 _ESCAPED = re.compile(r"\$([A-Z]{1,2}|u[0-9a-f]{1,6})\$|\.\.?")
 _ESCAPES = {"SP": "@", "BP": "*", "RF": "&", "LT": "<", "GT": ">", "LP": "(", "RP": ")", "C": ","}
 _NEWER = re.compile(r"_R(?=[A-Z])(\w+)(?:\.[\w.]+)?", re.ASCII)
@@ -48,7 +48,7 @@ DIGITS = "0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
 
 
 def of_rust(name: str) -> Optional[str]:
-    """The readable name; None where it is none of Rust's."""
+    """Returns the readable name; None if it is none of Rust's."""
     older = _OLDER.fullmatch(name)
     try:
         if older is not None and len(set(older[2])) >= _LEAST_DIGITS:
@@ -60,7 +60,7 @@ def of_rust(name: str) -> Optional[str]:
 
 
 class _Unknown(Exception):
-    """It is no name, or has something that is not read here."""
+    """It is no name, or has something that is not supported here."""
 
 
 def _older(text: str) -> str:
@@ -92,7 +92,7 @@ def _from_punycode(text: str) -> str:
 
 
 class _Reader:
-    """Each method reads one thing at `at`, and returns how it is written."""
+    """A parser of mangled names: each method reads one thing at `at`, and returns its text."""
 
     def __init__(self, text: str) -> None:
         self.text, self.at = text, 0
@@ -125,7 +125,7 @@ class _Reader:
         return found
 
     def number(self) -> int:
-        """_ is 0, 0_ is 1, and so on."""
+        """Reads a number: _ is 0, 0_ is 1, and so on."""
         value = 0
         if self.take("_"):
             return 0
@@ -151,7 +151,7 @@ class _Reader:
         return _from_punycode(word) if encoded else word
 
     def back(self, read: Callable[[], str]) -> str:
-        """What stands further in front."""
+        """Reads a back reference."""
         start, place = self.at - 1, self.number()
         if place >= start:
             raise _Unknown
@@ -212,7 +212,7 @@ class _Reader:
         return f"'{chr(ord('a') + bound)}" if bound < 26 else f"'_{bound}"
 
     def _bound(self, read: Callable[[], str]) -> str:
-        """What may have lifetimes of its own, after these."""
+        """Reads a binder of lifetimes, and what they apply to."""
         own = self.optional("G")
         if own > DEEPEST:
             raise _Unknown
@@ -263,7 +263,7 @@ class _Reader:
         return f"{unsafe}{abi}fn({parameters})" + (f" -> {result}" if result != "()" else "")
 
     def _trait(self) -> str:
-        """A path, whose arguments the types of its associated names follow."""
+        """Reads a path, whose arguments the types of its associated names follow."""
         name, types = self.path(), []
         while self.take("p"):
             types.append(f"{self.word()} = {self.type()}")

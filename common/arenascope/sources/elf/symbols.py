@@ -1,4 +1,4 @@
-"""ELF symbols by name: from the tables of a file, or from the dynamic section of a module in memory."""
+"""Finds ELF symbols by name: in the tables of a file, or in the dynamic section of a module in memory."""
 
 from __future__ import annotations
 
@@ -25,10 +25,10 @@ from .elf_file import (
 STT_SECTION, STT_FILE, STT_TLS = 3, 4, 6
 SHN_UNDEF, SHN_ABS = 0, 0xFFF1
 LONGEST_DYNAMIC = 64 << 10
-"""A dynamic section has some dozen entries."""
+"""The most entries of a dynamic section, which has some dozens."""
 STRINGS_LIMIT = 32 << 20
 ENTRIES_LIMIT = 2_000_000
-"""Larger tables are not searched: a browser's debug build, or a hole in a file that lies."""
+"""Larger tables are not searched: a browser's debug build, or a hole in a malformed file."""
 DT_HASH, DT_STRTAB, DT_SYMTAB, DT_STRSZ, DT_SYMENT, DT_GNU_HASH = 4, 5, 6, 10, 11, 0x6FFFFEF5
 
 FIELDS = {16: itemgetter(0, 1, 2, 3, 5), 24: itemgetter(0, 4, 5, 1, 3)}
@@ -51,10 +51,10 @@ class ElfSymbol(NamedTuple):
 
 
 def find_symbols(elf: ElfFile, names: Iterable[str]) -> dict[str, list[ElfSymbol]]:
-    """All definitions of each of `names`: in .symtab, and for what is not there in .dynsym.
+    """Returns all definitions of each of `names`: from .symtab, and from .dynsym for names missing there.
 
     Several definitions of one name are not rare (a static variable in two files of a static program): the caller
-    chooses, by size for one. Names that have none are left out.
+    chooses, by size for one. Names without a definition are left out.
     """
     by_name: dict[str, list[ElfSymbol]] = {}
     for kind in (SHT_SYMTAB, SHT_DYNSYM):
@@ -66,9 +66,9 @@ def find_symbols(elf: ElfFile, names: Iterable[str]) -> dict[str, list[ElfSymbol
 
 
 def tls_offsets(paths: Iterable[str], build_id: str, names: Sequence[str]) -> dict[str, int]:
-    """Where thread-local variables lie in their module's block, by the first of the files that has any of them.
+    """Returns the offsets of thread-local variables in their module's block, from the first of the files that has any.
 
-    Only files of that build-id count, and only names that one variable bears: a static program may have its own.
+    Only files of that build-id count, and only names that one variable has: a static program may have its own.
     """
     for file in proven_files(paths, build_id):
         try:
@@ -83,7 +83,7 @@ def tls_offsets(paths: Iterable[str], build_id: str, names: Sequence[str]) -> di
 
 
 def _search_table(elf: ElfFile, table: Section, names: list[str]) -> dict[str, list[ElfSymbol]]:
-    """Finds where the strings lie, then which entries name those places: no entry becomes an object but those."""
+    """Finds the strings' offsets, then the entries with these offsets: only those become objects."""
     layout = symbol_form(elf)
     stride = table.entry_size or layout.size
     if stride % 4 or stride < layout.size:
@@ -112,7 +112,8 @@ def _search_table(elf: ElfFile, table: Section, names: list[str]) -> dict[str, l
 
 
 def _string_offsets(elf: ElfFile, strings: Section, names: list[str]) -> Iterator[tuple[int, str]]:
-    """Each place where a name ends a string: linkers let "tcache" share the tail of "free_tcache". 0 is no name's."""
+    """Yields each offset where a name ends a string: linkers let "tcache" share the tail of "free_tcache". 0 is no
+    name's."""
     end = strings.offset + strings.size
     if end > len(elf.data):
         return
@@ -129,12 +130,12 @@ def _swap(value: int) -> int:
 
 
 def symbol_form(elf: Elf) -> struct.Struct:
-    """An entry of a table of symbols; FIELDS tells what its numbers are."""
+    """Returns the struct of a symbol table's entry; FIELDS tells what its numbers are."""
     return struct.Struct(elf.mark + ("3I2BH" if elf.pointer_size == 4 else "I2BH2Q"))
 
 
 def _unpack(layout: struct.Struct, data: bytes | memoryview, offset: int, name: str) -> Optional[ElfSymbol]:
-    """The symbol, or None where it is no definition."""
+    """Unpacks a symbol; None if it is no definition."""
     _, value, size, info, section = FIELDS[layout.size](layout.unpack_from(data, offset))
     kind = info & 15
     if section == SHN_UNDEF or kind in (STT_SECTION, STT_FILE):
@@ -143,10 +144,10 @@ def _unpack(layout: struct.Struct, data: bytes | memoryview, offset: int, name: 
 
 
 def dynamic_symbols(read: Read, base: int, names: Iterable[str]) -> dict[str, ElfSymbol]:
-    """Exported symbols of the module loaded at `base`, out of its own memory; values are addresses (TLS: offsets).
+    """Returns exported symbols of the module loaded at `base`, from its memory; values are addresses (TLS: offsets).
 
-    The libc that a process runs may no longer be the one on disk, so this beats its file. Raises MemoryReadError
-    where the image does not hold the tables (a core that leaves out text) and TargetError where there is no module.
+    The libc that a process runs may no longer be the one on disk, so this beats its file. Raises MemoryReadError if the
+    image does not hold the tables (a core that leaves out text) and TargetError if there is no module.
     """
     elf = Elf(read, base, mapped=True, name=f"what lies at {base:#x}")
     dynamic = next((s for s in elf.segments if s.type == PT_DYNAMIC), None)
@@ -162,7 +163,7 @@ def dynamic_symbols(read: Read, base: int, names: Iterable[str]) -> dict[str, El
 
 
 def dynamic_strings(read: Read, base: int) -> bytes:
-    """The names of all that the module loaded at `base` exports or asks others for; raises as above."""
+    """Returns the names that the module loaded at `base` exports or imports; raises as above."""
     elf = Elf(read, base, mapped=True, name=f"what lies at {base:#x}")
     dynamic = next((s for s in elf.segments if s.type == PT_DYNAMIC), None)
     if dynamic is None:
@@ -213,7 +214,7 @@ class _DynamicTables:
         return next((s for s in (self._symbol(index, name) for index in candidates) if s), None)
 
     def _gnu_candidates(self, name: bytes) -> Iterator[int]:
-        """dl_new_hash and the chain that its bucket starts: bit 0 of a chain word ends it."""
+        """Follows dl_new_hash and the chain that its bucket starts: bit 0 of a chain word ends it."""
         table = self._address(DT_GNU_HASH)
         buckets, first, bloom_words, _ = self._numbers(table, 4)
         value = 5381
@@ -233,7 +234,7 @@ class _DynamicTables:
             index += 1
 
     def _sysv_candidates(self, name: bytes) -> Iterator[int]:
-        """_dl_elf_hash; its words are 8 bytes on 64-bit s390 and on Alpha only."""
+        """Follows _dl_elf_hash; its words are 8 bytes on 64-bit s390 and on Alpha only."""
         wide = self.elf.machine == EM_ALPHA or (self.elf.machine == EM_S390 and self.elf.pointer_size == 8)
         size = 8 if wide else 4
         value = 0

@@ -1,4 +1,5 @@
-"""Files of another host below a folder: a path out of a core leads nowhere else, and only regular files are opened."""
+"""Opens files of another host below a folder: a path from a core never leads out of it, and only regular files are
+opened."""
 
 from __future__ import annotations
 
@@ -15,17 +16,18 @@ FILE = os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK | os.O_NOCTTY
 
 
 class PathWithin(str):
-    """A path below `root` that had no links there. It is gone through again when it is opened: whoever can write there
-    may have put a link in its place since."""
+    """A path below `root` that had no links. It is checked again when it is opened: whoever can write there may have
+    put a link in its place since."""
 
     root: str
 
 
 def file_within(sysroot: str, path: str) -> Optional[PathWithin]:
-    """The regular file that has this path for a process whose root is `sysroot` (chroot); None where there is none.
+    """Returns the regular file that has this path for a process whose root is `sysroot` (chroot); None if there is
+    none.
 
     Absolute links begin at the root again, and ".." does not lead out of it. The result has no links below the root.
-    How the root itself is reached is the kernel's affair: what /proc/PID/root reads as is a path of another root.
+    The root itself is resolved by the kernel: the target of /proc/PID/root is a path of another root.
     """
     left = path.split("/")[::-1]
     found: list[str] = []
@@ -60,7 +62,7 @@ def file_within(sysroot: str, path: str) -> Optional[PathWithin]:
 
 
 def open_regular(path: str) -> int:
-    """A descriptor for reading; OSError where it is no regular file. A FIFO is not waited for, no device is touched."""
+    """Opens a regular file for reading; OSError for any other. A FIFO is not waited for, no device is touched."""
     if not isinstance(path, PathWithin):
         return _open_regular(path, None)
     *folders, name = os.path.relpath(path, path.root).split("/")
@@ -76,7 +78,7 @@ def open_regular(path: str) -> int:
 
 
 def _open_regular(path: str, folder: Optional[int]) -> int:
-    """In a folder that is given no link is followed."""
+    """Opens a file in a given folder without following links."""
     follow = folder is None
     if not stat.S_ISREG(os.stat(path, dir_fd=folder, follow_symlinks=follow).st_mode):
         raise OSError(errno.EINVAL, NOT_REGULAR, path)

@@ -1,7 +1,7 @@
-"""Which code has unwind tables, and where they say that a stack begins: .eh_frame, as the loader mapped it.
+"""Unwinds stacks by .eh_frame, as the loader mapped it: which code has tables, and how to leave it.
 
-A debugger that finds none for a piece of code guesses how to leave it, and may land beside what was interrupted. What
-it says of a stack is therefore believed only as far as every frame of it lies in code of which these tables know.
+A debugger that finds none for a piece of code guesses how to leave it, and may miss what was interrupted. Its frames
+are therefore believed only as far as each of them lies in code that these tables cover.
 """
 
 from __future__ import annotations
@@ -15,56 +15,57 @@ from .elf_file import Elf
 
 PT_GNU_EH_FRAME = 0x6474E550
 HEADER = bytes([1, 0x1B, 0x03, 0x3B])
-"""Version, and the encodings that every linker writes: a pointer, a count, and a sorted table of pairs of offsets."""
+"""The version and the encodings that every linker writes: a pointer, a count, and a sorted table of pairs of
+offsets."""
 LIMIT = 1 << 16
-"""No entry of the tables is longer."""
+"""The longest entry of the tables."""
 SIZES = {0x00: 0, 0x02: 2, 0x03: 4, 0x04: 8, 0x0A: 2, 0x0B: 4, 0x0C: 8}
 """DW_EH_PE_ formats: bytes of a number, 0 standing for a word."""
 
 
 class UnwindEntry(NamedTuple):
-    """A function's entry in the tables: how to leave it is what its two programs say (DW_CFA_…)."""
+    """A function's entry in the tables: its two programs (DW_CFA_…) tell how to leave it."""
 
     start: int
     end: int
     is_signal: bool
-    """A signal handler returns to here: what lies beyond was interrupted, and stands at no call."""
+    """Whether a signal handler returns to here: the frame beyond was interrupted, and is not at a call."""
     returns: int
     """The number of the register that has the return address."""
     code_align: int
     data_align: int
     common: bytes
-    """What holds at the start of this and many other functions."""
+    """The program shared by this and many other functions."""
     own: bytes
 
 
 class RegisterRule(NamedTuple):
-    """Where a register's value in the caller is: `at` bytes from the frame's address, or what an expression says."""
+    """The place of a register's value in the caller: `at` bytes from the frame's address, or an expression."""
 
     at: int = 0
     expression: Optional[bytes] = None
     is_value: bool = False
-    """It is the value itself, not where it lies."""
+    """Whether it is the value itself, rather than its place."""
     register: Optional[int] = None
-    """For the frame's own address: the register that `at` counts from. For another: it is kept in that one."""
+    """For the frame's own address: the register that `at` counts from. For another register: the one that holds it."""
 
 
 class UnwindRow(NamedTuple):
-    """What the tables say of one instruction."""
+    """The tables' rules for one instruction."""
 
     entry: UnwindEntry
     cfa: RegisterRule
     rules: Mapping[int, Optional[RegisterRule]]
-    """None: the value is lost (DW_CFA_undefined). What is not named is as it was."""
+    """None: the value is lost (DW_CFA_undefined). Registers without a rule are unchanged."""
 
     @property
     def is_start(self) -> bool:
-        """Nothing called this: a thread or the process begins here."""
+        """Whether nothing called this: a thread or the process begins here."""
         return self.rules.get(self.entry.returns, self.cfa) is None
 
 
 class CannotUnwind(Exception):
-    """Tables say what is not understood here, or nothing."""
+    """The tables have nothing for this code, or something that is not supported here."""
 
 
 class UnwindTables:
@@ -77,7 +78,8 @@ class UnwindTables:
         self._known: dict[int, Optional[UnwindRow]] = {}
 
     def find(self, address: int) -> Optional[UnwindRow]:
-        """What covers this address; None where nothing does, or it cannot be read or is not understood."""
+        """Returns the entry that covers this address; None if there is none, or it cannot be read or is not
+        supported."""
         if address not in self._known:
             entry = self._entry_at(address)
             try:
@@ -87,7 +89,7 @@ class UnwindTables:
         return self._known[address]
 
     def _entry_at(self, address: int) -> Optional[UnwindEntry]:
-        """All that the tables say of the function at this address."""
+        """Returns the tables' entry for the function at this address."""
         base = self._base(address)
         if base is None:
             return None
@@ -102,7 +104,7 @@ class UnwindTables:
         return entry if entry is not None and entry.start <= address < entry.end else None
 
     def _base(self, address: int) -> Optional[int]:
-        """Where the file that is mapped at this address begins."""
+        """Returns the first address of the file that is mapped here."""
         first: Optional[Region] = None
         for region in self.regions:
             if region.start > address:
@@ -124,7 +126,7 @@ class UnwindTables:
             return None
 
     def _search(self, header: int, address: int) -> Optional[int]:
-        """The last entry that begins at or before the address: by bisection, as large tables take megabytes."""
+        """Returns the last entry that begins at or before the address, by bisection: large tables take megabytes."""
         low, high = 0, self.memory.u32(header + 8)
         table = header + 12
         while low < high:
@@ -145,7 +147,7 @@ class UnwindTables:
         return self.memory.read(address + 4, length) if length <= LIMIT else b""
 
     def _parse(self, address: int) -> Optional[UnwindEntry]:
-        """A frame description entry, with the common information entry that it names."""
+        """Parses a frame description entry, with the common information entry that it names."""
         body = Cursor(self._entry(address), self.memory.byte_order)
         common = Cursor(self._entry(address + 4 - body.number(4)), self.memory.byte_order)
         common.number(4)
@@ -232,7 +234,7 @@ def row_at(entry: UnwindEntry, address: int, memory: Memory) -> UnwindRow:
 
 
 class _CfaProgram:
-    """DW_CFA_ instructions at work."""
+    """An interpreter of DW_CFA_ instructions."""
 
     def __init__(self, entry: UnwindEntry, memory: Memory) -> None:
         self.entry, self.memory = entry, memory
@@ -310,14 +312,14 @@ def _block(code: Cursor) -> bytes:
 
 
 class Machine(NamedTuple):
-    """What unwinding needs to know, in DWARF's numbers of registers."""
+    """A machine's facts for unwinding, in DWARF's numbers of registers."""
 
     stack: int
     from_signal: Mapping[int, int]
-    """Where the kernel keeps each register for a handler's return, counted from that frame's stack pointer."""
+    """Where the kernel saves each register for a handler's return, relative to that frame's stack pointer."""
     signal_counter: int
     address_bits: int
-    """What lies above these is a signature (pointer authentication)."""
+    """Bits above these are a signature (pointer authentication)."""
 
 
 # ucontext: flags, link, stack (24 bytes), then on x86 the registers of struct sigcontext in its order; on ARM the
@@ -344,7 +346,7 @@ class Unwinder:
         self.memory, self.tables, self.machine = memory, tables, MACHINES[machine]
 
     def frames(self, registers: Mapping[int, int], pc: int, limit: int) -> Iterator[UnwoundFrame]:
-        """Innermost first. `registers` by DWARF's numbers."""
+        """Yields frames, the innermost first. `registers` by DWARF's numbers."""
         exact, here = True, dict(registers)
         for _ in range(limit):
             stack = here[self.machine.stack]
@@ -393,7 +395,7 @@ class Unwinder:
 
 
 def evaluate(memory: Memory, program: bytes, here: Mapping[int, int], first: int) -> int:
-    """A DW_OP_ expression, as far as compilers and linkers write them into these tables."""
+    """Evaluates a DW_OP_ expression, as far as compilers and linkers write them into these tables."""
     code, stack = Cursor(program, memory.byte_order), [first]
     while code.at < len(program):
         _operate(memory, code, stack, here)
@@ -441,7 +443,7 @@ PAIRS: Mapping[int, Callable[[int, int], int]] = {
 
 
 def by_number(machine: str, values: Mapping[str, int]) -> dict[int, int]:
-    """Registers by DWARF's numbers, from their names."""
+    """Converts registers' names to DWARF's numbers."""
     return {at: values[name] for at, name in enumerate(NAMES[machine]) if name in values}
 
 
