@@ -17,8 +17,8 @@ from sites import PROGRAMS, Sited
 
 from arenascope.base.class_names import with_short_names
 from arenascope.base.errors import NoTypeError
-from arenascope.blocks import types_of_image
 from arenascope.cli.main import main
+from arenascope.commands import types
 from arenascope.commands.steps.type_values import named_type
 from arenascope.present.screens.types import name_of
 from arenascope.present.shared_text.text import shortened_name
@@ -122,8 +122,8 @@ def test_each_name_on_the_screen_is_accepted(program: str, tmp_path: Path, monke
         looked.append(values)
         return seen
 
-    types_of = types_of_image.types_of
-    monkeypatch.setattr(types_of_image, "types_of", tried)
+    types_of = types.types_of
+    monkeypatch.setattr(types, "types_of", tried)
     running = Sited(PROGRAMS / program, tmp_path)
     try:
         assert main(["types", str(running.pid), "--declared"]) == 0

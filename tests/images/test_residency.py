@@ -44,7 +44,7 @@ def readers(request, monkeypatch):
 def residency(readers, subject):
     residency = PagemapResidency(subject.pid, PAGE)
     yield residency
-    residency.close()
+    residency.__exit__()
 
 
 def test_states_of_memory(residency, subject):
@@ -152,7 +152,7 @@ def test_gone(readers, program, start):
     assert not (residency.count(0, TOP) or PageUse(0)).resident
     with pytest.raises(TargetError, match="has ended"):
         PagemapResidency(subject.pid, PAGE)
-    residency.close()
+    residency.__exit__()
     assert residency.count(0, PAGE) is None
     assert residency.resident_ranges(0, PAGE) is None
 

@@ -197,7 +197,7 @@ def test_blocks_are_read_whatever_the_process_may_read_of_them(monkeypatch, tmp_
 
 def test_a_look_that_wants_more_holds_to_the_end(monkeypatch):
     """Nothing was read beforehand but what the command wants of a heap without lists: it must begin anew."""
-    monkeypatch.setattr("arenascope.glibc.free_chunk_places.Links.find_again", lambda self: None)
+    monkeypatch.setattr("arenascope.glibc.free_chunk_places.FreeListLinks.find_again", lambda self: None)
     holds = []
     hold = process_hold.Freeze.hold
     monkeypatch.setattr(process_hold.Freeze, "hold", lambda self, *who: (holds.append(who), hold(self, *who)))

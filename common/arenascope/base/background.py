@@ -42,7 +42,8 @@ class Work(Generic[T]):
     def do(self) -> None:
         try:
             self.got = self._work()
-        except (ArenascopeError, OSError) as error:
+        except (ArenascopeError, OSError, ValueError) as error:
+            # a ValueError: the look has ended, and closed the copy or core that this read ahead of it
             self._failed = error
         finally:
             # whoever waits must not wait for ever, whatever it was

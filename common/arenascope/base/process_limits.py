@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ctypes
 import os
 import signal
 import sys
@@ -42,6 +41,8 @@ def confine(files: Iterable[str]) -> None:
     libc = _libc()
     if libc is None:
         raise OSError("no Landlock")
+    import ctypes  # a Python may lack it
+
     handled = ctypes.c_uint64(EVERYTHING)
     rules = libc.syscall(CREATE_RULESET, ctypes.byref(handled), 8, 0)
     if rules < 0:
@@ -66,5 +67,7 @@ def confine(files: Iterable[str]) -> None:
 def _libc() -> Optional[ctypes.CDLL]:
     """Loads libc; None if this Python has no ctypes."""
     with suppress(ImportError, OSError):
+        import ctypes  # a Python may lack it
+
         return ctypes.CDLL(None, use_errno=True)
     return None

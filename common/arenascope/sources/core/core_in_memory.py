@@ -7,10 +7,8 @@ touched pages take memory.
 
 from __future__ import annotations
 
-import ctypes
 import mmap
 from contextlib import suppress
-from ctypes import addressof, c_char
 from typing import Callable, Iterator, Optional, Sequence, Union
 
 from ...base.errors import ArenascopeError
@@ -58,7 +56,9 @@ class CopyBytes:
         self._written = Runs()
         self._madvise = _find_madvise()
         if self._madvise is not None:
-            self._address = addressof(c_char.from_buffer(self._map))
+            import ctypes  # a Python may lack it
+
+            self._address = ctypes.addressof(ctypes.c_char.from_buffer(self._map))
 
     def touch(self, copies: Sequence[CopiedRange]) -> None:
         """Makes the pages that these will fill."""
@@ -111,6 +111,8 @@ class CopyBytes:
 def _find_madvise() -> Optional[Callable[[int, int, int], int]]:
     """Returns madvise from libc; mmap's own blocks other threads meanwhile. None if this Python has no ctypes."""
     with suppress(ImportError, AttributeError, OSError):
+        import ctypes  # a Python may lack it
+
         call = ctypes.CDLL(None).madvise
         call.argtypes = [ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int]
         typed: Callable[[int, int, int], int] = call

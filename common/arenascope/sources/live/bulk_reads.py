@@ -5,12 +5,10 @@ The cost is the walk of page tables for each place, and waiting for memory, not 
 
 from __future__ import annotations
 
-import ctypes
 import os
 from array import array
 from collections import deque
 from contextlib import suppress
-from ctypes import addressof, c_char
 from functools import cached_property
 from itertools import repeat
 from operator import add
@@ -234,6 +232,8 @@ class ManyReader:
         self._call = _find_call() if places else None
         base = aside = 0
         if self._call is not None:
+            import ctypes  # a Python may lack it
+
             self._between = bytearray(1 << PAGE_SHIFT)
             base, aside = (ctypes.addressof(ctypes.c_char.from_buffer(each)) for each in (self.buffer, self._between))
         self._plan = plan_for(places, size, base, aside)
@@ -337,12 +337,16 @@ def block_reader(pid: int, slow: Fill) -> Fill:
     call = _find_call()
     if call is None:
         return slow
+    import ctypes  # a Python may lack it
 
     first = memoryview(bytearray(1))
 
     def fill(address: int, block: memoryview) -> int:
         size = len(block)
-        ours, theirs = array("Q", [addressof(c_char.from_buffer(block)), size]), array("Q", [address, size])
+        ours, theirs = (
+            array("Q", [ctypes.addressof(ctypes.c_char.from_buffer(block)), size]),
+            array("Q", [address, size]),
+        )
         if call(pid, ours.buffer_info()[0], 1, theirs.buffer_info()[0], 1, 0) == size:
             # the number may be another program's by now, its memory never is
             slow(address, first)
@@ -356,6 +360,8 @@ def block_reader(pid: int, slow: Fill) -> Fill:
 def _find_call() -> Optional[Callable[..., int]]:
     """Returns process_vm_readv; None if this Python has no ctypes, or is of 32 bits."""
     with suppress(ImportError, AttributeError, OSError):
+        import ctypes  # a Python may lack it
+
         call = ctypes.CDLL(None).process_vm_readv
         word, pointer = ctypes.c_ulong, ctypes.c_void_p
         call.argtypes = [ctypes.c_int, pointer, word, pointer, word, word]

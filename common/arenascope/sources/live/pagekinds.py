@@ -9,7 +9,6 @@ swapped for that moment.
 
 from __future__ import annotations
 
-import ctypes
 import mmap
 import os
 import re
@@ -231,6 +230,8 @@ def last_guard(pid: int, start: int, end: int, page_size: int) -> Optional[int]:
 def _own_entries(memory: mmap.mmap, page_size: int) -> array[int]:
     """Opens our own page map. OSError if this program has changed its user, ImportError if a debugger's Python has no
     ctypes."""
+    import ctypes  # a Python may lack it
+
     handle = ctypes.c_char.from_buffer(memory)
     address = ctypes.addressof(handle)
     del handle  # else the mapping could not be closed
