@@ -22,7 +22,7 @@ def heap_for_ptr(layout: Layout, address: int) -> int:
 
 
 def walk_heaps(memory: Memory, layout: Layout, header: ArenaHeader, findings: list[Finding]) -> list[Heap]:
-    """The heaps of a thread's arena, oldest first; the last one holds top."""
+    """Returns the heaps of a thread's arena, oldest first; the last one holds top."""
     heaps: list[Heap] = []
     seen: set[int] = set()
     address = heap_for_ptr(layout, header.top)
@@ -72,16 +72,16 @@ def walk_heaps(memory: Memory, layout: Layout, header: ArenaHeader, findings: li
 
 
 LEAST_PAGE = 4096
-"""Every page size is a multiple of it; an arena grows and shrinks by pages."""
+"""Every page size is a multiple of this; an arena grows and shrinks by pages."""
 
 
 def initial_top(layout: Layout, address: int) -> int:
-    """The pseudo chunk that top points to while an arena has no heap: the header of bin 1."""
+    """Returns the pseudo chunk that top points to while an arena has no heap: the header of bin 1."""
     return address + layout.arena["bins"] - layout.header
 
 
 def read_arena(memory: Memory, layout: Layout, address: int, index: int = 0) -> ArenaHeader:
-    """The header at `address`, main_arena's for index 0; MemoryReadError where it cannot be read."""
+    """Reads the header at `address`, index 0 for main_arena; MemoryReadError if it cannot be read."""
     data = memory.read(address, layout.arena.size)
 
     def word(name: str) -> int:
@@ -111,7 +111,7 @@ def read_arena(memory: Memory, layout: Layout, address: int, index: int = 0) -> 
 
 
 def evidence_at(memory: Memory, layout: Layout, address: int, must_link: bool) -> int:
-    """How strong the evidence is for such a main_arena here, its ring being broken; 0: it cannot be one.
+    """Returns how strong the evidence is for such a main_arena here, if its ring is broken; 0: it cannot be one.
 
     All members but the first few are at the same distance from the bins in every release: only a link proves
     (`must_link`) how far in front of them malloc_state begins.
@@ -134,7 +134,7 @@ def has_heap(layout: Layout, header: ArenaHeader) -> bool:
 
 
 def walk_ring(memory: Memory, layout: Layout, main_arena: int, findings: list[Finding]) -> list[ArenaHeader]:
-    """All arenas in the order of malloc_info: main_arena, then the newest to the oldest."""
+    """Returns all arenas in the order of malloc_info: main_arena, then the newest to the oldest."""
     arenas: list[ArenaHeader] = []
     seen: set[int] = set()
     address = main_arena
@@ -168,12 +168,12 @@ def walk_ring(memory: Memory, layout: Layout, main_arena: int, findings: list[Fi
 
 
 def is_closed(headers: Sequence[ArenaHeader]) -> bool:
-    """Whether these are all the arenas: the ring leads back to where it began."""
+    """Tells whether these are all the arenas: the ring leads back to its start."""
     return bool(headers) and headers[-1].next == headers[0].address
 
 
 def doubt_top(memory: Memory, layout: Layout, header: ArenaHeader) -> Optional[Statement]:
-    """Why top cannot be what it should be; None where it looks like one."""
+    """Returns why top is not plausible; None if it is."""
     if not header.top:
         return Statement("top-zero") if header.system_mem else None
     if header.top == initial_top(layout, header.address):
@@ -193,13 +193,13 @@ def doubt_top(memory: Memory, layout: Layout, header: ArenaHeader) -> Optional[S
 
 
 def leads_to_arena(memory: Memory, layout: Layout, address: int) -> bool:
-    """Whether this is where a first heap has its malloc_state, and the bins look like bins."""
+    """Tells whether a first heap has its malloc_state here, with bins that look like bins."""
     in_place = address == heap_for_ptr(layout, address) + layout.heap.size
     return in_place and wrong_bins(memory, address + layout.arena["bins"]) is not None
 
 
 def doubt_thread_arena(memory: Memory, layout: Layout, address: int) -> Optional[Statement]:
-    """Why this cannot be a thread's arena, which directly follows its heap_info; None where it looks like one."""
+    """Returns why this cannot be a thread's arena, which directly follows its heap_info; None if it looks like one."""
     heap = heap_for_ptr(layout, address)
     if address != heap + layout.heap.size:
         return Statement("no-heap-info")
@@ -210,7 +210,7 @@ def doubt_thread_arena(memory: Memory, layout: Layout, address: int) -> Optional
 
 
 class ArenaReach:
-    """One arena's heaps. Where not all of them are known, nothing can be said to lie outside."""
+    """The heaps of one arena. If not all of them are known, nothing can be proven to lie outside."""
 
     def __init__(self, header: ArenaHeader, heaps: Sequence[Heap]) -> None:
         self.header = header
@@ -220,14 +220,14 @@ class ArenaReach:
         self._ends = [end for _, end in ranges]
 
     def holds(self, chunk: int, size: int = 1) -> bool:
-        """Whether it lies in one heap as a whole."""
+        """Whether it lies completely in one heap."""
         if not self.known:
             return True
         place = bisect_right(self._starts, chunk) - 1
         return place >= 0 and chunk + size <= self._ends[place]
 
     def first_outside(self, addresses: Sequence[int], sizes: Sequence[int]) -> Optional[int]:
-        """Which of the chunks is the first that lies elsewhere."""
+        """Returns the index of the first chunk that lies elsewhere."""
         if not self.known or not addresses:
             return None
         if (
@@ -245,7 +245,7 @@ class ArenaReach:
         return next((index for index, chunk in enumerate(zip(addresses, sizes)) if not holds(*chunk)), None)
 
     def within(self, walked: Bin, findings: list[Finding]) -> Bin:
-        """The list up to its first chunk that lies elsewhere, with a finding where there is one."""
+        """Cuts a list at its first chunk that lies elsewhere, with a finding if there is one."""
         index = self.first_outside(walked.addresses, walked.sizes)
         if index is None:
             return walked
@@ -262,7 +262,7 @@ class ArenaReach:
         )
 
     def doubt_sum(self, lists: Sequence[Bin], findings: list[Finding]) -> None:
-        """More free bytes than bytes: chunks that overlap, or a size that is wrong."""
+        """Reports more free bytes than bytes: chunks that overlap, or a wrong size."""
         free = sum(each.bytes for each in lists) + (self.header.top_bytes or 0)
         if free > self.header.system_mem:
             figures = {"free_bytes": free, "system_bytes": self.header.system_mem}
@@ -271,7 +271,7 @@ class ArenaReach:
 
 
 Reaches = Mapping[int, ArenaReach]
-"""By arena."""
+"""ArenaReach by arena."""
 
 
 def reaches_of(headers: Sequence[ArenaHeader], heaps: Mapping[int, Sequence[Heap]]) -> Reaches:
@@ -292,7 +292,7 @@ class ArenaIndexes:
             header.index for header in headers if sum(part.bytes for part in heaps[header.index]) != header.system_mem
         ]
         self._found: dict[int, Optional[int]] = {}
-        """What `find` was asked for before."""
+        """The results of `find` so far."""
         self._parts = sorted((part.address, part.end, part.arena) for parts in heaps.values() for part in parts)
         for header in headers[1:]:
             self._known[header.address] = self._known[heap_for_ptr(layout, header.address)] = header.index
@@ -300,10 +300,11 @@ class ArenaIndexes:
     def tallies(
         self, caches: Sequence[ThreadCache], arenas: Sequence[Arena], findings: list[Finding]
     ) -> dict[Optional[int], Optional[Tally]]:
-        """Cached chunks by arena; None where a chunk may be that arena's, as the start of its heap is not in the image.
+        """Returns cached chunks by arena; None if a chunk may be that arena's, as the start of its heap is not in the
+        image.
 
-        It can only belong to an arena of which not all heaps are known. Where its flags name another arena than the one
-        that it lies in, they were written over.
+        It can only belong to an arena of which not all heaps are known. If its flags name another arena than the one
+        that it lies in, they were overwritten.
         """
         by_arena: dict[Optional[int], Tally] = {}
         lost = False
@@ -337,12 +338,12 @@ class ArenaIndexes:
         return {**by_arena, **dict.fromkeys(doubtful, None)}
 
     def around(self, chunk: int) -> Optional[int]:
-        """The arena that this address lies in."""
+        """Returns the arena that this address lies in."""
         place = bisect_right(self._parts, (chunk, self._layout.heap_max << 32, 0)) - 1
         return self._parts[place][2] if place >= 0 and chunk < self._parts[place][1] else None
 
     def find(self, chunk: int) -> Optional[int]:
-        """Like `read`, but None where it cannot be told."""
+        """Like `read`, but returns None if unknown."""
         if chunk not in self._found:
             try:
                 self._found[chunk] = self.read(chunk)
@@ -351,7 +352,7 @@ class ArenaIndexes:
         return self._found[chunk]
 
     def read(self, chunk: int) -> Optional[int]:
-        """The arena's index, None for a mmapped block or an arena that is not known; MemoryReadError."""
+        """Returns the arena's index, None for a mmapped block or an unknown arena; MemoryReadError."""
         raw = self._memory.word(chunk + self._layout.word)
         if raw & IS_MMAPPED:
             return None
@@ -364,16 +365,16 @@ class ArenaIndexes:
 
 
 CHAIN_LIMIT = 1 << 26
-"""More headers than a region can hold: a walk that gets this far is not in a heap."""
+"""A walk of this many headers is not in a heap: a region cannot hold as many."""
 
 MAX_POSTS = 3
 
 
 class ArenaSurroundings(NamedTuple):
-    """What, besides its own header, tells where a main arena can have grown."""
+    """The data besides its own header that tell where a main arena can have grown."""
 
     params: Optional[Params]
-    """None where mp_ is not known, or not yet."""
+    """None if mp_ is not known, or not yet."""
     mappings: Sequence[Region]
     page: int
 
@@ -381,7 +382,7 @@ class ArenaSurroundings(NamedTuple):
 def heaps_of(
     memory: Memory, layout: Layout, header: ArenaHeader, ground: ArenaSurroundings, findings: list[Finding]
 ) -> tuple[Heap, ...]:
-    """An arena's heaps in order; the main arena's are the regions that it grew into."""
+    """Returns an arena's heaps in order; the main arena's are the regions that it grew into."""
     if not has_heap(layout, header):
         return ()
     if header.main:
@@ -392,7 +393,7 @@ def heaps_of(
 def main_regions(
     memory: Memory, layout: Layout, header: ArenaHeader, ground: ArenaSurroundings, findings: list[Finding]
 ) -> list[Heap]:
-    """The main arena's regions in address order; the one with top is `last`."""
+    """Returns the main arena's regions in address order; the one with top is `last`."""
     params, mappings, page = ground
     base = params.get("sbrk_base") if params else None
     start = header.brk_base
@@ -431,7 +432,7 @@ def main_regions(
 def _mapped_regions(
     memory: Memory, layout: Layout, header: ArenaHeader, mapping: Region, page: int, taken: Sequence[tuple[int, int]]
 ) -> Iterator[tuple[int, int]]:
-    """sysmalloc's mmap fallback gives page-aligned regions, which may share a mapping with others."""
+    """Yields page-aligned regions from sysmalloc's mmap fallback, which may share a mapping with others."""
     shift = layout.first_aligned(0)
     position = mapping.start
     while position < mapping.end:
@@ -451,7 +452,7 @@ def _mapped_regions(
 def _chain_end(
     memory: Memory, layout: Layout, chunk: int, header: ArenaHeader, mappings: Sequence[Region], page: int
 ) -> Optional[int]:
-    """The end of the region whose first chunk this is; None where its headers lead nowhere."""
+    """Returns the end of the region whose first chunk this is; None if its headers lead nowhere."""
     limit = next((mapping.end for mapping in mappings if mapping.contains(chunk)), 0)
     word, fence = layout.word, layout.header
     read = memory.word
@@ -476,10 +477,10 @@ def _chain_end(
 
 
 def _fence_end(memory: Memory, layout: Layout, fence: int, limit: int, page: int) -> Optional[int]:
-    """Two header-sized posts close a region, then at most alignment slack.
+    """Returns the end of a region: two header-sized posts close it, then at most alignment slack.
 
-    Where top was but a header larger than these, what they left of it is no chunk, and looks like a third in front
-    (sysmalloc): then the last two are the posts, and end where every top has to, at a page.
+    If the old top was only a header larger than these, sysmalloc leaves a rest in front of them that is no chunk and
+    looks like a third post: then the last two are the posts, and end where every top has to, at a page.
     """
     posts = 1
     while posts < MAX_POSTS and fence + (posts + 1) * layout.header <= limit:

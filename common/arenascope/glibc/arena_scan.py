@@ -1,4 +1,4 @@
-"""main_arena without symbols, by what every arena looks like: bin headers that point to themselves.
+"""Finds main_arena without symbols, by the shape of every arena: bin headers that point to themselves.
 
 Bin 127 is never used (bin_index ends at 126), so its pair of words always holds the address two words below itself.
 """
@@ -13,12 +13,12 @@ from ..sources.memory import Memory
 BLOCK = 1 << 20
 BINS_PAIRS = 127
 TOLERANCE = 16
-"""How many of the 127 bins may be damaged or half linked: chance matches have more than a hundred wrong."""
+"""The most of the 127 bins that may be damaged or half linked: chance matches have more than a hundred wrong."""
 PREFIX_LIMIT = 1024
-"""How far in front of `bins` malloc_state may begin, in bytes (112 at most so far)."""
+"""The most bytes in front of `bins` where malloc_state may begin (112 at most so far)."""
 RING_LIMIT = 65536
 HEAP_SIZES = (1 << 20, 64 << 20, 8 << 20, 4 << 30)
-"""HEAP_MAX_SIZE on 32-bit and on 64-bit, and of 2.35 to 2.41 with huge pages of 2 MiB or 1 GiB."""
+"""HEAP_MAX_SIZE on 32-bit and on 64-bit, and in 2.35 to 2.41 with huge pages of 2 MiB or 1 GiB."""
 LEAST_HEAP = min(HEAP_SIZES)
 
 
@@ -27,7 +27,7 @@ class FoundBins(NamedTuple):
 
     bins: int
     ring: tuple[int, ...]
-    """The arenas' addresses from this one on, as the `next` words link them; empty where the ring does not close."""
+    """The arenas' addresses from this one on, by the `next` words; empty if the ring does not close."""
 
     @property
     def arena(self) -> Optional[int]:
@@ -35,7 +35,7 @@ class FoundBins(NamedTuple):
 
 
 def anchors(memory: Memory, start: int, end: int) -> Iterator[int]:
-    """Addresses of `bins` arrays whose bin 127 would stand where a self-linked pair was seen."""
+    """Returns addresses of possible `bins` arrays: their bin 127 would be a self-linked pair that was found."""
     word = memory.pointer_size
     header = 2 * word
     position = start
@@ -56,7 +56,7 @@ def anchors(memory: Memory, start: int, end: int) -> Iterator[int]:
 
 
 def wrong_bins(memory: Memory, bins: int) -> Optional[int]:
-    """How many of an arena's bins do not look like it, were they here: each empty, or linked to chunks that link back.
+    """Counts the bins that do not look like an arena's: each is empty, or linked to chunks that link back.
 
     None beyond TOLERANCE. A few pairs to either side nearly all still point to themselves, so the fewest wrong count.
     """
@@ -79,12 +79,12 @@ def wrong_bins(memory: Memory, bins: int) -> Optional[int]:
 
 
 def next_offset(word: int) -> int:
-    """From `bins` to `next`, in every release: 254 links and the binmap lie between."""
+    """Returns the distance from `bins` to `next`, the same in every release: 254 links and the binmap lie between."""
     return 254 * word + 16
 
 
 def follow_ring(memory: Memory, bins: int) -> tuple[int, ...]:
-    """The ring through an arena whose bins are known; its start is where the other arenas point to."""
+    """Returns the ring through an arena whose bins are known; its start is where the other arenas point to."""
     word = memory.pointer_size
     first = memory.try_word(bins + next_offset(word))
     if first is None:
@@ -105,7 +105,7 @@ def follow_ring(memory: Memory, bins: int) -> tuple[int, ...]:
 
 
 def ring_from(memory: Memory, arena: int, bins: int) -> tuple[int, ...]:
-    """The ring through an arena whose start is known, too; empty where it does not close."""
+    """Returns the ring through an arena whose start is known, too; empty if it does not close."""
     offset = bins - arena + next_offset(memory.pointer_size)
     first = memory.try_word(arena + offset)
     return _close_ring(memory, arena, first, offset) if first is not None else ()
@@ -128,7 +128,7 @@ def _close_ring(memory: Memory, start: int, first: int, offset: int) -> tuple[in
 
 
 def _in_a_threads_heap(memory: Memory, bins: int) -> bool:
-    """Whether a heap_info stands before this arena, whose first word names it (an image may not name its mappings)."""
+    """Tells whether a heap_info precedes this arena, whose first word names it (an image may not name its mappings)."""
     for size in HEAP_SIZES:
         heap = bins & -size
         if bins - heap < PREFIX_LIMIT + 2 * memory.pointer_size:
@@ -139,7 +139,7 @@ def _in_a_threads_heap(memory: Memory, bins: int) -> bool:
 
 
 def scan(memory: Memory, start: int, end: int) -> Iterator[FoundBins]:
-    """The arenas whose malloc_state lies in [start, end), but for those of threads: they lie in heaps of their own."""
+    """Finds the arenas whose malloc_state lies in [start, end), except threads', which lie in heaps of their own."""
     for bins in anchors(memory, start, end):
         if wrong_bins(memory, bins) is not None and not _in_a_threads_heap(memory, bins):
             yield FoundBins(bins, follow_ring(memory, bins))

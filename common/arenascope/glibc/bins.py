@@ -1,4 +1,4 @@
-"""The regular bins: unsorted, small and large. Doubly linked rings through the arena's bins array."""
+"""Walks the regular bins: unsorted, small and large. Doubly linked rings through the arena's bins array."""
 
 from __future__ import annotations
 
@@ -28,17 +28,17 @@ LARGE_32_BIG = ((6, 45, 49), (9, 20, 91), (12, 10, 110), (15, 4, 119), (18, 2, 1
 
 
 def small_correction(layout: Layout) -> int:
-    """SMALLBIN_CORRECTION."""
+    """Returns SMALLBIN_CORRECTION."""
     return 1 if layout.align > layout.header else 0
 
 
 def min_large_size(layout: Layout) -> int:
-    """MIN_LARGE_SIZE: the first size of the large bins."""
+    """Returns MIN_LARGE_SIZE: the first size of the large bins."""
     return (64 - small_correction(layout)) * layout.align
 
 
 def bin_index(layout: Layout, size: int) -> int:
-    """bin_index(): where a chunk of this size is kept once it has been sorted."""
+    """Computes bin_index(): the bin that keeps a chunk of this size once it has been sorted."""
     if size < min_large_size(layout):
         return (size >> 4) + small_correction(layout) if layout.align == 16 else size >> 3
     rows = LARGE_64 if layout.word == 8 else LARGE_32_BIG if layout.align == 16 else LARGE_32
@@ -60,11 +60,11 @@ class BinSizes(NamedTuple):
 
 
 _known_sizes: dict[tuple[int, int, int], BinSizes] = {}
-"""By word, alignment and index: every arena has the same."""
+"""By word, alignment and index: the same for every arena."""
 
 
 def bin_sizes(layout: Layout, index: int) -> BinSizes:
-    """The chunk sizes that bin_index() sends here."""
+    """Returns the chunk sizes that bin_index() sends to a bin."""
     place = layout.word, layout.align, index
     if place not in _known_sizes:
         _known_sizes[place] = _find_sizes(layout, index)
@@ -80,9 +80,9 @@ def _find_sizes(layout: Layout, index: int) -> BinSizes:
 
 
 def _least_size(layout: Layout, index: int) -> int:
-    """The smallest chunk size whose bin_index() is at least this: the index never falls as sizes grow.
+    """Returns the smallest chunk size whose bin_index() is at least this: the index never falls as sizes grow.
 
-    Searched for, as the rows of largebin_index() overlap (bin 120 is the last of one and the first of the next).
+    It is searched for, as the rows of largebin_index() overlap (bin 120 is the last of one and the first of the next).
     """
     low, high = 1, (1 << 20) // layout.align
     while low < high:
@@ -108,7 +108,7 @@ def walk_bins(
     findings: list[Finding],
     rings: Mapping[int, Followed] = {},
 ) -> Iterator[Bin]:
-    """The non-empty bins of an arena, by index; of `rings` those that were followed already."""
+    """Returns the non-empty bins of an arena, by index; `rings` are those already followed."""
     base = header.address + layout.arena["bins"]
     memory.let_go()
     try:
@@ -149,7 +149,7 @@ def walk_bins(
 
 
 def ring_starts(memory: Memory, layout: Layout, headers: Sequence[ArenaHeader]) -> list[BinStart]:
-    """The bins of these arenas that are not empty."""
+    """Returns the non-empty bins of these arenas."""
     starts: list[BinStart] = []
     known = {index: bin_sizes(layout, index) for index in range(1, NBINS)}
     for header in headers:
@@ -165,7 +165,7 @@ def ring_starts(memory: Memory, layout: Layout, headers: Sequence[ArenaHeader]) 
 
 
 def _rings(memory: Memory, layout: Layout, headers: Sequence[ArenaHeader]) -> Mapping[int, Followed]:
-    """Of all arenas together, where many chunks are read at once, or were."""
+    """Follows the rings of all arenas together, if many chunks are read at once, or were."""
     read, known = memory.read_nodes, memory.known_ring
     if known is not None:
         found = {start: known(start.header) for start in ring_starts(memory, layout, headers)}
@@ -181,9 +181,9 @@ class Walked(NamedTuple):
     """The bins of all arenas."""
 
     lists: Mapping[int, Lists]
-    """By arena."""
+    """Lists by arena."""
     stopped: bool = False
-    """Interrupted by Ctrl-C before the end."""
+    """Whether Ctrl-C interrupted it."""
 
 
 def walk_all(
@@ -194,7 +194,7 @@ def walk_all(
     make_meter: MakeMeter,
     processes: int = 1,
 ) -> Walked:
-    """For every arena; after Ctrl-C, those not reached have none."""
+    """Walks the bins of every arena; after Ctrl-C, those not reached have none."""
     by_arena: dict[int, Lists] = {}
     headers = [reach.header for reach in reaches.values()]
 
@@ -230,7 +230,7 @@ def walk_all(
 
 
 def find_bin(memory: Memory, layout: Layout, header: ArenaHeader, chunk: int) -> Optional[int]:
-    """The bin that holds a free chunk: its links, followed both ways, lead to that bin's header."""
+    """Finds the bin of a free chunk: its links, followed both ways, lead to that bin's header."""
     base = header.address + layout.arena["bins"] - layout.header
     end = base + 2 * (NBINS - 1) * layout.word
     forward = backward = chunk
@@ -259,7 +259,7 @@ class _BinWalk:
         self.findings = findings
 
     def follow(self, bin_header: int, first: int, last: int, sizes: ChunkSizes) -> Followed:
-        """Up to its end, or to what is wrong with it."""
+        """Follows the list up to its end, or to the first error."""
         node = self.memory.node
         followed = Followed(array("Q"), array("Q"))
         add_address, add_size = followed.addresses.append, followed.sizes.append
@@ -306,11 +306,11 @@ class _BinWalk:
 
 
 ORDER = (*range(LAST_USED, UNSORTED, -1), UNSORTED)
-"""A large bin begins with its largest chunk, and the unsorted bin may be long."""
+"""Large bins come first, as they begin with their largest chunks; the unsorted bin, which may be long, comes last."""
 
 
 class FirstChunks(NamedTuple):
-    """What was seen of the bins."""
+    """The chunks that were seen in bins."""
 
     chunks: list[Range]
     whole: bool
@@ -318,7 +318,8 @@ class FirstChunks(NamedTuple):
 
 
 def first_chunks(memory: Memory, layout: Layout, header: ArenaHeader, limit: int) -> FirstChunks:
-    """A list that changes meanwhile, or is damaged, ends at the first chunk whose links or size do not fit."""
+    """Reads bins. A list that changes meanwhile, or is damaged, ends at the first chunk whose links or size do not
+    fit."""
     base = header.address + layout.arena["bins"]
     try:
         links = memory.words(base, 2 * (NBINS - 1))
@@ -342,7 +343,7 @@ class _Walk:
         self._sizes = bin_sizes(layout, index).within(header.peak)
 
     def follow(self, bin_header: int, first: int, limit: int, chunks: list[Range]) -> bool:
-        """Adds to `chunks` up to `limit`; whether it came to the list's end."""
+        """Adds to `chunks` up to `limit`, and tells whether it came to the list's end."""
         previous, chunk = bin_header, first
         while chunk != bin_header:
             if len(chunks) >= limit:
@@ -372,7 +373,7 @@ def fastbin_size(layout: Layout, index: int) -> int:
 def read_fastbins(
     memory: Memory, layout: Layout, header: ArenaHeader, reach: ArenaReach, findings: list[Finding]
 ) -> Lists:
-    """An arena's fastbins."""
+    """Reads an arena's fastbins."""
     before = len(findings)
     try:
         lists = tuple(reach.within(each, findings) for each in walk_fastbins(memory, layout, header, findings))
@@ -382,7 +383,7 @@ def read_fastbins(
 
 
 def walk_fastbins(memory: Memory, layout: Layout, header: ArenaHeader, findings: list[Finding]) -> Iterator[Bin]:
-    """The non-empty fastbins of an arena, by index."""
+    """Returns the non-empty fastbins of an arena, by index."""
     if not layout.fastbins:
         return
     try:

@@ -1,11 +1,11 @@
-"""All bins of all arenas followed at once, each from both its ends: so many places are read in one call.
+"""Follows all bins of all arenas at once, each from both ends: so many places are read in one call.
 
-For a process whose memory is read in bulk (sources/live/bulk_reads.py): what one chunk costs is the call, and the wait
-for the next address. Every chunk is held to what bins.py holds it to; a ring in which anything is otherwise is none of
-those that are returned, and is followed there, link by link. Of a process that runs on a ring that is returned is worth
-something only where all its words are read again (sources/live/short_hold.py).
+It serves a process whose memory is read in bulk (sources/live/bulk_reads.py): the cost of a chunk is the call, and the
+wait for the next address. Every chunk is checked as in bins.py. A ring with any irregularity is not returned, and is
+followed there, link by link. If the process runs on, a ring that is returned is valid only if all its words are read
+again (sources/live/short_hold.py).
 
-Of many chunks numpy says the same in a third of the time; it is loaded once so many have been met.
+For many chunks numpy takes a third of the time; it is loaded once that many have been met.
 """
 
 from __future__ import annotations
@@ -27,13 +27,13 @@ from .process_layout import Layout
 MANY = 64
 """With fewer rings, handing over to a thread costs more than it saves."""
 FEW = 6
-"""So few are followed one by one where two chunks can be read at a time: a row costs as much as eight chunks."""
+"""So few rings are followed one by one if two chunks can be read at a time: a row costs as much as eight chunks."""
 SPARE = 16
-"""One ring in so many may be read in vain: those that ended are left out together."""
+"""One ring in so many may be read in vain: ended rings are removed in groups."""
 WORTH_IT = 60_000
-"""With fewer chunks in a group loading numpy takes longer than it saves."""
+"""With fewer chunks in a group, loading numpy takes longer than it saves."""
 LONG = 64
-"""Rings of fewer chunks are sooner judged without it."""
+"""Shorter rings are checked faster without it."""
 LARGEST = (1 << 64) - 1
 
 if TYPE_CHECKING:
@@ -44,11 +44,11 @@ class BinStart(NamedTuple):
     """A bin that is not empty."""
 
     header: int
-    """The bin's own place, as a chunk's."""
+    """The bin's own address, as a chunk's."""
     first: int
     last: int
     sizes: ChunkSizes
-    """Of the chunks that belong there."""
+    """The sizes of chunks that belong there."""
 
     def begins(self, ring: Followed) -> bool:
         """Whether this bin still has these chunks, each of which is as it was when they were followed."""
@@ -57,7 +57,7 @@ class BinStart(NamedTuple):
 
 
 class _Ring:
-    """One that is followed: what was met from its front, and from its back."""
+    """A ring that is followed, with the chunks met from its front and from its back."""
 
     __slots__ = ("front", "front_raws", "raws", "reverse", "start")
 
@@ -68,8 +68,8 @@ class _Ring:
         """From the back: addresses, and size words."""
 
     def follow(self, front: int, back: int, word: int, read_pair: ReadPair, rounds: int) -> Optional[bool]:
-        """On from both ends, a chunk at a time, until they meet: whether there is one in the middle; None where a link
-        is wrong."""
+        """Follows from both ends, a chunk at a time, until they meet. Returns whether there is one in the middle; None
+        if a link is wrong."""
         before = self.front[-1] if self.front else self.start.header
         after = self.reverse[-1] if self.reverse else self.start.header
         add_front, add_front_raw = self.front.append, self.front_raws.append
@@ -90,7 +90,8 @@ class _Ring:
         return None
 
     def followed(self, layout: Layout, odd: bool, numpy: Optional[ModuleType]) -> Optional[Followed]:
-        """None where a chunk is not as one of this bin must be. `odd`: both ends met the one in the middle."""
+        """Returns the ring; None if a chunk is not as in this bin it must be. `odd`: both ends met the one in the
+        middle."""
         if odd:
             self.reverse.pop()
             self.raws.pop()
@@ -123,8 +124,8 @@ def follow_rings(
     broken: Optional[array[int]] = None,
     read_pair: Optional[ReadPair] = None,
 ) -> Mapping[int, Followed]:
-    """By the bin's place; `longest`: no ring can have more chunks. `beside`: a thread may read, too. `broken` gets what
-    was met of the others. `read_pair`: see FEW."""
+    """Returns rings by the bin's address; `longest`: the most chunks that a ring can have. `beside`: a thread may read,
+    too. `broken` gets the chunks met in the other rings. `read_pair`: see FEW."""
     whole: dict[int, Followed] = {}
     few, rounds = FEW if read_pair is not None else 0, longest + 4
     parts = (starts[::2], starts[1::2]) if beside and len(starts) >= MANY else (starts,)
@@ -141,9 +142,9 @@ def follow_rings(
 class _RingGroup:
     """Rings that are followed together, a step from either end at a time.
 
-    A step of all of them is a row. What is asked of a row is asked of all its columns at once, without a line of Python
-    for each: whether links lead back, and whether the two ends of any ring have met. A ring that has ended stands still
-    where it is until there are enough of them; then rows are cut into rings.
+    A step of all of them is a row. Checks apply to all columns of a row at once, without a line of Python for each:
+    whether links lead back, and whether the two ends of any ring have met. A ring that has ended repeats its place
+    until there are enough of them; then rows are cut into rings.
     """
 
     def __init__(
@@ -155,19 +156,19 @@ class _RingGroup:
         self._fronts, self._backs = array("Q", [each.first for each in own]), array("Q", [each.last for each in own])
         self._before = array("Q", [each.header for each in own])
         self._after = self._before[:]
-        """Where the ends' links must lead back to."""
+        """The addresses that the ends' links must lead back to."""
         self._rows: list[tuple[array[int], array[int], Sequence[int]]] = []
-        """Fronts, backs, and size words of both in turns."""
+        """Fronts, backs, and size words of both in turn."""
         self._still: dict[int, tuple[int, Optional[bool]]] = {}
-        """By column, of those that stand still: how many rows are theirs, and whether a chunk is in the middle; None
-        where a link is wrong."""
+        """By column, for rings that have ended: the number of their rows, and whether a chunk is in the middle; None if
+        a link is wrong."""
         self._met = 0
-        """What these add to the meetings of each row."""
+        """The number that these add to the meetings of each row."""
         self._numpy: Optional[ModuleType] = None
-        """Once so many chunks were met."""
+        """Loaded once so many chunks were met."""
 
     def follow(self, read: ReadNodes, few: int, rounds: int) -> int:
-        """As long as there are more than `few`; the rounds that are left."""
+        """Follows as long as there are more than `few`, and returns the rounds that are left."""
         chunks, worth = 0, WORTH_IT
         while len(self.rings) > few and rounds:
             if chunks > worth:
@@ -181,7 +182,7 @@ class _RingGroup:
         return rounds
 
     def _follow_at_once(self, numpy: ModuleType, read: ReadNodes, few: int, rounds: int) -> int:
-        """The same with arrays; a ring that has ended is left out of the next row."""
+        """Does the same with arrays; a ring that has ended is left out of the next row."""
         self._cut()
         fronts, backs, before, after = (
             numpy.array(each, dtype=numpy.uint64) for each in (self._fronts, self._backs, self._before, self._after)
@@ -217,7 +218,7 @@ class _RingGroup:
     def _share_out(
         self, numpy: ModuleType, rows: Sequence[tuple[Numbers, ...]], ended: Mapping[int, Optional[bool]]
     ) -> None:
-        """Each ring gets what is its own; those that have ended are left out."""
+        """Gives each ring its columns, and removes those that have ended."""
         columns, *parts = (numpy.concatenate(each) for each in zip(*rows))
         order = numpy.argsort(columns, kind="stable")
         ends = numpy.cumsum(numpy.bincount(columns, minlength=len(self.rings))).tolist()
@@ -230,7 +231,7 @@ class _RingGroup:
         self.rings = [ring for at, ring in enumerate(self.rings) if at not in ended]
 
     def places(self) -> array[int]:
-        """Of the next chunk from either end."""
+        """Returns the addresses of the next chunk from either end."""
         asked = array("Q", bytes(16 * len(self._fronts)))
         for at, chunks in enumerate((self._fronts, self._backs)):
             word = self._layout.word
@@ -241,7 +242,7 @@ class _RingGroup:
         return asked
 
     def judge(self, words: NodeWords) -> None:
-        """Takes what was read of a row."""
+        """Checks a row that was read."""
         fronts, backs = self._fronts, self._backs
         front_fd, back_fd = _columns(words.forward)
         front_bk, back_bk = _columns(words.backward)
@@ -258,7 +259,7 @@ class _RingGroup:
             self._cut()
 
     def _stop(self, front_fd: array[int], back_fd: array[int], front_bk: array[int], back_bk: array[int]) -> None:
-        """Of all columns, those that have ended."""
+        """Records the columns that have ended."""
         rows = len(self._rows)
         for at, (front, back, leads) in enumerate(zip(self._fronts, self._backs, front_fd)):
             wrong = front_bk[at] != self._before[at] or back_fd[at] != self._after[at]
@@ -271,7 +272,7 @@ class _RingGroup:
             self._met += odd + (leads == back)
 
     def follow_few(self, read_pair: ReadPair, rounds: int) -> None:
-        """What is left, one ring after the other."""
+        """Follows the remaining rings, one after the other."""
         self._cut()
         for ring, front, back in zip(self.rings, self._fronts, self._backs):
             self._end(ring, ring.follow(front, back, self._layout.word, read_pair, rounds=rounds))
@@ -285,7 +286,7 @@ class _RingGroup:
             self._broken += ring.front + ring.reverse
 
     def _cut(self) -> None:
-        """Each ring gets what is its own; those that have ended are left out."""
+        """Cuts rows into rings, and removes those that have ended."""
         fronts, backs, raws = array("Q"), array("Q"), array("Q")
         for row in self._rows:
             fronts += row[0]
@@ -310,5 +311,5 @@ class _RingGroup:
 
 
 def _columns(words: Sequence[int]) -> tuple[array[int], array[int]]:
-    """Of the fronts, and of the backs."""
+    """Splits a row into its fronts and its backs."""
     return array("Q", words[0::2]), array("Q", words[1::2])

@@ -1,4 +1,4 @@
-"""struct malloc_chunk: the size word and its flags, the link encodings, and lists that are linked one way."""
+"""Parses struct malloc_chunk: the size word and its flags, the link encodings, and singly linked lists."""
 
 from __future__ import annotations
 
@@ -20,30 +20,31 @@ SAFE_LINK_SHIFT = 12
 
 
 def masked(size_word: int) -> int:
-    """chunksize()."""
+    """Computes chunksize()."""
     return size_word & ~SIZE_BITS
 
 
 def reveal(stored: int, field_address: int) -> int:
-    """REVEAL_PTR: the link that a protected pointer encodes; it was read at field_address."""
+    """Decodes a protected link by REVEAL_PTR; it was read at field_address."""
     return stored ^ (field_address >> SAFE_LINK_SHIFT)
 
 
 class ChunkSizes(NamedTuple):
-    """The chunk sizes that may be somewhere."""
+    """The chunk sizes that a list may hold."""
 
     least: int
     most: int
 
 
 class OneWay(NamedTuple):
-    """A list that is linked one way: a fastbin, or a bin of a thread cache."""
+    """A singly linked list: a fastbin, or a bin of a thread cache."""
 
     index: int  # type: ignore[assignment]  # tuple.index is of no use here
     rule: str
     """"fast" or "tcache": its breaches are of the rules RULE-link and RULE-size."""
     to_user: int
-    """From where links lead to a block's first byte: 0 where they lead to blocks, a header's size where to chunks."""
+    """The distance from a link's target to the block's first byte: 0 if links lead to blocks, a header's size if to
+    chunks."""
     least: int
     """The sizes of chunks that belong there."""
     most: int
@@ -54,7 +55,7 @@ class OneWay(NamedTuple):
     arena: Optional[int]
 
     def follow(self, memory: Memory, layout: Layout, head: int, findings: list[Finding]) -> Bin:
-        """Its chunks up to its end, or to what is wrong with it."""
+        """Follows its chunks up to its end, or to the first error."""
         chunks, sizes = array("Q"), array("Q")
         safe, mask, node, to_user = layout.behaviour.safe_linking, layout.mask, memory.node, self.to_user
         back, least, most, limit = layout.header - to_user, self.least, self.most, self.limit

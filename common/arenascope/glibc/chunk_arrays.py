@@ -1,4 +1,4 @@
-"""Chunks one by one, out of the runs of a sweep: where each lies, how large it is and what it is."""
+"""Splits the runs of a sweep into chunks: address, size and state of each."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ Block = tuple[int, int, str]
 
 
 def blocks(run: ChunkRun, listed: Mapping[int, str]) -> Iterator[Block]:
-    """A run's chunks in address order; `listed` are those of thread caches and fastbins, which look used."""
+    """Returns a run's chunks in address order; `listed` are those of thread caches and fastbins, which look used."""
     chunk, previous = run.address, 0
     state = listed.get
     for raw in run.raws:
@@ -31,7 +31,7 @@ def blocks(run: ChunkRun, listed: Mapping[int, str]) -> Iterator[Block]:
 
 
 def listed_chunks(lists: Iterable[Sequence[Bin]]) -> dict[int, str]:
-    """The chunks of fastbins and thread caches: "fast" or "tcache"."""
+    """Returns the chunks of fastbins and thread caches: "fast" or "tcache"."""
     kind_of: dict[int, str] = {}
     for bins in lists:
         for each in bins:
@@ -48,15 +48,16 @@ class Placed(NamedTuple):
     """"used", "tcache", "fast", "free" or "top"."""
     previous: Optional[int]
     next: Optional[int]
-    """Chunks that touch this one; None where none does."""
+    """Adjacent chunks; None if there are none."""
 
 
 Enclosing = Union[Placed, Gap]
-"""The chunk that has an address, or what else of the heap is there."""
+"""The chunk that contains an address, or the part of the heap that is there."""
 
 
 def find_blocks(pieces: Iterable[Piece], listed: Mapping[int, str], addresses: Iterable[int]) -> dict[int, Enclosing]:
-    """By address; those that no piece has are left out. The pieces are gone through once, no further than needed."""
+    """Finds chunks by address, without addresses that no piece has. It reads the pieces once, no further than
+    needed."""
     wanted = sorted(set(addresses))
     by_address: dict[int, Enclosing] = {}
     before: Optional[int] = None
@@ -86,7 +87,7 @@ def _in_run(
     before: Optional[int],
     by_address: dict[int, Enclosing],
 ) -> list[int]:
-    """Puts what the addresses, all in this run, lie in into `by_address`; those in its last chunk are left."""
+    """Adds the chunks of addresses in this run to `by_address`; returns those in its last chunk."""
     held: list[int] = []
     at = 0
     for chunk, size, state in blocks(run, listed):
@@ -102,7 +103,7 @@ def _in_run(
 
 
 def _followed_by(chunk: Optional[int], held: list[int], by_address: dict[int, Enclosing]) -> None:
-    """What was found for the addresses in `held`, which is emptied, has this neighbour."""
+    """Completes what was found for the addresses in `held`, which is emptied, with this neighbour."""
     for address in held:
         placed = by_address[address]
         assert isinstance(placed, Placed)
@@ -111,23 +112,23 @@ def _followed_by(chunk: Optional[int], held: list[int], by_address: dict[int, En
 
 
 def _first(piece: Piece) -> Optional[int]:
-    """The chunk that a piece begins with."""
+    """Returns a piece's first chunk."""
     return piece.address if isinstance(piece, ChunkRun) or piece.kind == "top" else None
 
 
 class ChunkArrays(NamedTuple):
-    """Arrays, in the order of the addresses."""
+    """Chunks as arrays, in address order."""
 
     addresses: Numbers
     sizes: Numbers
     taken: Flags
-    """Whether each is not free: used, or in a list of those that look used."""
+    """Whether each is not free: used, or in a list of chunks that look used."""
     live: Flags
     """Whether each is used."""
 
 
 def chunks(numpy: ModuleType, run: ChunkRun) -> ChunkArrays:
-    """Listed chunks are those that the sweep was told to watch for."""
+    """Returns chunks; listed chunks are those that the sweep was told to watch for."""
     raws = numpy.array(run.raws, dtype=numpy.uint64)
     sizes = raws & ~numpy.uint64(SIZE_BITS)
     addresses = numpy.cumsum(sizes)

@@ -1,4 +1,4 @@
-"""A GDB that runs gdb/heap_files.py: in an environment of its own, without the user's settings and the network."""
+"""Runs gdb/heap_files.py in a GDB: in an environment of its own, without the user's settings and the network."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ PACKAGE = os.path.dirname(os.path.dirname(os.path.realpath(__file__)))
 SCRIPT = "heap_files.py"
 ANSWERS, CORE, FOLDER = "ARENASCOPE_ANSWERS", "ARENASCOPE_CORE", "ARENASCOPE_PACKAGE"
 SECONDS = 180.0
-"""For one answer: the first needs that all files are read."""
+"""The timeout for an answer: the first one needs all files to be read."""
 STUCK_SECONDS = 10.0
-"""So long it may sleep without working: nothing that it waits for, such as a FIFO in a file's place, may take longer.
-What reads a slow disk does not sleep by this measure, nor does what a busy machine keeps waiting."""
+"""The longest sleep without work: nothing that it waits for, such as a FIFO in a file's place, may take longer. Reading
+a slow disk does not count as sleep, nor does waiting for a processor."""
 CPU_SECONDS, CPU_SECONDS_PER_MIB, CPU_SECONDS_PER_QUESTION = 6.0, 2.0, 0.001
-"""Of processor time in all, by how much debug information there is and how many questions were asked: a small file that
-takes long was made to do so. GDB 13 takes 0.02 to 0.2 s for each MiB."""
+"""The limit of processor time, by the amount of debug information and the number of questions: a small file that takes
+long was made to do so. GDB 13 takes 0.02 to 0.2 s for each MiB."""
 TICKS = os.sysconf("SC_CLK_TCK")
 LONGEST_ANSWER = 64 << 20
 SETTINGS = (
@@ -42,7 +42,7 @@ SETTINGS = (
 
 
 def start(folders: Sequence[str], files: Files, size: int) -> Optional[GdbChild]:
-    """With separate files of debug information in these folders, and `size` bytes of it in all."""
+    """Starts GDB with separate debug files in these folders, and `size` bytes of debug information in all."""
     program, script = find_program("gdb"), _script()
     if program is None or script is None or not can_be_read(files):
         return None
@@ -57,17 +57,17 @@ def start(folders: Sequence[str], files: Files, size: int) -> Optional[GdbChild]
 
 
 def can_be_read(files: Files) -> bool:
-    """False: nothing could keep a GDB from opening what these files name."""
+    """Tells whether GDB may read these files: no, if nothing could keep it from opening others that they name."""
     return files.may_open is None or can_confine()
 
 
 def lacking() -> str:
-    """What it needs, and is not here."""
+    """Returns what it needs and is missing here."""
     return "one-file" if _script() is None else "not-found" if find_program("gdb") is None else ""
 
 
 def _script() -> Optional[str]:
-    """Inside the installed package, or in the checkout; a zipapp has none."""
+    """Returns the script's path, in the installed package or in the checkout; a zipapp has none."""
     for folder in (os.path.join(PACKAGE, "doors", "gdb"), os.path.join(PACKAGE, "..", "..", "gdb")):
         path = os.path.realpath(os.path.join(folder, SCRIPT))
         if os.path.isfile(path):
@@ -76,7 +76,7 @@ def _script() -> Optional[str]:
 
 
 def _nameless() -> FileIO:
-    """In no folder, and gone with the last that has it open."""
+    """Creates a file in no folder, which goes when the last descriptor is closed."""
     with suppress(OSError, AttributeError):
         return FileIO(os.memfd_create("arenascope"), "r+")
     # no core: it costs what frames tell
@@ -84,24 +84,24 @@ def _nameless() -> FileIO:
 
 
 class _Work(NamedTuple):
-    """What a process has done until now, as the kernel counts it."""
+    """The work of a process until now, as the kernel counts it."""
 
     seconds: float
-    """Of processor time, of all its threads."""
+    """Processor time of all its threads."""
     is_under_way: bool
-    """It runs, may run once a processor is free, or waits for a disk."""
+    """Whether it runs, waits for a processor, or waits for a disk."""
 
 
 class GdbChild:
-    """A GDB that answers. The kernel ends it with this program."""
+    """A GDB that answers questions. The kernel ends it with this program."""
 
     def __init__(self, words: Sequence[str], files: str, cpu_seconds: float) -> None:
         self._cpu_seconds = cpu_seconds
-        """What it may take for all questions until now."""
+        """The limit of processor time for all questions until now."""
         read, write = os.pipe()
         self._answers = FileIO(read)
         self.core = _nameless()
-        """What it takes for a core, once something is in it."""
+        """The file that it opens as a core, once something is in it."""
         try:
             self._process = subprocess.Popen(
                 words,

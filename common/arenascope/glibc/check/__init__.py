@@ -1,1 +1,1 @@
-"""The invariants of every structure."""
+"""Checks the invariants of every structure."""

@@ -1,4 +1,4 @@
-"""Invariants of malloc_state itself, and of what malloc counts but keeps no list of."""
+"""Checks malloc_state itself, and what malloc counts without a list."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from ..params import counts as counts_of
 from ..process_layout import Layout
 
 MUTEX_MAX = 2
-"""A low-level lock: free, taken, taken and waited for."""
+"""The largest value of a low-level lock: free, taken, taken and waited for."""
 
 
 def header_breaches(layout: Layout, header: ArenaHeader) -> Iterator[Breach]:
-    """The invariants of one malloc_state by itself."""
+    """Checks the invariants of one malloc_state by itself."""
 
     def say(rule: str, what: str, **figures: int) -> Breach:
         return Breach(header.address, header.index, rule, Statement(what, figures))
@@ -35,7 +35,7 @@ def header_breaches(layout: Layout, header: ArenaHeader) -> Iterator[Breach]:
 
 
 def _grown_by_systrim(layout: Layout, header: ArenaHeader) -> bool:
-    """Whether malloc_trim explains it: since 2.19 it extends a top of MINSIZE by whole pages.
+    """Tells whether malloc_trim explains it: since 2.19 it extends a top of MINSIZE by whole pages.
 
     It adds them to system_mem and leaves max_system_mem behind until the heap grows next.
     """
@@ -51,10 +51,10 @@ def _grown_by_systrim(layout: Layout, header: ArenaHeader) -> bool:
 def mmapped_breach(
     layout: Layout, params: Optional[Params], blocks: Sequence[MmappedBlock], unclaimed: Callable[[], Sequence[int]]
 ) -> Iterator[Breach]:
-    """Blocks served by mmap: fewer than counted means that a header was overwritten, where what lacks can lie.
+    """Checks the number of mmapped blocks: fewer than counted means that a header was overwritten.
 
-    `unclaimed` are the bytes of each stretch where an unknown one may be. Otherwise one may only not be recognised, and
-    more than counted can be false matches: problems say that of them.
+    `unclaimed` are the bytes of each stretch where the missing ones can lie. Without room for them they may just not be
+    recognised. More than counted can be false matches: problems report that.
     """
     if params is None:
         return

@@ -1,6 +1,6 @@
-"""Invariants of bins: links both ways, membership, the order of large bins and their skip lists, the binmap.
+"""Checks bins: links both ways, membership, the order of large bins and their skip lists, the binmap.
 
-bins.walk_bins has followed every list that is whole. One that is not is read again here, slowly and from both ends.
+bins.walk_bins has followed every complete list. An incomplete one is read again here, slowly and from both ends.
 """
 
 from __future__ import annotations
@@ -18,17 +18,17 @@ from ..process_layout import Layout
 
 
 class Rescued(NamedTuple):
-    """What could be read of a broken list."""
+    """The readable part of a broken list."""
 
     bin: int
     chunks: dict[int, int]
     """Size by address."""
     whole: bool
-    """Every chunk was reached, from one end or the other."""
+    """Whether every chunk was reached, from one end or the other."""
 
 
 class BinCheck:
-    """One arena's bins."""
+    """Checks one arena's bins."""
 
     def __init__(self, memory: Memory, layout: Layout, header: ArenaHeader, reach: ArenaReach) -> None:
         self.memory = memory
@@ -38,7 +38,7 @@ class BinCheck:
         self.base = header.address + layout.arena["bins"]
         self.breaches: list[Breach] = []
         self.binned: dict[int, bool] = {}
-        """The chunks of all bins: whether a header led to it, which the sweep fills in."""
+        """The chunks of all bins, and whether a header led to each, which the sweep fills in."""
         self.entries = 0
         self.broken: list[Rescued] = []
 
@@ -63,7 +63,7 @@ class BinCheck:
         self.entries = len(self.binned)
 
     def _head(self, index: int) -> int:
-        """bin_at()."""
+        """Computes bin_at()."""
         return self.base + 2 * (index - 1) * self.layout.word - self.layout.header
 
     def _say(
@@ -135,7 +135,7 @@ class BinCheck:
         self.broken.append(Rescued(index, chunks, whole))
 
     def _where_it_breaks(self, index: int, forward: _Walk, backward: _Walk) -> None:
-        """The links that do not agree with what is known from the other end."""
+        """Reports the links that disagree with what is known from the other end."""
         said = False
         for walk, other, name in ((forward, backward, "fd"), (backward, forward, "bk")):
             # where the other direction says that this link should lead
@@ -153,7 +153,7 @@ class BinCheck:
 
 
 class _Walk:
-    """A list from one end, up to the first link that cannot be followed or is not returned."""
+    """A walk of a list from one end, up to the first link that cannot be followed or is not returned."""
 
     def __init__(self, check: BinCheck, index: int, head: int, start: int, forward: bool) -> None:
         self.layout, self.index = check.layout, index
@@ -161,10 +161,10 @@ class _Walk:
         self.order: list[int] = [head]
         self.stop, self.astray = start, False
         self.why: dict[str, str] = {}
-        """Of a link that cannot be followed: "stopped_by", and what else shows it."""
+        """Why a link cannot be followed: "stopped_by", and other evidence."""
         self.back: Optional[int] = None
         self.size: Optional[int] = None
-        """Of `stop`, where a chunk is there that does not lead back."""
+        """The size at `stop`, if a chunk is there that does not lead back."""
         limit = check.header.peak
         self.low, self.high = bin_sizes(check.layout, index).within(limit)
         for link, raw, ahead, back in _nodes(check.memory, check.layout, start, head, forward=forward):
@@ -195,7 +195,7 @@ class _Walk:
         return self.low <= size <= self.high and not size & self.layout.mask
 
     def before(self, chunk: int) -> Optional[int]:
-        """What this walk met before `chunk`: where the other direction goes next from there."""
+        """Returns the chunk that this walk met before `chunk`: the other direction's next one."""
         if chunk == self.order[0]:
             return self.order[-1] if self.closed else None
         if chunk == self.stop and not self.closed:
@@ -207,7 +207,8 @@ class _Walk:
 def _nodes(
     memory: Memory, layout: Layout, start: int, head: int, forward: bool
 ) -> Iterator[tuple[int, Optional[int], int, int]]:
-    """(chunk, size word, next link, link back) until the list's head; the size word is None where it is unreadable."""
+    """Yields (chunk, size word, next link, link back) until the list's head; the size word is None if it is
+    unreadable."""
     link = start
     while link != head:
         try:
@@ -221,7 +222,7 @@ def _nodes(
 
 
 def bins_cut(broken: Sequence[Rescued], layout: Layout, arena: int) -> list[Statement]:
-    """What to report about the lists that were not read to the end."""
+    """Reports the lists that were not read to the end."""
     return [
         Statement(
             "bin-cut",

@@ -1,4 +1,4 @@
-"""Invariants of chunks: sizes, flags, prev_size, and what each header says about the chunk in front of it."""
+"""Checks chunks: sizes, flags, prev_size, and what each header says about the chunk in front of it."""
 
 from __future__ import annotations
 
@@ -14,15 +14,15 @@ from ..process_layout import Layout
 from ..sweep import find_chain
 
 IN_FRONT = {"fast": "prev-inuse-of-fast", "tcache": "prev-inuse-of-cached"}
-"""What is broken where a listed chunk no longer looks in use, by the list that names it."""
+"""The rule that is broken if a listed chunk no longer looks in use, by the list that names it."""
 OVERLAPS = {"fast": "overlaps-fast", "tcache": "overlaps-cached", "binned": "overlaps-binned"}
 
 CLOSE, MOST_NEAR = 4096, 64 << 10
-"""Feet of free chunks so close together, in bytes, are read at once; and how much at most."""
+"""prev_size words within so many bytes are read at once; and the most bytes of such a read."""
 
 
 class _Wrong(NamedTuple):
-    """The rule that a size word breaks, what exactly breaks it, and what would not."""
+    """The rule that a size word breaks, how it breaks it, and what would be valid."""
 
     rule: str
     what: str
@@ -30,7 +30,7 @@ class _Wrong(NamedTuple):
 
 
 class CheckedSums(NamedTuple):
-    """What came of checking a part of an arena's chunks."""
+    """The results of checking a part of an arena's chunks."""
 
     breaches: Sequence[Breach]
     chunks: int
@@ -41,7 +41,7 @@ class CheckedSums(NamedTuple):
 
 
 class ChunkCheck:
-    """One arena's chunks, checked against its lists. `binned` and `listed` say what should be where.
+    """Checks one arena's chunks against its lists. `binned` and `listed` tell what should be where.
 
     Each binned chunk is marked when a header leads to it: no second table, as a list may hold millions.
     """
@@ -64,22 +64,22 @@ class ChunkCheck:
         self.breaches: list[Breach] = []
         self.chunks = 0
         self.loose = 0
-        """Free chunks that may be in the part of a list that could not be read."""
+        """Free chunks that may be in the unread part of a list."""
         self.unread: list[Gap] = []
         self.unmet: set[int] = set(listed)
-        """What caches and fastbins name and no header has led to so far."""
+        """Chunks in caches and fastbins that no header has led to so far."""
         self._forgotten: list[tuple[int, int]] = []
-        """Where no headers were read."""
+        """Such chunks where no headers were read."""
         self.wanted = NON_MAIN_ARENA if not header.main else 0
         self._near: tuple[int, bytes] = (0, b"")
-        """Where feet of free chunks were read last, and what was."""
+        """The place of the last read of prev_size words, and their bytes."""
         self._swept = 0
         """The end of what was read as chunks."""
         self.previous: Optional[tuple[int, int]] = None
-        """The last chunk, and where it ends."""
+        """The last chunk, and its end."""
 
     def sums(self) -> CheckedSums:
-        """For another to absorb."""
+        """Returns the results, for another check to absorb."""
         hidden = [chunk for chunk, met in self.binned.items() if not met]
         return CheckedSums(
             self.breaches,
@@ -91,7 +91,7 @@ class ChunkCheck:
         )
 
     def absorb(self, other: CheckedSums) -> None:
-        """What another found in the part that follows; what it looked for there is not looked for here."""
+        """Adds the results of the part that follows; chunks that were searched there are not searched here."""
         self.breaches += other.breaches
         self.chunks += other.chunks
         self.loose += other.loose
@@ -119,8 +119,8 @@ class ChunkCheck:
             first = piece.kind != "damage"
 
     def _is_sound(self, run: ChunkRun, first: bool) -> bool:
-        """At a glance, as nearly all are; what is marked is marked then. A binned chunk that is in use is found by its
-        being hidden: no free chunk was met there."""
+        """Checks a run quickly, as nearly all are sound, and marks its chunks then. A binned chunk that is in use is
+        found later: no free chunk was met there."""
         ends, raws, counts = run.free, run.raws, run.counts
         if ends is None or (first and not raws[0] & PREV_INUSE):
             return False
@@ -143,7 +143,7 @@ class ChunkCheck:
         return True
 
     def _run(self, run: ChunkRun, first: bool) -> None:
-        """`first`: nothing lies in front that could be free."""
+        """Checks a run; `first`: nothing in front of it could be free."""
         chunk, raw = run.address, run.raws[0]
         self._swept = run.address + run.bytes
         wanted, binned, met = self.wanted, self.binned, self.unmet.discard
@@ -171,7 +171,7 @@ class ChunkCheck:
         self.previous = (chunk - size, chunk)
 
     def _free(self, chunk: int, raw: int, size: int, following: int, front: int) -> None:
-        """A chunk that the header after it calls free."""
+        """Checks a chunk that the header after it calls free."""
         end = chunk + size
         if chunk not in self.binned:
             if not self.lists_whole:
@@ -191,7 +191,8 @@ class ChunkCheck:
             self._say(end, "prev-size", "prev-size", figures, culprit=chunk, front=chunk)
 
     def _foot(self, at: int) -> Optional[int]:
-        """The word there. Where such words lie close together, one read brings many: what was swept is read again."""
+        """Reads the prev_size word. Where these lie close together, one read brings many: what was swept is read
+        again."""
         word = self.memory.pointer_size
         start, data = self._near
         if not start <= at <= start + len(data) - word:
@@ -249,7 +250,7 @@ class ChunkCheck:
         return _Wrong("size", "size-leads-to-no-chunk", {})
 
     def _leads_past(self, front: int, gap: Gap) -> bool:
-        """Whether the chunk in front is the one that is wrong: headers inside it lead past where it leads."""
+        """Tells whether the chunk in front is the wrong one: headers inside it lead past its end."""
         limit = self.header.top if gap.heap.address <= self.header.top < gap.heap.end else gap.heap.end
         start = front + self.layout.min_size
         if start >= gap.address:
@@ -264,7 +265,7 @@ class ChunkCheck:
 
     @property
     def hidden(self) -> list[int]:
-        """What the lists name and no header led to, in order."""
+        """Chunks that the lists name and no header led to, in order."""
         forgotten = sorted(self._forgotten)
 
         def unread(chunk: int) -> bool:
@@ -275,14 +276,15 @@ class ChunkCheck:
         return sorted(chunk for chunk in {*binned, *self.unmet} if not unread(chunk))
 
     def find_hidden(self, hidden: Sequence[int], pieces: Iterable[Piece]) -> None:
-        """Listed chunks that no header leads to lie inside others, whose size is then wrong; or they are in use."""
+        """Finds listed chunks that no header leads to: they lie inside others, whose size is then wrong, or they are in
+        use."""
         for piece in pieces:
             first, end = (bisect_left(hidden, place) for place in (piece.address, piece.address + piece.bytes))
             if first < end and isinstance(piece, ChunkRun):
                 self._overlapped(piece, hidden[first:end])
 
     def _overlapped(self, run: ChunkRun, hidden: Sequence[int]) -> None:
-        """A single pass over the run, however many lie in it."""
+        """Finds overlapped chunks in a single pass over the run, however many lie in it."""
         chunk, at = run.address, 0
         for index, raw in enumerate(run.raws):
             size = raw & ~SIZE_BITS
@@ -307,6 +309,6 @@ class ChunkCheck:
         culprit: Optional[int] = None,
         **words: int,
     ) -> None:
-        """`words`: addresses and size words, which are shown in hexadecimal."""
+        """Adds a breach; `words` are addresses and size words, shown in hexadecimal."""
         said = Statement(what, figures, {name: f"{value:#x}" for name, value in words.items()})
         self.breaches.append(Breach(address, self.header.index, rule, said, culprit=culprit))

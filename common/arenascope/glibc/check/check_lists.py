@@ -1,4 +1,4 @@
-"""Invariants of the singly linked lists: fastbins and thread caches. Their walkers' findings say where each breaks."""
+"""Checks the singly linked lists: fastbins and thread caches. Their walkers' findings tell where each breaks."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ SIZES = ("fast-size", "tcache-size")
 
 
 def list_breach(layout: Layout, finding: Finding, owners: ArenaIndexes) -> Breach:
-    """What a walker of fastbins or thread caches found."""
+    """Converts a finding of a walker of fastbins or thread caches."""
     chunk = finding.address or 0
     if finding.arena is None and finding.rule != "tcache-count":
         # thread caches link blocks, not chunks
@@ -31,7 +31,7 @@ def list_breach(layout: Layout, finding: Finding, owners: ArenaIndexes) -> Breac
 
 
 class _Listed(NamedTuple):
-    """A list that names a chunk: of an arena's fastbins, or in a thread's cache."""
+    """A list that names a chunk: an arena's fastbins, or a thread's cache."""
 
     kind: str
     bin: int
@@ -40,13 +40,13 @@ class _Listed(NamedTuple):
     addresses: Sequence[int]
 
     def figures(self, prefix: str = "") -> dict[str, int]:
-        """Where it is, without what does not apply."""
+        """The list's place, without what does not apply."""
         places = {"bin": self.bin, "arena": self.arena, "tid": self.tid}
         return {prefix + name: value for name, value in places.items() if value is not None}
 
 
 def doubles(arenas: Sequence[Arena], caches: Sequence[ThreadCache], binned: AbstractSet[int]) -> Iterator[Breach]:
-    """Chunks that are in two lists at once: freed twice."""
+    """Finds chunks that are in two lists at once: freed twice."""
     seen: dict[int, _Listed] = {}
     lists = [
         _Listed("fast", each.index, arena.header.index, None, addresses=each.addresses)
@@ -71,9 +71,9 @@ def doubles(arenas: Sequence[Arena], caches: Sequence[ThreadCache], binned: Abst
 def key_breaches(
     memory: Memory, layout: Layout, caches: Sequence[ThreadCache], secret: Optional[int]
 ) -> Iterator[Breach]:
-    """tcache_entry.key: the cache's own address up to 2.33, then one random number for the whole process.
+    """Checks tcache_entry.key: the cache's own address up to 2.33, then one random number for the whole process.
 
-    `secret` is that number, where it is known; else the entries themselves say what it is.
+    `secret` is that number, if known; otherwise the entries themselves tell it.
     """
     if not layout.behaviour.tcache_key:
         return

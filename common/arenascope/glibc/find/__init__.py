@@ -1,1 +1,1 @@
-"""Where malloc's structures are in this process."""
+"""Locates malloc's structures in a process."""

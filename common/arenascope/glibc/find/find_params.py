@@ -1,4 +1,4 @@
-"""mp_ without a symbol: near main_arena in libc's data, known by what it must hold given that main arena."""
+"""Finds mp_ without a symbol: near main_arena in libc's data, by the values that it must hold for that main arena."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ from ..unknown_release.fitting_layout import candidates
 from ..unknown_release.state import Surroundings
 
 NEAR = 0x4000
-"""mp_ precedes main_arena by 0x900 to 0x940 bytes in the builds that were looked at."""
+"""mp_ precedes main_arena by 0x900 to 0x940 bytes in the builds that were examined."""
 ENOUGH = 6
 BY_SYMBOL = Statement("by-symbol-distance")
 
 
 class _Form(NamedTuple):
-    """A malloc_par, and which release's it is."""
+    """A form of malloc_par, and its release."""
 
     name: str
     struct: Struct
@@ -40,11 +40,11 @@ class _ParamsPlace(NamedTuple):
 class _Judged(NamedTuple):
     points: int
     doubt: Optional[Statement]
-    """What speaks against it."""
+    """The evidence against it."""
 
 
 class ParamsSearch:
-    """A search for mp_ beside this main arena, in this layout."""
+    """A search for mp_ for this main arena, in this layout."""
 
     def __init__(
         self,
@@ -61,9 +61,9 @@ class ParamsSearch:
         self.main = read_arena(memory, layout, main_arena)
 
     def find(self, guess: Optional[int], debug: Optional[Struct] = None) -> tuple[Optional[int], Layout]:
-        """The address of mp_ and the layout with the form of it that fits; (None, layout) where nothing does.
+        """Returns the address of mp_ and the layout with its form; (None, layout) if nothing fits.
 
-        `guess` is where symbols say that it is, `debug` the form that debug information gives.
+        `guess` is the symbols' address, `debug` the form in debug information.
         """
         given = _Form("debug information", debug) if debug is not None else None
         if self.layout.newer is not None:
@@ -87,7 +87,7 @@ class ParamsSearch:
         return (place.address, self.layout._replace(params=place.form.struct)) if place else (None, self.layout)
 
     def _at_symbol(self, forms: Sequence[_Form], guess: int) -> Optional[_ParamsPlace]:
-        """A symbol is believed even if the main arena is damaged: the walk will say what does not fit."""
+        """Trusts a symbol even if the main arena is damaged: the walk will report what does not fit."""
         for held_against in (self.main, None):
             # another release's form may fit a damaged mp_, at other places
             for form in forms if held_against else forms[:1]:
@@ -97,7 +97,7 @@ class ParamsSearch:
         return None
 
     def _near(self, forms: Sequence[_Form]) -> Optional[_ParamsPlace]:
-        """Around main_arena, by values alone."""
+        """Searches around main_arena, by values alone."""
         region = next((region for region in self.regions if region.contains(self.main.address)), None)
         if region is None:
             return None
@@ -112,7 +112,7 @@ class ParamsSearch:
         return max(fitting, key=lambda each: each[0])[1] if fitting else None
 
     def _by_values(self, guess: Optional[int]) -> tuple[Optional[int], Layout]:
-        """For a release that no row describes: see derive_params."""
+        """Searches for a release that no row describes: see derive_params."""
         memory, layout, main = self.memory, self.layout, self.main
         region = next((region for region in self.regions if region.contains(guess or main.address)), None)
         if region is None:
@@ -135,7 +135,7 @@ class ParamsSearch:
         return proven.address, derived
 
     def _judge(self, place: _ParamsPlace, main: Optional[ArenaHeader], told: Optional[Statement] = None) -> _Judged:
-        """What speaks for mp_ at this place, and against it, given that main arena."""
+        """Judges whether mp_ is at this place, given that main arena."""
         layout = self.layout._replace(params=place.form.struct)
         try:
             params = read_params(self.memory, layout, place.address)
@@ -154,7 +154,7 @@ class ParamsSearch:
 def surroundings(
     target: Target, memory: Memory, regions: Sequence[Region], main_arena: int, guess: Optional[int]
 ) -> Surroundings:
-    """What proves a layout besides the arenas themselves."""
+    """Returns what proves a layout besides the arenas themselves."""
     near: set[int] = set()
     for place in {main_arena, guess or main_arena}:
         region = next((region for region in regions if region.contains(place)), None)
@@ -165,7 +165,7 @@ def surroundings(
 
 
 def _forms(layout: Layout, machine: str) -> list[_Form]:
-    """The forms of malloc_par, the one of this release first."""
+    """Returns the forms of malloc_par, that of this release first."""
     forms = [_Form(f"as in glibc {release_table.text(layout.release)}", layout.params)]
     for release in candidates(layout.release):
         struct = from_table(release, layout.word, machine).params
@@ -175,7 +175,8 @@ def _forms(layout: Layout, machine: str) -> list[_Form]:
 
 
 def _places(memory: Memory, form: Struct, within: Span, main: ArenaHeader) -> list[int]:
-    """Where sbrk_base would hold what it must: the start of a contiguous main arena, 0 before there is one."""
+    """Returns the possible places of mp_: sbrk_base there holds the start of a contiguous main arena, or 0 before there
+    is one."""
     word = memory.pointer_size
     start = -(-within.start // word) * word
     try:
@@ -193,7 +194,7 @@ def _places(memory: Memory, form: Struct, within: Span, main: ArenaHeader) -> li
 
 
 def _speaks_for(layout: Layout, params: Params, main: Optional[ArenaHeader]) -> Iterator[tuple[int, Statement]]:
-    """(points, what for). Defaults count, as most processes leave most of them alone."""
+    """Returns (points, evidence). Defaults count, as most processes leave most of them alone."""
     values = params.values
     if main and main.contiguous and main.top_bytes:
         yield 4, Statement("sbrk-base-is-main-top-end")
@@ -217,7 +218,7 @@ def _default(name: str) -> Statement:
 
 
 def follow_hugepages(memory: Memory, layout: Layout, address: Optional[int], hit: FoundBins) -> Layout:
-    """2.35 to 2.41: heaps span 4 huge pages where the hugetlb tunable set their size."""
+    """Corrects 2.35 to 2.41: heaps span 4 huge pages if the hugetlb tunable set their size."""
     if not layout.behaviour.heap_max_follows_hugepages or address is None:
         return layout
     huge = read_params(memory, layout, address).get("hp_pagesize") or 0

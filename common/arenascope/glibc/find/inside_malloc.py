@@ -1,7 +1,8 @@
-"""Whether a thread is inside malloc, by its stack: by frames as far as they can be believed, else by every word of it.
+"""Tells whether a thread is inside malloc, by its stack: by frames as far as they are reliable, else by every word of
+it.
 
-A debugger's list of frames ends silently where unwinding fails, and may leave out what a signal handler interrupted.
-So it is believed as far as unwind tables cover it, and known to be all only where it ends at its thread's start.
+A debugger's list of frames ends silently where unwinding fails, and may leave out what a signal handler interrupted. So
+it is trusted as far as unwind tables cover it, and complete only if it ends at its thread's start.
 """
 
 from __future__ import annotations
@@ -96,14 +97,14 @@ FAMILY = frozenset(
 )
 """Functions of malloc.c and arena.c, in every release."""
 FORKS = ("fork", "_Fork", "__libc_fork")
-"""They hold malloc's locks for a while and lie elsewhere."""
+"""Functions elsewhere that hold malloc's locks for a while."""
 STATICS_IN_FRONT = 0x4900
 """malloc.o's static functions come before its exported ones: 0x3c00 (armhf) to 0x4900 (s390x) bytes of them."""
 LAST_FUNCTION = 0x600
-"""How long a function of unknown length may be."""
+"""The assumed size of a function of unknown length."""
 BESIDE = ("timer_", "__timer_", "sem_", "__new_sem_", "pthread_", "__pthread_", "___pthread_", "__futex_")
-"""Names in files that are linked in front of malloc.o (since 2.34; in static programs others than in libc.so): threads
-wait there. None of them is malloc's."""
+"""Names in files that are linked in front of malloc.o (since 2.34; in static programs others than in libc.so), where
+threads wait. None of them is malloc's."""
 
 
 UNKNOWN_CODE = "where malloc's code lies is not known: a thread could be inside"
@@ -119,12 +120,12 @@ class StackFrame(NamedTuple):
 
 
 class MallocCode:
-    """Malloc's code in one libc, or in the program itself where that is static."""
+    """Malloc's code in one libc, or in the program itself if that is static."""
 
     def __init__(
         self, target: Target, memory: Memory, libc: Libc, regions: Sequence[Region], symbols: bool = False
     ) -> None:
-        """`symbols`: those that the target knows are this libc's."""
+        """`symbols`: the target's symbols are this libc's."""
         self.libc = _code_of(libc, regions)
         edges, forks = _functions(target, memory, libc, EDGES), _functions(target, memory, libc, FORKS)
         self._sbrk = _functions(target, memory, libc, ("sbrk",))
@@ -141,18 +142,19 @@ class MallocCode:
         return any(low <= address < high for low, high in self._ranges) and not self._is_beside(address)
 
     def _is_beside(self, address: int) -> bool:
-        """Whether it certainly belongs to another file, although it may look like malloc's."""
+        """Tells whether it certainly belongs to another file, although it may look like malloc's."""
         place = self._describe(address) if address < self._exported.start else None
         return place is not None and place.name.startswith(BESIDE)
 
     def owns(self, frame: StackFrame) -> bool:
-        """By place; by name only within libc itself, where compilers set cold code apart (`free.cold`)."""
+        """Tells whether it is malloc's: by place; by name only within libc itself, where compilers move cold code
+        (`free.cold`)."""
         if self.holds(frame.pc):
             return True
         return self._has_names and plain_name(frame.name) in FAMILY and self.in_libc(frame.pc)
 
     def in_sbrk(self, address: int) -> bool:
-        """A function of libc's that malloc calls, and which calls brk() in turn."""
+        """Tells whether it is in a function of libc's that malloc calls, and which calls brk() in turn."""
         return any(low <= address < high for low, high in self._sbrk)
 
     def in_libc(self, address: int) -> bool:
@@ -160,12 +162,12 @@ class MallocCode:
 
 
 def lies_in_libc(libc: Libc) -> bool:
-    """Whether malloc is a library's, whose own tables tell where its functions lie; a static program has no such."""
+    """Tells whether malloc is a library's, whose own tables tell where its functions lie; a static program has none."""
     return bool(LIBC_NAME.search(libc.path))
 
 
 def plain_name(name: Optional[str]) -> str:
-    """Without what compilers and linkers add; __GI_ is glibc's mark of a name that is hidden within it."""
+    """Removes what compilers and linkers add; __GI_ marks a name that is hidden within glibc."""
     return (name or "").split(".")[0].split("@")[0].removeprefix("__GI_")
 
 
@@ -175,7 +177,7 @@ def _code_of(libc: Libc, regions: Sequence[Region]) -> list[Region]:
 
 
 def _functions(target: Target, memory: Memory, libc: Libc, names: Sequence[str]) -> list[Span]:
-    """libc's functions, from its own tables, as the debugger's may be another library's."""
+    """Returns libc's functions from its own tables, as the debugger's may be another library's."""
     try:
         symbols = dynamic_symbols(memory.read, libc.base, names) if libc.base is not None else {}
     except ArenascopeError:
@@ -191,33 +193,33 @@ def _functions(target: Target, memory: Memory, libc: Libc, names: Sequence[str])
 START = 64 << 10
 """A thread's first frame lies within this distance of its control block, below TLS variables."""
 MAX_BYTES = 64 << 20
-"""How many bytes of a stack are searched."""
+"""The most bytes of a stack that are searched."""
 STACKS = 16
-"""How many stacks one thread may be on: a handler's, what that interrupted, and so on."""
+"""The most stacks that one thread may be on: a handler's, what that interrupted, and so on."""
 RETURNS = 4
-"""How many words of a stack may lie above the return address of a function that malloc calls (brk, mprotect)."""
+"""The most words of a stack above the return address of a function that malloc calls (brk, mprotect)."""
 SAVED = 10
-"""How many more where that is sbrk, which saves registers. Further words may be left from long ago."""
+"""How many more if that is sbrk, which saves registers. Further words may be left from long ago."""
 # struct rt_sigframe of x86-64 (asm/ucontext.h), in words from uc_flags on: uc_link, rsp, rip and the segments, of
 # which cs and ss are the same in every 64-bit process
 UC_LINK, UC_SP, UC_PC, UC_SEGMENTS = 1, 20, 21, 23
 CS, SS = 0x33, 0x2B
 MAIN = "[stack]"
 ADDRESS_BITS = {"aarch64": 48}
-"""Above them a return address may be signed (pointer authentication)."""
+"""Bits above these may be a signature of a return address (pointer authentication)."""
 CALLS_PUSH = ("x86_64", "x32", "i386")
-"""Machines on which a call leaves its return address on the stack; on others it is in a register at first."""
+"""Machines where a call leaves its return address on the stack; on others it is in a register at first."""
 
 
 class Interrupted(NamedTuple):
-    """Where a signal handler's frame says that it came from."""
+    """The place that a signal handler's frame returns to."""
 
     pc: int
     stack_pointer: int
 
 
 class Believed(NamedTuple):
-    """The frames of a thread's stack that are certain, innermost first."""
+    """The reliable frames of a thread's stack, innermost first."""
 
     frames: Sequence[StackFrame]
     whole: bool
@@ -239,7 +241,7 @@ class ThreadStacks:
     # frames
 
     def believed(self, frames: Sequence[StackFrame], thread: ThreadInfo) -> Believed:
-        """The frames that were unwound by tables."""
+        """Returns the frames that were unwound by tables."""
         exact = True
         unwind = None
         for index, frame in enumerate(frames):
@@ -253,7 +255,8 @@ class ThreadStacks:
         return Believed(frames, whole=at_start)
 
     def _is_own(self, pointer: Optional[int], thread: ThreadInfo) -> bool:
-        """Whether a first frame lies where threads begin, and not on a stack that the program made (makecontext)."""
+        """Tells whether a first frame lies where threads begin, and not on a stack that the program made
+        (makecontext)."""
         if pointer is None:
             return False
         if thread.thread_pointer is not None and 0 <= thread.thread_pointer - pointer < START:
@@ -264,9 +267,9 @@ class ThreadStacks:
     # words
 
     def why_unsure(self, thread: ThreadInfo, caller: Optional[int] = None) -> Optional[str]:
-        """Why a thread may be inside malloc, where its frames are not known to the end; None where it cannot be.
+        """Returns why a thread may be inside malloc, if its frames are not known to the end; None if it cannot be.
 
-        `caller`: where a debugger says that its innermost function was called, of which no table tells.
+        `caller`: the caller of its innermost function by a debugger, if no table tells it.
         """
         if self.machine not in CALLS_PUSH:
             links = [each for each in (thread.link_register, caller) if each is not None]
@@ -311,7 +314,7 @@ class ThreadStacks:
         return None
 
     def _words(self, start: int, end: int) -> Iterator[tuple[int, int]]:
-        """(address, value) of every word that malloc's module could hold."""
+        """Yields (address, value) of every word that may point into malloc's module."""
         word = self.memory.pointer_size
         low = min((region.start for region in self.code.libc), default=0)
         high = max((region.end for region in self.code.libc), default=1 << (8 * word))
@@ -326,7 +329,7 @@ class ThreadStacks:
             start += size
 
     def _own_stack(self, thread: ThreadInfo) -> Optional[Span]:
-        """The stack that the thread was started with."""
+        """Returns the stack that the thread was started with."""
         main = self._main
         if main is not None and (thread.tid == self.pid or main.contains(thread.stack_pointer or 0)):
             return Span(main.start, main.end)
@@ -338,7 +341,7 @@ class ThreadStacks:
         return Span(region.start, thread.thread_pointer or region.end) if region is not None else None
 
     def _end(self, start: int, thread: ThreadInfo) -> Optional[int]:
-        """Where the stack that holds this address ends: at the thread's control block, or with its mapping."""
+        """Returns the end of the stack that holds this address: the thread's control block, or the mapping's end."""
         region = self._writable.find(start)
         if region is None:
             return None
@@ -352,7 +355,7 @@ class ThreadStacks:
         return self.machine == "x86_64"
 
     def interrupted(self, start: int, end: int) -> list[Interrupted]:
-        """What signal handlers interrupted whose frames lie in this part of a stack, innermost first."""
+        """Returns what signal handlers interrupted whose frames lie in this part of a stack, innermost first."""
         if not self._tells_handlers:
             return []
         contexts: list[Interrupted] = []
@@ -371,14 +374,14 @@ class ThreadStacks:
         return contexts
 
     def _is_signal_return(self, address: int) -> bool:
-        """__restore_rt: mov $15, %eax; syscall."""
+        """Recognises __restore_rt: mov $15, %eax; syscall."""
         code = self.memory.try_read(address, 9)
         return code is not None and code[-2:] == b"\x0f\x05" and code[-6:-2] == b"\x0f\0\0\0"
 
     def in_malloc(self, thread: ThreadInfo) -> bool:
-        """Whether it stands in malloc or in what malloc called, or a handler that it is in interrupted it there.
+        """Tells whether it is in malloc or in what malloc called, or a handler that it is in interrupted it there.
 
-        For a look: no word that may be left from long ago counts.
+        This serves a look: no word that may be left from long ago counts.
         """
         if thread.program_counter is None:
             return False
@@ -410,7 +413,7 @@ class ThreadStacks:
         return any(value is not None and self.code.holds(value & self._unsigned) for value in above)
 
     def _callers(self, place: Interrupted) -> Sequence[Interrupted]:
-        """This, and the places that unwind tables tell of by the stack pointer alone, innermost first."""
+        """Yields this place and its callers by unwind tables, using the stack pointer alone, innermost first."""
         machine = MACHINES.get(self.machine)
         if machine is None:
             return [place]

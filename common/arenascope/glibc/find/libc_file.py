@@ -1,4 +1,4 @@
-"""Which mappings are libc: their data (where main_arena lies), build-id and version."""
+"""Finds libc's mappings: its data (with main_arena), build-id and version."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ LIBC_NAME = re.compile(r"/(libc\.so\.6|libc-2\.[0-9]+\.so|libc_malloc_debug\.so\
 MUSL_NAME = re.compile(r"/(ld-musl-|libc\.musl-)|musl[^/]*/(lib/)?libc\.so")
 BSS_LIMIT = 64 << 20
 TEXT_LIMIT = 16 << 20
-"""A libc's read-only part is 2 MB; more is not searched for the version."""
+"""The most bytes that are searched for the version: a libc's read-only part has 2 MB."""
 
 
 Bss = Mapping[int, Region]
@@ -25,7 +25,7 @@ Bss = Mapping[int, Region]
 
 
 class Libc(NamedTuple):
-    """One mapped module that may hold main_arena."""
+    """A mapped module that may hold main_arena."""
 
     path: str
     base: Optional[int]
@@ -36,13 +36,14 @@ class Libc(NamedTuple):
 
 
 def find_libcs(target: Target, memory: Memory, regions: Sequence[Region]) -> list[Libc]:
-    """The copies of glibc that are mapped, in address order (dlmopen and libc_malloc_debug bring further ones)."""
+    """Returns the copies of glibc that are mapped, in address order (dlmopen and libc_malloc_debug bring further
+    ones)."""
     bss = bss_of(regions)
     return [describe(target, memory, bss, module) for module in modules_of(regions) if LIBC_NAME.search(module[0].path)]
 
 
 def module_at(target: Target, memory: Memory, regions: Sequence[Region], address: Optional[int]) -> Libc:
-    """The module whose data holds this address: a libc, or the program itself where it is static."""
+    """Returns the module whose data holds this address: a libc, or the program itself if it is static."""
     if address is not None:
         bss = bss_of(regions)
         for module in modules_of(regions):
@@ -52,7 +53,7 @@ def module_at(target: Target, memory: Memory, regions: Sequence[Region], address
 
 
 def bss_of(regions: Sequence[Region]) -> Bss:
-    """By address, as every module asks what follows it: a process may have as many modules as mappings."""
+    """Returns bss by address, as every module asks what follows it: a process may have as many modules as mappings."""
     return {region.start: region for region in regions if not region.path and region.writable}
 
 
@@ -71,7 +72,7 @@ def describe(target: Target, memory: Memory, bss: Bss, module: Sequence[Region])
 
 
 def _version_in_file(target: Target, region: Region, inside: Optional[str]) -> Optional[str]:
-    """From the file on disk, where its build-id proves that it is the one in memory."""
+    """Reads the version from the file on disk, if its build-id proves that it is the one in memory."""
     path = target.open_file(region)
     if inside is None:
         return None
@@ -92,7 +93,7 @@ def _version_in_memory(memory: Memory, module: Sequence[Region]) -> Optional[str
 
 
 def build_id_at(memory: Memory, regions: Sequence[Region], address: int) -> Optional[str]:
-    """The build-id, out of memory, of the module whose data holds this address."""
+    """Returns the build-id, from memory, of the module whose data holds this address."""
     bss = bss_of(regions)
     for module in modules_of(regions):
         if module[0].offset == 0 and any(region.contains(address) for region in _data(module, bss)):
@@ -101,7 +102,7 @@ def build_id_at(memory: Memory, regions: Sequence[Region], address: int) -> Opti
 
 
 def file_data(regions: Sequence[Region]) -> list[Region]:
-    """The writable data of every mapped file: where a static program keeps main_arena."""
+    """Returns the writable data of every mapped file: a static program keeps main_arena there."""
     bss = bss_of(regions)
     writable = list(dict.fromkeys(region for module in modules_of(regions) for region in _data(module, bss)))
     if not writable:
@@ -117,7 +118,7 @@ def what_is_there(
     shortage: Sequence[Statement],
     others: Sequence[Allocator],
 ) -> tuple[str, str]:
-    """One line on why no heap of glibc was found, and what to try."""
+    """Explains in one line why no heap of glibc was found, and what to try."""
     if shortage:
         return (
             f"no arena was found; {'; '.join(each.text for each in shortage)}",
@@ -142,7 +143,7 @@ def what_is_there(
 
 
 def exported(memory: Memory, libc: Libc, *names: str) -> dict[str, int]:
-    """Addresses of what libc exports, out of its own tables in memory; {} where the image lacks them."""
+    """Returns addresses of what libc exports, from its tables in memory; {} if the image lacks them."""
     if libc.base is None:
         return {}
     try:
@@ -155,9 +156,10 @@ def exported(memory: Memory, libc: Libc, *names: str) -> dict[str, int]:
 def current_brk(
     target: Target, memory: Memory, libc: Libc, regions: Sequence[Region], main: ArenaHeader
 ) -> Optional[int]:
-    """The value of __curbrk: exported by every libc.so.6, a symbol in a static program. None where it is not found.
+    """Returns the value of __curbrk: exported by every libc.so.6, a symbol in a static program. None if it is not
+    found.
 
-    The end of the [heap] mapping will not do: it is rounded to a page. Yet it answers what systrim asks.
+    The end of the [heap] mapping is not the same: it is rounded to a page. Yet it suffices for systrim.
     """
     address = exported(memory, libc, "__curbrk").get("__curbrk")
     if address is None:
@@ -167,7 +169,7 @@ def current_brk(
 
 
 def _by_symbol(target: Target, memory: Memory, libc: Libc, regions: Sequence[Region]) -> Optional[int]:
-    """The debugger's symbol, moved to where this libc was loaded if it belongs to another copy (dlmopen)."""
+    """Uses the debugger's symbol, moved to where this libc was loaded if it belongs to another copy (dlmopen)."""
     symbol = target.symbol("__curbrk")
     if symbol is None or any(region.contains(symbol.address) for region in libc.data):
         return symbol.address if symbol else None
@@ -178,7 +180,7 @@ def _by_symbol(target: Target, memory: Memory, libc: Libc, regions: Sequence[Reg
 
 
 def _by_mapping(main: ArenaHeader, regions: Sequence[Region]) -> Optional[int]:
-    """A break that serves systrim as well as the real one, from the mapping that top ends in.
+    """Returns a break that serves systrim as well as the real one, from the mapping that top ends in.
 
     top ends at a page's edge and never beyond the break, so the mapping ends there exactly if the break does.
     """

@@ -1,4 +1,4 @@
-"""main_arena and mp_: by symbols where they can be believed, by what memory looks like otherwise."""
+"""Locates main_arena and mp_: by symbols if they are reliable, otherwise by their shape in memory."""
 
 from __future__ import annotations
 
@@ -37,12 +37,12 @@ from .several_glibcs import (
 from .which_allocator import find_allocators
 
 LARGE = 16 << 20
-"""No library has so much data that main_arena is searched in."""
+"""Larger data is not searched for main_arena: no library has as much."""
 BY_SYMBOL = Statement("symbol-leads-here")
 
 
 class Located(NamedTuple):
-    """Where the heap's structures are, and how they were found."""
+    """The addresses of the heap's structures, and how they were found."""
 
     main_arena: int
     params: Optional[int]
@@ -51,15 +51,15 @@ class Located(NamedTuple):
     """"symbols" or "scan"."""
     libc: Libc
     notes: tuple[str, ...] = ()
-    """What a reader should know: symbols that were not believed, further allocators."""
+    """Notes for the reader: symbols that were not trusted, further allocators."""
     other_file: bool = False
     """Whether the debugger has loaded another file for a libc, so that symbols lead nowhere."""
     copies: tuple[GlibcCopy, ...] = ()
-    """All glibcs of the process, by number; empty where nobody looked for more than one."""
+    """All glibcs of the process, by number; empty if only one was searched for."""
     own_symbols: bool = False
-    """Whether the symbols that the target knows are this very copy's."""
+    """Whether the target's symbols are this very copy's."""
     allocators: tuple[Allocator, ...] = ()
-    """What serves malloc in place of glibc, or has a heap beside it."""
+    """Allocators that replace glibc's malloc, or have a heap beside it."""
 
     @property
     def others(self) -> tuple[int, ...]:
@@ -71,7 +71,7 @@ class Located(NamedTuple):
         return self.libc.version
 
     def find_static(self, target: Target, name: str) -> Optional[int]:
-        """Where a variable of this very malloc lies, which only its symbols tell; None where they do not."""
+        """Returns the address of a variable of this malloc by its symbols; None if they do not have it."""
         symbol = target.symbol(name)
         main = target.symbol("main_arena") if symbol is not None else None
         if symbol is None or main is None or symbol.build_id != main.build_id:
@@ -84,12 +84,12 @@ class Located(NamedTuple):
 
 
 def locate(target: Target, memory: Memory, number: int = 0, trail: CandidateTrail = NO_TRAIL) -> Located:
-    """Finds glibc's heap (of several glibcs that of this number), or NotFoundError with what is there instead."""
+    """Finds glibc's heap (of several glibcs that of this number); NotFoundError says what is there instead."""
     return _ArenaSearch(target, memory, number, trail).locate()
 
 
 class _ArenaSearch:
-    """One search: the image, what is mapped in it, and what a reader will be told."""
+    """One search: the image, its mappings, and notes for the reader."""
 
     def __init__(self, target: Target, memory: Memory, number: int, trail: CandidateTrail) -> None:
         self.target, self.memory, self.number, self.trail = target, memory, number, trail
@@ -123,7 +123,7 @@ class _ArenaSearch:
     def _as_used(
         self, chosen: GlibcCopy, hit: FoundBins, copies: Sequence[GlibcCopy], by_symbol: Optional[FoundBins]
     ) -> Located:
-        """An arena that malloc has written to, and the layout that fits it."""
+        """Finds an arena that malloc has written to, and the layout that fits it."""
         target, memory, trail = self.target, self.memory, self.trail
         main, libc = chosen.main_arena, chosen.libc
         guess = self._beside(by_symbol.ring[0], chosen) if by_symbol is not None else None
@@ -177,7 +177,7 @@ class _ArenaSearch:
         )
 
     def _beside(self, arena: int, chosen: GlibcCopy) -> Optional[int]:
-        """Where mp_ should be: by the symbol, or as far from main_arena as in another copy of the same file."""
+        """Guesses mp_: by the symbol, or as far from main_arena as in another copy of the same file."""
         params = self.target.symbol("mp_")
         if params is None:
             return None
@@ -188,7 +188,7 @@ class _ArenaSearch:
         return params.address + chosen.main_arena - arena
 
     def _by_symbol(self) -> Optional[FoundBins]:
-        """The arena that the symbol names, if it looks like one."""
+        """Returns the arena that the symbol names, if it looks like one."""
         target, memory, trail = self.target, self.memory, self.trail
         self._look_for_another_file()
         symbol = target.symbol("main_arena")
@@ -208,7 +208,7 @@ class _ArenaSearch:
         return hit
 
     def _look_for_another_file(self) -> None:
-        """Whose symbols the target leaves out."""
+        """Records libcs for which the debugger has loaded another file."""
         for libc in self.libcs:
             first = next((region for region in self.regions if region.start == libc.base), None)
             loaded = self.target.loaded_build_id(first) if first is not None else None
@@ -218,7 +218,7 @@ class _ArenaSearch:
                 self.trail.add("main_arena", libc.path, (), (Statement("another-build-id", names=told),))
 
     def _scan_all(self) -> Iterator[FoundBins]:
-        """Arenas that lie in a file's data: libc's own first, then any file's (a static program)."""
+        """Scans for arenas in files' data: libc's own first, then any file's (a static program)."""
         any_hit = False
         for region in _written(self.target, self._libc_data()):
             for hit in _scan(self.memory, region, self.trail):
@@ -233,7 +233,8 @@ class _ArenaSearch:
         return [region for libc in self.libcs for region in libc.data]
 
     def _with_broken_ring(self) -> list[FoundBins]:
-        """An arena whose `next` leads astray: its bins say where it is, the release how far in front it begins."""
+        """Finds an arena whose `next` leads astray: its bins tell where it is, the release how far in front it
+        begins."""
         target, memory, trail = self.target, self.memory, self.trail
         rated: list[tuple[int, FoundBins]] = []
         for region in _written(self.target, self._libc_data() or libc_file.file_data(self.regions)):
@@ -255,7 +256,7 @@ class _ArenaSearch:
         return [min(rated, key=lambda entry: entry[0])[1]] if rated else []
 
     def _untouched(self) -> Located:
-        """A glibc up to 2.41 whose malloc was never called, or NotFoundError."""
+        """Finds a glibc up to 2.41 whose malloc was never called, or raises NotFoundError."""
         target, memory, regions = self.target, self.memory, self.regions
         symbol = target.symbol("main_arena")
         starts = [symbol.address] if symbol and is_untouched(target, memory, symbol.address) else []
@@ -279,7 +280,7 @@ class _ArenaSearch:
         return self._as_linked(chosen, copies, by_symbol=symbol is not None and symbol.address == chosen.main_arena)
 
     def _as_linked(self, chosen: GlibcCopy, copies: Sequence[GlibcCopy], *, by_symbol: bool) -> Located:
-        """An arena that nothing but the linker has written to."""
+        """Finds an arena that is as the linker left it."""
         target, memory, start = self.target, self.memory, chosen.main_arena
         release = release_table.parse(chosen.libc.version or "")
         layout = is_untouched(target, memory, start)
@@ -294,7 +295,7 @@ class _ArenaSearch:
 
 
 def _tell(trail: CandidateTrail, memory: Memory, arena: int, hit: Optional[FoundBins]) -> None:
-    """What bins and ring say about an arena at this address."""
+    """Describes what bins and ring show about an arena at this address."""
     wrong = wrong_bins(memory, hit.bins) if hit is not None else None
     if hit is None or wrong is None:
         trail.add("main_arena", f"{arena:#x}", (), (Statement("no-bins-behind"),))
@@ -329,7 +330,8 @@ def _hit_at(target: Target, memory: Memory, arena: int) -> Optional[FoundBins]:
 
 
 def _another_is_whole(memory: Memory, hit: FoundBins) -> bool:
-    """Whether an arena whose ring closes overlaps this one: a symbol that is a little off sees most of its bins."""
+    """Tells whether an arena whose ring closes overlaps this one: a symbol that is a little off sees most of its
+    bins."""
     if follow_ring(memory, hit.bins)[:1] == hit.ring[:1]:
         return False
     reach = 254 * memory.pointer_size
@@ -337,8 +339,8 @@ def _another_is_whole(memory: Memory, hit: FoundBins) -> bool:
 
 
 def _written(target: Target, regions: Sequence[Region]) -> Iterator[Region]:
-    """Of large ones the parts that may hold anything but zeros: a core's header may claim terabytes that are a hole. Of
-    others a core that was cut has no part either: bins of which some are missing look like others."""
+    """Returns the parts of large mappings that may hold anything but zeros: a core's header may claim terabytes that
+    are a hole. A core that was cut lacks parts of any mapping: bins of which some are missing look like others."""
     for region in regions:
         readable = target.image.readable(region.start, region.end) if region.size > LARGE else None
         if readable is None:
@@ -348,7 +350,7 @@ def _written(target: Target, regions: Sequence[Region]) -> Iterator[Region]:
 
 
 def _scan(memory: Memory, region: Region, trail: CandidateTrail) -> list[FoundBins]:
-    """The arenas whose ring closes."""
+    """Scans for arenas whose ring closes."""
     hits = list(scan(memory, region.start, region.end))
     closed = [hit for hit in hits if hit.ring]
     if trail.wanted:

@@ -1,4 +1,5 @@
-"""Several glibcs in one process: dlmopen, libc_malloc_debug, dlopen from a static program. Each has a main_arena.
+"""Handles several glibcs in one process: dlmopen, libc_malloc_debug, dlopen from a static program. Each has a
+main_arena.
 
 Number 0 is the one that serves the program's malloc; the others follow, the larger ones first.
 """
@@ -22,27 +23,27 @@ from .libc_file import Libc
 
 MALLOC_DEBUG = "libc_malloc_debug.so"
 MAX_THREADS = 1 << 16
-"""No arena has this many threads attached, and none is as small as this in bytes."""
+"""More threads attached to an arena are not plausible, nor are fewer bytes in one."""
 
 
 class GlibcCopy(NamedTuple):
-    """One of them."""
+    """One of several glibcs."""
 
     main_arena: int
     libc: Libc
     hit: Optional[FoundBins] = None
-    """None where nothing but the linker has written there."""
+    """None if it is as the linker left it."""
     system: int = 0
-    """What its main arena has from the kernel."""
+    """Bytes that its main arena has from the kernel."""
 
     @property
     def used(self) -> bool:
-        """Whether its malloc has anything; it may be set up without ever having been called."""
+        """Whether its malloc has any memory; it may be set up without ever having been called."""
         return self.hit is not None and (self.system > 0 or len(self.hit.ring) > 1)
 
     @property
     def debugs(self) -> bool:
-        """libc_malloc_debug: malloc with checks, beside the malloc of libc.so itself."""
+        """Whether it is libc_malloc_debug: malloc with checks, beside the malloc of libc.so itself."""
         return MALLOC_DEBUG in self.libc.path
 
     @property
@@ -51,7 +52,7 @@ class GlibcCopy(NamedTuple):
 
 
 def with_static_program(target: Target, memory: Memory, regions: Sequence[Region], libcs: list[Libc]) -> list[Libc]:
-    """Where a libc is loaded by a static program, that program's own comes first."""
+    """Puts a static program that loads a libc before that libc."""
     if not libcs:
         return libcs
     paths = {libc.path for libc in libcs}
@@ -79,7 +80,7 @@ def find_copies(
     hits: Sequence[FoundBins],
     trail: CandidateTrail = NO_TRAIL,
 ) -> list[GlibcCopy]:
-    """All of them, in their order."""
+    """Finds all of them, in their order."""
     copies: list[GlibcCopy] = []
     for hit in hits:
         if not any(hit.ring[0] in known.hit.ring for known in copies if known.hit):
@@ -102,7 +103,7 @@ def find_copies(
 
 
 def _system(memory: Memory, hit: FoundBins) -> int:
-    """system_mem, which is the first word, or the second where attached_threads stands in front of it."""
+    """Returns system_mem, which is the first word, or the second if attached_threads precedes it."""
     try:
         first, second = memory.words(hit.bins + next_offset(memory.pointer_size) + 2 * memory.pointer_size, 2)
     except MemoryReadError:
@@ -111,13 +112,14 @@ def _system(memory: Memory, hit: FoundBins) -> int:
 
 
 def _weight(memory: Memory, copy: GlibcCopy) -> tuple[bool, bool, int]:
-    """The program's own is the one that malloc leads to, else the one that grows by brk, else the largest."""
+    """Ranks copies: the program's own is the one that malloc leads to, else the one that grows by brk, else the
+    largest."""
     flags = memory.u32(copy.main_arena + 4)
     return copy.debugs and copy.used, not flags & NONCONTIGUOUS, copy.system
 
 
 def choose(copies: Sequence[GlibcCopy], number: int, trail: CandidateTrail = NO_TRAIL) -> GlibcCopy:
-    """UsageError where there is none of that number."""
+    """Returns the copy of that number; UsageError if there is none."""
     _tell(copies, number, trail)
     if 0 <= number < len(copies):
         return copies[number]
@@ -126,7 +128,7 @@ def choose(copies: Sequence[GlibcCopy], number: int, trail: CandidateTrail = NO_
 
 
 def _tell(copies: Sequence[GlibcCopy], number: int, trail: CandidateTrail) -> None:
-    """What decides between several."""
+    """Records in the trail what decides between several."""
     for index, copy in enumerate(copies):
         good = [Statement("its-file", names={"file": copy.file})]
         if copy.hit is not None:
@@ -138,7 +140,7 @@ def _tell(copies: Sequence[GlibcCopy], number: int, trail: CandidateTrail) -> No
 
 
 def notes_on(copies: Sequence[GlibcCopy], number: int) -> list[str]:
-    """What a reader of one of them should know about the others."""
+    """Returns notes about the other copies."""
     notes = []
     more = [f"{copy.main_arena:#x}" for copy in copies[1:] if copy.used]
     if copies[0].debugs and copies[0].used:
@@ -156,14 +158,15 @@ def notes_on(copies: Sequence[GlibcCopy], number: int) -> list[str]:
 
 
 def without_tcache(layout: Layout) -> Layout:
-    """libc_malloc_debug is compiled without USE_TCACHE: no thread caches, and mp_ ends before their limits."""
+    """Adapts a layout to libc_malloc_debug, compiled without USE_TCACHE: no thread caches, and mp_ ends before their
+    limits."""
     offsets = {name: offset for name, offset in layout.params.offsets.items() if not name.startswith("tcache_")}
     size = layout.params.get("tcache_bins") or layout.params.size
     return layout._replace(tcache=None, params=Struct(offsets, size))
 
 
 def untouched(target: Target, memory: Memory, data: Sequence[Region]) -> Iterator[int]:
-    """Where main_arena stands as the linker left it."""
+    """Finds a main_arena that is as the linker left it."""
     for region in data:
         for start in _self_links(memory, target.machine, region):
             if is_untouched(target, memory, start) is not None:
@@ -171,7 +174,7 @@ def untouched(target: Target, memory: Memory, data: Sequence[Region]) -> Iterato
 
 
 def is_untouched(target: Target, memory: Memory, arena: int) -> Optional[Layout]:
-    """The layout whose malloc_state stands here as the linker left it: all zero but `next`, which is itself."""
+    """Returns the layout whose malloc_state is here as the linker left it: all zero but `next`, which is itself."""
     for release in candidates(None):
         layout = from_table(release, memory.pointer_size, target.machine)
         try:

@@ -1,6 +1,6 @@
-"""Stacks that pthread_create made (nptl/allocatestack.c): its threads', and those of ended ones, which it keeps.
+"""Finds stacks that pthread_create made (nptl/allocatestack.c): its threads', and those of ended ones, which it keeps.
 
-What lies on these is nobody's any more, but for the vector of TLS blocks, which the next thread takes over.
+The contents of the latter are unused, except the vector of TLS blocks, which the next thread takes over.
 """
 
 from __future__ import annotations
@@ -24,11 +24,11 @@ class CachedStack(NamedTuple):
 class UsedStack(NamedTuple):
     stack: Span
     given: bool
-    """By the program, which may have put other things there, too."""
+    """Whether the program supplied it: it may hold other things, too."""
 
 
 def cached_stacks(memory: Memory, machine: str, libc: Libc) -> list[CachedStack]:
-    """None before 2.34, nor in a static program: libc exports nothing there that leads to them."""
+    """Returns the kept stacks. None before 2.34 and in a static program, where no exported table leads to them."""
     lists = read_lists(memory, machine, libc)
     if lists is None:
         return []
@@ -48,7 +48,7 @@ def cached_stacks(memory: Memory, machine: str, libc: Libc) -> list[CachedStack]
 
 
 def used_stacks(memory: Memory, machine: str, libc: Libc) -> Optional[dict[int, UsedStack]]:
-    """By thread pointers; None where libc does not tell, or not to the end."""
+    """Returns stacks by thread pointer; None if libc does not tell, or not to the end."""
     lists = read_lists(memory, machine, libc)
     if lists is None:
         return None
@@ -65,7 +65,7 @@ def used_stacks(memory: Memory, machine: str, libc: Libc) -> Optional[dict[int, 
 
 
 def _stack_of(memory: Memory, lists: PthreadLists, block: int) -> Optional[Span]:
-    """struct pthread's `stackblock` and `stackblock_size`: with itself at the end."""
+    """Reads struct pthread's `stackblock` and `stackblock_size`: the stack contains the struct at its end."""
     words = memory.words(block, lists.size // memory.pointer_size)
     for start, size in zip(words, words[1:]):
         # a zero in front of the stack protector's random word, of which one in sixteen ends as a page does, is none
