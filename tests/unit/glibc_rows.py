@@ -20,7 +20,6 @@ from glibc_tables import (
     TCACHE_FIELDS,
     offsets,
 )
-from marks import in_full
 
 from arenascope.sources.target import ByteOrder
 
@@ -168,5 +167,3 @@ def _row(name: str) -> Row:
 
 ROWS: tuple[Row, ...] = tuple(_row(name) for name in ROW_CELLS)
 BY_NAME: dict[str, Row] = {row.name: row for row in ROWS}
-EACH_ROW = [*ROWS[::3], *in_full(*ROWS[1::3], *ROWS[2::3])]
-"""The parameter `row` of tests that build a heap of each row: `make test` has a third of them."""
