@@ -1,1 +1,1 @@
-"""Everything that knows glibc malloc: one file per structure, under the name that readers of glibc know."""
+"""Everything about glibc malloc: one file per structure, under the name that readers of glibc know."""

@@ -1,8 +1,8 @@
-"""Every chunk that the lists of free chunks lead to, found without a judgement, for whoever reads them in bulk.
+"""Finds every chunk that the lists of free chunks lead to, without checks, to be read in bulk.
 
-A process that runs on changes under the reader: what looks wrong is no finding, and what was passed over is looked at
-again when it is held. Then all that changed is followed, and all that was new: whatever a walk asks for afterwards is
-there. A list's end is what is known already, the header of a bin, or anything that can be no free chunk.
+A running process changes under the reader: an irregularity is no finding, and what was skipped is looked at again when
+the process is held. Then everything that changed or is new is followed, so that all chunks that a walk will need are
+there. A list ends at a known chunk, at the header of a bin, or at anything that can be no free chunk.
 """
 
 from __future__ import annotations
@@ -23,16 +23,16 @@ from .process_layout import Layout
 from .tcache import LIST_LIMIT, read_tcache
 
 MANY = 8
-"""Links: with fewer, reading them together takes longer than one by one."""
+"""With fewer links, reading them together takes longer than one by one."""
 
 
 class FreeListLinks:
-    """What the arenas' lists lead to, in their heaps."""
+    """The chunks that the arenas' lists lead to, in their heaps."""
 
     def __init__(
         self, memory: Memory, layout: Layout, headers: Sequence[ArenaHeader], chunks: Iterable[Span], nodes: Nodes
     ) -> None:
-        """`chunks`: where these can lie in the heaps; a thread's bins lie in front of its first."""
+        """`chunks`: the ranges of heaps where chunks can lie; a thread's bins lie in front of its first."""
         self._memory, self._layout, self._headers, self._nodes = memory, layout, headers, nodes
         # the first is before all others: whatever address is asked about, one span begins before it
         ordered = [Span(-1, -1), *sorted(chunks)]
@@ -50,7 +50,7 @@ class FreeListLinks:
                     self._fast += memory.words(header.address + layout.arena["fastbinsY"], layout.fastbins)
 
     def find(self) -> None:
-        """While the process runs on: all rings at once, and then what is left of those that changed meanwhile."""
+        """Finds chunks while the process runs: all rings at once, then the rest of those that changed meanwhile."""
         nodes, broken = self._nodes, array("Q")
         starts = ring_starts(self._memory, self._layout, self._headers)
         rings = follow_rings(
@@ -67,7 +67,7 @@ class FreeListLinks:
         self._follow([*broken, *self._bins], fast=False, bins=True, back=True)
 
     def find_again(self) -> None:
-        """While it is held: from all that is not as it was, which may have gone from one kind of list to another."""
+        """Reads again while it is held: from every changed chunk, which may have moved to another kind of list."""
         nodes = self._nodes
         links = [*self._fast, *self._bins, *nodes.passed]
         for chunk in nodes.read_again():
@@ -75,7 +75,7 @@ class FreeListLinks:
         self._follow(links, fast=True, bins=True)
 
     def _after(self, chunk: int, words: Words, fast: bool, bins: bool, back: bool = False) -> list[int]:
-        """Where a chunk may lead."""
+        """Returns the chunks that a chunk may lead to."""
         raw, forward, backward = words
         layout, leads = self._layout, []
         if fast and masked(raw) <= self._largest_fast:
@@ -86,7 +86,7 @@ class FreeListLinks:
         return leads
 
     def _follow(self, links: Sequence[int], fast: bool, bins: bool, back: bool = False) -> None:
-        """All of them, then all that they lead to, and so on: together where they are many, or one by one."""
+        """Follows all of them, then all that they lead to, and so on: together if they are many, or one by one."""
         nodes, mask, header = self._nodes, self._layout.mask, self._layout.header
         starts, ends, passed = self._starts, self._ends, nodes.passed
         wave = set(links)
@@ -121,7 +121,7 @@ class FreeListLinks:
 
 
 def read_caches(memory: Memory, layout: Layout, caches: Iterable[Optional[int]], nodes: Nodes) -> None:
-    """What thread caches hold, in bulk: the first chunk of every list, then the second of every list."""
+    """Reads the contents of thread caches in bulk: the first chunk of every list, then the second of every list."""
     form, safe = layout.tcache, layout.behaviour.safe_linking
     users: list[int] = []
     seen: set[int] = set()

@@ -1,7 +1,7 @@
-"""Blocks that malloc got by mmap. glibc keeps no list of them, only their number and sum (mp_).
+"""Finds blocks that malloc got by mmap. glibc keeps no list of them, only their number and sum (mp_).
 
-They are recognised by their own headers: size word and prev_size of the chunk must give back the page-aligned
-mapping. One after the other from the start of each anonymous mapping, as neighbours share a VMA. A block may lie in
+They are recognised by their own headers: size word and prev_size of the chunk must give the page-aligned mapping. They
+are read one after the other from the start of each anonymous mapping, as neighbours share a VMA. A block may lie in
 several: madvise, mlock and mprotect of a part of it split its own.
 """
 
@@ -22,40 +22,40 @@ from .chunk import IS_MMAPPED, SIZE_BITS
 from .process_layout import Layout
 
 MAX_TRIES = 32
-"""The limit on the ways in which what looks like a resized block's header may be the program's data in part."""
+"""The most attempts to treat what looks like a resized block's header as the program's data."""
 FARTHEST = 4 << 20
-"""How far behind a block's start such a header is looked for on any page: larger alignments are rare."""
+"""How far behind a block's start such a header is searched for on any page: larger alignments are rare."""
 MOST_READ = 256 << 20
-"""The limit on what is read so for all blocks: the process stands still, and it may have many of other shapes."""
+"""The most bytes read for this for all blocks: the process stands still, and other blocks may be many."""
 Decode = Callable[[int], Optional[MmappedBlock]]
 
 
 def is_private(region: Region) -> bool:
-    """Whether malloc can have got it by mmap: what the program did with its flags since tells nothing."""
+    """Tells whether malloc can have got it by mmap, whatever the program did with its flags since."""
     named = region.path.startswith("[") and not region.path.startswith("[anon")
     return not (region.is_file or region.shared or named)
 
 
 class Try(NamedTuple):
-    """Which headers behind a block's first one are believed."""
+    """The headers behind a block's first one that are accepted in an attempt."""
 
     anywhere: Optional[Sequence[tuple[int, int]]] = None
-    """What is in memory, in order, where any page of it may have one; None: only where memalign would put it."""
+    """The resident ranges, in order, if any page may have such a header; None: only where memalign would put it."""
     ignored: frozenset[int] = frozenset()
-    """Chunks that are not believed to be one."""
+    """Chunks that are not accepted as headers."""
     grown: bool = False
-    """Anywhere only in blocks that nothing known follows."""
+    """Whether any page may have one only in blocks that nothing known follows."""
 
 
 class Inner:
-    """Looks behind the first header of each block for the one that counts."""
+    """Finds the header that counts behind the first header of each block."""
 
     def __init__(self, memory: Memory, layout: Layout, page: int, regions: Sequence[Region]) -> None:
         self.memory, self.layout, self.page, self.regions = memory, layout, page, regions
         self.way = Try()
         self._left = MOST_READ
         self.met: set[int] = set()
-        """Chunks of another size than the header in front says."""
+        """Chunks whose size differs from what the header in front tells."""
 
     @cached_property
     def _by_address(self) -> RegionIndex:
@@ -65,7 +65,7 @@ class Inner:
         self.way, self.met = way, set()
 
     def of(self, block: MmappedBlock, at: Decode, limit: int) -> MmappedBlock:
-        """The block, by the header that counts. `at` gives what could be a block's chunk at an address."""
+        """Returns the block by the header that counts. `at` returns a possible block by its chunk's address."""
         resized: Optional[MmappedBlock] = None
         # only the plain place can have a header that was left behind
         plain = block.chunk == self.layout.first_aligned(block.base)
@@ -94,7 +94,8 @@ class Inner:
             yield from self._behind_pages(block, self.way.anywhere)
 
     def _behind_pages(self, block: MmappedBlock, ranges: Sequence[tuple[int, int]]) -> Iterator[int]:
-        """realloc() keeps the distance from the mapping's start, and with it the place in a page."""
+        """Searches other pages: realloc() keeps the distance from the mapping's start, and with it the offset in a
+        page."""
         page, word = self.page, self.layout.word
         end = block.base + min(block.bytes, FARTHEST)
         for low, high in ranges[max(0, bisect_left(ranges, (block.base, 0)) - 1) :]:
@@ -117,7 +118,7 @@ class Inner:
 
 
 def _aligned(layout: Layout, block: MmappedBlock) -> Iterator[int]:
-    """_int_memalign: the next aligned address that leaves room for a chunk in front."""
+    """Returns the address that _int_memalign chooses: the next aligned one that leaves room for a chunk in front."""
     alignment, least = 2 * layout.align, layout.min_size
     user = layout.first_aligned(block.base) + layout.header
     last = 0
@@ -132,20 +133,20 @@ def _aligned(layout: Layout, block: MmappedBlock) -> Iterator[int]:
 
 
 def without_some(met: set[int]) -> Iterator[frozenset[int]]:
-    """What to ignore, one after the other: all of them, then some."""
+    """Yields sets to ignore, one after the other: all of them, then some."""
     numbers = dict.fromkeys([len(met), *range(1, len(met))]) if met else ()
     ways = (frozenset(chosen) for number in numbers for chosen in combinations(sorted(met), number))
     return islice(ways, MAX_TRIES)
 
 
 MAX_CHOICES = 100_000
-"""The limit on the ways to leave blocks out: where there are more, none is tried."""
+"""The most ways to leave blocks out: if there are more, none is tried."""
 MAX_SPLIT = 16
-"""Of more blocks that may hold others not every number is tried."""
+"""With more blocks that may hold others, not every number is tried."""
 
 
 def read_mmapped(memory: Memory, layout: Layout, chunk: int, page: int) -> Optional[MmappedBlock]:
-    """The mmapped block whose chunk is at this address, or None."""
+    """Reads the mmapped block whose chunk is at this address, or None."""
     try:
         prev_size, raw = memory.words(chunk, 2)
     except MemoryReadError:
@@ -154,7 +155,7 @@ def read_mmapped(memory: Memory, layout: Layout, chunk: int, page: int) -> Optio
 
 
 def decode_mmapped(layout: Layout, chunk: int, prev_size: int, raw: int, page: int) -> Optional[MmappedBlock]:
-    """prev_size is the distance from the mapping's start, the size word the rest of it."""
+    """Decodes a header: prev_size is the distance from the mapping's start, the size word the rest of it."""
     if raw & SIZE_BITS != IS_MMAPPED:
         return None
     size = raw & ~SIZE_BITS
@@ -176,18 +177,18 @@ def decode_mmapped(layout: Layout, chunk: int, prev_size: int, raw: int, page: i
 
 
 def counts_headers_twice(layout: Layout, counted: int, held: int) -> bool:
-    """2.43 counts a header too many at each realloc() that moves a mapping."""
+    """Tells whether it is 2.43, which counts a header too many at each realloc() that moves a mapping."""
     excess = counted - held
     return layout.behaviour.mmapped_size_less_header and excess > 0 and excess % layout.header == 0
 
 
 def counts(blocks: Sequence[MmappedBlock]) -> Tally:
-    """What mp_ should say of them."""
+    """Returns the counts that mp_ should have for them."""
     return Tally(len(blocks), sum(block.bytes for block in blocks))
 
 
 def without_strangers(blocks: Sequence[MmappedBlock], counted: Tally) -> list[MmappedBlock]:
-    """Without mappings that only look like blocks (a JVM's tables do), if glibc's counts leave one way to tell."""
+    """Drops mappings that only look like blocks (a JVM's tables do), if glibc's counts leave only one choice."""
     surplus = len(blocks) - counted.chunks
     excess = sum(block.bytes for block in blocks) - counted.bytes
     if counted.chunks < 0 or surplus <= 0 or comb(len(blocks), surplus) > MAX_CHOICES:
@@ -199,7 +200,7 @@ def without_strangers(blocks: Sequence[MmappedBlock], counted: Tally) -> list[Mm
 
 
 def agree(layout: Layout, blocks: Sequence[MmappedBlock], counted: Tally) -> bool:
-    """Whether they are those that mp_ counts, as far as number and sum tell."""
+    """Tells whether number and sum are those in mp_."""
     held = counts(blocks)
     return held == counted or (
         held.chunks == counted.chunks and counts_headers_twice(layout, counted.bytes, held.bytes)
@@ -207,7 +208,7 @@ def agree(layout: Layout, blocks: Sequence[MmappedBlock], counted: Tally) -> boo
 
 
 class Within(Enum):
-    """What a block may lie in."""
+    """A range that a block may lie in."""
 
     ONE = "one mapping"
     PRIVATE = "private anonymous mappings side by side, whatever their flags"
@@ -215,17 +216,17 @@ class Within(Enum):
 
 
 class Ranges(Protocol):
-    """search_ranges, of one image."""
+    """The arguments of search_ranges for one image."""
 
     def __call__(self, *, within: Within) -> Iterable[MmappedSearch]: ...
 
 
 def find_mmapped(inner: Inner, ranges: Ranges, counted: Optional[Tally], alone: bool) -> list[MmappedBlock]:
-    """The blocks that begin there, less strangers.
+    """Finds the blocks that begin there, without look-alikes.
 
-    `counted` is what glibc says there are. Where that many were found and their sizes sum up, nothing further is read,
-    unless another libc's blocks may be among them (not `alone`). Blocks that only those counts can prove are looked
-    for where they do not agree.
+    `counted` are glibc's counts. If that many are found and their sizes sum up, nothing further is read, unless another
+    libc's blocks may be among them (not `alone`). Blocks that only those counts can prove are searched for if they do
+    not agree.
     """
     layout, page = inner.layout, inner.page
     if counted is None:
@@ -249,7 +250,7 @@ def find_mmapped(inner: Inner, ranges: Ranges, counted: Optional[Tally], alone: 
 
 
 def _ways(inner: Inner, ranges: Ranges, agreeing: Sequence[object]) -> Iterator[Try]:
-    """What to try one after the other; of more than the headers believed nothing tells once some agreed."""
+    """Yields attempts, one after the other; once some headers agreed, nothing tells of more."""
     for anywhere in (False, True):
         spans = _spans(ranges) if anywhere else None
         yield Try(spans, grown=bool(agreeing))
@@ -262,7 +263,7 @@ def _spans(ranges: Ranges) -> list[tuple[int, int]]:
 
 
 def _as_counted(inner: Inner, ranges: Ranges, counted: Tally, alone: bool) -> list[MmappedBlock]:
-    """Those that glibc counts, where there is a way to choose them; else what was found in private mappings."""
+    """Returns the blocks that glibc counts, if they can be chosen; otherwise those found in private mappings."""
     layout = inner.layout
     blocks: list[MmappedBlock] = []
     total = 0
@@ -293,7 +294,7 @@ def _as_counted(inner: Inner, ranges: Ranges, counted: Tally, alone: bool) -> li
 def some_split(
     whole: Sequence[MmappedBlock], split: Sequence[MmappedBlock], counted: Tally
 ) -> Optional[list[MmappedBlock]]:
-    """Those that lie in one mapping with some of the others, where glibc's counts leave one way to choose these."""
+    """Chooses among blocks that lie in one mapping with others, if glibc's counts leave only one choice."""
     starts = [block.base for block in whole]
     inside = [whole[bisect_left(starts, block.base) : bisect_left(starts, block.base + block.bytes)] for block in split]
     more = [Tally(1 - len(within), block.bytes - counts(within).bytes) for block, within in zip(split, inside)]
@@ -318,7 +319,8 @@ def some_split(
 
 
 def chunk_offsets(layout: Layout, page: int) -> list[int]:
-    """Where in a page the chunk of a block can lie: at its start, or just below a multiple of memalign's alignment."""
+    """Returns the offsets in a page where a block's chunk can lie: its start, or just below a multiple of memalign's
+    alignment."""
     plain = layout.first_aligned(0)
     offsets = [plain]
     alignment = 2 * layout.align
@@ -329,18 +331,18 @@ def chunk_offsets(layout: Layout, page: int) -> list[int]:
 
 
 class MmappedSearch(NamedTuple):
-    """Where to look for blocks: from `start` to `end`, page by page."""
+    """A range to search for blocks: from `start` to `end`, page by page."""
 
     start: int
     end: int
     limit: int
-    """How far a block may reach."""
+    """The end that a block may reach."""
     least: int
-    """Where the earliest may begin: pages between a mapping's start and memalign's chunk may not be in memory."""
+    """The earliest start of a block: pages between a mapping's start and memalign's chunk may be absent."""
 
 
 class _UnclaimedPart(NamedTuple):
-    """Of a mapping what no arena holds."""
+    """The part of a mapping that no arena holds."""
 
     start: int
     end: int
@@ -354,7 +356,7 @@ def search_ranges(
     residency: Optional[Residency],
     within: Within = Within.PRIVATE,
 ) -> Iterator[MmappedSearch]:
-    """Where blocks can lie: private anonymous memory that no arena holds, and of that what is in memory.
+    """Returns where blocks can lie: resident private anonymous memory that no arena holds.
 
     A header was written, so its page is resident or swapped; looking at untouched pages would map them.
     """
@@ -379,7 +381,7 @@ def _taken(heaps: Sequence[Heap]) -> list[tuple[int, int]]:
 
 
 def unclaimed(regions: Sequence[Region], heaps: Sequence[Heap], blocks: Sequence[MmappedBlock]) -> list[int]:
-    """The bytes of each stretch of private anonymous memory that no arena holds and no block."""
+    """Returns the bytes of each stretch of private anonymous memory that no arena and no block holds."""
     taken = sorted([*_taken(heaps), *((block.base, block.base + block.bytes) for block in blocks)])
     free = [part for region in regions if is_private(region) for part in without(region, taken)]
     starts = [start for place, (start, _) in enumerate(free) if not place or free[place - 1][1] != start]
@@ -390,7 +392,7 @@ def unclaimed(regions: Sequence[Region], heaps: Sequence[Heap], blocks: Sequence
 def _limits(
     parts: Sequence[_UnclaimedPart], regions: Sequence[Region], taken: Sequence[tuple[int, int]], within: Within
 ) -> Sequence[int]:
-    """How far a block may reach that begins in each of the parts."""
+    """Returns, for each part, the end that a block may reach that begins in it."""
     if within is Within.ONE:
         return [part.end for part in parts]
     if within is Within.ANY:
@@ -405,7 +407,8 @@ def _limits(
 
 
 def without(region: Region, taken: Sequence[tuple[int, int]]) -> Iterator[tuple[int, int]]:
-    """The region less the arenas' own memory (of a thread's heap all that is accessible), which is in order."""
+    """Returns the region without the arenas' own memory (of a thread's heap all that is accessible), which is in
+    order."""
     start = region.start
     # the previous one may reach into this
     for index in range(max(0, bisect_left(taken, (start, 0)) - 1), len(taken)):
@@ -424,7 +427,8 @@ def without(region: Region, taken: Sequence[tuple[int, int]]) -> Iterator[tuple[
 def walk_mmapped(
     inner: Inner, ranges: Iterable[MmappedSearch], largest: Optional[int] = None
 ) -> Iterator[MmappedBlock]:
-    """The blocks that begin there, of `largest` bytes at most: what lies in a JVM's heap may look like one of 3 GB."""
+    """Yields the blocks that begin there, of `largest` bytes at most: in a JVM's heap, data may look like a block of 3
+    GB."""
     memory, page = inner.memory, inner.page
     offsets = chunk_offsets(inner.layout, page)
     past = 0
@@ -450,7 +454,7 @@ def walk_mmapped(
 
 
 def _likely(memory: Memory, page: int, offsets: Sequence[int], start: int, end: int) -> Sequence[int]:
-    """The pages of a window in which some word could be a block's size: the rest only costs being read."""
+    """Returns the pages of a window with a word that could be a block's size: the others only cost being read."""
     word = memory.pointer_size
     try:
         words = memory.block(start, end - start)
@@ -466,7 +470,7 @@ def _likely(memory: Memory, page: int, offsets: Sequence[int], start: int, end: 
 
 
 def _block_at(inner: Inner, position: int, offsets: list[int], start: int, limit: int) -> Optional[MmappedBlock]:
-    """A block whose header lies in the page at `position`; memalign's may have started pages before."""
+    """Returns a block whose header lies in the page at `position`; memalign's may have started pages before."""
     memory, layout, page = inner.memory, inner.layout, inner.page
     try:
         data = memory.read(position, page)

@@ -25,12 +25,12 @@ def read_params(memory: Memory, layout: Layout, address: int) -> Params:
 
 
 def counts(params: Params) -> Tally:
-    """Blocks served by mmap."""
+    """Returns the counts of mmapped blocks."""
     return Tally(params.values["n_mmaps"], params.values["mmapped_mem"])
 
 
 def doubt_params(params: Params, main: Optional[ArenaHeader]) -> Optional[Statement]:
-    """Why this cannot be mp_ (beside that main_arena, where it is given); None where all that can be checked holds."""
+    """Returns why this cannot be mp_ (for that main_arena, if it is given); None if all checks pass."""
     values = params.values
 
     def doubt(id: str, *names: str) -> Statement:
@@ -61,23 +61,23 @@ def doubt_params(params: Params, main: Optional[ArenaHeader]) -> Optional[Statem
 
 
 MAX_FAST, PERTURB = "global_max_fast", "perturb_byte"
-"""Variables of their own beside mp_, which mallopt's M_MXFAST and M_PERTURB set."""
+"""Variables outside mp_, which mallopt's M_MXFAST and M_PERTURB set."""
 
 
 def default_max_fast(layout: Layout) -> int:
-    """set_max_fast (DEFAULT_MXFAST)."""
+    """Returns the value of set_max_fast (DEFAULT_MXFAST)."""
     return max_fast_of(layout, 64 * layout.word // 4) or 0
 
 
 def max_fast_of(layout: Layout, request: int) -> Optional[int]:
-    """The largest chunk that goes into a fastbin, where that was asked for; None where do_set_mxfast refuses."""
+    """Returns the largest chunk that goes into a fastbin after such a request; None if do_set_mxfast refuses."""
     if not 0 <= request <= 80 * layout.word // 4:
         return None
     return (request + layout.word) & ~layout.mask if request > layout.mask - layout.word else 2 * layout.word
 
 
 def read_max_fast(memory: Memory, layout: Layout, address: int) -> Optional[int]:
-    """A size_t, in later releases a byte, into which all that it can be fits."""
+    """Reads a size_t, in later releases a byte, which can hold all possible values."""
     if memory.byte_order == "little":
         data = memory.try_read(address, 1)
     else:
@@ -92,18 +92,18 @@ def read_perturb(memory: Memory, address: int) -> Optional[int]:
 
 
 class ArenaLimit(NamedTuple):
-    """How many arenas a process may make, and why."""
+    """The number of arenas that a process may make, and the reason."""
 
     arenas: Optional[int]
     """None: not known."""
     processors: Optional[int] = None
-    """That count where no limit is set."""
+    """The processors that count if no limit is set."""
     each: Optional[int] = None
-    """So many arenas for each of these; None where it does not depend on them."""
+    """The number of arenas for each of these; None if it does not depend on them."""
 
 
 def arena_limit(params: Optional[Params], layout: Layout, target: Target) -> ArenaLimit:
-    """arena_max where it is set, else so many for each processor of the machine that the process runs on."""
+    """Returns arena_max if it is set, else a number for each processor of the machine that the process runs on."""
     arena_max = params.get("arena_max") if params else None
     if params is None or arena_max is None or "arena_test" not in params.values:
         return ArenaLimit(None)
@@ -131,7 +131,7 @@ VARIABLES = {
 }
 HUGE = "glibc.malloc.hugetlb"
 HUGE_MODES = {1: "thp_pagesize", 2: "hp_pagesize"}
-"""Not sizes: transparent huge pages, and those of the system's default size. malloc keeps how large they are."""
+"""Values that are no sizes: transparent huge pages, and those of the system's default size. malloc keeps their size."""
 TUNABLES = {
     "glibc.malloc.arena_max": "arena_max",
     "glibc.malloc.arena_test": "arena_test",
@@ -151,18 +151,18 @@ MISSPELT = {name.rstrip("_"): name for name in VARIABLES if name.endswith("_")}
 
 
 class Request(NamedTuple):
-    """What was asked for, and why it cannot have been heard (None: it can)."""
+    """A requested value, and why it cannot have taken effect (None: it can)."""
 
     text: str
     value: Optional[int]
     refusal: Optional[Statement] = None
     mode: bool = False
-    """Whether that is a mode, of which a size is made."""
+    """Whether the value is a mode, from which a size is computed."""
 
 
 def requests(environment: Mapping[str, str], behaviour: Behaviour, secure: bool = False) -> dict[str, Request]:
-    """By mp_'s field; a tunable outranks the variable of the same meaning. `secure`: __libc_enable_secure is set, so
-    that glibc heeds none of them."""
+    """Returns requests by mp_'s field; a tunable outranks the variable of the same meaning. `secure`:
+    __libc_enable_secure is set, so that glibc ignores all of them."""
     asked: dict[str, Request] = {}
     for variable, name in VARIABLES.items():
         if variable in environment:
@@ -185,7 +185,7 @@ def requests(environment: Mapping[str, str], behaviour: Behaviour, secure: bool 
 
 
 def parse_number(text: str) -> Optional[int]:
-    """As strtoul does with base 0."""
+    """Parses a number as strtoul does with base 0."""
     text = text.strip()
     try:
         if text.lower().startswith("0x"):

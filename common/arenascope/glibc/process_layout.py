@@ -1,6 +1,6 @@
-"""Where the fields lie in this process: from the table, checked against memory and debug information.
+"""The places of fields in a process: from the table, checked against memory and debug information.
 
-A Layout is made once per Session and passed on; nothing further down asks for a version.
+A Layout is made once per Session and passed on; code further down never asks for a version.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from .release_table import Behaviour, Release, ReleaseField
 
 
 class Struct:
-    """Offsets of the members that this release has."""
+    """The offsets of the members that this release has."""
 
     def __init__(self, offsets: Mapping[str, int], size: int) -> None:
         self.offsets = offsets
@@ -47,12 +47,12 @@ class TcacheLayout(NamedTuple):
 
 
 class LayoutCheck(NamedTuple):
-    """Something that must hold, and whether it does."""
+    """A condition on the layout, and whether it holds."""
 
     what: Statement
     times: int = 1
     of: int = 1
-    """In how many arenas it holds, of those it was tried on."""
+    """The number of arenas that were checked."""
 
     @property
     def held(self) -> bool:
@@ -60,12 +60,12 @@ class LayoutCheck(NamedTuple):
 
 
 class Layout(NamedTuple):
-    """All that a walker must know about this glibc."""
+    """Everything that a walker must know about this glibc."""
 
     word: int
     align: int
     release: Release
-    """The row of the table that memory agreed with."""
+    """The row of the table that agrees with memory."""
     arena: Struct
     heap: Struct
     params: Struct
@@ -74,7 +74,7 @@ class Layout(NamedTuple):
     heap_max: int
     behaviour: Behaviour
     checks: tuple[LayoutCheck, ...] = ()
-    """What was checked against memory and debug information."""
+    """The checks against memory and debug information."""
     newer: Optional[Release] = None
     """The image's release where it is newer than the table, NEVER where the structures match no known release."""
     mmaps_proven: bool = True
@@ -82,44 +82,44 @@ class Layout(NamedTuple):
     tcache_proven: bool = True
     """False where caches of such a release have a form that could not be told."""
     unknown: tuple[Finding, ...] = ()
-    """What could not be placed in such a release: figures that depend on it are not known."""
+    """What could not be located in such a release: figures that depend on it are not known."""
     mp_in_parts: Optional[Finding] = None
-    """That members of mp_ could not be placed: of interest only to what depends on one of them."""
+    """The finding that members of mp_ could not be located: it matters only to what depends on one of them."""
 
     @property
     def header(self) -> int:
-        """CHUNK_HDR_SZ."""
+        """Computes CHUNK_HDR_SZ."""
         return 2 * self.word
 
     @property
     def mask(self) -> int:
-        """MALLOC_ALIGN_MASK."""
+        """Computes MALLOC_ALIGN_MASK."""
         return self.align - 1
 
     @property
     def min_size(self) -> int:
-        """MINSIZE."""
+        """Computes MINSIZE."""
         return (4 * self.word + self.mask) & ~self.mask
 
     def chunk_for(self, request: int) -> int:
-        """request2size: the bytes of the chunk that malloc(request) takes, where it can split one off."""
+        """Computes request2size: the bytes of the chunk that malloc(request) takes, if it can split one off."""
         return max((request + self.word + self.mask) & ~self.mask, self.min_size)
 
     @property
     def chunk_struct(self) -> int:
-        """sizeof (struct malloc_chunk): what mtrim leaves at the head of a free chunk."""
+        """Computes sizeof (struct malloc_chunk): what mtrim leaves at the head of a free chunk."""
         return 6 * self.word
 
     def aligned(self, chunk: int) -> bool:
         return not (chunk + self.header) & self.mask
 
     def first_aligned(self, start: int) -> int:
-        """The first place from `start` on where a chunk can lie: as sysmalloc and new_heap round it."""
+        """Returns the first place from `start` on where a chunk can lie: as sysmalloc and new_heap round it."""
         return start + (-(start + self.header) & self.mask)
 
 
 def fastbin_count(word: int, align: int) -> int:
-    """NFASTBINS: fastbin_index (request2size (MAX_FAST_SIZE)) + 1."""
+    """Computes NFASTBINS: fastbin_index (request2size (MAX_FAST_SIZE)) + 1."""
     mask = align - 1
     largest = (80 * word // 4 + word + mask) & ~mask
     return (largest >> (4 if word == 8 else 3)) - 2 + 1
@@ -147,7 +147,7 @@ def build_struct(fields: tuple[ReleaseField, ...], release: Release, word: int, 
 
 
 def tcache_layout(release: Release, word: int) -> Optional[TcacheLayout]:
-    """In whatever order its members are: how many bins there are is told by the row of `entries`."""
+    """Lays out the members in any order: the row of `entries` tells how many bins there are."""
     lengths = {field.name: field.length for field in release_table.TCACHE_PERTHREAD if field.present(release)}
     if "entries" not in lengths:
         return None
@@ -165,26 +165,26 @@ def tcache_layout(release: Release, word: int) -> Optional[TcacheLayout]:
 
 
 def tcache_forms(layout: Layout) -> list[TcacheLayout]:
-    """All forms of thread cache, the layout's own first: branches of 2.27 to 2.29 carry that of a later tag."""
+    """Returns all forms of thread cache, the layout's own first: branches of 2.27 to 2.29 have that of a later tag."""
     own = [layout.tcache] if layout.tcache is not None else []
     return [*own, *(form for form in _forms_of_table(layout.word) if form not in own)]
 
 
 @cache
 def _forms_of_table(word: int) -> tuple[TcacheLayout, ...]:
-    """Once for all threads that are asked."""
+    """Computed once for all threads."""
     forms = (tcache_layout(release, word) for release in release_table.shapes())
     return tuple(dict.fromkeys(form for form in forms if form is not None))
 
 
 def heap_max(word: int) -> int:
-    """HEAP_MAX_SIZE: 2 * DEFAULT_MMAP_THRESHOLD_MAX, 1 MiB on 32-bit."""
+    """Computes HEAP_MAX_SIZE: 2 * DEFAULT_MMAP_THRESHOLD_MAX, 1 MiB on 32-bit."""
     return 64 << 20 if word == 8 else 1 << 20
 
 
 @cache
 def from_table(release: Release, word: int, machine: str, align: Optional[int] = None) -> Layout:
-    """The layout of a release, as the table has it."""
+    """Returns the layout of a release from the table."""
     align = align or release_table.alignment(word, machine, release)
     arena = build_struct(release_table.MALLOC_STATE, release, word, align)
     return Layout(
@@ -202,7 +202,7 @@ def from_table(release: Release, word: int, machine: str, align: Optional[int] =
 
 
 def disagreements(struct: Struct, info: StructInfo) -> list[str]:
-    """Members that debug information places elsewhere; "" where both agree on all they share."""
+    """Lists members that debug information places elsewhere; "" if both agree on all they share."""
     wrong = []
     for name, offset in struct.offsets.items():
         # 2.42 renamed tcache_bins, at the same offset
@@ -220,7 +220,7 @@ KINDS = ("main_arena", "mp_", "layout", "thread_arena", "thread_caches")
 
 
 class Candidate(NamedTuple):
-    """One of the candidates."""
+    """A candidate for a structure's place or form."""
 
     kind: str
     """One of KINDS."""
@@ -232,17 +232,17 @@ class Candidate(NamedTuple):
 
 
 class CandidateTrail:
-    """The candidates, in the order in which they were met."""
+    """All candidates, in the order in which they were met."""
 
     def __init__(self, wanted: bool = True) -> None:
         self.wanted = wanted
-        """Whether anybody asks: else nothing is kept."""
+        """Whether candidates are reported: otherwise nothing is kept."""
         self._met: dict[tuple[str, str], Candidate] = {}
 
     def add(
         self, kind: str, name: str, speaks_for: Iterable[Statement] = (), against: Iterable[Statement] = ()
     ) -> None:
-        """More about one that was met before comes after what was said then."""
+        """Adds a candidate. Further facts about a known one come after the earlier ones."""
         if not self.wanted:
             return
         known = self._met.get((kind, name), Candidate(kind, name))
@@ -251,7 +251,7 @@ class CandidateTrail:
         )
 
     def choose(self, kind: str, name: Optional[str], instead: Optional[Statement] = None) -> None:
-        """This one was taken, or none; `instead` says why not another that nothing spoke against."""
+        """Records the choice, or that there is none; `instead` tells why not another that nothing spoke against."""
         for key, each in self._met.items():
             if each.kind != kind:
                 continue
@@ -260,7 +260,7 @@ class CandidateTrail:
             self._met[key] = each._replace(chosen=chosen, against=(*each.against, *lost))
 
     def of(self, kind: str) -> list[Candidate]:
-        """The one that was taken comes first, then those with the most in their favour."""
+        """Returns the candidates of a kind: the chosen one first, then those with the most in their favour."""
         met = [each for each in self._met.values() if each.kind == kind]
         return sorted(met, key=lambda each: (not each.chosen, -len(each.speaks_for)))
 

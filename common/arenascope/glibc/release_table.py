@@ -1,8 +1,8 @@
 """THE table: what changed in glibc malloc, and in which release. The only file that knows version numbers.
 
-Memory beats this table: distributions ship backports, so process_layout.py uses a row only where it fits what memory
-shows. A new release needs a row here only where something changed; without one the newest row is tried and checked.
-Beside each row stands glibc's commit that made the change: `git show` in glibc's repository says the rest.
+Memory outranks this table: distributions ship backports, so process_layout.py uses a row only if it fits memory. A new
+release needs a row here only if something changed; without one the newest row is tried and checked. Each row names
+glibc's commit that made the change: `git show` in glibc's repository has the details.
 """
 
 from __future__ import annotations
@@ -93,21 +93,21 @@ TCACHE_PERTHREAD = (
 
 
 class Behaviour(NamedTuple):
-    """What code does with the structures, where it differs between releases; CHANGES says from which on.
+    """The behaviour of code where it differs between releases; CHANGES tells from which on.
 
-    The defaults are what the oldest release does.
+    The defaults are the oldest release's.
     """
 
     safe_linking: bool = False
     """Fastbin and thread-cache links are stored XORed with their own address."""
     tcache_key: bool = False
-    """What is in a thread cache bears a key after its link."""
+    """Chunks in a thread cache have a key after their link."""
     tcache_logarithmic: bool = False
     """12 more thread-cache bins for powers of two above the small sizes."""
     tcache_dummy: bool = False
-    """A thread without a cache points to zeros among libc's constants, no longer nowhere."""
+    """A thread without a cache points to zeros among libc's constants, no longer to null."""
     heap_max_follows_hugepages: bool = False
-    """heap_max_size() is 4 huge pages where mp_.hp_pagesize is set."""
+    """heap_max_size() is 4 huge pages if mp_.hp_pagesize is set."""
     mmapped_size_less_header: bool = False
     """The size word of an mmapped chunk leaves out its own header."""
     info_top_in_rest: bool = False
@@ -130,14 +130,14 @@ class Behaviour(NamedTuple):
 
 
 class BehaviourChange(NamedTuple):
-    """A row of what code does."""
+    """A change of behaviour."""
 
     release: Release
     """The first release that does so."""
     commit: str
     """glibc's commit that made it so, or its subject."""
     behaviour: Mapping[str, Union[bool, int, str]]
-    """What Behaviour has from then on."""
+    """The fields of Behaviour that change."""
 
 
 CHANGES = (
@@ -162,14 +162,14 @@ CHANGES = (
     BehaviourChange((2, 43), "0b9210bd76", {"tcache_count": 16}),
     BehaviourChange((2, 44), "malloc: Reduce maximum arenas", {"arena_for_each_processor": True}),
 )
-"""In the order of releases."""
+"""Sorted by release."""
 
 WIDER: Mapping[str, Release] = {"ppc": (2, 24), "i386": (2, 26)}
-"""Since when 32-bit machines align to 16, as long double is there: dea39b13e2, 4e61a6be44."""
+"""Since these releases 32-bit machines align to 16, long double's alignment there: dea39b13e2, 4e61a6be44."""
 
 
 def behaviour(release: Release) -> Behaviour:
-    """The rows that differ in what code does rather than in where fields lie."""
+    """Returns what a release's code does."""
     values = dict(Behaviour._field_defaults)
     for change in CHANGES:
         if change.release <= release:
@@ -178,14 +178,14 @@ def behaviour(release: Release) -> Behaviour:
 
 
 def alignment(word: int, machine: str, release: Release) -> int:
-    """MALLOC_ALIGNMENT: 2 * SIZE_SZ, or that of long double where it is larger."""
+    """Computes MALLOC_ALIGNMENT: 2 * SIZE_SZ, or that of long double if it is larger."""
     if word == 8 or machine == "x32":
         return 16
     return 16 if release >= WIDER.get(machine, NEVER) else 8
 
 
 def shapes() -> tuple[Release, ...]:
-    """One release for each distinct set of layouts and behaviours, newest first."""
+    """Returns one release for each distinct set of layouts and behaviours, newest first."""
     fields = [field for struct in (MALLOC_STATE, HEAP_INFO, MALLOC_PAR, TCACHE_PERTHREAD) for field in struct]
     changes = {OLDEST, *WIDER.values(), *(change.release for change in CHANGES)}
     changes.update(release for field in fields for release in (field.since, field.until))
@@ -193,7 +193,7 @@ def shapes() -> tuple[Release, ...]:
 
 
 def alike(release: Release) -> str:
-    """Which releases have a shape: "2.35 to 2.41"."""
+    """Names the releases that share a shape: "2.35 to 2.41"."""
     every = shapes()
     newer = [each for each in every if each > release]
     last = (newer[-1][0], newer[-1][1] - 1) if newer else NEWEST

@@ -1,9 +1,9 @@
-"""The sweep: every chunk of a heap or region in address order, by following size headers, and what lies between.
+"""Sweeps a heap or region: every chunk in address order, by following size headers, and the gaps between.
 
-The inner loop looks a size word up, keeps it and steps on; what the words mean is worked out afterwards from the few
-distinct ones. The sweep yields runs of chunks and gaps (heads, fenceposts, somebody else's sbrk, top, damage), which
+The inner loop looks a size word up, keeps it and steps on; the meaning of the words is worked out afterwards from the
+few distinct ones. The sweep yields runs of chunks and gaps (heads, fenceposts, other users' sbrk, top, damage), which
 together are every byte of a heap. Chunks of thread caches and fastbins look used: a sweep is given their addresses. A
-long heap is cut where headers seem to lead on; a cut that the sweep in front of it does not meet is none.
+long heap is cut where headers seem to lead on; a cut is valid only if the sweep in front of it arrives there.
 """
 
 from __future__ import annotations
@@ -23,35 +23,35 @@ from .chunk import IS_MMAPPED, NON_MAIN_ARENA, PREV_INUSE, SIZE_BITS
 from .process_layout import Layout
 
 MANY = 1 << 17
-"""How many chunks are followed at a time, however small."""
+"""The most chunks followed at a time, however small."""
 LARGE, PAGE = 64 << 10, 4096
-"""Of chunks as large as that, only pages with a size word are read: the others may never have been touched."""
+"""For chunks this large, only pages with a size word are read: the others may never have been touched."""
 
 
 class ChunkTrail:
-    """Chunks that lie back to back, by their size words: what was followed in one go."""
+    """Adjacent chunks that were followed at once, by their size words."""
 
     def __init__(self) -> None:
         self.raws: list[int] = []
         self.counts: Counter[int] = Counter()
-        """How many there are of each size word."""
+        """The number of chunks with each size word."""
         self.end = 0
-        """Where the last of them ends."""
+        """The end of the last chunk."""
         self.follow: Optional[int] = None
-        """The size word there; None where it cannot be read."""
+        """The size word there; None if it cannot be read."""
         self.broken = False
-        """That word is no chunk's."""
+        """Whether that word is no chunk's."""
         self.marks: list[tuple[int, int]] = []
         """(index, address) of the chunks that were watched for."""
         self.free = Ends([], [], [])
-        """Where those end that the word after them calls free."""
+        """The ends of chunks that the next size word marks as free."""
 
 
 class Follower:
     """Follows size words from chunk to chunk, up to the last chunk's end at `limit`."""
 
     feet = False
-    """Whether a trail's `free` is asked for: while its words are at hand."""
+    """Whether a trail's `free` is needed: it is computed while the words are at hand."""
 
     def __init__(self, memory: Memory, least: int, start: int, limit: int, end: int, stops: Sequence[int]) -> None:
         """`least`: the size of the smallest chunk; `end`: the heap's; `stops`: chunks to watch for, by address."""
@@ -64,10 +64,10 @@ class Follower:
         self._until = min(end, limit + 2 * memory.pointer_size)
         self._ahead = memory.read_ahead(start, self._until)
         self._are_large = False
-        """The chunks met last."""
+        """Whether the last chunks were large."""
 
     def follow(self, position: int, span: int) -> ChunkTrail:
-        """Some `span` bytes of chunks from here on, or fewer where something other than a chunk follows."""
+        """Follows some `span` bytes of chunks, or fewer if something other than a chunk follows."""
         word, start, trail = self.memory.pointer_size, position, ChunkTrail()
         view: Sequence[int] = ()
         index = 0
@@ -95,7 +95,7 @@ class Follower:
         return trail
 
     def _add_ends(self, free: Ends, before: int, raws: Sequence[int], view: Sequence[int], position: int) -> None:
-        """Those in a window: `raws` were found there, `before` others in front of them."""
+        """Adds the ends of free chunks in a window: `raws` were found there, `before` others in front of them."""
         word = self.memory.pointer_size
         # in words, as in the window
         places = accumulate([raw >> 3 for raw in raws] if word == 8 else [raw >> 3 << 1 for raw in raws], initial=0)
@@ -107,7 +107,7 @@ class Follower:
         free.add([at for at, _ in ends], [position + place * word for _, place in ends], feet)
 
     def _window(self, position: int) -> Sequence[int]:
-        """The words from this chunk's size field on."""
+        """Returns the words from this chunk's size field on."""
         word = self.memory.pointer_size
         base = position + word
         words = self._ahead.words_from(base) if self._ahead and not self._are_large else ()
@@ -124,7 +124,7 @@ class Follower:
         return ()
 
     def _step(self, view: Sequence[int], count: int, position: int, trail: ChunkTrail) -> int:
-        """Goes through a window, and stops at each chunk that is watched for; the index where it ended."""
+        """Goes through a window, and stops at each chunk that is watched for; returns the index where it ended."""
         word, least, words, stops = self.memory.pointer_size, self.least, trail.raws, self.stops
         step = _step64 if word == 8 else _step32
         index, at = 0, bisect_left(stops, position)
@@ -170,16 +170,17 @@ def _step32(view: Sequence[int], index: int, count: int, least: int, words: list
 SURE = 64
 """After damage, this many consecutive headers are no coincidence."""
 PROVEN = 1 << 20
-"""Bytes of somebody else's may be written to look like headers: theirs are followed to where they end."""
+"""Foreign bytes may imitate headers: so many are followed, up to where they end."""
 BLOCK = 64 << 10
 SEARCHED = 256 << 20
-"""How much is searched at most: somebody else's sbrk can be large."""
+"""The most bytes searched: another user's sbrk can be large."""
 
 
 def find_chain(
     memory: Memory, layout: Layout, main: bool, start: int, limit: int, sure: int = SURE, searched: int = SEARCHED
 ) -> Optional[int]:
-    """The first address from which headers lead to `limit`, to a fencepost or through enough chunks; None: nowhere.
+    """Returns the first address from which headers lead to `limit`, to a fencepost or through enough chunks; None:
+    there is none.
 
     Bytes that look like headers by chance, or are left over from merged blocks, can give a place too early.
     """
@@ -235,11 +236,11 @@ def _leads_on(
 
 
 SPAN = 64 << 20
-"""How many bytes of a heap are followed before they are handed out."""
+"""The bytes of a heap that are followed before they are handed out."""
 
 
 def first_chunk(layout: Layout, header: ArenaHeader, heap: Heap) -> int:
-    """Where the heap's first chunk lies, by the rules of sysmalloc and of new_heap."""
+    """Returns the heap's first chunk, by the rules of sysmalloc and of new_heap."""
     start = heap.address
     if not header.main:
         start += layout.heap.size
@@ -249,10 +250,10 @@ def first_chunk(layout: Layout, header: ArenaHeader, heap: Heap) -> int:
 
 
 class Sweep:
-    """Everything between a heap's start and end, in order and without gaps: sizes sum to the heap's.
+    """Yields everything between a heap's start and end, in order and without gaps: sizes sum to the heap's.
 
-    `marked` are addresses, in order, whose chunks a run points out. `stretch` is all that is wanted of it: it begins at
-    a chunk, or with the heap; the last piece ends past it where no chunk begins at its end. `feet`: see Run.free.
+    `marked` are addresses, in order, whose chunks a run points out. `stretch` limits the sweep: it begins at a chunk,
+    or with the heap; the last piece ends past it if no chunk begins at its end. `feet`: see Run.free.
     """
 
     def __init__(
@@ -274,7 +275,7 @@ class Sweep:
         self.findings = findings
         self.has_top = heap.address <= header.top < heap.end
         self.limit = header.top if self.has_top else heap.end
-        """Where the last chunk before top must end."""
+        """The end of the last chunk before top."""
         self.start = stretch.start if stretch else heap.address
         self.stop = min(stretch.end if stretch else heap.end, self.limit)
         self._follower = Follower(memory, layout.min_size, self.start, self.stop, end=heap.end, stops=marked)
@@ -307,7 +308,7 @@ class Sweep:
         self.findings.append(Finding(what, address, self.header.index, "size"))
 
     def _chain(self, position: int) -> Generator[Piece, None, int]:
-        """Runs from here up to the first word that is no chunk's, whose place is returned."""
+        """Yields runs up to the first word that is no chunk's, and returns its place."""
         while position < self.stop:
             trail = self._follower.follow(position, self._span)
             if not trail.raws:
@@ -349,7 +350,8 @@ class Sweep:
         return position
 
     def _stub(self, trail: ChunkTrail) -> int:
-        """sysmalloc leaves the header of a too small old top before the size-0 post: it looks like a block."""
+        """Recognises the header of a too small old top, which sysmalloc leaves before the size-0 post: it looks like a
+        block."""
         last = trail.raws[-1] if trail.raws else 0
         if (
             last
@@ -380,7 +382,7 @@ class Sweep:
     # what stands where no chunk does
 
     def _what_follows(self, position: int) -> Gap:
-        """A fencepost, somebody else's bytes after one, or damage."""
+        """Classifies what follows: a fencepost, another user's bytes after one, or damage."""
         layout, left = self.layout, self.limit - position
         raw = self.memory.try_word(position + layout.word)
         size = raw & ~SIZE_BITS if raw is not None else None
@@ -397,12 +399,13 @@ class Sweep:
         return self._gap(position, self.limit if chain is None else chain, "damage")
 
     def _is_slack(self, position: int) -> bool:
-        """Less than a chunk before the heap's end: what the last fencepost and alignment need."""
+        """Tells whether less than a chunk is left before the heap's end: space for the last fencepost and alignment."""
         left = self.limit - position
         return not self.has_top and left <= self.layout.min_size - self.layout.header + self.layout.mask
 
     def _foreign(self, position: int) -> Generator[Piece, None, int]:
-        """After two fenceposts of the main arena: nothing records where its own chunks resume."""
+        """Finds the end of foreign bytes after two fenceposts of the main arena: nothing records where its own chunks
+        resume."""
         raw = self.memory.try_word(position + self.layout.word)
         if not self.header.main or (raw is not None and raw & ~SIZE_BITS == self.layout.header):
             return position
@@ -417,16 +420,16 @@ class Sweep:
 
 
 SEARCHED_FOR_A_CUT = 128 << 10
-"""Blocks may be so large that there is no header for long: then it is not cut there, and there is little to do."""
+"""The most bytes searched for a cut: with very large blocks there are few headers, and little to do."""
 FOLLOWED = 1024
-"""How many chunks in a row, at most, are looked at for a place to cut."""
+"""The most consecutive chunks that are examined for a cut."""
 
 
 def cuts(
     memory: Memory, layout: Layout, header: ArenaHeader, heap: Heap, listed: Container[int], every: int, after: int
 ) -> list[int]:
-    """Chunks, so many bytes apart. Each is in use, and so is what lies in front; at least `after` in use follow it:
-    so far do rules look that judge blocks by their neighbours."""
+    """Returns chunks that are so many bytes apart. Each is in use, and so is the one before; at least `after` in use
+    follow it: the rules that judge blocks by their neighbours look that far."""
     limit = header.top if heap.address <= header.top < heap.end else heap.end
     places: list[int] = []
     position = first_chunk(layout, header, heap) + every

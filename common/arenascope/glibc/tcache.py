@@ -1,4 +1,4 @@
-"""struct tcache_perthread_struct: the chunks a thread keeps for itself. They look in use to everything else."""
+"""Reads struct tcache_perthread_struct: the chunks a thread keeps for itself. They look in use to everything else."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ LIST_LIMIT = 65536
 
 
 def tcache_index(layout: Layout, size: int) -> int:
-    """csize2tidx()."""
+    """Computes csize2tidx()."""
     if not layout.behaviour.tcache_logarithmic:
         return (size - layout.min_size + layout.mask) // layout.align
     index = (size - layout.min_size) // layout.align
@@ -28,7 +28,7 @@ def tcache_index(layout: Layout, size: int) -> int:
 
 
 def tcache_sizes(layout: Layout, index: int) -> ChunkSizes:
-    """The chunk sizes of a bin."""
+    """Returns the chunk sizes of a bin."""
     if index < SMALL_BINS or not layout.behaviour.tcache_logarithmic:
         size = layout.min_size + index * layout.align
         return ChunkSizes(size, size)
@@ -42,9 +42,9 @@ def _max_small(layout: Layout) -> int:
 
 
 def chunk_sizes(form: TcacheLayout, layout: Layout) -> tuple[int, ...]:
-    """The sizes that the chunk of a tcache_perthread_struct can have (2.43 has a path that pads it twice).
+    """Returns the possible sizes of a tcache_perthread_struct's chunk (2.43 has a path that pads it twice).
 
-    _int_malloc includes what is left over where that would be less than MINSIZE.
+    _int_malloc includes a remainder that would be less than MINSIZE.
     """
     once = (form.size + layout.word + layout.mask) & ~layout.mask
     twice = (once + layout.word + layout.mask) & ~layout.mask
@@ -54,7 +54,7 @@ def chunk_sizes(form: TcacheLayout, layout: Layout) -> tuple[int, ...]:
 
 
 class TcacheWords(NamedTuple):
-    """tcache_perthread_struct: a bin is its number in both."""
+    """The arrays of tcache_perthread_struct, both indexed by bin."""
 
     counts: Sequence[int]
     """num_slots since 2.42."""
@@ -62,7 +62,7 @@ class TcacheWords(NamedTuple):
 
 
 def read_if_sized(memory: Memory, layout: Layout, form: TcacheLayout, address: int) -> Optional[TcacheWords]:
-    """What read_tcache reads, where a block of the right size is."""
+    """Reads the same as read_tcache, if a block of the right size is there."""
     if not has_tcache_size(memory, layout, form, address):
         return None
     try:
@@ -72,14 +72,14 @@ def read_if_sized(memory: Memory, layout: Layout, form: TcacheLayout, address: i
 
 
 def damaged_bins(layout: Layout, form: TcacheLayout, cache: TcacheWords) -> int:
-    """How many bins are impossible: a head that is no block's address, or one beside a count that says otherwise."""
+    """Counts impossible bins: a head that is no block's address, or one beside a count that says otherwise."""
     mask, slots = layout.mask, form.counts_free_slots
     pairs = zip(cache.counts, cache.entries)
     return sum(entry & mask != 0 or (not slots and (count > 0) != (entry != 0)) for count, entry in pairs)
 
 
 def has_tcache_size(memory: Memory, layout: Layout, form: TcacheLayout, address: int) -> bool:
-    """Whether a block of the right size is at `address`: true of a damaged or half-changed cache, too."""
+    """Tells whether a block of the right size is at `address`: true of a damaged or half-changed cache, too."""
     if address & layout.mask or address < layout.header:
         return False
     return masked(memory.try_word(address - layout.word) or 0) in chunk_sizes(form, layout)
@@ -93,7 +93,7 @@ def read_tcache(memory: Memory, form: TcacheLayout, address: int) -> TcacheWords
 
 
 def walk_tcache(memory: Memory, layout: Layout, address: int, slots: Optional[int], findings: list[Finding]) -> Lists:
-    """The non-empty bins of the cache at `address`; `slots` is mp_.tcache_count where it is known."""
+    """Returns the non-empty bins of the cache at `address`; `slots` is mp_.tcache_count if known."""
     form = layout.tcache
     assert form is not None
     if not layout.tcache_proven:

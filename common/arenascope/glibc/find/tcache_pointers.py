@@ -1,7 +1,7 @@
-"""Where threads keep the pointer to their cache: at a distance from thread_arena chosen by that libc's linker.
+"""Finds threads' pointers to their caches: at a distance from thread_arena chosen by that libc's linker.
 
-libc's table of symbols tells the distance. Where there is none, all of libc's TLS segment is looked at, and a word is
-believed by what it leads to. Where none is, nothing is known: a cache that was not found is not an empty one.
+libc's symbol table tells the distance. Without it, all of libc's TLS segment is searched, and a word is accepted by
+what it leads to. If none is, nothing is known: a cache that was not found is not an empty one.
 """
 
 from __future__ import annotations
@@ -24,11 +24,11 @@ from .libc_file import Libc
 
 ARENA_NAMES = ("thread_arena", "__libc_tsd_MALLOC")  # since 2.23, before
 UNKNOWN_REACH = 64
-"""In words, where the image does not have libc's program headers: its TLS segment takes 18 to 20 on 64-bit machines."""
+"""In words, if the image lacks libc's program headers: its TLS segment takes 18 to 20 on 64-bit machines."""
 MAX_REACH = 64 << 10
-"""A static program's TLS segment is all of the program's."""
+"""The limit for a static program, whose TLS segment is all of the program's."""
 SAMPLE = 32
-"""This many threads are asked where their caches are, and all others only what stands there."""
+"""This many threads are searched for their caches; for all others only the word at the same place is read."""
 DAMAGED_BINS = 8
 """How many bins of a thread cache may be damaged before it is no longer recognised."""
 
@@ -37,30 +37,30 @@ Blocks = Mapping[int, Mapping[int, int]]
 
 
 class CachePlace(NamedTuple):
-    """Where the pointers stand, and what they lead to."""
+    """The place of the pointers, and the form of the caches."""
 
     offset: Optional[int]
-    """From the thread pointer; None where nothing tells."""
+    """The distance from the thread pointer; None if unknown."""
     form: Optional[TcacheLayout] = None
-    """None where every thread that was asked has no cache, or one of a form that nothing proves."""
+    """None if every thread that was examined has no cache, or one whose form nothing proves."""
     without: frozenset[int] = frozenset()
-    """Where the offset is None: the threads that have no cache wherever its pointer stands."""
+    """If the offset is None: the threads that have no cache wherever its pointer may be."""
 
 
 class _Vote(NamedTuple):
-    """What speaks for one place; the larger is believed."""
+    """The evidence for one place; the larger vote wins."""
 
     proven: int
-    """Threads whose word leads to a cache that has more than its size and zeros to show for it."""
+    """Threads whose word leads to a cache with more evidence than its size and zeros."""
     threads: int
     own: int
-    """How far down its form is in the list of forms, negative."""
+    """The position of its form in the list of forms, negated."""
     near: int
-    """The distance from thread_arena, negative."""
+    """The distance from thread_arena, negated."""
 
 
 class CacheFinder:
-    """Looks for the caches of one libc."""
+    """Finds the caches of one libc."""
 
     def __init__(
         self,
@@ -80,7 +80,7 @@ class CacheFinder:
         self.main = ring[0] if ring else None
 
     def distance(self) -> Optional[int]:
-        """From thread_arena to tcache, by libc's table of symbols."""
+        """Returns the distance from thread_arena to tcache, by libc's symbol table."""
         if self.libc.base is None or self.libc.build_id is None:
             return None
         here = next((region for region in self.regions if region.start == self.libc.base), None)
@@ -90,7 +90,7 @@ class CacheFinder:
         return offsets["tcache"] - arena if arena is not None and "tcache" in offsets else None
 
     def tls_bytes(self) -> int:
-        """How long libc's TLS segment is (a static program's is all of the program's), in whole words."""
+        """Returns the length of libc's TLS segment (a static program's is all of the program's), in whole words."""
         try:
             if self.libc.base is not None:
                 elf = Elf(self.memory.read, self.libc.base, mapped=True)
@@ -102,11 +102,11 @@ class CacheFinder:
         return UNKNOWN_REACH * self.layout.word
 
     def reach(self) -> int:
-        """How far from thread_arena another variable of libc's can be: less than its TLS segment is long."""
+        """Returns how far from thread_arena another variable of libc's can be: less than its TLS segment is long."""
         return min(self.tls_bytes(), MAX_REACH)
 
     def find(self, blocks: Blocks, at_arena: int) -> CachePlace:
-        """By the votes of some threads."""
+        """Finds the place by the votes of some threads."""
         # one without an arena never called malloc, and has no cache to show
         asked = {tid: words for tid, words in blocks.items() if words.get(at_arena) in self.arenas}
         sample = {tid: asked[tid] for tid in list(asked)[:SAMPLE]}
@@ -117,7 +117,7 @@ class CacheFinder:
         return place
 
     def pointer(self, place: CachePlace, value: int) -> Optional[int]:
-        """The cache that a thread's word leads to, 0 where it says that there is none; None where it says neither."""
+        """Returns the cache that a thread's word leads to, 0 if it has none; None if unknown."""
         if not value:
             return 0
         if self.layout.newer is not None and self.in_heap(value):
@@ -128,17 +128,18 @@ class CacheFinder:
         return 0 if self._among_constants(value) and self._zeros(value) is not False else None
 
     def in_heap(self, address: int) -> bool:
-        """Whether malloc's memory can be here: writable, and no file's."""
+        """Tells whether malloc's memory can be here: writable, and no file's."""
         here = self._by_address.find(address)
         return here is not None and here.writable and not here.is_file
 
     def _among_constants(self, value: int) -> bool:
-        """Whether this can be __tcache_dummy: a thread without a cache has its address (since 2.43) or 0 (before)."""
+        """Tells whether this can be __tcache_dummy: a thread without a cache has its address (since 2.43) or 0
+        (before)."""
         here = self._by_address.find(value)
         return here is None if not self.regions else here is not None and here.is_file and not here.writable
 
     def _zeros(self, value: int) -> Optional[bool]:
-        """Whether a cache's length of zeros is there; None where neither memory nor libc's file shows it."""
+        """Tells whether a cache's length of zeros is there; None if neither memory nor libc's file shows it."""
         size = self.layout.tcache.size if self.layout.tcache is not None else self.layout.word
         data, here = self.memory.try_read(value, size), self._by_address.find(value)
         if data is None and here is not None:
@@ -146,7 +147,7 @@ class CacheFinder:
         return not data.strip(b"\0") if data is not None else None
 
     def _in_file(self, region: Region, address: int, size: int) -> Optional[bytes]:
-        """What a core leaves out because nobody wrote there; only from the very libc that is mapped."""
+        """Reads what a core leaves out because nobody wrote there; only from the very libc that is mapped."""
         path = self.target.open_file(region)
         if path is None or self.libc.build_id is None or region.path != self.libc.path:
             return None
@@ -159,7 +160,7 @@ class CacheFinder:
     # by what words lead to
 
     def _known(self, sample: Blocks, at_arena: int) -> Optional[CachePlace]:
-        """Whole caches, else damaged ones."""
+        """Returns complete caches, or else damaged ones."""
         for wrong in (0, DAMAGED_BINS):
             votes: dict[_Vote, CachePlace] = {}
             for rank, form in enumerate(tcache_forms(self.layout)):
@@ -172,7 +173,7 @@ class CacheFinder:
         return None
 
     def _shown(self, sample: Blocks, form: TcacheLayout, wrong: int) -> Iterator[tuple[int, list[int]]]:
-        """At which distances words lead to caches of this form, with what shows each of them."""
+        """Returns the distances where words lead to caches of this form, with the evidence for each."""
         by_offset: dict[int, list[int]] = {}
         for words in sample.values():
             for offset, value in words.items():
@@ -182,7 +183,8 @@ class CacheFinder:
         yield from by_offset.items()
 
     def _new(self, sample: Blocks, at_arena: int) -> Optional[CachePlace]:
-        """In a release that the table does not know: the form that fits most of them, and is more than zeros."""
+        """Handles a release that the table does not know: the form that fits most caches, with more evidence than
+        zeros."""
         votes: dict[tuple[int, int, int], CachePlace] = {}
         for offset in sorted({offset for words in sample.values() for offset in words}):
             values = [words.get(offset, 0) for words in sample.values()]
@@ -200,9 +202,10 @@ class CacheFinder:
         return votes[max(votes)] if votes else None
 
     def _of_nobody(self, sample: Blocks, blocks: Blocks) -> CachePlace:
-        """Where every thread has the address of the same zeros among libc's constants: then no thread has a cache.
+        """Tells whether every thread has the address of the same zeros among libc's constants: then no thread has a
+        cache.
 
-        A core may be without these zeros; then a thread has none if no word of its leads to anything that malloc gave.
+        A core may lack these zeros; then a thread has none if none of its words leads to malloc's memory.
         """
         if not (self.layout.behaviour.tcache_dummy or self.layout.newer is not None) or not sample:
             return CachePlace(None)
@@ -226,7 +229,7 @@ class CacheFinder:
         )
 
     def _given(self, value: int) -> bool:
-        """Whether malloc may have given what is here: it lies in an arena, or is a block that mmap served."""
+        """Tells whether malloc may have given what is here: it lies in an arena, or is a mmapped block."""
         if value in self.arenas or not self.in_heap(value):
             return False
         return self._is_ours(value) or bool((self.memory.try_word(value - self.layout.word) or 0) & IS_MMAPPED)
@@ -237,7 +240,7 @@ class CacheFinder:
         self.trail.add("thread_caches", _name(offset, form), (there, filled))
 
     def _is_ours(self, user: int) -> bool:
-        """Whether this block is of this libc's own arenas: in the next TLS block may be another's (dlmopen)."""
+        """Tells whether this block is of this libc's own arenas: the next TLS block may be another's (dlmopen)."""
         raw = self.memory.try_word(user - self.layout.word) or 0
         if raw & IS_MMAPPED:
             return False
@@ -250,7 +253,8 @@ class CacheFinder:
         return not self._anothers(user) and (self.in_heap(user) or not self.regions)
 
     def _anothers(self, user: int) -> bool:
-        """Whether it lies where another copy of libc grows by brk; of the same layout, or nothing is found there."""
+        """Tells whether it lies where another copy of libc grows by brk; of the same layout, or nothing is found
+        there."""
         for address in self.others:
             try:
                 other = read_arena(self.memory, self.layout, address)
@@ -262,7 +266,7 @@ class CacheFinder:
 
 
 def _within(main: ArenaHeader, address: int) -> bool:
-    """Whether this lies in a main arena that is one stretch up to its top's end."""
+    """Tells whether this lies in a main arena that is one stretch up to its top's end."""
     base = main.brk_base
     return base is not None and base <= address < base + main.system_mem
 
@@ -273,7 +277,7 @@ def _name(offset: int, form: Optional[TcacheLayout]) -> str:
 
 
 def cache_shown(memory: Memory, layout: Layout, form: TcacheLayout, address: int, wrong: int) -> Optional[int]:
-    """By how many bins a tcache_perthread_struct of this form is shown here; None where it is none.
+    """Returns how many bins show a tcache_perthread_struct of this form here; None if it is none.
 
     `wrong` bins may be damaged. An empty one of a release before 2.42 is all zeros: 0.
     """
@@ -298,7 +302,7 @@ def cache_shown(memory: Memory, layout: Layout, form: TcacheLayout, address: int
 
 
 def _is_cached(memory: Memory, layout: Layout, index: int, user: int) -> bool:
-    """Whether this can be the first block of that bin, by its size and its key."""
+    """Tells whether this can be the first block of that bin, by its size and its key."""
     if user & layout.mask or user < layout.header:
         return False
     sizes = tcache_sizes(layout, index)

@@ -1,9 +1,9 @@
-"""Thread pointers out of memory, for doors that cannot tell them: LLDB before 18, i386, a process that is not held.
+"""Finds thread pointers in memory, for doors that cannot tell them: LLDB before 18, i386, a process that is not held.
 
-libc keeps its threads in two lists and tells a debugger's libthread_db how, in exported tables (`_thread_db_…`,
-nptl_db/structs.def): with these no layout is guessed. Where they are missing (a static program, glibc before 2.34)
-control blocks are recognised by what they hold: on x86 their own address twice, and the thread's tid; on ARM the
-tid beside a link of one of those lists, and after the block ld.so's notes on its TLS.
+libc keeps its threads in two lists and describes them to a debugger's libthread_db in exported tables (`_thread_db_…`,
+nptl_db/structs.def): with these no layout is guessed. Without them (a static program, glibc before 2.34) control blocks
+are recognised by their contents: on x86 their own address twice, and the thread's tid; on ARM the tid beside a link of
+one of those lists, and after the block ld.so's notes on its TLS.
 """
 
 from __future__ import annotations
@@ -25,18 +25,18 @@ LISTS = ("_thread_db_rtld_global__dl_stack_used", "_thread_db_rtld_global__dl_st
 FIELDS = ("_thread_db_pthread_list", "_thread_db_pthread_tid", "_thread_db_list_t_next")
 THREAD_LIMIT = 1 << 20
 TID_WITHIN = 0x400
-"""How far from its start struct pthread has `tid`: 0x2d0 on x86-64, 0x68 on i386, in every release."""
+"""The largest offset of `tid` in struct pthread: 0x2d0 on x86-64, 0x68 on i386, in every release."""
 TOP_OF_STACK = 64 << 10
 """A thread's control block and TLS lie at the end of its stack's mapping."""
 LIST_WORDS = 24
 BLOCK_LIMIT = 0x1000
-"""struct pthread is shorter on every machine (0x700 to 0x900 bytes)."""
+"""struct pthread is shorter than this on every machine (0x700 to 0x900 bytes)."""
 VECTOR_ENTRIES, FIRST_TLS = 8, 256
-"""How many modules with TLS are looked at for the one whose block comes first, aligned to that much at most."""
+"""How many modules with TLS are searched for the one whose block comes first, and the largest alignment of that."""
 ENDED = frozenset((0, 0xFFFFFFFF))
-"""What `tid` is made by the kernel at a thread's end, and by pthread_join() afterwards; until 2.42."""
+"""The values of `tid` after the kernel ends a thread, and after pthread_join(); until 2.42."""
 SMALL = 256 << 10
-"""The first thread's control block lies in a small mapping of ld.so's."""
+"""The largest such mapping: the first thread's control block lies in a small one of ld.so's."""
 
 
 def complete(
@@ -48,7 +48,7 @@ def complete(
     threads: Sequence[ThreadInfo],
     pid: Optional[int],
 ) -> list[ThreadInfo]:
-    """The threads, with thread pointers where they had none and memory tells, and a mark on those without TLS."""
+    """Completes the threads: thread pointers from memory if they had none, and a mark on those without TLS."""
     lone = _without_tls(memory, threads, pid)
     threads = [thread._replace(lone=True) if thread.tid in lone else thread for thread in threads]
     if all(thread.thread_pointer is not None or thread.lone for thread in threads):
@@ -65,9 +65,9 @@ def complete(
 
 
 def _without_tls(memory: Memory, threads: Sequence[ThreadInfo], pid: Optional[int]) -> set[int]:
-    """Tids of whoever never was outside the kernel (its registers are as they were made: zeros), and of threads that
-    have the thread pointer of the one that made them, as clone(2) leaves it. Of main's zombie nothing is told, either.
-    """
+    """Returns the tids of threads that never left the kernel (their registers are as they were made: zeros), and of
+    threads with the thread pointer of the one that made them, as clone(2) leaves it. A zombie main thread is left
+    out."""
     nowhere = {thread.tid for thread in threads if thread.stack_pointer == 0 and not thread.program_counter}
     lone = nowhere - {pid}
     users: dict[int, list[int]] = {}
@@ -81,8 +81,8 @@ def _without_tls(memory: Memory, threads: Sequence[ThreadInfo], pid: Optional[in
 
 
 def _tid_beside(memory: Memory, pointer: int, tids: Sequence[int]) -> int:
-    """Which of these struct pthread has, which begins or ends at the thread pointer. The first made them all, most
-    probably, where none is found."""
+    """Returns which of these tids is in struct pthread, which begins or ends at the thread pointer. If none is, the
+    first, which most probably made them all."""
     low, high = pointer - BLOCK_LIMIT, pointer + TID_WITHIN
     for place in (*range(pointer, high, 4), *range(low, pointer, 4)):
         with suppress(MemoryReadError):
@@ -100,13 +100,13 @@ def left_by_the_main_thread(
     threads: Sequence[ThreadInfo],
     pid: Optional[int],
 ) -> list[ThreadInfo]:
-    """A main thread that has exited while others go on: once for each thread pointer that may have been its own.
+    """Returns guesses at a main thread that has exited while others go on: one for each possible thread pointer.
 
     Its cache is not given back as other threads' are: __libc_start_call_main() goes on in exit(2) of the thread alone.
 
-    These are control blocks that no thread has any more, by what `tid` is there. The kernel clears it of whatever
-    thread ends (CLONE_CHILD_CLEARTID), so a thread that waits to be joined has a block like the main thread's, too, and
-    on x86 what is kept of a stack that is free: of these none has a cache. Since 2.43 the kernel clears another word
+    These are control blocks that no thread has any more, by their `tid`. The kernel clears it when any thread ends
+    (CLONE_CHILD_CLEARTID), so a thread that waits to be joined has a block like the main thread's, too, and on x86 so
+    have the remains of a free stack: none of these has a cache. Since 2.43 the kernel clears another word
     (`joinstate`), and `tid` remains.
     """
     listed = next((each for each in threads if each.tid == pid), None)
@@ -134,23 +134,23 @@ def left_by_the_main_thread(
 
 
 class PthreadLists(NamedTuple):
-    """What pthread_create keeps, by what libc exports about it."""
+    """pthread_create's lists, from what libc exports about them."""
 
     used: int
     user: int
-    """Addresses of two rings' heads, of stacks that it made and of others."""
+    """The addresses of two rings' heads: of stacks that it made, and of others."""
     next: int
-    """Where list_t has it."""
+    """The offset of `next` in list_t."""
     link: int
     tid: int
-    """Where struct pthread has them."""
+    """The offsets of these members in struct pthread."""
     size: int
-    """Of struct pthread."""
+    """The size of struct pthread."""
     behind: bool = False
-    """The thread pointer points past its end."""
+    """Whether the thread pointer points past its end."""
 
     def blocks(self, memory: Memory, *heads: int) -> Iterator[tuple[int, int]]:
-        """Every struct pthread of these rings, and its thread pointer."""
+        """Yields every struct pthread of these rings, and its thread pointer."""
         for head in heads:
             for entry in walk_list(memory, head, self.next):
                 block = entry - self.link
@@ -158,7 +158,7 @@ class PthreadLists(NamedTuple):
 
 
 def read_lists(memory: Memory, machine: str, libc: Libc) -> Optional[PthreadLists]:
-    """None where libc exports no such tables."""
+    """Reads the tables; None if libc exports none."""
     if machine not in (*AT_BLOCK, *BEHIND_BLOCK):
         return None
     names = (*LISTS, *FIELDS, "_thread_db_sizeof_pthread", "__nptl_rtld_global")
@@ -177,7 +177,7 @@ def read_lists(memory: Memory, machine: str, libc: Libc) -> Optional[PthreadList
 
 
 def _by_lists(memory: Memory, machine: str, libc: Libc) -> list[tuple[int, int]]:
-    """(tid, thread pointer), by the lists that pthread_create keeps."""
+    """Returns (tid, thread pointer), by pthread_create's lists."""
     lists = read_lists(memory, machine, libc)
     if lists is None:
         return []
@@ -189,7 +189,7 @@ def _by_lists(memory: Memory, machine: str, libc: Libc) -> list[tuple[int, int]]
 
 
 def walk_list(memory: Memory, head: int, next_offset: int) -> Iterator[int]:
-    """The entries of a ring of list_t, without its head; none where it was not set up."""
+    """Yields the entries of a ring of list_t, without its head; none if it was not set up."""
     seen = {head, 0}
     entry = memory.word(head + next_offset)
     while entry not in seen and len(seen) < THREAD_LIMIT:
@@ -199,7 +199,7 @@ def walk_list(memory: Memory, head: int, next_offset: int) -> Iterator[int]:
 
 
 def _by_shape(memory: Memory, regions: Sequence[Region], threads: Sequence[ThreadInfo]) -> dict[int, int]:
-    """By tcbhead_t: `tcb` and `self`, its words 0 and 2, hold its own address."""
+    """Recognises tcbhead_t: `tcb` and `self`, its words 0 and 2, hold its own address."""
     tids = {thread.tid for thread in threads}
     blocks: list[int] = []
     pointers: dict[int, int] = {}
@@ -213,7 +213,7 @@ def _by_shape(memory: Memory, regions: Sequence[Region], threads: Sequence[Threa
 
 
 def _holding(memory: Memory, blocks: Sequence[int], tids: AbstractSet[int]) -> dict[int, int]:
-    """tid: the block that has it, at the place where the most blocks have one."""
+    """Returns by tid the block that has it, at the offset where the most blocks have one."""
     at: Counter[int] = Counter()
     holds: dict[int, Mapping[int, int]] = {}
     for block in dict.fromkeys(blocks):
@@ -227,7 +227,7 @@ def _holding(memory: Memory, blocks: Sequence[int], tids: AbstractSet[int]) -> d
 
 
 def _places(regions: Sequence[Region], threads: Sequence[ThreadInfo]) -> Iterator[Span]:
-    """Ends of stacks, small mappings, and where the break begins (a static program's first thread)."""
+    """Yields ends of stacks, small mappings, and the start of the break (a static program's first thread)."""
     pointers = [thread.stack_pointer for thread in threads if thread.stack_pointer is not None]
     for region in regions:
         if not (region.writable and region.present) or region.is_file or region.shared:
@@ -242,7 +242,7 @@ def _places(regions: Sequence[Region], threads: Sequence[ThreadInfo]) -> Iterato
 
 
 def _ends_of_large(regions: Sequence[Region]) -> Iterator[Span]:
-    """Ends of larger mappings: what malloc got by mmap may have grown together with that small mapping, from below."""
+    """Yields ends of larger mappings: what malloc got by mmap may have merged with that small mapping, from below."""
     for region in regions:
         if region.writable and region.present and not (region.is_file or region.shared) and region.size > SMALL:
             yield Span(region.end - TOP_OF_STACK, region.end)
@@ -260,7 +260,7 @@ def _self_pointing(memory: Memory, start: int, end: int) -> Iterator[int]:
 
 
 def _tids_in(memory: Memory, block: int, tids: AbstractSet[int]) -> dict[int, int]:
-    """Offset: value of every 32-bit number in the block that is a tid."""
+    """Returns offset and value of every 32-bit number in the block that is a tid."""
     values: dict[int, int] = {}
     for offset in range(0, TID_WITHIN, 4):
         try:
@@ -273,10 +273,10 @@ def _tids_in(memory: Memory, block: int, tids: AbstractSet[int]) -> dict[int, in
 
 
 def _by_links(memory: Memory, regions: Sequence[Region], threads: Sequence[ThreadInfo]) -> dict[int, int]:
-    """By struct pthread's beginning in nptl/descr.h: 24 words, `list`, `tid`.
+    """Recognises struct pthread's beginning in nptl/descr.h: 24 words, `list`, `tid`.
 
-    The lists' heads are in the data of ld.so (libpthread's before 2.34). Control blocks themselves are not looked for:
-    their stacks lie in one mapping with others, and with any other memory, if nothing keeps them apart.
+    The lists' heads are in the data of ld.so (libpthread's before 2.34). Control blocks themselves are not searched
+    for: their stacks lie in one mapping with others, and with any other memory, if nothing separates them.
     """
     word = memory.pointer_size
     tids = {thread.tid for thread in threads}
@@ -295,7 +295,7 @@ def _by_links(memory: Memory, regions: Sequence[Region], threads: Sequence[Threa
 
 
 def _tid_at(memory: Memory, link: int) -> Optional[int]:
-    """`tid` follows `list`."""
+    """Returns the offset of `tid`, which follows `list`."""
     try:
         return memory.u32(link + 2 * memory.pointer_size)
     except MemoryReadError:
@@ -303,7 +303,7 @@ def _tid_at(memory: Memory, link: int) -> Optional[int]:
 
 
 def _in_list(memory: Memory, head: int, tids: AbstractSet[int]) -> Iterator[tuple[int, int]]:
-    """(tid, thread pointer) of the threads in a list."""
+    """Yields (tid, thread pointer) of the threads in a list."""
     try:
         for entry in walk_list(memory, head, 0):
             tid = _tid_at(memory, entry)
@@ -315,7 +315,7 @@ def _in_list(memory: Memory, head: int, tids: AbstractSet[int]) -> Iterator[tupl
 
 
 def _is_linked(memory: Memory, link: int) -> bool:
-    """Whether a list_t is here: both its neighbours lead back to it."""
+    """Tells whether a list_t is here: both its neighbours lead back to it."""
     word = memory.pointer_size
     try:
         following, previous = memory.words(link, 2)
@@ -325,9 +325,9 @@ def _is_linked(memory: Memory, link: int) -> bool:
 
 
 def _behind_block(memory: Memory, block: int) -> Optional[int]:
-    """Where struct pthread ends and tcbhead_t begins: with the vector that has the addresses of TLS blocks.
+    """Finds the end of struct pthread, where tcbhead_t begins with the pointer to the vector of TLS blocks.
 
-    The first of those follows tcbhead_t, and vector entries are pairs (dtv_t) of which number 0 is a counter.
+    The first of those blocks follows tcbhead_t, and vector entries are pairs (dtv_t) of which number 0 is a counter.
     """
     word = memory.pointer_size
     for place in range(block + LIST_WORDS * word, block + BLOCK_LIMIT, 2 * word):
@@ -355,34 +355,34 @@ DTV_AT: Mapping[str, int] = {
     "ppc": -1,
     "ppc64": -1,
 }
-"""tcbhead_t.dtv, in words from the thread pointer."""
+"""The offset of tcbhead_t.dtv, in words from the thread pointer."""
 TLS_BIAS = {"ppc": 0x7000, "ppc64": 0x7000}
-"""What the ABI adds to the address after the TCB, so that signed 16-bit offsets reach more."""
+"""The number that the ABI adds to the address after the TCB, so that signed 16-bit offsets reach more."""
 MOST_MODULES = 1 << 14
 STATIC = (0, 1)
-"""What stands beside a block that lies with the thread's control block: since 2.25 what free() will be given (nothing),
-before that `is_static`."""
+"""The word beside a block that lies with the thread's control block: since 2.25 the argument for free() (null), before
+that `is_static`."""
 
 
 class TlsBlock(NamedTuple):
-    """Where a module's variables of a thread lie; `module` as the dynamic linker counts, from 1."""
+    """A thread's copy of a module's variables; `module` as the dynamic linker counts, from 1."""
 
     tid: int
     module: int
     start: int
     freed_as: int
-    """What free() will be given; 0 where it lies beside the thread's control block."""
+    """The argument for free(); 0 if it lies beside the thread's control block."""
 
 
 class Dtv(NamedTuple):
     tid: int
     address: int
-    """Of its first entry, which malloc or ld.so gave: a thread points to the second."""
+    """The address of its first entry, which malloc or ld.so gave: a thread points to the second."""
     blocks: Sequence[TlsBlock]
 
 
 def read_dtv(memory: Memory, machine: str, thread: ThreadInfo) -> Optional[Dtv]:
-    """A thread's vector of TLS blocks (dtv_t); None where it does not look like one."""
+    """Reads a thread's vector of TLS blocks (dtv_t); None if it does not look like one."""
     pointer, place, word = thread.thread_pointer, DTV_AT.get(machine), memory.pointer_size
     if pointer is None or place is None:
         return None

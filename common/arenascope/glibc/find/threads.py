@@ -1,8 +1,8 @@
-"""Whose arena is whose: each thread's thread_arena and tcache, by symbol or by what its TLS block holds.
+"""Assigns arenas to threads: each thread's thread_arena and tcache, by symbol or by its TLS block's contents.
 
 Without symbols the two words are recognised by value: one equals a known arena, the other points to a
-tcache_perthread_struct (tcache_pointers.py). Both lie at the same distance from every thread's pointer: near it, and
-where the program has large TLS of its own, in one of the blocks that ld.so's vector tells (thread_pointers.py).
+tcache_perthread_struct (tcache_pointers.py). Both lie at the same distance from every thread's pointer: near it, or, if
+the program has large TLS of its own, in one of the blocks in ld.so's vector (thread_pointers.py).
 """
 
 from __future__ import annotations
@@ -21,32 +21,33 @@ from .thread_pointers import STATIC, TLS_BIAS, read_dtv
 
 WINDOW = 4096
 SPANS = (1, 4, 16)
-"""How many windows to look at, one try after the other: libc's block is near, unless the program has large TLS."""
+"""The sizes of windows that are searched, one after the other: libc's block is near, unless the program has large
+TLS."""
 MOST_OF_BLOCK = WINDOW * SPANS[-1]
 MOST_OF_BLOCKS = 1 << 20
-"""What is looked at of one block, and of all that a vector tells: libc's has less than 256 bytes, a static program's
-variables come before libc's, and what is damaged may tell anything."""
+"""The most bytes that are read of one block, and of all in a vector: libc's has less than 256 bytes, a static program's
+variables come before libc's, and a damaged vector may hold anything."""
 ENOUGH = 8
-"""This many of the few threads that are asked must agree; else all are asked."""
+"""This many of the sampled threads must agree; otherwise all threads are examined."""
 TLS_BELOW = ("x86_64", "i386", "x32", "s390x", "s390", "")
 """Machines whose TLS blocks end at the thread pointer (variant II); elsewhere they follow it."""
 
 TCB_IN_FRONT = ("arm", "aarch64")
-"""Machines on which the thread pointer leads to a TCB of two words (the first is the dtv, a block of malloc's), and TLS
-blocks follow that."""
+"""Machines where the thread pointer leads to a TCB of two words (the first is the dtv, a block of malloc's), followed
+by TLS blocks."""
 
 Look = Callable[[int], "dict[int, int]"]
 """A thread's words that are not 0, by their distance from this thread pointer."""
 
 
 class ThreadWords(NamedTuple):
-    """What a thread's two words hold; None where they are not known."""
+    """The values of a thread's two words; None if not known."""
 
     thread: ThreadInfo
     arena: Optional[int] = None
     """thread_arena: an arena's address, or 0 before the first malloc and after thread exit."""
     tcache: Optional[int] = None
-    """0 where the thread is known to have no cache."""
+    """0 if the thread is known to have no cache."""
 
 
 class ThreadsFound(NamedTuple):
@@ -70,7 +71,8 @@ def find_thread_words(
     trail: CandidateTrail = NO_TRAIL,
     left: Sequence[ThreadInfo] = (),
 ) -> ThreadsFound:
-    """Without `symbols` those that the target knows are another libc's. `others`: main arenas of its further copies.
+    """Finds the words. Without `symbols`, the target's symbols are another libc's. `others`: main arenas of its further
+    copies.
 
     `left` are guesses at a main thread that has exited, each with another thread pointer.
     """
@@ -102,7 +104,7 @@ def find_thread_words(
 
 
 def _exited(guesses: Sequence[ThreadWords]) -> Optional[ThreadWords]:
-    """The guess that has an arena or a cache still, as no other thread that has ended; a single one is believed."""
+    """Returns the guess that still has an arena or a cache, unlike any other ended thread; a single one is accepted."""
     known = [words for words in guesses if words.arena is not None and words.tcache is not None]
     holding = [words for words in known if words.arena or words.tcache] or known
     return holding[0] if len(holding) == 1 else None
@@ -138,7 +140,7 @@ def _by_symbol(caches: CacheFinder, thread: ThreadInfo) -> Optional[ThreadWords]
 
 
 def _by_scan(caches: CacheFinder, threads: Sequence[ThreadInfo]) -> Optional[list[ThreadWords]]:
-    """Guesses among the threads have a negative tid."""
+    """Finds them without symbols. Guesses among the threads have a negative tid."""
     machine = caches.target.machine
     pointers = {
         thread.tid: thread.thread_pointer - TLS_BIAS.get(machine, 0) for thread in threads if thread.thread_pointer
@@ -172,10 +174,10 @@ def _by_scan(caches: CacheFinder, threads: Sequence[ThreadInfo]) -> Optional[lis
 
 
 def _by_chance(caches: CacheFinder, words: Sequence[ThreadWords]) -> bool:
-    """Whether an arena's address that a single thread has may be any word: what a call left on its stack.
+    """Tells whether an arena's address in a single thread may be any word: left on its stack by a call.
 
-    Who takes an arena gets a cache next (arena_get() and tcache_init() of the first malloc). Of the main thread with
-    main_arena that is not asked: it can have no other before threads contend.
+    A thread that takes an arena gets a cache next (arena_get() and tcache_init() of the first malloc). The main thread
+    with main_arena is exempt: it can have no other before threads contend.
     """
     holding = [each for each in words if each.arena]
     if caches.layout.tcache is None or len(holding) != 1 or caches.main is None:
@@ -185,7 +187,7 @@ def _by_chance(caches: CacheFinder, words: Sequence[ThreadWords]) -> bool:
 
 
 class _Shown(NamedTuple):
-    """Where thread_arena stands, by the blocks of the threads that were asked."""
+    """The place of thread_arena, by the blocks of the threads that were examined."""
 
     blocks: Blocks
     at_arena: int
@@ -193,7 +195,7 @@ class _Shown(NamedTuple):
 
 
 def _sample(pointers: Mapping[int, int]) -> Mapping[int, int]:
-    """Some threads, old ones and new."""
+    """Returns some threads, old ones and new."""
     tids = list(pointers)
     return {tid: pointers[tid] for tid in tids[:: -(-len(tids) // SAMPLE)]}
 
@@ -201,7 +203,7 @@ def _sample(pointers: Mapping[int, int]) -> Mapping[int, int]:
 def _arena_among(
     caches: CacheFinder, pointers: Mapping[int, int], floors: Mapping[int, int], least: int
 ) -> Optional[_Shown]:
-    """By the words of these threads; None where fewer than `least` of them agree."""
+    """Finds thread_arena by the words of these threads; None if fewer than `least` of them agree."""
     for look in _looks(caches, pointers):
         blocks = {tid: _above(look(pointer), pointer, floors.get(tid)) for tid, pointer in pointers.items()}
         at_arena = _agreed_offset(blocks, caches.arenas, caches.trail, least)
@@ -211,7 +213,8 @@ def _arena_among(
 
 
 def _looks(caches: CacheFinder, pointers: Mapping[int, int]) -> Sequence[Look]:
-    """Where TLS is large, what is near is not libc's: words of the program's own, or of a stack, may lead to arenas."""
+    """Yields windows. If TLS is large, nearby words are not libc's: those of the program, or of a stack, may lead to
+    arenas."""
     memory, machine, size = caches.memory, caches.target.machine, caches.tls_bytes()
     near = [partial(_tls_words, memory, machine, windows) for windows in SPANS]
     by_vector = partial(_words_of_blocks, memory, machine, size)
@@ -227,7 +230,7 @@ def _above(words: dict[int, int], pointer: int, floor: Optional[int]) -> dict[in
 
 
 def _holds_any(memory: Memory, pointer: int, at_arena: int, look: Look) -> bool:
-    """Whether a thread's TLS block has anything but zeros."""
+    """Tells whether a thread's TLS block has anything but zeros."""
     return bool(memory.try_word(pointer + at_arena)) or bool(look(pointer))
 
 
@@ -266,7 +269,7 @@ def _words_of(
 
 
 def confirm_attached(headers: Sequence[ArenaHeader], words: Sequence[ThreadWords]) -> list[ArenaHeader]:
-    """attached_threads of a release that the table does not know: shown where it is what threads' own words say."""
+    """Confirms attached_threads of a release that the table does not know, if it agrees with threads' own words."""
     seen = Counter(each.arena for each in words)
     if None not in seen and all(header.attached_threads == seen[header.address] for header in headers):
         return list(headers)
@@ -274,7 +277,7 @@ def confirm_attached(headers: Sequence[ArenaHeader], words: Sequence[ThreadWords
 
 
 def _words_between(memory: Memory, pointer: int, first: int, last: int, sure: int) -> dict[int, int]:
-    """The words from one distance to the other that are not 0; only as far from `sure` as can be read."""
+    """Returns the words from one distance to the other that are not 0; only as far from `sure` as can be read."""
     step = memory.pointer_size
     data = memory.try_read(pointer + first, last - first)
     if data is not None:
@@ -290,14 +293,15 @@ def _words_between(memory: Memory, pointer: int, first: int, last: int, sure: in
 
 
 def _tls_words(memory: Memory, machine: str, windows: int, pointer: int) -> dict[int, int]:
-    """The words around a thread pointer that are not 0, by their distance from it."""
+    """Returns the words around a thread pointer that are not 0, by their distance from it."""
     below = [pointer - WINDOW * n for n in range(1, windows + 1)]
     above = [] if machine in TLS_BELOW else [pointer + WINDOW * n for n in range(windows)]
     return _windows(memory, pointer, below, above)
 
 
 def _words_of_blocks(memory: Memory, machine: str, size: int, pointer: int) -> dict[int, int]:
-    """Those of the blocks beside this thread pointer, the end of each if it has this size, and of what is beyond."""
+    """Returns the words of the blocks beside this thread pointer, the end of each if it has this size, and of what
+    follows."""
     ends = memory.top - size - WINDOW
     starts = [start for start in _starts(memory, machine, pointer) if WINDOW <= start <= ends]
     if not starts:
@@ -315,14 +319,14 @@ def _words_of_blocks(memory: Memory, machine: str, size: int, pointer: int) -> d
 
 
 def _starts(memory: Memory, machine: str, pointer: int) -> Sequence[int]:
-    """Of the blocks that lie beside this thread pointer."""
+    """Yields the starts of the blocks beside this thread pointer."""
     thread = ThreadInfo(0, thread_pointer=pointer + TLS_BIAS.get(machine, 0))
     dtv = read_dtv(memory, machine, thread)
     return sorted({each.start for each in dtv.blocks if each.freed_as in STATIC}) if dtv is not None else ()
 
 
 def _windows(memory: Memory, pointer: int, below: Sequence[int], above: Sequence[int]) -> dict[int, int]:
-    """What begins at these addresses, those before the pointer and those after it, as far as it can be read."""
+    """Returns readable windows at these addresses, those before the pointer and those after it."""
     step = memory.pointer_size
     words: dict[int, int] = {}
     for starts in (below, above):
@@ -346,7 +350,7 @@ def _placed(values: Sequence[int], start: int, pointer: int, memory: Memory) -> 
 
 
 def _agreed_offset(blocks: Blocks, wanted: Container[int], trail: CandidateTrail, least: int) -> Optional[int]:
-    """The distance at which the most threads, and at least so many, have a word that is wanted."""
+    """Returns the distance where the most threads, and at least so many, have a word that is wanted."""
     votes = Counter(offset for words in blocks.values() for offset, value in words.items() if value in wanted)
     # a chance match (a stack below the TLS block) is at one thread's offset only; of equals the nearest counts
     agreed = max(votes, key=lambda offset: (votes[offset], -abs(offset))) if votes else None

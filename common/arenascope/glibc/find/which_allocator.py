@@ -1,7 +1,8 @@
-"""Who serves malloc here, and what else has a heap: by libraries, by symbols, by what a stripped file still contains.
+"""Finds the allocator that serves malloc, and any other with a heap: by libraries, by symbols, by strings of a stripped
+file.
 
 An allocator that replaces malloc is found as the dynamic linker finds it: the first module in its order that exports
-malloc. What has a heap of its own beside malloc (Go, a JVM) leaves glibc's arenas to the C code of the process.
+malloc. One with a heap of its own beside malloc (Go, a JVM) leaves glibc's arenas to the C code of the process.
 """
 
 from __future__ import annotations
@@ -24,22 +25,22 @@ class AllocatorSigns(NamedTuple):
 
     name: str
     libraries: str
-    """The start of its library's file name, as a regular expression; "" where it has none."""
+    """The start of its library's file name, as a regular expression; "" if it has none."""
     symbols: tuple[str, ...]
     instead: str
     own_heap: bool = False
-    """It has a heap beside malloc and does not serve malloc."""
+    """Whether it has a heap beside malloc and does not serve malloc."""
     by_force: bool = False
-    """Where it is present, malloc is not glibc's, whatever exports it."""
+    """Whether its presence alone means that malloc is not glibc's, whatever exports it."""
     strings: tuple[bytes, ...] = ()
-    """What its messages say: they outlast the symbols."""
+    """Strings in its messages: they outlast the symbols."""
     sections: tuple[str, ...] = ()
     beside: tuple[str, ...] = ()
-    """If the program exports one of these, its file is searched for the strings even where malloc is glibc's."""
+    """If the program exports one of these, its file is searched for the strings even if malloc is glibc's."""
     pointers: tuple[str, ...] = ()
     """Exported variables that point into its memory."""
     mapped_as: str = ""
-    """How its mappings are named (PR_SET_VMA_ANON_NAME), as a regular expression."""
+    """The name of its mappings (PR_SET_VMA_ANON_NAME), as a regular expression."""
 
 
 KINDS = (
@@ -179,7 +180,8 @@ ELSEWHERE = "that library's own statistics"
 
 
 def find_allocators(target: Target, regions: Sequence[Region]) -> list[Allocator]:
-    """What serves malloc in place of glibc, and what has a heap of its own; the one that owns malloc comes first."""
+    """Returns the allocators that replace glibc's, or have a heap of their own; the one that owns malloc comes
+    first."""
     modules = Modules(target, modules_of(regions))
     owner, known = _owner(modules)
     allocators: dict[str, Allocator] = {}
@@ -196,7 +198,7 @@ def find_allocators(target: Target, regions: Sequence[Region]) -> list[Allocator
 
 
 def places_of_modules(target: Target, regions: Sequence[Region]) -> list[LinkedPlace]:
-    """What tells which modules are loaded, in which order."""
+    """Returns all structures that tell which modules are loaded, in which order."""
     try:
         return list(Modules(target, modules_of(regions)).places())
     except ArenascopeError:
@@ -210,7 +212,8 @@ def _by_name(module: Module) -> Optional[AllocatorSigns]:
 
 
 def _bears_out(modules: Modules, module: Module, kind: AllocatorSigns) -> bool:
-    """A file's name can lie: where its table of symbols can be read, a symbol of the kind or malloc is in it."""
+    """Confirms a file's name, which can lie: if its symbol table can be read, it must have a typical symbol or
+    malloc."""
     if not kind.symbols or MUSL_NAME.search(module.path):
         return True
     return modules.exports_any(module, (*kind.symbols, "malloc")) is not False
@@ -221,7 +224,7 @@ def _is_libc(module: Module) -> bool:
 
 
 def _owner(modules: Modules) -> tuple[Optional[Module], bool]:
-    """(the module whose malloc the process calls, or None for glibc's; whether that is known)."""
+    """Returns (the module whose malloc the process calls, or None for glibc's; whether that is known)."""
     order = modules.in_order
     if order is None:
         return None, False
@@ -236,7 +239,7 @@ def _owner(modules: Modules) -> tuple[Optional[Module], bool]:
 
 
 def _mapped(modules: Modules, kind: AllocatorSigns, module: Module, owner: Optional[Module], known: bool) -> Allocator:
-    """A library that is recognised by its name. It need not be the one that malloc leads to."""
+    """Finds a library by its name. It need not be the one that malloc leads to."""
     if kind.own_heap:
         return Allocator(kind.name, module.name, False, kind.instead, places=_places(modules, kind, module))
     if not known or module == owner or (kind.by_force and owner is None):
@@ -246,7 +249,7 @@ def _mapped(modules: Modules, kind: AllocatorSigns, module: Module, owner: Optio
 
 
 def _in_program(modules: Modules, owner: Optional[Module], known: bool) -> Iterator[Allocator]:
-    """What is linked into the program itself."""
+    """Finds allocators linked into the program itself."""
     program = modules.program
     if program is None or _by_name(program) is not None:
         return
@@ -275,14 +278,14 @@ def _in_program(modules: Modules, owner: Optional[Module], known: bool) -> Itera
 
 
 def _places(modules: Modules, kind: AllocatorSigns, module: Module) -> tuple[int, ...]:
-    """Addresses in its memory, out of the module's own variables."""
+    """Returns addresses in its memory, from the module's own variables."""
     variables = modules.exported(module, kind.pointers) if kind.pointers else {}
     return tuple(place for place in map(modules.pointer, variables.values()) if place)
 
 
 def maker_of(region: Region, allocators: Sequence[Allocator]) -> str:
-    """The allocator whose mapping it is, by the name that the kernel was given for it or by that allocator's own
-    variables; "" where it is not known."""
+    """Returns the allocator that made a mapping, by the name that the kernel was given for it or by that allocator's
+    own variables; "" if not known."""
     name = re.match(r"\[anon: ?(.*)\]", region.path) if region.path else None
     if name:
         said = next((kind.name for kind in KINDS if kind.mapped_as and re.match(kind.mapped_as, name[1])), "")
@@ -292,7 +295,7 @@ def maker_of(region: Region, allocators: Sequence[Allocator]) -> str:
 
 
 def _nameless(modules: Modules, owner: Module) -> Iterator[Allocator]:
-    """A file that malloc leads to and whose name is not known."""
+    """Describes a file that malloc leads to and whose name is not known."""
     if HANDS_ON.match(owner.name):
         return
     signs = modules.exported(owner, NAMES).keys()

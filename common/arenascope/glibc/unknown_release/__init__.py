@@ -1,1 +1,1 @@
-"""What a release that the table does not know looks like."""
+"""Derives the structures of a release that the table does not know."""

@@ -1,6 +1,6 @@
-"""The layout that fits this image: the table's row for the release, or whatever row memory agrees with.
+"""Finds the layout that fits this image: the table's row for the release, or whatever row memory agrees with.
 
-Distributions ship backports and new releases come, so a version string only says which row to try first.
+Distributions ship backports and new releases come, so a version string only tells which row to try first.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ from .state import PAGE, PAGES_BEHIND, Surroundings, heap_extents, majority, not
 
 STRUCTS = ("malloc_state", "_heap_info", "malloc_par", "tcache_perthread_struct")
 RENAMED = {"tcache_small_bins": "tcache_bins"}
-"""2.42 renamed it, at the same offset."""
+"""2.42's new name for a member at the same offset."""
 KNOWN = {
     name: {field.name for field in fields}
     for name, fields in (
@@ -62,7 +62,7 @@ NEEDED = {
 
 
 def read_structs(target: Target) -> dict[str, StructInfo]:
-    """The structs that the debugger knows; {} without debug information."""
+    """Reads the structs that the debugger knows; {} without debug information."""
     structs = {name: target.struct(name) for name in STRUCTS}
     structs["_heap_info"] = structs["_heap_info"] or target.struct("heap_info")
     return {name: info for name, info in structs.items() if info is not None}
@@ -71,7 +71,7 @@ def read_structs(target: Target) -> dict[str, StructInfo]:
 def from_debug(
     release: Optional[Release], word: int, machine: str, structs: Mapping[str, StructInfo]
 ) -> Optional[Layout]:
-    """The members where debug information has them; None where it lacks one that the walkers need."""
+    """Places members by debug information; None if it lacks one that the walkers need."""
     layout = from_table(release or release_table.NEWEST, word, machine)
     if release is not None and release > release_table.NEWEST:
         layout = layout._replace(newer=release)
@@ -97,7 +97,7 @@ def from_debug(
 
 
 def _tcache(info: Optional[StructInfo], layout: Layout) -> Optional[TcacheLayout]:
-    """The layout's own where debug information has none, or members that nobody knows of."""
+    """Returns the layout's own form if debug information has none, or unknown members."""
     if info is None or "entries" not in info.fields:
         return layout.tcache
     name = "num_slots" if "num_slots" in info.fields else "counts"
@@ -116,7 +116,7 @@ def _tcache(info: Optional[StructInfo], layout: Layout) -> Optional[TcacheLayout
 
 
 def clashes(layout: Layout, debug: Layout) -> bool:
-    """Whether the two place a member of malloc_state or heap_info differently."""
+    """Tells whether the two place a member of malloc_state or heap_info differently."""
     return any(
         ours.offsets.get(name) != offset
         for ours, theirs in ((layout.arena, debug.arena), (layout.heap, debug.heap))
@@ -125,7 +125,7 @@ def clashes(layout: Layout, debug: Layout) -> bool:
 
 
 def compare(layout: Layout, structs: Mapping[str, StructInfo], notes: list[str]) -> Layout:
-    """The layout with a check where debug information agrees; a note where it does not."""
+    """Returns the layout with a check if debug information agrees; with a note if it does not."""
     agreed, wrong = [], []
     for name, struct in (("malloc_state", layout.arena), ("_heap_info", layout.heap), ("malloc_par", layout.params)):
         if name in structs:
@@ -142,7 +142,7 @@ def compare(layout: Layout, structs: Mapping[str, StructInfo], notes: list[str])
 
 MANY_THREADS = 1 << 16
 LEAST_HEAP_MAX = 4 * (64 << 10)
-"""Of the smallest huge pages that there are."""
+"""HEAP_MAX_SIZE with the smallest huge pages."""
 DEBUG, RELATIONS = "debug information", "members placed by what holds in every release"
 
 
@@ -151,7 +151,7 @@ class Fit(NamedTuple):
 
     agrees: tuple[Statement, ...]
     against: Optional[Statement] = None
-    """What does not agree; None where all does."""
+    """The first disagreement; None if all agrees."""
 
 
 def derive_layout(
@@ -163,9 +163,10 @@ def derive_layout(
     debug: Optional[Layout] = None,
     trail: CandidateTrail = NO_TRAIL,
 ) -> Layout:
-    """The layout whose malloc_state and heap_info fit the arenas that were found; NotFoundError where none is proven.
+    """Returns the layout whose malloc_state and heap_info fit the arenas that were found; NotFoundError if none is
+    proven.
 
-    `debug` is what debug information says. It outranks the table, and what memory proves outranks it.
+    `debug` is the layout in debug information. It outranks the table, and what memory proves outranks it.
     """
     row = None
     if release is None or release <= release_table.NEWEST:
@@ -213,7 +214,8 @@ def _row_that_fits(
 
 
 def _alignments(memory: Memory, machine: str) -> Iterable[Callable[[Release], int]]:
-    """The machine's own MALLOC_ALIGNMENT for all releases first, then the other: both can fit one malloc_state."""
+    """Yields the machine's own MALLOC_ALIGNMENT for all releases first, then the other: both can fit one
+    malloc_state."""
     word = memory.pointer_size
     yield lambda release: release_table.alignment(word, machine, release)
     if word == 4:
@@ -221,7 +223,7 @@ def _alignments(memory: Memory, machine: str) -> Iterable[Callable[[Release], in
 
 
 def candidates(release: Optional[Release]) -> list[Release]:
-    """The rows to try: the release itself, then the others by their distance from it."""
+    """Yields the rows to try: the release itself, then the others by their distance from it."""
     shapes = list(release_table.shapes())
     if release is None:
         return shapes
@@ -231,9 +233,10 @@ def candidates(release: Optional[Release]) -> list[Release]:
 
 
 def with_small_heaps(memory: Memory, layout: Layout, hit: FoundBins) -> Layout:
-    """2.35 to 2.41: the row with heaps of 4 huge pages where no arena lies right behind the start of a larger one.
+    """Handles 2.35 to 2.41: returns the row with heaps of 4 huge pages if no arena lies right behind the start of a
+    larger one.
 
-    mp_ says how large they are (follow_hugepages), and is not found before the row. Larger ones begin where the usual
+    mp_ tells how large they are (follow_hugepages), and is not found before the row. Larger ones begin where the usual
     ones may, too.
     """
     if not layout.behaviour.heap_max_follows_hugepages or len(hit.ring) < 2:
@@ -247,7 +250,7 @@ def with_small_heaps(memory: Memory, layout: Layout, hit: FoundBins) -> Layout:
 
 
 def fit(memory: Memory, layout: Layout, hit: FoundBins) -> Fit:
-    """What agrees between this layout and the arenas, and the first thing that does not."""
+    """Returns what agrees between this layout and the arenas, and the first disagreement."""
     arena = hit.ring[0]
     if hit.bins - arena != layout.arena["bins"]:
         return Fit((), Statement("bins-elsewhere", {"offset": layout.arena["bins"], "seen_at": hit.bins - arena}))
@@ -268,7 +271,7 @@ def fit(memory: Memory, layout: Layout, hit: FoundBins) -> Fit:
 
 
 def has_attached_threads(memory: Memory, bins: int) -> bool:
-    """Whether a small count stands between next_free and system_mem (2.23, and 2.22's branch)."""
+    """Tells whether a small count stands between next_free and system_mem (2.23, and 2.22's branch)."""
     word = memory.pointer_size
     try:
         first, second, third = memory.words(bins + 254 * word + 16 + 2 * word, 3)
@@ -297,7 +300,7 @@ def _by_relations(
     around: Callable[[], Surroundings],
     trail: CandidateTrail,
 ) -> Layout:
-    """A malloc_state that no row describes, or one of a release newer than the table."""
+    """Derives a malloc_state that no row describes, or one of a release newer than the table."""
     # not loaded for known releases, which do not need it
 
     known = release is not None and release <= release_table.NEWEST
@@ -326,7 +329,8 @@ def _by_relations(
 
 
 def _row_of(memory: Memory, machine: str, release: Optional[Release], hit: FoundBins) -> Optional[Layout]:
-    """For a heap too damaged for any row to fit: the row whose bins are where these are; no check is claimed."""
+    """Chooses a row for a heap too damaged for any row to fit: the one whose bins are where these are; no check is
+    claimed."""
     for candidate in candidates(release):
         layout = from_table(candidate, memory.pointer_size, machine)
         if layout.arena["bins"] == hit.bins - hit.ring[0]:
@@ -346,7 +350,8 @@ def _with_unknown_lists(memory: Memory, layout: Layout, hit: FoundBins) -> Layou
 
 
 def with_tcache_seen(layout: Layout, sizes: Sequence[int]) -> Layout:
-    """The layout with the form of thread cache that these chunk sizes prove: backports change it within a release."""
+    """Returns the layout with the form of thread cache that these chunk sizes prove: backports change it within a
+    release."""
     if layout.tcache is None or not sizes or layout.newer is not None:
         return layout
     for form in tcache_forms(layout):
@@ -363,7 +368,7 @@ def settle_release(
     arenas: Sequence[int],
     trail: CandidateTrail = NO_TRAIL,
 ) -> Layout:
-    """For an image that does not say its release: the newest row that all it shows agrees with.
+    """Settles an image without a release: the newest row that all evidence agrees with.
 
     `caches` are the (address, chunk size) of thread caches that were found, `arenas` the addresses of all arenas.
     """
@@ -398,7 +403,8 @@ def settle_release(
 
 
 def _with_blocks_in_bins(memory: Memory, rows: list[Layout], caches: Sequence[int]) -> list[Layout]:
-    """Of rows whose caches have one size and different forms, those by whose form most lists begin as they must."""
+    """Chooses among rows whose caches have one size and different forms: those by whose form most lists begin as they
+    must."""
     if len({row.tcache for row in rows}) < 2:
         return rows
     shown = [sum(_blocks_in_bins(memory, row, address) for address in caches) for row in rows]
@@ -406,7 +412,7 @@ def _with_blocks_in_bins(memory: Memory, rows: list[Layout], caches: Sequence[in
 
 
 def _blocks_in_bins(memory: Memory, row: Layout, address: int) -> int:
-    """How many bins begin with a block of their own size, less those that begin with anything else."""
+    """Returns how many bins begin with a block of their own size, less those that begin with anything else."""
     cache = read_if_sized(memory, row, row.tcache, address) if row.tcache is not None else None
     shown = 0
     for index, entry in enumerate(cache.entries if cache is not None else ()):
@@ -417,7 +423,7 @@ def _blocks_in_bins(memory: Memory, row: Layout, address: int) -> int:
 
 
 def links_are_safe(memory: Memory, caches: Sequence[int], arenas: Sequence[int], layout: Layout) -> Optional[bool]:
-    """Whether lists end in a protected 0 (safe-linking) or in a plain one; None where no list tells."""
+    """Tells whether lists end in a protected 0 (safe-linking) or in a plain one; None if no list tells."""
     for entry, to_user in _list_heads(memory, caches, arenas, layout):
         ended = _how_it_ends(memory, layout, entry, to_user)
         if ended is not None:
@@ -426,7 +432,7 @@ def links_are_safe(memory: Memory, caches: Sequence[int], arenas: Sequence[int],
 
 
 def _filled_bins(memory: Memory, caches: Sequence[int], layout: Layout) -> Iterator[tuple[int, Sequence[int]]]:
-    """(cache, first blocks of its bins), in every form in which nothing there is impossible."""
+    """Yields (cache, first blocks of its bins), in every form in which nothing there is impossible."""
     for address in caches:
         for form in tcache_forms(layout):
             cache = read_if_sized(memory, layout, form, address)
@@ -437,7 +443,7 @@ def _filled_bins(memory: Memory, caches: Sequence[int], layout: Layout) -> Itera
 def _list_heads(
     memory: Memory, caches: Sequence[int], arenas: Sequence[int], layout: Layout
 ) -> Iterator[tuple[int, int]]:
-    """(first block, what its links lack to be blocks) of every thread-cache bin, then of every fastbin."""
+    """Yields (first block, what its links lack to be blocks) of every thread-cache bin, then of every fastbin."""
     for _, entries in _filled_bins(memory, caches, layout):
         yield from ((entry, 0) for entry in entries)
     for arena in arenas if layout.fastbins else ():
@@ -446,7 +452,7 @@ def _list_heads(
 
 
 def blocks_bear_keys(memory: Memory, caches: Sequence[int], layout: Layout) -> Optional[bool]:
-    """Whether what is in these caches bears the cache's address after its link; None where they hold nothing.
+    """Tells whether blocks in these caches have the cache's address after their link; None if the caches are empty.
 
     That is so up to 2.33. Since then the key is random, in releases that their links already tell apart.
     """
@@ -483,7 +489,7 @@ def prove(
     heaps: Mapping[int, Sequence[Heap]],
     bases: AbstractSet[int],
 ) -> list[LayoutCheck]:
-    """The checks; `bases` are the words that may be sbrk_base: mp_'s, or all that stand near main_arena."""
+    """Returns the checks; `bases` are the words that may be sbrk_base: mp_'s, or all near main_arena."""
     grown = [header for header in headers if has_heap(layout, header)]
     threads = [header for header in grown if not header.main]
     parts = {header.index: heaps.get(header.index, ()) for header in headers}
@@ -533,7 +539,8 @@ def _each(what: str, answers: Sequence[bool]) -> LayoutCheck:
 
 
 def believed(memory: Memory, layout: Layout, main_arena: int, bases: AbstractSet[int]) -> bool:
-    """Whether most arenas pass each of these checks with the layout of debug information, and they prove enough."""
+    """Tells whether most arenas pass each of these checks with the layout of debug information, and they prove
+    enough."""
     doubts: list[Finding] = []
     headers = walk_ring(memory, layout, main_arena, doubts)
     heaps = {

@@ -1,8 +1,8 @@
-"""mp_ of a release that the table does not know: only what the values prove is shown, member by member.
+"""Derives mp_ of a release that the table does not know: only what the values prove is shown, member by member.
 
-Three groups are recognised by what they hold: the thresholds at its start (multiples of each other), the counters of
-mmapped blocks up to sbrk_base (n_mmaps_max is 65536, bytes and counts agree), and the thread cache's limits. What lies
-between is taken from the newest row where all stand as they do there and it holds its defaults.
+Three groups are recognised by their values: the thresholds at its start (multiples of each other), the counters of
+mmapped blocks up to sbrk_base (n_mmaps_max is 65536, bytes and counts agree), and the thread cache's limits. Members
+between them are taken from the newest row if all groups stand as they do there and the members hold its defaults.
 """
 
 from __future__ import annotations
@@ -19,11 +19,11 @@ from ..process_layout import Layout, Struct, from_table
 REACH = 256
 """mp_ takes 144 bytes in 2.43."""
 GAP = 4
-"""This many new words may stand in front of the thread cache's limits."""
+"""The most new words in front of the thread cache's limits."""
 N_MMAPS_MAX = 65536
 DEFAULT = 128 << 10
 MIDDLE = {"arena_max": 0, "thp_mode": 0, "thp_pagesize": 0, "hp_pagesize": 0, "hp_flags": 0}
-"""What is proven only by looking as in an untouched process."""
+"""The members that are proven only by their defaults."""
 PAGE = 4096
 
 Offsets = dict[str, int]
@@ -51,18 +51,18 @@ class ArenaWindow(NamedTuple):
 
 
 class Proven(NamedTuple):
-    """What is known of mp_."""
+    """The members of mp_ that are proven."""
 
     address: int
     struct: Struct
     unknown: Optional[Finding]
     """The members that are not."""
     counted: bool
-    """False where n_mmaps must agree with the blocks that are found before it is believed."""
+    """False if n_mmaps must agree with the blocks that are found before it is accepted."""
 
 
 def derive_params(window: ArenaWindow, layout: Layout, main: ArenaHeader, guess: Optional[int]) -> Optional[Proven]:
-    """None where nothing proves mp_, or its counters."""
+    """Derives mp_; None if nothing proves it, or its counters."""
     base = main.brk_base
     newest = from_table(release_table.NEWEST, layout.word, "").params
     groups = [
@@ -101,7 +101,8 @@ def derive_params(window: ArenaWindow, layout: Layout, main: ArenaHeader, guess:
 
 
 def _counters(window: ArenaWindow, word: int, base: Optional[int]) -> Iterator[Offsets]:
-    """The places of n_mmaps and what follows it up to sbrk_base, wherever values fit the order of all releases."""
+    """Yields the places of n_mmaps and what follows it up to sbrk_base, wherever values fit the order of all
+    releases."""
     wanted = struct.pack(window.memory.mark + "I", N_MMAPS_MAX)
     position = window.data.find(wanted)
     while position >= 0:
@@ -124,7 +125,7 @@ def _counters(window: ArenaWindow, word: int, base: Optional[int]) -> Iterator[O
 
 
 def _counts_fit(window: ArenaWindow, places: Offsets, word: int) -> bool:
-    """Each block is at least a page; mremap adds a header permanently (2.43)."""
+    """Checks that each block is at least a page; mremap adds a header permanently (2.43)."""
     count, count_peak, dynamic = (window.i32(places[name]) for name in ("n_mmaps", "max_n_mmaps", "no_dyn_threshold"))
     held, peak = window.word(places["mmapped_mem"]), window.word(places["max_mmapped_mem"])
     if count is None or count_peak is None or held is None or peak is None:
@@ -140,7 +141,7 @@ def _counts_fit(window: ArenaWindow, places: Offsets, word: int) -> bool:
 
 
 def _head(window: ArenaWindow, word: int, places: Mapping[str, int], guess: Optional[int]) -> Offsets:
-    """trim_threshold, top_pad, mmap_threshold and arena_test, where their values tell each from the others."""
+    """Finds trim_threshold, top_pad, mmap_threshold and arena_test, if their values tell each from the others."""
     names = ("trim_threshold", "top_pad", "mmap_threshold", "arena_test")
     end = -(-places["n_mmaps"] // word) * word
     starts = []
@@ -154,7 +155,7 @@ def _head(window: ArenaWindow, word: int, places: Mapping[str, int], guess: Opti
 
 
 def _limits(window: ArenaWindow, layout: Layout, places: Mapping[str, int]) -> Offsets:
-    """tcache_bins, tcache_max_bytes and tcache_count, where they stand at their defaults."""
+    """Finds tcache_bins, tcache_max_bytes and tcache_count, if they hold their defaults."""
     word = layout.word
     small = layout.min_size + 63 * layout.align
     max_bytes = small + 1 if layout.behaviour.tcache_logarithmic else small - word

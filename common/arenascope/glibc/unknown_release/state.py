@@ -1,7 +1,7 @@
-"""malloc_state by relations, for a release that the table does not know (docs/derivation.md has the reasons).
+"""Derives malloc_state by relations, for a release that the table does not know (docs/derivation.md has the reasons).
 
-Given are `bins` and `next` (arena_scan.py: bins lead back to themselves, the ring closes). top is proven by where it
-ends, system_mem by what it must add up to; what merely stands in a likely place is left out, or listed as not known.
+`bins` and `next` are given (arena_scan.py: bins lead back to themselves, the ring closes). top is proven by its end,
+system_mem by what it must add up to; a word that only has a likely place is left out, or listed as not known.
 """
 
 from __future__ import annotations
@@ -21,39 +21,39 @@ from ..chunk import IS_MMAPPED, NON_MAIN_ARENA, PREV_INUSE, masked
 from ..process_layout import Layout, Struct, fastbin_count
 
 WINDOW = 10
-"""How many words are examined from next_free on: up to max_system_mem they are 4 so far."""
+"""The number of words examined from next_free on: up to max_system_mem they are 4 so far."""
 PAGE = 4096
-"""Every page size is a multiple of it; an arena grows and shrinks by pages."""
+"""Every page size is a multiple of this; an arena grows and shrinks by pages."""
 PAGES_BEHIND = 4 << 20
 """A few transparent huge pages."""
 
 
 class Surroundings(NamedTuple):
-    """What the image shows besides the arenas."""
+    """The image's facts besides the arenas."""
 
     mappings: Sequence[Region]
     page: int
     near: frozenset[int]
     """The words around main_arena and mp_: one of them is sbrk_base."""
     threads: int
-    """How many there are; 0 where that is not known."""
+    """The number of threads; 0 if not known."""
 
 
 class TopChunk(NamedTuple):
-    """An arena's last chunk; `address` is 0 where it has no memory yet (initial_top)."""
+    """An arena's last chunk; `address` is 0 if it has no memory yet (initial_top)."""
 
     address: int
     end: int
 
 
 class Raw(NamedTuple):
-    """One arena, before anything is known of its members but `bins` and `next`."""
+    """One arena, before any of its members but `bins` and `next` is known."""
 
     place: int
-    """In the ring: 0 is main_arena."""
+    """The position in the ring: 0 is main_arena."""
     address: int
     head: bytes
-    """From its start to `bins`."""
+    """The bytes from its start to `bins`."""
     after_bins: tuple[int, ...]
     """The words from next_free on."""
 
@@ -67,7 +67,7 @@ class Raw(NamedTuple):
 
 
 def read_raws(memory: Memory, hit: FoundBins) -> list[Raw]:
-    """The arenas of the ring that can be read."""
+    """Reads the arenas of the ring that can be read."""
     word = memory.pointer_size
     size = hit.bins - hit.ring[0]
     raws = []
@@ -83,13 +83,13 @@ def read_raws(memory: Memory, hit: FoundBins) -> list[Raw]:
 
 
 def majority(votes: Iterable[Optional[bool]]) -> bool:
-    """Whether more say yes than no, and at least one does; None abstains."""
+    """Tells whether more say yes than no, and at least one does; None abstains."""
     cast = [vote for vote in votes if vote is not None]
     return bool(cast) and 2 * sum(cast) > len(cast)
 
 
 def read_top(memory: Memory, layout: Layout, raw: Raw, offset: int) -> Optional[TopChunk]:
-    """The top chunk if `top` were at this offset; None where there is none."""
+    """Returns the top chunk if `top` were at this offset; None if there is none."""
     address = raw.word(memory, offset)
     if address in (0, raw.address + len(raw.head) - layout.header):
         return TopChunk(0, 0)
@@ -105,7 +105,7 @@ def read_top(memory: Memory, layout: Layout, raw: Raw, offset: int) -> Optional[
 
 
 def not_less(values: Mapping[int, int], least: Mapping[int, int], bound: int) -> bool:
-    """Whether this can be the peak of what `least` is: pages above it, or a few below (systrim, since 2.19)."""
+    """Tells whether this can be the peak of `least`: pages above it, or a few below (systrim, since 2.19)."""
 
     def fits(value: int, base: int) -> bool:
         if not value and not base:
@@ -117,20 +117,22 @@ def not_less(values: Mapping[int, int], least: Mapping[int, int], bound: int) ->
 
 
 def undisputed(candidates: Sequence[tuple[int, Mapping[int, int]]]) -> Optional[int]:
-    """The first of the places that can hold a value; None where they hold different ones, which decides nothing."""
+    """Returns the first of the places that can hold a value; None if they hold different ones, which decides
+    nothing."""
     if not candidates or any(values != candidates[0][1] for _, values in candidates):
         return None
     return candidates[0][0]
 
 
 MOST_BEHIND = 512
-"""So many bytes of new members may follow those that are known."""
+"""The most bytes of new members after the known ones."""
 CHUNKS_BEHIND = 16
-"""So many chunks in a row are no accident."""
+"""This many consecutive chunks are no accident."""
 
 
 def derive_state(memory: Memory, layout: Layout, hit: FoundBins, around: Surroundings) -> Layout:
-    """`layout` with malloc_state and heap_info as these arenas prove them, or NotFoundError with what is not proven."""
+    """Returns `layout` with malloc_state and heap_info as these arenas prove them, or NotFoundError with what is not
+    proven."""
     if follow_ring(memory, hit.bins)[:1] != hit.ring[:1]:
         raise NotFoundError("its ring of arenas does not close where `next` should be")
     raws = read_raws(memory, hit)
@@ -161,7 +163,7 @@ def derive_state(memory: Memory, layout: Layout, hit: FoundBins, around: Surroun
 
 
 def _outside(memory: Memory, layout: Layout, hit: FoundBins, around: Surroundings) -> Iterator[int]:
-    """Bins at the start of heaps that the ring does not lead to: then `next` is not where it is read."""
+    """Finds bins at the start of heaps that the ring does not lead to: then `next` is not where it is read."""
     for region in around.mappings:
         if region.is_file or not (region.writable and region.present):
             continue
@@ -171,7 +173,7 @@ def _outside(memory: Memory, layout: Layout, hit: FoundBins, around: Surrounding
 
 
 def _empty(layout: Layout, bins: int) -> Layout:
-    """All arenas as they were initialised: members in the order of the newest release."""
+    """Handles arenas that were all only initialised: members in the order of the newest release."""
     word = layout.word
     next_at = bins + next_offset(word)
     names = ("next", "next_free", "attached_threads", "system_mem", "max_system_mem")
@@ -197,7 +199,7 @@ class _State(NamedTuple):
     top: int
 
     def place(self) -> Union[Layout, str]:
-        """The layout, or what could not be placed, in words."""
+        """Returns the layout, or a text on what could not be placed."""
         word, bins = self.layout.word, len(self.raws[0].head)
         flags = self._flags()
         if flags is None:
@@ -236,8 +238,8 @@ class _State(NamedTuple):
         return place_lists(self.memory, layout, self.raws)
 
     def _size(self, least: int) -> Optional[int]:
-        """How long malloc_state is, by where the first chunks of threads' arenas lie: new members may follow the last
-        one that is known. None where no chunks follow it in most of them."""
+        """Finds the size of malloc_state by the first chunks of threads' arenas: new members may follow the last one
+        that is known. None if no chunks follow it in most of them."""
         threads = [raw for raw in self.raws if raw.place and raw.place in self.heaps.sums]
         if not threads:
             return least
@@ -248,7 +250,7 @@ class _State(NamedTuple):
         return None
 
     def _chunks_follow(self, raw: Raw, size: int) -> bool:
-        """Whether chunks follow each other behind a malloc_state of this size: several, or all there are."""
+        """Tells whether chunks follow each other behind a malloc_state of this size: several, or all there are."""
         memory, layout, heap = self.memory, self.layout, self.heaps.struct
         start = raw.address - heap.size
         end = start + (memory.try_word(start + heap["size"]) or 0)
@@ -300,7 +302,7 @@ class _State(NamedTuple):
         return next((place for place in self._places() if main.after_bins[place] == whole), None)
 
     def _vote(self, raw: Raw, value: int, flags: int) -> Optional[bool]:
-        """Whether this can be system_mem of that arena; None where nothing tells."""
+        """Tells whether this can be system_mem of that arena; None if unknown."""
         top = self.tops.get(raw.place)
         if raw.place:
             return self.heaps.sums[raw.place] == value if raw.place in self.heaps.sums else None
@@ -311,7 +313,7 @@ class _State(NamedTuple):
         return bool(value) and self._is_base(top, top.end - value)
 
     def _is_base(self, top: TopChunk, base: int) -> bool:
-        """Whether mp_.sbrk_base may be this: it stands near main_arena, and a chunk begins there."""
+        """Tells whether mp_.sbrk_base may be this: it stands near main_arena, and a chunk begins there."""
         if base not in self.around.near or not 0 < base <= top.address:
             return False
         layout = self.layout
@@ -320,7 +322,7 @@ class _State(NamedTuple):
         return bool(size_word & PREV_INUSE) and first + masked(size_word) <= top.end
 
     def _sum_of_regions(self, main: Raw, flags: int) -> int:
-        """What main_arena holds where brk was refused and no other arena tells: its regions, found by their chunks."""
+        """Sums main_arena's regions, found by their chunks, if brk was refused and no other arena tells."""
         top = self.tops[0]
         header = ArenaHeader(
             0,
@@ -355,7 +357,7 @@ class _State(NamedTuple):
         return None
 
     def _first_chunk(self) -> int:
-        """The maximum number of words from next_free on that are malloc_state's: a thread's first chunk follows it."""
+        """Returns the most words from next_free on that can be malloc_state's: a thread's first chunk follows it."""
         words = len(self._places()) + 1
         layout = self.layout
         for raw in self.raws[1:]:
@@ -371,7 +373,7 @@ class _State(NamedTuple):
         return words
 
     def _attached(self, system: int, peak: int) -> Optional[int]:
-        """A count of threads between next_free and system_mem, if one word there can be it and no other."""
+        """Finds a count of threads between next_free and system_mem, if exactly one word there can be it."""
         most_threads = self.around.threads or 1 << 16
         fitting = []
         for place in range(1, min(system, peak)):
@@ -382,17 +384,17 @@ class _State(NamedTuple):
 
 
 WORDS_LIMIT = 64
-"""No heap_info is longer (5 words at most so far)."""
+"""The most words of a heap_info (5 at most so far)."""
 HEAPS_LIMIT = 65536
 
 
 class HeapEvidence(NamedTuple):
-    """What the heaps of the threads' arenas show."""
+    """The evidence from the heaps of the threads' arenas."""
 
     heap_max: int
     struct: Struct
     sums: Mapping[int, int]
-    """By the arenas' place in the ring: what their heaps sum to, which system_mem must be."""
+    """By the arenas' position in the ring: the sum of their heaps, which system_mem must equal."""
 
 
 class _Own(NamedTuple):
@@ -407,7 +409,7 @@ class _Own(NamedTuple):
 def derive_heaps(
     memory: Memory, layout: Layout, raws: Sequence[Raw], tops: Mapping[int, TopChunk]
 ) -> Optional[HeapEvidence]:
-    """None where no heap_info fits what most arenas show."""
+    """Derives heap_info; None if none fits most arenas."""
     others = [raw for raw in raws if raw.place]
     if not others:
         return HeapEvidence(layout.heap_max, layout.heap, {})
@@ -424,7 +426,7 @@ def derive_heaps(
 
 
 def _own(memory: Memory, raw: Raw, top: Optional[TopChunk], heap_max: int, size: int) -> Iterator[_Own]:
-    """Nothing where this arena's heaps cannot be read like this."""
+    """Reads an arena's heaps; nothing if they cannot be read like this."""
     first = raw.address & ~(heap_max - 1)
     if top is None or not top.address or raw.address - first != size:
         return
@@ -473,13 +475,13 @@ def _struct(memory: Memory, owned: Sequence[_Own], heap_max: int, size: int) -> 
 
 
 def _best(places: Sequence[int], votes: Callable[[int], Sequence[bool]]) -> Optional[int]:
-    """The place with the most votes, the first of equals; None without a majority."""
+    """Returns the place with the most votes, the first of equals; None without a majority."""
     cast = {place: votes(place) for place in places}
     return max((place for place in cast if majority(cast[place])), key=lambda place: sum(cast[place]), default=None)
 
 
 def _chain(memory: Memory, own: _Own, prev: int, heap_max: int, size: int) -> Optional[list[tuple[int, ...]]]:
-    """The heaps from the newest back to the first, if the word at this place links them."""
+    """Returns the heaps from the newest back to the first, if the word at this place links them."""
     chain: list[tuple[int, ...]] = []
     seen: set[int] = set()
     heap, words = own.newest
@@ -496,11 +498,11 @@ def _chain(memory: Memory, own: _Own, prev: int, heap_max: int, size: int) -> Op
 
 
 HUGE = 2 << 20
-"""Where brk was refused: this much in front of top is taken to be the arena's."""
+"""If brk was refused: so much in front of top counts as the arena's."""
 
 
 def place_lists(memory: Memory, layout: Layout, raws: Sequence[Raw]) -> Layout:
-    """The layout with fastbinsY where words in front of top prove them."""
+    """Returns the layout with fastbinsY if words in front of top prove them."""
     start = _fastbins(memory, layout, raws)
     if start is None:
         return layout
@@ -509,7 +511,7 @@ def place_lists(memory: Memory, layout: Layout, raws: Sequence[Raw]) -> Layout:
 
 
 def heap_extents(memory: Memory, layout: Layout, arenas: Sequence[int]) -> Callable[[int], bool]:
-    """Says whether an address lies among the chunks of these arenas."""
+    """Returns a function that tells whether an address lies among the chunks of these arenas."""
     main, known = arenas[0], set(arenas)
     word = memory.pointer_size
     top, system, flags = (memory.try_word(main + layout.arena[name]) or 0 for name in ("top", "system_mem", "flags"))
@@ -530,7 +532,7 @@ def heap_extents(memory: Memory, layout: Layout, arenas: Sequence[int]) -> Calla
 
 
 def unknown_lists(memory: Memory, layout: Layout, arenas: Sequence[int], leads: Callable[[int], bool]) -> list[Finding]:
-    """Words of malloc_state that are no known member's and lead to chunks: what they hold is not known."""
+    """Reports words of malloc_state that are no known member's and lead to chunks: what they hold is not known."""
     taken: set[int] = set()
     counts = {"bins": 254, "fastbinsY": layout.fastbins, "binmap": 16 // layout.word}
     for name, offset in layout.arena.offsets.items():
@@ -554,7 +556,8 @@ def unknown_lists(memory: Memory, layout: Layout, arenas: Sequence[int], leads: 
 
 
 def _fastbins(memory: Memory, layout: Layout, raws: Sequence[Raw]) -> Optional[int]:
-    """Where the words in front of top are heads of lists of fast chunks, each of its own size; None where none is."""
+    """Finds where the words in front of top are heads of lists of fast chunks, each of its own size; None if
+    nowhere."""
     count = fastbin_count(layout.word, layout.align)
     filled: dict[int, int] = {}
     for start in range(layout.word, layout.arena["top"] - (count - 1) * layout.word, layout.word):
@@ -565,7 +568,7 @@ def _fastbins(memory: Memory, layout: Layout, raws: Sequence[Raw]) -> Optional[i
 
 
 def _heads(memory: Memory, layout: Layout, raw: Raw, start: int, count: int) -> Optional[int]:
-    """How many fastbins would not be empty; None where a word is neither 0 nor a chunk of its bin's size."""
+    """Counts the fastbins that would not be empty; None if a word is neither 0 nor a chunk of its bin's size."""
     filled = 0
     for index in range(count):
         chunk = raw.word(memory, start + index * layout.word)

@@ -1,7 +1,7 @@
-"""The form of thread cache in a release that the table does not know: from a cache's own chunk and what it leads to.
+"""Derives the form of thread cache in a release that the table does not know: from a cache's own chunk and its lists.
 
-Its chunk says how large it is, the sizes of the first blocks of its lists say where `entries` begins, and the lengths
-of the lists say where the counts are and what they count.
+Its chunk tells how large it is, the sizes of its lists' first blocks tell where `entries` begins, and the lengths of
+the lists tell where the counts are and what they count.
 """
 
 from __future__ import annotations
@@ -16,23 +16,23 @@ from ..process_layout import Layout, TcacheLayout
 from ..tcache import chunk_sizes, read_tcache, walk_tcache
 
 MIN_BINS, MAX_BINS = 16, 1024
-"""Bins of a cache: 64 to 2.41, 76 since."""
+"""The number of bins of a cache: 64 to 2.41, 76 since."""
 SAMPLE = 8
-"""The fullest caches, this many, show the form; the walk checks all others against it."""
+"""This many of the fullest caches show the form; the walk checks all others against it."""
 LARGEST_STRUCT = 64 << 10
 LARGEST_BLOCK = 4 << 20
 """No cache keeps larger ones."""
 
 
 class TcacheForm(NamedTuple):
-    """A form of thread cache, and how well it is shown."""
+    """A form of thread cache, and the evidence for it."""
 
     layout: Layout
-    """With this form, and with the rule that assigns a block to its bin."""
+    """The layout with this form, and the rule that assigns a block to its bin."""
     lists: int
-    """Lists whose blocks are of their bins' sizes and as many as the counts say."""
+    """The number of lists whose blocks are of their bins' sizes and as many as the counts say."""
     slots: Optional[int]
-    """2.42 and later: what count and free slots add up to in every bin."""
+    """For 2.42 and later: the sum of count and free slots in every bin."""
 
     @property
     def shown(self) -> bool:
@@ -41,7 +41,7 @@ class TcacheForm(NamedTuple):
 
 
 def solve(memory: Memory, layout: Layout, caches: Sequence[int]) -> Optional[TcacheForm]:
-    """The form that fits these caches, with protected links or with plain ones; None where none does."""
+    """Returns the form that fits these caches, with protected links or with plain ones; None if none does."""
     for safe in (True, False):
         form = _solve(memory, layout._replace(behaviour=layout.behaviour._replace(safe_linking=safe)), caches)
         if form is not None and (form.lists or safe):
@@ -71,7 +71,7 @@ def _solve(memory: Memory, layout: Layout, caches: Sequence[int]) -> Optional[Tc
 
 
 def settle(memory: Memory, layout: Layout, caches: Sequence[int]) -> Layout:
-    """The layout with the form of these caches, and with links as they are stored there."""
+    """Returns the layout with the form of these caches, and with links as they are stored there."""
     if layout.tcache is None or not caches:
         return layout
     form = solve(memory, layout, caches)
@@ -79,7 +79,7 @@ def settle(memory: Memory, layout: Layout, caches: Sequence[int]) -> Layout:
 
 
 def heads(memory: Memory, layout: Layout, address: int) -> list[int]:
-    """Where in the cache a word leads to a block."""
+    """Returns the places in the cache where a word leads to a block."""
     size = masked(memory.try_word(address - layout.word) or 0)
     if size > LARGEST_STRUCT:
         return []
@@ -91,7 +91,7 @@ def heads(memory: Memory, layout: Layout, address: int) -> list[int]:
 
 
 def leads_to_block(memory: Memory, layout: Layout, user: int) -> bool:
-    """Whether a chunk of a possible size is at this address, by its own header."""
+    """Tells whether a chunk of a possible size is at this address, by its own header."""
     if user & layout.mask or user < 1 << 16:
         return False
     size = masked(memory.try_word(user - layout.word) or 0)
@@ -99,7 +99,7 @@ def leads_to_block(memory: Memory, layout: Layout, user: int) -> bool:
 
 
 def _forms(layout: Layout, chunk: int) -> Iterator[TcacheLayout]:
-    """All forms whose chunk can have this size: known ones first, then by counts before or after the entries."""
+    """Yields all forms whose chunk can have this size: known ones first, then by counts before or after the entries."""
     if layout.tcache is not None:
         yield layout.tcache
     word = layout.word
@@ -118,7 +118,7 @@ def _forms(layout: Layout, chunk: int) -> Iterator[TcacheLayout]:
 
 
 def _fit(memory: Memory, layout: Layout, form: TcacheLayout, caches: Sequence[int]) -> Optional[TcacheForm]:
-    """The form, if every list holds blocks of its bin's size and counts agree with lengths in every cache."""
+    """Returns the form, if every list holds blocks of its bin's size and counts agree with lengths in every cache."""
     rules = (True, False) if form.bins > 64 else (layout.behaviour.tcache_logarithmic,)
     for logarithmic in rules:
         behaviour = layout.behaviour._replace(tcache_logarithmic=logarithmic)
@@ -143,7 +143,7 @@ def _fit(memory: Memory, layout: Layout, form: TcacheLayout, caches: Sequence[in
 
 
 def _lengths(memory: Memory, layout: Layout, address: int) -> Optional[tuple[Sequence[int], list[int]]]:
-    """(counts, lengths of the lists); None where a list cannot be followed."""
+    """Returns (counts, lengths of the lists); None if a list cannot be followed."""
     assert layout.tcache is not None
     try:
         cache = read_tcache(memory, layout.tcache, address)
