@@ -50,7 +50,7 @@ def find_advice(facts: Facts) -> list[Advice]:
     ]
     helps.sort(key=_sure, reverse=True)
     if facts.picture.measure == SPACE:
-        # less of it was in memory
+        # part of it was not in memory
         helps = [each._replace(bound=each.effect is not None) for each in helps]
     largest = max((each.effect or 0 for each in helps), default=0)
     beside = [*_ask(facts), *_leak(facts)]
@@ -58,7 +58,7 @@ def find_advice(facts: Facts) -> list[Advice]:
     first = [each for each in beside if _about(each) > largest]
     rest = [each for each in beside if _about(each) <= largest]
     in_use = list(_in_use(facts, bool(helps)))
-    # whether what is in use is needed has to be known before any of it is cleared
+    # advice to look comes before advice to clear: first find out whether the memory is needed
     looks = [each for each in in_use if each.id in LOOKS]
     settled = [each for each in in_use if each.id not in LOOKS]
     perhaps = list(_perhaps_lost(facts))
@@ -221,7 +221,7 @@ def _clear(facts: Facts) -> Iterator[Advice]:
         figures = {"bytes": joint.bytes, "owners": len(joint.owners)}
         yield Advice("clear-owner", joint.returns, figures, bound=True, names={"owners": joint.called})
     for turn in facts.in_the_way:
-        # by itself it brings nothing: what others hold lies there as well
+        # freeing it alone returns nothing: others hold blocks on the same pages
         yield Advice("keep-owner-apart", 0, facts.held_up(turn), names={"owners": turn.called})
 
 

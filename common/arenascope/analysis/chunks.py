@@ -134,7 +134,7 @@ class SweepSums:
                 sizes[state][size] += chunks
                 sizes["used"][size] -= chunks
             sums.gaps.update(batch.gaps)
-        # a size of which none is left is none
+        # drop sizes with no chunks left
         return ChunkSums({state: +sizes[state] for state in STATES}, sums.gaps)
 
 

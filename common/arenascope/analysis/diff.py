@@ -56,7 +56,7 @@ def _owner_name(row: Document) -> str:
     if kind == "tls":
         return f"{name or 'variables'} of threads"
     if kind in ("shared", "unreached"):
-        # older snapshots have rows of what several hold
+        # older snapshots have rows for shared owners
         return f"several together: {name or 'others'}" if kind == "shared" else "nobody"
     if kind == "runtime":
         return f"heap of {name}"
@@ -287,7 +287,7 @@ def _sums_of_owners(document: Document) -> Optional[Rows]:
     for row in rows:
         name = owner_name(row)
         first.setdefault(name, {"kind": row["kind"], "type": row.get("type")})
-        # older snapshots have what each holds alone
+        # older snapshots have only what each holds alone
         sums[name] = sums.get(name, 0) + row.get("held_bytes", row["retained_bytes"])
     return {name: {**row, "held_bytes": sums[name]} for name, row in first.items()}
 

@@ -207,7 +207,7 @@ class HoldSearch:
         self._present = present
         self._alone: set[int] = set()
         self._joined: set[int] = set()
-        # the run: what kind it is of, where it begins, and what of it goes back now
+        # the run: its kind, its start, and the part that goes back now
         kind: Optional[int] = None
         left = 0
         parts: list[Range] = []

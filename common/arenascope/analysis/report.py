@@ -78,9 +78,9 @@ class ResidentPicture(NamedTuple):
     others: Sequence[NonMallocMapping]
     """The largest mappings in `other`, the largest first."""
     apart: int = 0
-    """Of `rss`: huge pages of hugetlbfs, which the kernel counts apart from RSS."""
+    """The part of `rss` in huge pages of hugetlbfs, which the kernel counts outside RSS."""
     made: Mapping[str, int] = {}
-    """By allocator: bytes in mappings that are known to be its."""
+    """Bytes in mappings that are known to be an allocator's, by allocator."""
     shared_made: int = 0
     """The part of that which is shared memory."""
 
@@ -162,7 +162,7 @@ def picture(
     others.sort(key=lambda owner: -owner.bytes)
     whole = all(use.rss is not None for use in uses)
     return ResidentPicture(
-        # of what was not read 0 is not known either
+        # a part that was not read is unknown, even if it is 0
         parts={name: size for name, size in parts.items() if size or name in (LIVE[1:] if unread else LIVE)},
         measure=SPACE if space else RESIDENT if whole else ANONYMOUS,
         rss=sum(use.rss or 0 for use in uses) if whole and not space else None,

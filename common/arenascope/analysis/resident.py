@@ -148,7 +148,7 @@ class Present:
 
         def below(addresses: Numbers) -> Numbers:
             at = numpy.searchsorted(lows, addresses, side="right")
-            # before the first there is nothing: its own start stands for what lies there
+            # ranges before the first span are empty: they use its start
             last = numpy.maximum(at - 1, 0)
             places = numpy.maximum(numpy.minimum(addresses, highs[last]), lows[last])
             sums: Numbers = before[last] + places - lows[last]

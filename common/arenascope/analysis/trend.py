@@ -80,7 +80,7 @@ class LimitReached(NamedTuple):
 
     limit: int
     room: int
-    """What is left."""
+    """The bytes that are left."""
     soonest: float
     likely: float
     latest: float

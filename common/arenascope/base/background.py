@@ -46,7 +46,7 @@ class Work(Generic[T]):
             # a ValueError: the look has ended, and closed the copy or core that this read ahead of it
             self._failed = error
         finally:
-            # whoever waits must not wait for ever, whatever it was
+            # release waiting threads, whatever the error
             self._is_finished = True
             self._going.release()
 

@@ -110,7 +110,7 @@ def _is_believed(path: str, root: str) -> bool:
     can write to it can also write to the package. So nobody else put the library there, or anything that it imports."""
     ours = os.stat(PACKAGE)
     owners = {0, os.geteuid(), ours.st_uid}
-    # of a library, and of one that is a file
+    # works for packages and for single-file modules
     site = os.stat(os.path.join(path.rpartition("/site-packages/")[0], "site-packages"))
     return not _is_others(site, ours) and all(
         each.st_uid in owners and not (_is_others(each, ours) and not _is_kept_apart(each)) for each in way(path, root)

@@ -14,7 +14,7 @@ def find_program(name: str) -> Optional[str]:
     """Returns the first in PATH that is root's or the user's, in folders that nobody else can write to."""
     for folder in os.environ.get("PATH", os.defpath).split(os.pathsep):
         path = os.path.join(folder, name)
-        # "" and "." in PATH are where somebody happens to be
+        # skip "" and "." in PATH, the current folder
         if os.path.isabs(folder) and os.access(path, os.X_OK) and os.path.isfile(path) and is_ours(path):
             return path
     return None
@@ -35,7 +35,7 @@ def _others_write(status: os.stat_result) -> bool:
     if stat.S_ISLNK(status.st_mode):
         return False
     writes = status.st_mode & (stat.S_IWOTH if status.st_gid == 0 else OTHERS_WRITE)
-    # in a folder as /tmp others can put something, and take nothing away
+    # others can add files to a folder such as /tmp, but remove none
     return bool(writes) and not (stat.S_ISDIR(status.st_mode) and status.st_mode & stat.S_ISVTX)
 
 
@@ -48,6 +48,6 @@ def way(path: str, root: str = "", links: int = MAX_LINKS) -> Iterator[os.stat_r
         status = os.lstat(path)
         yield status
         if stat.S_ISLNK(status.st_mode):
-            # behind a link ".." is not taken away: that may be another folder's
+            # ".." after a link is kept: it may be another folder's parent
             yield from way(os.path.join(os.path.dirname(path), os.readlink(path)), root, links - 1)
         path = os.path.dirname(path)

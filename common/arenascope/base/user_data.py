@@ -1,5 +1,4 @@
-"""The program's own data: keys of its containers, values of its members, texts. It decides where they are shown, and
-how.
+"""The program's own data: keys of its containers, values of its members, texts; and where they may be shown.
 
 The user's own screen shows them. Output to be sent on (JSON, pages, profiles, snapshots) has them only with
 `--with-values`, and redacted images never have any.
@@ -18,7 +17,7 @@ ESCAPES = {"\\": "\\\\", '"': '\\"', "\n": "\\n", "\r": "\\r", "\t": "\\t"}
 
 
 class UserData(NamedTuple):
-    """Where one command may show the program's data."""
+    """The places where one command may show the program's data."""
 
     on_screen: bool
     in_documents: bool

@@ -59,7 +59,7 @@ class PartialFile:
     def close(self) -> None:
         os.close(self.descriptor)
         if self._name:
-            # finished it has this name no more
+            # a finished file no longer has this name
             with suppress(OSError):
                 os.unlink(self._name)
 
@@ -102,7 +102,7 @@ def write_whole(path: str, data: bytes, mode: int = PRIVATE) -> None:
         elif stat.S_ISREG(old.st_mode):
             if not os.access(path, os.W_OK, effective_ids=True):
                 raise ArenascopeError(f"cannot write {path}: it is write-protected", "name another file")
-            # nobody else's until its owner is settled
+            # private until its owner is set
             _replace(os.path.realpath(path), data, 0o600, old)
         else:
             _write(_open_other(path, old), data)

@@ -69,7 +69,7 @@ def _shared(
         for number, share in enumerate(shares):
             made = crew.wait_for(number)
             if made is None:
-                # an error comes up here as it would have without them
+                # an error is raised here as it would be without workers
                 for job in share:
                     yield do(job, Unseen())
                 continue
@@ -118,17 +118,17 @@ class _Crew:
         finally:
             os.close(mouth)
         try:
-            # Ctrl-C is for whoever started them, who ends them
+            # the parent handles Ctrl-C, and ends the workers
             before = signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGINT])
             try:
                 for _ in range(self._processes):
                     self._start(numbers)
             except OSError:
-                pass  # no more processes, or no more files: those that there are do it, or nobody else
+                pass  # out of processes or files: go on with the workers there are, or without any
             finally:
                 signal.pthread_sigmask(signal.SIG_SETMASK, before)
         except BaseException:
-            # Ctrl-C, which comes once it is let in again: nobody has this crew yet whose __exit__ would end it
+            # a Ctrl-C that was blocked until now: no caller has this pool yet to end it by __exit__
             self._end()
             raise
         finally:
@@ -150,7 +150,7 @@ class _Crew:
             os.close(writing)
             raise
         if not pid:
-            # whatever happens, nothing of what the other one began is ended twice, and nothing said
+            # the child must run none of the parent's cleanup, and print nothing
             try:
                 os.close(reading)
                 for each in self._workers:

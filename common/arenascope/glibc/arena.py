@@ -406,7 +406,7 @@ def main_regions(
             names = {"base": f"{base:#x}", "start": f"{start:#x}"}
             differs = Statement("sbrk-base", {"system_bytes": header.system_mem}, names)
             findings.append(Finding(differs, header.address, header.index, "sbrk-base"))
-            # which of the two is wrong? memory begins at the right one
+            # one of the two is wrong: the right one is where memory begins
             start = base if base <= header.top and memory.try_word(base) is not None else start
         if any(each.contains(header.top) for each in mappings) and not any(each.contains(end - 1) for each in mappings):
             # systrim() moves the break back before it writes top's new size

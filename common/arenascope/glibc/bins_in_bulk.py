@@ -27,7 +27,8 @@ from .process_layout import Layout
 MANY = 64
 """With fewer rings, handing over to a thread costs more than it saves."""
 FEW = 6
-"""So few rings are followed one by one if two chunks can be read at a time: a row costs as much as eight chunks."""
+"""At most so many rings are followed one by one, if two chunks can be read at a time: a row costs as much as eight
+chunks."""
 SPARE = 16
 """One ring in so many may be read in vain: ended rings are removed in groups."""
 WORTH_IT = 60_000

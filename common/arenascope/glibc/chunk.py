@@ -74,7 +74,7 @@ class OneWay(NamedTuple):
                 break
             if link == mark or len(chunks) > limit:
                 once = len(dict.fromkeys(chunks))
-                # the walk went round: the first that it met again is where the last of them leads to
+                # the walk is in a cycle: the last chunk leads to the first one met again
                 link = chunks[once] + back if once < len(chunks) else link
                 del chunks[once:], sizes[once:]
                 say("double-free", "list-circle")

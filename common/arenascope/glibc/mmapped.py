@@ -239,7 +239,7 @@ def find_mmapped(inner: Inner, ranges: Ranges, counted: Optional[Tally], alone: 
     for way in _ways(inner, ranges, agreeing):
         inner.begin(way)
         blocks = _as_counted(inner, ranges, counted, alone)
-        # without a judge: that data looks like a header is rarer than that realloc() left one
+        # without counts to compare: a header left by realloc() is likelier than data that looks like one
         likely = likely if way.ignored else blocks
         if agree(layout, blocks, counted):
             agreeing.append(blocks)

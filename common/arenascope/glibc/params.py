@@ -119,7 +119,7 @@ def arena_limit(params: Optional[Params], layout: Layout, target: Target) -> Are
     return ArenaLimit(each * processors, processors, each) if each * processors >= least else ArenaLimit(least)
 
 
-# the environment's name: mp_'s field, or that of a variable beside it
+# the environment variable's name: mp_'s field, or a variable outside mp_
 VARIABLES = {
     "MALLOC_ARENA_MAX": "arena_max",
     "MALLOC_ARENA_TEST": "arena_test",
@@ -146,7 +146,7 @@ TUNABLES = {
     "glibc.malloc.mxfast": "global_max_fast",
     "glibc.malloc.perturb": "perturb_byte",
 }
-# what looks right but is not
+# values that look right but have no effect
 MISSPELT = {name.rstrip("_"): name for name in VARIABLES if name.endswith("_")}
 
 

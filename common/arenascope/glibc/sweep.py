@@ -327,7 +327,7 @@ class Sweep:
                 trail.follow = stub
             if stub or not sound:
                 counts = Counter(trail.raws)
-            # where one thing is wrong more may be: what follows must not be read again and again
+            # one damage suggests more: do not read what follows repeatedly
             self._span = min(2 * self._span, SPAN) if sound else self.memory.BLOCK
             end, chunks = trail.end - (stub & ~SIZE_BITS), len(trail.raws)
             if chunks:

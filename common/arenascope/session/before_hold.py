@@ -39,7 +39,7 @@ Reads = Callable[[Session], None]
 def read_lists(session: Session) -> None:
     """Reads what all commands on lists need, besides the lists. Residency comes first, as in any look."""
     session.measure_residency()
-    # whoever has let a process go cannot ask for their registers any more
+    # their registers cannot be read after the release
     _ = session.target_threads
     if session.started:
         session.read_params()
@@ -48,7 +48,7 @@ def read_lists(session: Session) -> None:
             layout = with_tcache_seen(session.layout, [session.chunk_size(each) for each in caches])
             read_caches(session.memory, layout, caches, session.target.nodes)
     else:
-        # which lead nowhere: nothing has to be looked for
+        # empty arenas: there are no chunks to search for
         _ = session.arenas
 
 
@@ -60,7 +60,7 @@ def read_trims(session: Session) -> None:
     if session.started:
         rules, main = trim_rules(session), session.headers[0]
         if residency is not None and main.top_bytes is not None:
-            # by a page malloc_trim may let it grow
+            # malloc_trim may let it grow by a page
             residency.count(main.top, main.top + main.top_bytes + rules.page)
     share_of(session)
 

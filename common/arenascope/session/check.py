@@ -29,7 +29,7 @@ LISTS = ("fast-link", "fast-size", "tcache-link", "tcache-size", "tcache-count",
 
 
 class Audit:
-    """What was checked and what was found."""
+    """The results of a check: counts, breaches, and what could not be checked."""
 
     def __init__(self) -> None:
         self.breaches: list[Breach] = []

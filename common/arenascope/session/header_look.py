@@ -205,7 +205,7 @@ def _free(image: ProcessImage, memory: Memory, layout: Layout, ring: Sequence[Ar
     pages = [advised(top.address, top.end, 0, page) for top in tops]
     binned = stranded = seen = 0
     cut = False
-    # the least first: what they leave of their shares is the others'
+    # smallest first: the others get what these leave of their shares
     for number, header in enumerate(sorted(ring, key=_beside_top)):
         share = max(1, (limit - seen) // (len(ring) - number))
         first = first_chunks(memory, layout, header, share)

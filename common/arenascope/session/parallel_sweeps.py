@@ -109,7 +109,7 @@ def _swept(
                 together.append(each)
                 if part.stretch.end == heap.end:
                     break
-                # a cut is a guess until what lies in front has led to it
+                # a cut is a guess until the part before it ends there
                 sure &= each.end == part.stretch.end
             results = [each.result for each in together if each.result is not None]
             if not sure or len(results) < len(together):

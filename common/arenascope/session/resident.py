@@ -108,7 +108,7 @@ def read_resident(session: Session, plans: Sequence[Trim]) -> Optional[ResidentR
     """Reads what is in memory; None if mappings are not known."""
     residency, uses = session.residency, session.target.image.mapping_use()
     if residency is not None and uses is not None:
-        # `uses` may still be under way, beside the chunks
+        # `uses` may still be read in the background
         return _read(session, plans, _Ground(session.regions, uses, residency))
     regions = [each for each in session.regions if each.present and each.writable and not each.is_file]
     if not regions:
@@ -139,7 +139,7 @@ def _read(session: Session, plans: Sequence[Trim], ground: _Ground) -> ResidentR
     arenas: list[ArenaResident] = []
     unread = 0
     threshold = (session.params.get("mmap_threshold") if session.params else None) or 0
-    # asks every thread: once, not for each arena
+    # every thread is read for this: once, not for each arena
     known = session.caches_known
     for arena, trim in zip(session.arenas, plans):
         here = pages.resident[arena.header.index]

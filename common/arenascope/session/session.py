@@ -72,7 +72,7 @@ class Session:
         pay. `stopped`: Ctrl-C ended a walk, and what was read until then is there."""
         self._processes = processes
         self.target, self.libc, self.meter, self.stopped = target, libc, meter, False
-        # only a core is mapped here: elsewhere every node would be asked for in vain
+        # only a core is mapped here: elsewhere every such call would fail
         window = target.window if target.kind == "core" else None
         size, order, ahead = target.pointer_size, target.byte_order, target.threaded_fill
         self.memory = Memory(
@@ -90,8 +90,8 @@ class Session:
         self.trail = NO_TRAIL  # keeps the candidates, if set before anything was found
         self._swept: set[tuple[str, Optional[int], Optional[int]]] = set()
         """The findings of sweeps, without duplicates: a heap may be swept twice."""
-        self.asks_names = False  # what modules call things, not only where things are
-        self.other_files = cache(partial(other_files, target))  # of which modules no file is here that names them
+        self.asks_names = False  # whether names of modules' symbols are needed, not only addresses
+        self.other_files = cache(partial(other_files, target))  # modules without a local file for their symbols
         self.rules = UsersRules()
         self.block_results = BlockResults()
 

@@ -130,7 +130,7 @@ def find_means(session: Session, target: Optional[Target] = None) -> Means:
     shell = target.machine in SHELL_CALLS_INTO and target.pointer_size == 8
     if lies_in_libc(session.located.libc) or code_of(session).known:
         return Means(shell)
-    # a static program: the shell knows few of its symbols, a debugger all that there are
+    # a static program: the shell knows few of its symbols, a debugger knows all
     if session.located.located_by == "symbols":
         return Means(shell=False)
     return Means(shell, lacks=f"{UNKNOWN_CODE} ({LOAD_SYMBOLS})")

@@ -137,7 +137,7 @@ class Local(NamedTuple):
     data: Optional[bytes] = None
     """Its value, if it is in registers. Without this and an address it is optimised out, and only its type is known."""
     within: Optional[VariableFrame] = None
-    """Where it may be, if it is optimised out and as long as a pointer."""
+    """Its possible places, if it is optimised out and as long as a pointer."""
 
 
 class TypeSource(Protocol):

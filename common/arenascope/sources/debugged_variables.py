@@ -58,7 +58,7 @@ class DebuggedVariables(ABC):
             told = set(self.thread_local_of(symbol, base)) if met[base, plain_name(symbol.text)] == 1 else set()
             if len(told) == 1:
                 name, type = told.pop()
-                # what of it is left, where the compiler took it apart
+                # the remaining part, if the compiler split the variable
                 if self.types.facts(type).size <= symbol.size:
                     found.append(ThreadLocal(name, base, symbol.value, type))
         return found

@@ -79,7 +79,7 @@ def _nameless() -> FileIO:
     """Creates a file in no folder, which goes when the last descriptor is closed."""
     with suppress(OSError, AttributeError):
         return FileIO(os.memfd_create("arenascope"), "r+")
-    # no core: it costs what frames tell
+    # no core: without it there are no frames
     return FileIO(os.devnull, "r+")
 
 
@@ -117,7 +117,7 @@ class GdbChild:
                 stdout=subprocess.DEVNULL,
                 stderr=subprocess.DEVNULL,
                 pass_fds=(write, self.core.fileno()),
-                # Ctrl-C is this program's to deal with
+                # this program handles Ctrl-C
                 start_new_session=True,
             )
         except OSError:

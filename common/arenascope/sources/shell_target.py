@@ -53,7 +53,7 @@ class ShellTarget(ImageTarget):
     @property
     def types(self) -> Optional[TypeSource]:
         if self._types_by_gdb is None and self._reads_types:
-            from .types_by_gdb import DEFAULT_BYTES, TypesByGdb  # few looks ask for types
+            from .types_by_gdb import DEFAULT_BYTES, TypesByGdb  # needed by few commands
 
             *_, declared = self.symbols_from
             self._types_by_gdb = TypesByGdb(self, None if declared else DEFAULT_BYTES)

@@ -322,7 +322,7 @@ class SavedCore(NamedTuple):
 
     written: int  # bytes that the file takes
     resident: int  # bytes of memory in it
-    lost: int  # what could not be read of what was in memory
+    lost: int  # bytes in memory that could not be read
     held: float
     """Seconds for which the process was held for it; 0.0 if it was not, or by somebody else."""
 

@@ -211,7 +211,7 @@ class TypesByGdb:
         return found
 
     def structs_of_source_file(self, code: int, least: int, most: int) -> Sequence[int]:
-        # of what is optimised out it tells nothing
+        # it tells nothing about optimised-out variables
         return ()
 
     def _frames(self) -> object:
@@ -223,7 +223,7 @@ class TypesByGdb:
             if write_stacks(self._gdb.core.fileno(), image, THREADS):
                 found = self._answer("frames", [[each.module.load, each.module.bias] for each in self._files])
         if self.is_over:
-            # what a stack holds ended it: another one has the files
+            # a stack's contents ended it: start another one with the files
             self.is_over = False
         return found
 
@@ -302,13 +302,13 @@ class TypesByGdb:
         except (OSError, ValueError):
             pass
         finally:
-            # after Ctrl-C, too: an answer that nobody waits for would be taken for the next one
+            # also after Ctrl-C: a late answer would be taken for the next one
             if not is_answered:
                 self.end()
         return answer
 
     def _start(self) -> Optional[GdbChild]:
-        from .gdb_child import start  # few looks ask for types
+        from .gdb_child import start  # needed by few commands
 
         if not self.has_files:
             return None

@@ -69,7 +69,7 @@ class ChunkCheck:
         self.unmet: set[int] = set(listed)
         """Chunks in caches and fastbins that no header has led to so far."""
         self._forgotten: list[tuple[int, int]] = []
-        """Such chunks where no headers were read."""
+        """Chunks in caches and fastbins where no headers were read."""
         self.wanted = NON_MAIN_ARENA if not header.main else 0
         self._near: tuple[int, bytes] = (0, b"")
         """The place of the last read of prev_size words, and their bytes."""

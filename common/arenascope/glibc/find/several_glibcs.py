@@ -98,7 +98,7 @@ def find_copies(
             if not any(region.contains(copy.main_arena) for region in libc.data for copy in copies):
                 copies += [GlibcCopy(start, libc) for start in untouched(target, memory, libc.data)][:1]
     version = next((copy.libc.version for copy in copies if copy.libc.version), None)
-    # libc_malloc_debug says no version: it belongs to the libc.so beside it
+    # libc_malloc_debug has no version: it belongs to the libc.so that is also loaded
     return [copy._replace(libc=copy.libc._replace(version=version)) if copy.debugs else copy for copy in copies]
 
 

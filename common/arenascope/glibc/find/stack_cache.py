@@ -41,7 +41,7 @@ def cached_stacks(memory: Memory, machine: str, libc: Libc) -> list[CachedStack]
             if stack is None:
                 return []
             stacks.append(CachedStack(stack, pointer))
-        # the sum that libc keeps of their sizes proves that this is the list
+        # libc's sum of their sizes proves that this is the list
         return stacks if sum(each.stack.bytes for each in stacks) == memory.word(head + 2 * word) else []
     except MemoryReadError:
         return []

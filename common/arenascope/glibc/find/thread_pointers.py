@@ -116,7 +116,7 @@ def left_by_the_main_thread(
     tids = ENDED | {pid}
     pointers = [pointer for tid, pointer in _by_lists(memory, machine, libc) if tid in tids]
     if machine in X86:
-        # whom pthread_join() has seen off is in no list any more, where others are that wait for theirs
+        # joined threads are in no list any more; ended threads that wait for a join still are
         at = Counter(
             offset
             for thread in threads

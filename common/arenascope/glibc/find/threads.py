@@ -84,7 +84,7 @@ def find_thread_words(
     if by_symbol:
         _tell(trail, by_symbol)
     whole = bool(by_symbol) and all(words is not None for words in by_symbol)
-    # of one number, and each a thread of its own until one is believed
+    # the guesses share a number, and count as separate threads until one is accepted
     guesses = [each._replace(tid=-place) for place, each in enumerate(left, 1)]
     scanned = _by_scan(caches, [*threads, *guesses]) if left or not whole else None
     seen = zip(scanned[len(threads) :], left) if scanned is not None else ()
@@ -149,7 +149,7 @@ def _by_scan(caches: CacheFinder, threads: Sequence[ThreadInfo]) -> Optional[lis
     # no TLS lies below a stack pointer, where what has returned left its words
     floors = {thread.tid: thread.stack_pointer for thread in threads if thread.stack_pointer is not None}
     shown = _arena_among(caches, _sample(pointers), floors, ENOUGH) if many else None
-    # guesses are asked where no thread shows it: stacks of threads that have ended hold much that is stale
+    # guesses come last: stacks of ended threads hold many stale words
     living = {tid: pointer for tid, pointer in pointers.items() if tid > 0}
     shown = shown or _arena_among(caches, living, floors, 1)
     if shown is None and len(living) < len(pointers):

@@ -125,7 +125,7 @@ def _reader(path: str, packed: int, form: Format, hint: str) -> Iterator[_Source
         try:
             yield _Source(pipe.read, broken)
         finally:
-            # also at Ctrl-C: nothing keeps writing for somebody who has left
+            # also at Ctrl-C: the program must not go on writing
             process.kill()
             pipe.close()
             process.wait()

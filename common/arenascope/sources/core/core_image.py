@@ -27,7 +27,7 @@ class CoreImage(CoreMemory, Source):
 
     kind = "core"
 
-    # holes are looked for only where somebody asks: most looks at a core need none of that file
+    # loaded on demand: most commands on a core need no holes
 
     def residency(self) -> Optional[Residency]:
         if self.moment is not None:

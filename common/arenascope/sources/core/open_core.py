@@ -80,7 +80,7 @@ class CoreFile:
 
     def read(self, offset: int, size: int) -> bytes:
         data = os.pread(self.file, size, offset) if self.size > LARGE and size <= MOST_READ else b""
-        # a file that was cut meanwhile is the mapping's affair
+        # the mapping handles a file that was cut meanwhile
         return data if len(data) == size else self.map[offset : offset + size]
 
     def fill(self, block: memoryview, offset: int) -> int:

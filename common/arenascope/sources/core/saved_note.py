@@ -132,7 +132,7 @@ def moment_of(notes: Mapping[int, bytes], file_bytes: int, pointer_size: int) ->
             shared=None if shared is None else SharedMemory(*map(values.spans, shared)),
         )
     except (ValueError, KeyError, TypeError, AttributeError, OverflowError, zlib.error, RecursionError):
-        # written over, or by a later release: the core is one like others then
+        # overwritten, or of a later release: treat it as any other core
         return None
 
 

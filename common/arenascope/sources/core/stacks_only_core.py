@@ -32,7 +32,7 @@ def write_stacks(file: int, core: CoreMemory, most: int) -> bool:
     form, page = ElfForm(core.machine, core.pointer_size, core.elf.mark), core.page_size
     notes = []
     for each in threads:
-        # in a core a number stands behind the registers that says whether others follow: prstatus() adds it
+        # in a core a number after the registers tells whether others follow: prstatus() adds it
         plain = each._replace(general=each.general[: -core.pointer_size])
         notes.append(Note("CORE", NT_PRSTATUS, prstatus(form, plain, core.pid or 0)))
         notes += [Note(*other) for other in each.others if other.owner != OWN]

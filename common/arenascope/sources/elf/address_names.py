@@ -46,7 +46,7 @@ class NamedSymbol(NamedTuple):
 
 
 def place_of(mangled: str, offset: int) -> SymbolPlace:
-    from .demangle import demangle  # few looks need it
+    from .demangle import demangle  # needed by few commands
 
     return SymbolPlace(demangle(mangled), offset)
 
@@ -353,7 +353,7 @@ def _entries(file: ElfFile, table: Section, kinds: Sequence[int]) -> Iterator[Na
     strings = file.linked(table).offset
     if strings > len(file.data):
         return
-    # names share their ends, if at all: all entries of a file that lies may lead to the same long one
+    # names may share their ends: in a malformed file all entries may lead to one long name
     left = len(file.data)
     entries = file.data[table.offset : table.offset + table.size]
     form = symbol_form(file)

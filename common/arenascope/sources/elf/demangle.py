@@ -367,7 +367,7 @@ class _Parser:
         name, suffix, makes = self.name(), self.suffix, self.makes
         if self.peek() in ("E", ""):
             return name
-        # what a template returns is mangled, too, and not said
+        # a template's return type is mangled, too, and left out
         if name.endswith(">") and not makes and not name.endswith(_BRACKETS):
             self._apart(self.type)
         return f"{name}({self._parameters('E')}){suffix}"

@@ -43,7 +43,7 @@ def from_stack(
     """
     word = struct.Struct(mark + ("I" if pointer_size == 4 else "Q"))
     pair = struct.Struct(mark + ("2I" if pointer_size == 4 else "2Q"))
-    # a note that lies about its length may end within a pair
+    # a note with a wrong length may end within a pair
     pairs = min(len(auxv) + 1, len(auxv_bytes) // pair.size, MOST_PAIRS)
     saved = list(pair.iter_unpack(auxv_bytes[: pairs * pair.size]))
     anchor = next((auxv[kind] for kind in (AT_EXECFN, AT_RANDOM, AT_PLATFORM) if auxv.get(kind)), None)

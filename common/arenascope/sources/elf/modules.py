@@ -369,7 +369,7 @@ class Modules:
         for each in self._entries(debug):
             yield LinkedPlace(each.address, 5 * word, words=True)
             name = read_string(self.target.read, each.name) if each.name else b""
-            # whose record the program wrote over has any name
+            # an overwritten record may have any name
             if os.path.basename(os.fsdecode(name)) in files:
                 yield LinkedPlace(each.name, len(name) + 1, words=False)
 

@@ -84,7 +84,7 @@ def _open_regular(path: str, folder: Optional[int]) -> int:
         raise OSError(errno.EINVAL, NOT_REGULAR, path)
     file = os.open(path, FILE if follow else FILE | os.O_NOFOLLOW, dir_fd=folder)
     if not stat.S_ISREG(os.fstat(file).st_mode):
-        # it became another since
+        # it was replaced since
         os.close(file)
         raise OSError(errno.EINVAL, NOT_REGULAR, path)
     return file

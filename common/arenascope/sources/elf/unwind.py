@@ -316,7 +316,7 @@ class Machine(NamedTuple):
 
     stack: int
     from_signal: Mapping[int, int]
-    """Where the kernel saves each register for a handler's return, relative to that frame's stack pointer."""
+    """The offsets from that frame's stack pointer where the kernel saves each register for a handler's return."""
     signal_counter: int
     address_bits: int
     """Bits above these are a signature (pointer authentication)."""

@@ -79,7 +79,7 @@ def in_order(places: Sequence[int]) -> array[int]:
     """Returns the indexes that sort the places."""
     numpy = _numpy_for(places)
     if numpy is not None:
-        # a third of what a stable one takes; which of two that are the same comes first is all one
+        # takes a third of a stable sort's time; the order of equal places does not matter
         order: Numbers = numpy.argsort(numpy.asarray(places, dtype=numpy.uint64))
         return words_of(order.astype(numpy.int64, copy=False))
     return array("Q", sorted(range(len(places)), key=places.__getitem__))
@@ -103,7 +103,7 @@ def taken_in_turns(columns: Sequence[array[int]], order: array[int], typecode: s
             rows[:, at] = numpy.frombuffer(each, dtype=numpy.uint64)
         into = bytearray(rows.nbytes)
         places = numpy.frombuffer(order, dtype=numpy.int64)
-        # one of each together: memory is waited for once
+        # rows together: one wait for memory instead of several
         rows.take(places, axis=0, out=numpy.frombuffer(into, dtype=typecode).reshape(rows.shape), mode="clip")
         return into
     words = array(typecode, [0]) * (turn * number)
@@ -348,7 +348,7 @@ def block_reader(pid: int, slow: Fill) -> Fill:
             array("Q", [address, size]),
         )
         if call(pid, ours.buffer_info()[0], 1, theirs.buffer_info()[0], 1, 0) == size:
-            # the number may be another program's by now, its memory never is
+            # the pid may be another program's by now; /proc/PID/mem, once open, is not
             slow(address, first)
             return size
         # /proc/PID/mem also reads what the process itself may not

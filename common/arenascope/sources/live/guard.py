@@ -95,7 +95,7 @@ class _Guard:
         self._ptrace: Optional[ModuleType] = None
         self._runner: Optional[Runner] = None
         with suppress(ImportError):  # a Python without ctypes can hold by signals alone
-            # it takes its time to load: before anybody is held
+            # loading takes time, so it comes before the hold
             from . import ptrace
 
             self._ptrace = ptrace

@@ -47,7 +47,7 @@ class ProcessTarget(ShellTarget):
         self._regions, self._threads, self._naming = None, None, AddressNames(self._folders, self._sysroot)
         self._freeze = freeze
         if freeze is not None:
-            # debug information takes seconds to be read: of a copy it is
+            # debug information takes seconds to read: that is done for a copy
             self._reads_types = False
             freeze.on_end(self._process.give_up)
             if self.nodes is None and self._process.byte_order == sys.byteorder:
@@ -76,13 +76,13 @@ class ProcessTarget(ShellTarget):
 
         def fill_ahead(address: int, block: memoryview) -> int:
             if is_over():
-                # whoever waits reads there again, and meets it in the command's own thread
+                # the waiting thread reads there again, and raises HoldOver in the command's own thread
                 raise MemoryReadError(address, len(block))
             return fill(address, block)
 
         def nodes_on(places: array[int]) -> NodeWords:
             if is_over() or read_nodes is None:
-                # no chunk's words: each is read by itself then, and meets it as above
+                # zeros are no chunk's words: each chunk is then read singly, which raises HoldOver as above
                 nothing = array("Q", bytes(8 * len(places)))
                 return NodeWords(nothing, nothing, nothing)
             return read_nodes(places)
@@ -116,7 +116,7 @@ class ProcessTarget(ShellTarget):
         if not records:
             return super().threads()
         held = {each.tid: each for each in self._infos(records)}
-        # of one that is not held nothing but its name is left: it has exited
+        # a thread that is not held has exited: only its name is left
         names = self._process.thread_names()
         return [held.get(tid, ThreadInfo(tid))._replace(name=name) for tid, name in names.items()]
 

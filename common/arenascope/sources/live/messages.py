@@ -63,7 +63,7 @@ class MakeCall(NamedTuple):
     entries: Sequence[bytes]
     stops: Sequence[tuple[int, int]]
     stands_in: tuple[int, int]
-    """Where the general registers hold the program counter and the stack pointer."""
+    """The offsets of the program counter and the stack pointer in the general registers."""
     errno: tuple[int, bytes]
     at_end: int
     """The signal at which it stops after each step."""

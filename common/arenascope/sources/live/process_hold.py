@@ -148,7 +148,7 @@ class Freeze:
         except (BrokenPipeError, EOFError):
             raise self._broken() from None
         except (TimeoutError, ValueError):
-            # it was stopped itself, or Ctrl-C had come within an answer: its end lets go
+            # the guard was stopped, or Ctrl-C broke an answer: killing the guard releases the process
             os.kill(self._guard, signal.SIGKILL)
             seconds = time.monotonic() - self._started
         self._end_guard()

@@ -73,7 +73,7 @@ def names_of(pid: int) -> set[str]:
         found.add(os.path.basename(undeleted(os.readlink(f"/proc/{pid}/exe"))))
     interpreter = interpreter_called(found)
     if interpreter is not None:
-        # of these alone: the kernel may let wait who reads the words of a process
+        # only these: reading a process's command line may block in the kernel
         with suppress(OSError):
             found.add(os.path.basename(interpreter.file_in(_words(pid))))
     return found - {""}

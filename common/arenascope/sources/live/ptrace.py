@@ -58,7 +58,7 @@ class Ptracer:
         for _ in range(ROUNDS):
             self.count = procfiles.status_number(self.pid, "Threads")
             new = [tid for tid in procfiles.thread_ids(self.pid) if tid not in self.held]
-            # all are told to stop before the first is waited for
+            # ask all to stop before waiting for the first
             seized = [tid for tid in new if self._seize(tid)]
             for tid in seized:
                 self.await_stop(tid, wait)

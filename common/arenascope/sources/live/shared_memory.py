@@ -67,7 +67,7 @@ class SharedFiles:
         return bytes(block) if self.fill(address, memoryview(block)) == size else b""
 
     def _open(self, region: Region) -> int:
-        # not kept open: of some processes there are more than a program may open
+        # not kept open: some processes have more than a program may open
         return os.open(f"{self._folder}/map_files/{region.start:x}-{region.end:x}", os.O_RDONLY | os.O_CLOEXEC)
 
     def _pages(self, region: Region, most: int) -> Optional[list[Span]]:

@@ -359,7 +359,7 @@ class StillNodes:
 
     def _read_many(self, chunks: Sequence[int]) -> list[Optional[Words]]:
         read = self._reader.read(array("Q", [chunk + self._word for chunk in chunks]))
-        # 0: what could not be read this way
+        # 0: could not be read this way
         return [words if words[0] else self._alone(chunk) for chunk, words in zip(chunks, zip(*read))]
 
     def _alone(self, chunk: int) -> Optional[Words]:

@@ -93,7 +93,7 @@ class Runner:
         while self._stopped(tid) is None and (left := limit - time.monotonic()) > 0:
             time.sleep(min(left, 0.001))
         if self._stopped(tid) is None:
-            # not in vain: it would stop once more when it is let run again
+            # needed: otherwise it would stop once more when it runs again
             self._ptrace(PTRACE_INTERRUPT, tid, None, None)
         in_the_kernel = self._stopped(tid) is None and procfiles.thread_state(self._pid, tid) == "D"
         started = time.monotonic()
@@ -138,7 +138,7 @@ class Runner:
                 self._set(tid, kind, registers)
             self._set_mask(tid, order.mask)
             self._set(tid, NT_PRSTATUS, order.back)
-            # nobody reads what lies below a stack, but for who looks for traces of malloc there
+            # only a search for traces of malloc reads below a stack
             after = os.pread(memory, size, low)
             for at in range(0, size, PIECE):
                 if below[at : at + PIECE] != after[at : at + PIECE]:
