@@ -13,7 +13,7 @@ from looks import opened
 from schemas import problem_ids
 from subjects import Subject
 
-from arenascope.present.screens.part_names import LABELS
+from arenascope.present.screens.report import LABELS
 
 LOOKS = ("report --json", "report", "trim", "trim --json", "trim --apply --yes")
 ALL_READ = ("live_bytes", "free_bytes", "returnable_bytes", "scraps_bytes", "tcache_bytes")

@@ -21,7 +21,7 @@ from looks import give_up, plain_environment
 from subjects import Subject
 from terminal_output import rest_of
 
-from arenascope.present.screens.other_screen import ENTER, LEAVE, TO_THE_TOP
+from arenascope.present.screens.verdict import ENTER, LEAVE, TO_THE_TOP
 
 LAST = "fault in again."
 STARTS = {

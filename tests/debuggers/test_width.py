@@ -20,7 +20,7 @@ from looks import ROOT, plain_environment
 from marks import full_after, in_full
 from subjects import Subject
 
-from arenascope.present.screens.part_names import LABELS
+from arenascope.present.screens.report import LABELS
 
 COMMANDS = (
     "report",

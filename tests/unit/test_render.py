@@ -32,8 +32,8 @@ from arenascope.present.shared_text.text import (
     left_out,
     next_lines,
     number,
+    safe_lines,
     table,
-    written,
 )
 
 
@@ -74,8 +74,8 @@ def test_counts() -> None:
 
 def test_colour_only_where_wanted() -> None:
     for paint in ("bold", "dim", "warn"):
-        assert written(getattr(Style(), paint)("x"), 0) == ["x"]
-        (line,) = written(getattr(Style(colour=True), paint)("x"), 0)
+        assert safe_lines(getattr(Style(), paint)("x"), 0) == ["x"]
+        (line,) = safe_lines(getattr(Style(colour=True), paint)("x"), 0)
         assert line.startswith("\033[")
 
 
@@ -175,7 +175,7 @@ def test_highlighting_needs_pygments(monkeypatch: pytest.MonkeyPatch) -> None:
     xml = '<a b="1">\n  <c/>\n</a>'
     lines = highlighted(xml)
     assert "\n".join(lines) == xml
-    assert all("\033[" in "".join(written(each, 80)) for each in lines)
+    assert all("\033[" in "".join(safe_lines(each, 80)) for each in lines)
     monkeypatch.setattr(optional_libraries, "load", lambda name: None)
     assert highlighted(xml) == xml.split("\n")
 
@@ -200,10 +200,10 @@ def test_a_library_that_is_nowhere() -> None:
 
 @pytest.mark.parametrize("command", OWN_KEYS)
 def test_keys_are_in_the_contracts_order(command: str) -> None:
-    written = run_text(everything("2.36-64").target(), command, "--json")
-    assert written.count("\n") == 1
-    assert written.endswith("}\n")
-    assert list(json.loads(written)) == [*ENVELOPE, *OWN_KEYS[command]]
+    safe_lines = run_text(everything("2.36-64").target(), command, "--json")
+    assert safe_lines.count("\n") == 1
+    assert safe_lines.endswith("}\n")
+    assert list(json.loads(safe_lines)) == [*ENVELOPE, *OWN_KEYS[command]]
 
 
 @pytest.mark.parametrize(("command", "key"), ROW_KEYS)
@@ -275,9 +275,9 @@ WITH_TABLES = ("arenas", "heaps", "bins", "threads", "params", "mmapped", "trim"
 @pytest.mark.parametrize("command", WITH_TABLES)
 def test_every_table_takes_a_format(command: str) -> None:
     target = everything("2.36-64").target()
-    written = run_text(target, command, "--table", "html", *(["--own"] if command == "pins" else []))
-    assert "<table>" in written
-    assert "---" not in written
+    safe_lines = run_text(target, command, "--table", "html", *(["--own"] if command == "pins" else []))
+    assert "<table>" in safe_lines
+    assert "---" not in safe_lines
 
 
 def test_a_format_is_whole_and_plain() -> None:
@@ -287,10 +287,10 @@ def test_a_format_is_whole_and_plain() -> None:
 
     door = Terminal(everything("2.36-64").target())
     execute(find_command("heaps"), ["--table", "github"], door)
-    written = "".join(door.written)
-    assert "\033" not in written
-    assert "accessible" in written
-    assert "--limit" not in written
+    safe_lines = "".join(door.written)
+    assert "\033" not in safe_lines
+    assert "accessible" in safe_lines
+    assert "--limit" not in safe_lines
 
 
 def test_cells_do_not_break_a_format() -> None:
@@ -329,16 +329,16 @@ def test_colours_are_our_own_alone() -> None:
     style = Style(colour=True)
     name = "node\033[8m\nnothing is lost"
     seen = "node\ufffd[8m\ufffdnothing is lost"
-    assert written(f"{name} leads to it", 0) == [f"{seen} leads to it"]
-    assert written(style.bold(name), 0) == [f"\033[1m{seen}\033[0m"]
-    assert written(style.bold(name) + ": " + name, 0) == [f"\033[1m{seen}\033[0m: {seen}"]
-    assert written("  " + style.warn("no") + f" {name}", 0) == [f"  \033[33mno\033[0m {seen}"]
+    assert safe_lines(f"{name} leads to it", 0) == [f"{seen} leads to it"]
+    assert safe_lines(style.bold(name), 0) == [f"\033[1m{seen}\033[0m"]
+    assert safe_lines(style.bold(name) + ": " + name, 0) == [f"\033[1m{seen}\033[0m: {seen}"]
+    assert safe_lines("  " + style.warn("no") + f" {name}", 0) == [f"  \033[33mno\033[0m {seen}"]
     # an f-string forgets the colour, never to clean
-    assert written(f"{style.bold(name)}: {name}", 0) == [f"{seen}: {seen}"]
-    assert written(next(next_lines(style, name)), 0) == [f"\033[2mnext: {seen}\033[0m"]
+    assert safe_lines(f"{style.bold(name)}: {name}", 0) == [f"{seen}: {seen}"]
+    assert safe_lines(next(next_lines(style, name)), 0) == [f"\033[2mnext: {seen}\033[0m"]
 
 
 def test_folded_lines_keep_their_colours() -> None:
     style = Style(colour=True)
-    assert written(style.dim("one two three"), 8) == ["\033[2mone two\033[0m", "\033[2mthree\033[0m"]
-    assert written(style.bold("one") + " two three", 8) == ["\033[1mone\033[0m two", "three"]
+    assert safe_lines(style.dim("one two three"), 8) == ["\033[2mone two\033[0m", "\033[2mthree\033[0m"]
+    assert safe_lines(style.bold("one") + " two three", 8) == ["\033[1mone\033[0m two", "three"]

@@ -25,7 +25,7 @@ from arenascope.present.json_documents.record import Record
 from arenascope.present.json_documents.schemas import COMMANDS
 from arenascope.present.screens import evidence, pins, trim, types, verdict
 from arenascope.present.screens.advice_sentences import ADVICE
-from arenascope.present.shared_text import breaches
+from arenascope.present.shared_text import findings
 from arenascope.present.shared_text.problems import SENTENCES
 
 NAMES = {*COMMAND_NAMES, "top", "failed", "snapshot-file"}
@@ -46,7 +46,7 @@ WENT: set[str] = set()
 are no more."""
 TABLES_OF_IDS = (
     *(params.NOTES, ADVICE, evidence.WORDS, pins.NOTES, trim.KEPT, types.NOTES),
-    *(verdict.JUDGEMENTS, verdict.CAUSES, breaches.BREACHES, breaches.WORDS, SENTENCES),
+    *(verdict.JUDGEMENTS, verdict.CAUSES, findings.BREACHES, findings.WORDS, SENTENCES),
 )
 
 

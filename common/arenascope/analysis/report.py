@@ -26,7 +26,7 @@ PARTS = (
     "other",
     "kernel",
 )
-"""The parts in display order; present/screens/part_names.py has their labels."""
+"""The parts in display order; present/screens/report.py has their labels."""
 RESIDENT, ANONYMOUS, SPACE = "resident", "anonymous", "address-space"
 """What the parts measure: all resident memory; resident anonymous memory (a core with holes in place of absent pages);
 or mapped anonymous memory, resident or not (a core without holes)."""

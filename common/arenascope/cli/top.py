@@ -26,9 +26,9 @@ from ..commands.framework.command import EXACT
 from ..present.formats.json import envelope
 from ..present.json_documents.process_records import RunningProcess, TopDocument, WholeLook
 from ..present.json_documents.record import chunk_tally, plain
-from ..present.screens.other_screen import OtherScreen
 from ..present.screens.top import TopView, top_lines
-from ..present.shared_text.text import Style, written
+from ..present.screens.verdict import OtherScreen
+from ..present.shared_text.text import Style, safe_lines
 from ..session.header_look import HeaderLook, HeaderReader
 from ..sources.live.kernel_refusal import barrier
 from ..sources.live.processes_by_name import ListedProcess, list_processes
@@ -310,7 +310,7 @@ class _Once:
         else:
             style = _style(self._exact)
             lines = top_lines(style, found, self._how._replace(seconds=seconds))
-            sys.stdout.write("".join(f"{piece}\n" for line in lines for piece in written(line, style.width)))
+            sys.stdout.write("".join(f"{piece}\n" for line in lines for piece in safe_lines(line, style.width)))
         sys.stdout.flush()
 
     def close(self) -> None:

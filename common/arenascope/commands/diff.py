@@ -11,7 +11,6 @@ from ..base.errors import ArenascopeError
 from ..base.model import Statement
 from ..present.json_documents import moment_records as records
 from ..present.json_documents.record import statement_record
-from ..present.screens.allocators import outside_malloc_lines
 from ..present.screens.growth import (
     HOUR,
     LONG_ENOUGH,
@@ -22,7 +21,8 @@ from ..present.screens.growth import (
     interval_words,
     rate_cell,
 )
-from ..present.screens.part_names import LABELS
+from ..present.screens.report import LABELS
+from ..present.screens.verdict import outside_malloc_lines
 from ..present.shared_text.problems import sentence
 from ..present.shared_text.text import Style, signed, table
 from ..session.before_hold import read_moment

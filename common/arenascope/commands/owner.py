@@ -11,7 +11,7 @@ from ..blocks.graph.pointer_facts import RefDetails
 from ..present.json_documents.owner_records import OwnerDocument, OwnerRecord
 from ..present.screens.owners import whose
 from ..present.screens.refs import GoalPlace, RefsScreen, nowhere, owner_lines
-from ..present.shared_text.marked_names import unmarked
+from ..present.shared_text.text import unmarked
 from ..session.problems import problems_of
 from .framework.arguments import RULES
 from .framework.command import WITH_VALUES, Answer, Context, always, argument, command

@@ -33,7 +33,6 @@ from ..present.screens.advice_sentences import words
 from ..present.screens.growth import further_apart, growth_sentence
 from ..present.screens.holder_names import sums_of
 from ..present.screens.owners import together
-from ..present.screens.part_names import label_of
 from ..present.screens.report import (
     NO_BLOCKS,
     NO_RESIDENCY,
@@ -41,14 +40,14 @@ from ..present.screens.report import (
     Conclusions,
     advice_line,
     cause_line,
+    label_of,
     lines,
     notes,
 )
 from ..present.screens.verdict import cause, space_verdict, verdict
 from ..present.screens.ways_to_do import AdviceText
-from ..present.shared_text.debug_info import unnamed_variables
-from ..present.shared_text.marked_names import unmarked_names
-from ..present.shared_text.text import NO_HEAP, Style
+from ..present.shared_text.problems import unnamed_variables
+from ..present.shared_text.text import NO_HEAP, Style, unmarked_names
 from ..session.before_hold import read_moment
 from ..session.parallel_sweeps import likely_chunks
 from ..session.problems import depends_on_mp, problems_of

@@ -13,7 +13,7 @@ from ..base.whole_file import write_whole
 from ..present.json_documents import moment_records as records
 from ..present.json_documents.record import statement_record
 from ..present.pages.fill_page import filled
-from ..present.screens.part_names import LABELS
+from ..present.screens.report import LABELS
 from ..present.screens.trend import lines, verdict
 from ..present.shared_text.problems import sentences
 from ..present.shared_text.text import count

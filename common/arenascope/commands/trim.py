@@ -11,7 +11,7 @@ from ..base.argv import pid_in
 from ..base.errors import RefusedError, UsageError
 from ..base.model import Applied, Range, Statement
 from ..present.formats.json import hexadecimal
-from ..present.json_documents import trim_records as records
+from ..present.json_documents import arena_records as records
 from ..present.json_documents.record import statement_record
 from ..present.screens.trim import call_line, lines, question, reason
 from ..present.shared_text.problems import sentence

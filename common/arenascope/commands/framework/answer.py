@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Iterable, Iterator, Mapping, NamedTuple, Optio
 from ...base.model import REPLACED, Statement
 from ...present.json_documents.record import Document
 from ...present.shared_text.problems import first_sentences, sentence
-from ...present.shared_text.text import NO_HEAP, Style, written
+from ...present.shared_text.text import NO_HEAP, Style, safe_lines
 
 if TYPE_CHECKING:
     from ...session.session import Session
@@ -49,7 +49,7 @@ class Answer(NamedTuple):
     def text(self, style: Style) -> list[str]:
         """The text, without the rows."""
         shown = chain(() if self.exact else self._before(style), self.lines)
-        return [f"{piece}\n" for line in shown for piece in written(line, style.width)]
+        return [f"{piece}\n" for line in shown for piece in safe_lines(line, style.width)]
 
     def _before(self, style: Style) -> Iterator[str]:
         """Problems that must precede the text."""
@@ -62,4 +62,4 @@ class Answer(NamedTuple):
         told = self.told if self.exact else (*self.told, REPLACED)
         untold = [each for each in self.problems if each.id not in told]
         said = [style.warn(f"incomplete: {problem}") for problem in first_sentences(untold)]
-        return [f"{piece}\n" for line in said for piece in written(line, style.width)]
+        return [f"{piece}\n" for line in said for piece in safe_lines(line, style.width)]

@@ -10,14 +10,12 @@ from typing import Callable, Iterator, Mapping, Optional, TypeVar, Union
 
 from ...base.errors import UsageError
 from ...present.json_documents import arena_records, chunk_records, glibc_records, owner_records
-from ...present.json_documents.arena_records import ArenasDocument
-from ...present.json_documents.container_records import ContainersDocument
-from ...present.json_documents.mapping_records import MappingsDocument
+from ...present.json_documents.arena_records import ArenasDocument, TrimDocument
 from ...present.json_documents.owner_records import OwnersDocument
+from ...present.json_documents.process_records import MappingsDocument
 from ...present.json_documents.record import Document
 from ...present.json_documents.report_records import ReportDocument
-from ...present.json_documents.trim_records import TrimDocument
-from ...present.json_documents.type_records import TypesDocument
+from ...present.json_documents.type_records import ContainersDocument, TypesDocument
 from .command import Command
 
 Option = Union[str, int, bool, None]

@@ -18,8 +18,7 @@ from ...present.formats.json import envelope, written
 from ...present.formats.spool import in_blocks
 from ...present.shared_text.problems import sentence
 from ...present.shared_text.progress_bar import ProgressOfAll
-from ...present.shared_text.table_forms import known_form
-from ...present.shared_text.text import Style
+from ...present.shared_text.text import Style, known_form
 from .answer import Answer as Answer
 from .answer import of_heap as of_heap
 from .arguments import HELP, Argument, ArgumentGroup, HelpRequested, Outline, Parser

@@ -14,14 +14,11 @@ from ..glossary import word_of_key
 from . import (  # noqa: F401
     arena_records,
     chunk_records,
-    container_records,
     glibc_records,
-    mapping_records,
     moment_records,
     owner_records,
     process_records,
     report_records,
-    trim_records,
     type_records,
 )
 from .moment_records import OF_A_CONTAINER, OF_A_TYPE, OF_AN_OWNER, SECTIONS, SIZES, SnapshotFile
@@ -236,7 +233,7 @@ def _snapshot(definitions: Definitions, keys: Mapping[str, dict[str, Schema]]) -
 
     held_by = optional(_key_of(type_records.TypeRecord, "held_by"))
     types = rows_of("types", type_records.TypeRecord, OF_A_TYPE, held_by=held_by)
-    containers = rows_of("containers", container_records.ContainerRecord, OF_A_CONTAINER)
+    containers = rows_of("containers", type_records.ContainerRecord, OF_A_CONTAINER)
     owners = rows_of("owners", owner_records.OwnerRow, OF_AN_OWNER)
     sizes = {name: optional(part(name, kept)) for name, kept in SIZES.items()}
     return record(

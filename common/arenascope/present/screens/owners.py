@@ -17,8 +17,7 @@ from ...blocks.graph.refs import ImageSearch
 from ...blocks.graph.returns import HeldPages
 from ..formats.json import hexadecimal
 from ..json_documents import owner_records as records
-from ..shared_text.debug_info import symbols_command
-from ..shared_text.marked_names import marked, unmarked, with_verb
+from ..shared_text.problems import symbols_command
 from ..shared_text.text import (
     UNKNOWN,
     Style,
@@ -27,8 +26,11 @@ from ..shared_text.text import (
     held_size,
     in_memory,
     left_out,
+    marked,
     next_lines,
     table,
+    unmarked,
+    with_verb,
     worth_a_row,
 )
 from .refs import STALE_WORDS, of_thread

@@ -14,9 +14,8 @@ from ...blocks.graph.root_names import Names
 from ...sources.target import Span
 from ..formats.json import address
 from ..json_documents import owner_records as records
-from ..shared_text.marked_names import with_verb
 from ..shared_text.problems import sentence
-from ..shared_text.text import Style, count, next_lines, table
+from ..shared_text.text import Style, count, next_lines, table, with_verb
 from .chunks import STATE_WORDS
 
 HEADERS = ("who", "where", "points to", "sure")

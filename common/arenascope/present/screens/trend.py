@@ -12,7 +12,6 @@ from ...analysis.trend import AT_ONCE, ENDED, STEADILY, STILL, UNEVENLY, LimitRe
 from ...base.about import PROGRAM
 from ...base.class_names import type_words
 from ..shared_text.text import Style, count, next_lines, signed, table
-from .allocators import outside_malloc_lines
 from .growth import (
     LONG_ENOUGH,
     TITLES,
@@ -25,7 +24,8 @@ from .growth import (
     rate_words,
     unit_of_rates,
 )
-from .part_names import LABELS
+from .report import LABELS
+from .verdict import outside_malloc_lines
 
 HOW = {
     STEADILY: "steadily",

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
-from typing import Callable, Mapping, Optional
+import shutil
+from typing import Callable, Iterator, Mapping, Optional, Sequence, TextIO
 
 from ...analysis.causes import matters
+from ...analysis.growth import is_outside_malloc
 from ...analysis.report import ANONYMOUS, RESIDENT, SPACE
 from ...base.class_names import type_words
-from ...base.model import Statement, whole
-from ..shared_text.marked_names import MARK, with_verb
-from ..shared_text.text import count
+from ...base.model import Allocator, Statement, whole
+from ...glibc.find.several_glibcs import GlibcCopy
+from ...session.resident import GlibcShare
+from ..shared_text.text import MARK, Style, count, safe_lines, with_verb
 
 Say = Callable[[Optional[int]], str]
 """Writes a size for people."""
@@ -363,3 +366,68 @@ CAUSES: Mapping[str, Callable[[Figures, Names, Say], Pair]] = {
 
 def cause(said: Statement, say: Say) -> Pair:
     return CAUSES[said.id](whole(said.figures), said.names, say)
+
+
+ENTER, LEAVE = "\033[?1049h\033[?25l", "\033[?25h\033[?1049l"
+TO_THE_TOP, REST_OF_LINE, REST_OF_SCREEN = "\033[H", "\033[K", "\033[J"
+
+
+class OtherScreen:
+    """The terminal's other screen. When it is left, the last lines drawn stay on the terminal."""
+
+    def __init__(self, stream: TextIO) -> None:
+        self._stream = stream
+        self._frame: list[str] = []
+        stream.write(ENTER)
+
+    def draw(self, lines: Sequence[str], width: int) -> None:
+        height = shutil.get_terminal_size().lines
+        self._frame = [piece for line in lines for piece in safe_lines(line, width)]
+        shown = self._frame[: max(1, height - 1)]
+        text = "".join(f"{line}{REST_OF_LINE}\n" for line in shown)
+        self._stream.write(TO_THE_TOP + text + REST_OF_SCREEN)
+        self._stream.flush()
+
+    def close(self) -> None:
+        self._stream.write(LEAVE + "".join(f"{line}\n" for line in self._frame))
+        self._stream.flush()
+
+
+def copies_lines(copies: Sequence[GlibcCopy], chosen: int) -> Iterator[str]:
+    """Lists the glibc copies if there are several."""
+    for number, copy in enumerate(copies if len(copies) > 1 else ()):
+        state = ", this one" if number == chosen else ""
+        state += "" if copy.used else ", its malloc was never called"
+        yield f"libc {number}: {copy.file}, main_arena {copy.main_arena:#x}{state}"
+
+
+def allocators_lines(style: Style, allocators: Sequence[Allocator], share: Optional[GlibcShare]) -> Iterator[str]:
+    """One line for each allocator; the first also says how much memory glibc's arenas have."""
+    of_it = _share_text(style, share)
+    for number, each in enumerate(allocators):
+        does = {
+            True: "serves malloc here, glibc only what bypasses it",
+            False: "has a heap of its own beside malloc",
+            None: "may serve malloc here",
+        }[each.replaces_malloc]
+        if each.shadowed_by:
+            does = "is loaded, yet malloc does not lead to it"
+        yield f"{each.name} ({each.how}) {does}{'' if number else of_it}; {each.instead}"
+
+
+def outside_malloc_lines(allocators: Sequence[Allocator], changes: Mapping[str, Optional[int]]) -> Iterator[str]:
+    """Names the allocators to ask if what grew is outside malloc. `changes`: growth of each part of resident memory."""
+    for each in allocators if is_outside_malloc(changes) else ():
+        if not each.shadowed_by:
+            where = f"outside glibc's malloc, where {each.name} has a heap of its own"
+            yield f"most of what grew is {where}: {each.instead}"
+
+
+def _share_text(style: Style, share: Optional[GlibcShare]) -> str:
+    """ ": glibc's arenas hold 0.1% of the 84.2 MiB resident", or what is known of it; "" if nothing is."""
+    ours, rss = share or (None, None)
+    if ours is None:
+        return ""
+    if not rss:
+        return f": glibc's arenas have {style.size(ours)} resident"
+    return f": glibc's arenas hold {100 * ours / rss:.1f} % of the {style.size(rss)} resident"

@@ -14,11 +14,10 @@ from ...analysis.report import PARTS, ResidentPicture
 from ...analysis.trend import STILL, Series, ValueAt, judged
 from ...base.model import Allocator
 from ..shared_text.text import Style, bar, duration, signed, table
-from .allocators import outside_malloc_lines
 from .growth import growth_headlines, interval_words, rate_words
-from .other_screen import OtherScreen
-from .part_names import LABELS, size_of
+from .report import LABELS, size_of
 from .trend import HOW, drawn
+from .verdict import OtherScreen, outside_malloc_lines
 
 MAX_MOMENTS = 2000
 """Above this, every other moment is dropped."""

@@ -5,13 +5,64 @@ from __future__ import annotations
 import os
 import re
 import textwrap
-from typing import Iterable, Iterator, NamedTuple, Optional, Sequence, TypeVar
+from typing import Any, Iterable, Iterator, Mapping, NamedTuple, Optional, Sequence, TypeVar
 
+from ...analysis.report_holders import is_unnamed
+from ...base import optional_libraries
 from ...base.about import PROGRAM
+from ...base.argv import with_suggestion
 from ...base.class_names import with_short_names
+from ...base.errors import UsageError
 from ...base.model import SHELL_CALLS_INTO
 from ...base.printable import clean_line, one_line
-from .table_forms import in_form, ruled
+
+
+def ruled(headers: Sequence[str], rows: Sequence[Sequence[str]], align: Sequence[str]) -> Iterator[str]:
+    """The table of a screen: the headers, a rule, and the rows."""
+    widths = [max(len(cell) for cell in column) for column in zip(headers, *rows)]
+
+    def line(cells: Sequence[str]) -> str:
+        return "  ".join(
+            cell.ljust(width) if side == "left" else cell.rjust(width)
+            for cell, width, side in zip(cells, widths, align)
+        )
+
+    yield line(headers)
+    yield "  ".join("-" * width for width in widths)
+    for row in rows:
+        yield line(row)
+
+
+MARKDOWN = ("github", "pipe")
+
+
+def known_form(form: str) -> str:
+    """Checks that it is one of tabulate's formats; UsageError if not, or if tabulate is missing."""
+    tabulate: Any = optional_libraries.load("tabulate")
+    if tabulate is None:
+        raise UsageError(
+            "--table needs tabulate, which is not installed for this Python",
+            "pip install 'arenascope[table]', or Debian's package python3-tabulate",
+        )
+    known = tabulate.tabulate_formats
+    if form not in known:
+        raise UsageError(
+            f"there is no table format {form!r}", with_suggestion(form, known, f"one of: {', '.join(known)}")
+        )
+    return form
+
+
+def in_form(headers: Sequence[str], rows: Sequence[Sequence[str]], align: Sequence[str], form: str) -> Iterator[str]:
+    tabulate: Any = optional_libraries.load("tabulate")
+    if form in MARKDOWN:
+        rows = [[cell.replace("|", "\\|") for cell in row] for row in rows]
+    if form == "tsv":
+        # tabulate pads columns with spaces and drops trailing empty cells: neither suits programs
+        yield from ("\t".join(row) for row in (headers, *rows))
+        return
+    text: str = tabulate.tabulate(rows, headers, tablefmt=form, disable_numparse=True, colalign=align)
+    yield from text.splitlines()
+
 
 UNITS = ("B", "KiB", "MiB", "GiB", "TiB", "PiB")
 UNKNOWN = "?"
@@ -94,7 +145,7 @@ def parts_of(text: str) -> Sequence[Part]:
     return text.parts if isinstance(text, Painted) else (Part(text),)
 
 
-def written(line: str, width: int) -> list[str]:
+def safe_lines(line: str, width: int) -> list[str]:
     """Turns a line into terminal lines of that width: control codes removed, wrapped, coloured. All output passes
     here."""
     is_laid = isinstance(line, Laid)
@@ -445,3 +496,24 @@ def folded_name(rows: int, what: str) -> str:
 def left_out(style: Style, rows: int, what: str, many: Optional[str] = None) -> Iterator[str]:
     if rows:
         yield style.dim(f"… {count(rows, f'more {what}', f'more {many}' if many else None)}; --limit 0 shows all")
+
+
+MARK = "`"
+
+
+def marked(name: str) -> str:
+    return f"{MARK}{name.replace(MARK, chr(39))}{MARK}"
+
+
+def unmarked(words: str) -> str:
+    """The text without marks, for documents and other programs."""
+    return words.replace(MARK, "")
+
+
+def with_verb(called: str, verb: str) -> str:
+    """An owner with a verb: "`cache` holds", "unnamed variables of git hold"."""
+    return f"{called} {verb if is_unnamed(called) else verb + 's'}"
+
+
+def unmarked_names(names: Mapping[str, str]) -> dict[str, str]:
+    return {key: unmarked(value) if key in ("owner", "owners") else value for key, value in names.items()}
