@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import Callable, Mapping, Sequence
 
 import pytest
-from marks import full_after
 from sites import OR, PROGRAMS, Expected, Sited, compare, described, judge, names_of, sizes_of
 from spelling import canonical, rust
 
@@ -63,7 +62,7 @@ EACH = [
 ]
 
 
-@pytest.mark.parametrize("name", full_after(3, EACH))
+@pytest.mark.parametrize("name", EACH)
 def test_every_block_has_a_truth(truth: Callable[[str], Truth], name: str) -> None:
     blocks, _ = truth(name)
     own = [each for each in blocks.values() if not each.foreign]
