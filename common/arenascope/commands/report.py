@@ -46,7 +46,7 @@ from ..present.screens.report import (
 )
 from ..present.screens.verdict import cause, space_verdict, verdict
 from ..present.screens.ways_to_do import AdviceText
-from ..present.shared_text.problems import unnamed_variables
+from ..present.shared_text.debug_info import unnamed_variables
 from ..present.shared_text.text import NO_HEAP, Style, unmarked_names
 from ..session.before_hold import read_moment
 from ..session.parallel_sweeps import likely_chunks

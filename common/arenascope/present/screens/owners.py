@@ -17,7 +17,7 @@ from ...blocks.graph.refs import ImageSearch
 from ...blocks.graph.returns import HeldPages
 from ..formats.json import hexadecimal
 from ..json_documents import owner_records as records
-from ..shared_text.problems import symbols_command
+from ..shared_text.debug_info import symbols_command
 from ..shared_text.text import (
     UNKNOWN,
     Style,
