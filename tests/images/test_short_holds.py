@@ -6,7 +6,6 @@ import ctypes
 import json
 import mmap
 import os
-import random
 import re
 import signal
 import subprocess
@@ -20,12 +19,11 @@ from schemas import valid
 from stopping import stop
 from subjects import Subject
 
-from arenascope.base.errors import MemoryReadError, ReadLate, TargetError
+from arenascope.base.errors import ReadLate, TargetError
 from arenascope.cli import several_subjects, shell
 from arenascope.commands import pins
 from arenascope.commands.all_commands import find_command
 from arenascope.commands.steps import live_copy as apart
-from arenascope.glibc import bins_in_bulk
 from arenascope.session import before_hold, session
 from arenascope.sources.live import bulk_reads, process, process_hold, short_hold
 from arenascope.sources.live.procfiles import thread_state
@@ -94,17 +92,10 @@ def test_the_same_as_of_one_that_stands_still(stopped_at_the_hold, fixture):
 
 
 @pytest.mark.full
-@pytest.mark.parametrize("call", ["process_vm_readv", "with numpy", "none"])
-def test_the_same_under_churn(stopped_at_the_hold, monkeypatch, call):
-    """Every list has changed since it was looked for; without the system call each chunk is read by itself.
+def test_the_same_under_churn(stopped_at_the_hold):
+    """Every list has changed since it was looked for.
 
     A link that was half written in that moment may lead where no chunk can be: such a look begins anew."""
-    if call == "none":
-        monkeypatch.setattr(bulk_reads, "_find_call", lambda: None)
-    if call == "with numpy":
-        pytest.importorskip("numpy", reason="numpy is not installed: scripts/setup.sh installs it")
-        for module, name in ((bins_in_bulk, "WORTH_IT"), (bins_in_bulk, "LONG"), (bulk_reads, "WORTH_IT")):
-            monkeypatch.setattr(module, name, 1)
     late = []
     with Subject("churn") as subject:
         for words in 2 * COMMANDS:
@@ -116,65 +107,8 @@ def test_the_same_under_churn(stopped_at_the_hold, monkeypatch, call):
     assert len(late) < 3, late
 
 
-def test_what_is_wrong_while_it_runs_is_no_finding(stopped_at_the_hold, monkeypatch):
-    """Beforehand half of all words are torn; the hold mends that."""
-    read = process.ProcessImage.read
-    reads = [0]
-
-    def torn(self, address, size):
-        data = read(self, address, size)
-        reads[0] += 1
-        tear = size == 24 and not getattr(self, "_held", True) and reads[0] % 2
-        return data[::-1] if tear else data
-
-    monkeypatch.setattr(process.ProcessImage, "read", torn)
-    with Subject("hoard", "3", "12") as subject:
-        assert both_ways(subject, "arenas")["complete"]
-
-
-@pytest.mark.parametrize("by", ["numpy", "hand"])
-@pytest.mark.parametrize("step", [1, 32], ids=["overlapping", "beside"])
-def test_places_of_one_page_are_read_together(monkeypatch, step, by):
-    """Whatever their order, where they overlap, lie across two pages, or cannot be read."""
-    if by == "numpy":
-        pytest.importorskip("numpy", reason="numpy is not installed: scripts/setup.sh installs it")
-    monkeypatch.setattr(bulk_reads, "WORTH_IT", 0 if by == "numpy" else 1 << 62)
-    size, bytes_there = 24, 1 << 20
-    area = mmap.mmap(-1, bytes_there)
-    seed = random.Random(7)
-    area[:] = bytes(seed.getrandbits(8) for _ in range(bytes_there))
-    start = ctypes.addressof(ctypes.c_char.from_buffer(area))
-    places = [start + step * each for each in seed.sample(range((bytes_there - size) // step), 20_000)]
-    places[10:10] = lost = [4096 + 16 * each for each in range(5)]
-    find, asked = bulk_reads._find_call(), []
-
-    def counted(pid, ours, our_number, theirs, their_number, flags):
-        asked.append((our_number, their_number))
-        return find(pid, ours, our_number, theirs, their_number, flags)
-
-    def one_by_one(address, size):
-        if address in lost:
-            raise MemoryReadError(address, size)
-        return ctypes.string_at(address, size)
-
-    monkeypatch.setattr(bulk_reads, "_find_call", lambda: counted)
-    reader = bulk_reads.ManyReader(os.getpid(), one_by_one, places, size)
-    reader.run()
-    assert sorted(reader.lost) == list(range(10, 15))
-    for index, place in enumerate(places):
-        if place not in lost:
-            assert reader.buffer[size * index : size * (index + 1)] == ctypes.string_at(place, size), index
-    assert all(each <= bulk_reads.IOVECS for pair in asked for each in pair)
-    if step > size:
-        # a call may end within a page
-        assert sum(number for _, number in asked) <= bytes_there // 4096 + len(asked) + len(lost)
-
-
-@pytest.mark.parametrize("call", ["process_vm_readv", "none"])
-def test_blocks_are_read_whatever_the_process_may_read_of_them(monkeypatch, tmp_path, call):
+def test_blocks_are_read_whatever_the_process_may_read_of_them(tmp_path):
     """Also what it may not, up to where there is nothing, and nothing once it runs on."""
-    if call == "none":
-        monkeypatch.setattr(bulk_reads, "_find_call", lambda: None)
     page, libc = mmap.PAGESIZE, ctypes.CDLL(None)
     file = tmp_path / "file"
     file.write_bytes(bytes(range(256)) * (4 * page // 256))
@@ -193,19 +127,6 @@ def test_blocks_are_read_whatever_the_process_may_read_of_them(monkeypatch, tmp_
         image.give_up(TargetError("runs"))
         with pytest.raises(TargetError, match="runs"):
             fill(start, memoryview(block)[:page])
-
-
-def test_a_look_that_wants_more_holds_to_the_end(monkeypatch):
-    """Nothing was read beforehand but what the command wants of a heap without lists: it must begin anew."""
-    monkeypatch.setattr("arenascope.glibc.free_chunk_places.FreeListLinks.find_again", lambda self: None)
-    holds = []
-    hold = process_hold.Freeze.hold
-    monkeypatch.setattr(process_hold.Freeze, "hold", lambda self, *who: (holds.append(who), hold(self, *who)))
-    with Subject("bins") as subject:
-        seen = several_subjects.look(asked(subject.pid, "info"))
-        assert seen.error is None
-        assert len(holds) == 2
-        assert json.loads(seen.text)["xml"] == subject.info_xml
 
 
 def test_figures_for_metrics_and_watch(stopped_at_the_hold):
@@ -239,34 +160,23 @@ def is_part_of(part, whole):
     return part is None or part == whole
 
 
-@pytest.mark.parametrize("call", ["process_vm_readv", *in_full("none")])
-def test_what_was_read_in_time_is_the_answer(stopped_at_the_hold, time_is_up, monkeypatch, call):
+def test_what_was_read_in_time_is_the_answer(stopped_at_the_hold, time_is_up, monkeypatch):
     """Some batches of free chunks, then time is up: arenas whose lists were read are told, of the others nothing."""
+    batches, enough = [0], [0]
+
+    def is_time(self):
+        batches[0] += 1
+        time_is_up[0] = batches[0] == enough[0] or time_is_up[0]
+        return time_is_up[0]
+
+    monkeypatch.setattr(short_hold.StillProcess, "is_time", is_time)
     with Subject("big", "40") as subject:
         whole = answer(subject.pid, "arenas", early=True)
-        find, again, read_now = bulk_reads._find_call, before_hold.find_lists_again, short_hold.StillProcess.read_now
-        reads, enough = [0], [0]
-
-        def begins(session, nodes):
-            reads[0] = 0
-            again(session, nodes)
-            if not time_is_up[0]:
-                enough[0] = reads[0] // 2
-
-        def count():
-            reads[0] += 1
-            time_is_up[0] = reads[0] == enough[0] or time_is_up[0]
-
-        monkeypatch.setattr(before_hold, "find_lists_again", begins)
-        if call == "process_vm_readv":
-            monkeypatch.setattr(bulk_reads, "_find_call", lambda: lambda *words: (find()(*words), count())[0])
-        else:
-            monkeypatch.setattr(bulk_reads, "_find_call", lambda: None)
-            monkeypatch.setattr(short_hold.StillProcess, "read_now", lambda *words: (read_now(*words), count())[0])
         try:
             for words in ("arenas", "trim", "bins", "report"):
-                time_is_up[0], enough[0] = False, 0
-                several_subjects._look(asked(subject.pid, words), True)  # how often lists are read
+                time_is_up[0], batches[0], enough[0] = False, 0, 0
+                several_subjects._look(asked(subject.pid, words), True)
+                batches[0], enough[0] = 0, batches[0] // 2
                 seen = several_subjects._look(asked(subject.pid, words), True)
                 part = valid(json.loads(seen.text))
                 assert (seen.status, part["complete"]) == (0, False), words

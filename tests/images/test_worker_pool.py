@@ -12,7 +12,6 @@ from typing import Any, Callable, Iterator, Mapping, Optional, Sequence
 
 import pytest
 from marks import in_full
-from platforms import HOST
 from subjects import Subject
 
 from arenascope.base import worker_pool as crew
@@ -110,35 +109,6 @@ def test_of_damage_too(kind: str, counting: Counting, short_stretches: list[int]
     with Subject("corrupt", kind) as subject:
         subject.send("tick")
         all_say_the_same(subject.kernel_core(), counting)
-
-
-@pytest.mark.full
-@pytest.mark.parametrize(
-    ("wrong", "fixture"),
-    [pytest.param("inside a block", "big", marks=pytest.mark.full), ("beside a fast chunk", "fastbins")],
-)
-def test_a_cut_where_there_can_be_none_is_no_cut(
-    wrong: str, fixture: str, counting: Counting, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """A heap that was cut in the middle of a block, or of what is judged together, is swept again, as a whole."""
-    if fixture == "fastbins" and not HOST.has_fastbins:
-        pytest.skip("this glibc has no fastbins")
-    cut, made = parallel_sweeps.cuts, []
-
-    def badly(memory: Any, layout: Any, header: Any, heap: Any, listed: Any, **options: Any) -> list[int]:
-        if wrong == "inside a block":
-            found = [chunk + 16 for chunk in cut(memory, layout, header, heap, listed, **options)]
-        else:
-            ends = [chunk + (memory.word(chunk + 8) & ~7) for chunk, kind in listed.items() if kind == "fast"]
-            found = sorted(end for end in ends if heap.address < end < header.top and end not in listed)[:3]
-        made.extend(found)
-        return found
-
-    monkeypatch.setattr(parallel_sweeps, "SHORTEST", 4096)
-    monkeypatch.setattr(parallel_sweeps, "cuts", badly)
-    with Subject(fixture, *FIXTURES[fixture]) as subject:
-        all_say_the_same(subject.kernel_core(), counting)
-    assert made
 
 
 # the crew itself

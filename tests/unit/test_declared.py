@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import random
 from typing import Iterable, Optional, Sequence
 
 import pytest
 from declared_types import DeclaredTypes
 from heap_places import APP
 from heapbuilder import HeapImage
-from marks import full_after
 
 from arenascope.blocks.declared import many_objects_with_numpy
 from arenascope.blocks.declared.claims import CONTAINER, Claim, Container, Library, Reader, Types
@@ -79,13 +77,9 @@ class Program:
         search.numpy = pytest.importorskip("numpy", reason="numpy is not installed: scripts/setup.sh installs it")
         with pytest.MonkeyPatch.context() as patch:
             patch.setattr(many_objects_with_numpy, "FEW", 0)
-            # all of memory at once; or three windows of 64 bytes, for which others have to go
-            for shift, windows in ((many_objects_with_numpy.SHIFT, many_objects_with_numpy.MOST_WINDOWS), (6, 3)):
-                patch.setattr(many_objects_with_numpy, "SHIFT", shift)
-                patch.setattr(many_objects_with_numpy, "MOST_WINDOWS", windows)
-                at_once = named_blocks(search, self.types, ground_of(session), libraries)
-                assert told(at_once) == told(self.found)
-                self.types.asked = [*asked]
+            at_once = named_blocks(search, self.types, ground_of(session), libraries)
+        assert told(at_once) == told(self.found)
+        self.types.asked = asked
         return self.found
 
     def number(self, name: str) -> int:
@@ -654,33 +648,3 @@ def test_elements_may_lie_in_front_of_the_first(program: Program) -> None:
     table = StaleWords(found.blocks, 8)
     declare(found, table, Session(program.image.target()).memory)
     assert table.why(body, program.number("body")) == COUNTS
-
-
-@pytest.mark.parametrize("seed", full_after(3, range(12)))
-def test_numpy_changes_nothing(program: Program, seed: int) -> None:
-    """Lists, arrays and texts, with links that lead anywhere; it is compared where names are found."""
-    chance, types = random.Random(seed), program.types
-    node = node_type(types, size=48)
-    fields = ("next", 0, types.to(node)), ("other", 8, types.to(node)), ("text", 16, types.to(types.char))
-    types.set(
-        node,
-        *fields,
-        ("any", 24, types.to(types.void)),
-        ("all", 32, types.to(types.to(node))),
-        ("count", 40, types.long),
-    )
-    nodes = [program.malloc(f"node {each}", 48, larger=16 * (not chance.randrange(20))) for each in range(200)]
-    texts = [program.malloc(f"text {each}", chance.randrange(1, 100)) for each in range(50)]
-    for each, here in enumerate(nodes):
-        anywhere = [*nodes, *texts, here + 8, 0x7100_0000_0000, 0, 0]
-        following = nodes[each + 1] if each + 1 < len(nodes) else 0
-        rare = not chance.randrange(30)
-        count = chance.randrange(1, 9)
-        array = program.malloc(f"array {each}", 8 * count)
-        program.put(array, *chance.choices([*nodes, 0], k=count))
-        program.put(here, chance.choice(anywhere) if rare else following, chance.choice(nodes))
-        program.put(here + 16, chance.choice([*texts, 0]), chance.choice(anywhere), array, count)
-    program.variable("first", types.to(node), nodes[0])
-    program.variable("some", types.to(node), nodes[100])
-    found = program.named()
-    assert sum(each is not None for each in map(found.name_of, range(len(found.blocks)))) > 100

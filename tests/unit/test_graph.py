@@ -11,7 +11,7 @@ import pytest
 from marks import full_after
 
 from arenascope.base import optional_libraries
-from arenascope.blocks.graph.blocks import BlockStretch, Marks, SpanMark, put_in_order
+from arenascope.blocks.graph.blocks import Marks, SpanMark
 from arenascope.blocks.graph.components import lumps
 from arenascope.blocks.graph.costs_by_type import costs_of_each
 from arenascope.blocks.graph.descendants import Spread
@@ -92,43 +92,6 @@ def test_what_words_may_mean(by: str) -> None:
         ("relative", AT + 32),
         ("unaligned", AT + 10),
     }
-
-
-@pytest.mark.parametrize("seed", range(8))
-def test_few_upper_halves_tell_the_same(seed: int) -> None:
-    """Encoded pointers to heaps far apart, anywhere in a window: as without numpy, from which no word is left out."""
-    numpy = pytest.importorskip("numpy", reason="numpy is not installed: scripts/setup.sh installs it")
-    rng = random.Random(seed)
-    heaps = [0x5555_FFFF_0000, AT, 0x7FFE_FFFF_0000]
-    starts = sorted(heap + 16 * at for heap in heaps for at in rng.sample(range(1 << 13), 200))
-    ends = [start + 15 for start in starts]
-    finders = [
-        Finder(starts, ends, [Span(start, end) for start, end in zip(starts, ends)], 8),
-        finder_of(numpy, starts, ends, (), 8),
-    ]
-    assert finders[1].tops == [Span(0x5555, 0x5557), Span(0x7F00, 0x7F01), Span(0x7FFE, 0x8000)]
-    at, count = (AT, 0x7EFF_FFFF_FF00, 0x1000_0000)[seed % 3], 400
-    data = bytearray(8 * count + 8)
-    for _ in range(count):
-        place = rng.randrange(8 * count)
-        value = rng.choice(starts) + rng.choice((0, 0, 0, 5, 15, 16))
-        tag = rng.getrandbits(16)
-        near = value - (at + place // 8 * 8) & (1 << 64) - 1
-        value = rng.choice((value, value | tag << 48, value << 16 | tag, near, tag, tag << 48))
-        place = place // 8 * 8 if rng.randrange(2) else place
-        data[place : place + 8] = value.to_bytes(8, "little")
-    memory = Memory(lambda address, size: bytes(data)[address - at :][:size].ljust(size, b"\0"), 8, "little")
-    window = WordWindow(at, memoryview(bytes(data[: 8 * count])).cast("Q"), goes_on=True)
-    told = [
-        [
-            (each.encoding, each.address + 8 * each.place(index), int(each.words[index]), which)
-            for each in decoded(window, memory, by, finder.tops)
-            for index, which in finder.hits(each.words)
-        ]
-        for by, finder in zip((None, numpy), finders)
-    ]
-    assert told[0] == told[1]
-    assert {encoding for encoding, *_ in told[0]} == {"tagged", "shifted", "unaligned", "relative"}
 
 
 def test_marks_lie_over_each_other() -> None:
@@ -241,46 +204,6 @@ def test_runs_of_marks_are_found() -> None:
     for mark in (0, 1, 2, ord("+")):
         marks = bytearray(rng.choice((0, 1, 2, ord("+"))) for _ in range(rng.randrange(300)))
         assert [*marked(marks, mark)] == [at for at, each in enumerate(marks) if each == mark]
-
-
-@pytest.mark.parametrize("word", [8, 4])
-def test_numpy_finds_the_same_blocks(word: int) -> None:
-    """Of blocks in heaps far apart, or not, and of gigabytes: by the bitmap and by a search."""
-    numpy = pytest.importorskip("numpy", reason="numpy is not installed: scripts/setup.sh installs it")
-    from arenascope.blocks.graph.edges_with_numpy import Places
-
-    rng = random.Random(word)
-    for apart in (1 << 12, 1 << 24, *([1 << 40] if word == 8 else [])):
-        stretches = []
-        at = 0x5600_0000 if word == 4 else 0x5600_0000_0000
-        for _ in range(3):
-            stretch = BlockStretch()
-            for _ in range(rng.randrange(1, 200)):
-                size = 16 * rng.randrange(1, 40)
-                stretch.add(at, at + size - word, size)
-                at += 16 * rng.randrange(2) + size
-            stretches.append(stretch)
-            at += apart
-        if word == 8:
-            # mapped by itself each, the next one right behind it or not
-            for size in (5 << 30, (1 << 32) - 4096, 9 << 30, 1 << 20, 40 << 30):
-                stretch = BlockStretch()
-                stretch.add(at + 16, at + size - 1, size)
-                stretches.append(stretch)
-                at += size + 4096 * rng.randrange(2)
-        blocks = put_in_order(stretches)
-        edges = [each + past for each in (*blocks.starts, *blocks.ends) for past in (-17, -1, 0, 1, 9)]
-        inside = [rng.randint(start, end) for start, end in zip(blocks.starts, blocks.ends) for _ in range(3)]
-        values = [*edges, *inside, *(rng.getrandbits(8 * word) for _ in range(300)), 0, (1 << 8 * word) - 1]
-        index, which = Places(numpy, blocks).of(numpy.array(values, dtype=numpy.uint64))
-        truth = [(place, blocks.find(value)) for place, value in enumerate(values) if blocks.find(value) >= 0]
-        assert list(zip(index.tolist(), which.tolist())) == truth
-        words = sorted({each & -word for each in values if blocks.starts[0] - 64 <= each <= blocks.ends[-1] + 64})
-        index, which = Places(numpy, blocks).around(numpy.array(words, dtype=numpy.uint64), word)
-        # a word lies in a block with its last byte, too
-        whose = [(place, blocks.find(at)) for place, at in enumerate(words)]
-        truth = [(at, found) for at, found in whose if found >= 0 and words[at] + word <= blocks.ends[found] + 1]
-        assert list(zip(index.tolist(), which.tolist())) == truth
 
 
 @pytest.mark.parametrize("by", ["numpy", "hand"])

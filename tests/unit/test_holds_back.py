@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import random
-from types import ModuleType
 from typing import Iterator, Union
 
 import pytest
@@ -17,7 +16,7 @@ from arenascope.analysis.held_back import Typed as Block
 from arenascope.analysis.resident import Present
 from arenascope.analysis.trim import TrimRules
 from arenascope.base.model import ArenaHeader, ChunkRun, Heap, Piece
-from arenascope.blocks.live_blocks import HeapBlocks, NamedLiveBlocks, NamedRun, Swept
+from arenascope.blocks.live_blocks import NamedRun, Swept
 from arenascope.blocks.recognise.all_recognisers import NONE
 from arenascope.blocks.types_of_image import held_back, in_memory
 from arenascope.glibc.chunk import PREV_INUSE
@@ -108,31 +107,6 @@ def test_random_heaps(row: str) -> None:
 def test_few_sizes(row: str) -> None:
     for seed in range(16):
         assert compare(few_sizes(row, seed))
-
-
-@pytest.mark.parametrize("row", full_after(4, CHAINS))
-def test_short_runs_hold_nothing(row: str) -> None:
-    """What is left without them is judged as all of it is."""
-    numpy = pytest.importorskip("numpy", reason="numpy is not installed: scripts/setup.sh installs it")
-    images = [(few_sizes if seed % 2 else random_image)(row, seed) for seed in range(16)]
-    assert sum(left_out(numpy, Session(image.target()), random.Random(row)) for image in images)
-
-
-def left_out(numpy: ModuleType, session: Session, rng: random.Random) -> int:
-    """How many blocks."""
-    from arenascope.blocks.types_of_image import long_runs
-
-    live = NamedLiveBlocks(session, numpy)
-    for header in session.headers:
-        for heap in session.heaps[header.index]:
-            pieces = [_typed(piece, rng) for piece in session.sweep(header, heap)]
-            live.heaps.append(HeapBlocks(header, heap, pieces))
-    by_heap, present = {each.heap: each for each in live.heaps}, in_memory(session)
-    every = held_back(session, present, lambda _, heap: live.blocks(by_heap[heap]))
-    few = held_back(session, present, lambda _, heap: long_runs(numpy, session, by_heap[heap]))
-    assert [few.of(kind) for kind in range(KINDS)] == [every.of(kind) for kind in range(KINDS)]
-    assert sum(every.releases.values())
-    return sum(len(list(live.blocks(each))) - len(list(long_runs(numpy, session, each))) for each in live.heaps)
 
 
 def _typed(piece: Piece, rng: random.Random) -> Swept:

@@ -8,7 +8,6 @@ import json
 import os
 import random
 import signal
-import sys
 import threading
 import time
 from pathlib import Path
@@ -61,24 +60,6 @@ def filler(data: bytes, ends: tuple[int, ...] = (), holes: tuple[range, ...] = (
     return fill
 
 
-@pytest.mark.parametrize("word", [4, 8])
-@pytest.mark.parametrize("ends", [(), (8, 4096, 5000, 70_000)])
-def test_whatever_is_asked_for_next(word: int, ends: tuple[int, ...], data: bytes) -> None:
-    dice = random.Random(word + len(ends))
-    ahead = ReadAhead(filler(data, ends), word)
-    for _ in range(20):
-        end = dice.randrange(word, len(data) // word + 1) * word
-        ahead.begin(end)
-        address = 0
-        while address < end:
-            words = ahead.words_from(address)
-            assert len(words), address
-            assert memoryview(words).tobytes() == data[address : address + len(words) * word]
-            # chunk by chunk, over a few blocks, and sometimes back
-            address = max(0, address + dice.choice([1, 5, 600, 2000, -3]) * word)
-        assert not len(ahead.words_from(end))
-
-
 def test_what_cannot_be_read_is_not_there(data: bytes) -> None:
     ahead = ReadAhead(filler(data, holes=(range(8192, 20_000),)), 8)
     ahead.begin(len(data))
@@ -86,16 +67,6 @@ def test_what_cannot_be_read_is_not_there(data: bytes) -> None:
     assert not len(ahead.words_from(8192))
     assert not len(ahead.words_from(16_000))
     assert memoryview(ahead.words_from(20_000)).tobytes() == data[20_000:24_096]
-
-
-def test_a_stretch_begins_anew() -> None:
-    """A process may have run on in between."""
-    content = bytearray(1 << 16)
-    ahead = ReadAhead(lambda address, block: filler(bytes(content))(address, block), 8)
-    for turn in range(1, 4):
-        content[:] = bytes([turn]) * len(content)
-        ahead.begin(len(content))
-        assert set(memoryview(ahead.words_from(0)).tobytes()) == {turn}
 
 
 @pytest.mark.parametrize("row", ["2.36-64", *in_full("2.31-i386")])
@@ -123,22 +94,6 @@ def test_a_sweep_finds_the_same(row: str, command: str) -> None:
     assert outcomes[0]["complete"]
 
 
-def test_signals_are_not_for_that_thread(data: bytes) -> None:
-    seen: list[set[Any]] = []
-
-    def fill(address: int, block: memoryview) -> int:
-        seen.append(set(signal.pthread_sigmask(signal.SIG_BLOCK, ())))
-        return filler(data)(address, block)  # type: ignore[no-any-return]
-
-    before = signal.pthread_sigmask(signal.SIG_BLOCK, ())
-    ahead = ReadAhead(fill, 8)
-    ahead.begin(len(data))
-    assert len(ahead.words_from(0))
-    assert signal.SIGINT in seen[0]
-    assert signal.SIGCHLD in seen[0]
-    assert signal.pthread_sigmask(signal.SIG_BLOCK, ()) == before
-
-
 def test_ctrl_c_while_it_waits(data: bytes) -> None:
     """The one who waits is interrupted, and can go on from there."""
     slow = threading.Event()
@@ -161,45 +116,3 @@ def test_ctrl_c_while_it_waits(data: bytes) -> None:
         wait()
     ahead.begin(len(data))
     assert memoryview(ahead.words_from(0)).tobytes() == data[:4096]
-
-
-@pytest.mark.full
-def test_ctrl_c_between_any_two_lines(data: bytes) -> None:
-    """Whatever was being done: the next stretch is read right, and nobody waits forever."""
-
-    def walk(ahead: ReadAhead) -> None:
-        ahead.begin(len(data))
-        address = 0
-        while address < len(data):
-            words = memoryview(ahead.words_from(address))
-            assert words.tobytes() == data[address : address + words.nbytes]
-            address += words.nbytes
-
-    def interrupted(after: int) -> bool:
-        """Whether the walk was, in one of our own lines."""
-        left = after
-
-        def trace(frame: Any, event: str, argument: Any) -> Any:
-            nonlocal left
-            if frame.f_code.co_filename != background.__file__:
-                return None
-            left -= 1
-            if left == 0:
-                raise KeyboardInterrupt
-            return trace
-
-        sys.settrace(trace)
-        try:
-            walk(ahead)
-        except KeyboardInterrupt:
-            return True
-        finally:
-            sys.settrace(None)
-        return False
-
-    ahead = ReadAhead(filler(data, (5000, 70_000)), 8)
-    lines = 1
-    while interrupted(lines):
-        walk(ahead)
-        lines += 1
-    assert lines > 100
