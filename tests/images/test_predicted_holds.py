@@ -9,7 +9,6 @@ import re
 import subprocess
 import sys
 import time
-from functools import partial
 from pathlib import Path
 
 import pytest
@@ -18,7 +17,6 @@ from schemas import valid
 from subjects import Subject
 from terminal_output import rest_of
 
-from arenascope.base.hold_limits import COPIED, SWEPT, WRITTEN
 from arenascope.cli import several_subjects, shell
 from arenascope.commands.all_commands import find_command
 from arenascope.commands.steps import live_copy
@@ -162,43 +160,6 @@ def test_a_report_without_a_copy_is_the_plain_one(words, case, monkeypatch, tmp_
         assert re.search(r"--hold-at-most \d+s ", problem["text"])
     if "html" in words:
         assert problem["text"] in page.read_text()
-
-
-def noted(done, work, *few, **more):
-    done.append(work)
-    return work(*few, **more)
-
-
-@pytest.mark.parametrize(("case", "what"), [("room", COPIED), ("no-room", SWEPT), ("no-time", SWEPT)])
-def test_what_is_foretold_is_done(case, what, monkeypatch):
-    """A sweep takes no copy on a disk, which is slower, nor one that may be cut: half of it tells nothing."""
-    told, copies, foretell = [], [], predicted_hold.predict_hold
-    monkeypatch.setattr(predicted_hold, "predict_hold", lambda *each: (told.append(foretell(*each)), told[-1])[1])
-    monkeypatch.setattr(predicted_hold, "SMALL", 0)
-    for name in ("copy_process", "save_process"):
-        made = getattr(live_copy, name)
-        monkeypatch.setattr(live_copy, name, partial(noted, copies, made))
-    if case == "no-room":
-        monkeypatch.setattr(live_copy, "_memory_for_copy", lambda size: 0)
-    if case == "no-time":
-        monkeypatch.setattr(predicted_hold, "_times", lambda image: [1.0])
-    with Subject("big", "16") as subject:
-        seen = looked_at(subject.pid, "check", 20.0)
-        assert subject.quit() == 0
-    assert (seen.status, len(copies), told[-1].what) == (0, what == COPIED, what)
-
-
-@pytest.mark.parametrize(("left", "what"), [(8 << 30, COPIED), pytest.param(71 << 20, WRITTEN, marks=pytest.mark.full)])
-@pytest.mark.parametrize("words", ["save", "save --redact", "types"])
-def test_the_place_of_a_copy_is_told(words, left, what, tmp_path, monkeypatch):
-    told, foretell = [], predicted_hold.predict_hold
-    monkeypatch.setattr(predicted_hold, "predict_hold", lambda *each: (told.append(foretell(*each)), told[-1])[1])
-    monkeypatch.setattr(predicted_hold, "SMALL", 0)
-    monkeypatch.setattr(live_copy, "memory_left", lambda: left)
-    with Subject("big", "16") as subject:
-        seen = looked_at(subject.pid, words if words == "types" else f"{words} {tmp_path / 'core'}", 20.0)
-        assert subject.quit() == 0
-    assert (seen.status, told[-1].what) == (0, what)
 
 
 @pytest.mark.parametrize("how", shell.WAYS_TO_STOP)

@@ -47,12 +47,6 @@ def test_each_target_asks_for_what_it_needs() -> None:
     assert {"chromium", "java", "mariadb", "aarch64", "mimalloc"}.isdisjoint(needed("test"))
 
 
-def test_a_level_that_is_none_is_refused() -> None:
-    done = bash('scripts/setup.sh "$1"', "everything")
-    assert (done.returncode, done.stdout) == (1, "")
-    assert done.stderr == "setup: usage: scripts/setup.sh [--simulate] [python|check|site|runtime|test|all]\n"
-
-
 @pytest.mark.skipif(not shutil.which("apt-cache"), reason="this is no Debian")
 def test_packages_are_found_by_what_they_are_called_now(tmp_path: Path) -> None:
     """Of several the highest, and none that the archive only speaks of."""
@@ -136,25 +130,3 @@ def test_readme_s_commands_on_a_bare_machine(suite: str) -> None:
         pytest.skip(done.stdout.strip())
     assert done.returncode == 0, done.stdout + done.stderr
     assert re.search(f"^newcomer: .*{suite}", done.stdout, re.MULTILINE)
-
-
-@pytest.mark.full
-@pytest.mark.needs_root
-@pytest.mark.needs_network
-@pytest.mark.xdist_group("newcomer")
-def test_a_suite_that_no_archive_has_is_told() -> None:
-    needs_a_checkout(ROOT)
-    if os.geteuid() != 0 or not shutil.which("debootstrap"):
-        pytest.skip("a bare machine is made by root with debootstrap")
-    done = subprocess.run(
-        ["scripts/newcomer.sh", "nosuch"],
-        cwd=ROOT,
-        capture_output=True,
-        text=True,
-        timeout=300,
-        stdin=subprocess.DEVNULL,
-    )
-    assert done.returncode == 1
-    assert done.stdout.startswith("newcomer: nosuch: ")
-    assert "://" not in done.stdout + done.stderr
-    assert re.fullmatch("newcomer: .*nosuch\n", done.stderr)

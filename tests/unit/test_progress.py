@@ -23,7 +23,6 @@ from arenascope.glibc import bins
 from arenascope.present.shared_text import progress_bar
 from arenascope.present.shared_text.progress_bar import PATIENCE, OverwrittenLine, Progress, ProgressOfAll
 from arenascope.session import check
-from arenascope.session.session import Session
 from arenascope.sources.target import MemoryUse
 
 
@@ -222,10 +221,3 @@ def test_trim_applies_nothing_where_it_was_stopped(monkeypatch: pytest.MonkeyPat
         apply()
     assert called == ["malloc_trim"]
     assert len(notices) == 1
-
-
-def test_a_walk_that_ends_well_does_not_undo_a_stop() -> None:
-    session = Session(everything("2.36-64").target())
-    session.stopped = True
-    assert session.arenas
-    assert session.stopped
