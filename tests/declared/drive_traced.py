@@ -11,8 +11,7 @@ FOLDER = Path(globals()["FOLDER"])
 
 def main():
     from arenascope.blocks.name_all_blocks import live_kinds
-    from arenascope.session.session import Session
-    from arenascope.session.users_rules import UsersRules
+    from arenascope.session.session import Session, UsersRules
 
     commands = sys.modules["arenascope_gdb"]
     session = Session(commands.GdbDoor("heap", os.path.dirname(commands.__file__)).target())

@@ -21,7 +21,7 @@ from pythons import resting
 from schemas import valid
 from subjects import Subject
 
-from arenascope.blocks import name_all_blocks, python_bodies
+from arenascope.blocks import name_all_blocks, named_by_holders
 from arenascope.blocks.single_blocks import kinds_of
 from arenascope.cli.shell import How, ShellDoor
 from arenascope.present.screens.types import name_of
@@ -322,7 +322,7 @@ def test_with_numpy_it_says_the_same(code: str, name: str, least: int, monkeypat
     told = []
     with resting(code) as process:
         for library in (numpy, None):
-            monkeypatch.setattr(python_bodies, "library", lambda _, library=library: library)
+            monkeypatch.setattr(named_by_holders, "library", lambda _, library=library: library)
             told.append(kinds_by_block(Session(ShellDoor(str(process.pid), How("none", declared=False)).target())))
     assert told[0] == told[1]
     assert sum(name_of(kind) == name for kind in told[0].values()) > least

@@ -12,16 +12,15 @@ from heapbuilder import HeapImage
 from arenascope.blocks.declared import many_objects_with_numpy
 from arenascope.blocks.declared.claims import CONTAINER, Claim, Container, Library, Reader, Types
 from arenascope.blocks.declared.named_blocks import NamedBlocks
+from arenascope.blocks.declared.once_per_image import named_blocks
 from arenascope.blocks.declared.path_text import path_text
 from arenascope.blocks.declared.pointer_words import declare
-from arenascope.blocks.declared.trace_from_variables import named_blocks
 from arenascope.blocks.graph.blocks import live_blocks
 from arenascope.blocks.graph.refs import ImageSearch
 from arenascope.blocks.graph.roots import find_roots
 from arenascope.blocks.graph.stale_words import COUNTS, StaleWords
 from arenascope.blocks.recognise.module_memory import ground_of
-from arenascope.session.session import Session
-from arenascope.session.users_rules import UsersRules
+from arenascope.session.session import Session, UsersRules
 from arenascope.sources.debug_info_types import Local
 
 GARBAGE = 0x0123_4567_89AB_CDE0

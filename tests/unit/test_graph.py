@@ -11,13 +11,11 @@ import pytest
 from marks import full_after
 
 from arenascope.base import optional_libraries
-from arenascope.blocks.graph.blocks import Marks, SpanMark
+from arenascope.blocks.graph.blocks import FLAGS, Marks, SpanMark
 from arenascope.blocks.graph.components import lumps
 from arenascope.blocks.graph.costs_by_type import costs_of_each
-from arenascope.blocks.graph.descendants import Spread
 from arenascope.blocks.graph.dominators import Dominators, dominators
-from arenascope.blocks.graph.edge import FLAGS
-from arenascope.blocks.graph.edges import Further, Graph, with_more, without
+from arenascope.blocks.graph.edges import Further, Graph, Spread, with_more, without
 from arenascope.blocks.graph.encodings import decoded
 from arenascope.blocks.graph.memory_windows import WordWindow
 from arenascope.blocks.graph.nearest_owners import MOST, NONE, Common, SharedBlock, Tops

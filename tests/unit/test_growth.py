@@ -6,7 +6,7 @@ from typing import Any, Optional
 
 import pytest
 
-from arenascope.analysis.growth import growth, what_they_show
+from arenascope.analysis.trend import growth, what_they_show
 from arenascope.present.screens.growth import growth_sentence
 
 KIB, RSS = 1 << 10, 10 << 20

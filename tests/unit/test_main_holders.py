@@ -9,12 +9,10 @@ from typing import Iterator, Sequence
 import pytest
 
 from arenascope.base import optional_libraries
-from arenascope.blocks.graph.edge import DEEP, FLAGS, INSIDE, STALE
-from arenascope.blocks.graph.edges import Graph
-from arenascope.blocks.graph.lasting_graph import lasting
+from arenascope.blocks.graph.blocks import DEEP, FLAGS, INSIDE, NOBODY, STALE
+from arenascope.blocks.graph.edges import Graph, lasting
 from arenascope.blocks.graph.leads import STALE_RANK, Owner, stale_leads
 from arenascope.blocks.graph.main_holders import Lead, MainHolders, main_holders
-from arenascope.blocks.graph.owner_pages import NOBODY
 from arenascope.blocks.graph.stale_words import Collected
 
 FEW, RANKS = 14, 3

@@ -13,8 +13,7 @@ from heap_mixtures import everything, random_image
 from arenascope.analysis.held_back import Typed
 from arenascope.analysis.resident import Present
 from arenascope.base.model import ArenaHeader, ChunkRun, Heap
-from arenascope.blocks.graph.blocks import LiveBlocks, live_blocks
-from arenascope.blocks.graph.owner_pages import NOBODY, Join, OwnerPages, nobodys
+from arenascope.blocks.graph.blocks import NOBODY, Join, LiveBlocks, OwnerPages, live_blocks, nobodys
 from arenascope.blocks.graph.returns import OneByOne
 from arenascope.blocks.graph.returns_with_numpy import AtOnce
 from arenascope.blocks.types_of_image import InMemory, held_back

@@ -26,7 +26,7 @@ from arenascope.present.json_documents.schemas import COMMANDS
 from arenascope.present.screens import evidence, pins, trim, types, verdict
 from arenascope.present.screens.advice_sentences import ADVICE
 from arenascope.present.shared_text import findings
-from arenascope.present.shared_text.problems import SENTENCES
+from arenascope.present.shared_text.findings import SENTENCES
 
 NAMES = {*COMMAND_NAMES, "top", "failed", "snapshot-file"}
 # with the options that bring keys of their own

@@ -4,8 +4,102 @@ from __future__ import annotations
 
 from typing import AbstractSet, Iterable, Iterator, Mapping, NamedTuple, Optional, Sequence
 
-from .diff import CONTAINER, Document, figures_of, held_by_containers
-from .growth import NOTABLE, SHARE
+from ..base.model import Statement
+from .diff import CONTAINER, Document, compare, figures_of, held_by_containers, owner_name
+from .report import FREE, LIVE
+from .usage import total
+
+NOTABLE = 128 << 10
+"""Smaller changes are normal in steady operation."""
+SHARE = 1000
+"""Likewise, as a fraction of what is resident."""
+NOT_TOLD = ("snapshot-is-later", "growth-unknown")
+"""The conclusion if two snapshots do not show whether it grew."""
+DOUBTFUL, TOLD_IN = 8, 3600
+"""Less than that by so many times may be the begin of a growth, if it would bring as much in so many seconds."""
+
+
+def growth(before: Document, after: Document) -> Statement:
+    """Compares two snapshots; by resident memory if both have it, else by what malloc has handed out."""
+    diff = compare(before, after)
+    if diff.one_process is False:
+        return Statement("another-process")
+    changes = {each.name: each.change for each in diff.parts}
+    reports = [each.get("report") or {} for each in (before, after)]
+    told = all(each.get("parts") for each in reports) and len({each.get("measure") for each in reports}) == 1
+    live = _sum([changes.get(name, 0) for name in LIVE]) if told else _in_use(before, after)
+    free = _sum([changes.get(name, 0) for name in FREE]) if told else None
+    rss = diff.rss.change
+    elsewhere = None if rss is None or live is None or free is None else rss - live - free
+    figures: dict[str, Optional[float]] = {
+        "seconds": diff.seconds,
+        "rss_change_bytes": rss,
+        "live_change_bytes": live,
+        "free_change_bytes": free,
+        "elsewhere_change_bytes": elsewhere,
+        "live_per_hour_bytes": diff.per_hour(live),
+        "rss_per_hour_bytes": diff.per_hour(rss),
+    }
+    if diff.exchanged:
+        return Statement("snapshot-is-later", figures)
+    filled, names = diff.filled, {}
+    if filled is not None:
+        figures["container_change_elements"] = filled.change
+        names["container"] = filled.name
+    changed = {"live": live, "free": free, "elsewhere": elsewhere}
+    return Statement(_kind(diff.rss.after, rss, changed, diff.seconds), figures, names)
+
+
+def what_they_show(grown: Optional[Statement]) -> Optional[str]:
+    """Returns the id of what two snapshots show; None if they show nothing. Cores do not tell how far apart they
+    are."""
+    if grown is None or grown.figures.get("seconds") is None or grown.id in NOT_TOLD:
+        return None
+    return grown.id
+
+
+def _kind(
+    now: Optional[int], rss: Optional[int], changes: Mapping[str, Optional[int]], seconds: Optional[float]
+) -> str:
+    """Returns what grew most, if anything did."""
+    least = max(NOTABLE, (now or 0) // SHARE)
+    if changes["live"] is None:
+        return "growth-unknown"
+    what, growth = max(changes.items(), key=lambda item: item[1] or 0)
+    if growth is not None and growth >= least:
+        return f"{what}-grew"
+    fell = rss if rss is not None else changes["live"]
+    if fell <= -least:
+        return "fell"
+    # other memory also grows by being looked at
+    is_doubtful = changes["live"] * DOUBTFUL >= least
+    is_fast = seconds is not None and changes["live"] * TOLD_IN >= least * seconds
+    return "grew-too-little" if is_doubtful and is_fast else "held-still"
+
+
+def is_outside_malloc(changes: Mapping[str, Optional[int]]) -> bool:
+    """Tells whether most of the growth in resident memory is neither malloc's nor a file's."""
+    other = changes.get("other") or 0
+    return other >= NOTABLE and other >= max(change or 0 for change in changes.values())
+
+
+def _sum(changes: list[Optional[int]]) -> Optional[int]:
+    known = [change for change in changes if change is not None]
+    return sum(known) if len(known) == len(changes) else None
+
+
+def _in_use(before: Document, after: Document) -> Optional[int]:
+    """Returns what is in use by malloc's own account: what the arenas hold that is not free, and mmapped blocks."""
+    sums = []
+    for document in (before, after):
+        arenas = document.get("arenas") or {}
+        used = (arenas.get("totals") or {}).get("used_bytes")
+        mapped = (arenas.get("mmapped") or {}).get("bytes")
+        if used is None or mapped is None:
+            return None
+        sums.append(used + mapped)
+    return int(sums[1] - sums[0])
+
 
 STEADILY, AT_ONCE, UNEVENLY, ENDED, STILL = "steadily", "at-once", "unevenly", "ended", "held-still"
 COURSES = (STEADILY, AT_ONCE, UNEVENLY, ENDED, STILL)
@@ -281,3 +375,130 @@ def reached(rss: Series, limit: int, used: Optional[int]) -> Optional[LimitReach
     room = max(0, limit - (rss.moments[-1].value if used is None else max(used, rss.moments[-1].value)))
     slow, likely, fast = (room * 3600 / rate for rate in (rss.slow, rss.per_hour or 1, rss.fast or 1))
     return LimitReached(limit, room, fast, likely, latest=slow)
+
+
+BLOCKS_OF_A_SIZE, TYPE = "size", "type"
+NAMED, WORTH_NAMING = 3, 0.1
+"""At most so many types are named, each with at least this share of the growth."""
+LONG_ENOUGH = 10
+"""Shorter times give no meaningful rate per minute."""
+
+
+class Grown(NamedTuple):
+    """A type that has more than it had, and still grows."""
+
+    type: str
+    kind: Optional[str]
+    """None if the snapshots do not tell."""
+    certain: bool
+    blocks: Optional[int]
+    """The number of blocks that were added; None likewise."""
+    bytes: int
+    seconds: float
+    """From the first of these moments to the last."""
+    per_minute_bytes: Optional[int]
+    """None if the time is too short."""
+    steadily: bool
+    """Whether it grew without going down in between, as work in progress does."""
+    owner: Optional[str]
+    """The owner of at least half of the growth, named as owners are in snapshots; None if not known."""
+    owner_kind: Optional[str]
+
+
+class _SnapshotRows(NamedTuple):
+    """The rows of one type in one snapshot: two modules may each have a type of that name."""
+
+    rows: Sequence[Document] = ()
+
+    @property
+    def bytes(self) -> int:
+        return sum(int(row["bytes"]) for row in self.rows)
+
+    @property
+    def blocks(self) -> Optional[int]:
+        return total(row.get("blocks") for row in self.rows)
+
+    @property
+    def largest(self) -> Document:
+        return max(self.rows, key=lambda row: int(row["bytes"]))
+
+
+def grown_types(documents: Sequence[Document]) -> Optional[list[Grown]]:
+    """Returns the types that grew in snapshots of one process, in order of time. Those that grow steadily come first,
+    then the largest growth. None if fewer than two snapshots have types."""
+    both = [(float(each["taken"]), _rows_of(each)) for each in documents]
+    told = [(taken, _by_type(rows)) for taken, rows in both if rows is not None]
+    if len(told) < 2:
+        return None
+    last = told[-1][1]
+    found = (_grown(name, [(taken, types.get(name, _SnapshotRows())) for taken, types in told]) for name in last)
+    return sorted((each for each in found if each is not None), key=lambda each: (not each.steadily, -each.bytes))
+
+
+def worth_naming(grown: Sequence[Grown]) -> Sequence[Grown]:
+    """Returns the first type, and those that grow like it and matter beside it."""
+    least = WORTH_NAMING * sum(each.bytes for each in grown)
+    alike = [each for each in grown[1:] if each.steadily == grown[0].steadily and each.bytes >= least]
+    return [*grown[:1], *alike][:NAMED]
+
+
+def without_types(documents: Sequence[Document]) -> int:
+    """Counts the snapshots without types, if others have them: in these no type counts as zero."""
+    lacking = sum(_rows_of(each) is None for each in documents)
+    return lacking if lacking < len(documents) else 0
+
+
+def _rows_of(document: Document) -> Optional[Iterable[Document]]:
+    rows: Optional[Iterable[Document]] = (document.get("types") or {}).get("types")
+    return rows
+
+
+def _by_type(rows: Iterable[Document]) -> dict[str, _SnapshotRows]:
+    types: dict[str, list[Document]] = {}
+    for row in rows:
+        types.setdefault(str(row["type"]), []).append(row)
+    return {name: _SnapshotRows(several) for name, several in types.items()}
+
+
+def _grown(name: str, moments: Sequence[tuple[float, _SnapshotRows]]) -> Optional[Grown]:
+    series = judged(TYPE, name, [ValueAt(taken, rows.bytes) for taken, rows in moments])
+    if series.since is None or series.until is not None or series.change <= 0:
+        return None
+    (start, first), (end, last) = moments[0], moments[-1]
+    seconds = end - start
+    rate = None
+    if seconds >= LONG_ENOUGH:
+        rate = round(series.change * 60 / seconds if series.per_hour is None else series.per_hour / 60)
+    owner, blocks = _owner(first, last, series.change), (first.blocks, last.blocks)
+    return Grown(
+        type=name,
+        kind=last.largest.get("kind"),
+        certain=all(bool(row.get("certain")) for row in last.rows),
+        blocks=None if blocks[0] is None or blocks[1] is None else blocks[1] - blocks[0],
+        bytes=series.change,
+        seconds=seconds,
+        per_minute_bytes=rate,
+        steadily=series.how == STEADILY,
+        owner=None if owner is None else owner_name(owner),
+        owner_kind=None if owner is None else str(owner["kind"]),
+    )
+
+
+def _owner(first: _SnapshotRows, last: _SnapshotRows, change: int) -> Optional[Document]:
+    """Returns the owner of the growth. A row names who holds most of a type. What that owner held before is known if
+    the earlier row names it, too, or if there were no such blocks."""
+    after: Optional[Document] = last.largest.get("held_by")
+    if after is None:
+        return None
+    before = list(_held(first, owner_name(after)))
+    if first.rows and not before:
+        return None
+    more = sum(_held(last, owner_name(after))) - sum(before)
+    return after if 2 * more >= change else None
+
+
+def _held(rows: _SnapshotRows, owner: str) -> Iterator[int]:
+    for row in rows.rows:
+        held_by = row.get("held_by")
+        if held_by and owner_name(held_by) == owner:
+            yield held_by.get("bytes") or 0

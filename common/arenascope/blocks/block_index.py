@@ -14,8 +14,8 @@ from ..session.session import Session
 from ..sources.target import Span
 from .live_blocks import NamedLiveBlocks, NamedRun
 from .recognise.all_recognisers import NONE, Catalogue
-from .recognise.memory_pages import MemoryPages
 from .recognise.module_memory import PAGE_SHIFT
+from .recognise.size_fits import MemoryPages
 
 if TYPE_CHECKING:
     from ..base.array_types import Numbers

@@ -7,23 +7,344 @@ What a container tells is certain. A plain pointer from an object of a known cla
 from __future__ import annotations
 
 import re
+from bisect import bisect_left
 from collections import Counter, deque
-from typing import Iterator, Mapping, NamedTuple, Optional, Sequence
+from heapq import merge
+from types import ModuleType
+from typing import Callable, Container, Iterable, Iterator, Mapping, NamedTuple, Optional, Sequence
 
+from ..base.array_types import words_of
 from ..base.class_names import APART
+from ..base.count_work import Meter
 from ..base.model import POINTED, Kind
 from ..glibc.mmapped import without
 from ..session.session import Session
-from ..sources.target import SymbolPlace, text_of
-from .block_index import Index, Known
-from .bulk_holder_reads import LARGEST, LINKS, Area, HolderWords, Likely, LookedAt
-from .large_bodies import VariablePath, name_by_ways
+from ..sources.target import Region, Span, SymbolPlace, text_of
+from .block_index import WEAK, Index, Known
 from .live_blocks import NamedLiveBlocks
-from .python_bodies import name_bodies, name_keys_of_objects
-from .recognise.all_recognisers import NONE, Catalogue
-from .recognise.containers import POOL, ContainerBlock, Forms
+from .pointer_finder import FastFinder, finder_of, library
+from .recognise.all_recognisers import EXACT, NONE, Catalogue
+from .recognise.containers import HASHED, POOL, ContainerBlock, Forms
+from .recognise.linked_nodes import LIST, TREE
 from .recognise.module_memory import LoadedModules
+from .recognise.python import DEQUE_BLOCK, DEQUE_NEXT, DICT_KEYS, TO_KEYS, Python
 from .recognise.size_fits import fits
+from .recognise.well_known_programs import RuntimeKeeper
+
+PIECE = 1 << 20
+"""Looked through at once: no pool of pymalloc's lies across its end."""
+MOST_BYTES = 16 << 30
+HOLDER = 4096
+"""So much of a block of objects that keep others."""
+OBJECT = 512
+"""So much of an object that is a block: what its type has a place for lies in front."""
+
+
+Hits = Callable[[Sequence[int]], Iterable[int]]
+
+
+class ObjectWord(NamedTuple):
+    """A word of an object."""
+
+    address: int
+    words: Sequence[int]
+    """Of all that was read with it."""
+    block: int
+    """Where its block begins among these."""
+    at: int
+    """And where it is."""
+
+
+def name_bodies(
+    session: Session, index: Index, keeper: RuntimeKeeper, kinds: Sequence[Kind]
+) -> Iterator[tuple[int, Kind]]:
+    """What to call blocks of which nothing certain is known, by their addresses."""
+    weak = {number for number in range(len(kinds)) if index.is_weak(number)}
+    starts = [user for user, _, _ in index.of_kinds(weak)] + list(index.mapped_of_kinds(weak))
+    known = sorted(user + front for user in starts for front in (0, *index.fronts))
+    if not known:
+        return
+    parts = list(_arenas(session)) if keeper.apart else []
+    size = sum(end - start for start, end in parts)
+    holders = {number for number, kind in enumerate(kinds) if kind.name in keeper.holders}
+    blocks = [(user, min(usable, HOLDER)) for user, usable, _ in index.of_kinds(holders)]
+    farthest = max(keeper.past)
+    ends = [each + farthest for each in known] if farthest else known
+    numpy = library(size + sum(bytes for _, bytes in blocks))
+    finder = finder_of(numpy, known, ends, [Span(known[0], ends[-1])], word=session.layout.word)
+    with session.meter("looking into objects", size) as meter:
+        for _, words in _pieces(session, parts):
+            for at, _ in finder.hits(words):
+                usable = index.usable(words[at])
+                told = keeper.kept_by(words, at, usable) if usable is not None else None
+                if told is not None:
+                    yield words[at], told
+                    if told.name == DEQUE_BLOCK:
+                        yield from _next_ones(session, index, words[at], told)
+            meter.advance(len(words) * session.layout.word)
+    for user, looked_at in blocks:
+        data = index.read(user, looked_at // session.layout.word * session.layout.word)
+        words = session.memory.as_words(data or b"")
+        for at, _ in finder.hits(words):
+            for start in (words[at] - past for past in keeper.past):
+                room = index.usable(start)
+                told = keeper.kept_by(words, at, room) if room is not None else None
+                if told is not None and told.certain:
+                    yield start, told
+                    if told.name == DEQUE_BLOCK:
+                        yield from _next_ones(session, index, start, told)
+
+
+def name_keys_of_objects(
+    session: Session, index: Index, python: Python, kinds: Sequence[Kind]
+) -> Iterator[tuple[int, Kind]]:
+    """Tables of keys of what objects have as their __dict__, by the type of these. Other dicts say nothing."""
+    tables = {number for number, kind in enumerate(kinds) if kind == DICT_KEYS}
+    known = sorted([*(user for user, _, _ in index.of_kinds(tables)), *index.mapped_of_kinds(tables)])
+    if not known:
+        return
+    own = {number for number, kind in enumerate(kinds) if kind.kind == "python"} - tables
+    arenas = list(_arenas(session))
+    size = sum(end - start for start, end in arenas)
+    numpy, word = library(size), session.layout.word
+
+    def pointers(into: Sequence[int], hits: Hits, meter: Meter) -> Iterator[ObjectWord]:
+        """Those in objects, which lie in arenas or are blocks. `hits` finds them in an arena."""
+        for start, words in _pieces(session, arenas):
+            for at in hits(words):
+                block = python.block_of(words, start, at)
+                if block is not None:
+                    yield ObjectWord(start + at * word, words, block, at)
+            meter.advance(len(words) * word)
+        leads = set(into)
+        for user, usable, _ in index.of_kinds(own):
+            words = index.words(user, min(usable, OBJECT) // word) or ()
+            yield from (ObjectWord(user + at * word, words, 0, at) for at, value in enumerate(words) if value in leads)
+
+    with session.meter("looking for Python's dicts", 2 * size) as meter:
+        finder = finder_of(numpy, known, known, [Span(known[0], known[-1])], word=word)
+        dicts = {
+            each.address - TO_KEYS * word: each.words[each.at]
+            for each in pointers(known, lambda words: (at for at, _ in finder.hits(words)), meter)
+            if python.is_dict_of(each.words, each.block, each.at)
+        }
+
+        def hits_of_dicts(words: Sequence[int]) -> Iterable[int]:
+            # among dicts lies all that pointers lead to: a search by their bytes would find every pointer
+            return (at for at, value in enumerate(words) if value in dicts)
+
+        starts = sorted(dicts)
+        fast = FastFinder(numpy, starts, starts, word) if numpy is not None and starts else None
+        hits = hits_of_dicts if fast is None else lambda words: (at for at, _ in fast.hits(words))
+        told: dict[int, Kind] = {}
+        doubtful = set()
+        for each in pointers(starts, hits, meter):
+            kind = python.keys_of(each.words, each.block, each.at)
+            if kind is not None and told.setdefault(each.words[each.at], kind) != kind:
+                doubtful.add(each.words[each.at])
+    for start, kind in told.items():
+        if start not in doubtful:
+            yield dicts[start], kind
+
+
+def _next_ones(session: Session, index: Index, user: int, kind: Kind) -> Iterator[tuple[int, Kind]]:
+    """The other blocks of a deque; each is named before the next is looked for."""
+    while True:
+        following = index.words(user + DEQUE_NEXT * session.layout.word, 1)
+        if following is None or index.usable(following[0]) is None:
+            return
+        (user,) = following
+        yield user, kind
+
+
+def _arenas(session: Session) -> Iterator[tuple[int, int]]:
+    """Where these lie: anonymous memory of the program's own that is not malloc's."""
+    taken = sorted(
+        [
+            *((heap.address, heap.end) for each in session.heaps.values() for heap in each),
+            *((block.base, block.base + block.bytes) for block in session.mmapped),
+        ]
+    )
+    pointers = [thread.stack_pointer for thread in session.target_threads if thread.stack_pointer]
+    left = MOST_BYTES
+    for region in session.regions:
+        if _may_be(region) and not any(region.contains(pointer) for pointer in pointers):
+            for start, end in without(region, taken):
+                if 0 < end - start <= left:
+                    left -= end - start
+                    yield start, end
+
+
+def _may_be(region: Region) -> bool:
+    return not region.path and region.writable and region.readable and region.present and not region.shared
+
+
+def _pieces(session: Session, parts: Sequence[tuple[int, int]]) -> Iterator[tuple[int, Sequence[int]]]:
+    """Each with its address."""
+    memory = session.memory
+    for start, end in parts:
+        at = start
+        while at < end:
+            # up to the next place where an arena can begin
+            size = min(end, at // PIECE * PIECE + PIECE) - at
+            data = memory.try_read(at, size)
+            if data is not None:
+                yield at, memory.as_words(data)
+            at += size
+
+
+DEEPEST = 4
+MOST_BLOCKS = 1 << 15
+"""Blocks that are looked through."""
+LARGEST_LOOK = 16 << 10
+"""So much of each."""
+MOST_OF_ONE = 64
+"""Of what one block points to, so many are looked through."""
+VAGUE = ("size", "zeros")
+
+
+class VariablePath(NamedTuple):
+    """To a block, from a variable."""
+
+    user: int
+    name: str
+    deep: int
+
+
+def name_by_ways(index: Index, kinds: Sequence[Kind], ways: Iterable[VariablePath]) -> Iterator[tuple[int, Kind]]:
+    """What to call them, by their addresses; `ways` are those of one pointer."""
+    left = _vague_blocks(index, kinds)
+    met: set[int] = set()
+    following = deque(ways)
+    looked = 0
+    while following and left and looked < MOST_BLOCKS:
+        way = following.popleft()
+        block = index.block(way.user)
+        if block is None or way.user in met:
+            continue
+        met.add(way.user)
+        looked += 1
+        # what is small is one thing, and each place in it has its meaning
+        single, followed = block.usable <= EXACT, 0
+        for at, word in index.pointers(way.user, min(block.usable, LARGEST_LOOK)):
+            led_to = index.block(word) if word not in met else None
+            if led_to is None or led_to.kind == NONE or kinds[led_to.kind].kind not in WEAK:
+                continue
+            # one of a list
+            alike = led_to.usable == block.usable
+            name = way.name if alike else f"{way.name}->+{at}" if single else f"{way.name}[]"
+            if led_to.usable > EXACT and kinds[led_to.kind].kind in VAGUE:
+                yield word, Kind(f"{name} body", "holder", None, False, how=POINTED, owner=name)
+                left -= 1
+            if way.deep < DEEPEST and followed < MOST_OF_ONE:
+                following.append(VariablePath(word, name, way.deep + (not alike)))
+                followed += 1
+
+
+def _vague_blocks(index: Index, kinds: Sequence[Kind]) -> int:
+    """How many there are at most."""
+    counts: Counter[int] = index.counts()
+    return sum(blocks for kind, blocks in counts.items() if kind != NONE and kinds[kind].kind in VAGUE)
+
+
+LARGEST = 64 << 10
+"""So much of a holder is looked through."""
+WINDOW = 512 << 10
+FAR = 4 << 10
+"""Objects further apart, on the average, are read one by one."""
+LINKS = {TREE: 4, LIST: 2, HASHED: 1}
+"""Words in front of what a node is for."""
+
+
+class Area(NamedTuple):
+    """Memory in which holders lie."""
+
+    start: int
+    bytes: int
+    name: Optional[str]
+    """None: that of the variable there. Empty: nobody's."""
+    single: bool = True
+    """One thing, in which every place has its meaning; in a list of them none has."""
+    links: int = 0
+    """So many bytes in front only link it to others."""
+    kind: int = NONE
+    """Its number, where it is an object."""
+
+
+class LookedAt(NamedTuple):
+    """An area, or a part of it."""
+
+    area: Area
+    start: int
+    """Where the words lie."""
+    words: Sequence[int]
+    likely: Sequence[int]
+    """The indices of those that may lead to blocks which holders can name."""
+
+
+Likely = Callable[[Sequence[int]], Sequence[int]]
+"""The indices of the words that may lead to a block."""
+
+
+class HolderWords:
+    """Of blocks that hold others."""
+
+    def __init__(
+        self, session: Session, index: Index, kinds: Sequence[Kind], likely: Likely, numpy: Optional[ModuleType]
+    ) -> None:
+        """`likely`: by the number alone. With `numpy`: pointers lead to beginnings of blocks."""
+        self._session, self._index, self._kinds, self._likely = session, index, kinds, likely
+        self.numpy = numpy
+
+    def of(
+        self, kinds: set[int], meter: Meter, barren: Container[int] = (), declared: Iterable[Known] = ()
+    ) -> Iterator[tuple[int, Optional[LookedAt]]]:
+        """For each block of these kinds its kind's number and what follows its links; None where no word leads to a
+        block that can be named. None of a kind that turns out to be `barren`."""
+        finder = self._finder(self.numpy) if self.numpy is not None else None
+        kept: list[Known] = []
+        for known in merge(self._index.of_kinds(kinds), declared):
+            if known[2] in barren:
+                continue
+            if kept and known[0] + known[1] - kept[0][0] > WINDOW:
+                yield from self._together(kept, finder)
+                meter.advance(kept[-1][0] + kept[-1][1] - kept[0][0])
+                kept = []
+            kept.append(known)
+        yield from self._together(kept, finder)
+
+    def _finder(self, numpy: ModuleType) -> FastFinder:
+        starts = words_of(self._index.weak_starts(numpy))
+        return FastFinder(numpy, starts, starts, self._session.layout.word)
+
+    def _together(
+        self, blocks: Sequence[Known], finder: Optional[FastFinder]
+    ) -> Iterator[tuple[int, Optional[LookedAt]]]:
+        if not blocks:
+            return
+        memory, word = self._session.memory, self._session.layout.word
+        base = blocks[0][0]
+        end = blocks[-1][0] + min(blocks[-1][1], LARGEST)
+        # a block that lies alone is read alone
+        alone = end - base > FAR * len(blocks)
+        data = None if alone else memory.try_read(base, end - base)
+        words = memory.as_words(data[: len(data) // word * word]) if data is not None else ()
+        hits = [at for at, _ in finder.hits(words)] if finder is not None and words else None
+        for user, usable, number in blocks:
+            links = LINKS.get(self._kinds[number].name, 0)
+            first = (user - base) // word + links
+            last = first - links + min(usable, LARGEST) // word
+            if hits is not None:
+                hit = bisect_left(hits, first)
+                if hit == len(hits) or hits[hit] >= last:
+                    yield number, None
+                    continue
+            name = self._kinds[number].name
+            area = Area(user, min(usable, LARGEST), name, not name.endswith("[]"), links=links * word, kind=number)
+            own = words[first:last] if words else self._index.words(user + area.links, last - first) or ()
+            likely = self._likely(own) if hits is None else [at - first for at in hits[hit : bisect_left(hits, last)]]
+            yield number, LookedAt(area, user + area.links, own, likely) if likely else None
+
 
 DATA = Kind("ArrayBuffer data", "holder", how="its v8::BackingStore, and the length there")
 

@@ -13,9 +13,8 @@ from ..base.model import Heap, Kind
 from ..glibc.chunk import PREV_INUSE, SIZE_BITS
 from ..session.parallel_sweeps import likely_chunks
 from ..session.session import Session
-from .declared.block_members import BlockMember, members_of
 from .declared.named_blocks import NamedBlocks
-from .declared.once_per_image import declared_blocks
+from .declared.once_per_image import BlockMember, declared_blocks, members_of
 from .name_all_blocks import THREAD_CACHE, catalogue_of, live_kinds, one_by_one
 from .recognise.all_recognisers import GRAIN, NONE, SEVERAL, UNTOLD, Catalogue, KindOfSize, true_sizes
 

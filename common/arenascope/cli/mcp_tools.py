@@ -21,7 +21,7 @@ from ..present.formats.json import written
 from ..present.json_documents.chunk_records import ChunkDocument
 from ..present.json_documents.record import Envelope, statement_record
 from ..present.json_documents.schemas import schemas
-from ..present.shared_text.problems import sentence
+from ..present.shared_text.findings import sentence
 from ..sources.live.procfiles import born, name_of
 from .api import Opened
 from .shell import How, seconds_to_hold

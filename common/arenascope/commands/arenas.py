@@ -14,10 +14,9 @@ from ..present.json_documents.record import chunk_tally
 from ..present.screens.verdict import allocators_lines
 from ..present.shared_text.text import AT_MOST, NO_HEAP, Style, count, cut, next_lines, number, table
 from ..session.before_hold import read_trims
-from ..session.problems import problems_of
+from ..session.problems import mmapped_tally, problems_of, quick_usages
 from ..session.resident import share_of
 from ..session.trims import trims
-from ..session.usage import mmapped_tally, quick_usages
 from .framework.command import LIMIT, Answer, Context, argument, command
 
 Plans = Mapping[int, Trim]

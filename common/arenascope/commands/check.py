@@ -9,8 +9,7 @@ from ..base.model import WHAT, Breach, Statement, whole
 from ..present.formats.json import address, hexadecimal
 from ..present.json_documents import chunk_records as records
 from ..present.json_documents.record import statement_record
-from ..present.shared_text.findings import breach_words
-from ..present.shared_text.problems import sentence
+from ..present.shared_text.findings import breach_words, sentence
 from ..present.shared_text.text import NO_HEAP, Style, count, table
 from ..session.check import audit
 from ..session.problems import miscounted, problems_of

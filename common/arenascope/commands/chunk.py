@@ -20,7 +20,7 @@ from ..present.json_documents.chunk_records import MemberRecord
 from ..present.json_documents.record import statement_record
 from ..present.screens.chunks import STATE_WORDS
 from ..present.screens.types import short_name
-from ..present.shared_text.problems import sentence
+from ..present.shared_text.findings import sentence
 from ..present.shared_text.text import Style
 from ..session.outside_chunks import in_heap, where_else
 from ..session.problems import problems_of
@@ -31,7 +31,7 @@ from .framework.command import WITH_VALUES, Answer, Context, argument, command
 from .types import look_at_a_copy
 
 if TYPE_CHECKING:
-    from ..blocks.declared.block_members import BlockMember
+    from ..blocks.declared.once_per_image import BlockMember
 
 
 def member_lines(members: Sequence[BlockMember]) -> Iterator[str]:

@@ -12,7 +12,7 @@ from ..present.formats.json import hexadecimal
 from ..present.json_documents import type_records as records
 from ..present.json_documents.record import statement_record
 from ..present.screens.containers import lines, note_text
-from ..present.shared_text.debug_info import names_of, without_debug_information
+from ..present.shared_text.findings import names_of, without_debug_information
 from ..session.problems import problems_of
 from .framework.arguments import RULES
 from .framework.command import LIMIT, Answer, Context, always, argument, command, of_heap, parse_size

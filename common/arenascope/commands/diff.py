@@ -23,7 +23,7 @@ from ..present.screens.growth import (
 )
 from ..present.screens.report import LABELS
 from ..present.screens.verdict import outside_malloc_lines
-from ..present.shared_text.problems import sentence
+from ..present.shared_text.findings import sentence
 from ..present.shared_text.text import Style, signed, table
 from ..session.before_hold import read_moment
 from ..session.problems import problems_of

@@ -8,7 +8,7 @@ from ..base import optional_libraries
 from ..base.errors import RefusedError
 from ..present.formats.malloc_info import malloc_info
 from ..present.json_documents.glibc_records import InfoDocument
-from ..present.shared_text.problems import sentence
+from ..present.shared_text.findings import sentence
 from ..present.shared_text.text import Painted, Part
 from ..session.before_hold import read_lists
 from ..session.problems import inexact, problems_of, unknown_release

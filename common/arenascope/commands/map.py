@@ -20,7 +20,7 @@ from ..present.json_documents.type_records import BlocksOfType
 from ..present.pages.heap_map import page
 from ..present.screens.heap_map import SORTS, lines, sentences, strip_width
 from ..present.screens.types import name_of
-from ..present.shared_text.problems import sentences as sentences_of
+from ..present.shared_text.findings import sentences as sentences_of
 from ..session.problems import problems_of
 from ..session.session import Session
 from ..sources.target import Target

@@ -11,9 +11,8 @@ from ..present.json_documents.arena_records import MmappedDocument, MmappedRow
 from ..present.json_documents.record import chunk_tally
 from ..present.screens.types import A_GUESS, name_of
 from ..present.shared_text.text import count, cut, left_out, table
-from ..session.problems import problems_of
+from ..session.problems import mmapped_mismatch, mmapped_tally, problems_of
 from ..session.resident import pages_of
-from ..session.usage import mmapped_mismatch, mmapped_tally
 from .framework.command import LIMIT, Answer, Context, command, of_heap
 
 

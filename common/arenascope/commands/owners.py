@@ -18,8 +18,7 @@ from ..present.json_documents.record import statement_record
 from ..present.pages.fill_page import filled, title_of
 from ..present.screens.owners import OwnersScreen, lines, lines_by_type, summary
 from ..present.screens.types import name_of
-from ..present.shared_text.debug_info import unnamed_variables, unnamed_variables_text
-from ..present.shared_text.problems import sentences
+from ..present.shared_text.findings import sentences, unnamed_variables, unnamed_variables_text
 from ..present.shared_text.text import NO_HEAP, UNKNOWN
 from ..session.problems import problems_of
 from ..session.resident import pages_of

@@ -9,11 +9,10 @@ from typing import TYPE_CHECKING, Callable, Iterable, Mapping, NamedTuple, Optio
 from ..analysis.advice import Advice, find_advice
 from ..analysis.causes import Facts, find_causes
 from ..analysis.diff import Document
-from ..analysis.grown_types import Grown, grown_types
-from ..analysis.growth import growth, what_they_show
 from ..analysis.held_back import LiveBlockKinds, TypeRow
 from ..analysis.report import PARTS, ResidentPicture
 from ..analysis.report_holders import HeldSums
+from ..analysis.trend import Grown, grown_types, growth, what_they_show
 from ..analysis.trim import Trim
 from ..analysis.verdict import address_space, judge
 from ..base.errors import ArenascopeError, HoldEnded, HoldOver, HoldTooShort
@@ -46,7 +45,7 @@ from ..present.screens.report import (
 )
 from ..present.screens.verdict import cause, space_verdict, verdict
 from ..present.screens.ways_to_do import AdviceText
-from ..present.shared_text.debug_info import unnamed_variables
+from ..present.shared_text.findings import unnamed_variables
 from ..present.shared_text.text import NO_HEAP, Style, unmarked_names
 from ..session.before_hold import read_moment
 from ..session.parallel_sweeps import likely_chunks

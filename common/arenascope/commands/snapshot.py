@@ -18,7 +18,7 @@ from ..present.json_documents.moment_records import (
     SIZES,
     SnapshotDocument,
 )
-from ..present.shared_text.problems import sentences
+from ..present.shared_text.findings import sentences
 from ..present.shared_text.text import count, duration
 from ..session.before_hold import read_moment
 from ..session.problems import problems_of

@@ -5,8 +5,17 @@ from __future__ import annotations
 from typing import Optional, Sequence
 
 from ..analysis.diff import Document
-from ..analysis.grown_types import grown_types, without_types
-from ..analysis.trend import ProcessLife, Series, Trend, lives, reached, series_of, succession
+from ..analysis.trend import (
+    ProcessLife,
+    Series,
+    Trend,
+    grown_types,
+    lives,
+    reached,
+    series_of,
+    succession,
+    without_types,
+)
 from ..base.errors import UsageError
 from ..base.model import Statement
 from ..base.whole_file import write_whole
@@ -15,7 +24,7 @@ from ..present.json_documents.record import statement_record
 from ..present.pages.fill_page import filled
 from ..present.screens.report import LABELS
 from ..present.screens.trend import lines, verdict
-from ..present.shared_text.problems import sentences
+from ..present.shared_text.findings import sentences
 from ..present.shared_text.text import count
 from .framework.command import Answer, Context, argument, command, parse_size
 from .steps.snapshot_folder import read_all

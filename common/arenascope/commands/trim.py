@@ -14,7 +14,7 @@ from ..present.formats.json import hexadecimal
 from ..present.json_documents import arena_records as records
 from ..present.json_documents.record import statement_record
 from ..present.screens.trim import call_line, lines, question, reason
-from ..present.shared_text.problems import sentence
+from ..present.shared_text.findings import sentence
 from ..present.shared_text.text import Style
 from ..session.before_hold import read_trims
 from ..session.problems import RUN_ON, problems_of

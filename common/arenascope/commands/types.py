@@ -16,7 +16,7 @@ from ..present.json_documents import type_records as records
 from ..present.json_documents.record import statement_record
 from ..present.screens.holder_names import HolderNames
 from ..present.screens.types import is_called, lines, note_text
-from ..present.shared_text.debug_info import names_of, without_debug_information
+from ..present.shared_text.findings import names_of, without_debug_information
 from ..session.problems import parts_differ, problems_of
 from ..sources.gdb_child import can_be_read, lacking
 from ..sources.types_by_gdb import TypesByGdb

@@ -19,8 +19,7 @@ from ..present.json_documents.allocator_rows import copies_of, other_allocators,
 from ..present.json_documents.record import statement_record
 from ..present.screens.evidence import check_words, evidence
 from ..present.screens.verdict import allocators_lines, copies_lines
-from ..present.shared_text.debug_info import missing_line, without_debug_information
-from ..present.shared_text.problems import sentence
+from ..present.shared_text.findings import missing_line, sentence, without_debug_information
 from ..present.shared_text.text import Style, count
 from ..session.problems import problems_of, unknown_release
 from ..session.resident import share_of

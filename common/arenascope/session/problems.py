@@ -3,16 +3,38 @@
 from __future__ import annotations
 
 from bisect import bisect_right
-from typing import (
-    Iterator,
-    Optional,
-)
+from typing import Iterator, Optional
 
-from ..base.model import ArenaHeader, Statement
-from ..glibc import release_table
+from ..analysis.usage import ArenaUsage, header_usage
+from ..base.model import NOT_AS_COUNTED, ArenaHeader, Statement, Tally
+from ..glibc import mmapped, release_table
 from .resident import replaced
 from .session import Session
-from .usage import mmapped_mismatch
+
+
+def quick_usages(session: Session) -> list[ArenaUsage]:
+    return header_usage(session.headers, session.heaps, session.thread_owners, session.resident)
+
+
+def mmapped_tally(session: Session) -> Optional[Tally]:
+    params = session.params
+    return Tally(params.values["n_mmaps"], params.values["mmapped_mem"]) if params else None
+
+
+def mmapped_mismatch(session: Session) -> Optional[Statement]:
+    """Reports that the blocks found are not those that glibc counts."""
+    blocks = session.mmapped if session.started else []
+    expected = mmapped_tally(session)
+    if expected is None:
+        return Statement("blocks-uncounted")
+    if mmapped.agree(session.layout, blocks, expected):
+        return None
+    tally = mmapped.counts(blocks)
+    return Statement(
+        NOT_AS_COUNTED,
+        {"found_blocks": tally.chunks, "found_bytes": tally.bytes, "blocks": expected.chunks, "bytes": expected.bytes},
+    )
+
 
 STACK_WORDS = 32
 """The innermost frames of a waiting thread hold return addresses."""

@@ -10,7 +10,19 @@ from typing import TYPE_CHECKING, Iterator, Mapping, Optional, Sequence
 
 from ..analysis.usage import ArenaUsage, arena_usage
 from ..base.count_work import MakeMeter, unseen
-from ..base.model import Arena, ArenaHeader, Finding, Heap, Lists, MmappedBlock, Params, Piece, Tally, ThreadCache
+from ..base.model import (
+    Arena,
+    ArenaHeader,
+    Finding,
+    Heap,
+    Lists,
+    MmappedBlock,
+    Params,
+    Piece,
+    Statement,
+    Tally,
+    ThreadCache,
+)
 from ..base.printable import one_line
 from ..base.worker_pool import how_many
 from ..glibc import arena, bins, mmapped, params, tcache
@@ -27,7 +39,6 @@ from ..sources.elf.modules import bss_ends
 from ..sources.elf.other_files import other_files
 from ..sources.memory import Memory
 from ..sources.target import PageUse, Region, Residency, Span, Target, ThreadInfo
-from .users_rules import UsersRules
 
 if TYPE_CHECKING:
     from ..blocks.declared.fitting_structs import StructsBySize
@@ -37,6 +48,18 @@ if TYPE_CHECKING:
     from ..blocks.live_blocks import NamedLiveBlocks
     from ..blocks.recognise.module_memory import LoadedModules
     from ..blocks.types_of_image import TypeFigures
+
+
+class UsersRules:
+    """The rules for one image."""
+
+    def __init__(self, file: str = "") -> None:
+        """An empty `file` means the program's own one, as blocks/declared/rules.py finds it."""
+        self.file = file
+        self.read: Sequence[str] = []
+        """The files by which blocks were named."""
+        self.doubts: list[Statement] = []
+        """Lines that could not be used, or that blocks contradict."""
 
 
 class SoFar:

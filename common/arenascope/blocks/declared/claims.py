@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Iterable, NamedTuple, Optional, Protocol, Sequence
+from typing import Callable, Iterable, NamedTuple, Optional, Protocol, Sequence
 
 from ...sources.debug_info_types import StructField, TypeFacts
 
@@ -105,3 +105,44 @@ class Library(Protocol):
 
     def container(self, types: Types, type: int) -> Optional[Container]:
         """None where the type is none of its containers. Asked once for each type."""
+
+
+Facts = Callable[[int], TypeFacts]
+"""Of a type by its number."""
+PAIR = "std::pair<"
+DEEPEST = 16
+"""So far members of members are named."""
+
+
+def member_at(facts_of: Facts, type: int, offset: int, in_unions: bool = True) -> Optional[str]:
+    """None where none does, or more than one: a union's. Without `in_unions` a union is named by the member that it is,
+    whatever it has."""
+    name = _within(facts_of, type, offset, DEEPEST, in_unions=in_unions)
+    return name.removeprefix(".") if name else None
+
+
+def _within(facts_of: Facts, type: int, offset: int, deep: int, in_unions: bool) -> Optional[str]:
+    """Empty: the type itself, which has no members."""
+    facts = facts_of(type)
+    if facts.form == "array" and facts.target is not None and deep:
+        size = facts_of(facts.target).size
+        inner = _within(facts_of, facts.target, offset % size, deep - 1, in_unions=in_unions) if size else None
+        return f"[{offset // size}]{inner}" if inner is not None else None
+    if facts.form not in ("struct", "union"):
+        return "" if offset < facts.size else None
+    # what a library's container is made of tells nobody anything, but of its nodes and pairs the elements do
+    if facts.name.startswith("std::") and type >= 0 and not facts.name.startswith(PAIR):
+        return ""
+    found = []
+    for each in facts.fields if deep else ():
+        size = facts_of(each.type).size
+        inner = (
+            _within(facts_of, each.type, offset - each.offset, deep - 1, in_unions=in_unions)
+            if 0 <= offset - each.offset < size
+            else None
+        )
+        if inner is not None:
+            found.append(inner if each.is_base or not each.name else f".{each.name}{inner}")
+    if len(found) > 1 and facts.form == "union" and not in_unions:
+        return ""
+    return found[0] if len(found) == 1 else None

@@ -10,7 +10,7 @@ from typing import Callable, NamedTuple, Optional, Sequence
 from ...base.user_data import UserData
 from ..graph.leads import Owner
 from ..graph.refs import ImageSearch, Ref
-from .members import member_at
+from .claims import member_at
 from .named_blocks import ELEMENT, NamedBlocks, StartVariable
 from .once_per_image import declared_in, values_in
 from .path_text import MOST_STEPS, is_pointed_to, length_of, path_text, start_of, start_text

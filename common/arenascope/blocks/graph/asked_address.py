@@ -9,10 +9,8 @@ from typing import Iterator, NamedTuple, Optional, Sequence
 from ...glibc.chunk_arrays import Placed, find_blocks
 from ...sources.target import Span
 from ..pointer_finder import Finder
-from .blocks import heap_spans
-from .descendants import AT_ONCE
-from .edge import DEEP, FLAGS, INSIDE, STALE
-from .edges import Graph
+from .blocks import DEEP, FLAGS, INSIDE, STALE, heap_spans
+from .edges import AT_ONCE, Graph
 from .refs import BLOCK, ImageSearch, Ref, in_order, of_word
 
 WAYS = (0, INSIDE, DEEP, INSIDE | DEEP)

@@ -6,10 +6,9 @@ from array import array
 from itertools import filterfalse
 from typing import Iterator, NamedTuple, Sequence
 
-from .descendants import AT_ONCE, edges_of, fast
+from .blocks import FLAGS, INSIDE
 from .dominators import Targets
-from .edge import FLAGS, INSIDE
-from .edges import Graph
+from .edges import AT_ONCE, Graph, edges_of, fast
 
 
 class Lump(NamedTuple):

@@ -6,8 +6,8 @@ from array import array
 from typing import Mapping, NamedTuple, Optional, Sequence
 
 from ...base.model import Kind
+from .blocks import NOBODY
 from .holders import kinds_of_all
-from .owner_pages import NOBODY
 from .owners import find_owners
 from .refs import ImageSearch
 from .returns import above_all

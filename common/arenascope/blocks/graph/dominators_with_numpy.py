@@ -17,10 +17,9 @@ from array import array
 from types import ModuleType
 from typing import TYPE_CHECKING, Iterator, Optional, Sequence
 
-from .descendants import AT_ONCE, fast
+from .blocks import FLAGS
 from .dominators import Dominators, dominators
-from .edge import FLAGS
-from .edges import Graph
+from .edges import AT_ONCE, Graph, fast
 
 if TYPE_CHECKING:
     from ...base.array_types import Flags, Numbers

@@ -13,8 +13,7 @@ from typing import TYPE_CHECKING, Iterator, Optional, Sequence
 
 from ...base.count_work import Meter
 from ...sources.target import Span
-from .blocks import LiveBlocks
-from .edge import ALIGNED, DEEP, FLAGS, FRONT, INSIDE, LOW, STALE
+from .blocks import ALIGNED, DEEP, FLAGS, FRONT, INSIDE, LOW, STALE, LiveBlocks
 from .refs import ImageSearch
 from .stale_words import Collected, StaleWords
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 from array import array
 from typing import Callable, Iterable, NamedTuple, Optional, Sequence
 
-from .owner_pages import NOBODY
+from .blocks import NOBODY
 from .owners import Holding, Owners
 from .refs import ImageSearch
 from .returns import returns

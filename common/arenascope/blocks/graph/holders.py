@@ -11,9 +11,9 @@ from ...base.model import Kind
 from ..live_blocks import NamedLiveBlocks
 from ..name_all_blocks import live_kinds
 from ..recognise.all_recognisers import NONE
+from .blocks import NOBODY
 from .leads import Owner
 from .leaks import doubts
-from .owner_pages import NOBODY
 from .owners import UNREACHED, held
 from .refs import ImageSearch
 from .returns import retained

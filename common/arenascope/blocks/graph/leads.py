@@ -14,10 +14,9 @@ from ..declared.path_text import start_of
 from ..recognise.module_memory import ground_of
 from ..recognise.nginx import FRONT as LEAST_POOL
 from ..recognise.nginx import Nginx
-from .edge import DEEP, FLAGS, STALE
+from .blocks import DEEP, FLAGS, NOBODY, STALE
 from .edges import Graph
 from .main_holders import Lead, MainHolders
-from .owner_pages import NOBODY
 from .refs import ImageSearch
 from .root_pointers import Seed
 from .stale_words import why_text

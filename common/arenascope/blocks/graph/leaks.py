@@ -20,13 +20,10 @@ from ..named_by_holders import of_libstdcxx
 from ..pointer_finder import finder_of
 from ..recognise.containers import LEAST_POOL, POOL, is_pool
 from ..single_blocks import kinds_of
-from .blocks import LiveBlocks, heap_spans
+from .blocks import FLAGS, INSIDE, STALE, LiveBlocks, heap_spans
 from .components import Lumps, lumps
-from .descendants import Spread
-from .edge import FLAGS, INSIDE, STALE
-from .edges import ROOT, Disguised, Graph, SecondLook, build
+from .edges import ROOT, Disguised, Graph, SecondLook, Spread, build, lasting
 from .encodings import ALIKE, FAR, RELATIVE, TAGS, UNALIGNED, decoded, room
-from .lasting_graph import lasting
 from .memory_windows import WordWindow
 from .reach import POSSIBLE, UNMARKED, Reach, marked
 from .refs import Find, ImageSearch

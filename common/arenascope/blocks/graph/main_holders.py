@@ -13,10 +13,8 @@ from array import array
 from types import ModuleType
 from typing import TYPE_CHECKING, Callable, Iterable, Iterator, NamedTuple, Sequence
 
-from .descendants import MANY, edges_of, fast
-from .edge import DEEP, FLAGS, STALE
-from .edges import Graph
-from .owner_pages import NOBODY
+from .blocks import DEEP, FLAGS, NOBODY, STALE
+from .edges import MANY, Graph, edges_of, fast
 
 if TYPE_CHECKING:
     from ...base.array_types import Numbers

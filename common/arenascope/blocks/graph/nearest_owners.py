@@ -13,9 +13,8 @@ from itertools import accumulate
 from types import ModuleType
 from typing import Iterator, NamedTuple, Optional, Sequence
 
-from .descendants import AT_ONCE, fast
-from .edge import FLAGS
-from .edges import Graph
+from .blocks import FLAGS
+from .edges import AT_ONCE, Graph, fast
 
 MOST = 8
 """So many owners a block learns of."""

@@ -8,16 +8,14 @@ from __future__ import annotations
 from array import array
 from typing import Iterable, Iterator, Mapping, NamedTuple, Optional, Sequence
 
+from .blocks import FLAGS, NOBODY, STALE
 from .dominators import Dominators, dominators
 from .dominators_with_numpy import dominators_at_once
-from .edge import FLAGS, STALE
-from .edges import Further, Graph, build, with_more
-from .lasting_graph import lasting
+from .edges import Further, Graph, build, lasting, with_more
 from .leads import RANKS, Owner, leads_of, stale_leads
 from .leaks import pointers_again
 from .main_holders import Lead, MainHolders, main_holders
 from .nearest_owners import Common, JointOwners, SharedBlock, Tops
-from .owner_pages import NOBODY
 from .refs import ImageSearch
 
 GROUPS = (0, 0, 0, 0, 1, 1, 2, 3, 4)

@@ -7,10 +7,9 @@ from typing import Optional, Sequence
 
 from ...sources.target import Span
 from .asked_address import Goal
-from .edge import DEEP, FLAGS, INSIDE, STALE
+from .blocks import DEEP, FLAGS, INSIDE, NOBODY, STALE
 from .edges import stale_at
 from .leads import RANKS
-from .owner_pages import NOBODY
 from .owners import BlockHolders, held, held_at_last
 from .pointer_strength import Strength
 from .refs import BLOCK, ImageSearch, Ref, of_word

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Optional, Sequence
 
-from ..declared.members import member_at
+from ..declared.claims import member_at
 from ..declared.once_per_image import declared_in
 from .asked_address import Goal
 from .edges import stale_at

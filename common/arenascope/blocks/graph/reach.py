@@ -9,9 +9,8 @@ from typing import Iterable, Iterator, NamedTuple, Optional, Sequence
 
 from ...sources.target import Span
 from ..pointer_finder import Finder
-from .descendants import AT_ONCE, Spread, fast
-from .edge import FLAGS, INSIDE
-from .edges import Graph
+from .blocks import FLAGS, INSIDE
+from .edges import AT_ONCE, Graph, Spread, fast
 from .pointer_strength import Strength
 from .refs import ImageSearch
 from .root_pointers import Seed

@@ -7,10 +7,10 @@ from typing import Callable, Iterator, Mapping, NamedTuple, Optional, Sequence
 
 from ...analysis.causes import WORTH
 from ...analysis.report_holders import FIRST, FreedNext, HeldSums, Holder, JointHolders, Lost, MainHolder, PageSharer
+from .blocks import OwnerPages
 from .edges import build
 from .leads import Owner
 from .leaks import Leaks, doubts, find_leaks, rows_of
-from .owner_pages import OwnerPages
 from .owners import ALONE, JOINTLY, UNREACHED, find_owners
 from .reach import POSSIBLE, UNMARKED, Reach, marked
 from .refs import ImageSearch

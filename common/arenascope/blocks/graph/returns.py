@@ -19,10 +19,9 @@ from ...base.model import Heap
 from ...session.resident import pages_of
 from ...session.session import Session
 from ...sources.target import Span
-from .blocks import LiveBlocks
+from .blocks import NOBODY, Join, LiveBlocks, OwnerPages, nobodys
 from .components import lumps
 from .edges import build
-from .owner_pages import NOBODY, Join, OwnerPages, nobodys
 from .owners import ALONE, UNREACHED, Owners, find_owners
 from .refs import ImageSearch
 from .returns_with_numpy import AtOnce

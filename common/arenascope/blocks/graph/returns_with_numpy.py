@@ -11,8 +11,7 @@ from ...analysis.resident import Present
 from ...analysis.trim import first_whole
 from ...base.model import Heap
 from ...session.session import Session
-from .blocks import LiveBlocks
-from .owner_pages import NOBODY, Join, OwnerPages, nobodys
+from .blocks import NOBODY, Join, LiveBlocks, OwnerPages, nobodys
 
 if TYPE_CHECKING:
     from ...base.array_types import Numbers

@@ -10,7 +10,7 @@ from typing import Iterator, NamedTuple, Optional, Protocol, Sequence
 from ...base.count_work import Meter
 from ...sources.target import Span
 from ..pointer_finder import Finder
-from .edge import FLAGS, STALE, edge_to, is_low_number
+from .blocks import FLAGS, STALE, edge_to, is_low_number
 from .edges_with_numpy import Pointers
 from .refs import ImageSearch
 from .stale_words import COUNTS, Collected, StaleWords

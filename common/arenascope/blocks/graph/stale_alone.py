@@ -6,9 +6,8 @@ import re
 from typing import Iterator, NamedTuple, Optional, Sequence
 
 from ...analysis.held_back import SAMPLES
-from .descendants import Spread
-from .edge import FLAGS, STALE
-from .edges import Graph, build
+from .blocks import FLAGS, STALE
+from .edges import Graph, Spread, build
 from .leaks import without_stale_words
 from .pointer_facts import RefDetails
 from .refs import BLOCK, ImageSearch, Ref, of_word

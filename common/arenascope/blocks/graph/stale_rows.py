@@ -13,8 +13,7 @@ from ..recognise.containers import LOCAL, STDIO, STREAM_WORDS
 from ..recognise.module_memory import ground_of
 from ..recognise.postgres import LINKS, ContextLinks, Postgres
 from ..recognise.size_fits import fits
-from .blocks import LiveBlocks
-from .edge import FLAGS, edge_to
+from .blocks import FLAGS, LiveBlocks, edge_to
 from .refs import ImageSearch
 from .root_pointers import root_pointers
 from .stale_words import PointerWords, StaleWords

@@ -28,8 +28,8 @@ from .jvm import Nmt
 from .linked_nodes import LIST, PAGES, TREE, NodeLinks
 from .module_memory import PAGE_SHIFT, LoadedModules
 from .mysql import Mysql
-from .prefix_headers import Front, Fronts
 from .python import Python
+from .size_fits import Front, Fronts
 from .well_known_programs import RuntimeKeeper, programs_in
 
 HEAD = 10

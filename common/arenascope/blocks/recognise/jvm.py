@@ -13,8 +13,7 @@ from typing import Collection, Optional, Sequence
 
 from ...base.model import Kind
 from .module_memory import LoadedModules
-from .prefix_headers import Front
-from .size_fits import fits
+from .size_fits import Front, fits
 
 CHUNK = Kind("HotSpot arena chunk", "holder", how="its length, which is one of the four that there are")
 SYMBOL = Kind("HotSpot Symbol", "string", how="its count of references and its length")

@@ -9,8 +9,7 @@ from __future__ import annotations
 from typing import Optional, Sequence
 
 from .module_memory import LoadedModules
-from .prefix_headers import Front
-from .size_fits import LARGEST_PAGE, fits
+from .size_fits import LARGEST_PAGE, Front, fits
 
 ALLOCATOR = "my_malloc"
 MAGIC = 1234

@@ -11,9 +11,8 @@ import struct
 from typing import Optional, Sequence
 
 from ...base.model import Kind
-from .memory_pages import MemoryPages
 from .module_memory import LoadedModules
-from .size_fits import fits
+from .size_fits import MemoryPages, fits
 
 HEADS = Kind("Perl SV arena", "holder", how="its first head, and those after it")
 ARENAS = Kind("Perl list of body arenas", "holder", how="its counts, and the first arena's size")

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Iterable, Iterator, Mapping, NamedTuple, Optio
 
 from ...base.model import REPLACED, Statement
 from ...present.json_documents.record import Document
-from ...present.shared_text.problems import first_sentences, sentence
+from ...present.shared_text.findings import first_sentences, sentence
 from ...present.shared_text.text import NO_HEAP, Style, safe_lines
 
 if TYPE_CHECKING:

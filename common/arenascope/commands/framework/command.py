@@ -16,7 +16,7 @@ from ...base.printable import clean_line, one_line, printable
 from ...base.user_data import UserData, user_data
 from ...present.formats.json import envelope, written
 from ...present.formats.spool import in_blocks
-from ...present.shared_text.problems import sentence
+from ...present.shared_text.findings import sentence
 from ...present.shared_text.progress_bar import ProgressOfAll
 from ...present.shared_text.text import Style, known_form
 from .answer import Answer as Answer
@@ -173,8 +173,7 @@ class Context:
     def open_session(self, target: Target) -> Session:
         """A new session on this target or its copy, with the command's options."""
         # imported here: half of all imports, which help and version do not need
-        from ...session.session import Session
-        from ...session.users_rules import UsersRules
+        from ...session.session import Session, UsersRules
 
         session = Session(target, self.options.libc, ProgressOfAll(), self.door.processes)
         session.rules = UsersRules(getattr(self.options, "rules", None) or "")

@@ -30,7 +30,7 @@ from ...present.screens.owners import NO_SUM, whose
 from ...present.screens.report import NO_SUM as NO_SUM_OF_STEPS
 from ...present.screens.report import Conclusions, effect_of, facts_matter, holds_most, pages_line, worth_telling
 from ...present.screens.types import name_of
-from ...present.shared_text.problems import sentence, sentences
+from ...present.shared_text.findings import sentence, sentences
 from ...present.shared_text.text import Style
 from ...session.problems import problems_of
 from ..framework.command import Answer, Context, parse_request

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Iterable, Iterator, Optional, Sequence
 from ...base.model import Statement
 from ...base.printable import one_line
 from ..json_documents.record import SCHEMA, Document, Envelope, Failed, Glibc, TargetRecord, plain, statement_record
-from ..shared_text.problems import sentence
+from ..shared_text.findings import sentence
 from .spool import Spool
 
 if TYPE_CHECKING:

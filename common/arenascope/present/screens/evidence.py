@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from ...base.model import Statement
 from ...glibc.process_layout import LayoutCheck
-from ..shared_text.problems import Wording, worded
+from ..shared_text.findings import Wording, worded
 
 BINS_LEAD_BACK = "{bins} of {of} bins lead back to themselves"
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Iterator, Mapping, Optional, Sequence
 
 from ...analysis.diff import CONTAINER, NAMELESS
-from ...analysis.grown_types import BLOCKS_OF_A_SIZE, Grown, worth_naming
 from ...analysis.report_holders import is_unnamed
+from ...analysis.trend import BLOCKS_OF_A_SIZE, Grown, worth_naming
 from ...base.class_names import type_words
 from ...base.model import Statement, whole
 from ..shared_text.text import Style, number, signed

@@ -9,15 +9,15 @@ from ...analysis.report_holders import is_unnamed
 from ...base.class_names import type_words
 from ...base.model import Kind, Statement
 from ...blocks.declared.paths import Paths
+from ...blocks.graph.blocks import OwnerPages
 from ...blocks.graph.costs_by_type import TypeCost
 from ...blocks.graph.leads import Owner
-from ...blocks.graph.owner_pages import OwnerPages
 from ...blocks.graph.owners import UNREACHED, Holding, OtherHolders
 from ...blocks.graph.refs import ImageSearch
 from ...blocks.graph.returns import HeldPages
 from ..formats.json import hexadecimal
 from ..json_documents import owner_records as records
-from ..shared_text.debug_info import symbols_command
+from ..shared_text.findings import symbols_command
 from ..shared_text.text import (
     UNKNOWN,
     Style,

@@ -14,7 +14,7 @@ from ...blocks.graph.root_names import Names
 from ...sources.target import Span
 from ..formats.json import address
 from ..json_documents import owner_records as records
-from ..shared_text.problems import sentence
+from ..shared_text.findings import sentence
 from ..shared_text.text import Style, count, next_lines, table, with_verb
 from .chunks import STATE_WORDS
 

@@ -7,10 +7,10 @@ from typing import Collection, Iterator, NamedTuple, Optional, Sequence
 
 from ...analysis.advice import OF_LEAKS, Advice
 from ...analysis.causes import Facts
-from ...analysis.grown_types import Grown
 from ...analysis.held_back import TypeRow
 from ...analysis.report import ANONYMOUS, LIVE, OF_ARENAS, PARTS, RESIDENT, SPACE, ResidentPicture
 from ...analysis.report_holders import FIRST, HeldSums
+from ...analysis.trend import Grown
 from ...base.model import Statement
 from ..shared_text.text import BAR, GAP, Style, bar, count, held_size, next_lines, table, with_verb
 from .advice_sentences import NOTHING_TO_SET, OWNERS_TELL

@@ -6,9 +6,8 @@ import time
 from typing import Iterator, Optional, Sequence
 
 from ...analysis.diff import CONTAINER, allocators_of
-from ...analysis.grown_types import Grown
 from ...analysis.report import FREE, LIVE
-from ...analysis.trend import AT_ONCE, ENDED, STEADILY, STILL, UNEVENLY, LimitReached, ProcessLife, Series, Trend
+from ...analysis.trend import AT_ONCE, ENDED, STEADILY, STILL, UNEVENLY, Grown, LimitReached, ProcessLife, Series, Trend
 from ...base.about import PROGRAM
 from ...base.class_names import type_words
 from ..shared_text.text import Style, count, next_lines, signed, table

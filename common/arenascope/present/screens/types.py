@@ -8,7 +8,7 @@ from ...analysis.held_back import ORDERS, Totals, TypeRow
 from ...base.class_names import named, type_words
 from ...base.model import Kind, Statement
 from ...base.shell_patterns import Matches
-from ..shared_text.debug_info import without_types_text
+from ..shared_text.findings import without_types_text
 from ..shared_text.text import (
     UNKNOWN,
     Style,

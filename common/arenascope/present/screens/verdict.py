@@ -6,8 +6,8 @@ import shutil
 from typing import Callable, Iterator, Mapping, Optional, Sequence, TextIO
 
 from ...analysis.causes import matters
-from ...analysis.growth import is_outside_malloc
 from ...analysis.report import ANONYMOUS, RESIDENT, SPACE
+from ...analysis.trend import is_outside_malloc
 from ...base.class_names import type_words
 from ...base.model import Allocator, Statement, whole
 from ...glibc.find.several_glibcs import GlibcCopy

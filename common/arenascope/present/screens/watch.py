@@ -9,9 +9,8 @@ import time
 from typing import Callable, Iterator, Mapping, NamedTuple, Optional, Sequence, TextIO
 
 from ...analysis.diff import Document
-from ...analysis.grown_types import grown_types
 from ...analysis.report import PARTS, ResidentPicture
-from ...analysis.trend import STILL, Series, ValueAt, judged
+from ...analysis.trend import STILL, Series, ValueAt, grown_types, judged
 from ...base.model import Allocator
 from ..shared_text.text import Style, bar, duration, signed, table
 from .growth import growth_headlines, interval_words, rate_words

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import NamedTuple, Optional, Union
 
 from ...base.model import Statement
-from ..shared_text.debug_info import symbols_command
+from ..shared_text.findings import symbols_command
 from ..shared_text.text import Style
 
 
