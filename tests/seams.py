@@ -25,15 +25,9 @@ from arenascope.present.shared_text.progress_bar import Progress
 from arenascope.sources.core.holes import DenseResidency, HoleResidency
 from arenascope.sources.core.open_core import CoreBytes, CoreFile
 from arenascope.sources.debug_info_types import TypeSource
-from arenascope.sources.live.guard import ThreadHolder
-from arenascope.sources.live.injection import Frames, Processor
-from arenascope.sources.live.injection_aarch64 import Aarch64, Aarch64Frames
-from arenascope.sources.live.injection_x86_64 import X8664, X8664Frames
 from arenascope.sources.live.live_target import ProcessTarget
-from arenascope.sources.live.pagemap import EntryReader, PagemapResidency, PageTableReader, ScanReader
-from arenascope.sources.live.ptrace import Ptracer
+from arenascope.sources.live.pagemap import PagemapResidency
 from arenascope.sources.live.short_hold import KeptResidency, StillNodes
-from arenascope.sources.live.sigstop import Stopper
 from arenascope.sources.shell_target import ShellTarget
 from arenascope.sources.target import Nodes, Residency, Target
 
@@ -42,11 +36,7 @@ CORES: list[type[CoreBytes]] = [CoreFile]
 DOORS: list[type[Door]] = [GdbDoor, LldbDoor, ShellDoor, _Captured, FakeDoor]
 RESIDENCIES: list[type[Residency]] = [PagemapResidency, KeptResidency, HoleResidency, DenseResidency]
 CONTROLLERS: list[type[Controller]] = [GdbController, LldbController, ShellController]
-READERS: list[type[PageTableReader]] = [ScanReader, EntryReader]
-HOLDERS: list[type[ThreadHolder]] = [Ptracer, Stopper]
 METERS: list[type[Meter]] = [Unseen, Progress]
 NODES: list[type[Nodes]] = [StillNodes]
-PROCESSORS: list[type[Processor]] = [X8664, Aarch64]
-FRAMES: list[type[Frames]] = [X8664Frames, Aarch64Frames]
 TYPES: list[type[TypeSource]] = [GdbTypes, LldbTypes]
 LIBRARIES: list[type[Library]] = [ByTemplate]

@@ -11,7 +11,7 @@ from typing import Iterable, Iterator, NamedTuple, Sequence
 from subjects import PAGE, Subject
 
 from arenascope.base.errors import MemoryReadError
-from arenascope.sources.core.core_memory import CoreMemory
+from arenascope.sources.core.core_image import CoreImage
 from arenascope.sources.elf.elf_notes import OWN
 
 GROUP = re.compile(rb"~[A-Z][a-z][GHIJ]")
@@ -52,7 +52,7 @@ def libraries_of(subject: Subject) -> bytes:
 
 def unpacked_notes(file: Path) -> bytes:
     """What `save` says in notes of its own, which it compresses."""
-    with CoreMemory(str(file)) as core:
+    with CoreImage(str(file)) as core:
         notes = [bytes(each.data) for each in core.all_notes() if each.owner == OWN]
     return b"\0".join(_unpacked(each) for each in notes)
 
@@ -69,7 +69,7 @@ def present(file: Path, secrets: Iterable[Secret], word: int) -> set[str]:
     size = min(PIECE, 2 * word)
     data, notes = file.read_bytes(), unpacked_notes(file)
     found = set()
-    with CoreMemory(str(file)) as core:
+    with CoreImage(str(file)) as core:
         for each in secrets:
             if each.address:
                 try:

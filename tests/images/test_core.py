@@ -18,8 +18,7 @@ from subjects import Subject
 
 from arenascope.base.errors import MemoryReadError, TargetError
 from arenascope.session.session import Session
-from arenascope.sources.core.core_image import CoreImage
-from arenascope.sources.core.core_memory import build_regions
+from arenascope.sources.core.core_image import CoreImage, build_regions
 from arenascope.sources.elf.elf_file import PF_R, PF_W, PT_LOAD, Segment
 from arenascope.sources.elf.elf_notes import FileMapping
 from arenascope.sources.shell_target import ShellTarget
@@ -70,7 +69,7 @@ def test_identity(core, dumped):
     assert core.notes.name == "subject"
     # gcore knows the arguments only of what it started itself
     expected = ["--not=environment", "x=y"] if core.made_by == "kernel" else []
-    assert core.arguments.split()[1:] == expected
+    assert core.notes.arguments.split()[1:] == expected
     assert (core.pointer_size, core.byte_order, core.page_size) == (8, "little", PAGE)
     assert core.truncated is None
     assert core.made_by == ("kernel" if core.path == str(dumped.kernel) else "gcore")
@@ -119,7 +118,7 @@ def test_threads(core, dumped):
         thread = threads[facts[f"tid_{name}"]]
         assert thread.thread_pointer == facts[f"tp_{name}"]
         assert 0 < facts[f"sp_{name}"] - thread.stack_pointer < 4096
-    assert core.registers()[0].tid in threads
+    assert core.notes.records[0].tid in threads
 
 
 def test_the_kernel_names_the_main_thread(core, dumped):

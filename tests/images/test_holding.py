@@ -17,7 +17,7 @@ from marks import full_after
 from subjects import Subject
 
 from arenascope.base.errors import HoldEnded, TargetError
-from arenascope.sources.live import guard, process_hold, procfiles, stop_wait
+from arenascope.sources.live import process_hold, procfiles, sigstop
 from arenascope.sources.live.procfiles import born, thread_state
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -243,10 +243,10 @@ def test_a_guard_that_ended_before_it_held():
 def test_a_thread_that_cannot_be_stopped(vforked, monkeypatch, how, ends):
     """All others stand still meanwhile: not for longer than such a one is waited for, nor than was allowed."""
     subject, parent = vforked
-    monkeypatch.setattr(stop_wait, "LONGEST", 1000.0)
-    monkeypatch.setattr(guard, "GRACE", 1000.0)
+    monkeypatch.setattr(sigstop, "LONGEST", 1000.0)
+    monkeypatch.setattr(process_hold, "GRACE", 1000.0)
     if ends == "hold-at-most":
-        monkeypatch.setattr(stop_wait, "IN_THE_KERNEL", 1000.0)
+        monkeypatch.setattr(sigstop, "IN_THE_KERNEL", 1000.0)
     said = hold(subject, how, 0.2 if ends == "hold-at-most" else 1000.0)
     assert re.match(rf"thread {parent} .*vfork\(\)", said)
     wait_until(lambda: set(states(subject.pid)) <= {"R", "S", "D"})
@@ -259,7 +259,7 @@ def test_a_thread_that_cannot_be_stopped(vforked, monkeypatch, how, ends):
 def test_a_vfork_that_ends_in_time(vforked, monkeypatch, how):
     """As nearly all do: it is waited for, and then held with the others."""
     subject, parent = vforked
-    monkeypatch.setattr(stop_wait, "IN_THE_KERNEL", 1000.0)
+    monkeypatch.setattr(sigstop, "IN_THE_KERNEL", 1000.0)
     waits, child = [], subject.truth["notes"]["child"]
 
     def end_child():
@@ -283,7 +283,7 @@ def test_a_vfork_that_ends_in_time(vforked, monkeypatch, how):
 
 def test_time_that_is_up_before_all_stand_still(sender, monkeypatch):
     """Says so, and not that a thread did not stop."""
-    monkeypatch.setattr(guard, "GRACE", 1000.0)
+    monkeypatch.setattr(process_hold, "GRACE", 1000.0)
     monkeypatch.setattr(procfiles, "thread_state", lambda pid, tid: "S")
     assert " 0.05 s" in hold(sender, "signal", 0.05)
     monkeypatch.undo()

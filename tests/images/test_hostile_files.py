@@ -27,8 +27,8 @@ from arenascope.commands.steps import live_copy as apart
 from arenascope.commands.steps.snapshot_file import NAME, read
 from arenascope.sources.core import compressed
 from arenascope.sources.core.core_image import CoreImage
+from arenascope.sources.core.core_layout import note_bytes
 from arenascope.sources.core.holes import DenseResidency
-from arenascope.sources.core.writing import note_bytes
 from arenascope.sources.elf.address_names import _names
 from arenascope.sources.elf.elf_file import PT_LOAD, PT_NOTE, ElfFile
 from arenascope.sources.elf.elf_notes import AT_PAGESZ, NT_AUXV, Note, parse_notes

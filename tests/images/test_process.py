@@ -16,7 +16,7 @@ from schemas import valid
 import arenascope
 from arenascope.base.errors import MemoryReadError, TargetError
 from arenascope.sources.elf.elf_file import ElfFile
-from arenascope.sources.live import kernel_refusal, procfiles
+from arenascope.sources.live import procfiles
 from arenascope.sources.live.process import ProcessImage
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -303,9 +303,9 @@ int main(void) { setgid(65534); setuid(65534); prctl(PR_SET_DUMPABLE, 0); printf
 
 @pytest.mark.parametrize("uid", [0, UNPRIVILEGED])
 def test_what_sudo_does_not_lift(monkeypatch, uid):
-    monkeypatch.setattr(kernel_refusal, "_scope", lambda: 3)
+    monkeypatch.setattr(procfiles, "_scope", lambda: 3)
     monkeypatch.setattr(os, "geteuid", lambda: uid)
-    said = str(kernel_refusal.refusal(os.getpid(), 0))
+    said = str(procfiles.refusal(os.getpid(), 0))
     assert "ptrace_scope is 3" in said
     assert "sudo" not in said
 

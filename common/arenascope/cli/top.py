@@ -30,8 +30,8 @@ from ..present.screens.top import TopView, top_lines
 from ..present.screens.verdict import OtherScreen
 from ..present.shared_text.text import Style, safe_lines
 from ..session.header_look import HeaderLook, HeaderReader
-from ..sources.live.kernel_refusal import barrier
 from ..sources.live.processes_by_name import ListedProcess, list_processes
+from ..sources.live.procfiles import barrier
 from .shell import ShellDoor, unbroken
 from .subjects import typed_pids
 from .watch import look_whole

@@ -13,10 +13,18 @@ from ..base.count_work import Meter, Unseen, metered
 from ..base.model import Arena, ArenaHeader, Breach, Finding, Piece, Statement
 from ..base.worker_pool import share_out
 from ..glibc.arena import has_heap
-from ..glibc.check.check_arenas import header_breaches, mmapped_breach
-from ..glibc.check.check_bins import BinCheck, Rescued, bins_cut
-from ..glibc.check.check_chunks import CheckedSums, ChunkCheck
-from ..glibc.check.check_lists import doubles, key_breaches, list_breach
+from ..glibc.check import (
+    BinCheck,
+    CheckedSums,
+    ChunkCheck,
+    Rescued,
+    bins_cut,
+    doubles,
+    header_breaches,
+    key_breaches,
+    list_breach,
+    mmapped_breach,
+)
 from ..glibc.find.inside_malloc import MallocCode, ThreadStacks
 from ..glibc.mmapped import unclaimed
 from ..sources.target import Span

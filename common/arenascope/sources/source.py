@@ -12,6 +12,8 @@ from .elf.sysroot import file_within
 from .memory import Fill, Read, Window
 from .target import ByteOrder, Image, Nodes, ReadNodes, Region, RegisterSets, SymbolPlace, ThreadInfo, View
 
+AnySource = TypeVar("AnySource", bound="Source")
+
 
 class Source(Image, ABC):
     """The source of an image's bytes: /proc/PID, the file of a core, or a debugger's own reads."""
@@ -46,6 +48,12 @@ class Source(Image, ABC):
 
     def close(self) -> None:
         """Closes its open files."""
+
+    def __enter__(self: AnySource) -> AnySource:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
 
     @abstractmethod
     def regions(self) -> Sequence[Region]: ...

@@ -15,7 +15,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Iterator, Mapping, NamedTuple, Optional, Protocol, Sequence, get_args
 
 from ..base.errors import ArenascopeError
-from .core.core_memory import CoreMemory
+from .core.core_image import CoreImage
 from .core.stacks_only_core import write_stacks
 from .debug_info_types import (
     BitField,
@@ -217,7 +217,7 @@ class TypesByGdb:
     def _frames(self) -> object:
         """Asks where variables of frames are, without their types, so that no type gets a number."""
         image, found = self._target.image, None
-        if not isinstance(image, CoreMemory) or not self._has_gdb() or self._gdb is None:
+        if not isinstance(image, CoreImage) or not self._has_gdb() or self._gdb is None:
             return None
         with suppress(OSError):
             if write_stacks(self._gdb.core.fileno(), image, THREADS):

@@ -22,8 +22,8 @@ from ...commands.all_commands import COMMAND_NAMES, find_command
 from ...commands.framework.arguments import HELP, ArgumentGroup, Outline, argument, seconds
 from ...present.pages.fill_page import filled
 from ...present.shared_text.text import count
-from ...sources.core.compressions import FORMATS
 from ...sources.core.core_at_url import load_fsspec, store_error_text, store_errors
+from ...sources.core.open_core import FORMATS
 from ..engines import by_dask, by_ray, via
 from ..shell import typed_program
 from .worker import Task

@@ -13,13 +13,15 @@ import tempfile
 import time
 from contextlib import contextmanager
 from io import FileIO
-from typing import Callable, Iterator, NamedTuple, Optional
+from typing import TYPE_CHECKING, Callable, Iterator, NamedTuple, Optional
 
 from ...base.errors import TargetError
 from ...base.model import Statement
 from ...base.programs import find_program
 from ..elf.elf_file import MAGIC
-from .compressions import Format, window_log
+
+if TYPE_CHECKING:
+    from .open_core import Format
 
 MAX_TIMES, ALWAYS = 4096, 1 << 30
 """At most this many times the packed size is unpacked, or this much if that is more: a core of zeros compresses a
@@ -129,6 +131,12 @@ def _reader(path: str, packed: int, form: Format, hint: str) -> Iterator[_Source
             process.kill()
             pipe.close()
             process.wait()
+
+
+def window_log(packed: int) -> int:
+    """Returns the window for zstd --long, which a reader must accept explicitly: more than zstd's default only for a
+    file that is large itself, as so much memory is used."""
+    return 31 if packed >= 32 << 20 else 27
 
 
 class _Progress:

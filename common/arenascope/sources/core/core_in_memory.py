@@ -14,10 +14,9 @@ from typing import Callable, Iterator, Optional, Sequence, Union
 from ...base.errors import ArenascopeError
 from ..memory import Fill
 from ..target import MappingUse, Runs, Span, joined
-from .core_layout import CopiedRange, CoreLayout, Piece, ReservedRange, Slots, between
+from .core_layout import CopiedRange, CoreLayout, ElfForm, Piece, ReservedRange, Slots, between, head_bytes
 from .save_image import Copying, CoreWriter, OpenFile, Take
 from .saved_note import KernelFacts
-from .writing import ElfForm, head_bytes
 
 AROUND = 64 << 20
 """Room for new mappings on either side of existing ones: a heap of malloc's grows within as much."""

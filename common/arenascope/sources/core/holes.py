@@ -12,20 +12,22 @@ from __future__ import annotations
 import os
 from bisect import bisect_right
 from functools import cached_property
-from typing import Iterator, NamedTuple, Optional, Sequence
+from typing import TYPE_CHECKING, Iterator, NamedTuple, Optional, Sequence
 
 from ...base.model import HUGE_PAGES
 from ..elf.elf_file import PF_W, Segment
 from ..target import MappingUse, PageUse, Region, Residency, Runs, Span, joined
-from .core_memory import CoreMemory, FileRange
-from .open_core import CoreBytes, data_within
+from .open_core import CoreBytes, FileRange, data_within
+
+if TYPE_CHECKING:
+    from .core_image import CoreImage
 
 BLOCK = 1 << 20
 # how much data is searched for the zero page that proves whose holes these are
 PROOF_LIMIT = 1 << 30
 
 
-def holes_tell(core: CoreMemory) -> bool:
+def holes_tell(core: CoreImage) -> bool:
     """Tells whether the kernel wrote this file, and its holes are fine enough to show single pages."""
     if core.unpacked:
         return False  # unpacking made them
@@ -43,7 +45,7 @@ class _SegmentPart(NamedTuple):
 class _Parts:
     """Cuts address ranges along the segments of a core."""
 
-    def __init__(self, core: CoreMemory) -> None:
+    def __init__(self, core: CoreImage) -> None:
         self.core = core
 
     def pages(self, start: int, end: int) -> Span:
@@ -71,7 +73,7 @@ class _Parts:
 class HoleResidency:
     """Residency by holes. `exact` if it is proven that only the kernel made them."""
 
-    def __init__(self, core: CoreMemory) -> None:
+    def __init__(self, core: CoreImage) -> None:
         self._core = core
         self._parts = _Parts(core)
         self._data = Runs(data_within(core.file, 0, core.size))
@@ -181,7 +183,7 @@ class DenseResidency:
 
     exact = False
 
-    def __init__(self, core: CoreMemory) -> None:
+    def __init__(self, core: CoreImage) -> None:
         self._core = core
         self._parts = _Parts(core)
         self._zero_block = bytes(BLOCK)
@@ -223,13 +225,13 @@ def _blocks(held: CoreBytes, start: int, end: int) -> Iterator[tuple[int, bytear
             at += size
 
 
-def core_residency(core: CoreMemory) -> Residency:
+def core_residency(core: CoreImage) -> Residency:
     """Returns residency by holes if the kernel wrote the file and its holes survived, else by counting non-zero
     pages."""
     return HoleResidency(core) if holes_tell(core) else DenseResidency(core)
 
 
-def core_mappings(core: CoreMemory) -> Optional[list[MappingUse]]:
+def core_mappings(core: CoreImage) -> Optional[list[MappingUse]]:
     """Returns what the holes tell of each mapping: pages in swap count too, and pages of files were faulted in by the
     dump."""
     residency = core_residency(core)

@@ -6,7 +6,7 @@ import mmap
 import os
 import stat
 from contextlib import suppress
-from typing import TYPE_CHECKING, Iterator, Optional, Protocol, Sequence
+from typing import TYPE_CHECKING, Iterator, NamedTuple, Optional, Protocol, Sequence
 
 from ...base.errors import TargetError
 from ...base.model import Statement
@@ -16,7 +16,6 @@ from ..target import Span
 
 if TYPE_CHECKING:
     from .compressed import Say
-    from .compressions import Format
 
 # first bytes, what it is, what makes a core of it
 _FOREIGN: Sequence[tuple[bytes, str, str]] = (
@@ -65,6 +64,14 @@ class CoreBytes(Protocol):
         """Drops pages seen in views, which are unlikely to be needed again."""
 
     def close(self) -> None: ...
+
+
+class FileRange(NamedTuple):
+    """A range that the file holds, `shift` bytes past its addresses."""
+
+    start: int
+    end: int
+    shift: int
 
 
 class CoreFile:
@@ -165,8 +172,6 @@ def _check_kind(path: str, file: int, may_unpack: bool) -> Optional[Format]:
     start = os.pread(file, 16, 0)
     if start[:4] == MAGIC:
         return None
-    from .compressions import format_of  # needed for few cores
-
     form = format_of(start)
     if form is not None:
         if may_unpack:
@@ -176,3 +181,31 @@ def _check_kind(path: str, file: int, may_unpack: bool) -> Optional[Format]:
         if start.startswith(magic):
             raise TargetError(f"{path} is {what}", hint.format(path=path))
     raise TargetError(f"{path} is not an ELF file", "give a core, or a process by its pid")
+
+
+class Format(NamedTuple):
+    """A compression format."""
+
+    magic: bytes
+    command: str
+    """The command that a user can type to unpack it."""
+    program: Sequence[str]
+
+    @property
+    def name(self) -> str:
+        return self.program[0]
+
+
+FORMATS = (
+    Format(b"\x28\xb5\x2f\xfd", "zstd -d {path} -o core", ("zstd", "-dcq", "--long={window_log}")),
+    Format(b"\x04\x22\x4d\x18", "lz4 -d {path} core", ("lz4", "-dcq")),
+    Format(b"\x1f\x8b", "gzip -dc {path} > core", ("gzip", "-dcq")),
+    # more memory than any preset of xz takes to unpack: the file says how much it wants
+    Format(b"\xfd7zXZ\0", "xz -dc {path} > core", ("xz", "-dcq", "--memlimit-decompress=256MiB")),
+    Format(b"BZh", "bzip2 -dc {path} > core", ("bzip2", "-dcq")),
+)
+
+
+def format_of(start: bytes) -> Optional[Format]:
+    """Returns the format of a file that begins with these bytes; None if it is not compressed."""
+    return next((form for form in FORMATS if start.startswith(form.magic)), None)

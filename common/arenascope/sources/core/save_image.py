@@ -9,7 +9,7 @@ from bisect import bisect_left, bisect_right
 from contextlib import suppress
 from itertools import groupby
 from operator import attrgetter
-from typing import Callable, Iterable, Iterator, Optional, Sequence, Union
+from typing import TYPE_CHECKING, Callable, Iterable, Iterator, Optional, Sequence, Union
 
 from ...base.errors import ArenascopeError, MemoryReadError
 from ...base.model import Range
@@ -21,11 +21,23 @@ from ..elf.registers import without_values
 from ..elf.sysroot import open_regular
 from ..memory import Fill
 from ..target import MappingUse, Region, Residency, Runs, SavedCore, Span, joined
-from .core_layout import CopiedRange, CoreLayout, FromFile, Piece, Slots, lay_out_notes
-from .core_memory import CoreMemory
+from .core_layout import (
+    CopiedRange,
+    CoreLayout,
+    ElfForm,
+    FromFile,
+    Piece,
+    Slots,
+    head,
+    lay_out,
+    note_bytes,
+    note_segment,
+)
 from .open_core import data_within
 from .saved_note import KernelFacts, mark
-from .writing import ElfForm, head, note_bytes, note_segment
+
+if TYPE_CHECKING:
+    from .core_image import CoreImage
 
 PAGE = 4096
 BLOCK = 1 << 20
@@ -294,7 +306,7 @@ KEPT_NOTES = (NT_AUXV, NT_FILE, NT_386_TLS, NT_ARM_TLS)
 
 
 def save_core(
-    core: CoreMemory,
+    core: CoreImage,
     path: Union[str, int],
     residency: Optional[Residency],
     uses: Optional[Sequence[MappingUse]],
@@ -312,14 +324,14 @@ def save_core(
             pieces = [*_emptied(core, pieces, kept)]
             if moment is not None:
                 moment = moment._replace(environment=None, watched=None, timers=(), redacted=True)
-        layout = lay_out_notes(form, pieces, notes, core.page_size)
+        layout = lay_out(form, pieces, note_bytes(notes, form.mark), core.page_size)
         lost = writer.copy(layout, core.fill)
         words = writer.write_kept(layout, kept, core.read) if kept is not None else 0
         written = writer.finish(form, layout, moment, lambda region: None, redacted=kept is not None)
         return SavedCore(written, layout.bytes + words - lost, lost, 0.0)
 
 
-def _pieces(core: CoreMemory) -> Iterator[Piece]:
+def _pieces(core: CoreImage) -> Iterator[Piece]:
     for segment in core.segments:
         start, end = segment.address, segment.address + segment.memory_size
         held = core.readable_end(segment)
@@ -329,7 +341,7 @@ def _pieces(core: CoreMemory) -> Iterator[Piece]:
         yield Piece(start, end, segment.flags, held - start, copied=copied)
 
 
-def _emptied(core: CoreMemory, pieces: Iterable[Piece], kept: Sequence[Range]) -> Iterator[Piece]:
+def _emptied(core: CoreImage, pieces: Iterable[Piece], kept: Sequence[Range]) -> Iterator[Piece]:
     """Replaces contents by zeros. What follows a file's headers is left out: zeros would pass for the file's constants,
     which are read from the file if it is there."""
     names = {each.start: each for each in core.regions()}
@@ -343,7 +355,7 @@ def _emptied(core: CoreMemory, pieces: Iterable[Piece], kept: Sequence[Range]) -
         yield piece._replace(held=held, copied=())
 
 
-def _redacted(core: CoreMemory, notes: Iterable[Note]) -> Iterator[Note]:
+def _redacted(core: CoreImage, notes: Iterable[Note]) -> Iterator[Note]:
     """Keeps threads with their program counters, stacks and TLS; no other register."""
     for note in notes:
         if note.owner not in ("CORE", "LINUX"):
@@ -360,7 +372,7 @@ def _redacted(core: CoreMemory, notes: Iterable[Note]) -> Iterator[Note]:
             yield note
 
 
-def _name(core: CoreMemory, data: bytes) -> bytes:
+def _name(core: CoreImage, data: bytes) -> bytes:
     """Keeps the process's name if a thread or a file bears it: gcore and QEMU take it from the arguments."""
     name = data[:-ARGUMENT_BYTES].split(b"\0")[0]
     files = (os.fsencode(os.path.basename(each.path))[: len(name)] for each in core.regions() if each.is_file)
@@ -368,7 +380,7 @@ def _name(core: CoreMemory, data: bytes) -> bytes:
 
 
 def _moment(
-    core: CoreMemory, residency: Optional[Residency], uses: Optional[Sequence[MappingUse]]
+    core: CoreImage, residency: Optional[Residency], uses: Optional[Sequence[MappingUse]]
 ) -> Optional[KernelFacts]:
     """Returns the moment's facts; None if the core does not tell which pages were in memory: its holes may be
     anybody's."""

@@ -13,8 +13,8 @@ from ...base.errors import MemoryReadError
 from ..elf.elf_file import PF_R, PF_W, Segment
 from ..elf.elf_notes import NT_PRSTATUS, OWN, Note
 from ..target import Region, Span, joined
-from .core_memory import CoreMemory
-from .writing import ElfForm, head, head_bytes, load_segment, note_bytes, note_segment, prstatus
+from .core_image import CoreImage
+from .core_layout import ElfForm, head, head_bytes, load_segment, note_bytes, note_segment, prstatus
 
 MOST_OF_ONE, MOST_OF_ALL = 8 << 20, 64 << 20
 """The most bytes of one stack and of all. What lies above is lost; frames are unwound from the innermost on."""
@@ -23,7 +23,7 @@ RED_ZONE = 128
 BLOCK = 1 << 20
 
 
-def write_stacks(file: int, core: CoreMemory, most: int) -> bool:
+def write_stacks(file: int, core: CoreImage, most: int) -> bool:
     """Writes the stacks of the first threads; False if there are none."""
     threads = core.register_sets()[:most]
     spans = _used(core, {each.tid for each in threads})
@@ -49,7 +49,7 @@ def write_stacks(file: int, core: CoreMemory, most: int) -> bool:
     return True
 
 
-def _used(core: CoreMemory, tids: set[int]) -> Sequence[Span]:
+def _used(core: CoreImage, tids: set[int]) -> Sequence[Span]:
     regions, left = core.regions(), MOST_OF_ALL
     starts = [each.start for each in regions]
     found = []
@@ -70,7 +70,7 @@ def _part(region: Region, pointer: int, page: int, most: int) -> Span:
     return Span(start, min(region.end, start + most))
 
 
-def _copy(core: CoreMemory, span: Span, file: int, at: int) -> int:
+def _copy(core: CoreImage, span: Span, file: int, at: int) -> int:
     """Copies a stack up to the first missing byte, and returns how much that is."""
     done = 0
     for block in _blocks(core, span):
@@ -79,7 +79,7 @@ def _copy(core: CoreMemory, span: Span, file: int, at: int) -> int:
     return done
 
 
-def _blocks(core: CoreMemory, span: Span) -> Iterator[memoryview]:
+def _blocks(core: CoreImage, span: Span) -> Iterator[memoryview]:
     room, address = memoryview(bytearray(BLOCK)), span.start
     while address < span.end:
         try:

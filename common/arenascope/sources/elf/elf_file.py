@@ -37,7 +37,7 @@ MAX_MAPPED = 256
 """The most program headers of a module in memory: linkers write a dozen, and nothing marks where their file ends."""
 MAX_TABLES = 64
 LONGEST_NOTES = 1 << 20
-"""The most bytes of notes in modules and their files, which have some hundred; core/core_memory.py reads a core's."""
+"""The most bytes of notes in modules and their files, which have some hundred; core/core_image.py reads a core's."""
 LONGEST_NAME = 4096
 LONGEST_SECTION_NAME = 256
 LONGEST_NAMES = 16 << 20

@@ -1,10 +1,10 @@
 """Live processes, through /proc and ptrace.
 
-`guard.py` holds a process: it is forked before anything is loaded, has a session of its own and blocks every signal,
-so that what ends or stops arenascope leaves it running. Its own end lets the process go: the kernel detaches what a
-tracer has traced, and `sigstop.py` has it send SIGCONT. After Ctrl-Z a look starts again; a hold that ended too early
-is never shown. A process can notice time, and EINTR from the calls that signal(7) lists as not restarted after a
-stop.
+`process_hold.py` holds a process. Its guard is forked before anything is loaded, has a session of its own and blocks
+every signal, so that what ends or stops arenascope leaves it running. Its own end lets the process go: the kernel
+detaches what a tracer has traced, and where it stopped the process by SIGSTOP, sends SIGCONT. After Ctrl-Z a look
+starts again; a hold that ended too early is never shown. A process can notice time, and EINTR from the calls that
+signal(7) lists as not restarted after a stop.
 
 `short_hold.py` shortens a hold: the places of listed chunks are found while the process runs, and read again, page by
 page, while it is held. What was not kept is never read late: the look begins anew.

@@ -11,9 +11,11 @@ call, the thread needs no tracer. What differs by machine is its Processor: inje
 from __future__ import annotations
 
 import struct
-from typing import Mapping, NamedTuple, Optional, Protocol, Sequence
+from typing import TYPE_CHECKING, Mapping, NamedTuple, Optional, Sequence, Union
 
-from ..memory import Memory
+if TYPE_CHECKING:
+    from .injection_aarch64 import Aarch64, Aarch64Frames
+    from .injection_x86_64 import X8664, X8664Frames
 
 FUTEX_WAKE_OP_PRIVATE = 5 | 128
 """With a last argument of 0 it sets the second word to 0, then wakes one waiter for the first."""
@@ -72,94 +74,11 @@ class Prepared(NamedTuple):
     mask: int
 
 
-class Frames(Protocol):
+if TYPE_CHECKING:
+    Frames = Union[X8664Frames, Aarch64Frames]
     """Builds the bytes that lead a thread on, each where the stack pointer is when it gets there."""
-
-    red_zone: int
-    halt_bytes: int
-    frame_bytes: int
-    back_bytes: int
-    state_bytes: int
-    """Registers outside the last frame, which it refers to."""
-    entry: int
-    """The stack pointer at a function's entry, past a multiple of 16."""
-    lead: int
-    """The part of a frame that is used before rt_sigreturn."""
-
-    def halt(self, tid: int, signal: int, then: int, mask: int) -> bytes:
-        """Returns tkill, then what lies at `then`."""
-
-    def halted(self) -> int:
-        """Returns the program counter after tkill."""
-
-    def frame(self, registers: Registers, mask: int) -> bytes:
-        """Returns rt_sigreturn, with these registers loaded."""
-
-    def back(self, state: int) -> bytes:
-        """Returns rt_sigreturn with all of the thread's state; `state`: the address of its `state`."""
-
-    def state(self) -> bytes: ...
-
-    def begin(self, step: InjectedCall, then: int) -> Registers:
-        """Returns the registers at the start of a step that returns to what lies at `then`."""
-
-    def through_frame(self, at: int) -> Optional[Registers]:
-        """Returns registers for rt_sigreturn of the frame at `at`; None if that would lose something."""
-
-
-class Processor(Protocol):
+    Processor = Union[X8664, Aarch64]
     """Everything that differs by machine."""
-
-    machine: str
-    counter: str
-    stack: str
-    thread: str
-    """The names of its program counter, stack pointer and thread pointer."""
-    general_bytes: int
-    stands_in: tuple[int, int]
-    sets: Sequence[int]
-    """Register sets read besides the general ones, of a thread that will call."""
-    named: Sequence[int]
-    """Register sets read of every thread, as `unpacked` uses them."""
-    gadgets: Mapping[str, bytes]
-    """Instructions that every libc or vdso contains."""
-    with_masks: Mapping[int, tuple[str, bool]]
-    """System calls that change the signal mask while they wait, and the register that points to that mask; true: a
-    pointer to a pointer."""
-    never: Sequence[int]
-    """System calls that need a mask, or hide it (rt_sigsuspend, io_uring_enter)."""
-
-    def refusal(self, pid: int) -> Optional[str]:
-        """Returns why no thread of this process can be made to call."""
-
-    def unpacked(self, general: bytes, sets: Sets) -> dict[str, int]: ...
-
-    def packed(self, registers: Registers) -> bytes: ...
-
-    def is_plain(self, registers: Registers) -> bool:
-        """Whether the thread runs 64-bit code."""
-
-    def put_back(self, sets: Sets) -> Optional[Sequence[tuple[int, bytes]]]:
-        """Returns the sets that must be restored; None if a signal frame could not restore them."""
-
-    def call_under_way(self, registers: Registers, memory: Memory) -> Optional[int]:
-        """Returns the number of the system call that the thread will make again; None: it is in none, UNKNOWN: in
-        some."""
-
-    def making(self, registers: Registers, number: int) -> dict[str, int]:
-        """Returns registers with which a thread makes this call again by itself, where the kernel has a short cut for
-        it."""
-
-    def begins_anew(self, number: int, registers: Registers) -> bool:
-        """Whether this call, made again by registers alone, waits no longer than it would have."""
-
-    def is_timed(self, registers: Registers) -> bool:
-        """Whether only the kernel remembers the rest of a wait, which then lives as long as we do."""
-
-    def find_errno(self, thread: int, place: int, memory: Memory) -> Optional[int]:
-        """Finds a thread's errno by the code of __errno_location at `place`."""
-
-    def frames(self, thread: Thread, gadgets: Mapping[str, int]) -> Frames: ...
 
 
 def signed(value: int) -> int:

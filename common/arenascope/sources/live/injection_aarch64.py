@@ -14,7 +14,7 @@ from ..elf.elf_file import EM_AARCH64
 from ..elf.elf_notes import NT_ARM_GCS, NT_ARM_SSVE, NT_ARM_SVE, NT_ARM_TLS, NT_ARM_ZA, NT_FPREGSET
 from ..elf.registers import GENERAL
 from ..memory import Memory
-from .injection import ALL, OTHER_STACK, UNKNOWN, WORD, Frames, InjectedCall, Registers, Sets, Thread
+from .injection import ALL, OTHER_STACK, UNKNOWN, WORD, InjectedCall, Registers, Sets, Thread
 
 SYSTEM_CALLS: Mapping[str, int] = {"tkill": 130, "process_vm_writev": 271, "futex": 98}
 RESTART, NANOSLEEP, CLOCK_NANOSLEEP, FUTEX = 128, 101, 115, 98
@@ -143,7 +143,7 @@ class Aarch64:
                 return None
         return None
 
-    def frames(self, thread: Thread, gadgets: Mapping[str, int]) -> Frames:
+    def frames(self, thread: Thread, gadgets: Mapping[str, int]) -> Aarch64Frames:
         return Aarch64Frames(thread, gadgets)
 
 

@@ -10,7 +10,7 @@ from ..elf.elf_notes import NT_X86_XSTATE
 from ..elf.registers import GENERAL
 from ..memory import Memory
 from . import procfiles
-from .injection import ALL, OTHER_STACK, UNKNOWN, WORD, Frames, InjectedCall, Registers, Sets, Thread, signed
+from .injection import ALL, OTHER_STACK, UNKNOWN, WORD, InjectedCall, Registers, Sets, Thread, signed
 
 SYSTEM_CALLS: Mapping[str, int] = {"tkill": 200, "process_vm_writev": 311, "futex": 202, "restart_syscall": 219}
 RED_ZONE = 128
@@ -43,13 +43,16 @@ LOAD, ENTRY_MARK = b"\x48\x8b\x05", b"\xf3\x0f\x1e\xfa"
 
 
 class X8664:
-    """x86-64's Processor."""
+    """x86-64's Processor. Aarch64 has the same members."""
 
     machine, counter, stack, thread = "x86_64", "rip", "rsp", "fs_base"
+    """Its name; and the names of its program counter, stack pointer and thread pointer."""
     general_bytes = 27 * WORD
     stands_in = (16 * WORD, 19 * WORD)
     sets: Sequence[int] = (NT_X86_XSTATE,)
+    """Register sets read besides the general ones, of a thread that will call."""
     named: Sequence[int] = ()
+    """Register sets read of every thread, as `unpacked` uses them."""
     gadgets: Mapping[str, bytes] = {
         # each with a return after it; the last is __restore_rt
         "pop rdi": b"\x5f\xc3",
@@ -58,6 +61,7 @@ class X8664:
         "system call": b"\x0f\x05\xc3",
         "sigreturn": b"\x48\xc7\xc0\x0f\0\0\0\x0f\x05",
     }
+    """Instructions that every libc or vdso contains."""
     with_masks: Mapping[int, tuple[str, bool]] = {
         271: ("r10", False),  # ppoll
         281: ("r8", False),  # epoll_pwait
@@ -65,9 +69,13 @@ class X8664:
         270: ("r9", True),  # pselect6
         333: ("r9", True),  # io_pgetevents
     }
+    """System calls that change the signal mask while they wait, and the register that points to that mask; true: a
+    pointer to a pointer."""
     never: Sequence[int] = (130, 426)
+    """System calls that need a mask, or hide it (rt_sigsuspend, io_uring_enter)."""
 
     def refusal(self, pid: int) -> Optional[str]:
+        """Returns why no thread of this process can be made to call."""
         features = procfiles.status_row(pid, "x86_Thread_features")
         has = "shstk" in features.split()
         return "the process has a shadow stack, which forbids calls from outside" if has else None
@@ -79,13 +87,17 @@ class X8664:
         return struct.pack("<27Q", *(registers[name] & ALL for name in GENERAL[EM_X86_64]))
 
     def is_plain(self, registers: Registers) -> bool:
+        """Whether the thread runs 64-bit code."""
         return registers["cs"] == 0x33
 
     def put_back(self, sets: Sets) -> Optional[Sequence[tuple[int, bytes]]]:
+        """Returns the sets that must be restored; None if a signal frame could not restore them."""
         vectors = sets[NT_X86_XSTATE]
         return None if usable(vectors) is None else [(NT_X86_XSTATE, vectors)]
 
     def call_under_way(self, registers: Registers, memory: Memory) -> Optional[int]:
+        """Returns the number of the system call that the thread will make again; None: it is in none, UNKNOWN: in
+        some."""
         number = interrupted_call(registers)
         if number != SYSTEM_CALLS["restart_syscall"]:
             return number
@@ -96,16 +108,23 @@ class X8664:
         return _number_passed(registers["rsp"], memory) if code == CANCELLABLE else UNKNOWN
 
     def making(self, registers: Registers, number: int) -> dict[str, int]:
+        """Returns registers with which a thread makes this call again by itself, where the kernel has a short cut for
+        it."""
         return {**registers, "orig_rax": number}
 
     def begins_anew(self, number: int, registers: Registers) -> bool:
+        """Whether this call, made again by registers alone, waits no longer than it would have."""
         return True  # a guard that lives puts back what the kernel remembers
 
     def is_timed(self, registers: Registers) -> bool:
+        """Whether only the kernel remembers the rest of a wait, which then lives as long as we do."""
         return is_timed(registers)
 
     def find_errno(self, thread: int, place: int, memory: Memory) -> Optional[int]:
-        """Expects mov errno@gottpoff(%rip), %rax; add %fs:0, %rax; ret."""
+        """Finds a thread's errno by the code of __errno_location at `place`.
+
+        It expects mov errno@gottpoff(%rip), %rax; add %fs:0, %rax; ret.
+        """
         code = memory.try_read(place, 32) or b""
         if code.startswith(ENTRY_MARK):
             code, place = code[4:], place + 4
@@ -114,7 +133,7 @@ class X8664:
         offset = memory.try_word(place + 7 + int.from_bytes(code[3:7], "little", signed=True))
         return (thread + offset) & memory.top if offset is not None else None
 
-    def frames(self, thread: Thread, gadgets: Mapping[str, int]) -> Frames:
+    def frames(self, thread: Thread, gadgets: Mapping[str, int]) -> X8664Frames:
         return X8664Frames(thread, gadgets)
 
 
@@ -167,7 +186,11 @@ def usable(vectors: bytes) -> Optional[int]:
 
 
 class X8664Frames:
+    """x86-64's Frames. Aarch64Frames has the same members."""
+
     red_zone, entry, lead = RED_ZONE, 8, WORD
+    """`entry`: the stack pointer at a function's entry, past a multiple of 16; `lead`: the part of a frame that is used
+    before rt_sigreturn."""
     halt_bytes = 7 * WORD
     frame_bytes = back_bytes = WORD + UCONTEXT_BYTES
 
@@ -178,19 +201,24 @@ class X8664Frames:
         assert size is not None
         self._size = size
         self.state_bytes = size + 4
+        """Registers outside the last frame, which it refers to."""
 
     def halt(self, tid: int, signal: int, then: int, mask: int) -> bytes:
+        """Returns tkill, then what lies at `then`."""
         gadgets, number = self.gadgets, SYSTEM_CALLS["tkill"]
         words = (gadgets["pop rdi"], tid, gadgets["pop rsi"], signal, gadgets["pop rax"], number)
         return struct.pack("<7Q", *words, gadgets["system call"])
 
     def halted(self) -> int:
+        """Returns the program counter after tkill."""
         return self.gadgets["system call"] + 2
 
     def frame(self, registers: Registers, mask: int) -> bytes:
+        """Returns rt_sigreturn, with these registers loaded."""
         return self._frame(registers, mask, 0)
 
     def back(self, state: int) -> bytes:
+        """Returns rt_sigreturn with all of the thread's state; `state`: the address of its `state`."""
         return self._frame(going_on(self.thread.registers), self.thread.mask, state)
 
     def state(self) -> bytes:
@@ -203,6 +231,7 @@ class X8664Frames:
         return bytes(vectors) + struct.pack("<I", MAGIC2)
 
     def begin(self, step: InjectedCall, then: int) -> Registers:
+        """Returns the registers at the start of a step that returns to what lies at `then`."""
         if step.system_call is not None:
             values = dict(zip(SYSTEM_ARGUMENTS, step.arguments))
             values.update(rax=SYSTEM_CALLS[step.system_call], rip=self.gadgets["system call"])
@@ -211,6 +240,7 @@ class X8664Frames:
         return {**self._plain(), **values, "rsp": then}
 
     def through_frame(self, at: int) -> Optional[Registers]:
+        """Returns registers for rt_sigreturn of the frame at `at`; None if that would lose something."""
         if is_timed(self.thread.registers):
             return None
         return {**self._plain(), "rip": self.gadgets["sigreturn"], "rsp": at + self.lead}

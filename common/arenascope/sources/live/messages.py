@@ -1,4 +1,4 @@
-"""Messages between process_hold.py and its guard: a record for each order and each answer, over a pipe.
+"""Messages between a hold (process_hold.py) and its guard: a record for each order and each answer, over a pipe.
 
 marshal, which every Python has loaded, encodes the records' fields: numbers, bytes, texts and containers of them.
 """

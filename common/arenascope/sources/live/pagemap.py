@@ -17,7 +17,7 @@ from contextlib import suppress
 from fcntl import ioctl
 from functools import cached_property
 from struct import Struct
-from typing import Iterable, Iterator, NamedTuple, Optional, Protocol, Sequence
+from typing import Iterable, Iterator, NamedTuple, Optional, Sequence, Union
 
 from ...base.errors import TargetError
 from ..target import PageUse, Runs, Span, joined
@@ -64,20 +64,6 @@ class PagesOfStretch:
             kind.ends.append(high)
 
 
-class PageTableReader(Protocol):
-    """A way of reading page tables."""
-
-    @property
-    def exact(self) -> bool:
-        """False once something could not be decided."""
-
-    def runs(self, start: int, end: int) -> Iterator[Run]:
-        """Yields runs in address order."""
-
-    def collect(self, into: PagesOfStretch) -> None:
-        """Reads the whole stretch."""
-
-
 class States(NamedTuple):
     """The pages of a range in memory and in swap, each in order."""
 
@@ -98,7 +84,7 @@ class PagemapResidency:
             raise TargetError(f"cannot open /proc/{pid}/pagemap: {error.strerror}") from error
         entries = EntryReader(self._file.fileno(), pid, page_size)
         scan = ScanReader(self._file.fileno(), pid, entries)
-        self._reader: PageTableReader = scan if scan.works() else entries
+        self._reader: Union[ScanReader, EntryReader] = scan if scan.works() else entries
 
     @property
     def exact(self) -> bool:
@@ -260,6 +246,7 @@ class EntryReader:
 
     @property
     def exact(self) -> bool:
+        """False once something could not be decided."""
         return self._page_kinds.exact
 
     def _raw_blocks(self, start: int, end: int) -> Iterator[tuple[int, bytes]]:
@@ -291,6 +278,7 @@ class EntryReader:
             yield address, self._page_kinds.settle(address, data)
 
     def runs(self, start: int, end: int) -> Iterator[Run]:
+        """Yields runs in address order."""
         size = self._page_size
         for address, kinds in self._kinds(start, end):
             for run in _RUN.finditer(kinds):
@@ -298,4 +286,5 @@ class EntryReader:
                 yield address + low * size, address + high * size, kinds[low] == IN_SWAP
 
     def collect(self, into: PagesOfStretch) -> None:
+        """Reads the whole stretch."""
         into.add(self.runs(into.start, into.end))

@@ -14,13 +14,13 @@ from ..elf.elf_file import MAGIC
 from ..elf.elf_notes import AT_PAGESZ, is_secure, parse_auxv
 from ..elf.sysroot import open_regular
 from ..live import procfiles
+from ..source import Source
 from ..target import Timer, Watched
-from .kernel_refusal import barrier, refusal
-from .live_source import LiveSource
 from .pagemap import PagemapResidency
-from .procfiles import read_bytes
+from .procfiles import barrier, read_bytes, refusal
 
 if TYPE_CHECKING:
+    from ..core.core_in_memory import MemoryWriter
     from .shared_memory import SharedFiles
 
 T = TypeVar("T")
@@ -29,12 +29,14 @@ LARGEST_READ = 0x7FFFF000
 ADDRESS_LIMIT = 1 << 63
 
 
-class ProcessImage(LiveSource):
+class ProcessImage(Source):
     """A process through /proc/PID. A thread's id leads to its process.
 
     `memory_tid` is the thread whose folder has the memory: `pid`, or another if the main thread has exited.
     """
 
+    kind = "live"
+    pid: int
     _mem = -1
     _maps = b""
     _regions: Sequence[target.Region] = ()
@@ -42,6 +44,10 @@ class ProcessImage(LiveSource):
     _shared: Optional[SharedFiles] = None
     on_disk = False
     """Whether there is too little memory for a copy."""
+    room: Optional[MemoryWriter] = None
+    """Memory reserved for a copy before the process is held."""
+    read_times: Optional[Sequence[float]] = None
+    """See predicted_hold.py."""
     is_spared = False
     """Whether it is not copied, for lack of room: only slow parts of an answer need a copy."""
     _over: Optional[TargetError] = None
@@ -110,12 +116,6 @@ class ProcessImage(LiveSource):
         room, self.room = self.room, None
         if room is not None:
             room.close()
-
-    def __enter__(self) -> ProcessImage:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
 
     def page_tables(self) -> PagemapResidency:
         """Opens its page tables, until this is closed."""
@@ -187,6 +187,7 @@ class ProcessImage(LiveSource):
         return threads
 
     def thread_names(self) -> Mapping[int, str]:
+        """Returns names by tid, in order."""
         names = {}
         for tid in self.guarded(lambda: procfiles.thread_ids(self.pid)):
             name = self.thread_name(tid)
@@ -236,6 +237,7 @@ class ProcessImage(LiveSource):
         return procfiles.Uses(lambda: text)
 
     def smaps(self) -> bytes:
+        """Returns the text of /proc/PID/smaps, for which the kernel visits all pages."""
         text = self.guarded(lambda: procfiles.read_smaps(self.memory_tid))
         if not text:
             raise self._gone()
@@ -272,6 +274,7 @@ class ProcessImage(LiveSource):
         return self.shared_files(residency).told if residency is not None else None
 
     def shared_files(self, residency: target.Residency, most: Optional[int] = None) -> SharedFiles:
+        """Opens what lies behind its shared mappings, which are read there from then on."""
         from .shared_memory import MOST, SharedFiles
 
         most = MOST if most is None else min(most, MOST)

@@ -1,4 +1,9 @@
-"""Holds a process still while it is read, with a guard (guard.py): whatever happens to us, the process is released."""
+"""Holds a process still while it is read, with a guard: a process whose end, of whatever kind, lets the held one go.
+
+The guard has a session of its own and blocks every signal, so that what ends or stops us (Ctrl-C, Ctrl-\\, Ctrl-Z, a
+signal to the group) leaves it running. It lets go when it is told to, when we end or are stopped, and when a hold lasts
+too long; a timer of the kernel's ends it even where somebody has stopped it too.
+"""
 
 from __future__ import annotations
 
@@ -7,7 +12,7 @@ import os
 import signal
 import time
 from contextlib import suppress
-from typing import Callable, NamedTuple, Optional, Sequence, TypeVar
+from typing import TYPE_CHECKING, Callable, NoReturn, Optional, Sequence, TypeVar, Union, cast
 
 from ...base import background
 from ...base.errors import HoldEnded, HoldOver, HoldTooShort, RefusedError, TargetError
@@ -15,7 +20,14 @@ from ...base.hold_limits import HOLD_AT_MOST, allows_more, hold_over
 from ...base.model import Statement
 from ..elf.registers import ThreadRecord
 from ..target import RegisterSet, RegisterSets
-from . import guard, messages
+from . import messages
+from .sigstop import Stopper
+
+if TYPE_CHECKING:
+    from types import ModuleType
+
+    from .ptrace import Ptracer
+    from .thread_calls import Runner
 
 Kind = TypeVar("Kind", bound=messages.Answer)
 
@@ -40,7 +52,17 @@ class Freeze:
         self._lost: Optional[HoldEnded] = None
         self._on_end: Optional[Callable[[HoldEnded], None]] = None
         self._watched = _thread.allocate_lock()
-        self._guard, self._orders, self._replies, self._last_word = _start_guard(how)
+        (orders, self._orders), (self._replies, replies), (self._last_word, last_word) = os.pipe(), os.pipe(), os.pipe()
+        parent = os.getpid()
+        before = signal.pthread_sigmask(signal.SIG_BLOCK, signal.valid_signals())
+        try:
+            self._guard = os.fork()
+            if not self._guard:
+                _serve(how, orders, replies, last_word, parent=parent)
+        finally:
+            signal.pthread_sigmask(signal.SIG_SETMASK, before)
+        for file in (orders, replies, last_word):
+            os.close(file)
 
     def hold(self, pid: int, born: int) -> None:
         """Stops the process that was started at `born`; TargetError if that cannot be done."""
@@ -85,15 +107,15 @@ class Freeze:
 
     def _watch(self) -> None:
         self._why = os.read(self._last_word, 1)
-        if self._why != guard.DONE and self._on_end is not None:
+        if self._why != DONE and self._on_end is not None:
             self._on_end(self._ended())
         self._watched.release()
 
     def _ended(self) -> HoldEnded:
         who = f"process {self._pid} was let go before it was read whole"
-        if self._why == guard.SUSPENDED:
+        if self._why == SUSPENDED:
             return HoldEnded(f"{who}: arenascope was suspended", "look again", again=True)
-        if self._why == guard.TOO_LONG or time.monotonic() - self._started > self.at_most:
+        if self._why == TOO_LONG or time.monotonic() - self._started > self.at_most:
             return self._too_long(who)
         return HoldEnded(f"{who}: what held it was killed", "look again")
 
@@ -185,26 +207,117 @@ def _of(kind: type[Kind], answer: messages.Answer) -> Kind:
     return answer
 
 
-class _Started(NamedTuple):
-    """A guard, and our ends of its pipes."""
+# the guard
 
-    pid: int
-    orders: int
-    replies: int
-    last_word: int
-    """The pipe where it tells why it ends."""
+TICK_MS = 10
+GRACE = 1.0
+"""Seconds after the longest hold until the kernel kills the guard."""
+
+DONE, SUSPENDED, TOO_LONG, ENDED = b"d", b"s", b"l", b""
+"""Why it released the process, its last message: on request, because we were stopped, because the hold was too long, or
+because the guard was killed."""
 
 
-def _start_guard(how: str) -> _Started:
-    (orders, to_guard), (from_guard, replies), (heard, last_word) = os.pipe(), os.pipe(), os.pipe()
-    parent = os.getpid()
-    before = signal.pthread_sigmask(signal.SIG_BLOCK, signal.valid_signals())
+def _serve(how: str, orders: int, replies: int, last_word: int, parent: int) -> NoReturn:
+    """Runs the guard from fork to end; every signal is blocked by now."""
     try:
-        pid = os.fork()
-        if not pid:
-            guard.serve(how, orders, replies, last_word, parent=parent)
+        os.setsid()
+        _keep_only(orders, replies, last_word)
+        _go_first()
+        _Guard(how, orders, replies, last_word, parent=parent).run()
+    except (OSError, EOFError):
+        pass  # we have ended
     finally:
-        signal.pthread_sigmask(signal.SIG_SETMASK, before)
-    for file in (orders, replies, last_word):
-        os.close(file)
-    return _Started(pid, orders=to_guard, replies=from_guard, last_word=heard)
+        os._exit(0)
+
+
+def _keep_only(*wanted: int) -> None:
+    """Closes other files: a reader of our output must not wait for the guard's end too."""
+    for name in os.listdir("/proc/self/fd"):
+        if int(name) not in wanted:
+            with suppress(OSError):  # listdir's own
+                os.close(int(name))
+
+
+def _go_first() -> None:
+    """Takes real-time priority if allowed: a busy machine would keep it from releasing in time. It nearly always
+    sleeps."""
+    with suppress(OSError):
+        os.sched_setscheduler(0, os.SCHED_RR, os.sched_param(1))
+
+
+class _Guard:
+    def __init__(self, how: str, orders: int, replies: int, last_word: int, parent: int) -> None:
+        self._orders, self._replies, self._last_word, self._parent = orders, replies, last_word, parent
+        self._ptrace: Optional[ModuleType] = None
+        self._runner: Optional[Runner] = None
+        with suppress(ImportError):  # a Python without ctypes can hold by signals alone
+            # loading takes time, so it comes before the hold
+            from . import ptrace
+
+            self._ptrace = ptrace
+        self._holder = self._ptrace.Ptracer if how == "ptrace" and self._ptrace else Stopper
+
+    def run(self) -> None:
+        order = messages.receive_order(self._orders)
+        if not isinstance(order, messages.Hold):
+            messages.send_answer(self._replies, messages.Released(0.0))
+            return
+        holder = self._holder(order.pid, order.born)
+        started = time.monotonic()
+        try:
+            if self._ptrace:
+                self._ptrace.die_in(order.at_most + GRACE, signal.SIGKILL)
+            holder.hold(started + order.at_most)
+        except TargetError as error:
+            holder.release()
+            messages.send_answer(self._replies, messages.Refused(error.message, error.hint))
+            return
+        except TimeoutError:
+            holder.release()
+            os.write(self._last_word, TOO_LONG)
+            return
+        except (FileNotFoundError, ProcessLookupError):
+            holder.release()
+            messages.send_answer(self._replies, messages.Refused(f"process {order.pid} has ended"))
+            return
+        try:
+            messages.send_answer(self._replies, messages.HoldBegun(holder.name))
+            why = self._guard(holder, started + order.at_most)
+        finally:
+            holder.release()
+        os.write(self._last_word, why)
+        if why == DONE:
+            messages.send_answer(self._replies, messages.Released(time.monotonic() - started))
+
+    def _obey(self, holder: Union[Ptracer, Stopper], order: messages.Order) -> messages.Answer:
+        if isinstance(order, messages.GetRegisters):
+            return messages.Registers(holder.records(order.tids))
+        if isinstance(order, messages.GetRegisterSets):
+            return messages.EveryRegisterSet(holder.register_sets())
+        try:
+            if self._runner is None:
+                # few holds are for more than looking
+                from .thread_calls import Runner
+
+                self._runner = Runner(cast("Ptracer", holder))
+            return self._runner.obey(order)
+        except (OSError, TargetError) as error:
+            return messages.Refused(str(error))
+
+    def _guard(self, holder: Union[Ptracer, Stopper], until: float) -> bytes:
+        """Guards until there is a reason to release."""
+        state = os.open(f"/proc/{self._parent}/stat", os.O_RDONLY)
+        while True:
+            left = max(0, int(1000 * (until - time.monotonic())) + 1)
+            if messages.readable(self._orders, min(TICK_MS, left)):
+                order = messages.receive_order(self._orders)
+                if isinstance(order, messages.Release):
+                    return DONE
+                messages.send_answer(self._replies, self._obey(holder, order))
+            elif os.getppid() != self._parent:
+                return ENDED
+            elif os.pread(state, 512, 0).rpartition(b")")[2].split()[0] == b"T":
+                return SUSPENDED
+            elif time.monotonic() > until:
+                return TOO_LONG

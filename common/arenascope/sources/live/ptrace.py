@@ -1,4 +1,4 @@
-"""Seizes and stops every thread of a process by ptrace. It runs only in the guard (guard.py), whose end releases them.
+"""Seizes and stops every thread of a process by ptrace. It runs only in a hold's guard, whose end releases them.
 
 PTRACE_SEIZE sends no signal. A thread stops at our PTRACE_INTERRUPT, or at a signal that was on its way to it just
 then: either is a stop. Such a signal is handed back when the thread is released, and the kernel delivers it with the
@@ -17,8 +17,8 @@ from typing import Optional, Sequence
 from ...base.errors import TargetError
 from ..elf.elf_notes import NT_386_TLS, NT_ARM_TLS, NT_PRSTATUS, REGISTER_NOTES
 from . import procfiles
-from .kernel_refusal import holding_hint
-from .stop_wait import Wait
+from .procfiles import holding_hint
+from .sigstop import Wait
 
 PTRACE_GETREGSET, PTRACE_SEIZE, PTRACE_INTERRUPT, PTRACE_DETACH = 0x4204, 0x4206, 0x4207, 17
 WALL = 0x40000000
@@ -49,6 +49,7 @@ class Ptracer:
         """The kernel's number of threads when all were held: one that has exited may be among them."""
 
     def hold(self, until: float) -> None:
+        """Stops the process; raises as Stopper.hold does."""
         self._until = until
         self.hold_all()
 

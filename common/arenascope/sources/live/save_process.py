@@ -5,28 +5,29 @@ from __future__ import annotations
 import os
 import time
 from contextlib import suppress
-from typing import Callable, NamedTuple, Optional, Sequence, Union
+from typing import TYPE_CHECKING, Callable, NamedTuple, Optional, Sequence, Union
 
 from ...base.background import BackgroundWork
 from ...base.errors import TargetError
 from ..core.core_image import CoreImage
 from ..core.core_in_memory import MemoryWriter, NoRoomInMemory, slots_for
-from ..core.core_layout import Piece, first_notes, lay_out, may_have_own, pieces_of, whole_piece
+from ..core.core_layout import ElfForm, Piece, Who, first_notes, lay_out, may_have_own, pieces_of, whole_piece
 from ..core.open_core import CoreBytes
 from ..core.save_image import CoreWriter
 from ..core.saved_note import KernelFacts
-from ..core.writing import ElfForm, Who
 from ..elf.address_names import local_file
 from ..target import MappingUse, Region, RegisterSets, SavedCore, Span, Target
 from . import procfiles
 from .bulk_reads import block_reader
-from .live_source import LiveSource
 from .pagemap import PagemapResidency
 from .shared_memory import SharedFiles
 
+if TYPE_CHECKING:
+    from .process import ProcessImage
+
 
 def save_process(
-    image: LiveSource, path: Union[str, int], registers: Sequence[RegisterSets], release: Callable[[], float]
+    image: ProcessImage, path: Union[str, int], registers: Sequence[RegisterSets], release: Callable[[], float]
 ) -> SavedCore:
     """Saves the process. `release` lets the process go, and returns how long it was held. If room in memory was
     reserved, it is copied there, and written after the release."""
@@ -38,7 +39,7 @@ def save_process(
         return _save(image, writer, registers, release)
 
 
-def room_in_memory(image: LiveSource, most: int, shared: Optional[int] = None) -> Optional[MemoryWriter]:
+def room_in_memory(image: ProcessImage, most: int, shared: Optional[int] = None) -> Optional[MemoryWriter]:
     """Reserves pages for a running process's present memory; None if more than `most` bytes are to be copied, or too
     few addresses are free. `shared`: the limit for shared memory, including what others have written; None: `most`."""
     with suppress(OSError):
@@ -53,7 +54,7 @@ def room_in_memory(image: LiveSource, most: int, shared: Optional[int] = None) -
 
 
 def copy_process(
-    image: LiveSource,
+    image: ProcessImage,
     target: Target,
     writer: MemoryWriter,
     registers: Sequence[RegisterSets],
@@ -77,11 +78,11 @@ class _Seen(NamedTuple):
     shared: SharedFiles
 
 
-def _form(image: LiveSource) -> ElfForm:
+def _form(image: ProcessImage) -> ElfForm:
     return ElfForm(image.machine, image.pointer_size, image.mark)
 
 
-def _look(image: LiveSource, room: int, before: Sequence[MappingUse] = ()) -> _Seen:
+def _look(image: ProcessImage, room: int, before: Sequence[MappingUse] = ()) -> _Seen:
     """Collects what to copy. `before`: the mappings while it ran. With them smaps, for which the kernel visits all
     pages, is read during the copy. Not if pages are in swap: reading brings them back, and the two would be of two
     moments."""
@@ -122,7 +123,7 @@ def _agree(uses: Sequence[MappingUse], guessed: Sequence[MappingUse]) -> bool:
 
 
 def _save(
-    image: LiveSource,
+    image: ProcessImage,
     writer: CoreWriter,
     registers: Sequence[RegisterSets],
     release: Callable[[], float],
@@ -182,7 +183,7 @@ class ProcessCopy(CoreImage):
             return local_file(likely)  # it has ended meanwhile
 
 
-def _reader(image: LiveSource, shared: SharedFiles) -> Callable[[int, memoryview], int]:
+def _reader(image: ProcessImage, shared: SharedFiles) -> Callable[[int, memoryview], int]:
     plain = block_reader(image.memory_tid, image.fill)
     if not shared.told.pages:
         return plain

@@ -1,4 +1,4 @@
-"""Lets held threads run one at a time, and makes them call functions. It runs only in the guard (guard.py).
+"""Lets held threads run one at a time, and makes them call functions. It runs only in the guard (process_hold.py).
 
 Whatever happens to the guard, every thread goes on: one that was let run is left running, and one that was made to call
 has everything laid out that it needs to recover alone (injection.py).

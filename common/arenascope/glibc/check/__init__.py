@@ -1,1 +1,0 @@
-"""Checks the invariants of every structure."""
