@@ -15,9 +15,8 @@ from arenascope.base.errors import ArenascopeError, UsageError
 from arenascope.base.internal_error import STATUS, fault_id, fault_line
 from arenascope.base.printable import one_line
 from arenascope.commands.all_commands import COMMAND_NAMES, all_commands, find_command
-from arenascope.commands.framework.apply_trim import Controller
 from arenascope.commands.framework.arguments import HELP, completions
-from arenascope.commands.framework.command import Command, execute
+from arenascope.commands.framework.command import Command, Controller, execute
 from arenascope.commands.framework.debugger_doors import (
     ALWAYS,
     SUMMARY,
@@ -28,8 +27,8 @@ from arenascope.commands.framework.debugger_doors import (
     taken,
 )
 from arenascope.commands.framework.overview import ALL, HELP_SUMMARY, help_text
-from arenascope.present.formats.json import failed
 from arenascope.present.glossary import TOPIC
+from arenascope.present.json_documents.record import failed
 from arenascope.present.shared_text.text import Style, folded, wants_colour
 from arenascope.sources.target import Target
 

@@ -13,9 +13,8 @@ from arenascope.base.errors import ArenascopeError, UsageError
 from arenascope.base.internal_error import fault_id, fault_line
 from arenascope.base.printable import one_line
 from arenascope.commands.all_commands import all_commands, find_command
-from arenascope.commands.framework.apply_trim import Controller
 from arenascope.commands.framework.arguments import Argument
-from arenascope.commands.framework.command import Command, execute
+from arenascope.commands.framework.command import Command, Controller, execute
 from arenascope.commands.framework.debugger_doors import (
     ALWAYS,
     SUMMARY,
@@ -26,7 +25,7 @@ from arenascope.commands.framework.debugger_doors import (
     taken,
 )
 from arenascope.commands.framework.overview import ALL, HELP_SUMMARY, help_text, start_in_debugger
-from arenascope.present.formats.json import failed
+from arenascope.present.json_documents.record import failed
 from arenascope.present.shared_text.text import Style, folded, wants_colour
 from arenascope.sources.target import Target
 

@@ -10,15 +10,8 @@ from typing import Callable, Iterator, Optional, Sequence
 import lldb
 
 from arenascope.base.errors import EndedError, RefusedError
-from arenascope.commands.framework.apply_trim import (
-    FATAL_SIGNALS,
-    DebuggerController,
-    FunctionCall,
-    gone,
-    locked_out,
-    still_at_work,
-    taken_back,
-)
+from arenascope.commands.framework.command import FunctionCall
+from arenascope.commands.trim import FATAL_SIGNALS, DebuggerController, gone, locked_out, still_at_work, taken_back
 from arenascope.glibc.find.inside_malloc import StackFrame
 from arenascope.sources.target import ThreadInfo
 

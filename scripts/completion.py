@@ -10,8 +10,7 @@ import re
 
 import shtab
 
-from arenascope.cli.command_line import COMMAND, CommandTree, branch_names
-from arenascope.cli.subjects import CORE_OPTION, PID_OPTION
+from arenascope.cli.command_line import COMMAND, CORE_OPTION, PID_OPTION, CommandTree, branch_names
 from arenascope.commands.framework.overview import ALL
 from arenascope.present.glossary import TOPIC
 

@@ -17,7 +17,7 @@ sys.path.insert(0, str(ROOT / "common"))
 
 from reference import write_for_package  # noqa: E402
 
-from arenascope.cli.engines.package_archive import OLDEST_DATE, archived  # noqa: E402
+from arenascope.cli.engines.via import OLDEST_DATE, archived  # noqa: E402
 
 
 def build(target: Path) -> Path:

@@ -19,8 +19,7 @@ from arenascope.blocks.declared.claims import Library
 from arenascope.blocks.declared.containers.forms import ByTemplate
 from arenascope.cli.shell import ShellDoor
 from arenascope.cli.shell_control import ShellController
-from arenascope.commands.framework.apply_trim import Controller
-from arenascope.commands.framework.command import Door
+from arenascope.commands.framework.command import Controller, Door
 from arenascope.present.shared_text.progress_bar import Progress
 from arenascope.sources.core.holes import DenseResidency, HoleResidency
 from arenascope.sources.core.open_core import CoreBytes, CoreFile

@@ -32,9 +32,9 @@ if TYPE_CHECKING:
     from .commands.framework.api_subject import Subject as Subject
     from .present.json_documents.arena_records import ArenasDocument as Arenas
     from .present.json_documents.arena_records import TrimDocument as Trim
-    from .present.json_documents.owner_records import OwnersDocument as Owners
+    from .present.json_documents.block_records import OwnersDocument as Owners
+    from .present.json_documents.block_records import TypesDocument as Types
     from .present.json_documents.record import Document as Document
-    from .present.json_documents.type_records import TypesDocument as Types
 else:
 
     def __getattr__(name: str) -> object:

@@ -40,7 +40,7 @@ def rounds(door, seconds):
 
     A handler that stays is not waited for as long as a user would: `seconds`.
     """
-    sys.modules["arenascope.commands.framework.apply_trim"].STEP_SECONDS = (seconds,)
+    sys.modules["arenascope.commands.trim"].STEP_SECONDS = (seconds,)
     places = list(door.places())
     random.Random(int(os.environ["ARENASCOPE_SEED"])).shuffle(places)
     wanted, counts, tried = int(os.environ["ARENASCOPE_ROUNDS"]), {}, 0

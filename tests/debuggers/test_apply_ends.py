@@ -71,7 +71,7 @@ def test_a_filter_that_allows_it(door: str) -> None:
 
 IN_GDB = """
 import gdb, sys
-from arenascope.commands.framework.apply_trim import FunctionCall as Call
+from arenascope.commands.framework.command import FunctionCall as Call
 abort = int(gdb.parse_and_eval("(long) &FUNCTION"))
 try: sys.modules["arenascope_gdb.heap_control"].GdbController().call(Call(abort, [0]), 5.0, lambda name: False)
 except Exception as error: print(error.id, error)
@@ -90,7 +90,7 @@ def test_a_fatal_signal_inside_the_call_is_taken_back(function: str, by: str) ->
 
 
 IN_LLDB = """
-from arenascope.commands.framework.apply_trim import FunctionCall as Call
+from arenascope.commands.framework.command import FunctionCall as Call
 from arenascope.commands.framework.debugger_doors import load_from_folder
 seen = load_from_folder("lldb", "heap_target", FOLDER).LldbTarget(target, debugger, lambda target: None)
 control = load_from_folder("lldb", "heap_control", FOLDER).LldbController(debugger, target)
@@ -126,7 +126,7 @@ def test_a_fatal_signal_inside_the_call_is_taken_back_by_lldb(lldb: Lldb, first:
 
 SLOW_IN_GDB = """
 import gdb, sys
-from arenascope.commands.framework.apply_trim import FunctionCall as Call
+from arenascope.commands.framework.command import FunctionCall as Call
 sleep = int(gdb.parse_and_eval("(long) &sleep"))
 try: said = sys.modules["arenascope_gdb.heap_control"].GdbController().call(Call(sleep, [2]), 9.0, lambda name: False)
 except Exception as error: said = str(error)
@@ -135,7 +135,7 @@ print("it", "said", [said], "to the end")
 SLOW_IN_LLDB = """
 def __lldb_init_module(debugger, names):
     target = debugger.GetSelectedTarget()
-    from arenascope.commands.framework.apply_trim import FunctionCall as Call
+    from arenascope.commands.framework.command import FunctionCall as Call
     from arenascope.commands.framework.debugger_doors import load_from_folder
     seen = load_from_folder("lldb", "heap_target", FOLDER).LldbTarget(target, debugger, lambda target: None)
     control = load_from_folder("lldb", "heap_control", FOLDER).LldbController(debugger, target)

@@ -101,7 +101,8 @@ def test_apply_to_threads_that_never_stop(lldb: Lldb) -> None:
 
 CALL = """
 import struct
-from arenascope.commands.framework.apply_trim import LOCK_WAITS, FunctionCall as Call
+from arenascope.commands.trim import LOCK_WAITS
+from arenascope.commands.framework.command import FunctionCall as Call
 from arenascope.commands.framework.debugger_doors import load_from_folder
 seen = load_from_folder("lldb", "heap_target", FOLDER).LldbTarget(target, debugger, lambda target: None)
 control = load_from_folder("lldb", "heap_control", FOLDER).LldbController(debugger, target)

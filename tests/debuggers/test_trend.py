@@ -19,7 +19,7 @@ from looks import HERE, ROOT, plain_environment
 from schemas import valid, valid_snapshot
 from subjects import Subject
 
-from arenascope.commands.steps import snapshot_folder
+from arenascope.commands.steps import snapshot_file
 from arenascope.present.screens.watch import NOTHING_GROWS
 from arenascope.present.shared_text.text import Style
 from arenascope.sources.live.cgroups import memory_limit
@@ -110,7 +110,7 @@ def test_what_grew_by_the_kernels_count(grown: tuple[Path, int]) -> None:
 @pytest.mark.xdist_group("trend")
 def test_what_is_kept_is_a_snapshot(grown: tuple[Path, int]) -> None:
     folder, _ = grown
-    documents, wrong = snapshot_folder.read_all(str(folder))
+    documents, wrong = snapshot_file.read_all(str(folder))
     assert (len(documents), wrong) == (9, [])
     for document in documents:
         valid_snapshot(dict(document))
@@ -125,7 +125,7 @@ def test_types_and_owners_are_kept_where_they_are_asked_for(tmp_path: Path) -> N
             subject, tmp_path, 3, lambda number: subject.send("tick") and None, "--owners", "--types", "--interval", "2"
         )
         assert subject.quit() == 0
-    documents, wrong = snapshot_folder.read_all(str(tmp_path))
+    documents, wrong = snapshot_file.read_all(str(tmp_path))
     assert (len(documents), wrong) == (3, [])
     for document in documents:
         valid_snapshot(dict(document))
@@ -212,11 +212,11 @@ def test_watch_keeps_types_and_owners_where_a_look_costs_little(tmp_path: Path) 
             subject.send("tick")
         watch(subject, saved[1], 1, nothing, "--interval", "60", "--no-types")
         often = watch(subject, saved[2], 3, nothing)
-    documents, _ = snapshot_folder.read_all(str(saved[0]))
+    documents, _ = snapshot_file.read_all(str(saved[0]))
     assert [(bool(each["types"]), bool(each["owners"])) for each in documents] == [(True, True)] * 2
     assert [each["owner"] for each in trend(saved[0])["grown"]] == ["table"]
     for folder, looks in ((saved[1], 1), (saved[2], 3)):
-        documents, _ = snapshot_folder.read_all(str(folder))
+        documents, _ = snapshot_file.read_all(str(folder))
         assert [{"types", "owners"} & each.keys() for each in documents] == [set()] * looks
     # why, once, and what has them
     assert (often.count("--types"), len(re.findall(r"--interval \d+", often))) == (1, 1)

@@ -19,7 +19,7 @@ from arenascope.base.class_names import with_short_names
 from arenascope.base.errors import NoTypeError
 from arenascope.cli.main import main
 from arenascope.commands import types
-from arenascope.commands.steps.type_values import named_type
+from arenascope.commands.types import named_type
 from arenascope.present.screens.types import name_of
 from arenascope.present.shared_text.text import shortened_name
 from arenascope.session.session import Session

@@ -20,7 +20,7 @@ from looks import ROOT, give_up, plain_environment
 from schemas import valid
 from subjects import Subject
 
-from arenascope.cli.engines.on_host import END, READY
+from arenascope.cli.engines.via import END, READY
 
 pytestmark = pytest.mark.xdist_group("via")
 COMMAND = (sys.executable, str(ROOT / "bin" / "arenascope"), "fleet")

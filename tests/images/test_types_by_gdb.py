@@ -22,7 +22,7 @@ from subjects import Subject
 import arenascope
 from arenascope.base import process_limits
 from arenascope.base.model import OTHER_FILES
-from arenascope.base.programs import find_program
+from arenascope.base.optional_libraries import find_program
 from arenascope.cli.shell import How, ShellDoor
 from arenascope.sources import gdb_child, types_by_gdb
 from arenascope.sources.core import stacks_only_core

@@ -17,7 +17,7 @@ from arenascope.base.errors import ArenascopeError
 from arenascope.cli import several_subjects, shell
 from arenascope.cli.shell_control import ShellController
 from arenascope.commands.all_commands import find_command
-from arenascope.commands.framework.apply_trim import FunctionCall
+from arenascope.commands.framework.command import FunctionCall
 from arenascope.session.session import Session
 from arenascope.sources.live import process_hold
 from arenascope.sources.live.live_target import ProcessTarget

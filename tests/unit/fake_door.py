@@ -12,8 +12,7 @@ from schemas import valid
 
 from arenascope.base.errors import UsageError
 from arenascope.commands.all_commands import find_command
-from arenascope.commands.framework.apply_trim import Controller
-from arenascope.commands.framework.command import execute
+from arenascope.commands.framework.command import Controller, execute
 from arenascope.present.shared_text.text import Style
 from arenascope.session import session
 from arenascope.session.session import Session

@@ -9,7 +9,7 @@ import pytest
 
 from arenascope.cli import watch
 from arenascope.cli.watch import HELD, MEMORY, SHARE, AutoLookRule, AutoTypes
-from arenascope.commands.steps.look_cost import LookCost
+from arenascope.commands.snapshot import LookCost
 from arenascope.sources.live.procfiles import read_status
 
 MIB = 1 << 20

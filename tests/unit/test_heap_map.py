@@ -21,7 +21,7 @@ from marks import in_full
 from arenascope.analysis.heap_map import Strip, between, cell_bytes, overlap
 from arenascope.base.errors import ArenascopeError
 from arenascope.base.model import Heap
-from arenascope.present.pages.heap_map import pack, page
+from arenascope.present.pages.fill_page import pack, page
 from arenascope.present.screens.heap_map import OTHER
 from arenascope.sources.target import Span
 

@@ -69,7 +69,6 @@ PACKAGES = (
     "session",
     "blocks",
     "present",
-    "commands/redact",
     "commands/framework",
     "commands/steps",
     "commands",
@@ -144,14 +143,8 @@ def test_nothing_of_ours_is_imported_by_a_string() -> None:
 
 
 def test_what_only_reads_does_not_know_what_calls() -> None:
-    """In the shell, and in what a door is, it is a type alone."""
-    apply = "commands/framework/apply_trim"
-    users = {name for name in graph() if apply in graph()[name]}
-    assert users == {
-        "commands/framework/command",
-        "commands/trim",
-        *(f"cli/shell{each}" for each in ("", "_callers", "_control")),
-    }
+    users = {name for name in graph() if "commands/trim" in graph()[name]}
+    assert users == {"cli/shell_control"}
 
 
 def typed_only(tree: ast.Module) -> set[ast.stmt]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from heapbuilder import HeapImage
 
-from arenascope.commands.steps.look_cost import EACH_BLOCK, START, LookCost, predict_cost
+from arenascope.commands.snapshot import EACH_BLOCK, START, LookCost, predict_cost
 from arenascope.session.session import Session
 
 

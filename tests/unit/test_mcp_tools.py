@@ -8,10 +8,16 @@ from typing import Any
 import pytest
 
 from arenascope.base.errors import TargetError
-from arenascope.cli import mcp_tools
-from arenascope.cli.mcp_tools import APPLY, Allowed, NamedSubject, Tool, tools_for
+from arenascope.cli import mcp
+from arenascope.cli.mcp import APPLY, Allowed, NamedSubject, Tool, tools_for
 from arenascope.commands.all_commands import COMMAND_NAMES
-from arenascope.present.json_documents.chunk_records import AskedAddress, Chunk, ChunkDocument, MemberRecord, WordRecord
+from arenascope.present.json_documents.block_records import (
+    AskedAddress,
+    Chunk,
+    ChunkDocument,
+    MemberRecord,
+    WordRecord,
+)
 
 NEEDS_A_FILE = {"diff", "save", "snapshot", "trend"}
 NOT_OFFERED = re.compile("FILE|FOLDER|DIR|FORMAT|PID|CORE")
@@ -76,8 +82,8 @@ def test_only_the_tool_that_applies_does(applies: bool) -> None:
 def test_what_got_the_pid_of_a_process_is_another(monkeypatch: pytest.MonkeyPatch) -> None:
     named = NamedSubject("1", Allowed())
     named.check()
-    started = mcp_tools.born(1)
-    monkeypatch.setattr(mcp_tools, "born", lambda pid: started + 1)
+    started = mcp.born(1)
+    monkeypatch.setattr(mcp, "born", lambda pid: started + 1)
     with pytest.raises(TargetError):
         named.check()
 

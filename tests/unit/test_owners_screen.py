@@ -9,7 +9,7 @@ from typing import Any, Sequence
 import pytest
 
 from arenascope.base.model import Kind
-from arenascope.base.user_data import NOWHERE
+from arenascope.base.printable import NOWHERE
 from arenascope.blocks.declared.paths import Paths
 from arenascope.blocks.graph.leads import Owner
 from arenascope.blocks.graph.owners import UNREACHED, HeldStep, Holding, OtherHolders, Owners

@@ -22,7 +22,7 @@ from arenascope.cli.shell_control import PROCESSORS
 from arenascope.commands.all_commands import COMMAND_NAMES, find_command
 from arenascope.commands.framework.command import execute
 from arenascope.commands.info import highlighted
-from arenascope.present.formats.json import address
+from arenascope.present.json_documents.record import address
 from arenascope.present.shared_text.text import (
     ENOUGH,
     Style,

@@ -5,10 +5,10 @@ from __future__ import annotations
 import pytest
 
 from arenascope.base.model import Arena, ArenaHeader, Bin, Heap, Params
+from arenascope.commands.info import malloc_info
 from arenascope.commands.stats import malloc_stats
 from arenascope.glibc.process_layout import from_table
 from arenascope.glibc.release_table import Release
-from arenascope.present.formats.malloc_info import malloc_info
 
 TABS = "\t" * 7
 

@@ -6,8 +6,8 @@ import time
 
 import pytest
 
+from arenascope.base.argv import LONGEST, shell_pattern
 from arenascope.base.errors import UsageError
-from arenascope.base.shell_patterns import LONGEST, shell_pattern
 
 
 @pytest.mark.parametrize(

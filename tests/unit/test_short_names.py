@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from arenascope.base.class_names import type_words, with_short_names
-from arenascope.commands.framework.answer import Answer
+from arenascope.commands.framework.command import Answer
 from arenascope.present.shared_text.text import Style, shortened_name, table
 
 STRING = "std::__cxx11::basic_string<char, std::char_traits<char>, std::allocator<char>>"

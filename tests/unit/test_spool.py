@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import pytest
 
-from arenascope.present.formats import spool
-from arenascope.present.formats.spool import Spool
+from arenascope.present.json_documents import record
+from arenascope.present.json_documents.record import Spool
 
 
 @pytest.mark.parametrize("number", [0, 1, 3, 4, 1000])
 def test_what_was_added_comes_back(number: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(spool, "IN_MEMORY", 30)
+    monkeypatch.setattr(record, "IN_MEMORY", 30)
     kept = Spool()
     lines = [f"row {n} █" for n in range(number)]
     for line in lines:

@@ -16,7 +16,7 @@ from heap_mixtures import everything
 
 from arenascope.analysis.trend import Series, ValueAt, judged, lives, reached, succession
 from arenascope.base.errors import UsageError
-from arenascope.commands.steps import snapshot_folder
+from arenascope.commands.steps import snapshot_file
 
 MIB = 1 << 20
 START = 1_700_000_000.0
@@ -107,7 +107,7 @@ def moment(
 
 def fill(folder: Path, document: dict[str, Any]) -> None:
     target = document["target"]
-    snapshot_folder.save(str(folder), document, (target["pid"], target["started"]))
+    snapshot_file.save(str(folder), document, (target["pid"], target["started"]))
 
 
 def test_a_process_that_was_started_again_did_not_shrink(folder: Path) -> None:
@@ -359,11 +359,11 @@ def test_old_ones_become_fewer(folder: Path) -> None:
     for minute in range(120):
         fill(folder, moment(minute, MIB))
         fill(folder, moment(minute, MIB, pid=9))
-        snapshot_folder.thin(str(folder), (7, 1), 20)
+        snapshot_file.thin(str(folder), (7, 1), 20)
     names = sorted(name for name in os.listdir(folder) if name.startswith("7-"))
     assert len(names) == 20
     assert len(os.listdir(folder)) == 20 + 120
-    documents, _ = snapshot_folder.read_all(str(folder))
+    documents, _ = snapshot_file.read_all(str(folder))
     times = sorted((each["taken"] - START) / MINUTE for each in documents if each["target"]["pid"] == 7)
     assert (times[0], times[-1]) == (0, 119)
     gaps = [after - before for before, after in zip(times, times[1:])]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from arenascope.base.user_data import is_cut, is_plain, quoted, user_data
+from arenascope.base.printable import is_cut, is_plain, quoted, user_data
 
 
 @pytest.mark.parametrize(

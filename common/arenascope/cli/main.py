@@ -19,7 +19,7 @@ from ..commands.all_commands import COMMAND_NAMES, find_command
 from ..commands.framework.arguments import HELP, HelpRequested, Outline
 from ..commands.framework.command import Command, answer
 from ..commands.framework.overview import ALL, meaning
-from ..present.formats.json import failed
+from ..present.json_documents.record import failed
 from ..present.shared_text.text import Style, fitted, folded, table
 from .command_line import HELP_NAME, LOOPS, CommandTree, branch_names, find_loop, start, with_command
 from .shell import TRIES, How, ShellDoor, check_how, door_for, seconds_to_hold, terminal_width, unbroken

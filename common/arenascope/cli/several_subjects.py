@@ -16,14 +16,14 @@ from typing import Iterator, NamedTuple, Optional, Sequence
 
 from ..analysis.diff import Document
 from ..base.about import INTERRUPTED
-from ..base.errors import ArenascopeError
+from ..base.errors import ArenascopeError, TargetError
 from ..base.internal_error import STATUS, fault_id, fault_line
 from ..base.printable import one_line
 from ..base.process_limits import end_with_parent
 from ..commands.all_commands import find_command
 from ..commands.framework.command import Context, answer
 from ..commands.snapshot import take
-from ..present.formats.json import failure
+from ..present.json_documents.record import failure
 from ..present.shared_text.text import Style
 from ..session.before_hold import read_moment
 from .shell import AS_USUAL, How, QuietDoor, door_for, terminal_width, typed_program, unbroken
@@ -115,7 +115,12 @@ def document(subject: str, command: str = "report", program: str = "", how: How 
 def _document(seen: SubjectAnswer, command: str) -> Document:
     if seen.error is None:
         return {"subject": seen.subject, **json.loads(seen.text)}
-    return {"subject": seen.subject, **failure(command, seen.error_id, seen.error).to_dict()}
+    return failed(seen.subject, command, seen.error, seen.error_id)
+
+
+def failed(subject: str, command: str, why: str, id: str = TargetError.id) -> Document:
+    """The document of a subject that could not be read."""
+    return {"subject": subject, **failure(command, id, why).to_dict()}
 
 
 def run(looks: Sequence[SubjectRequest], jobs: int, lines: bool) -> int:

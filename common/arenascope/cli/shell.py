@@ -34,8 +34,7 @@ from ..present.shared_text.text import Style, duration, folded, wants_colour
 if TYPE_CHECKING:
     from argparse import Namespace
 
-    from ..commands.framework.apply_trim import Controller
-    from ..commands.framework.command import Command
+    from ..commands.framework.command import Command, Controller
     from ..sources.core.core_image import CoreImage
     from ..sources.live.live_target import ProcessTarget
     from ..sources.live.process import ProcessImage

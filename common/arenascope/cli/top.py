@@ -23,9 +23,8 @@ from ..base.errors import ArenascopeError, UsageError
 from ..base.printable import one_line
 from ..commands.framework.arguments import HELP, ArgumentGroup, Outline, argument, seconds
 from ..commands.framework.command import EXACT
-from ..present.formats.json import envelope
 from ..present.json_documents.process_records import RunningProcess, TopDocument, WholeLook
-from ..present.json_documents.record import chunk_tally, plain
+from ..present.json_documents.record import chunk_tally, envelope, plain
 from ..present.screens.top import TopView, top_lines
 from ..present.screens.verdict import OtherScreen
 from ..present.shared_text.text import Style, safe_lines

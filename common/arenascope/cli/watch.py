@@ -15,10 +15,9 @@ from ..base.errors import ArenascopeError, TargetError, UsageError
 from ..base.printable import one_line
 from ..commands.framework.arguments import HELP, ArgumentGroup, Outline, argument, seconds
 from ..commands.framework.command import EXACT, Context
-from ..commands.snapshot import take
-from ..commands.steps import snapshot_folder
+from ..commands.snapshot import LookCost, LookLimit, predict_cost, take
+from ..commands.steps import snapshot_file
 from ..commands.steps.live_copy import expect_copy
-from ..commands.steps.look_cost import LookCost, LookLimit, predict_cost
 from ..present.screens.watch import Course, LiveScreen, WatchLook
 from ..present.shared_text.text import Style, duration
 from ..session.before_hold import read_moment
@@ -174,7 +173,7 @@ def run(options: argparse.Namespace) -> int:
         # owners are named for types that grow
         options.types = True
     if options.save:
-        snapshot_folder.make(options.save)
+        snapshot_file.make(options.save)
     pids = list(dict.fromkeys(map(int, options.pids)))
     shown = _show(options, pids)
     try:
@@ -264,8 +263,8 @@ def _keep(options: argparse.Namespace, pid: int, document: Document, shown: _Sho
     """Saves a snapshot. An error, such as a full disk, is shown and does not end the command."""
     process = (pid, document["target"]["started"])
     try:
-        snapshot_folder.save(options.save, document, process)
-        snapshot_folder.thin(options.save, process, options.keep)
+        snapshot_file.save(options.save, document, process)
+        snapshot_file.thin(options.save, process, options.keep)
     except ArenascopeError as error:
         shown.say(one_line(error.message))
 

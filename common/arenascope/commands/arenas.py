@@ -7,10 +7,15 @@ from typing import Callable, Iterable, Iterator, Mapping, Optional, Sequence
 from ..analysis.trim import Trim
 from ..analysis.usage import ArenaUsage, orphans, total, total_tally
 from ..base.model import REPLACED, Tally
-from ..present.formats.json import hexadecimal
-from ..present.json_documents.allocator_rows import other_allocators, share_record
-from ..present.json_documents.arena_records import ArenaFigures, ArenaRecord, ArenasDocument, ArenaThread
-from ..present.json_documents.record import chunk_tally
+from ..present.json_documents.arena_records import (
+    ArenaFigures,
+    ArenaRecord,
+    ArenasDocument,
+    ArenaThread,
+    other_allocators,
+    share_record,
+)
+from ..present.json_documents.record import chunk_tally, hexadecimal
 from ..present.screens.verdict import allocators_lines
 from ..present.shared_text.text import AT_MOST, NO_HEAP, Style, count, cut, next_lines, number, table
 from ..session.before_hold import read_trims

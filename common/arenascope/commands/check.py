@@ -6,9 +6,8 @@ from typing import TYPE_CHECKING, Iterator, Optional, Sequence
 
 from ..analysis.check import Busy
 from ..base.model import WHAT, Breach, Statement, whole
-from ..present.formats.json import address, hexadecimal
-from ..present.json_documents import chunk_records as records
-from ..present.json_documents.record import statement_record
+from ..present.json_documents import block_records as records
+from ..present.json_documents.record import address, hexadecimal, statement_record
 from ..present.shared_text.findings import breach_words, sentence
 from ..present.shared_text.text import NO_HEAP, Style, count, table
 from ..session.check import audit

@@ -8,16 +8,15 @@ from typing import TYPE_CHECKING, Iterator, NamedTuple, Optional, Sequence, Unio
 from ..base.class_names import named
 from ..base.errors import MemoryReadError, UsageError
 from ..base.model import ArenaHeader, Heap, Kind, MmappedBlock, Statement
-from ..base.user_data import UserData
+from ..base.printable import UserData
 from ..blocks.declared.values import value_text
 from ..blocks.single_blocks import describe_block
 from ..glibc.bins import bin_kind, fastbin_index, find_bin
 from ..glibc.chunk_arrays import Placed, find_blocks
 from ..glibc.tcache import tcache_index
-from ..present.formats.json import address, hexadecimal
-from ..present.json_documents import chunk_records as records
-from ..present.json_documents.chunk_records import MemberRecord
-from ..present.json_documents.record import statement_record
+from ..present.json_documents import block_records as records
+from ..present.json_documents.block_records import MemberRecord
+from ..present.json_documents.record import address, hexadecimal, statement_record
 from ..present.screens.chunks import STATE_WORDS
 from ..present.screens.types import short_name
 from ..present.shared_text.findings import sentence

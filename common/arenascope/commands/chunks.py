@@ -18,16 +18,15 @@ from ..analysis.chunks import (
     total,
     within,
 )
+from ..base.argv import Matches, shell_pattern
 from ..base.count_work import Meter, metered
 from ..base.errors import UsageError
 from ..base.model import ArenaHeader, ChunkRun, Piece, Statement, Tally
-from ..base.shell_patterns import Matches, shell_pattern
 from ..blocks.name_all_blocks import live_kinds
 from ..glibc.chunk import SIZE_BITS
 from ..glibc.chunk_arrays import Block, blocks
-from ..present.formats.spool import Spool
-from ..present.json_documents import chunk_records as records
-from ..present.json_documents.record import ChunkTally, chunk_tally
+from ..present.json_documents import block_records as records
+from ..present.json_documents.record import ChunkTally, Spool, chunk_tally
 from ..present.screens.chunks import FEW, SizeTable, chunk_row, heading, summary_lines, table_of, typed_row
 from ..present.screens.types import is_called, name_in_documents, name_of
 from ..session.parallel_sweeps import HeapPart, swept

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Callable, Optional, Sequence
 
+from ..base.argv import shell_pattern
 from ..base.errors import RedactedError
 from ..base.model import Statement
-from ..base.shell_patterns import shell_pattern
 from ..blocks.declared.once_per_image import containers_in, declared_in
-from ..present.formats.json import hexadecimal
-from ..present.json_documents import type_records as records
-from ..present.json_documents.record import statement_record
+from ..present.json_documents import block_records as records
+from ..present.json_documents.record import hexadecimal, statement_record
 from ..present.screens.containers import lines, note_text
 from ..present.shared_text.findings import names_of, without_debug_information
 from ..session.problems import problems_of

@@ -9,7 +9,7 @@ from ..analysis.diff import CONTAINER, OF_FILES, Diff, Document, FigureChange, a
 from ..base.class_names import type_words
 from ..base.errors import ArenascopeError
 from ..base.model import Statement
-from ..present.json_documents import moment_records as records
+from ..present.json_documents import process_records as records
 from ..present.json_documents.record import statement_record
 from ..present.screens.growth import (
     HOUR,

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Iterator, Optional
 
 from ..base.model import Heap
-from ..present.formats.json import address
 from ..present.json_documents.arena_records import HeapRow, HeapsDocument
+from ..present.json_documents.record import address
 from ..present.shared_text.text import AT_LEAST, count, table
 from ..session.problems import problems_of
 from .framework.command import ARENA, LIMIT, Answer, Context, command, of_heap

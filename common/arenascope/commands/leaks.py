@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from ..blocks.graph.leaks import find_leaks, rows_of, with_guesses
 from ..blocks.graph.stale_alone import stale_rows
-from ..present.formats.json import address
-from ..present.json_documents.owner_records import BlockSum, EncodedPointerBlocks, LeaksDocument, StaleWordsRecord
+from ..present.json_documents.block_records import BlockSum, EncodedPointerBlocks, LeaksDocument, StaleWordsRecord
+from ..present.json_documents.record import address
 from ..present.screens.leaks import leak_record, lines, some
 from ..session.problems import problems_of
 from .framework.arguments import RULES

@@ -13,11 +13,10 @@ from ..base.model import Heap
 from ..base.whole_file import write_whole
 from ..blocks.map_strips import HeapStrips, draw, lay_types, page_cells, page_rows, type_layer
 from ..blocks.types_of_image import types_of
-from ..present.formats.json import hexadecimal
-from ..present.json_documents import chunk_records as records
-from ..present.json_documents.owner_records import Written
-from ..present.json_documents.type_records import BlocksOfType
-from ..present.pages.heap_map import page
+from ..present.json_documents import block_records as records
+from ..present.json_documents.block_records import BlocksOfType, Written
+from ..present.json_documents.record import hexadecimal
+from ..present.pages.fill_page import page
 from ..present.screens.heap_map import SORTS, lines, sentences, strip_width
 from ..present.screens.types import name_of
 from ..present.shared_text.findings import sentences as sentences_of

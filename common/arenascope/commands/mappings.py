@@ -7,8 +7,8 @@ from typing import Iterator, Mapping, Optional, Sequence
 from ..analysis.mappings import MALLOC, Mapped, mapped, part_sums
 from ..analysis.report import Extent
 from ..analysis.usage import total
-from ..present.formats.json import hexadecimal
 from ..present.json_documents.process_records import MappedPart, MappingRow, MappingsDocument, MappingTotals
+from ..present.json_documents.record import hexadecimal
 from ..present.shared_text.text import Style, count, next_lines, table
 from ..session.problems import problems_of
 from ..session.resident import heap_pages, mmapped_extents

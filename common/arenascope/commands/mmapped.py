@@ -6,9 +6,8 @@ from typing import Iterator, Optional, Sequence
 
 from ..base.model import Kind, MmappedBlock
 from ..blocks.single_blocks import kinds_by_types
-from ..present.formats.json import hexadecimal
 from ..present.json_documents.arena_records import MmappedDocument, MmappedRow
-from ..present.json_documents.record import chunk_tally
+from ..present.json_documents.record import chunk_tally, hexadecimal
 from ..present.screens.types import A_GUESS, name_of
 from ..present.shared_text.text import count, cut, left_out, table
 from ..session.problems import mmapped_mismatch, mmapped_tally, problems_of

@@ -8,7 +8,7 @@ from ..blocks.graph.edges import build
 from ..blocks.graph.holders import Holders
 from ..blocks.graph.paths import find_owner
 from ..blocks.graph.pointer_facts import RefDetails
-from ..present.json_documents.owner_records import OwnerDocument, OwnerRecord
+from ..present.json_documents.block_records import OwnerDocument, OwnerRecord
 from ..present.screens.owners import whose
 from ..present.screens.refs import GoalPlace, RefsScreen, nowhere, owner_lines
 from ..present.shared_text.text import unmarked

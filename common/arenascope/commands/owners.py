@@ -12,10 +12,10 @@ from ..blocks.graph.holder_tree import HolderNode, grown
 from ..blocks.graph.holders import kinds_of_all
 from ..blocks.graph.leaks import types_of
 from ..blocks.graph.returns import owned
-from ..present.formats.pprof import Sample, ValueType, profile
-from ..present.json_documents.owner_records import OwnersDocument, Written
+from ..present.json_documents.block_records import OwnersDocument, Written
 from ..present.json_documents.record import statement_record
 from ..present.pages.fill_page import filled, title_of
+from ..present.pprof import Sample, ValueType, profile
 from ..present.screens.owners import OwnersScreen, lines, lines_by_type, summary
 from ..present.screens.types import name_of
 from ..present.shared_text.findings import sentences, unnamed_variables, unnamed_variables_text

@@ -14,9 +14,8 @@ from ..blocks.types_of_image import in_memory, types_of
 from ..glibc.chunk_arrays import blocks
 from ..glibc.params import default_max_fast
 from ..glibc.tcache import tcache_index
-from ..present.formats.json import hexadecimal
-from ..present.json_documents import chunk_records as records
-from ..present.json_documents.record import statement_record
+from ..present.json_documents import block_records as records
+from ..present.json_documents.record import hexadecimal, statement_record
 from ..present.screens.pins import ShownPin, lines, note_text
 from ..session.parallel_sweeps import HeapPart, swept
 from ..session.problems import problems_of

@@ -5,7 +5,7 @@ from __future__ import annotations
 from ..blocks.declared.paths import Paths
 from ..blocks.graph.asked_address import asked_for
 from ..blocks.graph.pointer_facts import RefDetails
-from ..present.json_documents.owner_records import RefsDocument
+from ..present.json_documents.block_records import RefsDocument
 from ..present.screens.refs import GoalPlace, RefsScreen, nowhere, pointers
 from ..session.problems import problems_of
 from .framework.arguments import RULES

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import re
+import time
 from argparse import Namespace
 from functools import partial
-from typing import TYPE_CHECKING, Callable, Iterable, Mapping, NamedTuple, Optional, Sequence
+from typing import Callable, Iterable, Iterator, Mapping, NamedTuple, Optional, Sequence
 
 from ..analysis.advice import Advice, find_advice
 from ..analysis.causes import Facts, find_causes
@@ -15,23 +17,32 @@ from ..analysis.report_holders import HeldSums
 from ..analysis.trend import Grown, grown_types, growth, what_they_show
 from ..analysis.trim import Trim
 from ..analysis.verdict import address_space, judge
+from ..base import optional_libraries
+from ..base.class_names import type_words
 from ..base.errors import ArenascopeError, HoldEnded, HoldOver, HoldTooShort
 from ..base.hold_limits import hold_over
-from ..base.model import LEFT_OUT, REPLACED, Statement
+from ..base.model import LEFT_OUT, REPLACED, Allocator, Statement
+from ..base.whole_file import write_whole
+from ..blocks.graph.leads import Owner
 from ..blocks.graph.owners import OtherHolders
+from ..blocks.graph.refs import ImageSearch
 from ..blocks.graph.report_sums import summed
+from ..blocks.map_strips import HeapStrips, draw, lay_types, page_cells, page_rows
 from ..blocks.types_of_image import types_of
 from ..glibc.params import arena_limit
 from ..glibc.release_table import alike
-from ..present.formats.json import hexadecimal
-from ..present.json_documents import report_records as records
-from ..present.json_documents.allocator_rows import allocator_shares
-from ..present.json_documents.moment_records import GrownType
-from ..present.json_documents.record import statement_record
+from ..present import glossary
+from ..present.json_documents import process_records as records
+from ..present.json_documents.arena_records import AllocatorShare
+from ..present.json_documents.block_records import Written
+from ..present.json_documents.process_records import GrownType, ReportDocument
+from ..present.json_documents.record import hexadecimal, statement_record
+from ..present.pages.fill_page import filled, packed, title_of
 from ..present.screens.advice_sentences import words
 from ..present.screens.growth import further_apart, growth_sentence
+from ..present.screens.heap_map import sentences as map_sentences
 from ..present.screens.holder_names import sums_of
-from ..present.screens.owners import together
+from ..present.screens.owners import NO_SUM, together, whose
 from ..present.screens.report import (
     NO_BLOCKS,
     NO_RESIDENCY,
@@ -39,13 +50,20 @@ from ..present.screens.report import (
     Conclusions,
     advice_line,
     cause_line,
+    effect_of,
+    facts_matter,
+    holds_most,
     label_of,
     lines,
     notes,
+    pages_line,
+    worth_telling,
 )
+from ..present.screens.report import NO_SUM as NO_SUM_OF_STEPS
+from ..present.screens.types import name_of
 from ..present.screens.verdict import cause, space_verdict, verdict
 from ..present.screens.ways_to_do import AdviceText
-from ..present.shared_text.findings import unnamed_variables
+from ..present.shared_text.findings import sentence, sentences, unnamed_variables
 from ..present.shared_text.text import NO_HEAP, Style, unmarked_names
 from ..session.before_hold import read_moment
 from ..session.parallel_sweeps import likely_chunks
@@ -54,17 +72,211 @@ from ..session.resident import read_resident
 from ..session.session import Session
 from ..session.trims import find_means, trims
 from .framework.arguments import RULES, seconds
-from .framework.command import WITH_VALUES, Answer, Context, argument, command
+from .framework.command import WITH_VALUES, Answer, Context, argument, command, parse_request
 from .snapshot import moment_before, take_moment
 from .steps import live_copy
-from .steps.live_copy import expect_copy, look_at_copy_if_let_go, quick_core_search
-from .steps.report_sections import HtmlReport
+from .steps.live_copy import CopiedImage, expect_copy, look_at_copy_if_let_go, quick_core_search
 from .steps.snapshot_file import read
 from .types import typed
 
-if TYPE_CHECKING:
-    from ..blocks.graph.leads import Owner
-    from .steps.live_copy import CopiedImage
+AT_ONCE = ("arenas", "trim", "params", "version")
+"""Commands that the report has read most for: they run while the process is held."""
+APART = (
+    "types --owners --limit 1000",
+    "pins --owners",
+    "owners --limit 1000",
+    "containers --limit 100",
+    "leaks --limit 0",
+)
+"""Commands that walk heaps or follow pointers, each with what it shows."""
+KEYED = ("pins", "owners")
+"""Commands whose rows show paths, which may have keys: with --with-values these are shown."""
+TYPED = (
+    ("types", "types"),
+    ("pins", "groups"),
+    ("pins", "pins"),
+    ("owners", "owners"),
+    ("containers", "containers"),
+    ("leaks", "leaks"),
+)
+"""Rows that have a type, by section."""
+
+
+class ReportSection(NamedTuple):
+    """A command's answer, or why there is none."""
+
+    keys: Mapping[str, object]
+    problems: Sequence[Statement] = ()
+
+
+CUT_SHORT = ReportSection({"failed": "stopped before it was looked at whole"})
+
+
+class HtmlReport:
+    """Gathers what a page shows. Create it before a process is held."""
+
+    def __init__(self, context: Context) -> None:
+        self._context = context
+        self._sections: dict[str, ReportSection] = {}
+        more = " --with-values" if context.options.with_values else ""
+        self._apart = [f"{asked}{more if asked.partition(' ')[0] in KEYED else ''}" for asked in APART]
+        for asked in (*AT_ONCE, *self._apart):
+            parse_request(asked, context.door.find_command)
+        for name in optional_libraries.NAMES:
+            optional_libraries.where(name)
+
+    def read_at_once(self) -> None:
+        """Runs the commands of AT_ONCE, while the process is held."""
+        session = self._context.session
+        name = next((each.name for each in session.target_threads if each.tid == session.target.pid), None)
+        self._sections["process"] = ReportSection({"name": name})
+        for name in AT_ONCE:
+            self._sections[name] = _section_of(self._context, name)
+
+    def answer(
+        self,
+        report: ReportDocument,
+        concluded: Conclusions,
+        problems: list[Statement],
+        looked: Optional[CopiedImage] = None,
+        *,
+        without_copy: Optional[Statement] = None,
+    ) -> Answer:
+        """The report's answer, after the page was written for --html. `looked`: the image in which pointers were
+        followed; `without_copy`: why there is no copy if one is needed."""
+        context = self._context
+        path, style = context.options.html, context.style
+        if without_copy is None:
+            self._read_apart(looked)
+        else:
+            failed = ReportSection({"failed": sentence(without_copy)})
+            self._sections.update({asked.partition(" ")[0]: failed for asked in (*self._apart, "map")})
+        if CUT_SHORT in self._sections.values():
+            context.session.stopped = True
+            problems.append(Statement("stopped", {"parts": len(self._sections) - self._count(CUT_SHORT)}))
+        for section in self._sections.values():
+            problems += [each for each in section.problems if each not in problems]
+        # release first: a debugger may hold the process still
+        context.door.release()
+        shown = {**self._facts(concluded), **self._documents(report), "problems": sentences(problems)}
+        data = filled("report", shown, title_of("heap report", shown))
+        write_whole(path, data)
+        head = [concluded.verdict, *_holder(concluded, style)]
+        text = [*map(style.bold, head), f"{path}: {style.size(len(data))} written"]
+        report.html = Written(file=path, bytes=len(data))
+        return Answer(report, text, problems)
+
+    def _count(self, section: ReportSection) -> int:
+        return sum(each == section for each in self._sections.values())
+
+    def _read_apart(self, looked: Optional[CopiedImage]) -> None:
+        session = looked.session if looked is not None else self._context.session
+        beside = Context(self._context.door, self._context.options, session, copies=self._context.copies)
+        for asked in self._apart:
+            self._sections[asked.partition(" ")[0]] = _section_of(beside, asked)
+        owners = self._sections["owners"]
+        rows = owners.keys.get("owners")
+        if looked is not None and isinstance(rows, list):
+            names = [_whose(looked.search, row) for row in rows]
+            self._sections["owners"] = owners._replace(keys={**owners.keys, "whose": names, "no_sum": NO_SUM})
+        self._sections["map"] = _section(beside, lambda: _map(beside))
+
+    def _facts(self, concluded: Conclusions) -> dict[str, object]:
+        """Facts shown in addition to the documents."""
+        located, target, door = self._context.session.located, self._context.target, self._context.door
+        style = self._context.style
+        held = concluded.facts.held if concluded.facts is not None else None
+        return {
+            "pid": target.pid,
+            "kind": target.kind,
+            "glibc": located.version,
+            "located_by": located.located_by,
+            "taken": time.time() if target.kind == "live" else None,
+            "held": door.held_seconds,
+            "door": list(door.describe()),
+            "holder": list(_holder(concluded, style)),
+            "notes": list(concluded.notes),
+            "no_sum": NO_SUM_OF_STEPS,
+            "effects": [effect_of(*each) for each in concluded.advice],
+            "jointly": [each.called if worth_telling(held, each.bytes) else None for each in held.jointly]
+            if held is not None
+            else [],
+            "turns": [each.called for each in held.in_turn] if held is not None else [],
+            "shared_pages": list(pages_line(style, held)) if held is not None else [],
+            "words": [[word.names, _typed_here(word.meaning, style)] for word in glossary.words()],
+            "ways": [list(zip(said.how(style), said.commands(style))) for _, said in concluded.advice],
+        }
+
+    def _documents(self, report: ReportDocument) -> dict[str, object]:
+        documents = {"report": report.own(), **{each: section.keys for each, section in self._sections.items()}}
+        map_keys = self._sections["map"].keys
+        # the script that draws strips looks for these
+        return {"heaps": [], "types": [], **map_keys, "called": self._short_names(), "documents": documents}
+
+    def _short_names(self) -> dict[str, str]:
+        """Short names of types that documents spell in full."""
+        found = {}
+        for section, key in TYPED:
+            rows = self._sections[section].keys.get(key)
+            types = [row.get("type") for row in rows] if isinstance(rows, list) else []
+            found.update({each: type_words(each) for each in types if isinstance(each, str)})
+        return {name: short for name, short in found.items() if short != name}
+
+
+def _holder(concluded: Conclusions, style: Style) -> Iterator[str]:
+    """Who holds most of what is in use, if that matters."""
+    held = concluded.facts.held if concluded.facts is not None else None
+    if held is not None and facts_matter(concluded, held.live):
+        yield from (f"Of what is in use, {line}." for line in holds_most(style, held, 1))
+
+
+def _typed_here(meaning: str, style: Style) -> str:
+    """A glossary word's meaning, with commands as this door's user types them."""
+    return re.sub("`heap ([^`]+)`", lambda found: f"`{_typed(found[1], style)}`", meaning)
+
+
+def _typed(words: str, style: Style) -> str:
+    return style.applied(words) if "--apply" in words else style.typed(words)
+
+
+def _whose(search: ImageSearch, row: Document) -> str:
+    """Owners of rows, in words."""
+    return whose(search, Owner(row["kind"], row["name"], row["tid"], row["stale"]))
+
+
+def _section_of(context: Context, words: str) -> ReportSection:
+    return _section(context, lambda: parse_request(words, context.door.find_command).answered(context))
+
+
+def _section(context: Context, ask: Callable[[], Answer]) -> ReportSection:
+    if context.session.stopped:
+        return CUT_SHORT
+    try:
+        answer = ask()
+    except ArenascopeError as error:
+        return ReportSection({"failed": str(error)})
+    except KeyboardInterrupt:
+        context.session.stopped = True
+        return CUT_SHORT
+    return ReportSection({**answer.keys, **answer.beside}, answer.problems)
+
+
+def _map(context: Context) -> Answer:
+    """The strips of every heap, with the types that hold back most memory."""
+    session, picture = context.session, HeapStrips()
+    types = None
+    if session.started:
+        draw(session, None, page_cells([heap for heaps in session.heaps.values() for heap in heaps]), picture)
+        if not (session.stopped or session.target.image.redacted):
+            types = lay_types(types_of(session), picture)
+    said = map_sentences(context.style, picture.strips, started=session.started, whole=not session.findings)
+    keys: dict[str, object] = {
+        "sentence": "; ".join(said),
+        "heaps": [packed(row) for row in page_rows(session, picture, len(types or ()))],
+        "types": [{"name": name_of(row.kind), "module": row.kind.module} for row in types or ()],
+    }
+    return Answer(keys, (), [*picture.problems, *problems_of(session)])
+
 
 STOPPED = "stopped"
 """The problem's id if Ctrl-C ended the answer."""
@@ -410,7 +622,7 @@ def _found(context: Context, picture: Optional[ResidentPicture], concluded: Conc
             records.OtherMapping.of(each, address=hexadecimal(each.region.start), allocator=each.maker or None)
             for each in (picture.others if picture else ())
         ],
-        allocators=allocator_shares(context.session.located.allocators, picture),
+        allocators=_allocators(context.session.located.allocators, picture),
         types=None if seen is None else [_type(row) for row in seen.rows[:TYPES]],
         held=_sums(concluded.facts.held) if concluded.facts and concluded.facts.held else None,
         judgement=statement_record(concluded.judgement, concluded.verdict),
@@ -419,6 +631,16 @@ def _found(context: Context, picture: Optional[ResidentPicture], concluded: Conc
         measure=picture.measure if picture else None,
         html=None,
     )
+
+
+def _allocators(allocators: Sequence[Allocator], picture: Optional[ResidentPicture]) -> list[AllocatorShare]:
+    """Other allocators with what each has in memory: exact where its mappings are known, otherwise an upper bound."""
+    made = picture.made if picture else {}
+    untold = picture.elsewhere - sum(made.values()) if picture else None
+    return [
+        AllocatorShare.of(each, resident_bytes=made.get(each.name), at_most_bytes=made.get(each.name, untold))
+        for each in allocators
+    ]
 
 
 def _advice(context: Context, advice: Advice, said: AdviceText) -> records.AdviceRecord:

@@ -9,7 +9,7 @@ from typing import Callable, Optional
 from ..base.errors import UsageError
 from ..base.model import Statement
 from ..base.whole_file import nameless_file
-from ..present.json_documents.moment_records import SaveDocument
+from ..present.json_documents.process_records import SaveDocument
 from ..present.shared_text.progress_bar import Progress
 from ..present.shared_text.text import next_lines
 from ..session.session import Session
@@ -21,8 +21,8 @@ from ..sources.live.save_process import ProcessCopy, copy_process
 from ..sources.shell_target import ShellTarget
 from ..sources.target import SavedCore, Target
 from .framework.command import Answer, Context, always, argument, command
-from .redact.redaction import kept
 from .steps.live_copy import expect_save
+from .steps.redaction import kept
 
 
 def save(target: Target, path: str, release: Callable[[], float], redact: bool) -> Optional[SavedCore]:

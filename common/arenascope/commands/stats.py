@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Iterator, Optional, Sequence
 
 from ..base.model import Arena, Params
-from ..present.json_documents.glibc_records import StatsDocument
+from ..present.json_documents.arena_records import StatsDocument
 from ..session.before_hold import read_lists
 from ..session.problems import problems_of
 from .framework.command import Answer, Context, command

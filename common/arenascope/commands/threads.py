@@ -6,8 +6,8 @@ from typing import Iterator, Optional, Sequence
 
 from ..analysis.usage import total
 from ..base.model import ThreadCache
-from ..present.formats.json import address
 from ..present.json_documents.arena_records import Cache, ThreadRow, ThreadsDocument
+from ..present.json_documents.record import address
 from ..present.shared_text.text import count, number, table
 from ..session.problems import problems_of
 from .framework.command import LIMIT, Answer, Context, command, of_heap

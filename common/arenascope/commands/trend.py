@@ -19,7 +19,7 @@ from ..analysis.trend import (
 from ..base.errors import UsageError
 from ..base.model import Statement
 from ..base.whole_file import write_whole
-from ..present.json_documents import moment_records as records
+from ..present.json_documents import process_records as records
 from ..present.json_documents.record import statement_record
 from ..present.pages.fill_page import filled
 from ..present.screens.report import LABELS
@@ -27,7 +27,7 @@ from ..present.screens.trend import lines, verdict
 from ..present.shared_text.findings import sentences
 from ..present.shared_text.text import count
 from .framework.command import Answer, Context, argument, command, parse_size
-from .steps.snapshot_folder import read_all
+from .steps.snapshot_file import read_all
 
 
 @command(

@@ -14,9 +14,9 @@ from ..glibc.find.which_allocator import find_allocators
 from ..glibc.process_layout import KINDS, NO_TRAIL, Candidate, CandidateTrail, Layout, LayoutCheck
 from ..glibc.release_table import NEVER, text
 from ..glibc.unknown_release.fitting_layout import prove
-from ..present.json_documents import glibc_records as records
-from ..present.json_documents.allocator_rows import copies_of, other_allocators, share_record
-from ..present.json_documents.record import statement_record
+from ..present.json_documents import arena_records as records
+from ..present.json_documents.arena_records import other_allocators, share_record
+from ..present.json_documents.record import hexadecimal, statement_record
 from ..present.screens.evidence import check_words, evidence
 from ..present.screens.verdict import allocators_lines, copies_lines
 from ..present.shared_text.findings import missing_line, sentence, without_debug_information
@@ -117,7 +117,7 @@ def version_command(context: Context) -> Answer:
         checks=records.Checks(
             held=sum(check.held for check in checks), tried=len(checks), list=[_check(check) for check in checks]
         ),
-        libcs=copies_of(context.session.located.copies, context.session.libc) if problem is None else [],
+        libcs=_libcs(context.session) if problem is None else [],
         allocators=other_allocators(_allocators(context, problem)),
         share=share,
         without_debug_information=without,
@@ -152,6 +152,20 @@ def _checks(session: Session) -> list[LayoutCheck]:
     base = params.get("sbrk_base") if params else None
     known = prove(session.memory, layout, session.headers, session.heaps, bases={base} if base is not None else set())
     return [*layout.checks, *known]
+
+
+def _libcs(session: Session) -> list[records.LibcRecord]:
+    return [
+        records.LibcRecord(
+            libc=number,
+            path=copy.libc.path or None,
+            version=copy.libc.version,
+            main_arena=hexadecimal(copy.main_arena),
+            used=copy.used,
+            chosen=number == session.libc,
+        )
+        for number, copy in enumerate(session.located.copies)
+    ]
 
 
 def _check(check: LayoutCheck) -> records.LayoutCheckRecord:

@@ -11,8 +11,8 @@ from contextlib import suppress
 from io import FileIO
 from typing import NamedTuple, Optional, Sequence
 
+from ..base.optional_libraries import find_program
 from ..base.process_limits import can_confine
-from ..base.programs import find_program
 from .module_files import Files, as_line
 
 PACKAGE = os.path.dirname(os.path.dirname(os.path.realpath(__file__)))

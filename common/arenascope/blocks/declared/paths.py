@@ -7,7 +7,7 @@ from bisect import bisect_right
 from functools import cached_property
 from typing import Callable, NamedTuple, Optional, Sequence
 
-from ...base.user_data import UserData
+from ...base.printable import UserData
 from ..graph.leads import Owner
 from ..graph.refs import ImageSearch, Ref
 from .claims import member_at

@@ -11,7 +11,7 @@ from typing import Iterator, Literal, Mapping, NamedTuple, Optional, Sequence, U
 
 from ...base.errors import UsageError
 from ...base.model import Statement
-from ...base.programs import is_ours
+from ...base.optional_libraries import is_ours
 from ...session.session import Session
 from ...sources.debug_info_types import BitField, StructField
 from ...sources.elf.address_names import programs_of

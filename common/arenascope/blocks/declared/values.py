@@ -1,6 +1,6 @@
 """Values by their declared types: numbers, enums, texts, where pointers lead, how many elements a container has.
 
-All of it is the program's own data: whoever shows it asks base/user_data.py.
+All of it is the program's own data: whoever shows it asks base/printable.py.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ import struct
 from itertools import islice
 from typing import Iterator, Literal, NamedTuple, Optional, Union
 
-from ...base.user_data import is_cut, is_plain, quoted
+from ...base.printable import is_cut, is_plain, quoted
 from ...sources.debug_info_types import TypeFacts
 from ...sources.memory import Memory
 from .claims import Reader

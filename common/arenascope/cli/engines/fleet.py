@@ -12,7 +12,7 @@ from importlib.util import find_spec
 from typing import Any, Iterable, Iterator, Optional, Sequence, TypeVar
 
 from ...analysis.diff import Document
-from ...analysis.fleet_differences import Compared, compared
+from ...analysis.fleet_differences import compared
 from ...base import optional_libraries
 from ...base.argv import ELF, is_url, with_suggestion
 from ...base.errors import ArenascopeError, UsageError
@@ -24,18 +24,10 @@ from ...present.pages.fill_page import filled
 from ...present.shared_text.text import count
 from ...sources.core.core_at_url import load_fsspec, store_error_text, store_errors
 from ...sources.core.open_core import FORMATS
-from ..engines import by_dask, by_ray, via
 from ..shell import typed_program
-from .worker import Task
+from . import via
+from .schedulers import ENGINES
 
-
-def page(rows: Sequence[Compared], problems: Sequence[str]) -> bytes:
-    facts = {"problems": problems, "rows": [row._asdict() for row in rows]}
-    return filled("fleet", facts, f"Fleet: {len(rows):,} compared")
-
-
-ENGINES = {"dask": "distributed", "ray": "ray"}
-"""Engines by the library that each needs; the first one installed is used."""
 STARTS = (ELF, *(form.magic for form in FORMATS))
 """The first bytes of a core, or of a compressed one."""
 SECONDS = 300
@@ -123,7 +115,9 @@ def _write_page(file: str, documents: Sequence[Document]) -> None:
     rows = compared(documents)
     shown = {row.subject for row in rows}
     missing = [each for each in documents if each["subject"] not in shown]
-    data = page(rows, [f"{each['subject']}: {each.get('error') or PARTLY}" for each in missing])
+    problems = [f"{each['subject']}: {each.get('error') or PARTLY}" for each in missing]
+    facts = {"problems": problems, "rows": [row._asdict() for row in rows]}
+    data = filled("fleet", facts, f"Fleet: {len(rows):,} compared")
     write_whole(file, data)
     _say(f"{file}: {count(len(data), 'byte')}")
 
@@ -147,7 +141,7 @@ def _check(options: argparse.Namespace) -> None:
 def _of_hosts(options: argparse.Namespace) -> Iterator[Document]:
     for each in options.via:
         via.split(each)
-    asked = via.HostTask(Task(options.asked, typed_program()), options.cores, options.seconds)
+    asked = via.HostTask(options.asked, typed_program(), options.cores, options.seconds)
     vias = list(dict.fromkeys(options.via))
     for documents in _shown(via.looks(vias, asked), len(vias), "host"):
         for document in documents:
@@ -160,7 +154,7 @@ def _of_cores(options: argparse.Namespace) -> Iterator[Document]:
     engine = _engine(options.engine)
     cores = find_cores(options.cores)
     with engine(options.address, options.workers) as opened:
-        yield from _shown(opened.results(Task(options.asked, typed_program()), cores), len(cores), "core")
+        yield from _shown(opened.results(options.asked, typed_program(), cores), len(cores), "core")
 
 
 def find_cores(words: Iterable[str]) -> list[str]:
@@ -203,21 +197,11 @@ def _shown(results: Iterable[T], total: int, unit: str) -> Iterator[T]:
 
 def _engine(asked: Optional[str]) -> Any:
     for name in [asked] if asked else ENGINES:
-        if _is_there(ENGINES[name]):
-            return _opener(name)
-    needs = ENGINES[asked] if asked else " nor ".join(ENGINES.values())
+        library, opened = ENGINES[name]
+        if find_spec(library) is not None:
+            return opened
+    needs = " nor ".join(library for name, (library, _) in ENGINES.items() if asked in (None, name))
     raise ArenascopeError(f"{'no ' if asked else 'neither '}{needs} is installed", EXTRAS)
-
-
-def _opener(name: str) -> Any:
-    if name == "dask":
-        return by_dask.open
-
-    return by_ray.open
-
-
-def _is_there(library: str) -> bool:
-    return find_spec(library) is not None
 
 
 def _say(text: str) -> None:

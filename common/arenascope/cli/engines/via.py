@@ -1,28 +1,129 @@
 """Reads processes on other hosts. Each host is given by a command that runs another command there, as `ssh HOST` does.
 
-`VIA sh` is started. That shell becomes a Python, which reads this package from standard input into memory (the protocol
-is in on_host.py). It ends when its standard input does.
+`VIA sh` is started. That shell becomes a Python, which reads this package, packed as one archive, from standard input
+into memory. run() answers there, and leaves nothing. It ends when its standard input does.
 """
 
 from __future__ import annotations
 
 import asyncio
+import io
 import json
 import os
+import select
 import shlex
+import sys
+import time
+import zipfile
 from asyncio.subprocess import PIPE, Process
 from contextlib import suppress
+from functools import partial
 from itertools import islice
+from pathlib import Path
 from signal import SIGINT
-from typing import AsyncIterator, Iterator, NamedTuple, Optional, Sequence
+from types import MappingProxyType
+from typing import AsyncIterator, Iterator, Mapping, NamedTuple, Optional, Sequence
 
 from ...analysis.diff import Document
+from ...base import background
 from ...base.argv import pid_in
 from ...base.errors import UsageError
 from ...base.printable import one_line
-from .on_host import END, READY, START
-from .package_archive import archived
-from .worker import LONGEST, Task, failed
+from ...sources.live.processes_by_name import processes_called
+from ..several_subjects import document, failed
+from ..shell import How
+
+MAIN = """\
+import sys
+
+if sys.version_info < (3, 9):
+    sys.exit("arenascope: needs Python 3.9 or newer, and this is {}.{}".format(*sys.version_info))
+
+from arenascope.__main__ import run
+
+run()
+"""
+"""Any Python can compile this, even 2.7."""
+OLDEST_DATE = 315532800
+"""1980, in seconds since 1970: zip has no earlier dates."""
+
+
+def archived(date: int = OLDEST_DATE, more: Mapping[str, bytes] = MappingProxyType({})) -> bytes:
+    """The archive. The same files give the same bytes. A running zipapp returns itself. `more`: files to add."""
+    package = Path(__file__).resolve().parents[2]
+    if not package.is_dir():
+        return package.parent.read_bytes()
+    files = {
+        path.relative_to(package.parent).as_posix(): path.read_bytes()
+        for path in package.rglob("*")
+        if path.is_file() and "__pycache__" not in path.parts
+    }
+    packed = io.BytesIO()
+    with zipfile.ZipFile(packed, "w") as archive:
+        for name, content in sorted({**files, **more, "__main__.py": MAIN.encode()}.items()):
+            entry = zipfile.ZipInfo(name, time.gmtime(max(OLDEST_DATE, date))[:6])
+            entry.create_system, entry.external_attr = 3, 0o100644 << 16
+            archive.writestr(entry, content, zipfile.ZIP_DEFLATED)
+    return packed.getvalue()
+
+
+NO_GDB = How(declared=False)
+
+READY, END = "arenascope is ready", "arenascope has ended"
+"""Lines before and after the answers: a shell may print something of its own when it starts."""
+START = f"""\
+import os, sys
+if sys.version_info < (3, 9):
+    sys.exit("needs Python 3.9 or newer, and this is {{}}.{{}}".format(*sys.version_info))
+sys.stdout.write("{READY}\\n")
+sys.stdout.flush()
+archive = os.memfd_create("arenascope")
+os.fchmod(archive, 0o700)
+size, task = sys.stdin.buffer.readline().split(b" ", 1)
+with open(archive, "wb", closefd=False) as file:
+    file.write(sys.stdin.buffer.read(int(size)))
+sys.path.insert(0, "/proc/%d/fd/%d" % (os.getpid(), archive))
+from {__name__} import run
+run(task)
+"""
+"""Code for `python3 -c` on the other host. It prints READY, then reads the archive from standard input into memory. Any
+Python 3 can compile it."""
+
+
+def run(task: bytes) -> None:
+    """Answers for one host. `task`: JSON of the program's name, the command, the seconds that it may take, and the
+    words that name subjects."""
+    program, command, seconds, words = json.loads(task)
+    background.start(partial(_end_with_input, seconds))
+    with suppress(OSError), open("/proc/self/oom_score_adj", "w") as file:
+        file.write("1000")  # if memory runs out, the kernel is to kill this process first
+    for subject in _subjects(words):
+        if pid_in(subject) is None and os.sep not in subject:
+            answer = failed(subject, command, f"there is no process {subject!r}")
+        else:
+            answer = document(subject, command, program, how=NO_GDB)
+        _say(json.dumps(answer))
+    _say(END)
+
+
+def _subjects(words: Sequence[str]) -> Iterator[str]:
+    """The subjects; a name stands for all processes of that name."""
+    for word in dict.fromkeys(words):
+        called = [] if pid_in(word) or os.sep in word else processes_called(word)
+        yield from [str(each.pid) for each in called] or [word]
+
+
+def _say(line: str) -> None:
+    sys.stdout.write(f"{line}\n")
+    sys.stdout.flush()
+
+
+def _end_with_input(seconds: float) -> None:
+    """Exits when standard input ends (the asker is gone) or after so many seconds. Exiting releases a held process."""
+    # nothing more is sent: if input becomes readable, it is the end
+    select.select([0], [], [], seconds)
+    os._exit(1)
+
 
 AT_ONCE = 32
 LARGEST = 16 << 20
@@ -30,6 +131,8 @@ LARGEST = 16 << 20
 MOST = 10_000
 """The most lines that a host may answer: one per process."""
 PIECE = 1 << 16
+LONGEST = 300
+"""The longest complaint, in bytes, that is passed on."""
 GRACE = 2.0
 """Seconds for a command to end by itself after its standard input ended."""
 Stopped = asyncio.Future[Optional[str]]
@@ -38,14 +141,16 @@ Stopped = asyncio.Future[Optional[str]]
 class HostTask(NamedTuple):
     """The task that every host gets."""
 
-    task: Task
+    command: str
+    program: str
+    """The command shown in next steps: the user's, not the other host's."""
     words: Sequence[str]
     seconds: float
     """For one host."""
 
     def packed(self) -> bytes:
         archive = archived()
-        task = json.dumps([self.task.program, self.task.command, self.seconds, list(self.words)])
+        task = json.dumps([self.program, self.command, self.seconds, list(self.words)])
         # the archive's size, the task, and the archive
         return f"{len(archive)} {task}\n".encode() + archive
 
@@ -96,7 +201,7 @@ async def _at(via: str, packed: bytes, asked: HostTask, *, stopped: Stopped) -> 
     try:
         process = await asyncio.create_subprocess_exec(*split(via), "sh", stdin=PIPE, stdout=PIPE, stderr=PIPE)
     except OSError as error:
-        return [failed(via, asked.task.command, f"cannot be started: {error.strerror}")]
+        return [failed(via, asked.command, f"cannot be started: {error.strerror}")]
     last_line = asyncio.ensure_future(_last_line(process))
     talk: Stopped = asyncio.ensure_future(_talk(process, _Answers(via, asked.words), packed, found))
     await asyncio.wait({talk, stopped}, timeout=asked.seconds, return_when=asyncio.FIRST_COMPLETED)
@@ -115,7 +220,7 @@ async def _at(via: str, packed: bytes, asked: HostTask, *, stopped: Stopped) -> 
     if why is not None:
         await asyncio.wait({last_line}, timeout=GRACE)
         complaint = last_line.result() if is_complained and last_line.done() else ""
-        found.append(failed(via, asked.task.command, complaint or why))
+        found.append(failed(via, asked.command, complaint or why))
     talk.cancel()
     last_line.cancel()
     await asyncio.gather(talk, last_line, return_exceptions=True)

@@ -1,5 +1,1 @@
-"""What commands are made of.
-
-`command` has the decorator, the context of a command, and the door that it answers to. `apply_trim` changes a live
-process.
-"""
+"""What commands are made of: the decorator, the context of a command, and the door that it answers to (`command`)."""

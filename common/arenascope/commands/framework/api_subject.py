@@ -9,13 +9,8 @@ from types import TracebackType
 from typing import Callable, Iterator, Mapping, Optional, TypeVar, Union
 
 from ...base.errors import UsageError
-from ...present.json_documents import arena_records, chunk_records, glibc_records, owner_records
-from ...present.json_documents.arena_records import ArenasDocument, TrimDocument
-from ...present.json_documents.owner_records import OwnersDocument
-from ...present.json_documents.process_records import MappingsDocument
+from ...present.json_documents import arena_records, block_records, process_records
 from ...present.json_documents.record import Document
-from ...present.json_documents.report_records import ReportDocument
-from ...present.json_documents.type_records import ContainersDocument, TypesDocument
 from .command import Command
 
 Option = Union[str, int, bool, None]
@@ -61,74 +56,74 @@ class Subject(ABC):
         assert isinstance(document, kind)
         return document
 
-    def arenas(self, **options: Option) -> ArenasDocument:
-        return self._typed(ArenasDocument, options)
+    def arenas(self, **options: Option) -> arena_records.ArenasDocument:
+        return self._typed(arena_records.ArenasDocument, options)
 
-    def trim(self, **options: Option) -> TrimDocument:
-        return self._typed(TrimDocument, options)
+    def trim(self, **options: Option) -> arena_records.TrimDocument:
+        return self._typed(arena_records.TrimDocument, options)
 
-    def types(self, **options: Option) -> TypesDocument:
-        return self._typed(TypesDocument, options)
+    def types(self, **options: Option) -> block_records.TypesDocument:
+        return self._typed(block_records.TypesDocument, options)
 
-    def containers(self, **options: Option) -> ContainersDocument:
-        return self._typed(ContainersDocument, options)
+    def containers(self, **options: Option) -> block_records.ContainersDocument:
+        return self._typed(block_records.ContainersDocument, options)
 
-    def owners(self, **options: Option) -> OwnersDocument:
-        return self._typed(OwnersDocument, options)
+    def owners(self, **options: Option) -> block_records.OwnersDocument:
+        return self._typed(block_records.OwnersDocument, options)
 
     def bins(self, **options: Option) -> arena_records.BinsDocument:
         return self._typed(arena_records.BinsDocument, options)
 
-    def check(self, **options: Option) -> chunk_records.CheckDocument:
-        return self._typed(chunk_records.CheckDocument, options)
+    def check(self, **options: Option) -> block_records.CheckDocument:
+        return self._typed(block_records.CheckDocument, options)
 
     def heaps(self, **options: Option) -> arena_records.HeapsDocument:
         return self._typed(arena_records.HeapsDocument, options)
 
-    def info(self, **options: Option) -> glibc_records.InfoDocument:
-        return self._typed(glibc_records.InfoDocument, options)
+    def info(self, **options: Option) -> arena_records.InfoDocument:
+        return self._typed(arena_records.InfoDocument, options)
 
-    def leaks(self, **options: Option) -> owner_records.LeaksDocument:
-        return self._typed(owner_records.LeaksDocument, options)
+    def leaks(self, **options: Option) -> block_records.LeaksDocument:
+        return self._typed(block_records.LeaksDocument, options)
 
-    def chunk(self, address: Union[str, int], **options: Option) -> chunk_records.ChunkDocument:
-        return self._typed(chunk_records.ChunkDocument, options, address)
+    def chunk(self, address: Union[str, int], **options: Option) -> block_records.ChunkDocument:
+        return self._typed(block_records.ChunkDocument, options, address)
 
-    def owner(self, address: Union[str, int], **options: Option) -> owner_records.OwnerDocument:
-        return self._typed(owner_records.OwnerDocument, options, address)
+    def owner(self, address: Union[str, int], **options: Option) -> block_records.OwnerDocument:
+        return self._typed(block_records.OwnerDocument, options, address)
 
     def params(self, **options: Option) -> arena_records.ParamsDocument:
         return self._typed(arena_records.ParamsDocument, options)
 
-    def pins(self, **options: Option) -> chunk_records.PinsDocument:
-        return self._typed(chunk_records.PinsDocument, options)
+    def pins(self, **options: Option) -> block_records.PinsDocument:
+        return self._typed(block_records.PinsDocument, options)
 
-    def refs(self, address: Union[str, int], **options: Option) -> owner_records.RefsDocument:
-        return self._typed(owner_records.RefsDocument, options, address)
+    def refs(self, address: Union[str, int], **options: Option) -> block_records.RefsDocument:
+        return self._typed(block_records.RefsDocument, options, address)
 
-    def report(self, **options: Option) -> ReportDocument:
-        return self._typed(ReportDocument, options)
+    def report(self, **options: Option) -> process_records.ReportDocument:
+        return self._typed(process_records.ReportDocument, options)
 
-    def stats(self, **options: Option) -> glibc_records.StatsDocument:
-        return self._typed(glibc_records.StatsDocument, options)
+    def stats(self, **options: Option) -> arena_records.StatsDocument:
+        return self._typed(arena_records.StatsDocument, options)
 
     def threads(self, **options: Option) -> arena_records.ThreadsDocument:
         return self._typed(arena_records.ThreadsDocument, options)
 
-    def chunks(self, **options: Option) -> chunk_records.ChunksDocument:
-        return self._typed(chunk_records.ChunksDocument, options)
+    def chunks(self, **options: Option) -> block_records.ChunksDocument:
+        return self._typed(block_records.ChunksDocument, options)
 
-    def map(self, **options: Option) -> chunk_records.MapDocument:
-        return self._typed(chunk_records.MapDocument, options)
+    def map(self, **options: Option) -> block_records.MapDocument:
+        return self._typed(block_records.MapDocument, options)
 
-    def mappings(self, **options: Option) -> MappingsDocument:
-        return self._typed(MappingsDocument, options)
+    def mappings(self, **options: Option) -> process_records.MappingsDocument:
+        return self._typed(process_records.MappingsDocument, options)
 
     def mmapped(self, **options: Option) -> arena_records.MmappedDocument:
         return self._typed(arena_records.MmappedDocument, options)
 
-    def version(self, **options: Option) -> glibc_records.VersionDocument:
-        return self._typed(glibc_records.VersionDocument, options)
+    def version(self, **options: Option) -> arena_records.VersionDocument:
+        return self._typed(arena_records.VersionDocument, options)
 
 
 def _typed(options: Mapping[str, Option]) -> Iterator[str]:

@@ -7,32 +7,83 @@ import re
 from contextlib import ExitStack, contextmanager
 from functools import cache, cached_property
 from itertools import chain
-from typing import TYPE_CHECKING, Callable, Iterator, NamedTuple, Optional, Protocol, Sequence
+from typing import TYPE_CHECKING, Callable, Iterable, Iterator, Mapping, NamedTuple, Optional, Protocol, Sequence, Union
 
 from ...base.about import INTERRUPTED
 from ...base.errors import UsageError
-from ...base.model import HOLD_OVER
-from ...base.printable import clean_line, one_line, printable
-from ...base.user_data import UserData, user_data
-from ...present.formats.json import envelope, written
-from ...present.formats.spool import in_blocks
-from ...present.shared_text.findings import sentence
+from ...base.model import HOLD_OVER, REPLACED, Statement
+from ...base.printable import UserData, clean_line, one_line, printable, user_data
+from ...present.json_documents.record import Document, envelope, in_blocks, written
+from ...present.shared_text.findings import first_sentences, sentence
 from ...present.shared_text.progress_bar import ProgressOfAll
-from ...present.shared_text.text import Style, known_form
-from .answer import Answer as Answer
-from .answer import of_heap as of_heap
+from ...present.shared_text.text import NO_HEAP, Style, known_form, safe_lines
 from .arguments import HELP, Argument, ArgumentGroup, HelpRequested, Outline, Parser
 from .arguments import argument as argument
+
+if TYPE_CHECKING:
+    from ...session.session import Session
+
+
+def of_heap(session: Session, lines: Iterable[str]) -> Iterable[str]:
+    """Lines that only make sense once malloc has been called; otherwise a line that says it was not."""
+    return lines if session.started else [NO_HEAP]
+
+
+class Answer(NamedTuple):
+    """A command's answer: its document, and its text (made only if it is shown)."""
+
+    found: Union[Document, Mapping[str, object]]
+    """A Document; a dict of keys if no command's document is meant (a loop's look, a part of a page)."""
+    lines: Iterable[str]
+    problems: Sequence[Statement] = ()
+    status: int = 0
+    rows: Optional[Iterable[str]] = None
+    """Text after the lines."""
+    exact: bool = False
+    """The text is glibc's own, byte for byte: warnings go to standard error, not into it."""
+    beside: Mapping[str, object] = {}
+    """What a page shows in addition to the keys."""
+    told: Sequence[str] = ()
+    """Ids of problems that the text itself mentions."""
+
+    @property
+    def document(self) -> Document:
+        assert isinstance(self.found, Document)
+        return self.found
+
+    @property
+    def keys(self) -> Mapping[str, object]:
+        """The command's own keys, as JSON."""
+        return self.found.own() if isinstance(self.found, Document) else self.found
+
+    def text(self, style: Style) -> list[str]:
+        """The text, without the rows."""
+        shown = chain(() if self.exact else self._before(style), self.lines)
+        return [f"{piece}\n" for line in shown for piece in safe_lines(line, style.width)]
+
+    def _before(self, style: Style) -> Iterator[str]:
+        """Problems that must precede the text."""
+        for each in self.problems:
+            if each.id == REPLACED and each.id not in self.told:
+                yield style.warn(sentence(each))
+                yield ""
+
+    def warnings(self, style: Style) -> list[str]:
+        told = self.told if self.exact else (*self.told, REPLACED)
+        untold = [each for each in self.problems if each.id not in told]
+        said = [style.warn(f"incomplete: {problem}") for problem in first_sentences(untold)]
+        return [f"{piece}\n" for line in said for piece in safe_lines(line, style.width)]
+
 
 if TYPE_CHECKING:
     from typing import Concatenate, ParamSpec  # novermin
 
     from ...base.model import Means
+    from ...glibc.find.inside_malloc import StackFrame
     from ...present.json_documents.record import Document
     from ...session.before_hold import Reads
     from ...session.session import Session
-    from ...sources.target import Target
-    from .apply_trim import Controller
+    from ...sources.target import Target, ThreadInfo
 
     Said = ParamSpec("Said")
 
@@ -71,6 +122,48 @@ COMMON = (
     HELP,
 )
 """Options that every command takes."""
+
+
+class FunctionCall(NamedTuple):
+    """A function call to be made in the process."""
+
+    address: int
+    arguments: Sequence[int]
+    lock: Optional[int] = None
+    """The lock to hold meanwhile, for a controller whose own end would let other threads run."""
+
+    @property
+    def expression(self) -> str:
+        """The call as a C expression, which every debugger understands."""
+        types = ", ".join("unsigned long" for _ in self.arguments)
+        values = ", ".join(f"{value}UL" for value in self.arguments)
+        return f"((long (*) ({types})) {self.address:#x}) ({values})"
+
+
+class Controller(Protocol):
+    """What a door must be able to do with a live process besides reading it."""
+
+    rounds: int
+    """How many times threads are let run before giving up."""
+
+    def frames(self, thread: ThreadInfo, limit: int) -> Sequence[StackFrame]: ...
+
+    def step_out(self, thread: ThreadInfo, depth: int, seconds: float) -> bool:
+        """Runs this thread alone until its frame `depth` has returned; False if it does not in time.
+
+        A controller that cannot stop it exactly there runs it for a moment, in many `rounds`; False if it did not move.
+        """
+
+    def let_run(self, thread: ThreadInfo, times: int) -> bool:
+        """Runs this thread, which may be inside malloc, alone for a moment; longer after many `times`. False if it was
+        tried often enough, or if the controller can run a thread only up to an address, which would be a guess here."""
+
+    def can_call(self, times: int) -> bool:
+        """Whether a thread can make the call now. If not, one was let run to change that, and all must be examined
+        again. `times`: how often it was so before."""
+
+    def call(self, what: FunctionCall, seconds: float, is_lock_wait: Callable[[str], bool]) -> int:
+        """Calls a function in the process while all other threads are held; RefusedError if it does not return."""
 
 
 class Door(Protocol):

@@ -1,1 +1,1 @@
-"""Steps that several commands share: reading a copy of a live process, saving, snapshots, the report's page."""
+"""Steps that several commands share, or that are long: copying a live process, snapshot files, redacting."""

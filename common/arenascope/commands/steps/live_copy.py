@@ -15,7 +15,7 @@ from typing import Callable, NamedTuple, Optional
 from ...base.errors import ArenascopeError, RedactedError, TargetError
 from ...base.hold_limits import HOLD
 from ...base.model import Statement
-from ...base.programs import find_program
+from ...base.optional_libraries import find_program
 from ...base.whole_file import kind_of_disk, nameless_file
 from ...blocks.graph.blocks import LiveBlocks, heap_spans, live_blocks
 from ...blocks.graph.refs import ImageSearch

@@ -1,10 +1,14 @@
-"""JSON records of arenas, heaps, bins, threads, params and mmapped."""
+"""JSON records of arenas, heaps, bins, threads, params, mmapped, trim, info, stats and version."""
 
 from __future__ import annotations
 
-from typing import Annotated, Optional, Sequence
+from typing import TYPE_CHECKING, Annotated, Mapping, Optional, Sequence
 
+from ...base.model import Allocator
 from .record import Address, ChunkTally, Document, Range, Record, Size, StatementRecord
+
+if TYPE_CHECKING:
+    from ...session.resident import GlibcShare
 
 Index = Annotated[int, "The arena's number, malloc_info's <heap nr>; 0: main_arena"]
 ArenaOrNone = Annotated[Optional[int], "The arena's index"]
@@ -62,6 +66,10 @@ class OtherAllocator(Record):
     instead: Annotated[str, "What reports on its memory"]
 
 
+def other_allocators(allocators: Sequence[Allocator]) -> list[OtherAllocator]:
+    return [OtherAllocator.of(each) for each in allocators]
+
+
 class AllocatorShare(OtherAllocator):
     """Another allocator, with its resident memory."""
 
@@ -74,6 +82,10 @@ class GlibcShareRecord(Record):
 
     glibc_resident_bytes: Annotated[Optional[Size], "Resident bytes of glibc's arenas and of blocks served by mmap"]
     rss_bytes: Annotated[Optional[Size], "RSS of the process"]
+
+
+def share_record(share: Optional[GlibcShare]) -> Optional[GlibcShareRecord]:
+    return None if share is None else GlibcShareRecord(glibc_resident_bytes=share.glibc, rss_bytes=share.rss)
 
 
 ALLOCATORS = "Other allocators, and runtimes with a heap of their own"
@@ -247,3 +259,83 @@ class TrimDocument(Document, command="trim"):
     totals: Annotated[TrimTotals, "Of all arenas; null where one is not known"]
     reasons: Annotated[Sequence[StatementRecord], "Why the rest stays, and what would release it"]
     applied: Annotated[Optional[AppliedRecord], "With --apply: the outcome"]
+
+
+class InfoDocument(Document, command="info"):
+    """The answer of info."""
+
+    xml: Annotated[Optional[str], "malloc_info's; null where not all of it can be read"]
+
+
+class StatsDocument(Document, command="stats"):
+    """The answer of stats."""
+
+    text: Annotated[Optional[str], "malloc_stats'; null where not all of it can be read"]
+
+
+class LayoutCheckRecord(StatementRecord, first=True):
+    """A check; holds_in tells in how many of the arenas it holds."""
+
+    check: Annotated[str, "What it checks, and in how many arenas it does not hold"]
+    held: Annotated[bool, "Whether it holds"]
+
+
+class Checks(Record):
+    """Checks of the layout."""
+
+    held: Annotated[Size, "How many hold"]
+    tried: Annotated[Size, "How many there are"]
+    list: Annotated[Sequence[LayoutCheckRecord], "Each"]
+
+
+class LibcRecord(Record):
+    """A libc of the process."""
+
+    libc: Annotated[int, "Its number, for --libc"]
+    path: Annotated[Optional[str], "Its file"]
+    version: Annotated[Optional[str], "Its release"]
+    main_arena: Annotated[Address, "Its main_arena"]
+    used: Annotated[bool, "Whether its malloc was called"]
+    chosen: Annotated[bool, "Whether it is the one that was examined"]
+
+
+class CandidateRecord(Record):
+    """A candidate."""
+
+    name: Annotated[str, "An address, a release, a distance from the thread pointer; once in its list"]
+    taken: Annotated[bool, "Whether it is the one that was taken"]
+    for_: Annotated[Sequence[str], "What spoke for it"]
+    against: Annotated[Sequence[str], "What spoke against it"]
+    for_records: Annotated[Sequence[StatementRecord], "The same, with ids"]
+    against_records: Annotated[Sequence[StatementRecord], "The same, with ids"]
+
+
+Found = Annotated[Sequence[CandidateRecord], "Empty where nothing did"]
+
+
+class Candidates(Record):
+    """With --full: the candidates, the chosen one first."""
+
+    main_arena: Found
+    mp_: Found
+    layout: Found
+    thread_arena: Found
+    thread_caches: Found
+
+
+class VersionDocument(Document, command="version"):
+    """The answer of version."""
+
+    arenascope: Annotated[str, "Its version"]
+    debugger: Annotated[Optional[str], "The debugger, or that there is none"]
+    python: Annotated[str, "Its version"]
+    libraries: Annotated[Mapping[str, Annotated[str, "Which and where"]], "Optional libraries, and where they are"]
+    layout: Annotated[Optional[str], "What is known of glibc's structures; null: no glibc"]
+    checks: Checks
+    libcs: Annotated[Sequence[LibcRecord], "Every glibc in the process"]
+    allocators: Annotated[Sequence[OtherAllocator], ALLOCATORS]
+    share: Annotated[Optional[GlibcShareRecord], SHARE]
+    without_debug_information: Annotated[
+        Optional[Sequence[str]], "Files of modules that have none here, or that of another build; null: nobody asked"
+    ]
+    candidates: Candidates = None  # type: ignore[assignment]  # left out: there only with --full

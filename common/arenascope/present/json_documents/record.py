@@ -11,10 +11,69 @@ key that is there only if an option asks for it.
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING, Annotated, Iterator, Mapping, Optional, Sequence, TypeVar
+from itertools import chain
+from tempfile import TemporaryFile
+from typing import IO, TYPE_CHECKING, Annotated, Iterable, Iterator, Mapping, Optional, Sequence, TypeVar
 
 from ...base.model import Statement, Tally
-from ..formats.spool import Spool
+from ...base.printable import one_line
+from ..shared_text.findings import sentence
+
+if TYPE_CHECKING:
+    from ...glibc.find.main_arena import Located
+    from ...sources.target import Target
+
+IN_MEMORY = 1 << 20
+"""In characters. Short lines take twice that as objects."""
+BLOCK = 1 << 20
+
+
+class Spool:
+    """Lines, kept in memory while they are few, then in an unnamed file."""
+
+    def __init__(self) -> None:
+        self.count = 0
+        self._lines: list[str] = []
+        self._kept = 0
+        self._file: Optional[IO[str]] = None
+
+    def add(self, line: str) -> None:
+        self._lines.append(line)
+        self._kept += len(line)
+        self.count += 1
+        if self._kept > IN_MEMORY:
+            self._spill()
+
+    def _spill(self) -> None:
+        if self._file is None:
+            self._file = TemporaryFile("w+", encoding="utf-8", newline="\n")  # noqa: SIM115 - lives as long as this
+        self._file.write("\n".join(self._lines) + "\n")
+        self._lines, self._kept = [], 0
+
+    def __iter__(self) -> Iterator[str]:
+        """The lines without newlines."""
+        if self._file is None:
+            yield from self._lines
+            return
+        if self._lines:
+            self._spill()
+        self._file.seek(0)
+        for line in self._file:
+            yield line[:-1]
+
+
+def in_blocks(parts: Iterable[str]) -> Iterator[str]:
+    """The same text in fewer, larger parts."""
+    kept: list[str] = []
+    size = 0
+    for part in parts:
+        kept.append(part)
+        size += len(part)
+        if size >= BLOCK:
+            yield "".join(kept)
+            kept, size = [], 0
+    yield "".join(kept)
+
 
 if TYPE_CHECKING:
     from typing import dataclass_transform  # novermin
@@ -231,3 +290,77 @@ class Document(Record):
     def __getitem__(self, key: str) -> object:
         """A value of to_dict()."""
         return self.to_dict()[key]
+
+
+def envelope(
+    command: str,
+    door: str,
+    target: Optional[Target],
+    located: Optional[Located],
+    problems: Sequence[Statement],
+    held_seconds: Optional[float] = None,
+    rules: Sequence[str] = (),
+) -> Envelope:
+    texts = [sentence(each) for each in problems]
+    return Envelope(
+        schema=SCHEMA,
+        command=command,
+        door=door,
+        complete=not problems,
+        problems=texts,
+        problem_records=[statement_record(each, text) for each, text in zip(problems, texts)],
+        target=TargetRecord(
+            kind=target.kind, pid=target.pid, pointer_bytes=target.pointer_size, page_bytes=target.page_size
+        )
+        if target is not None
+        else None,
+        glibc=Glibc(version=located.version, located_by=located.located_by, main_arena=hexadecimal(located.main_arena))
+        if located is not None
+        else None,
+        held_seconds=held_seconds,
+        rules=list(rules),
+    )
+
+
+def written(document: Document) -> Iterator[str]:
+    """A document in parts, its keys in the documented order. A Spool becomes the list of its lines."""
+    mark = "{"
+    for key, value in chain(document.envelope.items(), document.items()):
+        yield f"{mark}{json.dumps(key)}: "
+        if isinstance(value, Spool):
+            yield "["
+            yield from (f", {line}" if index else line for index, line in enumerate(value))
+            yield "]"
+        else:
+            yield json.dumps(value, ensure_ascii=False, default=plain)
+        mark = ", "
+    yield "}\n"
+
+
+def failure(command: str, id: str, error: str) -> Failed:
+    """The document of a command that failed. `id`: see ArenascopeError."""
+    return Failed(
+        schema=SCHEMA,
+        command=command,
+        complete=False,
+        problems=[error],
+        problem_records=[statement_record(Statement(id), error)],
+        error=error,
+    )
+
+
+def failed(name: str, words: Iterable[str], id: str, error: str) -> str:
+    """What a failed command prints if --json or --jsonl was given; "" otherwise."""
+    if not any(word.startswith("--j") and "--json".startswith(word) for word in words):
+        return ""
+
+    text = json.dumps(failure(name, id, one_line(error)).to_dict(), ensure_ascii=False)
+    return f"{text}\n"
+
+
+def hexadecimal(value: int) -> str:
+    return f"{value:#x}"
+
+
+def address(value: Optional[int]) -> Optional[str]:
+    return None if value is None else hexadecimal(value)

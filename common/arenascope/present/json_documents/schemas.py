@@ -10,18 +10,10 @@ from typing import Annotated, Any, Iterator, Mapping, Optional, Sequence, Union,
 
 from ..glossary import word_of_key
 
-# importing them adds their documents to COMMANDS
-from . import (  # noqa: F401
-    arena_records,
-    chunk_records,
-    glibc_records,
-    moment_records,
-    owner_records,
-    process_records,
-    report_records,
-    type_records,
-)
-from .moment_records import OF_A_CONTAINER, OF_A_TYPE, OF_AN_OWNER, SECTIONS, SIZES, SnapshotFile
+# importing the files of records adds their documents to COMMANDS
+from . import arena_records  # noqa: F401
+from .block_records import ContainerRecord, OwnerRow, TypeRecord
+from .process_records import OF_A_CONTAINER, OF_A_TYPE, OF_AN_OWNER, SECTIONS, SIZES, SnapshotFile
 from .record import ENVELOPE, Document, Envelope, Failed, InList, Record, key_of
 
 Schema = dict[str, Any]
@@ -231,10 +223,10 @@ def _snapshot(definitions: Definitions, keys: Mapping[str, dict[str, Schema]]) -
         """The schema of a command's rows, with some of their keys."""
         return {**keys[name][name], "items": record("A row", **{key: _key_of(row, key) for key in kept}, **more)}
 
-    held_by = optional(_key_of(type_records.TypeRecord, "held_by"))
-    types = rows_of("types", type_records.TypeRecord, OF_A_TYPE, held_by=held_by)
-    containers = rows_of("containers", type_records.ContainerRecord, OF_A_CONTAINER)
-    owners = rows_of("owners", owner_records.OwnerRow, OF_AN_OWNER)
+    held_by = optional(_key_of(TypeRecord, "held_by"))
+    types = rows_of("types", TypeRecord, OF_A_TYPE, held_by=held_by)
+    containers = rows_of("containers", ContainerRecord, OF_A_CONTAINER)
+    owners = rows_of("owners", OwnerRow, OF_AN_OWNER)
     sizes = {name: optional(part(name, kept)) for name, kept in SIZES.items()}
     return record(
         "The file that snapshot writes: figures of one moment, without a byte of what the blocks hold",

@@ -10,9 +10,12 @@ from __future__ import annotations
 import json
 import pkgutil
 import re
-from typing import Mapping
+from binascii import b2a_base64
+from itertools import groupby
+from typing import Mapping, Optional, Sequence
 
 from ...base.printable import printable
+from ..pprof import varint
 
 
 def filled(name: str, data: Mapping[str, object], title: str) -> bytes:
@@ -40,3 +43,34 @@ def _file(name: str) -> str:
 
 def title_of(what: str, data: Mapping[str, object]) -> str:
     return f"{what} of {data['kind']} process {data['pid'] if data['pid'] is not None else '?'}"
+
+
+def page(facts: Mapping[str, object], heaps: Sequence[Mapping[str, object]]) -> bytes:
+    """The page. `heaps`: as the template's script takes them, with layers still as numbers per cell."""
+    return filled("heap_map", {**facts, "heaps": [*map(packed, heaps)]}, title_of("heap map", facts))
+
+
+def packed(row: Mapping[str, object]) -> dict[str, object]:
+    """A heap as the template's script takes it."""
+    return {**row, "layers": _packed(row["layers"])}
+
+
+def _packed(layers: object) -> dict[str, Optional[str]]:
+    """Layers that are not all zero. None stands for a layer that is not known."""
+    assert isinstance(layers, dict)
+    return {
+        name: pack(cells) if cells is not None else None
+        for name, cells in layers.items()
+        if cells is None or any(cells)
+    }
+
+
+def pack(cells: Sequence[int]) -> str:
+    """Packs runs of one value: twice the value, plus 1 if the run's length follows; numbers as LEB128, then base64."""
+    packed = bytearray()
+    for value, run in groupby(cells):
+        times = sum(1 for _ in run)
+        packed += varint(2 * value + (times > 1))
+        if times > 1:
+            packed += varint(times)
+    return b2a_base64(packed, newline=False).decode()

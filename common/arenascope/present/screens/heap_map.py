@@ -10,7 +10,7 @@ from typing import Callable, Iterator, Mapping, NamedTuple, Optional, Sequence
 from ...analysis.heap_map import LAYERS, PARTS, SPLITS, Strip
 from ...analysis.usage import total
 from ...base.printable import PLAIN
-from ..json_documents.owner_records import Written
+from ..json_documents.block_records import Written
 from ..shared_text.text import (
     AT_LEAST,
     AT_MOST,

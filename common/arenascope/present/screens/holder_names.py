@@ -5,16 +5,16 @@ from __future__ import annotations
 from typing import Mapping, NamedTuple, Optional, Sequence
 
 from ...analysis.report_holders import HeldSums, Holder
-from ...base.user_data import UserData
+from ...base.printable import UserData
 from ...blocks.declared.paths import Paths, WrittenPath
 from ...blocks.graph.holders import Holders, Most
 from ...blocks.graph.leads import Owner
 from ...blocks.graph.owners import UNREACHED
 from ...blocks.graph.refs import ImageSearch
 from ...blocks.live_blocks import NamedLiveBlocks
-from ..json_documents import owner_records as records
-from ..json_documents.report_records import FreedNextRecord, JointHoldersRecord, LiveBlockSums, MainHolderRecord
-from ..json_documents.type_records import HolderOfMost
+from ..json_documents import block_records as records
+from ..json_documents.block_records import HolderOfMost
+from ..json_documents.process_records import FreedNextRecord, JointHoldersRecord, LiveBlockSums, MainHolderRecord
 from ..shared_text.text import Style
 from .owners import nobody, whose
 

@@ -10,8 +10,8 @@ from ...blocks.graph.blocks import LiveBlocks
 from ...blocks.graph.encodings import ALIKE
 from ...blocks.graph.leaks import LeakRow, Leaks
 from ...blocks.graph.stale_alone import StaleRow
-from ..formats.json import address
-from ..json_documents.owner_records import BlockSum, Leak
+from ..json_documents.block_records import BlockSum, Leak
+from ..json_documents.record import address
 from ..shared_text.text import Style, count, cut, left_out, next_lines, table
 from .refs import STALE_WORDS
 from .types import may_be

@@ -15,8 +15,8 @@ from ...blocks.graph.leads import Owner
 from ...blocks.graph.owners import UNREACHED, Holding, OtherHolders
 from ...blocks.graph.refs import ImageSearch
 from ...blocks.graph.returns import HeldPages
-from ..formats.json import hexadecimal
-from ..json_documents import owner_records as records
+from ..json_documents import block_records as records
+from ..json_documents.record import hexadecimal
 from ..shared_text.findings import symbols_command
 from ..shared_text.text import (
     UNKNOWN,

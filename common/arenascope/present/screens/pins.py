@@ -9,7 +9,7 @@ from ...analysis.held_back import BlocksOfKind
 from ...analysis.pins import LastBlocks, Pin, Ranking
 from ...base.model import Statement
 from ...base.printable import first_few
-from ..json_documents.chunk_records import PinSums
+from ..json_documents.block_records import PinSums
 from ..shared_text.text import Style, count, left_out, next_lines, table
 from .types import name_of
 

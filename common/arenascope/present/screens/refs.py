@@ -12,8 +12,8 @@ from ...blocks.graph.pointer_facts import RefDetails, member_of
 from ...blocks.graph.refs import BLOCK, Ref
 from ...blocks.graph.root_names import Names
 from ...sources.target import Span
-from ..formats.json import address
-from ..json_documents import owner_records as records
+from ..json_documents import block_records as records
+from ..json_documents.record import address
 from ..shared_text.findings import sentence
 from ..shared_text.text import Style, count, next_lines, table, with_verb
 from .chunks import STATE_WORDS

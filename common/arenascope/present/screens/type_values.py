@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Iterable, Iterator, Optional, Union
 
-from ...base.user_data import quoted
+from ...base.printable import quoted
 from ..shared_text.text import Style, count, next_lines, share, table
 
 if TYPE_CHECKING:

@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import Iterator, Mapping, Optional, Sequence
 
 from ...analysis.held_back import ORDERS, Totals, TypeRow
+from ...base.argv import Matches
 from ...base.class_names import named, type_words
 from ...base.model import Kind, Statement
-from ...base.shell_patterns import Matches
 from ..shared_text.findings import without_types_text
 from ..shared_text.text import (
     UNKNOWN,

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Callable, Iterator, NamedTuple, Optional
 
 from ...base.errors import TargetError
 from ...base.model import Statement
-from ...base.programs import find_program
+from ...base.optional_libraries import find_program
 from ..elf.elf_file import MAGIC
 
 if TYPE_CHECKING:
