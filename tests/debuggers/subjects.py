@@ -17,7 +17,7 @@ from bisect import bisect_left
 from contextlib import ExitStack, contextmanager, suppress
 from functools import cached_property
 from pathlib import Path
-from typing import Any, Iterable, Iterator, Mapping, Optional, Sequence
+from typing import Any, Iterable, Iterator, Mapping, NamedTuple, Optional, Sequence
 
 import pytest
 from guards import refuse_guard_regions
@@ -44,7 +44,8 @@ def await_parked(pid: int, seconds: float = START_SECONDS) -> None:
     another page of its stack for that. One that never sleeps is let be."""
     limit = time.monotonic() + seconds
     with suppress(OSError):
-        while Path(f"/proc/{pid}/stat").read_text().rpartition(") ")[2][0] in "RD" and time.monotonic() < limit:
+        # its name may be no UTF-8
+        while Path(f"/proc/{pid}/stat").read_bytes().rpartition(b") ")[2][:1] in b"RD" and time.monotonic() < limit:
             time.sleep(0.001)
 
 
@@ -54,6 +55,39 @@ def may_look_into_shared_memory() -> bool:
         return next(Path("/proc/self/map_files").iterdir()).stat().st_size >= 0
     except OSError:
         return False
+
+
+class Started(NamedTuple):
+    """A program that runs, and the line that it printed."""
+
+    pid: int
+    said: str
+
+
+@contextmanager
+def started(*words: object, **how: Any) -> Iterator[Started]:
+    """Starts a program, and waits until it has printed a line and sleeps; kills it at the end. `how` is Popen's."""
+    pipe = subprocess.PIPE
+    with subprocess.Popen(
+        [*map(str, words)], stdin=pipe, stdout=pipe, text=True, preexec_fn=dies_with_us(), **how
+    ) as process:
+        try:
+            assert process.stdout is not None
+            said = process.stdout.readline()
+            await_parked(process.pid)
+            yield Started(process.pid, said)
+        finally:
+            process.kill()
+
+
+def compiled(source: str, folder: Path, *flags: str, compiler: str = "gcc") -> Path:
+    """The program of this text: C, or C++ with g++."""
+    if not shutil.which(compiler):
+        give_up(f"{compiler} is not installed")
+    program = folder / "program"
+    language = "c" if compiler == "gcc" else "c++"
+    subprocess.run([compiler, "-x", language, "-", "-o", program, *flags], input=source, text=True, check=True)
+    return program
 
 
 class Present:

@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 import os
-import shutil
-import subprocess
 from pathlib import Path
 
 import pytest
 from doors import DOORS, Live
-from lifetimes import dies_with_us
 from lldb_door import NEWEST_LLDB
 from looks import opened
-from subjects import Subject, await_parked
+from subjects import Subject, compiled, started
 
 LOOKS = {"shell": 3, "gdb": 2, NEWEST_LLDB.name: 1}
 
@@ -65,19 +62,7 @@ int main(void) {
 @pytest.mark.parametrize("door", ["shell", "gdb"])
 def test_what_malloc_left_above_a_system_call_is_no_call(door: str, tmp_path: Path) -> None:
     """A buffer of the caller's that was not yet written into."""
-    if not shutil.which("gcc"):
-        pytest.skip("gcc is not installed")
-    program = tmp_path / "left"
-    words = ["gcc", "-O1", "-mno-red-zone", "-x", "c", "-", "-o", str(program), "-ldl"]
-    subprocess.run(words, input=LEFT_OVER, text=True, check=True)
-    with subprocess.Popen(
-        [str(program)], stdin=subprocess.PIPE, stdout=subprocess.PIPE, preexec_fn=dies_with_us()
-    ) as process:
-        assert process.stdout is not None
-        assert process.stdout.readline() == b"ready\n"
-        await_parked(process.pid)
-        try:
-            (outcome,) = opened(DOORS[door]).run(Live(process.pid, program), ["check --json"])
-        finally:
-            process.kill()
+    program = compiled(LEFT_OVER, tmp_path, "-O1", "-mno-red-zone", "-ldl")
+    with started(program) as process:
+        (outcome,) = opened(DOORS[door]).run(Live(process.pid, program), ["check --json"])
     assert (outcome.json()["judgement"]["id"], outcome.json()["busy"]) == ("sound", [])

@@ -16,7 +16,7 @@ from lifetimes import dies_with_us
 from looks import opened
 from partial import look
 from schemas import valid
-from subjects import Subject
+from subjects import Subject, compiled, started
 
 from arenascope.blocks.recognise.containers import POOL
 from arenascope.cli import main
@@ -275,9 +275,7 @@ int main(void) {
 @pytest.mark.full
 @pytest.mark.skipif(os.uname().machine != "x86_64", reason="it names x86-64's registers")
 def test_a_thread_is_one_owner(tmp_path: Path) -> None:
-    program = tmp_path / "locals"
-    words = ["gcc", "-O1", "-pthread", "-x", "c", "-", "-o", str(program)]
-    subprocess.run(words, input=LOCALS, text=True, check=True)
+    program = compiled(LOCALS, tmp_path, "-O1", "-pthread")
     with subprocess.Popen([str(program)], stdout=subprocess.PIPE, text=True, preexec_fn=dies_with_us()) as process:
         assert process.stdout is not None
         threads = [[*map(int, line.split())] for line in iter(process.stdout.readline, "ready\n")]
@@ -330,16 +328,8 @@ int main() {
 @pytest.mark.full
 def test_what_a_thread_was_started_with_is_the_variables(tmp_path: Path) -> None:
     """It is a copy, as its stack's are; what nothing else has is the thread's."""
-    program = tmp_path / "started"
-    words = ["g++", "-O1", "-pthread", "-x", "c++", "-", "-o", str(program)]
-    subprocess.run(words, input=STARTED, text=True, check=True)
-    with subprocess.Popen([str(program)], stdout=subprocess.PIPE, text=True, preexec_fn=dies_with_us()) as process:
-        assert process.stdout is not None
-        assert process.stdout.readline() == "ready\n"
-        try:
-            rows = asked(process.pid, "--limit", "0")["owners"]
-        finally:
-            process.kill()
+    with started(compiled(STARTED, tmp_path, "-O1", "-pthread", compiler="g++")) as process:
+        rows = asked(process.pid, "--limit", "0")["owners"]
     (server,) = [each for each in rows if each["name"] == "server"]
     assert (server["blocks"], server["retained_blocks"], server["leading"]) == (2, 2, None)
     given = [each for each in rows if each["kind"] in ("stack", "tls") and 3000 <= each["held_bytes"] < 4000]

@@ -4,7 +4,6 @@ that says what it holds so and what it dropped."""
 from __future__ import annotations
 
 import json
-import subprocess
 from collections import Counter
 from contextlib import contextmanager
 from pathlib import Path
@@ -12,11 +11,11 @@ from typing import Any, Iterator, Mapping, NamedTuple
 
 import pytest
 from doors import DOORS, NEWEST, Live
-from lifetimes import dies_with_us
 from looks import opened
 from marks import in_full
 from partial import beside_each_other, look
 from schemas import valid
+from subjects import compiled, started
 
 from arenascope.blocks.graph import refs
 from arenascope.present.screens.owners import NOBODY, NOTHING
@@ -91,21 +90,14 @@ class Running(NamedTuple):
 
 @pytest.fixture(scope="module")
 def program(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    made = tmp_path_factory.mktemp("encoded") / "encoded"
-    subprocess.run(["gcc", "-O1", "-x", "c", "-", "-o", str(made)], input=PROGRAM, text=True, check=True)
-    return made
+    return compiled(PROGRAM, tmp_path_factory.mktemp("encoded"), "-O1")
 
 
 @contextmanager
 def running(program: Path, *, plain: int, held: int, lost: int, shared: bool = False) -> Iterator[Running]:
-    words = [str(program), str(plain), str(held), str(lost), *(["shared"] if shared else [])]
-    with subprocess.Popen(words, stdout=subprocess.PIPE, preexec_fn=dies_with_us()) as process:
-        assert process.stdout is not None
-        held_bytes, lost_bytes, address = process.stdout.readline().decode().split()
-        try:
-            yield Running(process.pid, int(held_bytes), int(lost_bytes), address)
-        finally:
-            process.kill()
+    with started(program, plain, held, lost, *(["shared"] if shared else [])) as process:
+        held_bytes, lost_bytes, address = process.said.split()
+        yield Running(process.pid, int(held_bytes), int(lost_bytes), address)
 
 
 def asked(image: object, words: str) -> dict[str, Any]:

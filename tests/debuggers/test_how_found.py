@@ -7,18 +7,15 @@ from __future__ import annotations
 
 import platform
 import re
-import shutil
-import subprocess
 from pathlib import Path
 from typing import Any, Optional
 
 import pytest
 from doors import DOORS, GDB, NEWEST, Live, give_up
-from lifetimes import dies_with_us
 from looks import opened
 from marks import in_full
 from shell_door import SHELL
-from subjects import Subject
+from subjects import Subject, compiled, started
 
 FULL = "version --full --json"
 FAKE = """
@@ -124,21 +121,10 @@ def test_of_two_libcs_the_other_says_why_it_was_not_taken(name: str) -> None:
 
 def test_a_main_arena_of_the_programs_own_is_none(tmp_path: Path) -> None:
     """The shell asks the program's symbols, too, for it may be static: this one says itself where it has that name."""
-    if not shutil.which("gcc"):
-        pytest.skip("gcc is not installed")
-    source, program = tmp_path / "fake.c", tmp_path / "fake"
-    source.write_text(FAKE)
-    subprocess.run(["gcc", "-O1", "-g", str(source), "-o", str(program)], check=True)
-    process = subprocess.Popen(
-        [program], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, preexec_fn=dies_with_us()
-    )
-    try:
-        assert process.stdout is not None
-        fake = f"0x{process.stdout.readline().strip()}"
+    program = compiled(FAKE, tmp_path, "-O1", "-g")
+    with started(program) as process:
+        fake = f"0x{process.said.strip()}"
         (outcome,) = SHELL.run(Live(process.pid, program), [FULL], True)
-    finally:
-        process.kill()
-        process.communicate()
     document = outcome.json()
     candidates = {each["name"]: each for each in document["candidates"]["main_arena"]}
     assert taken(document, "main_arena")["name"] == document["glibc"]["main_arena"] != fake

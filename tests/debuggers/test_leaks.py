@@ -21,7 +21,7 @@ from marks import in_full
 from partial import look
 from platforms import ELSEWHERE
 from schemas import valid
-from subjects import Subject, may_look_into_shared_memory
+from subjects import Subject, compiled, may_look_into_shared_memory, started
 
 from arenascope.blocks.graph import refs
 
@@ -116,16 +116,10 @@ def test_a_pointer_far_inside_a_block(by: str, tmp_path: Path, monkeypatch: pyte
     reason = "numpy is not installed: scripts/setup.sh installs it"
     numpy = pytest.importorskip("numpy", reason=reason) if by == "numpy" else None
     monkeypatch.setattr(refs, "library", lambda _: numpy)
-    program = tmp_path / "gigabytes"
-    subprocess.run(["gcc", "-O1", "-x", "c", "-", "-o", str(program)], input=GIGABYTES, text=True, check=True)
-    with subprocess.Popen([str(program)], stdout=subprocess.PIPE, preexec_fn=dies_with_us()) as process:
-        assert process.stdout is not None
-        if not process.stdout.readline():
+    with started(compiled(GIGABYTES, tmp_path, "-O1")) as process:
+        if not process.said:
             pytest.skip("this machine does not give 6 GiB of addresses")
-        try:
-            document = asked(process.pid)
-        finally:
-            process.kill()
+        document = asked(process.pid)
     assert sums(document)["blocks"] == 0
     assert sum(each["bytes"] for each in document["leaks"]) > 6 << 30
 
@@ -198,16 +192,8 @@ int main(void) {
 
 
 def asked_of(source: str, folder: Path, status: int) -> dict[str, Any]:
-    program = folder / "program"
-    words = ["gcc", "-O0", "-x", "c", "-fno-builtin-malloc", "-", "-o", str(program)]
-    subprocess.run(words, input=source, text=True, check=True)
-    with subprocess.Popen([str(program)], stdout=subprocess.PIPE, preexec_fn=dies_with_us()) as process:
-        assert process.stdout is not None
-        assert process.stdout.readline() == b"ready\n"
-        try:
-            return asked(process.pid, status)
-        finally:
-            process.kill()
+    with started(compiled(source, folder, "-O0", "-fno-builtin-malloc")) as process:
+        return asked(process.pid, status)
 
 
 def test_a_number_is_no_distance(tmp_path: Path) -> None:
@@ -298,12 +284,9 @@ def test_what_posix_shared_memory_holds(tmp_path: Path) -> None:
     """Cores lack memory that has a name, by the filter that they are written with: what is in it nobody knows."""
     if not shutil.which("gcore"):
         give_up("gcore is not installed")
-    program, name = tmp_path / "posix", f"/arenascope-{tmp_path.parent.name}-{os.getpid()}"
-    subprocess.run(["gcc", "-O1", "-x", "c", "-", "-o", str(program), "-lrt"], input=POSIX, text=True, check=True)
-    with subprocess.Popen([str(program), name], stdout=subprocess.PIPE, preexec_fn=dies_with_us()) as process:
+    name = f"/arenascope-{tmp_path.parent.name}-{os.getpid()}"
+    with started(compiled(POSIX, tmp_path, "-O1", "-lrt"), name) as process:
         try:
-            assert process.stdout is not None
-            assert process.stdout.readline() == b"ready\n"
             saved = tmp_path / "saved.core"
             assert look(Path(str(process.pid)), f"save {saved}")[0] == 0
             whole = [asked(process.pid), asked(saved)]
@@ -311,7 +294,6 @@ def test_what_posix_shared_memory_holds(tmp_path: Path) -> None:
             subprocess.run(["gcore", "-o", str(core), str(process.pid)], check=True, capture_output=True)
         finally:
             Path(f"/dev/shm{name}").unlink(missing_ok=True)
-            process.kill()
     partly = asked(core.with_name(f"gcore.{process.pid}"))
     assert [sums(each)["blocks"] for each in (*whole, partly)] == [0, 0, 0]
     assert [each["unknown"]["blocks"] for each in whole] == [0, 0]
@@ -336,16 +318,8 @@ time.sleep(1000)
 @pytest.mark.parametrize("allocator", ["pymalloc", "malloc"])
 def test_python_has_lost_nothing(allocator: str) -> None:
     environment = {"PYTHONMALLOC": allocator, "PATH": "/usr/bin:/bin"}
-    python = subprocess.Popen(
-        [sys.executable, "-c", PROGRAM], stdout=subprocess.PIPE, env=environment, preexec_fn=dies_with_us()
-    )
-    try:
-        assert python.stdout is not None
-        assert python.stdout.readline() == b"ready\n"
+    with started(sys.executable, "-c", PROGRAM, env=environment) as python:
         document = asked(python.pid)
-    finally:
-        python.kill()
-        python.communicate()
     assert sums(document)["blocks"] == 0
     assert document["reached"]["blocks"] > 1000
 

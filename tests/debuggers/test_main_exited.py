@@ -5,18 +5,16 @@ from __future__ import annotations
 
 import os
 import re
-import shutil
-import subprocess
 import time
 from pathlib import Path
 from typing import Iterator, NamedTuple
 
 import pytest
 from doors import GDB, Live
-from lifetimes import dies_with_us
 from looks import one_line, opened, plain_environment
 from marks import in_full
 from shell_door import SHELL
+from subjects import compiled, started
 
 THREADS, CACHED, SIZE = 3, 5, 200
 FREED, PIECE = 20, 64 << 10
@@ -82,20 +80,9 @@ def others(pid: int) -> list[int]:
 
 @pytest.fixture
 def exited(tmp_path: Path) -> Iterator[Exited]:
-    if not shutil.which("gcc"):
-        pytest.skip("gcc is not installed")
-    source, program = tmp_path / "exited.c", tmp_path / "exited"
-    source.write_text(SOURCE)
-    subprocess.run(["gcc", "-O1", "-g", "-pthread", source, "-o", program], check=True)
-    with subprocess.Popen(
-        [program], stdout=subprocess.PIPE, env=plain_environment(), start_new_session=True, preexec_fn=dies_with_us()
-    ) as process:
-        try:
-            assert process.stdout is not None
-            assert process.stdout.readline() == b"ready\n"
-            yield Exited(process.pid, program, others(process.pid))
-        finally:
-            process.kill()
+    program = compiled(SOURCE, tmp_path, "-O1", "-g", "-pthread")
+    with started(program, env=plain_environment(), start_new_session=True) as process:
+        yield Exited(process.pid, program, others(process.pid))
 
 
 def caches(rows: list[dict[str, object]], tids: list[int]) -> dict[int, int]:

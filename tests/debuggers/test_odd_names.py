@@ -15,8 +15,8 @@ from typing import Iterator
 import pytest
 from doors import DOORS, NEWEST, Live
 from looks import ROOT, Door, opened, plain_environment
-from marks import in_full
-from subjects import fixture_program
+from marks import full_after, in_full
+from subjects import compiled, fixture_program, started
 
 from arenascope.cli.main import main
 from arenascope.cli.shell import ShellDoor
@@ -46,14 +46,8 @@ def odd(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Live]:
     folder = tmp_path_factory.mktemp("odd")
     program = Path(os.fsdecode(os.fsencode(folder / "x")[:-1] + NAME))
     shutil.copy(fixture_program("bins"), program)
-    process = subprocess.Popen([program, folder], stdin=subprocess.PIPE, stdout=subprocess.PIPE)
-    try:
-        assert process.stdout is not None
-        assert process.stdout.readline().startswith(b"ready")
+    with started(program, folder) as process:
         yield Live(process.pid, program)
-    finally:
-        process.kill()
-        process.wait()
 
 
 @pytest.mark.parametrize("door", [DOORS[name] for name in NEWEST], ids=lambda door: door.name)
@@ -134,22 +128,14 @@ LOOKS = [
 def hostile(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Live]:
     """A program in which the names of types, members, variables, its thread and its file hide what follows."""
     folder = tmp_path_factory.mktemp("hostile")
-    source, built, program = folder / "names.c", folder / "names", folder / f"names{HIDES}"
-    source.write_text(HOSTILE)
-    subprocess.run(["gcc", "-g", "-O0", "-pthread", "-o", built, source], check=True)
+    built, program = compiled(HOSTILE, folder, "-g", "-O0", "-pthread"), folder / f"names{HIDES}"
     program.write_bytes(built.read_bytes().replace(b"QQQQ", HIDES.encode()))
     program.chmod(0o755)
-    process = subprocess.Popen([program], stdin=subprocess.PIPE, stdout=subprocess.PIPE)
-    try:
-        assert process.stdout is not None
-        assert process.stdout.readline().startswith(b"ready")
+    with started(program) as process:
         yield Live(process.pid, program)
-    finally:
-        process.kill()
-        process.wait()
 
 
-@pytest.mark.parametrize("door", [DOORS[name] for name in NEWEST], ids=lambda door: door.name)
+@pytest.mark.parametrize("door", full_after(1, [DOORS[name] for name in NEWEST]), ids=lambda door: door.name)
 def test_no_name_controls_the_terminal(door: Door, hostile: Live, tmp_path: Path) -> None:
     """On any screen, in hints, in errors."""
     rules = tmp_path / f"{HIDES}.rules"

@@ -3,19 +3,17 @@
 from __future__ import annotations
 
 import json
-import subprocess
 import sys
 from pathlib import Path
 from typing import Any, Iterator, NamedTuple, Optional
 
 import pytest
 from doors import DOORS, NEWEST, Live
-from lifetimes import dies_with_us
 from looks import opened
 from marks import full_after, in_full
 from partial import beside_each_other, look
 from schemas import valid
-from subjects import Subject, may_look_into_shared_memory
+from subjects import Subject, compiled, may_look_into_shared_memory, started
 
 pytestmark = pytest.mark.xdist_group("owners")
 
@@ -190,15 +188,10 @@ int main() {
 @pytest.mark.full
 @pytest.mark.parametrize("door", NEWEST)
 def test_the_member_of_a_member_and_of_a_base(door: str, tmp_path: Path) -> None:
-    program = tmp_path / "nested"
-    subprocess.run(["g++", "-g", "-O0", "-x", "c++", "-", "-o", str(program)], input=NESTED, text=True, check=True)
-    with subprocess.Popen([str(program)], stdout=subprocess.PIPE, text=True, preexec_fn=dies_with_us()) as process:
-        assert process.stdout is not None
-        addresses = process.stdout.readline().split()
-        try:
-            outcomes = opened(DOORS[door]).run(Live(process.pid, program), [f"refs {at} --json" for at in addresses])
-        finally:
-            process.kill()
+    program = compiled(NESTED, tmp_path, "-g", "-O0", compiler="g++")
+    with started(program) as process:
+        looks = [f"refs {at} --json" for at in process.said.split()]
+        outcomes = opened(DOORS[door]).run(Live(process.pid, program), looks)
     found = [[ref["field"] for ref in each.json()["refs"] if ref["kind"] == "block"] for each in outcomes]
     assert found == [["label"], ["body.text"]]
 

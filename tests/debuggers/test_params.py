@@ -14,10 +14,9 @@ from typing import Iterator
 import pytest
 from album import Sight
 from doors import DOORS, NEWEST, Core, Live
-from lifetimes import dies_with_us
-from looks import opened, plain_environment
+from looks import give_up, opened, plain_environment
 from scenarios import seen
-from subjects import Subject
+from subjects import Subject, compiled, started
 
 PAGE = 4096
 WORD = 8
@@ -196,23 +195,15 @@ int main(void) {
 @pytest.fixture(scope="module")
 def told(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Live, Core]]:
     """A program that called mallopt, and a core of it."""
-    if not shutil.which("gcc") or not shutil.which("gcore"):
-        pytest.skip("gcc and gcore are needed")
+    if not shutil.which("gcore"):
+        give_up("gcore is not installed")
     folder = tmp_path_factory.mktemp("told")
-    (folder / "told.c").write_text(TOLD)
-    program = folder / "told"
-    subprocess.run(["gcc", "-O0", folder / "told.c", "-o", program], check=True)
-    with subprocess.Popen(
-        [program], stdout=subprocess.PIPE, env=plain_environment(), start_new_session=True, preexec_fn=dies_with_us()
-    ) as process:
-        try:
-            assert process.stdout is not None
-            # what M_PERTURB fills a block with is the value's complement
-            assert int(process.stdout.readline()) == 0x5A
-            subprocess.run(["gcore", "-o", folder / "core", str(process.pid)], check=True, capture_output=True)
-            yield Live(process.pid, program), Core(folder / f"core.{process.pid}", program)
-        finally:
-            process.kill()
+    program = compiled(TOLD, folder, "-O0")
+    with started(program, env=plain_environment(), start_new_session=True) as process:
+        # what M_PERTURB fills a block with is the value's complement
+        assert int(process.said) == 0x5A
+        subprocess.run(["gcore", "-o", folder / "core", str(process.pid)], check=True, capture_output=True)
+        yield Live(process.pid, program), Core(folder / f"core.{process.pid}", program)
 
 
 @pytest.mark.parametrize("kind", ["live", "core"])

@@ -9,11 +9,10 @@ from pathlib import Path
 
 import pytest
 from doors import GDB, Live
-from lifetimes import dies_with_us
 from looks import give_up
 from shell_door import SHELL
 from sites import SOURCES, Sited, compare, sizes_of
-from subjects import await_parked
+from subjects import started
 from test_names import names_in
 from test_truth import ARGUMENTS
 
@@ -60,15 +59,10 @@ def test_32_bits_have_the_same_names(program: str, tmp_path: Path) -> None:
         if width == "32" and done.returncode:
             give_up("gcc cannot build for 32 bits: libc6-dev-i386 is not installed")
         assert done.returncode == 0, done.stderr
-        started = [str(built), *ARGUMENTS[program]]
-        pipe = subprocess.PIPE
-        with subprocess.Popen(started, stdin=pipe, stdout=pipe, text=True, preexec_fn=dies_with_us()) as process:
-            assert process.stdout is not None
-            assert process.stdout.readline().split() == ["ready", str(process.pid)]
-            await_parked(process.pid)
+        with started(built, *ARGUMENTS[program]) as process:
+            assert process.said.split() == ["ready", str(process.pid)]
             names = names_in(GDB, Live(process.pid, built), tmp_path)
             assert names_in(SHELL, Live(process.pid, built), tmp_path) == names
-            process.kill()
         found.append(Counter(name for name, _ in names.values()))
     assert found[0] == found[1]
     assert sum(found[0].values()) > 5000

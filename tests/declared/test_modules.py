@@ -8,8 +8,7 @@ from typing import Iterator
 
 import pytest
 from doors import Door, Live
-from lifetimes import dies_with_us
-from subjects import await_parked
+from subjects import started
 from test_names import EACH_DOOR, names_in
 
 LIBRARY = """
@@ -59,13 +58,9 @@ def program(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="module")
 def running(program: Path) -> Iterator[tuple[int, int, int]]:
     """Its pid, and where it has a left and a right."""
-    pipe = subprocess.PIPE
-    with subprocess.Popen([program], stdin=pipe, stdout=pipe, text=True, preexec_fn=dies_with_us()) as process:
-        assert process.stdout is not None
-        left, right = (int(each, 16) for each in process.stdout.readline().split())
-        await_parked(process.pid)
+    with started(program) as process:
+        left, right = (int(each, 16) for each in process.said.split())
         yield process.pid, left, right
-        process.kill()
 
 
 @pytest.mark.parametrize("door", EACH_DOOR)

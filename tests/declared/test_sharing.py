@@ -15,6 +15,7 @@ from looks import opened
 from marks import in_full
 from schemas import valid
 from sites import PROGRAMS, Sited
+from subjects import started
 from test_truth import LEVELS
 
 pytestmark = pytest.mark.xdist_group("declared sharing")
@@ -72,18 +73,13 @@ def recycled(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFa
     program, file = PROGRAMS / f"recycled.{request.param}", folder / "truth"
     if not program.exists():
         pytest.skip(f"{program.name} is not built: make fixtures")
-    running = subprocess.Popen([program, file], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
-    try:
-        assert running.stdout is not None
-        assert running.stdout.readline().split() == ["ready", str(running.pid)]
+    with started(program, file) as running:
+        assert running.said.split() == ["ready", str(running.pid)]
         done = subprocess.run(["gcore", "-o", folder / "core", str(running.pid)], capture_output=True, text=True)
         core = folder / f"core.{running.pid}"
         if not core.exists():
             give_up(f"gcore wrote none: {done.stderr}")
         yield Recycled(told(file), Live(running.pid, program), Core(core, program))
-    finally:
-        running.kill()
-        running.communicate()
 
 
 def answers(door: Door, image: Image, *commands: str, declared: bool = True) -> list[dict[str, Any]]:

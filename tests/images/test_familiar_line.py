@@ -11,7 +11,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from subjects import Subject
+from subjects import Subject, started
 
 from arenascope.sources.live.processes_by_name import interpreter_called, names_of, other_pids, processes_called
 from arenascope.sources.live.procfiles import is_kernel_thread
@@ -106,26 +106,17 @@ def test_a_script_that_an_interpreter_runs(tmp_path: Path) -> None:
     script.write_text("print('ready', flush=True); input()")
     other.mkdir()
     words = [sys.executable, "-X", "dev", "-u", script.name, "of its own"]
-
-    def started() -> subprocess.Popen[str]:
-        process = subprocess.Popen(words, cwd=tmp_path, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
-        assert process.stdout is not None
-        assert process.stdout.readline() == "ready\n"
-        return process
-
-    with started() as one:
+    with started(*words, cwd=tmp_path) as one:
         for folder in (tmp_path, other):
             for line in (script.name, f"arenas {script.name}", f"arenas -p {script.name}"):
                 assert pid_in(typed(folder, *line.split(), "--json")) == one.pid, line
         assert f"mean {script.name}" in typed(other, "arenas", f"{NAME}.pz").stderr
-        with started() as two:
+        with started(*words, cwd=tmp_path) as two:
             listed = typed(other, "arenas", script.name)
             assert listed.returncode == 2
             assert {f"{each.pid}" for each in (one, two)} == set(
                 re.findall(r"^ *([0-9]+) +[0-9.]+ MiB ", listed.stderr, re.M)
             )
-            two.communicate("\n")
-        one.communicate("\n")
 
 
 @pytest.mark.parametrize(

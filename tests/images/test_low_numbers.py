@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import json
-import shutil
-import subprocess
 from pathlib import Path
 from typing import Any
 
 import pytest
 from partial import look
+from subjects import compiled, started
 
 pytestmark = [pytest.mark.xdist_group("low numbers"), pytest.mark.usefixtures("with_and_without_numpy")]
 
@@ -75,16 +74,10 @@ int main(void) {
 @pytest.fixture(scope="module")
 def core(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, list[int]]:
     """With the blocks that the program tells."""
-    if not shutil.which("gcc"):
-        pytest.skip("gcc is not installed: scripts/setup.sh installs it")
     folder = tmp_path_factory.mktemp("low")
-    (folder / "low.c").write_text(SOURCE)
-    subprocess.run(["gcc", "-O1", "-no-pie", "-fno-pie", "-o", "low", "low.c"], check=True, cwd=folder)
-    with subprocess.Popen([folder / "low"], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as running:
-        assert running.stdout is not None
-        blocks = [~int(each, 16) & (1 << 64) - 1 for each in running.stdout.readline().split()]
+    with started(compiled(SOURCE, folder, "-O1", "-no-pie", "-fno-pie")) as running:
+        blocks = [~int(each, 16) & (1 << 64) - 1 for each in running.said.split()]
         assert look(Path(str(running.pid)), f"save {folder / 'low.core'}")[0] == 0
-        running.communicate()
     return folder / "low.core", blocks
 
 

@@ -15,6 +15,7 @@ from pathlib import Path
 import pytest
 from marks import full_after
 from schemas import problem_ids, valid
+from subjects import fixture_program, started
 
 ROOT = Path(__file__).resolve().parents[2]
 BUILD = ROOT / "fixtures" / "build"
@@ -59,27 +60,17 @@ def arenascope(*words):
 
 
 @contextmanager
-def started(words, folder):
-    if not (BUILD / words[0]).exists():
-        pytest.skip(f"fixtures/build/{words[0]} was not built")
-    process = subprocess.Popen(
-        [BUILD / words[0], folder, *words[1:]], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
-    )
-    try:
+def fixture(words, folder):
+    with started(fixture_program(words[0]), folder, *words[1:]) as process:
         # a fixture that runs itself again has another pid than the one that was started
-        yield int(process.stdout.readline().split()[1])
-    finally:
-        process.kill()
-        process.wait()
-        process.stdin.close()
-        process.stdout.close()
+        yield int(process.said.split()[1])
 
 
 @pytest.mark.skipif(platform.libc_ver()[0] != "glibc", reason="this machine does not run on glibc")
 @pytest.mark.skipif(RELEASE <= CUT, reason="this machine's glibc is not newer than where the table is cut")
 @pytest.mark.parametrize("words", full_after(1, CASES), ids="-".join)
 def test_figures_are_malloc_infos(words, tmp_path):
-    with started(words, tmp_path) as pid:
+    with fixture(words, tmp_path) as pid:
         info = arenascope("info", pid)
         arenas, version = (valid(json.loads(arenascope(command, "--json", pid))) for command in ("arenas", "version"))
     assert "newer release" in version["layout"]
@@ -94,7 +85,7 @@ def test_figures_are_malloc_infos(words, tmp_path):
 @pytest.mark.skipif(platform.machine() not in ("x86_64", "aarch64"), reason="the shell calls into no other machine")
 def test_a_sound_heap_of_such_a_release_is_trimmed(tmp_path):
     """Nothing that is not known of it is needed for that; as much leaves memory as was foretold."""
-    with started(["hoard", "3", "12"], tmp_path) as pid:
+    with fixture(["hoard", "3", "12"], tmp_path) as pid:
         report, check = (valid(json.loads(arenascope(command, "--json", pid))) for command in ("report", "check"))
         applied = valid(json.loads(arenascope("trim", "--apply", "-y", "--json", pid)))["applied"]
     assert "trim-once" in [each["id"] for each in report["advice"]]
@@ -106,7 +97,7 @@ def test_a_sound_heap_of_such_a_release_is_trimmed(tmp_path):
 @pytest.mark.skipif(RELEASE < MMAPPED_CHANGED, reason="here mmapped blocks look as where the table is cut")
 def test_blocks_of_a_form_that_it_does_not_know_are_unknown(tmp_path):
     """Fewer are found than mp_ would count, which nothing else proves: no figure, rather than one that is wrong."""
-    with started(["mmapped"], tmp_path) as pid:
+    with fixture(["mmapped"], tmp_path) as pid:
         info, arenas = asked("info", pid), valid(json.loads(arenascope("arenas", "--json", pid)))
     assert (info.returncode, info.stdout) == (2, "")
     assert "malloc_info" in info.stderr

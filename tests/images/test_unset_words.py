@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 from platforms import HOST, Platform, host_and, libc_of
+from subjects import started
 
 from arenascope.blocks.graph.stale_rows import leads_back, unset_words
 from arenascope.sources.live.process import ProcessImage
@@ -49,16 +50,14 @@ def test_words_that_hold_nothing_have_what_was_there_before(
     libc = libc_of(platform.programs / "main") if platform != HOST else None
     within = [next(libc.libraries.glob("ld-linux*")), "--library-path", libc.libraries] if libc is not None else []
     command = [*within, tmp_path / "main", *kind]
-    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
-        assert process.stdout is not None
-        address, is_reused, size = process.stdout.readline().split()
+    with started(*command) as process:
+        address, is_reused, size = process.said.split()
         assert is_reused == "1"
         stream, end = int(address, 16), int(address, 16) + int(size)
         with ProcessImage(process.pid) as image:
             memory = Memory(image.read, 8, image.byte_order)
             words, is_linked = memory.words(stream, int(size) // 8), leads_back(memory, stream)
             found = {at for span in unset_words(memory, stream, end) for at in range(*span, 8)}
-        process.communicate()
     numbers = {(at - stream) // 8 for at in found}
     filled = {at for at, word in enumerate(words) if FILLER in (word >> 32, word & 0xFFFFFFFF)}
     # at the end of what a wide stream has is a pointer to functions of libc

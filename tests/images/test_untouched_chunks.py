@@ -9,6 +9,7 @@ from array import array
 from pathlib import Path
 
 import pytest
+from subjects import started
 
 ROOT = Path(__file__).resolve().parents[2]
 PAGE = 4096
@@ -29,9 +30,7 @@ def present(pid: int) -> int:
 @pytest.mark.parametrize("words", ["chunks --summary", "check", "map"])
 def test_they_stay_untouched(words: str, tmp_path: Path) -> None:
     program = [ROOT / "fixtures" / "build" / "wide", tmp_path, "1", "1024"]
-    with subprocess.Popen(program, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as subject:
-        assert subject.stdout is not None
-        assert subject.stdout.readline().startswith("ready")
+    with started(*program) as subject:
         before = present(subject.pid)
         name, *rest = words.split()
         done = subprocess.run(
@@ -43,4 +42,3 @@ def test_they_stay_untouched(words: str, tmp_path: Path) -> None:
         assert before >= BLOCKS
         # beside the pages with sizes it reads where heaps begin, and where they may be cut for several processes
         assert present(subject.pid) <= before + PAGES // 16
-        subject.communicate()

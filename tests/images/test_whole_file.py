@@ -15,7 +15,7 @@ from typing import BinaryIO, Iterator
 
 import pytest
 from marks import in_full
-from subjects import Subject
+from subjects import Subject, started
 
 from arenascope.base.errors import ArenascopeError
 from arenascope.base.whole_file import FOR_ALL, PartialFile, write_whole
@@ -61,15 +61,8 @@ def wait(fifo: BinaryIO) -> BinaryIO:
 @pytest.fixture(scope="module")
 def subject(tmp_path_factory: pytest.TempPathFactory) -> Iterator[int]:
     folder = tmp_path_factory.mktemp("subject")
-    process = subprocess.Popen(
-        [ROOT / "fixtures" / "build" / "bins", folder], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
-    )
-    try:
-        assert process.stdout.readline().startswith("ready")
+    with started(ROOT / "fixtures" / "build" / "bins", folder) as process:
         yield process.pid
-    finally:
-        process.kill()
-        process.wait()
 
 
 WRITERS = {

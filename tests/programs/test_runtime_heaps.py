@@ -13,6 +13,7 @@ from typing import Callable, Iterator, Sequence
 import pytest
 from looks import give_up
 from programs import halfway, java
+from subjects import started
 
 from arenascope.blocks.graph.blocks import live_blocks
 from arenascope.blocks.graph.roots import Root, find_roots
@@ -89,13 +90,9 @@ def stands(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[tuple[int
     program: Callable[[Path], Sequence[object]] = request.param
     if shutil.which(program.__name__) is None and program is not python:
         pytest.skip(f"{program.__name__} is not installed")
-    words = [str(each) for each in program(tmp_path)]
-    with subprocess.Popen(words, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
-        assert process.stdin is not None
-        assert process.stdout is not None
-        objects, apart = process.stdout.readline().split("-")
+    with started(*program(tmp_path)) as process:
+        objects, apart = process.said.split("-")
         yield process.pid, [[int(each) for each in some.split()] for some in (objects, apart)]
-        process.stdin.close()
 
 
 def roots_of(pid: int) -> Sequence[Root]:
