@@ -10,6 +10,8 @@ from typing import Sequence
 from subjects import Started, started
 
 
-def resting(code: str, python: Sequence[str] = (sys.executable,), **environment: str) -> AbstractContextManager[Started]:
+def resting(
+    code: str, python: Sequence[str] = (sys.executable,), **environment: str
+) -> AbstractContextManager[Started]:
     """Runs code that prints a line and then reads on, until it is let go."""
     return started(*python, "-S", "-c", code, env={**os.environ, **environment})
